@@ -1,0 +1,1 @@
+"""Relax to Relax, and from Relax to a library: every step of the compiler."""
