@@ -35,7 +35,7 @@ def item_aligned(func: PrimFunc) -> PrimFunc:
 
 
 @transform.module_pass(opt_level=0, name="ItemAlign")
-def ItemAlign(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:  # noqa: N802  (a pass, named as TVM's)
+def ItemAlign(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
     """Apply `item_aligned` to every PrimFunc of a module."""
     aligned = {name: item_aligned(func) for name, func in mod.functions.items() if isinstance(func, PrimFunc)}
     result = mod.clone()

@@ -1,0 +1,1 @@
+"""Devices, executables, the linker and the disk cache."""

@@ -1,0 +1,201 @@
+"""x86-64 ELF relocatable objects as Python records.
+
+Source: System V ABI, AMD64 supplement 1.0, and the generic ABI's chapters on object files.
+"""
+
+from __future__ import annotations
+
+import struct
+from dataclasses import dataclass, field
+from pathlib import Path
+
+X86_64 = 62
+RELOCATABLE = 1
+
+SHT_PROGBITS, SHT_SYMTAB, SHT_RELA, SHT_NOBITS, SHT_X86_64_UNWIND = 1, 2, 4, 8, 0x70000001
+LOADED_KINDS = (SHT_PROGBITS, SHT_NOBITS, SHT_X86_64_UNWIND)
+SHF_WRITE, SHF_ALLOC, SHF_EXECINSTR, SHF_TLS = 1, 2, 4, 0x400
+
+STB_LOCAL, STB_GLOBAL, STB_WEAK = 0, 1, 2
+STV_DEFAULT = 0
+SHN_UNDEF, SHN_ABS, SHN_COMMON = 0, 0xFFF1, 0xFFF2
+
+SECTION_HEADER = struct.Struct("<IIQQQQIIQQ")
+SYMBOL = struct.Struct("<IBBHQQ")
+RELA = struct.Struct("<QQq")
+
+
+class UnsupportedObjectError(ValueError):
+    """An object file needs something that the built-in linker doesn't do; the text says what."""
+
+
+@dataclass(eq=False)
+class Section:
+    """A piece of the program: its bytes (empty for zero-filled memory), and its address once it is laid out."""
+
+    name: str
+    kind: int
+    flags: int
+    align: int
+    size: int
+    data: bytes = b""
+    address: int = 0
+
+    @property
+    def writable(self) -> bool:
+        """Whether the program may change it."""
+        return bool(self.flags & SHF_WRITE)
+
+    @property
+    def executable(self) -> bool:
+        """Whether it holds code."""
+        return bool(self.flags & SHF_EXECINSTR)
+
+    @property
+    def zero_filled(self) -> bool:
+        """Whether it takes memory but no place in the file."""
+        return self.kind == SHT_NOBITS
+
+
+@dataclass(eq=False)
+class Symbol:
+    """A name for a place in a section, or for something another library defines."""
+
+    name: str
+    binding: int
+    kind: int
+    visibility: int
+    section: Section | None
+    value: int
+    size: int
+    defined: bool
+
+    @property
+    def address(self) -> int:
+        """Where the symbol is in memory, after layout."""
+        return self.value + (self.section.address if self.section else 0)
+
+
+@dataclass(frozen=True)
+class Relocation:
+    """A field of `section` at `offset` that depends on the address of `symbol`."""
+
+    section: Section
+    offset: int
+    kind: int
+    symbol: Symbol
+    addend: int
+
+    @property
+    def place(self) -> int:
+        """Address of the field, after layout."""
+        return self.section.address + self.offset
+
+
+@dataclass
+class ObjectFile:
+    """What one `.o` file brings to the program."""
+
+    path: Path
+    sections: list[Section] = field(default_factory=list)
+    symbols: list[Symbol] = field(default_factory=list)
+    relocations: list[Relocation] = field(default_factory=list)
+
+
+@dataclass(frozen=True)
+class _Header:
+    name: int
+    kind: int
+    flags: int
+    address: int
+    offset: int
+    size: int
+    link: int
+    info: int
+    align: int
+    entry_size: int
+
+
+def read_object(path: Path) -> ObjectFile:
+    """Read one relocatable object; raises `UnsupportedObjectError` for anything but x86-64 ELF."""
+    image = path.read_bytes()
+    _check_machine(path, image)
+    headers = _section_headers(image)
+    result = ObjectFile(path)
+    sections = _read_sections(path, image, headers)
+    result.sections = list(sections.values())
+    result.symbols = _read_symbols(path, image, headers, sections)
+    result.relocations = _read_relocations(image, headers, sections, result.symbols)
+    return result
+
+
+def _check_machine(path: Path, image: bytes) -> None:
+    if image[:6] != b"\x7fELF\x02\x01":
+        raise UnsupportedObjectError(f"{path} isn't a 64-bit little-endian ELF object; it starts with {image[:6]!r}")
+    kind, machine = struct.unpack_from("<HH", image, 16)
+    if (kind, machine) != (RELOCATABLE, X86_64):
+        raise UnsupportedObjectError(
+            f"{path} is ELF type {kind} for machine {machine}, not type 1 for machine 62 (x86-64)"
+        )
+
+
+def _section_headers(image: bytes) -> list[_Header]:
+    (start,) = struct.unpack_from("<Q", image, 40)
+    (count,) = struct.unpack_from("<H", image, 60)
+    count = count or _Header(*SECTION_HEADER.unpack_from(image, start)).size
+    return [_Header(*SECTION_HEADER.unpack_from(image, start + SECTION_HEADER.size * i)) for i in range(count)]
+
+
+def _name_at(image: bytes, table: _Header, offset: int) -> str:
+    start = table.offset + offset
+    return image[start : image.index(b"\0", start)].decode()
+
+
+def _read_sections(path: Path, image: bytes, headers: list[_Header]) -> dict[int, Section]:
+    (names_index,) = struct.unpack_from("<H", image, 62)
+    sections = {}
+    for index, header in enumerate(headers):
+        if header.flags & SHF_ALLOC and header.size:
+            sections[index] = _read_section(path, image, header, _name_at(image, headers[names_index], header.name))
+    return sections
+
+
+def _read_section(path: Path, image: bytes, header: _Header, name: str) -> Section:
+    if header.kind not in LOADED_KINDS or header.flags & SHF_TLS:
+        raise UnsupportedObjectError(f"{path} has section {name} of kind {header.kind}")
+    data = b"" if header.kind == SHT_NOBITS else image[header.offset : header.offset + header.size]
+    return Section(name, header.kind, header.flags, max(header.align, 1), header.size, data)
+
+
+def _read_symbols(path: Path, image: bytes, headers: list[_Header], sections: dict[int, Section]) -> list[Symbol]:
+    table = next((header for header in headers if header.kind == SHT_SYMTAB), None)
+    if table is None:
+        return []
+    names, end = headers[table.link], table.offset + table.size
+    return [
+        _read_symbol(path, image, names, sections, SYMBOL.unpack_from(image, at))
+        for at in range(table.offset, end, SYMBOL.size)
+    ]
+
+
+def _read_symbol(
+    path: Path, image: bytes, names: _Header, sections: dict[int, Section], entry: tuple[int, ...]
+) -> Symbol:
+    name_at, info, other, index, value, size = entry
+    name = _name_at(image, names, name_at)
+    if index == SHN_COMMON:
+        raise UnsupportedObjectError(f"{path} has the common symbol {name}")
+    return Symbol(name, info >> 4, info & 15, other & 3, sections.get(index), value, size, index != SHN_UNDEF)
+
+
+def _read_relocations(
+    image: bytes, headers: list[_Header], sections: dict[int, Section], symbols: list[Symbol]
+) -> list[Relocation]:
+    found = []
+    for header in headers:
+        if header.kind == SHT_RELA and header.info in sections:
+            for at in range(header.offset, header.offset + header.size, RELA.size):
+                offset, info, addend = RELA.unpack_from(image, at)
+                symbol = symbols[info >> 32]
+                found.append(Relocation(sections[header.info], offset, info & 0xFFFFFFFF, symbol, addend))
+    return found

@@ -1,0 +1,255 @@
+"""The bytes of an x86-64 shared library, made from relocatable objects.
+
+Three segments: read-only (tables for the loader, constants), code (with a stub per foreign function), and
+writable data (with the address table).
+
+Source: System V ABI, AMD64 supplement 1.0, sections 4.4 (relocation) and 5.2 (dynamic linking).
+"""
+
+from __future__ import annotations
+
+import struct
+
+from tvtf.runtime.elf import (
+    RELA,
+    SHF_EXECINSTR,
+    SHF_WRITE,
+    SHT_PROGBITS,
+    STB_GLOBAL,
+    STB_LOCAL,
+    STB_WEAK,
+    STV_DEFAULT,
+    SYMBOL,
+    X86_64,
+    ObjectFile,
+    Relocation,
+    Section,
+    Symbol,
+    UnsupportedObjectError,
+)
+
+PAGE = 4096
+HEADER_SIZE, PROGRAM_HEADER_SIZE, PROGRAM_HEADERS = 64, 56, 5
+STUB_SIZE, POINTER_SIZE = 16, 8
+
+R_64, R_PC32, R_PLT32, R_GLOB_DAT, R_RELATIVE = 1, 2, 4, 6, 8
+R_GOTPCREL, R_PC64, R_GOTPCRELX, R_REX_GOTPCRELX = 9, 24, 41, 42
+THROUGH_TABLE = (R_GOTPCREL, R_GOTPCRELX, R_REX_GOTPCRELX)
+RELATIVE = (R_PC32, R_PLT32)
+KNOWN = (R_64, R_PC64, *THROUGH_TABLE, *RELATIVE)
+
+DT_NEEDED, DT_HASH, DT_STRTAB, DT_SYMTAB, DT_RELA, DT_RELASZ, DT_RELAENT = 1, 4, 5, 6, 7, 8, 9
+DT_STRSZ, DT_SYMENT, DT_NULL = 10, 11, 0
+DYNAMIC_ENTRIES = 10
+NEEDED_LIBRARY = "libm.so.6"
+
+
+def shared_library(objects: list[ObjectFile]) -> bytes:
+    """Lay the objects out, resolve what refers to what, and return the file; raises `UnsupportedObjectError`."""
+    return _Library(objects).image()
+
+
+class _Library:
+    def __init__(self, objects: list[ObjectFile]) -> None:
+        self.sections = [section for unit in objects for section in unit.sections]
+        self.definitions = _definitions(objects)
+        self.relocations = [self._resolved(entry) for unit in objects for entry in unit.relocations]
+        self.foreign = _unique(entry.symbol for entry in self.relocations if not entry.symbol.defined)
+        self.stubs = _unique(e.symbol for e in self.relocations if e.kind in RELATIVE and not e.symbol.defined)
+        in_table = (entry.symbol for entry in self.relocations if entry.kind in THROUGH_TABLE)
+        self.table = _unique([*in_table, *self.stubs.values()])
+        self.exports = [symbol for symbol in self.definitions.values() if symbol.visibility == STV_DEFAULT]
+        self.numbers = {name: 1 + index for index, name in enumerate(self.foreign)}
+        self.strings = _Strings([*self.foreign, *(symbol.name for symbol in self.exports), NEEDED_LIBRARY])
+        self._make_own_sections()
+
+    def _resolved(self, entry: Relocation) -> Relocation:
+        if entry.kind not in KNOWN:
+            raise UnsupportedObjectError(f"relocation kind {entry.kind} against {entry.symbol.name or 'a section'}")
+        if entry.symbol.binding == STB_LOCAL:
+            return entry
+        target = self.definitions.get(entry.symbol.name, entry.symbol)
+        return Relocation(entry.section, entry.offset, entry.kind, target, entry.addend)
+
+    def _make_own_sections(self) -> None:
+        symbol_count = 1 + len(self.foreign) + len(self.exports)
+        absolute = sum(entry.kind == R_64 for entry in self.relocations)
+        self.symbols_section = _own(SYMBOL.size * symbol_count)
+        self.strings_section = _own(len(self.strings.data))
+        self.hash_section = _own(4 * (3 + symbol_count))
+        self.rela_section = _own(RELA.size * (len(self.table) + absolute))
+        self.stub_section = _own(STUB_SIZE * len(self.stubs), SHF_EXECINSTR, 16)
+        self.table_section = _own(POINTER_SIZE * len(self.table), SHF_WRITE)
+        self.dynamic_section = _own(16 * DYNAMIC_ENTRIES, SHF_WRITE)
+
+    def image(self) -> bytes:
+        """The whole file."""
+        ends = self._lay_out()
+        image = bytearray(ends[2])
+        for section in self.sections:
+            image[section.address : section.address + len(section.data)] = section.data
+        self._write_relocated(image)
+        self._write_tables(image)
+        _write_headers(image, self.starts, ends, self.dynamic_section)
+        return bytes(image)
+
+    def _lay_out(self) -> tuple[int, int, int, int]:
+        loader_tables = [self.symbols_section, self.strings_section, self.hash_section, self.rela_section]
+        constants = [s for s in self.sections if not s.writable and not s.executable]
+        code = [s for s in self.sections if s.executable]
+        data = [s for s in self.sections if s.writable and not s.zero_filled]
+        zeros = [s for s in self.sections if s.writable and s.zero_filled]
+        constants_end = _place([*loader_tables, *constants], HEADER_SIZE + PROGRAM_HEADER_SIZE * PROGRAM_HEADERS)
+        code_start = _round_up(constants_end, PAGE)
+        code_end = _place([*code, self.stub_section], code_start)
+        data_start = _round_up(code_end, PAGE)
+        data_end = _place([*data, self.table_section, self.dynamic_section], data_start)
+        self.starts = (0, code_start, data_start)
+        return constants_end, code_end, data_end, _place(zeros, data_end)
+
+    def _slot(self, symbol: Symbol) -> int:
+        return self.table_section.address + POINTER_SIZE * self.table_order[_key(symbol)]
+
+    def _stub(self, symbol: Symbol) -> int:
+        return self.stub_section.address + STUB_SIZE * self.stub_order[_key(symbol)]
+
+    def _write_relocated(self, image: bytearray) -> None:
+        self.table_order = {key: index for index, key in enumerate(self.table)}
+        self.stub_order = {key: index for index, key in enumerate(self.stubs)}
+        self.loader_relocations = [self._table_entry(symbol) for symbol in self.table.values()]
+        for entry in self.relocations:
+            self._apply(image, entry)
+        for symbol in self.stubs.values():
+            self._write_stub(image, symbol)
+
+    def _table_entry(self, symbol: Symbol) -> tuple[int, int, int]:
+        if symbol.defined:
+            return self._slot(symbol), R_RELATIVE, symbol.address
+        return self._slot(symbol), self.numbers[symbol.name] << 32 | R_GLOB_DAT, 0
+
+    def _apply(self, image: bytearray, entry: Relocation) -> None:
+        if entry.kind == R_64:
+            self.loader_relocations.append(self._absolute(entry))
+        elif entry.kind == R_PC64:
+            struct.pack_into("<q", image, entry.place, entry.symbol.address + entry.addend - entry.place)
+        else:
+            struct.pack_into("<i", image, entry.place, self._target(entry) + entry.addend - entry.place)
+
+    def _target(self, entry: Relocation) -> int:
+        if entry.kind in THROUGH_TABLE:
+            return self._slot(entry.symbol)
+        return entry.symbol.address if entry.symbol.defined else self._stub(entry.symbol)
+
+    def _absolute(self, entry: Relocation) -> tuple[int, int, int]:
+        if entry.symbol.defined:
+            return entry.place, R_RELATIVE, entry.symbol.address + entry.addend
+        return entry.place, self.numbers[entry.symbol.name] << 32 | R_64, entry.addend
+
+    def _write_stub(self, image: bytearray, symbol: Symbol) -> None:
+        at = self._stub(symbol)
+        jump = b"\xff\x25" + struct.pack("<i", self._slot(symbol) - (at + 6))
+        image[at : at + STUB_SIZE] = jump.ljust(STUB_SIZE, b"\xcc")
+
+    def _write_tables(self, image: bytearray) -> None:
+        self._write_symbols(image)
+        at = self.strings_section.address
+        image[at : at + len(self.strings.data)] = self.strings.data
+        for index, entry in enumerate(self.loader_relocations):
+            RELA.pack_into(image, self.rela_section.address + RELA.size * index, *entry)
+        for index, entry in enumerate(self._dynamic_entries()):
+            struct.pack_into("<QQ", image, self.dynamic_section.address + 16 * index, *entry)
+
+    def _write_symbols(self, image: bytearray) -> None:
+        foreign = [(s.name, s.binding << 4, 0, 0, 0, 0) for s in self.foreign.values()]
+        own = [(s.name, STB_GLOBAL << 4 | s.kind, 0, 1, s.address, s.size) for s in self.exports]
+        for index, (name, *rest) in enumerate([*foreign, *own], start=1):
+            at = self.symbols_section.address + SYMBOL.size * index
+            SYMBOL.pack_into(image, at, self.strings.offsets[name], *rest)
+        count = 1 + len(foreign) + len(own)
+        # One bucket holds every symbol as one chain: the loader's look-ups are few.
+        chain = [0, *range(2, count), 0][:count]
+        struct.pack_into(f"<3I{count}I", image, self.hash_section.address, 1, count, int(count > 1), *chain)
+
+    def _dynamic_entries(self) -> list[tuple[int, int]]:
+        return [
+            (DT_NEEDED, self.strings.offsets[NEEDED_LIBRARY]),
+            (DT_HASH, self.hash_section.address),
+            (DT_STRTAB, self.strings_section.address),
+            (DT_SYMTAB, self.symbols_section.address),
+            (DT_STRSZ, len(self.strings.data)),
+            (DT_SYMENT, SYMBOL.size),
+            (DT_RELA, self.rela_section.address),
+            (DT_RELASZ, RELA.size * len(self.loader_relocations)),
+            (DT_RELAENT, RELA.size),
+            (DT_NULL, 0),
+        ]
+
+
+class _Strings:
+    def __init__(self, names: list[str]) -> None:
+        self.data = b"\0"
+        self.offsets: dict[str, int] = {}
+        parts, at = [b"\0"], 1
+        for name in names:
+            self.offsets[name] = at
+            parts.append(name.encode() + b"\0")
+            at += len(parts[-1])
+        self.data = b"".join(parts)
+
+
+def _definitions(objects: list[ObjectFile]) -> dict[str, Symbol]:
+    found: dict[str, Symbol] = {}
+    for unit in objects:
+        for symbol in unit.symbols:
+            if symbol.binding != STB_LOCAL and symbol.defined:
+                _define(found, symbol, unit)
+    return found
+
+
+def _define(found: dict[str, Symbol], symbol: Symbol, unit: ObjectFile) -> None:
+    known = found.get(symbol.name)
+    if known is None or (known.binding == STB_WEAK and symbol.binding == STB_GLOBAL):
+        found[symbol.name] = symbol
+    elif known.binding == symbol.binding == STB_GLOBAL:
+        raise ValueError(f"link: symbol {symbol.name} is defined twice, the second time in {unit.path}; rename one")
+
+
+def _key(symbol: Symbol) -> str | int:
+    return id(symbol) if symbol.binding == STB_LOCAL else symbol.name
+
+
+def _unique(symbols) -> dict:
+    return {_key(symbol): symbol for symbol in symbols}
+
+
+def _own(size: int, flags: int = 0, align: int = 8) -> Section:
+    return Section("", SHT_PROGBITS, flags, align, size)
+
+
+def _round_up(value: int, to: int) -> int:
+    return (value + to - 1) // to * to
+
+
+def _place(sections: list[Section], start: int) -> int:
+    for section in sections:
+        section.address = _round_up(start, section.align)
+        start = section.address + section.size
+    return start
+
+
+def _write_headers(
+    image: bytearray, starts: tuple[int, int, int], ends: tuple[int, int, int, int], dynamic: Section
+) -> None:
+    magic = b"\x7fELF\x02\x01\x01".ljust(16, b"\0")
+    size, count = PROGRAM_HEADER_SIZE, PROGRAM_HEADERS
+    struct.pack_into("<16sHHIQQQIHHHHHH", image, 0, magic, 3, X86_64, 1, 0, 64, 0, 0, 64, size, count, 64, 0, 0)
+    read_only, code, data = starts
+    headers = [
+        (1, 4, read_only, ends[0], ends[0], PAGE),
+        (1, 5, code, ends[1] - code, ends[1] - code, PAGE),
+        (1, 6, data, ends[2] - data, ends[3] - data, PAGE),
+        (2, 6, dynamic.address, dynamic.size, dynamic.size, 8),
+        (0x6474E551, 6, 0, 0, 0, 8),
+    ]
+    for index, (kind, flags, at, in_file, in_memory, align) in enumerate(headers):
+        struct.pack_into("<IIQQQQQQ", image, 64 + size * index, kind, flags, at, at, at, in_file, in_memory, align)

@@ -1,0 +1,86 @@
+"""From relocatable objects to a shared library, without a C toolchain where that is possible."""
+
+from __future__ import annotations
+
+import os
+import shutil
+import subprocess
+import uuid
+from collections.abc import Iterable
+from pathlib import Path
+
+from tvtf.runtime.elf import UnsupportedObjectError, read_object
+from tvtf.runtime.elf_image import shared_library
+
+SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld")
+
+
+class LinkError(RuntimeError):
+    """Objects couldn't be made into a shared library; the text says which, why, and what helps."""
+
+
+def link(objects: list[Path], out: Path) -> None:
+    """Link relocatable objects into the shared library `out`, which appears whole or not at all.
+
+    x86-64 ELF objects as LLVM emits them for TVM are linked here in Python, in milliseconds. Other machines, and
+    objects with relocations that this linker doesn't do, go to the system's linker (cc, gcc, clang or ld).
+
+    Raises:
+        LinkError: the objects need the system's linker, and there is none, or it failed.
+        ValueError: a symbol is defined twice, or there is nothing to link.
+
+    Source: System V ABI, AMD64 supplement 1.0.
+    """
+    if not objects:
+        raise ValueError(f"link: expected at least one object for {out}, received none")
+    try:
+        image = shared_library([read_object(path) for path in objects])
+    except UnsupportedObjectError as reason:
+        _link_with_system(objects, out, reason)
+    else:
+        _write_whole(image, out)
+
+
+def export_linker(out: str, objects: Iterable[str], **_options: object) -> None:
+    """`link` in the form that the `fcompile` argument of TVM's `Executable.export_library` expects."""
+    link([Path(path) for path in objects], Path(out))
+
+
+def _write_whole(image: bytes, out: Path) -> None:
+    temporary = _beside(out)
+    try:
+        temporary.write_bytes(image)
+        os.replace(temporary, out)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _beside(out: Path) -> Path:
+    return out.with_name(f".{out.name}.{uuid.uuid4().hex}.part")
+
+
+def _link_with_system(objects: list[Path], out: Path, reason: UnsupportedObjectError) -> None:
+    temporary = _beside(out)
+    command = [_system_linker(reason), "-shared", "-o", str(temporary), *map(str, objects), "-lm"]
+    try:
+        _run(command)
+        os.replace(temporary, out)
+    finally:
+        temporary.unlink(missing_ok=True)
+
+
+def _system_linker(reason: UnsupportedObjectError) -> str:
+    for name in SYSTEM_LINKERS:
+        path = shutil.which(name)
+        if path:
+            return path
+    raise LinkError(
+        f"link: {reason}; that takes the system's linker, and none of {', '.join(SYSTEM_LINKERS)} is on PATH. "
+        "Install one (Debian, Ubuntu: apt install gcc; Fedora: dnf install gcc; macOS: xcode-select --install)."
+    ) from reason
+
+
+def _run(command: list[str]) -> None:
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    if done.returncode != 0:
+        raise LinkError(f"link: `{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
