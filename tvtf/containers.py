@@ -1,0 +1,359 @@
+"""Lists, tuples and dicts that checkpoints follow; attribute assignment puts them in place of Python's own.
+
+They behave as what they wrap. A change that would give an element another name than the one its values are saved under
+makes the next save raise, as in TensorFlow (``tensorflow/python/trackable/data_structures.py``).
+"""
+
+from __future__ import annotations
+
+import collections
+import copy
+from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
+from typing import Any, Final
+
+from tvtf.trackable import NoDependency, Trackable
+
+MSG_LIST_MUTATED: Final = (
+    "Unable to save the object {wrapper!r} (a list wrapper constructed to track trackable objects). A list element was "
+    "replaced, deleted or moved. In order to support restoration on object creation, tracking is exclusively for "
+    "append-only data structures.\n\nIf you don't need this list checkpointed, wrap it in a NoDependency object; it "
+    "will be subsequently ignored."
+)
+MSG_CHANGED_OUTSIDE: Final = (
+    "Unable to save the object {wrapper!r} (a {kind} wrapper constructed to track trackable objects). The wrapped "
+    "{kind} was modified outside the wrapper (its final value was {now!r}, its value when a checkpoint dependency was "
+    "added was {then!r}), which breaks restoration on object creation.\n\nIf you don't need this {kind} checkpointed, "
+    "wrap it in a NoDependency object; it will be subsequently ignored."
+)
+MSG_KEY_NOT_STRING: Final = (
+    "Unable to save the object {wrapper!r} (a dictionary wrapper constructed automatically on attribute assignment). "
+    "The wrapped dictionary contains a non-string key which maps to a trackable object or mutable data structure.\n\n"
+    "If you don't need this dictionary checkpointed, wrap it in a NoDependency object; it will be subsequently ignored."
+)
+
+
+def wrap(value: Any) -> Any:
+    """Return ``value`` as checkpoints want it: containers wrapped, `NoDependency` taken off, all else as it is.
+
+    >>> wrap([1, 2]), wrap({"a": 1}), wrap((1, [2]))
+    (ListWrapper([1, 2]), DictWrapper({'a': 1}), _TupleWrapper((1, ListWrapper([2]))))
+    """
+    if isinstance(value, NoDependency):
+        return value.value
+    if isinstance(value, Trackable):
+        return value
+    if type(value) in (dict, collections.OrderedDict):
+        return _DictWrapper(value)
+    if type(value) is list:
+        return ListWrapper(value)
+    if isinstance(value, tuple) and _holds_trackable(value):
+        return _wrap_tuple(value)
+    return value
+
+
+def wrap_and_track(owner: Trackable, name: str, value: Any) -> Any:
+    """`wrap` ``value`` and, if it is trackable and no `NoDependency`, make it the edge ``name`` of ``owner``."""
+    wrapped = wrap(value)
+    if isinstance(wrapped, Trackable) and not isinstance(value, NoDependency):
+        owner._track(wrapped, name, overwrite=True)
+    return wrapped
+
+
+def _holds_trackable(values: tuple[Any, ...]) -> bool:
+    return any(
+        isinstance(value, (NoDependency, Trackable))
+        or type(value) in (dict, collections.OrderedDict, list)
+        or (isinstance(value, tuple) and _holds_trackable(value))
+        for value in values
+    )
+
+
+def _same(left: Iterable[Any], right: Iterable[Any]) -> bool:
+    left, right = list(left), list(right)
+    return len(left) == len(right) and all(a is b for a, b in zip(left, right))
+
+
+class TrackableDataStructure(Trackable):
+    """What the wrappers share, and what the checkpoint's assertions recognise them by."""
+
+
+class ListWrapper(TrackableDataStructure, MutableSequence[Any], list):  # type: ignore[type-arg,misc]
+    """A list whose trackable elements are edges ``"0"``, ``"1"``, ...; the wrapped list stays the storage.
+
+    >>> layers = ListWrapper([Trackable()])
+    >>> layers.append(Trackable())
+    >>> list(layers._trackable_children())
+    ['0', '1']
+    """
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, wrapped: Iterable[Any] = ()) -> None:
+        self._storage = wrapped if type(wrapped) is list else list(wrapped)
+        self._moved = self._changed_outside = False
+        for index, value in enumerate(self._storage):
+            self._storage[index] = wrap_and_track(self, str(index), value)
+        self._seen = list(self._storage)
+
+    def _trackable_children(self) -> dict[str, Trackable]:
+        self._look_outside()
+        if self._moved:
+            raise ValueError(MSG_LIST_MUTATED.format(wrapper=self))
+        if self._changed_outside:
+            raise ValueError(
+                MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="list", now=self._storage, then=self._seen)
+            )
+        return super()._trackable_children()
+
+    def _look_outside(self) -> None:
+        if not self._moved and not _same(self._storage, self._seen):
+            self._changed_outside = True
+
+    def _acknowledge(self) -> None:
+        if not self._changed_outside:
+            self._seen = list(self._storage)
+
+    def _before_move(self, *involved: Any) -> None:
+        self._look_outside()
+        if any(isinstance(value, Trackable) for value in (*self._storage, *involved)):
+            self._moved = True
+
+    def append(self, value: Any) -> None:
+        self._look_outside()
+        self._storage.append(wrap_and_track(self, str(len(self._storage)), value))
+        self._acknowledge()
+
+    def insert(self, index: int, value: Any) -> None:
+        if index >= len(self._storage):
+            return self.append(value)
+        self._before_move(value)
+        self._storage.insert(index, wrap(value))
+        return self._acknowledge()
+
+    def sort(self, *, key: Any = None, reverse: bool = False) -> None:
+        self._before_move()
+        self._storage.sort(key=key, reverse=reverse)
+        self._acknowledge()
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        if isinstance(key, slice):
+            return self._set_slice(key, value)
+        if isinstance(self._storage[key], Trackable):
+            self._before_move()
+        index = range(len(self._storage))[key]
+        self._storage[index] = wrap_and_track(self, str(index), value)
+        return self._acknowledge()
+
+    def _set_slice(self, key: slice, values: Iterable[Any]) -> None:
+        values = [wrap(value) for value in values]
+        if key.indices(len(self._storage))[0] == len(self._storage):
+            return self.extend(values)
+        self._before_move(*values)
+        self._storage[key] = values
+        return self._acknowledge()
+
+    def __delitem__(self, key: Any) -> None:
+        self._before_move()
+        del self._storage[key]
+        self._acknowledge()
+
+    def __imul__(self, times: int) -> ListWrapper:  # type: ignore[override,misc]
+        if times <= 0:
+            self.clear()
+        for _ in range(times - 1):
+            self.extend(self._storage[: len(self._storage)])
+        return self
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._storage[key]
+
+    def __len__(self) -> int:
+        return len(self._storage)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._storage)
+
+    def __contains__(self, value: object) -> bool:
+        return value in self._storage
+
+    def copy(self) -> ListWrapper:
+        return ListWrapper(list(self._storage))
+
+    def __copy__(self) -> ListWrapper:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> ListWrapper:
+        return ListWrapper(copy.deepcopy(self._storage, memo))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return ListWrapper, (self._storage,)
+
+    def __add__(self, other: Any) -> Any:
+        return self._storage + _bare(other)
+
+    def __radd__(self, other: Any) -> Any:
+        return other + self._storage
+
+    def __mul__(self, times: Any) -> Any:
+        return self._storage * times
+
+    __rmul__ = __mul__
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._storage == _bare(other))
+
+    def __ne__(self, other: object) -> bool:
+        return bool(self._storage != _bare(other))
+
+    def __lt__(self, other: Any) -> bool:
+        return bool(self._storage < _bare(other))
+
+    def __le__(self, other: Any) -> bool:
+        return bool(self._storage <= _bare(other))
+
+    def __gt__(self, other: Any) -> bool:
+        return bool(self._storage > _bare(other))
+
+    def __ge__(self, other: Any) -> bool:
+        return bool(self._storage >= _bare(other))
+
+    def __repr__(self) -> str:
+        return f"ListWrapper({self._storage!r})"
+
+
+class _DictWrapper(TrackableDataStructure, MutableMapping[Any, Any], dict):  # type: ignore[type-arg,misc]
+    """A dict whose trackable values are edges called as their keys; the wrapped dict stays the storage."""
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __init__(self, wrapped: Any = ()) -> None:
+        self._storage = wrapped if isinstance(wrapped, dict) else dict(wrapped)
+        self._changed_outside = self._keyed_otherwise = False
+        for key, value in self._storage.items():
+            self._storage[key] = self._take(key, value)
+        self._seen = dict(self._storage)
+
+    def _take(self, key: Any, value: Any) -> Any:
+        if isinstance(key, str):
+            return wrap_and_track(self, key, value)
+        wrapped = wrap(value)
+        if isinstance(wrapped, Trackable) and not isinstance(value, NoDependency):
+            self._keyed_otherwise = True
+        return wrapped
+
+    def _trackable_children(self) -> dict[str, Trackable]:
+        self._look_outside()
+        if self._keyed_otherwise:
+            raise ValueError(MSG_KEY_NOT_STRING.format(wrapper=self))
+        if self._changed_outside:
+            raise ValueError(
+                MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="dictionary", now=self._storage, then=self._seen)
+            )
+        return super()._trackable_children()
+
+    def _look_outside(self) -> None:
+        if not (_same(self._storage, self._seen) and _same(self._storage.values(), self._seen.values())):
+            self._changed_outside = True
+
+    def _acknowledge(self) -> None:
+        if not self._changed_outside:
+            self._seen = dict(self._storage)
+
+    def __setitem__(self, key: Any, value: Any) -> None:
+        self._look_outside()
+        self._storage[key] = self._take(key, value)
+        self._acknowledge()
+
+    def __delitem__(self, key: Any) -> None:
+        self._look_outside()
+        del self._storage[key]
+        if isinstance(key, str):
+            self._untrack(key)
+        self._acknowledge()
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._storage[key]
+
+    def __len__(self) -> int:
+        return len(self._storage)
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._storage)
+
+    def __reversed__(self) -> Iterator[Any]:
+        return reversed(self._storage)
+
+    def copy(self) -> _DictWrapper:
+        return _DictWrapper(copy.copy(self._storage))
+
+    def __copy__(self) -> _DictWrapper:
+        return self.copy()
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> _DictWrapper:
+        return _DictWrapper(copy.deepcopy(self._storage, memo))
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _DictWrapper, (self._storage,)
+
+    def __or__(self, other: Any) -> Any:
+        return self._storage | _bare(other)
+
+    def __ror__(self, other: Any) -> Any:
+        return other | self._storage
+
+    def __ior__(self, other: Any) -> _DictWrapper:  # type: ignore[override,misc]
+        self.update(other)
+        return self
+
+    def __eq__(self, other: object) -> bool:
+        return bool(self._storage == _bare(other))
+
+    def __repr__(self) -> str:
+        return f"DictWrapper({self._storage!r})"
+
+
+class _TupleWrapper(TrackableDataStructure, tuple):  # type: ignore[type-arg]
+    """A tuple (or a subclass of a named one) whose trackable elements are edges by index, and by field name."""
+
+    def _track_elements(self, tracked: Iterable[bool]) -> None:
+        fields = getattr(self, "_fields", ())
+        chosen = [(index, value) for index, (value, keep) in enumerate(zip(self, tracked)) if keep]
+        for name, value in [(fields[i], v) for i, v in chosen if fields] + [(str(i), v) for i, v in chosen]:
+            if isinstance(value, Trackable):
+                self._track(value, name)
+
+    def __reduce_ex__(self, protocol: Any) -> Any:
+        return _wrap_tuple, (self._bare(),)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Any:
+        return _wrap_tuple(copy.deepcopy(self._bare(), memo))
+
+    def _bare(self) -> tuple[Any, ...]:
+        return _make_tuple(self._bare_type(), tuple(self))
+
+    @classmethod
+    def _bare_type(cls) -> type:
+        return next(base for base in cls.__mro__ if issubclass(base, tuple) and not issubclass(base, _TupleWrapper))
+
+    def __repr__(self) -> str:
+        return f"_TupleWrapper({self._bare()!r})"
+
+
+_TUPLE_WRAPPERS: dict[type, type] = {tuple: _TupleWrapper}
+
+
+def _wrap_tuple(values: tuple[Any, ...]) -> Any:
+    kind = _TUPLE_WRAPPERS.get(type(values))
+    if kind is None:
+        kind = _TUPLE_WRAPPERS[type(values)] = type("_TupleWrapper", (_TupleWrapper, type(values)), {})
+    wrapper = tuple.__new__(kind, [wrap(value) for value in values])
+    wrapper._track_elements(not isinstance(value, NoDependency) for value in values)
+    return wrapper
+
+
+def _make_tuple(kind: type, values: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple.__new__(kind, values)
+
+
+def _bare(value: Any) -> Any:
+    return getattr(value, "_storage", value) if isinstance(value, Mapping | MutableSequence) else value

@@ -1,0 +1,224 @@
+"""`Module`: a named container of variables, other modules and the functions that use them; and `name_scope`."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable, Iterator
+from typing import Any, Final, TypeVar
+
+from tvtf import context
+from tvtf.track import TRACKING_ATTRIBUTES, AutoTrackable, Trackable
+
+_HUMP: Final = re.compile(r"((?<=[a-z0-9])[A-Z]|(?!^)[A-Z](?=[a-z]))")
+_IDENTIFIER: Final = re.compile(r"^[a-zA-Z_]([a-zA-Z0-9_])*$")
+
+Path = tuple[Any, ...]
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+class name_scope:  # noqa: N801 - TensorFlow's own name
+    """A context manager that prefixes the names of what is created inside it.
+
+    A name that ends in ``/`` is entered as it is, from the root; the empty name leaves all scopes.
+
+    >>> with name_scope("outer"), name_scope("inner") as scope:
+    ...     print(scope)
+    outer/inner/
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/name_scope
+    """
+
+    def __init__(self, name: str) -> None:
+        if not isinstance(name, str):
+            raise ValueError(f"name_scope: expected a string for `name`, got {type(name).__name__}.")
+        self._name = name
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __enter__(self) -> str:
+        scope = self._name if self._name.endswith("/") or not self._name else f"{current_scope()}{self._name}/"
+        context.state.name_scopes.append(scope)
+        return scope
+
+    def __exit__(self, *exception: object) -> None:
+        context.state.name_scopes.pop()
+
+
+def current_scope() -> str:
+    """The prefix that is in force in this thread, with its closing slash: ``""`` outside every `name_scope`."""
+    scopes = context.state.name_scopes
+    return scopes[-1] if scopes else ""
+
+
+class Module(AutoTrackable):
+    """Base class of layers and models: finds its variables and submodules by looking at its attributes.
+
+    Args:
+      name: a Python identifier; by default the class name in snake case.
+
+    Raises:
+      ValueError: ``name`` isn't an identifier.
+
+    >>> class TwoLayers(Module):
+    ...     def __init__(self):
+    ...         super().__init__()
+    ...         self.layers = [Module(name="first"), Module(name="second")]
+    >>> model = TwoLayers()
+    >>> model.name, [layer.name for layer in model.submodules]
+    ('two_layers', ['first', 'second'])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/Module
+    """
+
+    _TF_MODULE_IGNORED_PROPERTIES = TRACKING_ATTRIBUTES
+
+    def __init__(self, name: str | None = None) -> None:
+        name = camel_to_snake(type(self).__name__) if name is None else name
+        if not _IDENTIFIER.match(name):
+            raise ValueError(
+                f"{name!r} is not a valid module name. Module names must be valid Python identifiers "
+                "(e.g. a valid class name)."
+            )
+        self._name = name
+        with name_scope(name) as scope:
+            self._name_scope = name_scope(scope)
+
+    @property
+    def name(self) -> str:
+        """The name given or made from the class; `name_scope` holds the one with its parents."""
+        return self._name
+
+    @property
+    def name_scope(self) -> name_scope:
+        """A context manager: variables created inside it are named below this module."""
+        return self._name_scope
+
+    @property
+    def variables(self) -> tuple[Any, ...]:
+        """All variables: this module's by attribute name, then those of submodules, breadth first."""
+        return tuple(self._flatten(predicate=_is_variable))
+
+    @property
+    def trainable_variables(self) -> tuple[Any, ...]:
+        """Those of `variables` whose ``trainable`` is true, in the same order."""
+        return tuple(self._flatten(predicate=lambda leaf: _is_variable(leaf) and leaf.trainable))
+
+    @property
+    def non_trainable_variables(self) -> tuple[Any, ...]:
+        """Those of `variables` whose ``trainable`` is false, in the same order."""
+        return tuple(self._flatten(predicate=lambda leaf: _is_variable(leaf) and not leaf.trainable))
+
+    @property
+    def submodules(self) -> tuple[Module, ...]:
+        """All modules that are reached through attributes, breadth first, without this one."""
+        return tuple(self._flatten(predicate=_is_module))
+
+    def _flatten(
+        self,
+        recursive: bool = True,
+        predicate: Callable[[Any], bool] = lambda leaf: True,
+        attribute_traversal_key: Callable[[str], Any] | None = None,
+        with_path: bool = False,
+        expand_composites: bool = False,
+    ) -> Iterator[Any]:
+        """Yield the leaves of all attributes that match ``predicate``, each once, or (path, leaf) on every path.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/Module (``_flatten``)
+        """
+        walk = _Walk(recursive, predicate, attribute_traversal_key, with_path)
+        return walk.module(self, ())
+
+    @classmethod
+    def with_name_scope(cls, method: Method) -> Method:
+        """Decorate a method so that it runs inside the module's name scope.
+
+        >>> class Named(Module):
+        ...     @Module.with_name_scope
+        ...     def scope(self):
+        ...         return current_scope()
+        >>> Named().scope()
+        'named/'
+        """
+
+        @functools.wraps(method)
+        def inside(self: Module, *args: Any, **kwargs: Any) -> Any:
+            with self.name_scope:
+                return method(self, *args, **kwargs)
+
+        return inside  # type: ignore[return-value]
+
+
+class _Walk:
+    """One traversal: attributes in order of their names, then the modules found in them, each with its path."""
+
+    def __init__(self, recursive: bool, predicate: Callable[[Any], bool], key: Any, with_path: bool) -> None:
+        self.recursive, self.predicate, self.key, self.with_path = recursive, predicate, key, with_path
+        self.seen: set[int] = set()
+        self.above: list[int] = []
+
+    def module(self, module: Module, path: Path) -> Iterator[Any]:
+        self.seen.add(id(module))
+        below: list[tuple[Path, Module]] = []
+        for leaf_path, leaf in self._new_leaves(module):
+            if self.predicate(leaf):
+                yield (path + leaf_path, leaf) if self.with_path else leaf
+            if self.recursive and _is_module(leaf) and id(module) not in self.above:
+                below.append((path + leaf_path, leaf))
+        self.above.append(id(module))
+        for below_path, submodule in below:
+            yield from self.module(submodule, below_path)
+        self.above.pop()
+
+    def _new_leaves(self, module: Module) -> Iterator[tuple[Path, Any]]:
+        attributes = vars(module)
+        for name in sorted(attributes.keys() - module._TF_MODULE_IGNORED_PROPERTIES, key=self.key):
+            for path, leaf in _leaves(attributes[name], (name,)):
+                if self.with_path or id(leaf) not in self.seen:
+                    self.seen.add(id(leaf))
+                    yield path, leaf
+
+
+def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
+    """Flatten lists and tuples by index, dicts by sorted key, as tf.nest does."""
+    for key, element in _elements(value, path[0]):
+        yield from _leaves(element, (*path, key))
+    if not isinstance(value, (list, tuple, dict)):
+        yield path, value
+
+
+def _elements(value: Any, attribute: str) -> Iterator[tuple[Any, Any]]:
+    if isinstance(value, dict):
+        return iter([(key, value[key]) for key in _sorted_keys(value, attribute)])
+    if isinstance(value, tuple) and hasattr(value, "_fields"):
+        return zip(value._fields, value)
+    return iter(enumerate(value) if isinstance(value, (list, tuple)) else ())
+
+
+def _sorted_keys(value: dict[Any, Any], attribute: str) -> list[Any]:
+    try:
+        return sorted(value)
+    except TypeError as cause:
+        raise ValueError(
+            f"Error processing property {attribute!r} of {value!r}: its keys can't be sorted; use keys of one type."
+        ) from cause
+
+
+def _is_variable(leaf: Any) -> bool:
+    """Told by its methods, so that this file needn't import the variables, which may need `name_scope`."""
+    return isinstance(leaf, Trackable) and hasattr(type(leaf), "assign") and hasattr(type(leaf), "trainable")
+
+
+def _is_module(leaf: Any) -> bool:
+    return isinstance(leaf, Module)
+
+
+def camel_to_snake(name: str) -> str:
+    """Write a class name as TensorFlow names a module.
+
+    >>> camel_to_snake("MyHTTPLayer")
+    'my_http_layer'
+    """
+    return _HUMP.sub(r"_\1", name).lower()

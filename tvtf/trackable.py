@@ -1,0 +1,123 @@
+"""The base of everything a checkpoint can hold: named edges to other objects, values of its own, and waiting restores.
+
+The rules (edge names, their order, restore on creation) are those of TensorFlow's object-based checkpoints:
+https://www.tensorflow.org/guide/checkpoint
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any, Final, Protocol, TypeVar
+
+import numpy as np
+
+VARIABLE_VALUE: Final = "VARIABLE_VALUE"
+TRACKING_ATTRIBUTES: Final = frozenset({"_self_tracking", "_self_setattr_tracking"})
+
+TensorSpecs = dict[str, tuple[tuple[int | None, ...], np.dtype[Any]]]
+AnyTrackable = TypeVar("AnyTrackable", bound="Trackable")
+
+
+class DeferredRestore(Protocol):
+    """A checkpointed object that waits for its Python object to be created."""
+
+    restore_uid: int
+
+    def restore(self, trackable: Trackable) -> None: ...
+
+
+class Tracking:
+    """The edges of one object, in the order they were first made, and the restores that wait for further ones."""
+
+    __slots__ = ("children", "deferred", "update_uid")
+
+    def __init__(self) -> None:
+        self.children: dict[str, Trackable] = {}
+        self.deferred: dict[str, list[DeferredRestore]] = {}
+        self.update_uid = -1
+
+
+class Trackable:
+    """An object that checkpoints follow.
+
+    A subclass that owns values overrides `_serialize_to_tensors` and `_restore_from_tensors`; one that owns other
+    trackables calls `_track` (`tvtf.track.AutoTrackable` does so on attribute assignment).
+
+    >>> root, leaf = Trackable(), Trackable()
+    >>> root._track(leaf, "leaf") is leaf, list(root._trackable_children())
+    (True, ['leaf'])
+    """
+
+    @property
+    def _tracking(self) -> Tracking:
+        found = self.__dict__.get("_self_tracking")
+        if found is None:
+            found = Tracking()
+            object.__setattr__(self, "_self_tracking", found)
+        return found
+
+    @property
+    def _deferred_dependencies(self) -> dict[str, list[DeferredRestore]]:
+        return self._tracking.deferred
+
+    def _trackable_children(self) -> dict[str, Trackable]:
+        """The edges out of this object by local name; their order is the order of node ids in a checkpoint."""
+        return dict(self._tracking.children)
+
+    def _lookup_dependency(self, name: str) -> Trackable | None:
+        return self._trackable_children().get(name)
+
+    def _serialize_to_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
+        """This object's own values by attribute name; a variable returns ``{"VARIABLE_VALUE": array}``."""
+        return {}
+
+    def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        """Take values that `_serialize_to_tensors` once gave; shapes and dtypes were compared before the call."""
+        raise NotImplementedError(
+            f"{type(self).__name__} received {sorted(tensors)} from a checkpoint but has no _restore_from_tensors; "
+            "implement it next to _serialize_to_tensors."
+        )
+
+    def _tensor_specs(self) -> TensorSpecs:
+        """Shape (None for an unknown dim) and dtype of each own value; override where that is cheaper than a read."""
+        arrays = {name: np.asarray(value) for name, value in self._serialize_to_tensors().items()}
+        return {name: (array.shape, array.dtype) for name, array in arrays.items()}
+
+    def _track(self, trackable: AnyTrackable, name: str, overwrite: bool = False) -> AnyTrackable:
+        """Add an edge called ``name``, and restore what a checkpoint holds in wait for it.
+
+        Raises:
+          TypeError: ``trackable`` isn't a `Trackable`.
+          ValueError: another object has this name and ``overwrite`` is false.
+        """
+        if not isinstance(trackable, Trackable):
+            raise TypeError(
+                f"{type(self).__name__}._track: expected a Trackable for {name!r}, got {type(trackable).__name__}."
+            )
+        current = self._tracking.children.get(name)
+        if current is not None and current is not trackable and not overwrite:
+            raise ValueError(
+                f"{type(self).__name__}._track: {name!r} already names another object; "
+                "choose another name or pass overwrite=True."
+            )
+        self._tracking.children[name] = trackable
+        if current is None:
+            self._restore_deferred(trackable, name)
+        return trackable
+
+    def _untrack(self, name: str) -> None:
+        self._tracking.children.pop(name, None)
+
+    def _restore_deferred(self, trackable: Trackable, name: str) -> None:
+        waiting = self._deferred_dependencies.pop(name, [])
+        for position in sorted(waiting, key=lambda p: p.restore_uid, reverse=True):
+            position.restore(trackable)
+
+
+class NoDependency:
+    """Marks a value that is assigned to an attribute but not tracked; the attribute holds the bare value."""
+
+    __slots__ = ("value",)
+
+    def __init__(self, value: Any) -> None:
+        self.value = value

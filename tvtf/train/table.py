@@ -1,0 +1,206 @@
+"""The sorted string table that a checkpoint's ``.index`` file is: LevelDB's format with TensorFlow's settings.
+
+Format: https://github.com/google/leveldb/blob/main/doc/table_format.md. TensorFlow writes blocks of 256 kB without
+compression and without filters (``tensorflow/core/lib/io/table_options.h``, ``tensor_bundle.cc``), and so does `write`:
+the same entries give the same bytes. `read` refuses whatever isn't whole and in order.
+"""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterable, Iterator
+from typing import Final
+
+from tvtf.errors import DataLossError, UnimplementedError
+from tvtf.train import crc32c
+
+MAGIC: Final = bytes.fromhex("57fb808b247547db")
+FOOTER_BYTES: Final = 48
+TRAILER_BYTES: Final = 5
+BLOCK_BYTES: Final = 262144
+RESTART_INTERVAL: Final = 16
+LONGEST_VARINT: Final = 10
+UNCOMPRESSED: Final = b"\0"
+
+Entry = tuple[bytes, bytes]
+
+
+def write(entries: Iterable[Entry]) -> bytes:
+    """Return the table of ``entries``, whose keys must ascend.
+
+    Raises:
+      ValueError: a key isn't greater than the one before.
+
+    >>> read(write([(b"", b"header"), (b"key", b"value")]), "doctest")
+    {b'': b'header', b'key': b'value'}
+    """
+    table, index, block, previous = bytearray(), _Block(1), _Block(RESTART_INTERVAL), None
+    for key, value in entries:
+        if previous is not None and key <= previous:
+            raise ValueError(f"table.write: keys must ascend, got {key!r} after {previous!r}.")
+        if block.size() >= BLOCK_BYTES:
+            index.add(_shortest_between(previous or b"", key), _append_block(table, block))
+            block = _Block(RESTART_INTERVAL)
+        block.add(key, value)
+        previous = key
+    if previous is not None:
+        index.add(_shortest_after(previous), _append_block(table, block))
+    handles = _append_block(table, _Block(RESTART_INTERVAL)) + _append_block(table, index)
+    return bytes(table) + handles.ljust(FOOTER_BYTES - len(MAGIC), b"\0") + MAGIC
+
+
+def read(table: bytes, source: str) -> dict[bytes, bytes]:
+    """Return all entries of ``table`` in order.
+
+    Args:
+      table: the whole file.
+      source: what to call it in errors.
+
+    Raises:
+      DataLossError: the table is truncated, damaged or not a table at all.
+      UnimplementedError: a block is compressed.
+    """
+    if len(table) < FOOTER_BYTES or not table.endswith(MAGIC):
+        raise DataLossError(
+            None,
+            None,
+            f"{source}: not an sstable (bad magic number) in its {len(table)} bytes: the file is truncated or isn't a "
+            "checkpoint index. Restore an older checkpoint.",
+        )
+    footer = _Cursor(table[-FOOTER_BYTES : -len(MAGIC)], f"{source}, footer")
+    footer.handle()
+    index = _read_block(table, footer.handle(), f"{source}, index block")
+    blocks = (_Cursor(value, f"{source}, index block").handle() for _, value in index)
+    entries = [e for number, handle in enumerate(blocks) for e in _read_block(table, handle, f"{source}, block {number}")]
+    _check_order([key for key, _ in entries], source)
+    return dict(entries)
+
+
+def _check_order(keys: list[bytes], source: str) -> None:
+    for before, after in zip(keys, keys[1:]):
+        if after <= before:
+            raise _damaged(source, f"keys must ascend, {after!r} follows {before!r}")
+
+
+def _damaged(source: str, what: str) -> DataLossError:
+    return DataLossError(None, None, f"{source}: {what}. The file is damaged; restore an older checkpoint.")
+
+
+class _Block:
+    """A run of entries in which each key is written as its difference from the one before."""
+
+    def __init__(self, interval: int) -> None:
+        self.interval, self.count, self.last = interval, 0, b""
+        self.buffer, self.restarts = bytearray(), [0]
+
+    def add(self, key: bytes, value: bytes) -> None:
+        if self.count and self.count % self.interval == 0:
+            self.restarts.append(len(self.buffer))
+            self.last = b""
+        shared = _shared_prefix(self.last, key)
+        self.buffer += varint(shared) + varint(len(key) - shared) + varint(len(value)) + key[shared:] + value
+        self.last, self.count = key, self.count + 1
+
+    def size(self) -> int:
+        return len(self.buffer) + 4 * len(self.restarts) + 4
+
+    def finish(self) -> bytes:
+        return bytes(self.buffer) + struct.pack(f"<{len(self.restarts) + 1}I", *self.restarts, len(self.restarts))
+
+
+def _append_block(table: bytearray, block: _Block) -> bytes:
+    """Append a block with its trailer and return its handle."""
+    contents = block.finish()
+    handle = varint(len(table)) + varint(len(contents))
+    table += contents + UNCOMPRESSED + struct.pack("<I", crc32c.masked(contents + UNCOMPRESSED))
+    return handle
+
+
+def _shared_prefix(left: bytes, right: bytes) -> int:
+    longest = min(len(left), len(right))
+    return next((i for i in range(longest) if left[i] != right[i]), longest)
+
+
+def _shortest_between(low: bytes, high: bytes) -> bytes:
+    """The shortest key from ``low`` up to but not including ``high`` that LevelDB's comparator finds."""
+    shared = _shared_prefix(low, high)
+    if shared < min(len(low), len(high)) and low[shared] < 0xFF and low[shared] + 1 < high[shared]:
+        return low[:shared] + bytes([low[shared] + 1])
+    return low
+
+
+def _shortest_after(key: bytes) -> bytes:
+    first = next((i for i, byte in enumerate(key) if byte != 0xFF), None)
+    return key if first is None else key[:first] + bytes([key[first] + 1])
+
+
+def varint(number: int) -> bytes:
+    """Seven bits a byte, lowest first, the top bit set on all but the last.
+
+    >>> varint(300).hex()
+    'ac02'
+    """
+    encoded = bytearray()
+    while number >= 0x80:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes(encoded) + bytes([number])
+
+
+class _Cursor:
+    """Reads numbers and byte runs from front to back, and tells of any that would run over the end."""
+
+    def __init__(self, data: bytes, source: str) -> None:
+        self.data, self.source, self.at = data, source, 0
+
+    def varint(self) -> int:
+        number = 0
+        for place in range(LONGEST_VARINT):
+            byte = self.bytes(1)[0]
+            number |= (byte & 0x7F) << 7 * place
+            if byte < 0x80:
+                return number
+        raise _damaged(self.source, f"a number at byte {self.at} has no end")
+
+    def bytes(self, size: int) -> bytes:
+        if size > len(self.data) - self.at:
+            raise _damaged(self.source, f"{size} bytes at {self.at} reach over the end at {len(self.data)}")
+        self.at += size
+        return self.data[self.at - size : self.at]
+
+    def handle(self) -> tuple[int, int]:
+        return self.varint(), self.varint()
+
+
+def _read_block(table: bytes, handle: tuple[int, int], source: str) -> list[Entry]:
+    offset, size = handle
+    if offset + size + TRAILER_BYTES > len(table):
+        raise _damaged(source, f"bytes {offset} to {offset + size + TRAILER_BYTES} reach over the end at {len(table)}")
+    contents = table[offset : offset + size]
+    kind, stored = struct.unpack_from("<cI", table, offset + size)
+    crc32c.check(contents + kind, stored, source)
+    if kind != UNCOMPRESSED:
+        raise UnimplementedError(
+            None,
+            None,
+            f"{source}: compression type {kind[0]} is not supported, expected 0 (none), which is what TensorFlow "
+            "writes. Save the checkpoint again with TensorFlow.",
+        )
+    return list(_entries(contents, source))
+
+
+def _entries(contents: bytes, source: str) -> Iterator[Entry]:
+    cursor, key = _Cursor(_without_restarts(contents, source), source), b""
+    while cursor.at < len(cursor.data):
+        shared, rest, size = cursor.varint(), cursor.varint(), cursor.varint()
+        if shared > len(key):
+            raise _damaged(source, f"a key shares {shared} bytes with one of {len(key)}")
+        key = key[:shared] + cursor.bytes(rest)
+        yield key, cursor.bytes(size)
+
+
+def _without_restarts(contents: bytes, source: str) -> bytes:
+    restarts = int.from_bytes(contents[-4:], "little")
+    if 4 * restarts + 4 > len(contents):
+        raise _damaged(source, f"{restarts} restart points don't fit into {len(contents)} bytes")
+    return contents[: len(contents) - 4 * restarts - 4]
