@@ -65,7 +65,12 @@ def masked(data: Any) -> int:
 
 def check(data: Any, stored: int, what: str) -> None:
     """Raise ``DataLossError`` unless ``stored`` is the masked checksum of ``data``."""
-    computed = masked(data)
+    check_value(crc32c(data), stored, what)
+
+
+def check_value(crc: int, stored: int, what: str) -> None:
+    """Raise ``DataLossError`` unless ``stored`` is ``crc``, masked."""
+    computed = mask(crc)
     if computed != stored:
         raise DataLossError(
             None,

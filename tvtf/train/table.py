@@ -67,10 +67,10 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
             f"{source}: not an sstable (bad magic number) in its {len(table)} bytes: the file is truncated or isn't a "
             "checkpoint index. Restore an older checkpoint.",
         )
-    footer = _Cursor(table[-FOOTER_BYTES : -len(MAGIC)], f"{source}, footer")
+    footer = Cursor(table[-FOOTER_BYTES : -len(MAGIC)], f"{source}, footer")
     footer.handle()
     index = _read_block(table, footer.handle(), f"{source}, index block")
-    blocks = (_Cursor(value, f"{source}, index block").handle() for _, value in index)
+    blocks = (Cursor(value, f"{source}, index block").handle() for _, value in index)
     entries = [e for number, handle in enumerate(blocks) for e in _read_block(table, handle, f"{source}, block {number}")]
     _check_order([key for key, _ in entries], source)
     return dict(entries)
@@ -147,7 +147,7 @@ def varint(number: int) -> bytes:
     return bytes(encoded) + bytes([number])
 
 
-class _Cursor:
+class Cursor:
     """Reads numbers and byte runs from front to back, and tells of any that would run over the end."""
 
     def __init__(self, data: bytes, source: str) -> None:
@@ -190,7 +190,7 @@ def _read_block(table: bytes, handle: tuple[int, int], source: str) -> list[Entr
 
 
 def _entries(contents: bytes, source: str) -> Iterator[Entry]:
-    cursor, key = _Cursor(_without_restarts(contents, source), source), b""
+    cursor, key = Cursor(_without_restarts(contents, source), source), b""
     while cursor.at < len(cursor.data):
         shared, rest, size = cursor.varint(), cursor.varint(), cursor.varint()
         if shared > len(key):

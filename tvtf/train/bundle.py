@@ -1,0 +1,319 @@
+"""TensorFlow's tensor bundle: named arrays in ``PREFIX.data-?????-of-?????``, and where they lie in ``PREFIX.index``.
+
+Format: ``tensor_bundle.proto`` and ``tensor_bundle.cc`` in
+https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core/util/tensor_bundle. A reader checks every entry
+against the files before it gives out any array, and an array against its checksum.
+"""
+
+from __future__ import annotations
+
+import io
+import math
+import os
+import threading
+import weakref
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from tvtf import dtypes
+from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
+from tvtf.train import crc32c, files, strings, table
+from tvtf.train.messages import BundleEntryProto, BundleHeaderProto
+
+HEADER_KEY: Final = b""
+PRODUCER: Final = 1
+MOST_SHARDS: Final = 99999
+MOST_DIMS: Final = 32
+MOST_BYTES: Final = 1 << 62
+
+Array = np.ndarray[Any, Any]
+
+
+def index_name(prefix: str) -> str:
+    return f"{prefix}.index"
+
+
+def data_name(prefix: str, shard: int, shards: int) -> str:
+    return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
+
+
+@dataclass(frozen=True)
+class Entry:
+    """Where one array lies and what it is."""
+
+    dtype: dtypes.DType
+    shape: tuple[int, ...]
+    shard: int
+    offset: int
+    size: int
+    checksum: int
+    sliced: bool
+
+
+def write(prefix: str, tensors: Mapping[str, Any]) -> None:
+    """Write a bundle, replacing one that is there in a single step.
+
+    Args:
+      prefix: folder and common start of the file names; the folder is made if it is missing.
+      tensors: arrays (or anything that makes one) by key, stored in this order; bytes or str objects become strings.
+
+    Raises:
+      InvalidArgumentError: an array's dtype has no TensorFlow counterpart.
+      ResourceExhaustedError: the disk is full; a bundle that was there is untouched and no file is left behind.
+      PermissionDeniedError: the folder can't be written.
+
+    >>> import tempfile
+    >>> prefix = tempfile.mkdtemp() + "/values"
+    >>> write(prefix, {"x": np.float32([1, 2])})
+    >>> Reader(prefix).read("x")
+    array([1., 2.], dtype=float32)
+    """
+    shards = _spare_shard_count(prefix)
+    data, entries, offset = [], {HEADER_KEY: _header(shards)}, 0
+    for key, value in tensors.items():
+        dtype, shape, chunks, checksum = _encode(key, value)
+        size = sum(chunk.nbytes for chunk in chunks)
+        entries[key.encode()] = _entry(dtype, shape, offset, size, checksum)
+        data += chunks
+        offset += size
+    with files.Replacement() as replacement:
+        replacement.add(data_name(prefix, 0, shards), data)
+        replacement.add(index_name(prefix), [table.write(sorted(entries.items()))])
+        replacement.commit()
+    files.remove(data_name(prefix, 0, 3 - shards))
+
+
+def _spare_shard_count(prefix: str) -> int:
+    """1, or 2 where a bundle of one shard exists.
+
+    So the new data file never takes the old one's name, and renaming the index switches from one to the other. The
+    shard count is only part of file names: TensorFlow opens the shards that entries refer to.
+    """
+    return 2 if os.path.exists(index_name(prefix)) and os.path.exists(data_name(prefix, 0, 1)) else 1
+
+
+def _header(shards: int) -> bytes:
+    return bytes(BundleHeaderProto(num_shards=shards, version={"producer": PRODUCER}).SerializeToString())
+
+
+def _entry(dtype: dtypes.DType, shape: tuple[int, ...], offset: int, size: int, checksum: int) -> bytes:
+    dims = {"dim": [{"size": dim} for dim in shape]}
+    proto = BundleEntryProto(dtype=dtype.as_datatype_enum, shape=dims, offset=offset, size=size, crc32c=checksum)
+    return bytes(proto.SerializeToString())
+
+
+def _encode(key: str, value: Any) -> tuple[dtypes.DType, tuple[int, ...], list[Array], int]:
+    array = np.asarray(value)
+    if array.dtype.kind in "OSU":
+        return dtypes.string, array.shape, *strings.encode(array, key)
+    octets = crc32c.as_bytes(np.ascontiguousarray(array, array.dtype.newbyteorder("<")))
+    return _dtype_of(array, key), array.shape, [octets], crc32c.masked(octets)
+
+
+def _dtype_of(array: Array, key: str) -> dtypes.DType:
+    try:
+        return dtypes.as_dtype(array.dtype)
+    except TypeError as cause:
+        raise InvalidArgumentError(
+            None, None, f"Saving {key}: NumPy's dtype {array.dtype} has no TensorFlow counterpart; cast it first."
+        ) from cause
+
+
+class Reader:
+    """The arrays of one checkpoint, by key.
+
+    Opening it reads the index, checks every entry's dtype, shape, place and size against the data files, and holds
+    those open, so that values stay readable when the files are deleted later.
+
+    Args:
+      prefix: what was given to `write`.
+
+    Raises:
+      NotFoundError: the index or a data file is missing.
+      DataLossError: the index is damaged, or an entry can't be true.
+    """
+
+    def __init__(self, prefix: str | os.PathLike[str]) -> None:
+        self.prefix = os.fspath(prefix)
+        self.entries, shards = _read_index(self.prefix)
+        used = {entry.shard for entry in self.entries.values()}
+        self._shards = {shard: _Shard(data_name(self.prefix, shard, shards)) for shard in sorted(used)}
+        for key, entry in self.entries.items():
+            self._check_place(key, entry)
+
+    def has_tensor(self, key: str) -> bool:
+        """Tell whether the checkpoint has an array called ``key``."""
+        return key in self.entries
+
+    def get_variable_to_shape_map(self) -> dict[str, list[int]]:
+        """The shape of every array, by key."""
+        return {key: list(entry.shape) for key, entry in self.entries.items()}
+
+    def get_variable_to_dtype_map(self) -> dict[str, dtypes.DType]:
+        """The dtype of every array, by key."""
+        return {key: entry.dtype for key, entry in self.entries.items()}
+
+    def get_tensor(self, key: str) -> Any:
+        """Return the array called ``key``; a string scalar comes as bytes.
+
+        Raises:
+          NotFoundError: there is none.
+          DataLossError: its bytes don't match their checksum.
+        """
+        array = self.read(key)
+        return array if array.shape or array.dtype != object else array.item()
+
+    def read(self, key: str) -> Array:
+        """Return the array called ``key``; see `get_tensor`."""
+        entry = self.entries.get(key)
+        if entry is None:
+            raise NotFoundError(None, None, f"Key {key} not found in checkpoint {self.prefix}")
+        if entry.sliced:
+            raise UnimplementedError(
+                None, None, f"{self._place(key)}: it is stored in slices (a TF1 partitioned variable); save it whole."
+            )
+        octets = self._shards[entry.shard].read(entry.offset, entry.size)
+        if entry.dtype == dtypes.string:
+            return strings.decode(octets, entry.shape, entry.checksum, self._place(key))
+        crc32c.check(octets, entry.checksum, self._place(key))
+        return octets.view(entry.dtype.np).reshape(entry.shape)
+
+    def verify(self) -> None:
+        """Read everything and compare it with its checksum.
+
+        Raises:
+          DataLossError: some array is damaged.
+        """
+        for key, entry in self.entries.items():
+            if not entry.sliced:
+                self.read(key)
+
+    def _place(self, key: str) -> str:
+        return f"{self.prefix}, tensor {key}"
+
+    def _check_place(self, key: str, entry: Entry) -> None:
+        available, end = self._shards[entry.shard].size, entry.offset + entry.size
+        if end > available:
+            raise _lost(
+                self._place(key),
+                f"bytes {entry.offset} to {end} lie outside its data file of {available} bytes: the file is truncated",
+            )
+
+
+class _Shard:
+    """One data file, held open; safe for several threads."""
+
+    def __init__(self, path: str) -> None:
+        with files.named_failures(path, "open"):
+            descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
+        weakref.finalize(self, os.close, descriptor)
+        self._file = io.FileIO(descriptor, closefd=False)
+        self.path, self.size, self._lock = path, os.fstat(self._file.fileno()).st_size, threading.Lock()
+
+    def read(self, offset: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
+        octets = np.empty(size, np.uint8)
+        with self._lock, files.named_failures(self.path, "read"):
+            self._file.seek(offset)
+            filled = self._fill(memoryview(octets))
+        if filled != size:
+            raise _lost(self.path, f"{filled} bytes at {offset}, expected {size}: the file is truncated")
+        return octets
+
+    def _fill(self, rest: memoryview) -> int:
+        total = 0
+        while total < len(rest) and (got := self._file.readinto(rest[total:])):
+            total += got
+        return total
+
+
+def _lost(place: str, what: str) -> DataLossError:
+    return DataLossError(None, None, f"{place}: {what}. Restore an older checkpoint.")
+
+
+def _read_index(prefix: str) -> tuple[dict[str, Entry], int]:
+    path = index_name(prefix)
+    if not os.path.exists(path):
+        raise NotFoundError(
+            None, None, f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {prefix}"
+        )
+    with files.named_failures(path, "read"), open(path, "rb") as file:
+        raw = table.read(file.read(), path)
+    shards = _check_header(path, raw.pop(HEADER_KEY, None))
+    return dict(_checked_entries(path, raw, shards)), shards
+
+
+def _check_header(path: str, raw: bytes | None) -> int:
+    if raw is None:
+        raise _lost(path, "it has no header entry")
+    header = _parse(BundleHeaderProto, raw, f"{path}, header")
+    if not 0 < header.num_shards <= MOST_SHARDS:
+        raise _lost(path, f"its header tells of {header.num_shards} shards, expected 1 to {MOST_SHARDS}")
+    if header.endianness != 0:
+        raise UnimplementedError(None, None, f"{path}: written big-endian; save it again on a little-endian machine.")
+    if header.version.min_consumer > PRODUCER:
+        raise UnimplementedError(
+            None, None, f"{path}: needs a reader of version {header.version.min_consumer}, this one is {PRODUCER}."
+        )
+    return int(header.num_shards)
+
+
+def _parse(message: Any, raw: bytes, place: str) -> Any:
+    try:
+        return message.FromString(raw)
+    except DecodeError as cause:
+        raise _lost(place, "it is no valid protocol buffer") from cause
+
+
+def _checked_entries(path: str, raw: dict[bytes, bytes], shards: int) -> Iterator[tuple[str, Entry]]:
+    for key, value in raw.items():
+        place = f"{path}, entry {key!r}"
+        yield _text(key, place), _checked_entry(_parse(BundleEntryProto, value, place), shards, place)
+
+
+def _text(key: bytes, place: str) -> str:
+    try:
+        return key.decode()
+    except UnicodeDecodeError as cause:
+        raise _lost(place, "its key is no UTF-8 text") from cause
+
+
+def _checked_entry(proto: Any, shards: int, place: str) -> Entry:
+    shape = tuple(dim.size for dim in proto.shape.dim)
+    if proto.shape.unknown_rank or not _is_possible(shape):
+        raise _lost(place, f"{_told(shape)} is no shape of an array")
+    if not 0 <= proto.shard_id < shards:
+        raise _lost(place, f"shard {proto.shard_id} of {shards} doesn't exist")
+    if proto.offset < 0 or proto.size < 0:
+        raise _lost(place, f"offset {proto.offset} and size {proto.size} can't be negative")
+    dtype, sliced = _known_dtype(proto.dtype, place), bool(proto.slices)
+    _check_size(dtype, shape, proto.size, sliced, place)
+    return Entry(dtype, shape, proto.shard_id, proto.offset, proto.size, proto.crc32c, sliced)
+
+
+def _is_possible(shape: tuple[int, ...]) -> bool:
+    """NumPy refuses more dims, and a product beyond its index type even where another dim is zero."""
+    return len(shape) <= MOST_DIMS and min(shape, default=0) >= 0 and math.prod(filter(None, shape)) < MOST_BYTES // 16
+
+
+def _told(shape: tuple[int, ...]) -> str:
+    return str(shape) if len(shape) < 16 else f"({', '.join(map(str, shape[:16]))}, ... {len(shape)} dims)"
+
+
+def _known_dtype(number: int, place: str) -> dtypes.DType:
+    try:
+        return dtypes.as_dtype(number)
+    except TypeError as cause:
+        raise _lost(place, f"dtype number {number} is unknown") from cause
+
+
+def _check_size(dtype: dtypes.DType, shape: tuple[int, ...], size: int, sliced: bool, place: str) -> None:
+    count = math.prod(shape)
+    if dtype == dtypes.string:
+        if count > size:
+            raise _lost(place, f"{count} strings don't fit into {size} bytes")
+    elif not sliced and count * dtype.np.itemsize != size:
+        raise _lost(place, f"shape {_told(shape)} of {dtype.name} takes {count * dtype.np.itemsize} bytes, not {size}")

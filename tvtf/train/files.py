@@ -1,0 +1,108 @@
+"""Files that appear whole or not at all: temporary name, fsync, rename, fsync of the folder."""
+
+from __future__ import annotations
+
+import contextlib
+import errno
+import os
+from collections.abc import Callable, Iterable, Iterator
+from typing import Any, Final
+
+from tvtf.errors import NotFoundError, OpError, PermissionDeniedError, ResourceExhaustedError, UnknownError
+
+WRITTEN_AT_ONCE: Final = 1 << 26
+_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+
+Chunks = Iterable[Any]
+
+
+class Replacement:
+    """Several files that are all written before the first is renamed into place, in the order they were added.
+
+    Leaving the ``with`` block without `commit` removes what was written.
+    """
+
+    def __init__(self) -> None:
+        self._waiting: list[tuple[str, str]] = []
+
+    def __enter__(self) -> Replacement:
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        for temporary, _ in self._waiting:
+            remove(temporary)
+
+    def add(self, path: str, chunks: Chunks) -> None:
+        """Write ``chunks`` (buffers) to a temporary file next to ``path``."""
+        folder, name = os.path.split(path)
+        temporary = os.path.join(folder, f".{name}.tmp")
+        self._waiting.append((temporary, path))
+        with named_failures(path, "write"):
+            os.makedirs(folder or ".", exist_ok=True)
+            _write_through(temporary, chunks)
+
+    def commit(self) -> None:
+        """Rename every file into place; when it returns, they survive a power cut."""
+        while self._waiting:
+            temporary, path = self._waiting[0]
+            with named_failures(path, "rename to"):
+                os.replace(temporary, path)
+                _sync_folder(os.path.dirname(path))
+            del self._waiting[0]
+
+
+def replace(path: str, content: bytes) -> None:
+    """Write one file atomically."""
+    with Replacement() as files:
+        files.add(path, [content])
+        files.commit()
+
+
+def remove(path: str) -> None:
+    """Remove a file; none there is fine."""
+    with contextlib.suppress(FileNotFoundError):
+        os.remove(path)
+
+
+def _write_through(path: str, chunks: Chunks) -> None:
+    with open(path, "wb", buffering=0) as file:
+        for chunk in chunks:
+            _write_all(file.write, memoryview(chunk).cast("B"))
+        os.fsync(file.fileno())
+
+
+def _write_all(write: Callable[[memoryview], int | None], rest: memoryview) -> None:
+    """Unbuffered writes may stop early, as Linux does at 2 GB."""
+    while rest:
+        rest = rest[write(rest[:WRITTEN_AT_ONCE]) or 0 :]
+
+
+def _sync_folder(folder: str) -> None:
+    if not hasattr(os, "O_DIRECTORY"):
+        return
+    descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)
+    try:
+        os.fsync(descriptor)
+    finally:
+        os.close(descriptor)
+
+
+@contextlib.contextmanager
+def named_failures(path: str, doing: str) -> Iterator[None]:
+    """Tell the system's errors as TensorFlow's types, with the path and a way out."""
+    try:
+        yield
+    except OSError as cause:
+        raise _as_op_error(cause, path, doing) from cause
+
+
+def _as_op_error(cause: OSError, path: str, doing: str) -> OpError:
+    reason = cause.strerror or str(cause)
+    if cause.errno in _FULL:
+        text = f"Could not {doing} {path}: {reason}. Free some space and save again; earlier checkpoints are untouched."
+        return ResourceExhaustedError(None, None, text)
+    if isinstance(cause, FileNotFoundError):
+        return NotFoundError(None, None, f"{path}; {reason}")
+    if isinstance(cause, PermissionError):
+        return PermissionDeniedError(None, None, f"Could not {doing} {path}: {reason}. Choose a folder you may write to.")
+    return UnknownError(None, None, f"Could not {doing} {path}: {reason}.")
