@@ -1,0 +1,44 @@
+"""Which of the checks that TVM puts at the start of a function the caller has done already."""
+
+from __future__ import annotations
+
+from tvm import ir, relax
+
+TYPE_CHECKS = frozenset(
+    f"vm.builtin.{name}"
+    for name in ("check_tensor_info", "check_shape_info", "check_prim_value_info", "check_tuple_info")
+)
+MATCH_SHAPE = "vm.builtin.match_shape"
+FIRST_DIM_CODE = 3
+# Codes of src/runtime/vm/builtin.cc: 0 the dim equals a number, 1 it is stored, 2 anything goes, 3 it equals a stored one.
+FIXED_DIM, ANY_DIM, KNOWN_DIM = 0, 2, 3
+AT_PARAMETER, AT_RETURN = "loc=param[", "loc=return"
+
+
+def is_needless_check(value: ir.Expr) -> bool:
+    """Whether a binding only checks dtypes, ranks and static dims of a parameter, or what the function returns.
+
+    A check that stores a symbolic dim, or holds one parameter's dim against another's, is needed.
+    """
+    if not isinstance(value, relax.Call) or not isinstance(value.op, relax.ExternFunc):
+        return False
+    name = value.op.global_symbol
+    if name != MATCH_SHAPE:
+        return name in TYPE_CHECKS and _where(value) != ""
+    return _dim_codes(value) <= _needless_codes(_where(value))
+
+
+def _where(call: relax.Call) -> str:
+    context = call.args[-1]
+    text = context.value if isinstance(context, ir.StringImm) else ""
+    return next((place for place in (AT_PARAMETER, AT_RETURN) if place in text), "")
+
+
+def _needless_codes(where: str) -> set[int]:
+    return {AT_PARAMETER: {FIXED_DIM, ANY_DIM}, AT_RETURN: {FIXED_DIM, ANY_DIM, KNOWN_DIM}}.get(where, set())
+
+
+def _dim_codes(match_shape: relax.Call) -> set[int]:
+    args = list(match_shape.args)
+    count = int(args[2].value)
+    return {int(code.value) for code in args[FIRST_DIM_CODE : FIRST_DIM_CODE + 2 * count : 2]}

@@ -1,0 +1,116 @@
+"""The Relax op of a loop, and the kernel by which a long one hears Ctrl-C."""
+
+from __future__ import annotations
+
+import functools
+
+import tvm_ffi
+from tvm import ir, relax, tirx, transform
+from tvm.script import tirx as T
+
+WHILE_LOOP = "tvtf.while_loop"
+POLL_SYMBOL = "tvtf_poll_signals"
+PRIVATE = "tvtf.private"
+
+
+def while_loop(
+    condition: ir.GlobalVar,
+    body: ir.GlobalVar,
+    carried: list[ir.Expr],
+    invariants: list[ir.Expr],
+    result_type: relax.TupleType | None = None,
+) -> relax.Call:
+    """Call `body` on the carried values while `condition` holds; the value is the tuple of the last ones.
+
+    `condition(*carried, *invariants)` returns a bool scalar tensor and `body(*carried, *invariants)` a tuple of as
+    many values as are carried. Both are private Relax functions of the module. `result_type` is needed where the
+    shape of a carried value changes from one turn to the next; without it, types are those of `carried`.
+
+    Example:
+        >>> x = relax.Var("x", relax.TensorType((3,), "float32"))
+        >>> call = while_loop(ir.GlobalVar("more"), ir.GlobalVar("step"), [x], [])
+        >>> relax.BlockBuilder().normalize(call).ty
+        R.Tuple(R.Tensor((3,), dtype="float32"))
+
+    Source: `tf.while_loop`; the loop becomes a backward jump in the bytecode of TVM's virtual machine.
+    """
+    attrs = ir.make_node("ir.DictAttrs", carried=len(carried))
+    types = [] if result_type is None else [result_type]
+    return relax.Call(ir.Op.get(WHILE_LOOP), [condition, body, *carried, *invariants], attrs, types)
+
+
+@transform.module_pass(opt_level=0, name="MarkPrivate")
+def MarkPrivate(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Note which functions are private, and keep the parameters of every loop's condition and body as they are.
+
+    Run this before TVM's passes: they give every function a symbol in the end (AttachGlobalSymbol), and remove what
+    a private function doesn't use from its parameters and its calls (FuseTIR ends so) without knowing the operands
+    of a loop. So a loop's functions are public while the passes run; the attribute `tvtf.private` tells code
+    generation that they aren't.
+    """
+    result, parts = mod.clone(), {name.name_hint for name in loop_parts(mod)}
+    for name, func in mod.functions_items():
+        if isinstance(func, relax.Function) and not has_symbol(func):
+            marked = func.with_attr(PRIVATE, True)
+            in_loop = name.name_hint in parts
+            result.update_func(name, marked.with_attr("global_symbol", name.name_hint) if in_loop else marked)
+    return result
+
+
+def has_symbol(func: ir.BaseFunc) -> bool:
+    """Whether a function has a name for the outside."""
+    return bool(func.attrs) and "global_symbol" in func.attrs
+
+
+def loop_parts(mod: ir.IRModule) -> list[ir.GlobalVar]:
+    """The conditions and bodies of the loops of a module, each as often as a loop names it."""
+    found: list[ir.GlobalVar] = []
+
+    def collect(expr: ir.Expr) -> None:
+        if isinstance(expr, relax.Call) and isinstance(expr.op, ir.Op) and expr.op.name == WHILE_LOOP:
+            found.extend(expr.args[:2])
+
+    for func in mod.functions.values():
+        if isinstance(func, relax.Function):
+            relax.analysis.post_order_visit(func, collect)
+    return found
+
+
+def carried_count(call: relax.Call) -> int:
+    """How many of the operands of a `tvtf.while_loop` call are carried; the rest are invariant."""
+    return int(call.attrs["carried"])
+
+
+def _infer_type(call: relax.Call, _builder: relax.BlockBuilder) -> ir.Type:
+    if call.ty_args:
+        return call.ty_args[0]
+    return relax.TupleType([operand.ty for operand in call.args[2 : 2 + carried_count(call)]])
+
+
+def _register() -> None:
+    tvm_ffi.get_global_func("ir.RegisterOp")(WHILE_LOOP, "Repeat a function while a condition holds.")
+    ir.register_op_attr(WHILE_LOOP, "FInferType", _infer_type)
+    ir.register_op_attr(WHILE_LOOP, "FPurity", True)
+    ir.register_op_attr(WHILE_LOOP, "TScriptPrinterName", WHILE_LOOP)
+
+
+if WHILE_LOOP not in ir.Op.list_op_names():
+    _register()
+
+
+@functools.cache
+def poll_kernel() -> tirx.PrimFunc:
+    """The kernel that a loop runs each turn; once a second it lets Python handle the signals that came.
+
+    The error kind tells tvm_ffi that Python's own exception, such as KeyboardInterrupt, is already set
+    (`EnvErrorAlreadySet` in tvm/ffi/error.h). Its argument holds the second of the last poll.
+    """
+
+    @T.prim_func(s_tir=True)
+    def poll(last: T.Buffer((1,), "int64", align=8)):
+        now: T.let[T.int64] = T.call_extern("int64", "time", T.int64(0))
+        if now != last[0]:
+            last[0] = now
+            assert T.call_extern("int32", "TVMFFIEnvCheckSignals") == 0, ("EnvErrorAlreadySet", ["interrupted"])
+
+    return poll.with_attr("global_symbol", POLL_SYMBOL)

@@ -1,0 +1,298 @@
+"""Relax functions become bytecode of TVM's virtual machine, loops and private functions inlined.
+
+Works on a module after TVM's finalize passes (StaticPlanBlockMemory to VMShapeLower): every operator is a call of a
+kernel or a builtin. TVM's own generator (src/relax/backend/vm/codegen_vm.cc) has no loops; the order of evaluation
+and the use of builtins follow it.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from collections.abc import Callable, Iterator
+
+import tvm_ffi
+from tvm import IRModule, ir, relax, tirx
+
+from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, TUPLE_ITEM, VOID, Code, Encoded, Operand, Register
+from tvtf.passes.codegen.checks import is_needless_check
+from tvtf.passes.codegen.loop import (
+    POLL_SYMBOL,
+    PRIVATE,
+    WHILE_LOOP,
+    carried_count,
+    has_symbol,
+    loop_parts,
+    poll_kernel,
+)
+
+SHAPE_HEAP = "vm.builtin.alloc_shape_heap"
+KERNEL, BYTECODE = 0, 1
+
+
+def generate(
+    builder: relax.ExecBuilder, mod: IRModule, *, check_arguments: bool = False, poll_signals: bool = True
+) -> IRModule:
+    """Write the Relax functions of `mod` into `builder` and return the kernels that are left.
+
+    A function with a `global_symbol` is an entry; one without is private, and is inlined where a loop uses it or
+    where it is called once. With `check_arguments=False` the machine trusts the caller on dtypes, ranks and static
+    dims, and checks only what ties symbolic dims together. With `poll_signals`, a loop listens for Ctrl-C.
+
+    Raises:
+        NotImplementedError: an expression that the machine can't run; the text names it.
+    """
+    program = _Program(builder, mod, check_arguments, poll_signals)
+    for name, func in program.emitted():
+        _Function(program).write(name, func)
+    kernels = {name: func for name, func in mod.functions.items() if isinstance(func, tirx.PrimFunc)}
+    if program.polls:
+        kernels[ir.GlobalVar(POLL_SYMBOL)] = poll_kernel()
+    return IRModule(kernels, attrs=mod.attrs)
+
+
+class _Program:
+    """What the functions of one module share."""
+
+    def __init__(self, builder: relax.ExecBuilder, mod: IRModule, check_arguments: bool, poll_signals: bool) -> None:
+        self.builder, self.mod = builder, mod
+        self.check_arguments, self.poll_signals = check_arguments, poll_signals
+        self.functions = {name.name_hint: func for name, func in mod.functions.items()}
+        self.polls = False
+        self.mentions: Counter[str] = Counter()
+        self.calls: Counter[str] = Counter()
+        for func in self.relax_functions().values():
+            relax.analysis.post_order_visit(func, self._count)
+
+    def relax_functions(self) -> dict[str, relax.Function]:
+        return {name: func for name, func in self.functions.items() if isinstance(func, relax.Function)}
+
+    def _count(self, expr: ir.Expr) -> None:
+        if isinstance(expr, ir.GlobalVar):
+            self.mentions[expr.name_hint] += 1
+        elif isinstance(expr, relax.Call) and isinstance(expr.op, ir.GlobalVar):
+            self.calls[expr.op.name_hint] += 1
+
+    def is_inlined(self, name: str) -> bool:
+        func = self.functions.get(name)
+        return isinstance(func, relax.Function) and not _symbol(func) and self.calls[name] == self.mentions[name] == 1
+
+    def emitted(self) -> Iterator[tuple[str, relax.Function]]:
+        parts = Counter(name.name_hint for name in loop_parts(self.mod))
+        for name, func in self.relax_functions().items():
+            only_in_loops = not _symbol(func) and self.mentions[name] == parts[name]
+            if not only_in_loops and not self.is_inlined(name):
+                yield _symbol(func) or name, func
+
+
+class _Function:
+    """The generator of one bytecode function."""
+
+    def __init__(self, program: _Program) -> None:
+        self.program = program
+        self.code = Code(program.builder, 0)
+        self.places: dict[relax.Var, Operand] = {}
+        self.last_poll: Register | None = None
+
+    def write(self, symbol: str, func: relax.Function) -> None:
+        for param in func.params:
+            self.places[param] = self.code.new_register()
+        result = self.sequence(func.body)
+        self.code.emit(symbol, [param.name for param in func.params], result)
+
+    def sequence(self, expr: ir.Expr) -> Operand:
+        return self.value(self.bind_all(expr))
+
+    def bind_all(self, expr: ir.Expr) -> ir.Expr:
+        """Run the bindings of a sequence; what remains is the expression of its value."""
+        if not isinstance(expr, relax.SeqExpr):
+            return expr
+        for block in expr.blocks:
+            for binding in block.bindings:
+                self.bind(binding)
+        return expr.body
+
+    def bind(self, binding: relax.Binding) -> None:
+        value = binding.value
+        if not self.program.check_arguments and is_needless_check(value):
+            return
+        place = self.value(value)
+        # Each variable has a register of its own, so that killing one leaves the other alive.
+        self.places[binding.var] = self.code.copy(place) if isinstance(value, relax.Var) else place
+
+    def value(self, expr: ir.Expr) -> Operand:
+        for kind, handle in _EXPRESSIONS:
+            if isinstance(expr, kind):
+                return handle(self, expr)
+        raise NotImplementedError(f"bytecode: no instruction for a {type(expr).__name__}: {expr}")
+
+    def values(self, exprs: ir.Array) -> list[Operand]:
+        return [self.value(expr) for expr in exprs]
+
+    def variable(self, var: relax.Var) -> Operand:
+        if var not in self.places:
+            raise NotImplementedError(f"bytecode: variable {var.name} isn't bound where it is used")
+        return self.places[var]
+
+    def shape(self, expr: relax.ShapeExpr) -> Operand:
+        return self.code.constant(tvm_ffi.Shape([int(dim) for dim in expr.values]))
+
+    def tuple(self, expr: relax.Tuple) -> Operand:
+        return self.code.call(MAKE_TUPLE, self.values(expr.fields))
+
+    def item(self, expr: relax.TupleGetItem) -> Operand:
+        return self.code.call(TUPLE_ITEM, [self.value(expr.tuple_value), self.code.constant(int(expr.index))])
+
+    def global_name(self, expr: ir.GlobalVar) -> Operand:
+        kind = BYTECODE if isinstance(self.program.functions.get(expr.name_hint), relax.Function) else KERNEL
+        return self.function(expr.name_hint, kind)
+
+    def extern(self, expr: relax.ExternFunc) -> Operand:
+        return self.function(expr.global_symbol, KERNEL)
+
+    def function(self, name: str, kind: int) -> Operand:
+        self.program.builder.declare_function(name, kind)
+        return Encoded(self.program.builder.f(name))
+
+    def branch(self, expr: relax.If) -> Operand:
+        merged = self.code.new_register()
+        to_false = self.code.jump(self.value(expr.cond))
+        self.code.copy(self.sequence(expr.true_branch), merged)
+        to_end = self.code.jump()
+        self.code.land(to_false)
+        self.code.copy(self.sequence(expr.false_branch), merged)
+        self.code.land(to_end)
+        return merged
+
+    def call(self, expr: relax.Call) -> Operand:
+        callee = expr.op
+        if isinstance(callee, ir.Op):
+            return self.operator(callee.name, expr)
+        if isinstance(callee, ir.GlobalVar) and self.program.is_inlined(callee.name_hint):
+            return self.value_of_fields(self.inline(callee.name_hint, self.values(expr.args)))
+        operands = self.values(expr.args)
+        result = VOID if _is_void(expr.ty) else None
+        if isinstance(callee, (ir.GlobalVar, relax.ExternFunc)):
+            self.value(callee)
+            return self.code.call(_callee_name(callee), operands, result)
+        return self.code.call("vm.builtin.invoke_closure", [MACHINE, self.value(callee), *operands], result)
+
+    def operator(self, name: str, expr: relax.Call) -> Operand:
+        handle = _OPERATORS.get(name)
+        if handle is None:
+            raise NotImplementedError(f"bytecode: operator {name} wasn't lowered to a kernel before code generation")
+        return handle(self, expr)
+
+    def null(self, _expr: relax.Call) -> Operand:
+        return VOID
+
+    def alloc_storage(self, expr: relax.Call) -> Operand:
+        return self.code.call("vm.builtin.alloc_storage", [MACHINE, *self.values(expr.args)])
+
+    def alloc_tensor(self, expr: relax.Call) -> Operand:
+        return self.code.call("vm.builtin.alloc_tensor", self.values(list(expr.args)[:4]))
+
+    def kill(self, expr: relax.Call) -> Operand:
+        place = self.value(expr.args[0])
+        if isinstance(place, Register):
+            self.code.clear(place)
+        return place
+
+    def builtin(self, expr: relax.Call) -> Operand:
+        name, operands = expr.args[0].global_symbol, [MACHINE, *self.values(expr.args[1].fields)]
+        self.value(expr.args[0])
+        if name == SHAPE_HEAP:
+            return self.code.call_at_entry(name, operands)
+        return self.code.call(name, operands, VOID if _is_void(expr.ty) else None)
+
+    def inline(self, name: str, arguments: list[Operand]) -> list[Operand] | Operand:
+        """Run a function of the module here; a tuple that it builds last comes back as its fields."""
+        func, saved = self.program.functions[name], self.places
+        self.places = dict(zip(func.params, arguments, strict=True))
+        body = self.bind_all(func.body)
+        result = self.values(body.fields) if isinstance(body, relax.Tuple) else self.value(body)
+        self.places = saved
+        return result
+
+    def value_of_fields(self, result: list[Operand] | Operand) -> Operand:
+        return self.code.call(MAKE_TUPLE, result) if isinstance(result, list) else result
+
+    def fields_of_value(self, result: list[Operand] | Operand, count: int) -> list[Operand]:
+        if isinstance(result, list):
+            return result
+        return [self.code.call(TUPLE_ITEM, [result, self.code.constant(i)]) for i in range(count)]
+
+    def loop(self, expr: relax.Call) -> Operand:
+        count = carried_count(expr)
+        operands = self.values(list(expr.args)[2:])
+        state = [self.code.copy(operand) for operand in operands[:count]]
+        condition, body = expr.args[0].name_hint, expr.args[1].name_hint
+        start = self.code.here
+        self.poll()
+        inputs = [*state, *operands[count:]]
+        leave = self.code.jump(self.value_of_fields(self.inline(condition, inputs)))
+        first_own = self.code.register_count
+        self.carry(state, self.fields_of_value(self.inline(body, inputs), count), first_own)
+        self.code.jump_back(start)
+        self.code.land(leave)
+        return self.code.call(MAKE_TUPLE, state)
+
+    def carry(self, state: list[Register], values: list[Operand], first_own: int) -> None:
+        """Move the body's results into the carried registers, as if all at once, and let go of them elsewhere."""
+        moves = [(to, value) for to, value in zip(state, values, strict=True) if to != value]
+        staged = [(to, self.code.copy(value) if value in state else value) for to, value in moves]
+        for to, value in staged:
+            self.code.copy(value, to)
+        for value in {value for _, value in staged if isinstance(value, Register) and value.index >= first_own}:
+            self.code.clear(value)
+
+    def poll(self) -> None:
+        if not self.program.poll_signals:
+            return
+        self.program.polls = True
+        if self.last_poll is None:
+            self.last_poll = self.code.call_at_entry(SHAPE_HEAP, [MACHINE, self.code.constant(1)])
+        self.function(POLL_SYMBOL, KERNEL)
+        self.code.call(POLL_SYMBOL, [self.last_poll], VOID)
+
+
+_Handler = Callable[[_Function, ir.Expr], Operand]
+
+_OPERATORS: dict[str, _Handler] = {
+    WHILE_LOOP: _Function.loop,
+    "relax.null_value": _Function.null,
+    "relax.vm.alloc_storage": _Function.alloc_storage,
+    "relax.vm.alloc_tensor": _Function.alloc_tensor,
+    "relax.vm.kill_object": _Function.kill,
+    "relax.call_builtin_with_ctx": _Function.builtin,
+}
+
+_EXPRESSIONS: list[tuple[type, _Handler]] = [
+    (relax.Call, _Function.call),
+    (relax.Var, _Function.variable),
+    (relax.Tuple, _Function.tuple),
+    (relax.TupleGetItem, _Function.item),
+    (tirx.IntImm, lambda self, expr: self.code.constant(int(expr.value))),
+    (tirx.FloatImm, lambda self, expr: self.code.constant(float(expr.value))),
+    (ir.StringImm, lambda self, expr: self.code.constant(expr.value)),
+    (relax.ShapeExpr, _Function.shape),
+    (relax.If, _Function.branch),
+    (relax.SeqExpr, _Function.sequence),
+    (ir.GlobalVar, _Function.global_name),
+    (relax.ExternFunc, _Function.extern),
+    (ir.GenericConst, lambda self, expr: self.code.constant(expr.value)),
+]
+
+
+def _symbol(func: relax.Function) -> str | None:
+    """The name by which an entry is called from outside; a private function has none."""
+    if not has_symbol(func) or PRIVATE in func.attrs:
+        return None
+    return str(func.attrs["global_symbol"])
+
+
+def _is_void(kind: ir.Type) -> bool:
+    return isinstance(kind, relax.TupleType) and len(kind.fields) == 0
+
+
+def _callee_name(callee: ir.GlobalVar | relax.ExternFunc) -> str:
+    return callee.name_hint if isinstance(callee, ir.GlobalVar) else callee.global_symbol
