@@ -1,0 +1,1 @@
+"""Schedules: how a kernel's loops are laid out on a machine."""

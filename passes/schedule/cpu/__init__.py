@@ -1,0 +1,56 @@
+"""Schedules for CPUs: PrimFuncs as legalize and fuse leave them become parallel, vectorised, tiled loops.
+
+A function is read as a list of stages (`kernel`), cheap elementwise stages are inlined (`inline`), and what is left
+is grouped and written anew: nests over one box of points (`elementwise`), reductions and contractions with their
+epilogues (`reduction`, on `plan`, `tile`, `pack`, `tasks`, `slices`), and chains such as softmax row by row
+(`rows`). Every size comes from the target (`target`).
+"""
+
+from __future__ import annotations
+
+from tvm import ir, transform
+from tvm.target import Target
+from tvm.tirx import PrimFunc
+
+from .groups import emit_groups
+from .inline import inlined
+from .kernel import read_kernel
+from .target import CpuTarget
+
+SCHEDULED = "tirx.is_scheduled"
+
+
+def schedule(func: PrimFunc, target: Target) -> PrimFunc:
+    """Return `func` with its loops written for a CPU; a function in an unknown form comes back as it is.
+
+    Args:
+        func: a function of blocks as `te.create_prim_func` or FuseTIR makes it. Dims may be symbolic.
+        target: a target of kind `llvm`; `mcpu` and `num-cores` decide vectors, tiles and threads.
+
+    Example:
+        >>> from tvm import te
+        >>> x = te.placeholder((1000, 1000), "float32", "x")
+        >>> func = te.create_prim_func([x, te.compute(x.shape, lambda i, j: x[i, j] + 1.0)])
+        >>> target = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2})
+        >>> "T.vectorized" in schedule(func, target).script()
+        True
+    """
+    kernel = read_kernel(func)
+    if kernel is None:
+        return func
+    body = emit_groups(inlined(kernel), kernel, CpuTarget.of(target))
+    return func.with_body(body).with_attr(SCHEDULED, True).with_attr("s_tir", True)
+
+
+def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
+    """A module pass: `schedule` for every PrimFunc that no earlier pass has scheduled."""
+
+    @transform.module_pass(opt_level=0, name="ScheduleCPU")
+    def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        result = mod.clone()
+        for name, func in mod.functions.items():
+            if isinstance(func, PrimFunc) and not (func.attrs and SCHEDULED in func.attrs):
+                result.update_func(name, schedule(func, target))
+        return result
+
+    return run

@@ -1,0 +1,91 @@
+"""How an expression walks through memory when a loop variable steps: strides, reuse, cost."""
+
+from __future__ import annotations
+
+from math import prod
+
+import tvm_ffi
+from tvm import ir, sym, tirx
+from tvm.ir import Call, TensorLoad
+from tvm.tirx import Var
+
+from .emit import as_expr, simplified, static
+from .kernel import Axis, Stage, loads, variables
+
+FREE_CALLS = {"prim.if_then_else", "tirx.if_then_else", "tirx.likely"}
+CALL_OPERATIONS = 12
+
+
+def flat_offset(buffer: Var, indices: list[ir.Expr]) -> ir.Expr:
+    """The row-major offset of an element."""
+    offset: ir.Expr = tirx.IntImm("int64", 0)
+    for place, extent in zip(indices, buffer.ty.shape, strict=True):
+        offset = offset * as_expr(extent) + place
+    return simplified(offset)
+
+
+def stride(offset: ir.Expr, var: Var) -> ir.Expr | None:
+    """By how much an offset grows when a variable grows by one; None where it isn't linear in it."""
+    if var not in variables(offset):
+        return tirx.IntImm("int64", 0)
+    found = sym.detect_linear_equation(offset, [var])
+    return simplified(found[0]) if len(found) == 2 else None
+
+
+def load_stride(load: TensorLoad, var: Var) -> int | None:
+    """The stride of a load along a variable where it is a known constant."""
+    step = stride(flat_offset(load.source, list(load.indices)), var)
+    return None if step is None else static(step)
+
+
+def is_contiguous(load: TensorLoad, var: Var) -> bool:
+    """True where consecutive values of a variable read one element or consecutive ones."""
+    return load_stride(load, var) in (0, 1)
+
+
+def free_variables(value: ir.Expr) -> set[Var]:
+    """Variables an expression uses other than to index a load (bounds tests, iota)."""
+    zero = tirx.IntImm("int64", 0)
+    bare = tvm_ffi.structural_map(
+        value, (TensorLoad, lambda load: tirx.BufferLoad(load.source, [zero] * len(load.indices)))
+    )
+    return variables(bare)
+
+
+def operations(value: ir.Expr) -> int:
+    """Arithmetic operations of one evaluation; a call to a math function counts as a dozen."""
+    count = 0
+
+    def visit(node: ir.Expr) -> None:
+        nonlocal count
+        count += _operations_of(node)
+
+    tvm_ffi.structural_walk(value, (ir.Expr, visit))
+    return max(1, count)
+
+
+def _operations_of(node: ir.Expr) -> int:
+    if isinstance(node, Call):
+        return 0 if str(node.op.name) in FREE_CALLS else CALL_OPERATIONS
+    if isinstance(node, tirx.Div):
+        return CALL_OPERATIONS // 2
+    return 0 if isinstance(node, (Var, tirx.IntImm, tirx.FloatImm, TensorLoad)) else 1
+
+
+def points(axes: tuple[Axis, ...]) -> int | None:
+    """How many points some loops visit, where that is known."""
+    sizes = [axis.size for axis in axes]
+    return None if None in sizes else prod(sizes)
+
+
+def reads_of(stage: Stage, buffer: Var) -> list[TensorLoad]:
+    """The loads of one buffer in a stage."""
+    return [load for load in loads(stage.value) if load.source.same_as(buffer)]
+
+
+def walks_as_one(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:
+    """True where stepping through two nested axes moves an offset as stepping through one axis would."""
+    far, near = stride(offset, outer.var), stride(offset, inner.var)
+    if far is None or near is None:
+        return False
+    return bool(sym.Analyzer().can_prove_equal(far, near * inner.extent))

@@ -1,0 +1,61 @@
+"""What a reduction does with two partial results, found in its update expression."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir import TensorLoad
+from tvm.tirx import Var
+
+from .kernel import Stage, loads, replace_loads, substitute, variables
+
+Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
+
+
+def combiner(stage: Stage) -> Combine | None:
+    """`(partial, partial) -> partial`, or None where the update isn't a combination of old value and new item."""
+    item = reduced_item(stage)
+    if item is None:
+        return None
+    new = Var("item", item.ty)
+    update = _replace_equal(stage.value, item, new)
+    if any(not load.source.same_as(stage.buffer) for load in loads(update)):
+        return None
+    if variables(_own_load_as(update, stage, tirx.const(0, stage.dtype))) & {axis.var for axis in stage.axes}:
+        return None
+    return lambda left, right: _own_load_as(substitute(update, {new: right}), stage, left)
+
+
+def reduced_item(stage: Stage) -> ir.Expr | None:
+    """The expression whose values are reduced: the smallest one that every other new term is made of."""
+    terms = _new_terms(stage)
+    return min(terms, key=lambda term: len(str(term)), default=None)
+
+
+def _own_load_as(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
+    return replace_loads(update, stage.buffer, lambda _indices: value)
+
+
+def _new_terms(stage: Stage) -> list[ir.Expr]:
+    terms: list[ir.Expr] = []
+
+    def visit(node: ir.Expr, visitor: tvm_ffi.StructuralVisitor) -> None:
+        if isinstance(node, TensorLoad) and node.source.same_as(stage.buffer):
+            return None
+        if any(load.source.same_as(stage.buffer) for load in loads(node)):
+            return visitor.default_visit(node)
+        if not isinstance(node, (ir.Op, tirx.IntImm, tirx.FloatImm)):
+            terms.append(node)
+        return None
+
+    tvm_ffi.structural_visit(stage.value, (ir.Expr, visit))
+    return terms
+
+
+def _replace_equal(value: ir.Expr, old: ir.Expr, new: Var) -> ir.Expr:
+    def swap(node: ir.Expr) -> ir.Expr:
+        return new if tvm_ffi.structural_equal(node, old) else node
+
+    return tvm_ffi.structural_map(value, (ir.Expr, swap))

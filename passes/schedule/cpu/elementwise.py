@@ -1,0 +1,226 @@
+"""Elementwise nests: one pass over memory, parallel outside, vectors inside, no cliff at odd sizes."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import tvm_ffi
+from tvm import ir, sym, tirx
+from tvm.tirx import Stmt, Var
+
+from . import access, emit
+from .emit import index, static
+from .kernel import Axis, Stage, loads, substitute
+from .target import CpuTarget
+from .work import is_parallel
+
+Point = dict[Var, ir.Expr]
+COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
+
+
+@dataclass(frozen=True)
+class Loop:
+    """Neighbouring axes that every access walks as one."""
+
+    axes: tuple[Axis, ...]
+
+    @property
+    def extent(self) -> ir.Expr:
+        return emit.volume([axis.extent for axis in self.axes])
+
+    def point(self, place: ir.Expr) -> Point:
+        """The value of each axis at a place of the merged loop."""
+        places = emit.unflatten(place, [axis.extent for axis in self.axes])
+        return {axis.var: value for axis, value in zip(self.axes, places, strict=True)}
+
+
+def emit_elementwise(stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None) -> Stmt:
+    """Write stages that share one box of points as a single nest."""
+    aligned = on_same_axes(stages)
+    loops = merged_loops(aligned)
+    if parallel is None:
+        return is_parallel(aligned, target, lambda choice: _emit(aligned, loops, target, choice))
+    return _emit(aligned, loops, target, parallel)
+
+
+def on_same_axes(stages: Sequence[Stage]) -> list[Stage]:
+    """Rename the axes of all stages to those of the first."""
+    axes = stages[0].spatial
+    return [stages[0], *(_renamed(stage, axes) for stage in stages[1:])]
+
+
+def _renamed(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
+    values = {old.var: new.var for old, new in zip(stage.spatial, axes, strict=True)}
+    return Stage(stage.buffer, axes, stage.reduce, stage.init, substitute(stage.value, values))
+
+
+def merged_loops(stages: Sequence[Stage]) -> list[Loop]:
+    """Merge neighbouring axes where all loads and stores are as contiguous as one axis."""
+    loops: list[Loop] = []
+    offsets = _offsets(stages)
+    bare = set().union(*(access.free_variables(stage.value) for stage in stages))
+    for axis in stages[0].spatial:
+        if axis.size == 1 and axis.var not in bare and loops:
+            loops[-1] = Loop((*loops[-1].axes, axis))
+        elif loops and _merges(loops[-1].axes[-1], axis, offsets, bare):
+            loops[-1] = Loop((*loops[-1].axes, axis))
+        else:
+            loops.append(Loop((axis,)))
+    return loops
+
+
+def _offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
+    found = [access.flat_offset(load.source, list(load.indices)) for stage in stages for load in loads(stage.value)]
+    found += [access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial]) for stage in stages]
+    return found
+
+
+def _merges(outer: Axis, inner: Axis, offsets: list[ir.Expr], bare: set[Var]) -> bool:
+    if outer.var in bare or inner.var in bare:
+        return False
+    return all(access.walks_as_one(offset, outer, inner) for offset in offsets)
+
+
+def _emit(stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool) -> Stmt:
+    if not loops:
+        return emit.sequence([_store(stage, {}) for stage in stages])
+    outer, inner = loops[:-1], loops[-1]
+    lanes = target.lanes(min(stage.item_bytes for stage in stages))
+    chunks = _inner_chunks(outer, inner, lanes, target) if parallel else 1
+
+    def task(places: list[ir.Expr]) -> Stmt:
+        point: Point = {}
+        for outer_loop, place in zip(outer, places, strict=False):
+            point.update(outer_loop.point(place))
+        return _inner(stages, inner, point, lanes, chunks, places[-1] if chunks != 1 else index(0))
+
+    extents = [outer_loop.extent for outer_loop in outer] + ([chunks] if chunks != 1 else [])
+    return emit.fused(extents, task, parallel)
+
+
+def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget) -> int:
+    """In how many pieces to cut the innermost loop so that every core has work."""
+    wanted = 4 * target.cores
+    rows = static(emit.volume([outer_loop.extent for outer_loop in outer]))
+    if rows is None or rows >= wanted:
+        return 1
+    extent = static(inner.extent)
+    return wanted if extent is None else max(1, min(wanted, extent // (4 * lanes)))
+
+
+def _inner(stages: list[Stage], inner: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr) -> Stmt:
+    pieces = _segments(stages, inner) if chunks == 1 else None
+    if pieces is None:
+        return _vectors(
+            lambda place: _stores(stages, {**point, **inner.point(place)}), inner.extent, lanes, chunks, chunk
+        )
+    return emit.sequence([_segment(piece, inner, point, lanes) for piece in pieces])
+
+
+def _stores(stages: list[Stage], point: Point) -> Stmt:
+    return emit.sequence([_store(stage, point) for stage in stages])
+
+
+def _store(stage: Stage, point: Point) -> Stmt:
+    return emit.store(stage.buffer, substitute(stage.value, point), [point[axis.var] for axis in stage.spatial])
+
+
+def _vectors(
+    body: Callable[[ir.Expr], Stmt], extent: ir.Expr, lanes: int, chunks: int = 1, chunk: ir.Expr | int = 0
+) -> Stmt:
+    """Whole vectors (those of one chunk), then what is left over (in the last chunk)."""
+    size = static(extent)
+    whole = size // lanes if size is not None else emit.simplified(tirx.floordiv(extent, index(lanes)))
+    step = _ceil_div(whole, chunks)
+    start = chunk * step
+    count = step if chunks == 1 else tirx.max(tirx.min(emit.as_expr(step), whole - start), index(0))
+    main = (
+        None
+        if whole == 0
+        else emit.loop(count, lambda number: emit.vectorized(lanes, lambda lane: body((start + number) * lanes + lane)))
+    )
+    rest = _leftover(body, extent, whole, lanes)
+    last = True if chunks == 1 else chunk == chunks - 1
+    return emit.sequence([main, None if rest is None else emit.when(last, rest)])
+
+
+def _ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
+    if isinstance(value, int):
+        return -(-value // parts)
+    return value if parts == 1 else tirx.floordiv(value + (parts - 1), index(parts))
+
+
+def _leftover(body: Callable[[ir.Expr], Stmt], extent: ir.Expr, whole: int | ir.Expr, lanes: int) -> Stmt | None:
+    size = static(extent)
+    if size is None:
+        return emit.loop(extent - whole * lanes, lambda place: body(whole * lanes + place))
+    rest = size % lanes
+    return None if rest == 0 else emit.vectorized(rest, lambda lane: body(index(size - rest) + lane))
+
+
+@dataclass(frozen=True)
+class Segment:
+    """A part of the innermost loop on which every bounds test has one answer."""
+
+    start: int
+    stop: int
+    stages: tuple[Stage, ...]
+
+
+def _segment(piece: Segment, inner: Loop, point: Point, lanes: int) -> Stmt:
+    def body(place: ir.Expr) -> Stmt:
+        return _stores(list(piece.stages), {**point, **inner.point(place + piece.start)})
+
+    return _vectors(body, index(piece.stop - piece.start), lanes)
+
+
+def _segments(stages: list[Stage], inner: Loop) -> list[Segment] | None:
+    """Cut the innermost loop at the bounds its conditions test, so that vectors never ask."""
+    if len(inner.axes) != 1 or inner.axes[0].size is None:
+        return None
+    var, size = inner.axes[0].var, inner.axes[0].size
+    tests = [test for stage in stages for test in _comparisons(stage.value, var)]
+    bounds = [_bound(test, var) for test in tests]
+    if not bounds or None in bounds:
+        return None
+    cuts = sorted({0, size, *(min(size, max(0, cut)) for cut in bounds)})
+    return [_cut(stages, var, start, stop) for start, stop in zip(cuts, cuts[1:], strict=False)]
+
+
+def _cut(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
+    decided = [
+        Stage(stage.buffer, stage.spatial, stage.reduce, stage.init, _decided(stage.value, var, start))
+        for stage in stages
+    ]
+    return Segment(start, stop, tuple(decided))
+
+
+def _comparisons(value: ir.Expr, var: Var) -> list[ir.Expr]:
+    found: list[ir.Expr] = []
+    tvm_ffi.structural_walk(value, (COMPARISONS, lambda node: found.append(node)))
+    return [test for test in found if var in access.free_variables(test)]
+
+
+def _bound(test: ir.Expr, var: Var) -> int | None:
+    """The smallest value of `var` at which the test's answer changes."""
+    found = sym.detect_linear_equation(test.a - test.b, [var])
+    if len(found) != 2 or static(emit.simplified(found[0])) not in (1, -1):
+        return None
+    slope, offset = static(emit.simplified(found[0])), static(emit.simplified(found[1]))
+    if offset is None:
+        return None
+    zero_at = -offset * slope
+    flips_after_zero = isinstance(test, (tirx.LE, tirx.GT)) == (slope == 1)
+    return zero_at + 1 if flips_after_zero else zero_at
+
+
+def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
+    analyzer = sym.Analyzer()
+
+    def decide(test: ir.Expr) -> ir.Expr:
+        if var not in access.free_variables(test):
+            return test
+        return analyzer.simplify(substitute(test, {var: index(start)}))
+
+    return analyzer.simplify(tvm_ffi.structural_map(value, (COMPARISONS, decide)))

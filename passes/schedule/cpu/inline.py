@@ -1,0 +1,80 @@
+"""Inlining: an elementwise stage melts into its readers where computing it again is cheaper than storing it."""
+
+from __future__ import annotations
+
+from . import access
+from .kernel import Kernel, Opaque, Stage, loads, replace_loads, with_value
+
+CHEAP_OPERATIONS = 8
+
+
+def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
+    """The stages that remain when every worthwhile elementwise stage is inlined."""
+    stages = list(kernel.stages)
+    position = 0
+    while position < len(stages):
+        stage = stages[position]
+        if isinstance(stage, Stage) and _may_vanish(stage, stages, kernel):
+            del stages[position]
+            stages[position:] = [_with_inlined(stage, reader) for reader in stages[position:]]
+        else:
+            position += 1
+    return tuple(stages)
+
+
+def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
+    if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
+        return False
+    readers = [other for other in stages if other is not stage and _reads(other, stage)]
+    if any(isinstance(reader, Opaque) for reader in readers) or not readers:
+        return False
+    return is_reindexing(stage) or _is_worthwhile(stage, [reader for reader in readers if isinstance(reader, Stage)])
+
+
+def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
+    uses = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
+    if any(_revisits(reader, stage) for reader in readers if reader.reduce):
+        return False
+    if access.operations(stage.value) <= CHEAP_OPERATIONS:
+        return uses <= 2 or access.operations(stage.value) <= 2
+    return uses == 1 and not _revisits(readers[0], stage)
+
+
+def is_reindexing(stage: Stage) -> bool:
+    """True for a reshape, transpose, broadcast, cast or constant: nothing is computed."""
+    return (
+        access.operations(stage.value) <= 1
+        and not access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
+        and len(loads(stage.value)) <= 1
+        and not _has_call(stage)
+    )
+
+
+def _has_call(stage: Stage) -> bool:
+    return access.operations(stage.value) >= access.CALL_OPERATIONS
+
+
+def _revisits(reader: Stage, stage: Stage) -> bool:
+    visits, stored = access.points(reader.axes), access.points(stage.spatial)
+    if visits is None or stored is None:
+        return _symbolic_revisits(reader, stage)
+    return visits > stored
+
+
+def _symbolic_revisits(reader: Stage, stage: Stage) -> bool:
+    return len(reader.axes) > len(stage.spatial)
+
+
+def _reads(reader: Stage | Opaque, stage: Stage) -> bool:
+    node = reader.body if isinstance(reader, Opaque) else reader.value
+    return any(load.source.same_as(stage.buffer) for load in loads(node))
+
+
+def _reads_itself(stage: Stage) -> bool:
+    return bool(access.reads_of(stage, stage.buffer))
+
+
+def _with_inlined(stage: Stage, reader: Stage | Opaque) -> Stage | Opaque:
+    if isinstance(reader, Opaque) or not _reads(reader, stage):
+        return reader
+    return with_value(reader, replace_loads(reader.value, stage.buffer, stage.at))

@@ -1,0 +1,227 @@
+"""A PrimFunc seen as a list of stages: what rules read, inline and group before any loop is written."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir import TensorLoad
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt, Stmt, Var
+
+
+@dataclass(frozen=True)
+class Axis:
+    """One loop of a stage: its variable and its extent (a constant or an expression of shape variables)."""
+
+    var: Var
+    extent: ir.Expr
+
+    @property
+    def size(self) -> int | None:
+        """The extent where it is known while compiling."""
+        return int(self.extent) if isinstance(self.extent, tirx.IntImm) else None
+
+
+@dataclass(frozen=True)
+class Stage:
+    """`buffer[spatial...] = value`, or `init` followed by `value` for each point of `reduce` (value reads itself)."""
+
+    buffer: Var
+    spatial: tuple[Axis, ...]
+    reduce: tuple[Axis, ...]
+    init: ir.Expr | None
+    value: ir.Expr
+
+    @property
+    def dtype(self) -> str:
+        return str(self.buffer.ty.dtype.dtype)
+
+    @property
+    def item_bytes(self) -> int:
+        return max(1, self.buffer.ty.dtype.dtype.bits // 8)
+
+    @property
+    def axes(self) -> tuple[Axis, ...]:
+        return self.spatial + self.reduce
+
+    def at(self, indices: list[ir.Expr]) -> ir.Expr:
+        """The value of an elementwise stage at a point."""
+        return substitute(self.value, {axis.var: index for axis, index in zip(self.spatial, indices, strict=True)})
+
+
+@dataclass(frozen=True)
+class Opaque:
+    """A loop nest the rules don't understand: kept in order and run as it was written."""
+
+    body: Stmt
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """All stages of a PrimFunc in order of execution, and the buffers that live only inside it."""
+
+    stages: tuple[Stage | Opaque, ...]
+    local: tuple[Var, ...]
+
+    def is_local(self, buffer: Var) -> bool:
+        return any(buffer.same_as(other) for other in self.local)
+
+
+def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | Stmt:
+    """Replace variables by expressions."""
+    if not values:
+        return node
+    return tvm_ffi.structural_map(node, (Var, lambda var: values.get(var, var)))
+
+
+def replace_loads(node: ir.Expr, buffer: Var, value: object) -> ir.Expr:
+    """Replace each load from `buffer` by `value(indices)`."""
+    return tvm_ffi.structural_map(
+        node, (TensorLoad, lambda load: value(list(load.indices)) if load.source.same_as(buffer) else load)
+    )
+
+
+def loads(node: ir.Expr) -> list[TensorLoad]:
+    """All loads in an expression, inner ones first."""
+    found: list[TensorLoad] = []
+    tvm_ffi.structural_walk(node, (TensorLoad, lambda load: found.append(load)))
+    return found
+
+
+def variables(node: ir.Expr) -> set[Var]:
+    """All variables in an expression."""
+    found: set[Var] = set()
+    tvm_ffi.structural_walk(node, (Var, lambda var: found.add(var)))
+    return found
+
+
+def read_kernel(func: PrimFunc) -> Kernel | None:
+    """The stages of a function as TE lowering and FuseTIR write it, or None for another form."""
+    root = func.body
+    if not isinstance(root, SBlockRealize) or root.iter_values:
+        return None
+    block = root.block
+    if block.match_buffers or block.init is not None:
+        return None
+    stages = [_read_nest(nest) for nest in _statements(block.body)]
+    if None in stages or not all(_has_long_indices(stage) for stage in stages if isinstance(stage, Stage)):
+        return None
+    return Kernel(tuple(stages), tuple(block.alloc_buffers))
+
+
+def _has_long_indices(stage: Stage) -> bool:
+    """True for the int64 indices Relax uses; TE written with Python ints alone has int32 ones."""
+    return all(str(axis.var.ty.dtype) == "int64" for axis in stage.axes)
+
+
+def _statements(body: Stmt) -> Iterator[Stmt]:
+    yield from body.seq if isinstance(body, SeqStmt) else [body]
+
+
+def _read_nest(nest: Stmt) -> Stage | Opaque | None:
+    loops: list[For] = []
+    body = nest
+    while isinstance(body, For):
+        loops.append(body)
+        body = body.body
+    stage = _read_block(loops, body) if isinstance(body, SBlockRealize) else None
+    if stage is not None:
+        return stage
+    lowered = _without_blocks(nest)
+    return None if lowered is None else Opaque(lowered)
+
+
+def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
+    block = realize.block
+    if not _is_plain(loops, realize) or not isinstance(block.body, BufferStore):
+        return None
+    spatial = [iter_var for iter_var in block.iter_vars if iter_var.iter_type == IterVar.DataPar]
+    reduce = [iter_var for iter_var in block.iter_vars if iter_var.iter_type == IterVar.CommReduce]
+    ordered = _in_buffer_order(spatial, list(block.body.indices))
+    if (
+        ordered is None
+        or len(spatial) + len(reduce) != len(block.iter_vars)
+        or bool(reduce) != (block.init is not None)
+    ):
+        return None
+    axes = tuple(Axis(iter_var.var, iter_var.dom.extent) for iter_var in reduce)
+    init = block.init.value if block.init is not None else None
+    return Stage(block.body.buffer, ordered, axes, init, block.body.value)
+
+
+def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
+    block = realize.block
+    same = all(value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values, loops, strict=False))
+    return (
+        same
+        and len(realize.iter_values) == len(loops)
+        and all(loop.kind == tirx.ForKind.SERIAL and _is_zero(loop.min) for loop in loops)
+        and isinstance(realize.predicate, tirx.IntImm)
+        and not block.alloc_buffers
+        and not block.match_buffers
+    )
+
+
+def _in_buffer_order(spatial: list[IterVar], indices: list[ir.Expr]) -> tuple[Axis, ...] | None:
+    axes: list[Axis] = []
+    left = list(spatial)
+    for index in indices:
+        if _is_zero(index):
+            axes.append(Axis(Var("unit", "int64"), tirx.IntImm("int64", 1)))
+            continue
+        found = next((iter_var for iter_var in left if iter_var.var.same_as(index)), None)
+        if found is None:
+            return None
+        left.remove(found)
+        axes.append(Axis(found.var, found.dom.extent))
+    return tuple(axes) if not left else None
+
+
+def _is_zero(value: ir.Expr) -> bool:
+    return isinstance(value, tirx.IntImm) and int(value) == 0
+
+
+def _without_blocks(node: Stmt) -> Stmt | None:
+    """Loops and stores only: iteration variables substituted, `init` guarded by the first reduction step."""
+    if isinstance(node, For):
+        body = _without_blocks(node.body)
+        return None if body is None else For(node.loop_var, node.min, node.extent, node.kind, body)
+    if isinstance(node, SeqStmt):
+        parts = [_without_blocks(part) for part in node.seq]
+        return None if None in parts else SeqStmt(parts)
+    if isinstance(node, SBlockRealize):
+        return _block_body(node)
+    return None
+
+
+def _block_body(realize: SBlockRealize) -> Stmt | None:
+    block = realize.block
+    if block.alloc_buffers or block.match_buffers or _has_blocks(block.body):
+        return None
+    values = {iter_var.var: value for iter_var, value in zip(block.iter_vars, realize.iter_values, strict=True)}
+    body = block.body if block.init is None else SeqStmt([_guarded_init(block), block.body])
+    body = substitute(body, values)
+    if isinstance(realize.predicate, tirx.IntImm) and int(realize.predicate):
+        return body
+    return tirx.IfThenElse(realize.predicate, body, None)
+
+
+def _guarded_init(block: SBlock) -> Stmt:
+    first = [
+        iter_var.var == iter_var.dom.min for iter_var in block.iter_vars if iter_var.iter_type == IterVar.CommReduce
+    ]
+    return tirx.IfThenElse(tirx.all(*first), block.init, None) if first else block.init
+
+
+def _has_blocks(node: Stmt) -> bool:
+    found: list[SBlock] = []
+    tvm_ffi.structural_walk(node, (SBlock, lambda block: found.append(block)))
+    return bool(found)
+
+
+def with_value(stage: Stage, value: ir.Expr) -> Stage:
+    """The same stage computing another expression."""
+    return replace(stage, value=value)

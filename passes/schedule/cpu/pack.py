@@ -1,0 +1,96 @@
+"""Packing: a contiguous copy of an operand, panel by panel, in the order a tiled reduction reads it."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir import TensorLoad
+from tvm.tirx import Stmt, Var
+
+from . import access, emit
+from .emit import index
+from .kernel import Axis, Stage, substitute, variables, with_value
+from .plan import Plan
+from .target import CpuTarget
+from .work import WORTHWHILE_CYCLES
+
+CYCLES_AN_ITEM = 1
+
+
+@dataclass(frozen=True)
+class Panel:
+    """A packed operand: `buffer[panel, *axes, lane]`."""
+
+    buffer: Var
+    load: TensorLoad
+    vector: Axis
+    axes: tuple[Axis, ...]
+    width: int
+
+    def at(self) -> ir.Expr:
+        """The packed element that stands for the load."""
+        panel, lane = (
+            tirx.floordiv(self.vector.var, index(self.width)),
+            tirx.floormod(self.vector.var, index(self.width)),
+        )
+        return emit.load(self.buffer, [panel, *(axis.var for axis in self.axes), lane])
+
+
+def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
+    """The stage reading packed operands, and the statements that pack them."""
+    statements: list[Stmt] = []
+    for load in plan.packed:
+        panel = _panel(stage, plan, load)
+        stage = with_value(stage, _with_panel(stage.value, panel))
+        statements += [emit.allocate(panel.buffer), _pack(panel, target, parallel)]
+    return stage, statements
+
+
+def _panel(stage: Stage, plan: Plan, load: TensorLoad) -> Panel:
+    used = variables(access.flat_offset(load.source, list(load.indices)))
+    axes = [axis for axis in stage.axes if axis.var in used and not axis.var.same_as(plan.vector.var)]
+    size = int(plan.vector.extent)
+    width = min(plan.width, size)
+    shape = [-(-size // width), *(axis.extent for axis in axes), width]
+    buffer = emit.scratch(shape, str(load.source.ty.dtype.dtype), "packed")
+    return Panel(buffer, load, plan.vector, tuple(axes), width)
+
+
+def _with_panel(value: ir.Expr, panel: Panel) -> ir.Expr:
+    def swap(load: TensorLoad) -> ir.Expr:
+        return panel.at() if tvm_ffi.structural_equal(load, panel.load) else load
+
+    return tvm_ffi.structural_map(value, (TensorLoad, swap))
+
+
+def _pack(panel: Panel, target: CpuTarget, parallel: bool) -> Stmt:
+    whole, rest = divmod(int(panel.vector.extent), panel.width)
+    points = access.points((panel.vector, *panel.axes))
+    parallel = parallel and (points is None or points * CYCLES_AN_ITEM > WORTHWHILE_CYCLES)
+    main = _copy(panel, index(0), whole, panel.width, target, parallel)
+    tail = _copy(panel, index(whole), 1, rest, target, False) if rest else None
+    return emit.sequence([main, tail])
+
+
+def _copy(panel: Panel, first: ir.Expr, count: int, width: int, target: CpuTarget, parallel: bool) -> Stmt:
+    lanes = target.lanes(panel.load.ty.dtype.bits // 8)
+    axes = panel.axes
+
+    def task(places: list[ir.Expr]) -> Stmt:
+        number, *inner = places
+        point = {axis.var: place for axis, place in zip(axes, inner, strict=True)}
+        return emit.sequence(
+            [
+                emit.vectorized(size, lambda lane, start=start: _copy_item(panel, first + number, point, lane + start))
+                for start, size in emit.lane_chunks(width, lanes)
+            ]
+        )
+
+    return emit.fused([count, *(axis.extent for axis in axes)], task, parallel)
+
+
+def _copy_item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:
+    item = substitute(panel.load, {**point, panel.vector.var: number * panel.width + lane})
+    return emit.store(panel.buffer, item, [number, *(point[axis.var] for axis in panel.axes), lane])

@@ -1,0 +1,191 @@
+"""Which loops of a reduction become vectors and register tiles: chosen by a small cost model of the core."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from math import prod
+
+from tvm.ir import TensorLoad
+from tvm.tirx import Var
+
+from . import access
+from .kernel import Axis, Stage, loads
+from .target import CpuTarget
+
+UNKNOWN_SIZE = 512
+MOST_VECTORS = 8
+LATENCY_CYCLES = 4
+OPERATIONS_A_CYCLE = 2
+ROW_VECTORS = 4
+REUSE_THAT_PAYS_FOR_PACKING = 24
+REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
+LONG_ROW_BYTES = 2048
+
+
+@dataclass(frozen=True)
+class Plan:
+    """How to run one reduction.
+
+    `vector` is a result axis (`along_rows` false: each lane is its own result) or the reduction axis to run along
+    (`along_rows` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
+    """
+
+    vector: Axis
+    along_rows: bool
+    lanes: int
+    vectors: int
+    sizes: dict[Var, int] = field(default_factory=dict)
+    packed: tuple[TensorLoad, ...] = ()
+
+    @property
+    def width(self) -> int:
+        return self.lanes * self.vectors
+
+
+def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
+    """The plan for a reduction, or None where it has no result axis and no contiguous reduction axis."""
+    lanes = target.lanes(stage.item_bytes)
+    column, row = _last_wide(stage.spatial), _last_wide(stage.reduce)
+    terms = terms_of(stage)
+    if column is not None and _runs_along(terms, column, lanes // 2):
+        return _column_plan(stage, column, terms, (), target)
+    if row is not None and _runs_along(terms, row, lanes):
+        if column is None or not _is_worth_packing(stage, column, terms, lanes):
+            return _row_plan(stage, row, terms, target)
+    if column is None:
+        return None if row is None else _row_plan(stage, row, terms, target, lanes=1)
+    return _packed_plan(stage, column, terms, target)
+
+
+def terms_of(stage: Stage) -> list[TensorLoad]:
+    """What a reduction reads besides its own partial result."""
+    return [load for load in loads(stage.value) if not load.source.same_as(stage.buffer)]
+
+
+def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
+    return next((axis for axis in reversed(axes) if axis.size != 1), None)
+
+
+def _runs_along(terms: list[TensorLoad], axis: Axis, least: int) -> bool:
+    wide = axis.size is None or axis.size >= least
+    return wide and all(access.is_contiguous(term, axis.var) for term in terms)
+
+
+def _is_worth_packing(stage: Stage, column: Axis, terms: list[TensorLoad], lanes: int) -> bool:
+    strided = [term for term in terms if not access.is_contiguous(term, column.var)]
+    if column.size is None or column.size < lanes // 2 or len(terms) != 2:
+        return False
+    return all(_reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in strided)
+
+
+def _reuse(stage: Stage, term: TensorLoad) -> int:
+    """How often each element of an operand is read."""
+    return prod(axis.size or UNKNOWN_SIZE for axis in stage.spatial if access.load_stride(term, axis.var) == 0)
+
+
+def _packed_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
+    strided = tuple(term for term in terms if not access.is_contiguous(term, column.var))
+    packed = strided if column.size is not None else ()
+    return _column_plan(stage, column, terms, packed, target)
+
+
+def _column_plan(
+    stage: Stage, column: Axis, terms: list[TensorLoad], packed: tuple[TensorLoad, ...], target: CpuTarget
+) -> Plan:
+    lanes = target.lanes(stage.item_bytes)
+    rows = _row_axes(stage, column, terms)
+    vectors, sizes = min(
+        _tiles(rows, column, lanes, target), key=lambda tile: _cycles(tile[0], tile[1], rows, column, lanes)
+    )
+    long_rows = tuple(term for term in terms if _has_long_rows(stage, term, column, lanes * vectors))
+    together = packed + tuple(term for term in long_rows if not any(term.same_as(other) for other in packed))
+    return Plan(column, False, lanes, vectors, sizes, together)
+
+
+def _has_long_rows(stage: Stage, term: TensorLoad, column: Axis, width: int) -> bool:
+    """A vector operand whose panels lie far apart in memory: worth a contiguous copy when read often."""
+    if column.size is None or access.load_stride(term, column.var) != 1 or column.size <= width:
+        return False
+    far = column.size * stage.item_bytes >= LONG_ROW_BYTES
+    return far and len(terms_of(stage)) == 2 and _reuse(stage, term) >= REUSE_THAT_PAYS_FOR_LONG_ROWS
+
+
+def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]:
+    """Result axes along which the vector operand is used again: they form the rows of the register tile."""
+    vector_terms = [term for term in terms if access.load_stride(term, column.var) != 0]
+    if len(terms) != 2 or len(vector_terms) != 1:
+        return []
+    others = [axis for axis in stage.spatial if not axis.var.same_as(column.var) and axis.size != 1]
+    return [axis for axis in others if access.load_stride(vector_terms[0], axis.var) == 0]
+
+
+def _tiles(rows: list[Axis], column: Axis, lanes: int, target: CpuTarget) -> Iterator[tuple[int, dict[Var, int]]]:
+    most = -(-(column.size or UNKNOWN_SIZE) // lanes)
+    for vectors in range(1, min(MOST_VECTORS, most) + 1):
+        free = (target.vector_registers - 2 - vectors) // vectors
+        for height in range(1, max(1, free if rows else 1) + 1):
+            yield vectors, _spread(rows, height)
+
+
+def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
+    """Rows of a tile, taken from the innermost axis first and from the one outside it when that is short."""
+    sizes: dict[Var, int] = {}
+    for axis in reversed(rows):
+        size = min(height, axis.size or UNKNOWN_SIZE)
+        if size > 1:
+            sizes[axis.var] = size
+        height //= max(1, size)
+    return dict(reversed(sizes.items()))
+
+
+def _cycles(vectors: int, sizes: dict[Var, int], rows: list[Axis], column: Axis, lanes: int) -> tuple[float, int]:
+    """Cycles for one reduction step over all results, and the code size as a tie breaker."""
+    total = 0.0
+    for height, count in _pieces_of_rows(rows, sizes):
+        for wide, times in _pieces(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
+            total += count * times * _tile_cycles(height, wide)
+    return total, vectors * prod(sizes.values())
+
+
+def _pieces_of_rows(rows: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, int]]:
+    pieces = [(1, 1)]
+    for axis in rows:
+        along = _pieces(axis.size or UNKNOWN_SIZE, sizes.get(axis.var, 1))
+        pieces = [(height * size, count * times) for height, count in pieces for size, times in along]
+    return pieces
+
+
+def _pieces(extent: int, size: int) -> list[tuple[int, int]]:
+    whole, rest = divmod(extent, size)
+    return [(size, whole)] * bool(whole) + [(rest, 1)] * bool(rest)
+
+
+def _tile_cycles(height: int, vectors: int) -> float:
+    work = height * vectors / OPERATIONS_A_CYCLE
+    fetch = (height + vectors) / OPERATIONS_A_CYCLE
+    return max(LATENCY_CYCLES, work, fetch) + 0.25
+
+
+def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None) -> Plan:
+    lanes = lanes or target.lanes(stage.item_bytes)
+    short = row.size is not None and row.size < ROW_VECTORS * lanes
+    sizes = _reused_rows(stage, terms) if len(terms) == 2 else {}
+    vectors = 1 if short or len(sizes) else ROW_VECTORS
+    return Plan(row, True, lanes if row.size is None else _power_of_two(min(lanes, row.size)), vectors, sizes)
+
+
+def _power_of_two(limit: int) -> int:
+    return 1 << (max(1, limit).bit_length() - 1)
+
+
+def _reused_rows(stage: Stage, terms: list[TensorLoad]) -> dict[Var, int]:
+    """A 4 by 4 tile of dot products where both operands are used again, 8 in a row where one is."""
+    axes = [axis for axis in stage.spatial if axis.size != 1]
+    alone = [
+        [axis for axis in axes if access.load_stride(term, axis.var) != 0 and access.load_stride(other, axis.var) == 0]
+        for term, other in (terms, reversed(terms))
+    ]
+    chosen = [group[-1] for group in alone if group]
+    height = 4 if len(chosen) == 2 else 8
+    return {axis.var: min(height, axis.size or height) for axis in chosen}

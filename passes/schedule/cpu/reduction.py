@@ -1,0 +1,92 @@
+"""Reductions of every kind (sums, maxima, matrix products, convolutions) with the elementwise work that ends them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import replace
+
+import tvm_ffi
+from tvm import tirx
+from tvm.tirx import Stmt, Var
+
+from . import access, emit
+from .combiner import combiner
+from .kernel import Axis, Stage, substitute
+from .pack import packed
+from .plan import plan_reduction, terms_of
+from .slices import run_slices, slices_of
+from .target import CpuTarget
+from .tasks import Work, run_tasks
+from .tile import Range
+from .work import is_parallel
+
+
+def emit_reduction(
+    stage: Stage, stores: Sequence[Stage], target: CpuTarget, parallel: bool | None = None
+) -> Stmt | None:
+    """Write a reduction and the stages that finish each of its results; None where no plan fits.
+
+    `stores` are elementwise stages on the reduction's own result axes, reading its buffer at their own point; the
+    reduction itself is among them where its result is needed in memory.
+    """
+    merged = merged_reduction(stage)
+    stores = tuple(merged if store is stage else store for store in stores)
+    plan, combine = plan_reduction(merged, target), combiner(merged)
+    if plan is None or (plan.along_rows and combine is None):
+        return None
+    work = Work(merged, stores, plan, combine, target)
+    if parallel is None:
+        return is_parallel([merged, *stores], target, lambda choice: _emit(work, choice))
+    return _emit(work, parallel)
+
+
+def _emit(work: Work, parallel: bool) -> Stmt:
+    slices = slices_of(work) if parallel else 1
+    if slices > 1:
+        partial, final = run_slices(work, slices)
+        return emit.sequence([partial, emit_reduction(final.stage, final.stores, work.target, None)])
+    stage, packing = packed(work.stage, work.plan, work.target, parallel)
+    stores = tuple(stage if store is work.stage else store for store in work.stores)
+    ranges = [Range.whole(axis) for axis in stage.reduce]
+    return emit.sequence([*packing, run_tasks(replace(work, stage=stage, stores=stores), ranges, parallel)])
+
+
+def merged_reduction(stage: Stage) -> Stage:
+    """The same reduction with neighbouring reduction axes joined where all terms walk through memory as one."""
+    axes = [axis for axis in stage.reduce if axis.size != 1]
+    value = substitute(stage.value, {axis.var: emit.index(0) for axis in stage.reduce if axis.size == 1})
+    stage = replace(stage, reduce=tuple(axes or stage.reduce), value=value if axes else stage.value)
+    for outer, inner in zip(stage.reduce, stage.reduce[1:], strict=False):
+        if _walk_as_one(stage, outer, inner):
+            return merged_reduction(_joined(stage, outer, inner))
+    return stage
+
+
+def _walk_as_one(stage: Stage, outer: Axis, inner: Axis) -> bool:
+    if {outer.var, inner.var} & access.free_variables(stage.value):
+        return False
+    offsets = [access.flat_offset(term.source, list(term.indices)) for term in terms_of(stage)]
+    return all(access.walks_as_one(offset, outer, inner) for offset in offsets)
+
+
+def _joined(stage: Stage, outer: Axis, inner: Axis) -> Stage:
+    both = Axis(Var("k", "int64"), emit.volume([outer.extent, inner.extent]))
+    places = {outer.var: tirx.floordiv(both.var, inner.extent), inner.var: tirx.floormod(both.var, inner.extent)}
+    reduce = tuple(both if axis is outer else axis for axis in stage.reduce if axis is not inner)
+    return replace(stage, reduce=reduce, value=substitute(stage.value, places))
+
+
+def reads_only_at_own_point(stage: Stage, source: Stage) -> bool:
+    """True where an elementwise stage reads a reduction's result at the very point it writes."""
+    reads = access.reads_of(stage, source.buffer)
+    own = [axis.var for axis in stage.spatial]
+    return bool(reads) and all(
+        len(read.indices) == len(own)
+        and all(_same(place, axis) for place, axis in zip(read.indices, stage.spatial, strict=True))
+        for read in reads
+    )
+
+
+def _same(place: tirx.Var, axis: Axis) -> bool:
+    is_only_place = axis.size == 1 and isinstance(place, tirx.IntImm)
+    return is_only_place or tvm_ffi.structural_equal(place, axis.var)

@@ -1,0 +1,35 @@
+"""The last resort: a reduction no plan fits, as plain loops."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import ir
+from tvm.tirx import Stmt
+
+from . import emit
+from .kernel import Stage
+from .tile import Finish, Range, over_ranges, update_value
+
+
+def emit_scalar(stage: Stage, stores: Sequence[Stage]) -> Stmt:
+    """One result after another, one term after another."""
+    finish = Finish(stage, tuple(stores))
+
+    def result(places: list[ir.Expr]) -> Stmt:
+        point = {axis.var: place for axis, place in zip(stage.spatial, places, strict=True)}
+        held = emit.scratch([1], stage.dtype, "accumulator", "local")
+        old = emit.load(held, [emit.index(0)])
+        ranges = [Range.whole(axis) for axis in stage.reduce]
+        return emit.sequence(
+            [
+                emit.allocate(held),
+                emit.store(held, stage.init, [emit.index(0)]),
+                over_ranges(
+                    ranges, lambda at: emit.store(held, update_value(stage, old, {**point, **at}), [emit.index(0)])
+                ),
+                finish.at(old, point),
+            ]
+        )
+
+    return emit.nest([axis.extent for axis in stage.spatial], result)

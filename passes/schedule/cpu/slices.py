@@ -1,0 +1,106 @@
+"""Long reductions to few results: slices of the outermost reduction axis in parallel, then the sum of the slices."""
+
+from __future__ import annotations
+
+from dataclasses import replace
+from math import prod
+
+from tvm import ir, tirx
+from tvm.tirx import Stmt, Var
+
+from . import emit
+from .emit import index
+from .kernel import Axis, Stage, replace_loads
+from .tasks import TASKS_A_CORE, UNKNOWN_SIZE, Work, reduce_points, run_tasks, tiled_sizes
+from .tile import Range
+
+LONG_REDUCTION = 64
+TILES_A_CORE_THAT_SUFFICE = 64
+
+
+def slices_of(work: Work) -> int:
+    """In how many slices to cut the outermost reduction axis; 1 where the results alone occupy the cores."""
+    results = [axis.size for axis in work.stage.spatial]
+    if work.combine is None or work.plan.packed or None in results:
+        return 1
+    stays_in_cache = prod(results) * work.stage.item_bytes <= work.target.level2_bytes // 4
+    is_long = reduce_points(work) >= LONG_REDUCTION * max(1, prod(results) ** 0.5)
+    if not (stays_in_cache and is_long) or _tile_count(work) >= TILES_A_CORE_THAT_SUFFICE * work.target.cores:
+        return 1
+    return min(TASKS_A_CORE * work.target.cores, work.stage.reduce[0].size or UNKNOWN_SIZE)
+
+
+def _tile_count(work: Work) -> int:
+    sizes = tiled_sizes(work)
+    return prod(-(-(axis.size or UNKNOWN_SIZE) // sizes.get(axis.var, 1)) for axis in work.stage.spatial)
+
+
+def run_slices(work: Work, slices: int) -> tuple[Stmt, Work]:
+    """The statement that fills the partial results, and the reduction that is left to do."""
+    split = Axis(Var("slice", "int64"), index(slices))
+    held = _partial_stage(work.stage, split)
+    run = emit.loop(slices, lambda number: _slice(work, held, split, number, slices), tirx.ForKind.PARALLEL, "slice")
+    return emit.sequence([emit.allocate(held.buffer), run]), _final(work, held, split)
+
+
+def _partial_stage(stage: Stage, split: Axis) -> Stage:
+    buffer = emit.scratch([split.extent, *(axis.extent for axis in stage.spatial)], stage.dtype, "partial")
+    own = emit.load(buffer, [split.var, *(axis.var for axis in stage.spatial)])
+    value = replace_loads(stage.value, stage.buffer, lambda _indices: own)
+    return Stage(buffer, (split, *stage.spatial), stage.reduce, stage.init, value)
+
+
+def _final(work: Work, held: Stage, split: Axis) -> Work:
+    stage = work.stage
+    places = [axis.var for axis in stage.spatial]
+    value = work.combine(emit.load(stage.buffer, places), emit.load(held.buffer, [split.var, *places]))
+    final = replace(stage, reduce=(split,), value=value)
+    return replace(work, stage=final, stores=tuple(final if store is stage else store for store in work.stores))
+
+
+def _slice(work: Work, held: Stage, split: Axis, number: ir.Expr, slices: int) -> Stmt:
+    outer = work.stage.reduce[0]
+    share = emit.simplified(tirx.floordiv(outer.extent + (slices - 1), index(slices)))
+    first = number * share
+    count = tirx.max(tirx.min(share, outer.extent - first), index(0))
+    inner = replace(work, stage=held, stores=(held,))
+    if work.plan.along_rows:
+        return _run(inner, split, number, Range(outer, first, count))
+    inner = replace(inner, start=held)
+    return emit.sequence([_fill(held, number), _chunks(inner, split, number, Range(outer, first, count))])
+
+
+def _chunks(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
+    chunk = _chunk(work)
+    turns = part.extent if chunk == 1 else tirx.floordiv(part.extent + (chunk - 1), index(chunk))
+
+    def one(turn: ir.Expr) -> Stmt:
+        done = turn * chunk
+        extent = index(1) if chunk == 1 else tirx.min(index(chunk), part.extent - done)
+        return _run(work, split, number, Range(part.axis, part.start + done, extent))
+
+    return emit.loop(turns, one)
+
+
+def _run(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:
+    rest = [Range.whole(axis) for axis in work.stage.reduce[1:]]
+    return run_tasks(work, [part, *rest], False, {split.var: number})
+
+
+def _chunk(work: Work) -> int:
+    """Steps of the outermost reduction axis whose operands stay in the first-level cache."""
+    inner = prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce[1:])
+    wide = sum(tiled_sizes(work).values())
+    return max(1, work.target.level1_bytes // (inner * wide * work.stage.item_bytes))
+
+
+def _fill(held: Stage, number: ir.Expr) -> Stmt:
+    extents = [axis.extent for axis in held.spatial[1:]]
+
+    def row(places: list[ir.Expr]) -> Stmt:
+        size = int(extents[-1]) if extents else 1
+        return emit.loop(
+            size, lambda last: emit.store(held.buffer, held.init, [number, *places, last][: len(held.spatial)])
+        )
+
+    return emit.nest(extents[:-1], row)

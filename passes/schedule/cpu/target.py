@@ -1,0 +1,46 @@
+"""What a schedule rule may know of the machine: vectors, registers, cores, caches."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm.target import Target, codegen
+
+BITS_PER_BYTE = 8
+
+
+@dataclass(frozen=True)
+class CpuTarget:
+    """Facts of a CPU from which every tile size is derived.
+
+    Example:
+        >>> from tvm.target import Target
+        >>> facts = CpuTarget.of(Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 4}))
+        >>> facts.vector_bits, facts.vector_registers, facts.cores, facts.lanes(4)
+        (256, 16, 4, 8)
+    """
+
+    vector_bits: int
+    vector_registers: int
+    cores: int
+    level1_bytes: int = 32 * 1024
+    level2_bytes: int = 1024 * 1024
+
+    @staticmethod
+    def of(target: Target) -> CpuTarget:
+        """Read the facts from a TVM target of kind `llvm`; caches are those of a small server core."""
+        bits = max(128, int(codegen.llvm_get_vector_width(target)))
+        return CpuTarget(bits, _vector_registers(target, bits), _cores(target))
+
+    def lanes(self, item_bytes: int) -> int:
+        """Items of a size that fit one vector register."""
+        return max(1, self.vector_bits // (BITS_PER_BYTE * max(1, item_bytes)))
+
+
+def _vector_registers(target: Target, bits: int) -> int:
+    many = bits >= 512 or "aarch64" in str(target.attrs.get("mtriple", ""))
+    return 32 if many else 16
+
+
+def _cores(target: Target) -> int:
+    return max(1, int(target.attrs.get("num-cores", 1)))

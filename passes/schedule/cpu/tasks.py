@@ -1,0 +1,181 @@
+"""Tasks around register tiles: which core does which results, in an order the caches like."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tvm import ir, tirx
+from tvm.tirx import Stmt, Var
+
+from . import emit
+from .combiner import Combine
+from .emit import index, static
+from .kernel import Axis, Stage
+from .plan import Plan
+from .target import CpuTarget
+from .tile import Finish, Point, Range, Tile, column_tile, row_tile
+
+TASKS_A_CORE = 4
+UNKNOWN_SIZE = 512
+
+
+@dataclass(frozen=True)
+class Work:
+    """A planned reduction with its epilogue."""
+
+    stage: Stage
+    stores: tuple[Stage, ...]
+    plan: Plan
+    combine: Combine | None
+    target: CpuTarget
+    start: Stage | None = None
+
+    @property
+    def finish(self) -> Finish:
+        return Finish(self.stage, self.stores)
+
+
+def tiled_sizes(work: Work) -> dict[Var, int]:
+    """Tile extent per tiled result axis, the vector axis last."""
+    if work.plan.along_rows:
+        return work.plan.sizes
+    return {**work.plan.sizes, work.plan.vector.var: work.plan.width}
+
+
+def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point | None = None) -> Stmt:
+    """All results of a planned reduction over the given ranges; `fixed` holds the value of some result axes."""
+    sizes, fixed = tiled_sizes(work), fixed or {}
+    free = [axis for axis in work.stage.spatial if axis.var not in sizes and axis.var not in fixed]
+    tiled = [axis for axis in work.stage.spatial if axis.var in sizes]
+    tiled.sort(key=lambda axis: not axis.var.same_as(work.plan.vector.var))
+    outer, inner = _split_free(free, work.target) if parallel else (free, [])
+    blocks = _blocks(work, tiled, outer) if parallel else {axis.var: 1 for axis in tiled}
+    order = sorted(tiled, key=lambda axis: axis.var.same_as(work.plan.vector.var))
+
+    def task(places: list[ir.Expr]) -> Stmt:
+        point = {**fixed, **{axis.var: place for axis, place in zip(outer, places, strict=False)}}
+        numbers = {axis.var: place for axis, place in zip(order, places[len(outer) :], strict=True)}
+        return emit.nest(
+            [axis.extent for axis in inner],
+            lambda rest: _tiles(
+                work,
+                ranges,
+                tiled,
+                blocks,
+                numbers,
+                {**point, **{axis.var: place for axis, place in zip(inner, rest, strict=True)}},
+                {},
+            ),
+        )
+
+    extents = [axis.extent for axis in outer] + [index(blocks[axis.var]) for axis in order]
+    return emit.fused(extents, task, parallel)
+
+
+def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
+    """Axes for parallel tasks, and axes to loop over inside a task once there are tasks enough."""
+    tasks = 1
+    for position, axis in enumerate(free):
+        if tasks >= 4 * TASKS_A_CORE * target.cores:
+            return free[:position], free[position:]
+        tasks *= axis.size or 1
+    return free, []
+
+
+def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
+    """In how many blocks to cut each tiled axis: for the cache, and so that every core has work."""
+    sizes = tiled_sizes(work)
+    blocks = {axis.var: _cache_blocks(work, axis, sizes[axis.var]) for axis in tiled}
+    tasks = prod(axis.size or 1 for axis in outer) * prod(blocks.values())
+    for axis in tiled:
+        wanted = -(-TASKS_A_CORE * work.target.cores // tasks)
+        if wanted <= 1:
+            break
+        whole = max(1, (axis.size or UNKNOWN_SIZE) // sizes[axis.var])
+        more = max(blocks[axis.var], min(wanted * blocks[axis.var], whole))
+        tasks = tasks * more // blocks[axis.var]
+        blocks[axis.var] = more
+    return blocks
+
+
+def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
+    """All panels of the vector axis are tasks; rows go in blocks that stay in the second-level cache."""
+    whole = max(1, (axis.size or UNKNOWN_SIZE) // size)
+    if axis.var.same_as(work.plan.vector.var):
+        return whole if axis.size is not None and reduce_points(work) * size > 4096 else 1
+    bytes_of_block = size * reduce_points(work) * work.stage.item_bytes
+    tiles = max(1, work.target.level2_bytes // 2 // max(1, bytes_of_block))
+    return -(-whole // tiles)
+
+
+def reduce_points(work: Work) -> int:
+    """Terms of one result; unknown extents count as middling."""
+    return prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce)
+
+
+def _tiles(
+    work: Work,
+    ranges: Sequence[Range],
+    tiled: list[Axis],
+    blocks: dict[Var, int],
+    numbers: dict[Var, ir.Expr],
+    base: Point,
+    sizes: dict[Var, int],
+) -> Stmt:
+    if not tiled:
+        return _tile(work, ranges, Tile(base, sizes))
+    axis, rest = tiled[0], tiled[1:]
+
+    def body(start: ir.Expr, size: int) -> Stmt:
+        return _tiles(work, ranges, rest, blocks, numbers, {**base, axis.var: start}, {**sizes, axis.var: size})
+
+    return along_axis(axis, _cascade(work, axis), blocks[axis.var], numbers[axis.var], body)
+
+
+def _cascade(work: Work, axis: Axis) -> list[int]:
+    """Tile extents to use one after another along an axis until nothing is left."""
+    size = tiled_sizes(work)[axis.var]
+    if axis.size is not None:
+        return [size, axis.size % size] if axis.size >= size else [axis.size]
+    steps = [size, work.plan.lanes, 1] if axis.var.same_as(work.plan.vector.var) else [size, 1]
+    return sorted(set(steps), reverse=True)
+
+
+def along_axis(
+    axis: Axis, cascade: list[int], blocks: int, number: ir.Expr, body: Callable[[ir.Expr, int], Stmt]
+) -> Stmt:
+    """Whole tiles of one block, then (in the last block) smaller tiles for what is left over."""
+    size = cascade[0]
+    whole = emit.simplified(tirx.floordiv(axis.extent, index(size)))
+    step = emit.simplified(tirx.floordiv(whole + (blocks - 1), index(blocks)))
+    first = number * step
+    count = step if blocks == 1 else tirx.max(tirx.min(step, whole - first), index(0))
+    even = blocks == 1 or (static(whole) is not None and static(whole) % blocks == 0)
+    main = emit.loop(step if even else count, lambda tile: body((first + tile) * size, size))
+    rest = _rest(axis, cascade[1:], emit.simplified(whole * size), body)
+    return emit.sequence(
+        [
+            None if static(whole) == 0 else main,
+            None if rest is None else emit.when(True if blocks == 1 else number == blocks - 1, rest),
+        ]
+    )
+
+
+def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt | None:
+    parts: list[Stmt | None] = []
+    for size in cascade:
+        count = emit.simplified(tirx.floordiv(axis.extent - start, index(size))) if size else index(0)
+        if static(count) != 0:
+            parts.append(emit.loop(count, lambda tile, size=size, start=start: body(start + tile * size, size)))
+        start = emit.simplified(start + count * max(1, size))
+    return emit.sequence(parts) if any(parts) else None
+
+
+def _tile(work: Work, ranges: Sequence[Range], tile: Tile) -> Stmt:
+    plan = work.plan
+    if not plan.along_rows:
+        return column_tile(work.stage, tile, plan.vector, plan.lanes, ranges, work.start, work.finish)
+    ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
+    return row_tile(work.stage, tile, plan.lanes, plan.vectors, ordered, work.combine, work.finish)

@@ -1,0 +1,269 @@
+"""The register tile: a block of results held in vector registers while all terms of the reduction stream by."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.tirx import Stmt, Var
+
+from . import emit
+from .combiner import Combine
+from .emit import index, static
+from .kernel import Axis, Stage, replace_loads, substitute
+
+Point = dict[Var, ir.Expr]
+
+
+@dataclass(frozen=True)
+class Range:
+    """The part of a reduction axis a tile sums over."""
+
+    axis: Axis
+    start: ir.Expr
+    extent: ir.Expr
+
+    @staticmethod
+    def whole(axis: Axis) -> Range:
+        return Range(axis, index(0), axis.extent)
+
+
+@dataclass(frozen=True)
+class Tile:
+    """Where a tile lies (`base`, per spatial axis) and how many points it covers along each tiled axis."""
+
+    base: Point
+    sizes: Mapping[Var, int]
+
+    def offsets(self, order: Sequence[Var]) -> list[int]:
+        return [self.sizes[var] for var in order]
+
+
+@dataclass(frozen=True)
+class Accumulators:
+    """A local buffer of `rows` times `vectors` vector registers."""
+
+    buffer: Var
+    rows: int
+    vectors: int
+    lanes: int
+
+    @staticmethod
+    def of(stage: Stage, rows: int, vectors: int, lanes: int) -> Accumulators:
+        buffer = emit.scratch([rows * vectors * lanes], stage.dtype, "accumulator", "local")
+        return Accumulators(buffer, rows, vectors, lanes)
+
+    def place(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
+        return (row * self.vectors + vector) * self.lanes + lane
+
+    def load(self, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> ir.Expr:
+        return emit.load(self.buffer, [self.place(row, vector, lane)])
+
+    def store(self, value: ir.Expr, row: ir.Expr, vector: ir.Expr | int, lane: ir.Expr | int) -> Stmt:
+        return emit.store(self.buffer, value, [self.place(row, vector, lane)])
+
+
+@dataclass(frozen=True)
+class Finish:
+    """What to do with the finished value of each point: the stores of the epilogue."""
+
+    stage: Stage
+    stores: tuple[Stage, ...]
+
+    def at(self, result: ir.Expr, point: Point) -> Stmt:
+        return emit.sequence([_store(stage, self.stage, result, point) for stage in self.stores])
+
+
+def _store(stage: Stage, source: Stage, result: ir.Expr, point: Point) -> Stmt:
+    value = substitute(stage.value, point) if stage is not source else result
+    value = replace_loads(value, source.buffer, lambda _indices: result)
+    return emit.store(stage.buffer, value, [point[axis.var] for axis in stage.spatial])
+
+
+def row_point(tile: Tile, order: Sequence[Var], offsets: Sequence[ir.Expr]) -> Point:
+    """The point of one row of a tile."""
+    moved = {var: tile.base[var] + offset for var, offset in zip(order, offsets, strict=True)}
+    return {**tile.base, **moved}
+
+
+def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
+    """The accumulator row of a point in the tile."""
+    number: ir.Expr = index(0)
+    for size, offset in zip(sizes, offsets, strict=True):
+        number = number * size + offset
+    return number
+
+
+def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
+    """The reduction's update at a point, with its old value held elsewhere."""
+    return replace_loads(substitute(stage.value, point), stage.buffer, lambda _indices: old)
+
+
+def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
+    """Serial loops over parts of reduction axes."""
+
+    def place(offsets: list[ir.Expr]) -> Stmt:
+        pairs = zip(ranges, offsets, strict=True)
+        return body({part.axis.var: part.start + offset for part, offset in pairs})
+
+    return emit.nest([part.extent for part in ranges], place)
+
+
+def column_tile(
+    stage: Stage, tile: Tile, vector: Axis, lanes: int, ranges: Sequence[Range], start: Stage | None, finish: Finish
+) -> Stmt:
+    """A tile whose vectors run along a result axis: rows x vectors of results, one pass over the reduced terms.
+
+    `start` is the stage that holds partial results to go on from; without it the tile starts at the reduction's init.
+    """
+    width = tile.sizes[vector.var]
+    order = [var for var in tile.sizes if not var.same_as(vector.var)]
+    sizes = tile.offsets(order)
+    chunks = emit.lane_chunks(width, lanes)
+    held = Accumulators.of(stage, max(1, _product(sizes)), len(chunks), min(lanes, width))
+
+    def each(body: Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]) -> Stmt:
+        def row(offsets: list[ir.Expr]) -> Stmt:
+            point = row_point(tile, order, offsets)
+            return _along(
+                chunks,
+                lambda number, lane: body(
+                    row_number(sizes, offsets),
+                    number,
+                    lane,
+                    {**point, vector.var: tile.base[vector.var] + number * lanes + lane},
+                ),
+            )
+
+        return emit.unrolled_nest(sizes, row)
+
+    def first(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
+        value = stage.init if start is None else _partial(start, point)
+        return held.store(value, row, number, lane)
+
+    def step(places: Point) -> Stmt:
+        return each(
+            lambda row, number, lane, point: held.store(
+                update_value(stage, held.load(row, number, lane), {**point, **places}), row, number, lane
+            )
+        )
+
+    last = each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point))
+    return emit.sequence([emit.allocate(held.buffer), each(first), over_ranges(ranges, step), last])
+
+
+def _partial(start: Stage, point: Point) -> ir.Expr:
+    return emit.load(start.buffer, [point[axis.var] for axis in start.spatial])
+
+
+def _along(chunks: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
+    """All vectors of a row: the whole ones, then a shorter last one."""
+    lanes = chunks[0][1]
+    whole = sum(1 for _start, count in chunks if count == lanes)
+    main = emit.unrolled(whole, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
+    if whole == len(chunks):
+        return main
+    rest = emit.vectorized(chunks[-1][1], lambda lane: body(index(whole), lane))
+    return emit.sequence([main, rest])
+
+
+def row_tile(
+    stage: Stage, tile: Tile, lanes: int, vectors: int, ranges: Sequence[Range], combine: Combine, finish: Finish
+) -> Stmt:
+    """A tile whose vectors run along the last reduction axis; lanes are combined at the end, pairwise."""
+    order = list(tile.sizes)
+    sizes = tile.offsets(order)
+    held = Accumulators.of(stage, max(1, _product(sizes)), vectors, lanes)
+
+    def rows(body: Callable[[ir.Expr, Point], Stmt]) -> Stmt:
+        return emit.unrolled_nest(
+            sizes, lambda offsets: body(row_number(sizes, offsets), row_point(tile, order, offsets))
+        )
+
+    def fill(row: ir.Expr, _point: Point) -> Stmt:
+        return emit.unrolled(
+            vectors, lambda number: emit.vectorized(lanes, lambda lane: held.store(stage.init, row, number, lane))
+        )
+
+    def step(row: ir.Expr, number: ir.Expr | int, lane: ir.Expr | int, point: Point) -> Stmt:
+        return held.store(update_value(stage, held.load(row, number, lane), point), row, number, lane)
+
+    def terms(places: Point) -> Stmt:
+        return _along_reduction(
+            ranges[-1],
+            lanes,
+            vectors,
+            lambda number, lane, place, count: rows(
+                lambda row, point: emit.vectorized(
+                    count, lambda at: step(row, number, lane + at, {**point, **places, ranges[-1].axis.var: place + at})
+                )
+            ),
+        )
+
+    last = rows(lambda row, point: _combined(held, row, combine, lambda result: finish.at(result, point)))
+    return emit.sequence([emit.allocate(held.buffer), rows(fill), over_ranges(ranges[:-1], terms), last])
+
+
+LaneBody = Callable[[ir.Expr, ir.Expr, ir.Expr, int], Stmt]
+
+
+def _along_reduction(part: Range, lanes: int, vectors: int, body: LaneBody) -> Stmt:
+    """Blocks of `vectors` vectors, then single vectors, then what is left over."""
+    block = lanes * vectors
+    extent = emit.as_expr(part.extent)
+    blocks = emit.simplified(tirx.floordiv(extent, index(block)))
+    singles = emit.simplified(tirx.floordiv(extent - blocks * block, index(lanes)))
+    after_blocks = emit.simplified(part.start + blocks * block)
+    after_singles = emit.simplified(after_blocks + singles * lanes)
+    rest = emit.simplified(extent - blocks * block - singles * lanes)
+    zero = index(0)
+    return emit.sequence(
+        [
+            _repeat(
+                blocks,
+                lambda turn: emit.unrolled(
+                    vectors, lambda number: body(number, zero, part.start + turn * block + number * lanes, lanes)
+                ),
+            ),
+            _repeat(singles, lambda turn: body(zero, zero, after_blocks + turn * lanes, lanes)),
+            _leftover(rest, after_singles, body),
+        ]
+    )
+
+
+def _repeat(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt | None:
+    return None if static(count) == 0 else emit.loop(count, body)
+
+
+def _leftover(rest: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
+    known = static(rest)
+    if known == 0:
+        return None
+    if known is not None:
+        return body(index(0), index(0), start, known)
+    return emit.loop(rest, lambda turn: body(index(0), index(0), start + turn, 1))
+
+
+def _combined(held: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+    parts: list[Stmt | None] = []
+    width = held.vectors * held.lanes
+    while width > 1:
+        half = width // 2
+        parts.append(
+            emit.vectorized(
+                half,
+                lambda lane, half=half: held.store(
+                    combine(held.load(row, 0, lane), held.load(row, 0, lane + half)), row, 0, lane
+                ),
+            )
+        )
+        width = half
+    return emit.sequence([*parts, body(held.load(row, 0, 0))])
+
+
+def _product(sizes: Sequence[int]) -> int:
+    total = 1
+    for size in sizes:
+        total *= size
+    return total

@@ -1,0 +1,42 @@
+"""When several threads pay: a parallel region costs 5 to 10 microseconds, so small kernels stay serial."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvm import ir, tirx
+from tvm.tirx import Stmt
+
+from . import access, emit
+from .kernel import Stage, loads
+from .target import CpuTarget
+
+WORTHWHILE_CYCLES = 40_000
+CYCLES_PER_LOADED_VECTOR = 2
+
+
+def is_parallel(stages: Sequence[Stage], target: CpuTarget, write: Callable[[bool], Stmt]) -> Stmt:
+    """The parallel or the serial nest; both behind a test where only the run knows the size."""
+    if target.cores == 1:
+        return write(False)
+    cycles = total_cycles(stages, target)
+    known = emit.static(cycles)
+    if known is not None:
+        return write(known > WORTHWHILE_CYCLES)
+    return tirx.IfThenElse(cycles > WORTHWHILE_CYCLES, write(True), write(False))
+
+
+def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:
+    """A rough count of cycles on one core."""
+    total: ir.Expr = emit.index(0)
+    for stage in stages:
+        total = total + stage_cycles(stage, target)
+    return emit.simplified(total)
+
+
+def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
+    """Points times operations and loads, at one vector operation a cycle."""
+    lanes = target.lanes(stage.item_bytes)
+    each = access.operations(stage.value) + CYCLES_PER_LOADED_VECTOR * len(loads(stage.value))
+    points = emit.volume([axis.extent for axis in stage.axes])
+    return tirx.floordiv(points * each, emit.index(lanes)) + 1
