@@ -8,10 +8,25 @@ from __future__ import annotations
 
 import collections
 import copy
+import operator
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
 from tvtf.trackable import NoDependency, Trackable
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # noqa: UP035 - Python 3.10
+
+    _List = list[Any]
+    _Dict = dict[Any, Any]
+else:
+
+    class _List(MutableSequence, list):
+        """A list to ``isinstance``, all of whose methods go through those of `MutableSequence`."""
+
+    class _Dict(MutableMapping, dict):
+        """A dict to ``isinstance``, all of whose methods go through those of `MutableMapping`."""
+
 
 MSG_LIST_MUTATED: Final = (
     "Unable to save the object {wrapper!r} (a list wrapper constructed to track trackable objects). A list element was "
@@ -77,7 +92,7 @@ class TrackableDataStructure(Trackable):
     """What the wrappers share, and what the checkpoint's assertions recognise them by."""
 
 
-class ListWrapper(TrackableDataStructure, MutableSequence[Any], list):  # type: ignore[type-arg,misc]
+class ListWrapper(TrackableDataStructure, _List):
     """A list whose trackable elements are edges ``"0"``, ``"1"``, ...; the wrapped list stays the storage.
 
     >>> layers = ListWrapper([Trackable()])
@@ -86,7 +101,7 @@ class ListWrapper(TrackableDataStructure, MutableSequence[Any], list):  # type: 
     ['0', '1']
     """
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __init__(self, wrapped: Iterable[Any] = ()) -> None:
         self._storage = wrapped if type(wrapped) is list else list(wrapped)
@@ -100,9 +115,7 @@ class ListWrapper(TrackableDataStructure, MutableSequence[Any], list):  # type: 
         if self._moved:
             raise ValueError(MSG_LIST_MUTATED.format(wrapper=self))
         if self._changed_outside:
-            raise ValueError(
-                MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="list", now=self._storage, then=self._seen)
-            )
+            raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="list", now=self._storage, then=self._seen))
         return super()._trackable_children()
 
     def _look_outside(self) -> None:
@@ -123,8 +136,8 @@ class ListWrapper(TrackableDataStructure, MutableSequence[Any], list):  # type: 
         self._storage.append(wrap_and_track(self, str(len(self._storage)), value))
         self._acknowledge()
 
-    def insert(self, index: int, value: Any) -> None:
-        if index >= len(self._storage):
+    def insert(self, index: SupportsIndex, value: Any) -> None:
+        if operator.index(index) >= len(self._storage):
             return self.append(value)
         self._before_move(value)
         self._storage.insert(index, wrap(value))
@@ -157,7 +170,7 @@ class ListWrapper(TrackableDataStructure, MutableSequence[Any], list):  # type: 
         del self._storage[key]
         self._acknowledge()
 
-    def __imul__(self, times: int) -> ListWrapper:  # type: ignore[override,misc]
+    def __imul__(self, times: int) -> Self:  # type: ignore[override,misc]
         if times <= 0:
             self.clear()
         for _ in range(times - 1):
@@ -221,10 +234,10 @@ class ListWrapper(TrackableDataStructure, MutableSequence[Any], list):  # type: 
         return f"ListWrapper({self._storage!r})"
 
 
-class _DictWrapper(TrackableDataStructure, MutableMapping[Any, Any], dict):  # type: ignore[type-arg,misc]
+class _DictWrapper(TrackableDataStructure, _Dict):
     """A dict whose trackable values are edges called as their keys; the wrapped dict stays the storage."""
 
-    __hash__ = None  # type: ignore[assignment]
+    __hash__ = None
 
     def __init__(self, wrapped: Any = ()) -> None:
         self._storage = wrapped if isinstance(wrapped, dict) else dict(wrapped)
@@ -301,7 +314,7 @@ class _DictWrapper(TrackableDataStructure, MutableMapping[Any, Any], dict):  # t
     def __ror__(self, other: Any) -> Any:
         return other | self._storage
 
-    def __ior__(self, other: Any) -> _DictWrapper:  # type: ignore[override,misc]
+    def __ior__(self, other: Any) -> Self:
         self.update(other)
         return self
 
@@ -346,7 +359,7 @@ def _wrap_tuple(values: tuple[Any, ...]) -> Any:
     kind = _TUPLE_WRAPPERS.get(type(values))
     if kind is None:
         kind = _TUPLE_WRAPPERS[type(values)] = type("_TupleWrapper", (_TupleWrapper, type(values)), {})
-    wrapper = tuple.__new__(kind, [wrap(value) for value in values])
+    wrapper: Any = tuple.__new__(kind, [wrap(value) for value in values])
     wrapper._track_elements(not isinstance(value, NoDependency) for value in values)
     return wrapper
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import functools
 import re
+import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
@@ -17,7 +18,7 @@ Path = tuple[Any, ...]
 Method = TypeVar("Method", bound=Callable[..., Any])
 
 
-class name_scope:  # noqa: N801 - TensorFlow's own name
+class name_scope:
     """A context manager that prefixes the names of what is created inside it.
 
     A name that ends in ``/`` is entered as it is, from the root; the empty name leaves all scopes.
@@ -31,7 +32,7 @@ class name_scope:  # noqa: N801 - TensorFlow's own name
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
-            raise ValueError(f"name_scope: expected a string for `name`, got {type(name).__name__}.")
+            raise ValueError(f"name_scope: expected a string for `name`, got {type(name).__name__}.")  # noqa: TRY004 - as TF
         self._name = name
 
     @property
@@ -39,18 +40,29 @@ class name_scope:  # noqa: N801 - TensorFlow's own name
         return self._name
 
     def __enter__(self) -> str:
-        scope = self._name if self._name.endswith("/") or not self._name else f"{current_scope()}{self._name}/"
-        context.state.name_scopes.append(scope)
-        return scope
+        outer = context.state.name_scopes
+        _left.scopes.append(outer)
+        whole = not self._name or self._name.endswith("/")
+        context.state.name_scopes = [name for name in (*(() if whole else outer), self._name.rstrip("/")) if name]
+        return current_scope()
 
     def __exit__(self, *exception: object) -> None:
-        context.state.name_scopes.pop()
+        context.state.name_scopes = _left.scopes.pop()
+
+
+class _Left(threading.local):
+    """The scopes around the ones that are in force, per thread: one object may be entered by several."""
+
+    def __init__(self) -> None:
+        self.scopes: list[list[str]] = []
+
+
+_left = _Left()
 
 
 def current_scope() -> str:
     """The prefix that is in force in this thread, with its closing slash: ``""`` outside every `name_scope`."""
-    scopes = context.state.name_scopes
-    return scopes[-1] if scopes else ""
+    return "".join(f"{name}/" for name in context.state.name_scopes)
 
 
 class Module(AutoTrackable):

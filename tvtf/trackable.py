@@ -14,7 +14,8 @@ import numpy as np
 VARIABLE_VALUE: Final = "VARIABLE_VALUE"
 TRACKING_ATTRIBUTES: Final = frozenset({"_self_tracking", "_self_setattr_tracking"})
 
-TensorSpecs = dict[str, tuple[tuple[int | None, ...], np.dtype[Any]]]
+Dims = tuple[int | None, ...] | None
+TensorSpecs = dict[str, tuple[Dims, Any]]
 AnyTrackable = TypeVar("AnyTrackable", bound="Trackable")
 
 
@@ -79,7 +80,10 @@ class Trackable:
         )
 
     def _tensor_specs(self) -> TensorSpecs:
-        """Shape (None for an unknown dim) and dtype of each own value; override where that is cheaper than a read."""
+        """Shape (None for an unknown dim or rank) and dtype of each own value, which a restored one must fit.
+
+        Override it where a shape may change, or where that is cheaper than a read.
+        """
         arrays = {name: np.asarray(value) for name, value in self._serialize_to_tensors().items()}
         return {name: (array.shape, array.dtype) for name, array in arrays.items()}
 

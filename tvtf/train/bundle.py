@@ -109,7 +109,8 @@ def _entry(dtype: dtypes.DType, shape: tuple[int, ...], offset: int, size: int, 
 def _encode(key: str, value: Any) -> tuple[dtypes.DType, tuple[int, ...], list[Array], int]:
     array = np.asarray(value)
     if array.dtype.kind in "OSU":
-        return dtypes.string, array.shape, *strings.encode(array, key)
+        whole = np.asarray(value, object)
+        return dtypes.string, whole.shape, *strings.encode(whole, key)
     octets = crc32c.as_bytes(np.ascontiguousarray(array, array.dtype.newbyteorder("<")))
     return _dtype_of(array, key), array.shape, [octets], crc32c.masked(octets)
 
@@ -180,7 +181,8 @@ class Reader:
         if entry.dtype == dtypes.string:
             return strings.decode(octets, entry.shape, entry.checksum, self._place(key))
         crc32c.check(octets, entry.checksum, self._place(key))
-        return octets.view(entry.dtype.np).reshape(entry.shape)
+        whole: Array = octets.view(entry.dtype.np).reshape(entry.shape)
+        return whole
 
     def verify(self) -> None:
         """Read everything and compare it with its checksum.
@@ -218,7 +220,7 @@ class _Shard:
         octets = np.empty(size, np.uint8)
         with self._lock, files.named_failures(self.path, "read"):
             self._file.seek(offset)
-            filled = self._fill(memoryview(octets))
+            filled = self._fill(octets.data)
         if filled != size:
             raise _lost(self.path, f"{filled} bytes at {offset}, expected {size}: the file is truncated")
         return octets

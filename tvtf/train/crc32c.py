@@ -89,7 +89,9 @@ def as_bytes(data: Any) -> npt.NDArray[np.uint8]:
 
 @functools.cache
 def _byte_table() -> tuple[int, ...]:
-    return tuple(functools.reduce(lambda v, _: (v >> 1) ^ (POLYNOMIAL if v & 1 else 0), range(8), n) for n in range(256))
+    return tuple(
+        functools.reduce(lambda v, _: (v >> 1) ^ (POLYNOMIAL if v & 1 else 0), range(8), n) for n in range(256)
+    )
 
 
 def _bytewise(octets: bytes, crc: int) -> int:
@@ -153,9 +155,9 @@ def _shift_table(level: int) -> Words:
     if level:
         below = _shift_table(level - 1)
         return _shift(below.reshape(-1), level - 1).reshape(4, 256)
-    return np.array([_four_zero_bytes(value << 8 * place) for place in range(4) for value in range(256)], WORD_ORDER).reshape(
-        4, 256
-    )
+    return np.array(
+        [_four_zero_bytes(value << 8 * place) for place in range(4) for value in range(256)], WORD_ORDER
+    ).reshape(4, 256)
 
 
 def _four_zero_bytes(state: int) -> int:

@@ -6,9 +6,12 @@ import contextlib
 import errno
 import os
 from collections.abc import Callable, Iterable, Iterator
-from typing import Any, Final
+from typing import TYPE_CHECKING, Any, Final
 
 from tvtf.errors import NotFoundError, OpError, PermissionDeniedError, ResourceExhaustedError, UnknownError
+
+if TYPE_CHECKING:
+    from typing_extensions import Self  # noqa: UP035 - Python 3.10
 
 WRITTEN_AT_ONCE: Final = 1 << 26
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)
@@ -25,7 +28,7 @@ class Replacement:
     def __init__(self) -> None:
         self._waiting: list[tuple[str, str]] = []
 
-    def __enter__(self) -> Replacement:
+    def __enter__(self) -> Self:
         return self
 
     def __exit__(self, *exception: object) -> None:
@@ -104,5 +107,7 @@ def _as_op_error(cause: OSError, path: str, doing: str) -> OpError:
     if isinstance(cause, FileNotFoundError):
         return NotFoundError(None, None, f"{path}; {reason}")
     if isinstance(cause, PermissionError):
-        return PermissionDeniedError(None, None, f"Could not {doing} {path}: {reason}. Choose a folder you may write to.")
+        return PermissionDeniedError(
+            None, None, f"Could not {doing} {path}: {reason}. Choose a folder you may write to."
+        )
     return UnknownError(None, None, f"Could not {doing} {path}: {reason}.")

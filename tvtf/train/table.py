@@ -7,6 +7,7 @@ the same entries give the same bytes. `read` refuses whatever isn't whole and in
 
 from __future__ import annotations
 
+import itertools
 import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
@@ -71,13 +72,15 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
     footer.handle()
     index = _read_block(table, footer.handle(), f"{source}, index block")
     blocks = (Cursor(value, f"{source}, index block").handle() for _, value in index)
-    entries = [e for number, handle in enumerate(blocks) for e in _read_block(table, handle, f"{source}, block {number}")]
+    entries = [
+        e for number, handle in enumerate(blocks) for e in _read_block(table, handle, f"{source}, block {number}")
+    ]
     _check_order([key for key, _ in entries], source)
     return dict(entries)
 
 
 def _check_order(keys: list[bytes], source: str) -> None:
-    for before, after in zip(keys, keys[1:]):
+    for before, after in itertools.pairwise(keys):
         if after <= before:
             raise _damaged(source, f"keys must ascend, {after!r} follows {before!r}")
 

@@ -1,0 +1,239 @@
+"""`Checkpoint`: saves and restores everything that hangs from a few objects, in TensorFlow's own files."""
+
+from __future__ import annotations
+
+import os
+import threading
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, TypeVar, cast
+
+from tvtf.errors import NotFoundError
+from tvtf.track import AutoTrackable, NoDependency, Trackable
+from tvtf.train import bundle, object_graph, state
+from tvtf.train.restoration import Restoration, outside_trace
+from tvtf.train.status import CheckpointLoadStatus, InitializationOnlyStatus
+from tvtf.variable import Variable
+
+PathLike = str | os.PathLike[str]
+Status = CheckpointLoadStatus | InitializationOnlyStatus
+
+_writing = threading.Lock()
+Value = TypeVar("Value")
+
+
+@dataclass(frozen=True)
+class CheckpointOptions:
+    """How to save or restore.
+
+    Args:
+      experimental_write_callbacks: functions called with the path once a checkpoint is written.
+      experimental_skip_slot_variables: leave an optimizer's slot variables as they are when restoring.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/CheckpointOptions
+    """
+
+    experimental_write_callbacks: tuple[Callable[[str], Any], ...] | list[Callable[[str], Any]] = ()
+    experimental_skip_slot_variables: bool = False
+
+
+class Checkpoint(AutoTrackable):
+    """Groups objects whose variables are saved and restored together.
+
+    Args:
+      root: the object from which names start; by default this one.
+      **kwargs: trackable objects, or lists, tuples and dicts of them, each an edge of that name.
+
+    Raises:
+      ValueError: an argument can't be tracked, or ``root`` has another object of that name.
+
+    >>> import tempfile
+    >>> from tvtf.module import Module
+    >>> checkpoint = Checkpoint(model=Module(name="model"))
+    >>> path = checkpoint.write(tempfile.mkdtemp() + "/ckpt")
+    >>> _ = checkpoint.read(path).assert_consumed()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint
+    """
+
+    def __init__(self, root: Trackable | None = None, **kwargs: Any) -> None:
+        self._attached: dict[str, Trackable] = _untracked({})
+        self._save_counter: Any = _untracked(None)
+        if root is not None:
+            _check_trackable(root, "root")
+            self._save_counter = _untracked(root._lookup_dependency("save_counter"))
+            kwargs["root"] = root
+        for name, value in sorted(kwargs.items()):
+            setattr(self, name, value)
+            _check_trackable(getattr(self, name), name)
+        self._view = _untracked(object_graph.View(self if root is None else root, self._attached))
+        if root is not None:
+            self._attach(root, kwargs)
+
+    def _attach(self, root: Trackable, names: dict[str, Any]) -> None:
+        for name in sorted(names):
+            tracked = root._lookup_dependency(name)
+            if tracked is None:
+                self._attached[name] = getattr(self, name)
+            elif tracked is not getattr(self, name):
+                raise ValueError(
+                    f"Cannot create a Checkpoint with keyword argument {name} if root.{name} already exists."
+                )
+
+    @property
+    def save_counter(self) -> Any:
+        """An int64 variable that starts at zero and numbers the checkpoints that `save` makes."""
+        if self._save_counter is None:
+            with outside_trace():
+                counter = Variable(0, trainable=False, name="save_counter", dtype="int64")
+            self._save_counter = _untracked(counter)
+            self._attach_counter(counter)
+        return self._save_counter
+
+    def _attach_counter(self, counter: Trackable) -> None:
+        if self._view.root is self:
+            self._track(counter, "save_counter")
+        else:
+            self._attached["save_counter"] = counter
+            self._view.root._restore_deferred(counter, "save_counter")
+
+    def write(self, file_prefix: PathLike, options: CheckpointOptions | None = None) -> str:
+        """Write ``file_prefix.index`` and its data file; they replace former ones in one step.
+
+        Args:
+          file_prefix: folder and start of the file names; a missing folder is made.
+          options: see `CheckpointOptions`.
+
+        Returns:
+          ``file_prefix``, to be given to `read`.
+
+        Raises:
+          ResourceExhaustedError: the disk is full; what was there is untouched, and no part of a file is left.
+          ValueError: a tracked list or dict was changed in a way that can't be restored.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#write
+        """
+        prefix = os.fspath(file_prefix)
+        with _writing:
+            bundle.write(prefix, object_graph.serialize(self._view))
+        for callback in options.experimental_write_callbacks if options else ():
+            callback(prefix)
+        return prefix
+
+    def save(self, file_prefix: PathLike, options: CheckpointOptions | None = None) -> str:
+        """Count `save_counter` up, write ``file_prefix-COUNTER``, and note it as the folder's newest.
+
+        Returns:
+          The prefix written, to be given to `restore`.
+
+        Raises:
+          ResourceExhaustedError: the disk is full; former checkpoints and `save_counter` are untouched.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#save
+        """
+        prefix = os.fspath(file_prefix)
+        with self._counted() as number:
+            path = self.write(f"{prefix}-{number}", options)
+        state.update_checkpoint_state(os.path.dirname(path), path)
+        return path
+
+    def _counted(self) -> _Counted:
+        return _Counted(self.save_counter)
+
+    def read(self, save_path: PathLike | None, options: CheckpointOptions | None = None) -> Status:
+        """Restore what `write` wrote: like `restore`, but without making `save_counter`.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#read
+        """
+        if save_path is None:
+            return InitializationOnlyStatus()
+        reader = bundle.Reader(save_path)
+        if not reader.has_tensor(object_graph.GRAPH_KEY):
+            raise NotFoundError(
+                None,
+                None,
+                f"{reader.prefix} has no {object_graph.GRAPH_KEY}: it was saved by name with TensorFlow 1's Saver. "
+                "Load it into a tf.train.Checkpoint and save that.",
+            )
+        reader.verify()
+        graph = object_graph.parse(_serialized_graph(reader), reader.entries, reader.prefix)
+        restoration = Restoration(graph, reader, bool(options and options.experimental_skip_slot_variables))
+        restoration.report.silent = True
+        restoration.restore(self._view.root, attached=self._attached)
+        restoration.report.silent = False
+        return CheckpointLoadStatus(restoration, self._view)
+
+    def restore(self, save_path: PathLike | None, options: CheckpointOptions | None = None) -> Status:
+        """Restore what `save` saved.
+
+        The whole checkpoint is checked (its structure, every checksum, every shape and dtype that has an object to go
+        to) before the first value is assigned; when it is refused, nothing has changed. Values of objects that don't
+        exist yet are assigned when these are attached.
+
+        Args:
+          save_path: what `save` or `latest_checkpoint` returned, or a SavedModel's folder; None restores nothing.
+          options: see `CheckpointOptions`.
+
+        Returns:
+          A status with ``assert_consumed()``, ``assert_existing_objects_matched()``, ``assert_nontrivial_match()`` and
+          ``expect_partial()``.
+
+        Raises:
+          NotFoundError: there is no such checkpoint, or a file of it is missing.
+          DataLossError: the checkpoint is truncated, damaged or contradicts itself.
+          ValueError: a variable has another shape than its value.
+          InvalidArgumentError: a variable has another dtype than its value.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#restore
+        """
+        try:
+            status = self.read(_inside_saved_model(save_path), options)
+        except NotFoundError as cause:
+            raise NotFoundError(
+                None,
+                None,
+                f"Error when restoring from checkpoint or SavedModel at {save_path}: {cause.message}\nPlease "
+                "double-check that the path is correct. You may be missing the checkpoint suffix (e.g. the '-1' in "
+                "'path/to/ckpt-1').",
+            ) from cause
+        _ = self.save_counter
+        return status
+
+
+class _Counted:
+    """Counts a variable up for the duration of a save, and back if that fails."""
+
+    def __init__(self, counter: Any) -> None:
+        self.counter, self.before = counter, int(counter.numpy())
+
+    def __enter__(self) -> int:
+        self.counter.assign(self.before + 1)
+        return self.before + 1
+
+    def __exit__(self, kind: object, *exception: object) -> None:
+        if kind is not None:
+            self.counter.assign(self.before)
+
+
+def _untracked(value: Value) -> Value:
+    """What an attribute is assigned to hold ``value`` without an edge to it."""
+    return cast(Value, NoDependency(value))
+
+
+def _serialized_graph(reader: bundle.Reader) -> bytes:
+    value = reader.get_tensor(object_graph.GRAPH_KEY)
+    return value if isinstance(value, bytes) else b""
+
+
+def _inside_saved_model(path: PathLike | None) -> PathLike | None:
+    if path is None or not os.path.exists(os.path.join(path, "saved_model.pb")):
+        return path
+    return os.path.join(path, "variables", "variables")
+
+
+def _check_trackable(value: Any, name: str) -> None:
+    if not isinstance(value, Trackable):
+        raise ValueError(  # noqa: TRY004 - TensorFlow's type
+            f"`Checkpoint` was expecting {name} to be a trackable object (an object derived from `Trackable`), got "
+            f"{value!r} of type {type(value).__name__}. Pass a Variable, Module, Optimizer, or a list or dict of them."
+        )

@@ -1,0 +1,223 @@
+"""`CheckpointManager`: keeps the newest checkpoints of a folder and deletes the others."""
+
+from __future__ import annotations
+
+import glob
+import logging
+import os
+import time
+from collections.abc import Callable
+from typing import Any, Final
+
+from tvtf.errors import DataLossError, NotFoundError
+from tvtf.train import bundle, files, state
+from tvtf.train.checkpoint import Checkpoint, CheckpointOptions, PathLike
+
+SECONDS_AN_HOUR: Final = 3600.0
+_log = logging.getLogger("tvtf")
+
+
+class CheckpointManager:
+    """Numbers, lists and deletes the checkpoints of one folder.
+
+    Args:
+      checkpoint: what to save.
+      directory: where; its ``checkpoint`` file holds the list over restarts.
+      max_to_keep: how many to keep; None keeps all.
+      keep_checkpoint_every_n_hours: before one is deleted, keep it for ever if the last one kept so is this much older.
+      checkpoint_name: start of the file names.
+      step_counter: an integer variable that counts training steps.
+      checkpoint_interval: save only if so many steps have passed since the last checkpoint.
+      init_fn: called by `restore_or_initialize` when there is no checkpoint.
+      last_checkpoint_step: the step of the last checkpoint, for ``checkpoint_interval``.
+
+    Raises:
+      ValueError: ``max_to_keep`` isn't positive, or an interval is given without a step counter.
+
+    >>> import tempfile
+    >>> from tvtf.module import Module
+    >>> manager = CheckpointManager(Checkpoint(model=Module()), tempfile.mkdtemp(), max_to_keep=3)
+    >>> manager.restore_or_initialize() is None, manager.checkpoints
+    (True, [])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/CheckpointManager
+    """
+
+    def __init__(
+        self,
+        checkpoint: Checkpoint,
+        directory: PathLike,
+        max_to_keep: int | None,
+        keep_checkpoint_every_n_hours: float | None = None,
+        checkpoint_name: str = "ckpt",
+        step_counter: Any = None,
+        checkpoint_interval: int | None = None,
+        init_fn: Callable[[], Any] | None = None,
+        last_checkpoint_step: int | None = None,
+    ) -> None:
+        _check_arguments(max_to_keep, checkpoint_interval, step_counter)
+        self._checkpoint, self._directory = checkpoint, os.fspath(directory)
+        self._max_to_keep, self._keep_hours = max_to_keep, keep_checkpoint_every_n_hours
+        self._prefix = os.path.join(self._directory, checkpoint_name)
+        self._step_counter, self._interval, self._last_step = step_counter, checkpoint_interval, last_checkpoint_step
+        self._init_fn = init_fn
+        self._active: dict[str, float] = {}
+        self._latest: str | None = None
+        self._last_preserved = time.time() - 1.0
+        self._recover(state.get_checkpoint_state(self._directory))
+
+    def _recover(self, recorded: Any) -> None:
+        """Go on from the folder's state file; timestamps from the future count as now."""
+        if recorded is None:
+            return
+        now, self._latest = time.time(), recorded.model_checkpoint_path
+        self._last_preserved = min(recorded.last_preserved_timestamp, now)
+        paths = recorded.all_model_checkpoint_paths
+        times = recorded.all_model_checkpoint_timestamps or [self._last_preserved] * len(paths)
+        timed = ((path, min(made, now)) for path, made in zip(paths, times))
+        self._active = {path: made for path, made in timed if made > self._last_preserved}
+
+    @property
+    def directory(self) -> str:
+        """The folder."""
+        return self._directory
+
+    @property
+    def checkpoint(self) -> Checkpoint:
+        """What is saved."""
+        return self._checkpoint
+
+    @property
+    def checkpoint_interval(self) -> int | None:
+        """The least number of steps between two checkpoints."""
+        return self._interval
+
+    @property
+    def latest_checkpoint(self) -> str | None:
+        """The prefix of the newest checkpoint, or None."""
+        return self._latest
+
+    @property
+    def checkpoints(self) -> list[str]:
+        """The prefixes of those that may be deleted one day, from oldest to newest."""
+        return list(self._active)
+
+    def save(
+        self,
+        checkpoint_number: Any = None,
+        check_interval: bool = True,
+        options: CheckpointOptions | None = None,
+    ) -> str | None:
+        """Save a checkpoint, note it in the folder's state file, then delete what is too much.
+
+        Args:
+          checkpoint_number: an integer or integer variable for the name, by default the checkpoint's `save_counter`.
+          check_interval: save nothing unless ``checkpoint_interval`` steps have passed.
+          options: see `CheckpointOptions`.
+
+        Returns:
+          The prefix written, or None when none was due.
+
+        Raises:
+          ResourceExhaustedError: the disk is full; all former checkpoints are untouched.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/train/CheckpointManager#save
+        """
+        step = self._step_now()
+        if step is not None and not self._is_due(step, check_interval):
+            return None
+        with self._checkpoint._counted() as counter:
+            number = counter if checkpoint_number is None else _as_int(checkpoint_number)
+            path = self._checkpoint.write(f"{self._prefix}-{number}", options)
+        self._last_step = step
+        self._record(path)
+        return path
+
+    def _step_now(self) -> int | None:
+        return None if self._interval is None else _as_int(self._step_counter)
+
+    def _is_due(self, step: int, check_interval: bool) -> bool:
+        if self._last_step is None or self._interval is None:
+            return True
+        return step != self._last_step and not (check_interval and step < self._last_step + self._interval)
+
+    def _record(self, path: str) -> None:
+        """The list is written before anything is deleted, so that it never lacks the newest checkpoint."""
+        self._active.pop(path, None)
+        self._active[path] = time.time()
+        self._latest = path
+        self._write_state()
+        if self._sweep():
+            self._write_state()
+
+    def _write_state(self) -> None:
+        state.update_checkpoint_state(
+            self._directory,
+            self._latest or "",
+            list(self._active),
+            list(self._active.values()),
+            self._last_preserved,
+        )
+
+    def _sweep(self) -> bool:
+        """Delete or keep for ever the oldest until `max_to_keep` are left; tell whether there were any."""
+        surplus = len(self._active) - (self._max_to_keep or len(self._active))
+        for path in list(self._active)[: max(surplus, 0)]:
+            made = self._active.pop(path)
+            if self._keep_hours and made - self._keep_hours * SECONDS_AN_HOUR >= self._last_preserved:
+                self._last_preserved = made
+            else:
+                _delete(path)
+        return surplus > 0
+
+    def restore_or_initialize(self) -> str | None:
+        """Restore the newest checkpoint that is whole, or call ``init_fn`` when there is none.
+
+        A damaged one is logged and passed over for the one before it, which TensorFlow leaves to the user.
+
+        Returns:
+          The prefix restored, or None.
+
+        Raises:
+          DataLossError: there are checkpoints, and every one is damaged; nothing was restored.
+          NotFoundError: the same, and files of the newest are missing.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/train/CheckpointManager#restore_or_initialize
+        """
+        if self._latest is None:
+            if self._init_fn is not None:
+                self._init_fn()
+            return None
+        path = self._restore_newest_whole(dict.fromkeys([self._latest, *reversed(self._active)]))
+        self._last_step = self._step_now()
+        return path
+
+    def _restore_newest_whole(self, paths: dict[str, None]) -> str:
+        failures: list[Exception] = []
+        for path in paths:
+            try:
+                self._checkpoint.restore(path)
+            except (DataLossError, NotFoundError) as failure:
+                _log.warning("%s can't be restored, trying the one before it: %s", path, failure)
+                failures.append(failure)
+            else:
+                return path
+        raise failures[0]
+
+
+def _check_arguments(max_to_keep: int | None, interval: int | None, step_counter: Any) -> None:
+    if max_to_keep is not None and max_to_keep <= 0:
+        raise ValueError(f"Expected a positive integer or `None` for `max_to_keep`, got {max_to_keep}.")
+    if interval is not None and step_counter is None:
+        raise ValueError("`step_counter` should be passed if `checkpoint_interval` is not None.")
+
+
+def _as_int(number: Any) -> int:
+    return int(number.numpy() if hasattr(number, "numpy") else number)
+
+
+def _delete(prefix: str) -> None:
+    """The index goes first: without it the rest is no checkpoint."""
+    files.remove(bundle.index_name(prefix))
+    for path in glob.glob(glob.escape(prefix) + ".data-?????-of-?????"):
+        files.remove(path)

@@ -1,0 +1,78 @@
+"""Looking into a checkpoint without the program that made it."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tvtf.train.bundle import Reader
+from tvtf.train.state import PathLike, latest_checkpoint
+
+
+def load_checkpoint(ckpt_dir_or_file: PathLike) -> Reader:
+    """Open a checkpoint, or the newest one of a folder.
+
+    Args:
+      ckpt_dir_or_file: a prefix or a folder.
+
+    Returns:
+      A reader with ``get_tensor(key)``, ``has_tensor(key)``, ``get_variable_to_shape_map()`` and
+      ``get_variable_to_dtype_map()``.
+
+    Raises:
+      ValueError: the folder has no checkpoint.
+      NotFoundError: there is no checkpoint of that prefix.
+      DataLossError: it is damaged.
+
+    >>> import tempfile
+    >>> from tvtf.train import bundle
+    >>> prefix = tempfile.mkdtemp() + "/ckpt"
+    >>> bundle.write(prefix, {"step": 3})
+    >>> load_checkpoint(prefix).get_tensor("step")
+    array(3)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/load_checkpoint
+    """
+    return Reader(_find(os.fspath(ckpt_dir_or_file)))
+
+
+def _find(path: str) -> str:
+    if not os.path.isdir(path):
+        return path
+    found = latest_checkpoint(path)
+    if found is None:
+        raise ValueError(f"Couldn't find 'checkpoint' file or checkpoints in given directory {path}")
+    return found
+
+
+def list_variables(ckpt_dir_or_file: PathLike) -> list[tuple[str, list[int]]]:
+    """Return (key, shape) for each array of a checkpoint, by key; see `load_checkpoint` for the errors.
+
+    >>> import tempfile
+    >>> from tvtf.train import bundle
+    >>> prefix = tempfile.mkdtemp() + "/ckpt"
+    >>> bundle.write(prefix, {"step": 3, "rates": [0.5, 0.25]})
+    >>> list_variables(prefix)
+    [('rates', [2]), ('step', [])]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/list_variables
+    """
+    return sorted(load_checkpoint(ckpt_dir_or_file).get_variable_to_shape_map().items())
+
+
+def load_variable(ckpt_dir_or_file: PathLike, name: str) -> Any:
+    """Return one array of a checkpoint; a name that ends in ``:0`` is found without that.
+
+    Raises:
+      NotFoundError: the checkpoint has no such key.
+
+    >>> import tempfile
+    >>> from tvtf.train import bundle
+    >>> prefix = tempfile.mkdtemp() + "/ckpt"
+    >>> bundle.write(prefix, {"step": 3})
+    >>> load_variable(prefix, "step:0")
+    array(3)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/load_variable
+    """
+    return load_checkpoint(ckpt_dir_or_file).get_tensor(name.removesuffix(":0"))

@@ -1,0 +1,234 @@
+"""One restore of one checkpoint: match its graph to Python objects, check everything, then assign everything.
+
+Objects that don't exist yet are waited for: the edge they will arrive by is noted in their parent, and the rest of the
+restore happens when it is made. The matching is TensorFlow's (``tensorflow/python/checkpoint/restore.py``).
+"""
+
+from __future__ import annotations
+
+import contextlib
+import itertools
+import logging
+from collections import deque
+from collections.abc import Iterator
+from dataclasses import dataclass, field
+from typing import Any
+
+import numpy as np
+
+from tvtf import context, dtypes
+from tvtf.errors import InvalidArgumentError, NotFoundError
+from tvtf.trackable import Dims, Trackable
+from tvtf.train.bundle import Entry, Reader
+from tvtf.train.object_graph import find_slot, node_names
+
+_uids = itertools.count(1)
+_log = logging.getLogger("tvtf")
+
+Values = dict[str, np.ndarray[Any, Any]]
+
+
+@dataclass
+class Plan:
+    """What one traversal found; nothing of it has happened yet."""
+
+    bound: dict[int, Trackable] = field(default_factory=dict)
+    waiting: list[tuple[Trackable, str, int]] = field(default_factory=list)
+    unused: dict[int, list[str]] = field(default_factory=dict)
+    values: list[tuple[Trackable, Values]] = field(default_factory=list)
+
+
+class Position:
+    """A node of the checkpoint whose Python object is waited for; see `tvtf.trackable.DeferredRestore`."""
+
+    def __init__(self, restoration: Restoration, node: int) -> None:
+        self.restoration, self.node = restoration, node
+        self.restore_uid = restoration.uid
+
+    def restore(self, trackable: Trackable) -> None:
+        self.restoration.restore(trackable, self.node)
+
+
+class Restoration:
+    """The state of one restore; it lives as long as an object waits for a value or a status asks."""
+
+    def __init__(self, graph: Any, reader: Reader, skip_slots: bool = False) -> None:
+        self.graph, self.reader, self.uid = graph, reader, next(_uids)
+        self.objects: dict[int, Trackable] = {}
+        self.unused_attributes: dict[int, list[str]] = {}
+        slots = [(owner, slot) for owner, node in enumerate(graph.nodes) for slot in node.slot_variables]
+        self.open_slots = [] if skip_slots else slots
+        self.skipped = {slot.slot_variable_node_id for _, slot in slots} if skip_slots else set()
+        self.report = _Report(self)
+
+    def restore(self, trackable: Trackable, node: int = 0, attached: dict[str, Trackable] | None = None) -> None:
+        """Restore ``trackable`` from ``node`` and all that hangs from both.
+
+        Raises:
+          ValueError: a shape differs; nothing was assigned.
+          InvalidArgumentError: a dtype differs; nothing was assigned.
+          DataLossError: a value doesn't match its checksum; nothing was assigned.
+        """
+        if node in self.objects:
+            return self._note_second(trackable, node)
+        plan = Plan()
+        self._match(plan, deque([(trackable, node)]), attached or {})
+        self._match_slots(plan)
+        for number, found in plan.bound.items():
+            self._take_values(plan, number, found)
+        return self._carry_out(plan)
+
+    def _note_second(self, trackable: Trackable, node: int) -> None:
+        if self.objects[node] is not trackable:
+            _log.warning(
+                "Inconsistent references when loading the checkpoint into this object graph: %s is one object in the "
+                "checkpoint and two here, %r and %r. The second keeps its values.",
+                node_names(self.graph)[node],
+                self.objects[node],
+                trackable,
+            )
+
+    def _match(self, plan: Plan, queue: deque[tuple[Trackable, int]], attached: dict[str, Trackable]) -> None:
+        plan.bound.update((node, trackable) for trackable, node in queue)
+        while queue:
+            trackable, node = queue.popleft()
+            children = trackable._trackable_children() | (attached if node == 0 else {})
+            for edge in self.graph.nodes[node].children:
+                self._follow(plan, queue, trackable, children.get(edge.local_name), edge)
+
+    def _follow(self, plan: Plan, queue: Any, parent: Trackable, child: Trackable | None, edge: Any) -> None:
+        known = edge.node_id in self.objects or edge.node_id in plan.bound
+        if child is None:
+            if not known and self._has_values(edge.node_id):
+                plan.waiting.append((parent, edge.local_name, edge.node_id))
+        elif edge.node_id in self.objects:
+            self._note_second(child, edge.node_id)
+        elif not known:
+            plan.bound[edge.node_id] = child
+            queue.append((child, edge.node_id))
+
+    def _has_values(self, node: int) -> bool:
+        proto = self.graph.nodes[node]
+        if proto.HasField("has_checkpoint_values"):
+            return bool(proto.has_checkpoint_values.value)
+        return bool(proto.children or proto.attributes or proto.slot_variables)
+
+    def _match_slots(self, plan: Plan) -> None:
+        known, still_open = self.objects | plan.bound, []
+        for owner, slot in self.open_slots:
+            if owner in known and slot.original_variable_node_id in known:
+                self._match_slot(plan, known[owner], known[slot.original_variable_node_id], slot)
+            else:
+                still_open.append((owner, slot))
+        self.open_slots = still_open
+
+    def _match_slot(self, plan: Plan, owner: Trackable, original: Trackable, slot: Any) -> None:
+        variable = find_slot(owner, original, slot.slot_name)
+        if variable is None:
+            plan.waiting.append((owner, slot_edge(original, slot.slot_name), slot.slot_variable_node_id))
+        else:
+            plan.bound[slot.slot_variable_node_id] = variable
+
+    def _take_values(self, plan: Plan, node: int, trackable: Trackable) -> None:
+        """Read and check what ``trackable`` will be given, unless a later restore has already given it something."""
+        attributes = {a.name: a.checkpoint_key for a in self.graph.nodes[node].attributes}
+        if trackable._tracking.update_uid >= self.uid or not attributes:
+            return
+        specs = trackable._tensor_specs()
+        unused = [name for name in attributes if name not in specs]
+        if unused:
+            plan.unused[node] = unused
+        missing = [name for name in specs if name not in attributes]
+        if missing:
+            raise NotFoundError(None, None, self._told(trackable, f"the checkpoint has no {missing[0]} for it"))
+        for name, (shape, dtype) in specs.items():
+            self._check_fit(trackable, attributes[name], shape, dtype)
+        if specs:
+            plan.values.append((trackable, {name: self.reader.read(attributes[name]) for name in specs}))
+
+    def _check_fit(self, trackable: Trackable, key: str, shape: Dims, dtype: Any) -> None:
+        entry: Entry = self.reader.entries[key]
+        expected = dtypes.as_dtype(dtype)
+        if expected != entry.dtype:
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"tensor_name = {key}; expected dtype {expected.name} does not equal original dtype "
+                f"{entry.dtype.name}. Nothing was restored from {self.reader.prefix}; make the variable with the dtype "
+                "it was saved with.",
+            )
+        if not _is_compatible(entry.shape, shape):
+            raise ValueError(
+                f"Received incompatible tensor with shape {entry.shape} when attempting to restore variable with "
+                f"shape {shape} and name {getattr(trackable, 'name', key)}. Nothing was restored from "
+                f"{self.reader.prefix}; make the variable with the shape it was saved with."
+            )
+
+    def _told(self, trackable: Trackable, what: str) -> str:
+        name = getattr(trackable, "name", type(trackable).__name__)
+        return f"Restoring {name} from {self.reader.prefix}: {what}. Nothing was restored."
+
+    def _carry_out(self, plan: Plan) -> None:
+        with outside_trace():
+            for trackable, values in plan.values:
+                trackable._restore_from_tensors(values)
+        for trackable in plan.bound.values():
+            trackable._tracking.update_uid = max(trackable._tracking.update_uid, self.uid)
+        self.objects |= plan.bound
+        self.unused_attributes |= plan.unused
+        for parent, name, node in plan.waiting:
+            parent._deferred_dependencies.setdefault(name, []).append(Position(self, node))
+
+    def unmatched(self) -> list[int]:
+        """Nodes with values that no Python object has asked for."""
+        nodes = enumerate(self.graph.nodes)
+        return [n for n, node in nodes if node.attributes and n not in self.objects and n not in self.skipped]
+
+
+def _is_compatible(stored: tuple[int, ...], expected: Dims) -> bool:
+    if expected is None:
+        return True
+    return len(stored) == len(expected) and all(e is None or s == e for s, e in zip(stored, expected))
+
+
+@contextlib.contextmanager
+def outside_trace() -> Iterator[None]:
+    """Values are restored now, also when the object they wait for is made while a function is traced."""
+    trace, context.state.trace = context.state.trace, None
+    try:
+        yield
+    finally:
+        context.state.trace = trace
+
+
+def slot_edge(variable: Trackable, slot_name: str) -> str:
+    """What a slot variable that doesn't exist yet is waited for as; no attribute can be called so."""
+    return f".slot/{id(variable)}/{slot_name}"
+
+
+def restore_slot(owner: Trackable, variable: Trackable, slot_name: str, slot: Trackable) -> None:
+    """Give a slot variable that ``owner`` (an optimizer) has just made the value a checkpoint holds for it, if any.
+
+    >>> restore_slot(Trackable(), Trackable(), "momentum", Trackable())
+    """
+    owner._restore_deferred(slot, slot_edge(variable, slot_name))
+
+
+class _Report:
+    """Logs, when a restore is over, what of the checkpoint nobody asked for, as TensorFlow does."""
+
+    def __init__(self, restoration: Restoration) -> None:
+        self.graph, self.skipped = restoration.graph, restoration.skipped
+        self.objects, self.unused, self.silent = restoration.objects, restoration.unused_attributes, False
+
+    def __del__(self) -> None:
+        if not self.silent:
+            self._log(node_names(self.graph))
+
+    def _log(self, names: dict[int, str]) -> None:
+        for node, proto in enumerate(self.graph.nodes):
+            if proto.attributes and node not in self.objects and node not in self.skipped:
+                _log.warning("Value in checkpoint could not be found in the restored object: %s", names[node])
+        for node, attributes in self.unused.items():
+            text = "An attribute of the checkpoint could not be found in the restored object. Object: %s, attribute: %s"
+            _log.warning(text, names[node], attributes)
