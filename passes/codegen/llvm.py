@@ -22,7 +22,7 @@ from tvtf.passes.codegen.vm import generate
 from tvtf.runtime.linker import link
 
 _EMISSION = threading.Lock()
-SMALLEST_GROUP = 400
+SMALLEST_GROUP = 100
 
 
 def build_library(

@@ -8,7 +8,7 @@ import tvm_ffi
 from tvm import ir, relax, tirx, transform
 from tvm.script import tirx as T
 
-WHILE_LOOP = "tvtf.while_loop"
+PURE_LOOP, IMPURE_LOOP = LOOPS = "tvtf.while_loop", "tvtf.impure_while_loop"
 POLL_SYMBOL = "tvtf_poll_signals"
 PRIVATE = "tvtf.private"
 
@@ -19,12 +19,15 @@ def while_loop(
     carried: list[ir.Expr],
     invariants: list[ir.Expr],
     result_type: relax.TupleType | None = None,
+    *,
+    pure: bool = True,
 ) -> relax.Call:
     """Call `body` on the carried values while `condition` holds; the value is the tuple of the last ones.
 
     `condition(*carried, *invariants)` returns a bool scalar tensor and `body(*carried, *invariants)` a tuple of as
     many values as are carried. Both are private Relax functions of the module. `result_type` is needed where the
-    shape of a carried value changes from one turn to the next; without it, types are those of `carried`.
+    shape of a carried value changes from one turn to the next; without it, types are those of `carried`. A loop whose
+    functions have effects (print, a write) is made with `pure=False`, so that no pass drops or moves it.
 
     Example:
         >>> x = relax.Var("x", relax.TensorType((3,), "float32"))
@@ -36,7 +39,9 @@ def while_loop(
     """
     attrs = ir.make_node("ir.DictAttrs", carried=len(carried))
     types = [] if result_type is None else [result_type]
-    return relax.Call(ir.Op.get(WHILE_LOOP), [condition, body, *carried, *invariants], attrs, types)
+    return relax.Call(
+        ir.Op.get(PURE_LOOP if pure else IMPURE_LOOP), [condition, body, *carried, *invariants], attrs, types
+    )
 
 
 @transform.module_pass(opt_level=0, name="MarkPrivate")
@@ -67,7 +72,7 @@ def loop_parts(mod: ir.IRModule) -> list[ir.GlobalVar]:
     found: list[ir.GlobalVar] = []
 
     def collect(expr: ir.Expr) -> None:
-        if isinstance(expr, relax.Call) and isinstance(expr.op, ir.Op) and expr.op.name == WHILE_LOOP:
+        if isinstance(expr, relax.Call) and isinstance(expr.op, ir.Op) and expr.op.name in LOOPS:
             found.extend(expr.args[:2])
 
     for func in mod.functions.values():
@@ -87,15 +92,16 @@ def _infer_type(call: relax.Call, _builder: relax.BlockBuilder) -> ir.Type:
     return relax.TupleType([operand.ty for operand in call.args[2 : 2 + carried_count(call)]])
 
 
-def _register() -> None:
-    tvm_ffi.get_global_func("ir.RegisterOp")(WHILE_LOOP, "Repeat a function while a condition holds.")
-    ir.register_op_attr(WHILE_LOOP, "FInferType", _infer_type)
-    ir.register_op_attr(WHILE_LOOP, "FPurity", True)
-    ir.register_op_attr(WHILE_LOOP, "TScriptPrinterName", WHILE_LOOP)
+def _register(name: str) -> None:
+    tvm_ffi.get_global_func("ir.RegisterOp")(name, "Repeat a function while a condition holds.")
+    ir.register_op_attr(name, "FInferType", _infer_type)
+    ir.register_op_attr(name, "FPurity", name == PURE_LOOP)
+    ir.register_op_attr(name, "TScriptPrinterName", name)
 
 
-if WHILE_LOOP not in ir.Op.list_op_names():
-    _register()
+for _name in LOOPS:
+    if _name not in ir.Op.list_op_names():
+        _register(_name)
 
 
 @functools.cache

@@ -16,9 +16,10 @@ from tvm import IRModule, ir, relax, tirx
 from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, TUPLE_ITEM, VOID, Code, Encoded, Operand, Register
 from tvtf.passes.codegen.checks import is_needless_check
 from tvtf.passes.codegen.loop import (
+    IMPURE_LOOP,
     POLL_SYMBOL,
     PRIVATE,
-    WHILE_LOOP,
+    PURE_LOOP,
     carried_count,
     has_symbol,
     loop_parts,
@@ -258,7 +259,8 @@ class _Function:
 _Handler = Callable[[_Function, ir.Expr], Operand]
 
 _OPERATORS: dict[str, _Handler] = {
-    WHILE_LOOP: _Function.loop,
+    PURE_LOOP: _Function.loop,
+    IMPURE_LOOP: _Function.loop,
     "relax.null_value": _Function.null,
     "relax.vm.alloc_storage": _Function.alloc_storage,
     "relax.vm.alloc_tensor": _Function.alloc_tensor,

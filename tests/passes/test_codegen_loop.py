@@ -8,8 +8,9 @@ from pathlib import Path
 
 import numpy as np
 import pytest
+import tvm
 from codegen_programs import COUNT, compiled, counting, finalized, like, load, number, private, variable
-from tvm import relax, tirx
+from tvm import ir, relax, tirx
 
 from tvtf.passes.codegen.loop import while_loop
 
@@ -279,3 +280,43 @@ def test_private_functions_are_inlined_and_hidden(tmp_path):
 def test_the_stock_passes_keep_the_loop(tmp_path):
     mod = finalized(program([variable("x", (2,))], lambda i, x, n: (relax.op.add(x, number(1)),)))
     assert mod["main"].script().count("tvtf.while_loop") == 1
+
+
+def test_effects_in_a_loop_happen_each_turn_in_order(tmp_path):
+    seen = []
+    tvm.register_global_func("tvtf_test.see", lambda value: seen.append(int(value.numpy())), override=True)
+    builder = relax.BlockBuilder()
+    inputs = [i, n]
+    condition = private(
+        builder, "more", [like(p.name, p) for p in inputs], lambda i, n: relax.op.less(relax.op.abs(i), n)
+    )
+    j, m = (like(p.name, p) for p in inputs)
+    with builder.function("step", [j, m], private=True, pure=False):
+        builder.emit(relax.Call(relax.ExternFunc("tvtf_test.see"), [j], ty_args=[relax.TupleType([])]))
+        following = builder.emit(relax.op.subtract(j, number(2, "int64")))
+        builder.emit_func_output(relax.Tuple([following]))
+    (body,) = (name for name in builder.get().get_global_vars() if name.name_hint == "step")
+    count = relax.Var("n", COUNT)
+    with builder.function("main", [count], pure=False):
+        builder.emit(while_loop(condition, body, [number(1, "int64")], [count], pure=False))
+        builder.emit_func_output(count)
+    compiled(builder.get(), tmp_path)(np.int64(8))
+    assert seen == [1, -1, -3, -5, -7]
+
+
+def test_scalars_of_the_machine_may_be_carried(tmp_path):
+    scalar = ir.PrimType("int64")
+    builder = relax.BlockBuilder()
+
+    def parameters():
+        return [relax.Var("i", scalar), relax.Var("total", scalar), relax.Var("n", scalar)]
+
+    condition = private(builder, "more", parameters(), lambda i, total, n: i < n)
+    body = private(builder, "step", parameters(), lambda i, total, n: (i + 1, total + i))
+    count = relax.Var("n", scalar)
+    with builder.function("main", [count]):
+        start = [tirx.IntImm("int64", 0), tirx.IntImm("int64", 0)]
+        result = builder.emit(while_loop(condition, body, start, [count]))
+        builder.emit_func_output(builder.emit(relax.TupleGetItem(result, 1)))
+    compiled(builder.get(), tmp_path)
+    assert load(tmp_path / "program.so")["main"](101) == 5050

@@ -1,0 +1,120 @@
+"""Native code made in parts, and the library that holds it together with its bytecode and constants."""
+
+import subprocess
+import sys
+from concurrent.futures import ThreadPoolExecutor
+from pathlib import Path
+
+import numpy as np
+import pytest
+import tvm
+from codegen_programs import TARGET, finalized, load, number, variable
+from tvm import relax
+
+from tvtf.passes.codegen.llvm import available_cores, build_library, host_target, lower_kernels, split_by_size
+
+
+def chain(lengths):
+    """A program of one distinct kernel pair per length: rotate by concatenation, then scale."""
+    builder = relax.BlockBuilder()
+    x = variable("x", (3,))
+    with builder.function("main", [x]):
+        value = x
+        for length in lengths:
+            wide = builder.emit(relax.op.concat([value] * length))
+            rows = builder.emit(relax.op.reshape(wide, (length, 3)))
+            value = builder.emit(relax.op.add(relax.op.sum(rows, axis=0), number(length)))
+        builder.emit_func_output(value)
+    return finalized(builder.get())
+
+
+def expected(lengths, value):
+    for length in lengths:
+        value = value * length + length
+    return value
+
+
+LENGTHS = (2, 3, 4, 5)
+
+
+@pytest.mark.parametrize("groups", [1, 2, 3, 64, None])
+def test_any_number_of_groups_gives_the_same_program(tmp_path, groups):
+    build_library(chain(LENGTHS), TARGET, tmp_path / "chain.so", groups=groups)
+    given = np.float32([1, 2, 3])
+    got = load(tmp_path / "chain.so")["main"](tvm.runtime.tensor(given))
+    np.testing.assert_array_equal(got.numpy(), expected(LENGTHS, given))
+
+
+def test_functions_are_dealt_evenly_and_each_once():
+    host, _ = lower_kernels(kernels_of(chain(LENGTHS)), TARGET)
+    functions = dict(host.functions_items())
+    parts = split_by_size(functions, 2)
+    names = [name.name_hint for part in parts for name in part]
+    assert sorted(names) == sorted(name.name_hint for name in functions)
+    assert len(parts) == 2
+    assert abs(len(parts[0]) - len(parts[1])) <= 1
+
+
+def test_little_work_stays_in_one_group():
+    host, _ = lower_kernels(kernels_of(chain((2,))), TARGET)
+    assert len(split_by_size(dict(host.functions_items()), 8)) == 1
+
+
+def kernels_of(mod):
+    return tvm.IRModule({n: f for n, f in mod.functions_items() if isinstance(f, tvm.tirx.PrimFunc)})
+
+
+def test_the_same_module_gives_the_same_bytes(tmp_path):
+    mod = chain(LENGTHS)
+    for name in ("a.so", "b.so"):
+        build_library(mod, TARGET, tmp_path / name, groups=2)
+    assert (tmp_path / "a.so").read_bytes() == (tmp_path / "b.so").read_bytes()
+
+
+def test_several_threads_build_at_once(tmp_path):
+    programs = [(length, length + 1) for length in range(2, 6)]
+    modules = [chain(program) for program in programs]
+    with ThreadPoolExecutor(4) as pool:
+        list(pool.map(lambda k: build_library(modules[k], TARGET, tmp_path / f"{k}.so"), range(4)))
+    given = np.float32([1, 2, 3])
+    for index, program in enumerate(programs):
+        got = load(tmp_path / f"{index}.so")["main"](tvm.runtime.tensor(given))
+        np.testing.assert_array_equal(got.numpy(), expected(program, given))
+
+
+WITHOUT_COMPILER = """
+import ctypes, sys
+import numpy as np, tvm_ffi
+ctypes.CDLL(sys.argv[2], ctypes.RTLD_GLOBAL)
+machine = tvm_ffi.load_module(sys.argv[1])["vm_load_executable"]()
+machine["vm_initialization"](1, 0, 2)
+given = np.zeros(64 // 4 + 3 + 16, "float32")
+start = -given.ctypes.data % 64 // 4
+given = given[start : start + 3]
+given[:] = 1, 2, 3
+print(np.from_dlpack(machine["main"](tvm_ffi.from_dlpack(given))).tolist(), "tvm" in sys.modules)
+"""
+
+
+def test_runs_in_a_process_without_the_compiler(tmp_path):
+    build_library(chain((2, 3)), TARGET, tmp_path / "chain.so", poll_signals=False)
+    (runtime,) = Path(tvm.__file__).parent.glob("lib/libtvm_runtime.*")
+    command = [sys.executable, "-c", WITHOUT_COMPILER, str(tmp_path / "chain.so"), str(runtime)]
+    done = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert (done.stdout, done.stderr) == ("[15.0, 21.0, 27.0] False\n", "")
+
+
+def test_host_of_a_device_target_is_llvm():
+    assert host_target(tvm.target.Target({"kind": "cuda", "arch": "sm_90"})).kind.name == "llvm"
+    assert host_target(TARGET).same_as(TARGET)
+    assert available_cores() >= 1
+
+
+def test_an_error_of_llvm_reaches_the_caller_and_leaves_nothing(tmp_path):
+    builder = relax.BlockBuilder()
+    x = variable("x", (3,), "bool")
+    with builder.function("main", [x]):
+        builder.emit_func_output(builder.emit(relax.op.equal(x, x)))
+    with pytest.raises(RuntimeError, match="LLVM module verification failed"):
+        build_library(finalized(builder.get()), TARGET, tmp_path / "broken.so")
+    assert list(tmp_path.iterdir()) == []
