@@ -1,9 +1,11 @@
-"""Which of the checks that TVM puts at the start of a function the caller has done already."""
+"""Which of the checks that TVM puts at the start of functions and kernels can't fail or were done by the caller."""
 
 from __future__ import annotations
 
-from tvm import ir, relax
+import tvm_ffi
+from tvm import IRModule, ir, relax, tirx
 
+TRUSTED = "tvtf.trusted_arguments"
 TYPE_CHECKS = frozenset(
     f"vm.builtin.{name}"
     for name in ("check_tensor_info", "check_shape_info", "check_prim_value_info", "check_tuple_info")
@@ -42,3 +44,18 @@ def _dim_codes(match_shape: relax.Call) -> set[int]:
     args = list(match_shape.args)
     count = int(args[2].value)
     return {int(code.value) for code in args[FIRST_DIM_CODE : FIRST_DIM_CODE + 2 * count : 2]}
+
+
+def has_asserts(kernel: tirx.PrimFunc) -> bool:
+    """Whether a kernel, not lowered yet, checks something by itself."""
+    found: list[tirx.AssertStmt] = []
+    tvm_ffi.structural_walk(kernel.body, (tirx.AssertStmt, found.append))
+    return bool(found)
+
+
+def without_needless_checks(kernels: IRModule) -> IRModule:
+    """Drop what lowered kernels marked as trusted check of their arguments: a third of LLVM's work on small ones."""
+    trusted = {name: func for name, func in kernels.functions_items() if TRUSTED in func.attrs}
+    result = kernels.clone()
+    result.update(tirx.transform.SkipAssert()(IRModule(trusted)))
+    return result

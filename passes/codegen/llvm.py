@@ -17,6 +17,7 @@ from tvm.runtime import _ffi_api as runtime_api
 from tvm.target import Target
 from tvm.tirx.build import codegen_build, split_host_device_mods
 
+from tvtf.passes.codegen.checks import without_needless_checks
 from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.vm import generate
 from tvtf.runtime.linker import link
@@ -69,7 +70,7 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     bound = tirx.transform.BindTarget(target.with_host(host_target(target)))(named)
     pipeline, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     host, devices = split_host_device_mods(pipeline(bound))
-    return finish_host()(host), {kind: finish_device()(part) for kind, part in devices.items()}
+    return without_needless_checks(finish_host()(host)), {kind: finish_device()(part) for kind, part in devices.items()}
 
 
 def host_target(target: Target) -> Target:

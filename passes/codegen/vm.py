@@ -14,7 +14,7 @@ import tvm_ffi
 from tvm import IRModule, ir, relax, tirx
 
 from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, TUPLE_ITEM, VOID, Code, Encoded, Operand, Register
-from tvtf.passes.codegen.checks import is_needless_check
+from tvtf.passes.codegen.checks import TRUSTED, has_asserts, is_needless_check
 from tvtf.passes.codegen.loop import (
     IMPURE_LOOP,
     POLL_SYMBOL,
@@ -35,7 +35,8 @@ def generate(
 ) -> IRModule:
     """Write the Relax functions of `mod` into `builder` and return the kernels that are left.
 
-    A function with a `global_symbol` is an entry; one without is private, and is inlined where a loop uses it or
+    Kernels that only ever see tensors of the machine's own making are marked, so that they check no arguments. A
+    function with a `global_symbol` is an entry; one without is private, and is inlined where a loop uses it or
     where it is called once. With `check_arguments=False` the machine trusts the caller on dtypes, ranks and static
     dims, and checks only what ties symbolic dims together. With `poll_signals`, a loop listens for Ctrl-C.
 
@@ -48,7 +49,8 @@ def generate(
     kernels = {name: func for name, func in mod.functions.items() if isinstance(func, tirx.PrimFunc)}
     if program.polls:
         kernels[ir.GlobalVar(POLL_SYMBOL)] = poll_kernel()
-    return IRModule(kernels, attrs=mod.attrs)
+    marked = {name: _marked(func, name.name_hint not in program.wary) for name, func in kernels.items()}
+    return IRModule(marked, attrs=mod.attrs)
 
 
 class _Program:
@@ -59,6 +61,7 @@ class _Program:
         self.check_arguments, self.poll_signals = check_arguments, poll_signals
         self.functions = {name.name_hint: func for name, func in mod.functions.items()}
         self.polls = False
+        self.wary: set[str] = set()
         self.mentions: Counter[str] = Counter()
         self.calls: Counter[str] = Counter()
         for func in self.relax_functions().values():
@@ -92,6 +95,7 @@ class _Function:
         self.program = program
         self.code = Code(program.builder, 0)
         self.places: dict[relax.Var, Operand] = {}
+        self.allocated: set[Operand] = set()
         self.last_poll: Register | None = None
 
     def write(self, symbol: str, func: relax.Function) -> None:
@@ -174,8 +178,14 @@ class _Function:
         result = VOID if _is_void(expr.ty) else None
         if isinstance(callee, (ir.GlobalVar, relax.ExternFunc)):
             self.value(callee)
+            self.note_foreign(callee, operands)
             return self.code.call(_callee_name(callee), operands, result)
         return self.code.call("vm.builtin.invoke_closure", [MACHINE, self.value(callee), *operands], result)
+
+    def note_foreign(self, callee: ir.GlobalVar | relax.ExternFunc, operands: list[Operand]) -> None:
+        """Remember a kernel that is given something else than tensors which this function allocated, or constants."""
+        if any(isinstance(operand, Register) and operand not in self.allocated for operand in operands):
+            self.program.wary.add(_callee_name(callee))
 
     def operator(self, name: str, expr: relax.Call) -> Operand:
         handle = _OPERATORS.get(name)
@@ -190,7 +200,9 @@ class _Function:
         return self.code.call("vm.builtin.alloc_storage", [MACHINE, *self.values(expr.args)])
 
     def alloc_tensor(self, expr: relax.Call) -> Operand:
-        return self.code.call("vm.builtin.alloc_tensor", self.values(list(expr.args)[:4]))
+        place = self.code.call("vm.builtin.alloc_tensor", self.values(list(expr.args)[:4]))
+        self.allocated.add(place)
+        return place
 
     def kill(self, expr: relax.Call) -> Operand:
         place = self.value(expr.args[0])
@@ -253,6 +265,7 @@ class _Function:
         if self.last_poll is None:
             self.last_poll = self.code.call_at_entry(SHAPE_HEAP, [MACHINE, self.code.constant(1)])
         self.function(POLL_SYMBOL, KERNEL)
+        self.program.wary.add(POLL_SYMBOL)
         self.code.call(POLL_SYMBOL, [self.last_poll], VOID)
 
 
@@ -290,6 +303,10 @@ def _symbol(func: relax.Function) -> str | None:
     if not has_symbol(func) or PRIVATE in func.attrs:
         return None
     return str(func.attrs["global_symbol"])
+
+
+def _marked(kernel: tirx.PrimFunc, trusted: bool) -> tirx.PrimFunc:
+    return kernel.with_attr(TRUSTED, True) if trusted and not has_asserts(kernel) else kernel
 
 
 def _is_void(kind: ir.Type) -> bool:

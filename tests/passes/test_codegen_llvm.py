@@ -11,6 +11,8 @@ import tvm
 from codegen_programs import TARGET, finalized, load, number, variable
 from tvm import relax
 
+from tvtf.passes.codegen.checks import TRUSTED
+from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.llvm import available_cores, build_library, host_target, lower_kernels, split_by_size
 
 
@@ -118,3 +120,18 @@ def test_an_error_of_llvm_reaches_the_caller_and_leaves_nothing(tmp_path):
     with pytest.raises(RuntimeError, match="LLVM module verification failed"):
         build_library(finalized(builder.get()), TARGET, tmp_path / "broken.so")
     assert list(tmp_path.iterdir()) == []
+
+
+def test_only_kernels_on_own_tensors_go_unchecked(tmp_path):
+    x = variable("x", (3,))
+    builder = relax.BlockBuilder()
+    with builder.function("main", [x]):
+        first = builder.emit(relax.op.exp(x))
+        builder.emit_func_output(builder.emit(relax.op.reshape(relax.op.sum(first), (1,))))
+    kernels = generate(relax.ExecBuilder(), finalized(builder.get()))
+    trusted = {name.name_hint: TRUSTED in func.attrs for name, func in kernels.functions_items()}
+    assert trusted == {"exp": False, "sum": True, "reshape": True}
+    build_library(finalized(builder.get()), TARGET, tmp_path / "strided.so")
+    main = load(tmp_path / "strided.so")["main"]
+    with pytest.raises(ValueError, match=r"Mismatched x\.strides on argument #0"):
+        main(np.ones(6, "float32")[::2])
