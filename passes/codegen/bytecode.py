@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from dataclasses import dataclass
 from typing import NamedTuple, TypeAlias
 
@@ -15,7 +16,7 @@ TUPLE_ITEM, CONDITION = "vm.builtin.tuple_getitem", "vm.builtin.read_if_cond"
 class Register(NamedTuple):
     """A place that holds one value during a call of the function."""
 
-    index: int
+    number: int
 
 
 class Encoded(NamedTuple):
@@ -34,7 +35,7 @@ class CallInstruction:
     """Run a function and keep its result."""
 
     name: str
-    operands: list[Operand]
+    operands: Sequence[Operand]
     result: Register
 
 
@@ -65,13 +66,13 @@ class Code:
         """An operand for a number, string, dtype, shape or tensor."""
         return Encoded(self.builder.convert_constant(value))
 
-    def call(self, name: str, operands: list[Operand], result: Register | None = None) -> Register:
+    def call(self, name: str, operands: Sequence[Operand], result: Register | None = None) -> Register:
         """Append a call; without `result` its value goes to a new register, which is returned."""
         result = self.new_register() if result is None else result
         self.instructions.append(CallInstruction(name, operands, result))
         return result
 
-    def call_at_entry(self, name: str, operands: list[Operand]) -> Register:
+    def call_at_entry(self, name: str, operands: Sequence[Operand]) -> Register:
         """Like `call`, but done once at the start of the function, before any loop."""
         result = self.new_register()
         self.prologue.append(CallInstruction(name, operands, result))
@@ -120,11 +121,11 @@ class Code:
     def _emit(self, instruction: CallInstruction | Jump) -> None:
         if isinstance(instruction, CallInstruction):
             operands = [self._word(operand) for operand in instruction.operands]
-            self.builder.emit_call(instruction.name, operands, dst=instruction.result.index)
+            self.builder.emit_call(instruction.name, operands, dst=instruction.result.number)
         elif instruction.condition is None:
             self.builder.emit_goto(instruction.offset)
         else:
             self.builder.emit_if(self._word(instruction.condition), instruction.offset)
 
     def _word(self, operand: Operand) -> int:
-        return self.builder.r(operand.index) if isinstance(operand, Register) else operand.word
+        return self.builder.r(operand.number) if isinstance(operand, Register) else operand.word

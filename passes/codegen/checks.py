@@ -12,7 +12,7 @@ TYPE_CHECKS = frozenset(
 )
 MATCH_SHAPE = "vm.builtin.match_shape"
 FIRST_DIM_CODE = 3
-# Codes of src/runtime/vm/builtin.cc: 0 the dim equals a number, 1 it is stored, 2 anything goes, 3 it equals a stored one.
+# src/runtime/vm/builtin.cc: 0 the dim equals a number, 1 it is stored, 2 anything goes, 3 it equals a stored one.
 FIXED_DIM, ANY_DIM, KNOWN_DIM = 0, 2, 3
 AT_PARAMETER, AT_RETURN = "loc=param[", "loc=return"
 

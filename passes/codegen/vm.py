@@ -139,7 +139,7 @@ class _Function:
         return self.places[var]
 
     def shape(self, expr: relax.ShapeExpr) -> Operand:
-        return self.code.constant(tvm_ffi.Shape([int(dim) for dim in expr.values]))
+        return self.code.constant(tvm_ffi.Shape(tuple(int(dim) for dim in expr.values)))
 
     def tuple(self, expr: relax.Tuple) -> Operand:
         return self.code.call(MAKE_TUPLE, self.values(expr.fields))
@@ -255,7 +255,7 @@ class _Function:
         staged = [(to, self.code.copy(value) if value in state else value) for to, value in moves]
         for to, value in staged:
             self.code.copy(value, to)
-        for value in {value for _, value in staged if isinstance(value, Register) and value.index >= first_own}:
+        for value in {value for _, value in staged if isinstance(value, Register) and value.number >= first_own}:
             self.code.clear(value)
 
     def poll(self) -> None:

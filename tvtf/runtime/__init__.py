@@ -1,1 +1,1 @@
-"""Devices, executables, the linker and the disk cache."""
+"""Devices, targets, executables and the disk cache: what runs compiled code."""

@@ -9,6 +9,7 @@ Source: System V ABI, AMD64 supplement 1.0, sections 4.4 (relocation) and 5.2 (d
 from __future__ import annotations
 
 import struct
+from collections.abc import Iterable
 
 from tvtf.runtime.elf import (
     RELA,
@@ -59,8 +60,9 @@ class _Library:
         in_table = (entry.symbol for entry in self.relocations if entry.kind in THROUGH_TABLE)
         self.table = _unique([*in_table, *self.stubs.values()])
         self.exports = [symbol for symbol in self.definitions.values() if symbol.visibility == STV_DEFAULT]
-        self.numbers = {name: 1 + index for index, name in enumerate(self.foreign)}
-        self.strings = _Strings([*self.foreign, *(symbol.name for symbol in self.exports), NEEDED_LIBRARY])
+        foreign = [symbol.name for symbol in self.foreign.values()]
+        self.numbers = {name: 1 + index for index, name in enumerate(foreign)}
+        self.strings = _Strings([*foreign, *(symbol.name for symbol in self.exports), NEEDED_LIBRARY])
         self._make_own_sections()
 
     def _resolved(self, entry: Relocation) -> Relocation:
@@ -156,8 +158,8 @@ class _Library:
         image[at : at + len(self.strings.data)] = self.strings.data
         for index, entry in enumerate(self.loader_relocations):
             RELA.pack_into(image, self.rela_section.address + RELA.size * index, *entry)
-        for index, entry in enumerate(self._dynamic_entries()):
-            struct.pack_into("<QQ", image, self.dynamic_section.address + 16 * index, *entry)
+        for index, (tag, value) in enumerate(self._dynamic_entries()):
+            struct.pack_into("<QQ", image, self.dynamic_section.address + 16 * index, tag, value)
 
     def _write_symbols(self, image: bytearray) -> None:
         foreign = [(s.name, s.binding << 4, 0, 0, 0, 0) for s in self.foreign.values()]
@@ -218,7 +220,7 @@ def _key(symbol: Symbol) -> str | int:
     return id(symbol) if symbol.binding == STB_LOCAL else symbol.name
 
 
-def _unique(symbols) -> dict:
+def _unique(symbols: Iterable[Symbol]) -> dict[str | int, Symbol]:
     return {_key(symbol): symbol for symbol in symbols}
 
 

@@ -69,8 +69,10 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
             "checkpoint index. Restore an older checkpoint.",
         )
     footer = Cursor(table[-FOOTER_BYTES : -len(MAGIC)], f"{source}, footer")
-    footer.handle()
+    _read_block(table, footer.handle(), f"{source}, metaindex block")
     index = _read_block(table, footer.handle(), f"{source}, index block")
+    if any(footer.data[footer.at :]):
+        raise _damaged(source, f"the footer's padding {footer.data[footer.at :].hex()} isn't zero")
     blocks = (Cursor(value, f"{source}, index block").handle() for _, value in index)
     entries = [
         e for number, handle in enumerate(blocks) for e in _read_block(table, handle, f"{source}, block {number}")

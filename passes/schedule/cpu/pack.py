@@ -12,7 +12,7 @@ from tvm.tirx import Stmt, Var
 from . import access, emit
 from .emit import index
 from .kernel import Axis, Stage, substitute, variables, with_value
-from .plan import Plan
+from .plan import Packing, Plan
 from .target import CpuTarget
 from .work import WORTHWHILE_CYCLES
 
@@ -41,21 +41,20 @@ class Panel:
 def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
     """The stage reading packed operands, and the statements that pack them."""
     statements: list[Stmt] = []
-    for load in plan.packed:
-        panel = _panel(stage, plan, load)
+    for packing in plan.packed:
+        panel = _panel(stage, packing)
         stage = with_value(stage, _with_panel(stage.value, panel))
         statements += [emit.allocate(panel.buffer), _pack(panel, target, parallel)]
     return stage, statements
 
 
-def _panel(stage: Stage, plan: Plan, load: TensorLoad) -> Panel:
+def _panel(stage: Stage, packing: Packing) -> Panel:
+    load, along, width = packing.load, packing.axis, packing.width
     used = variables(access.flat_offset(load.source, list(load.indices)))
-    axes = [axis for axis in stage.axes if axis.var in used and not axis.var.same_as(plan.vector.var)]
-    size = int(plan.vector.extent)
-    width = min(plan.width, size)
-    shape = [-(-size // width), *(axis.extent for axis in axes), width]
+    axes = [axis for axis in stage.axes if axis.var in used and not axis.var.same_as(along.var)]
+    shape = [-(-int(along.extent) // width), *(axis.extent for axis in axes), width]
     buffer = emit.scratch(shape, str(load.source.ty.dtype.dtype), "packed")
-    return Panel(buffer, load, plan.vector, tuple(axes), width)
+    return Panel(buffer, load, along, tuple(axes), width)
 
 
 def _with_panel(value: ir.Expr, panel: Panel) -> ir.Expr:
@@ -78,8 +77,11 @@ def _copy(panel: Panel, first: ir.Expr, count: int, width: int, target: CpuTarge
     lanes = target.lanes(panel.load.ty.dtype.bits // 8)
     axes = panel.axes
 
+    rows = [axis.extent for axis in axes]
+    by_panel = access.load_stride(panel.load, panel.vector.var) != 1
+
     def task(places: list[ir.Expr]) -> Stmt:
-        number, *inner = places
+        number, inner = (places[0], places[1:]) if by_panel else (places[-1], places[:-1])
         point = {axis.var: place for axis, place in zip(axes, inner, strict=True)}
         return emit.sequence(
             [
@@ -88,7 +90,7 @@ def _copy(panel: Panel, first: ir.Expr, count: int, width: int, target: CpuTarge
             ]
         )
 
-    return emit.fused([count, *(axis.extent for axis in axes)], task, parallel)
+    return emit.fused([count, *rows] if by_panel else [*rows, count], task, parallel)
 
 
 def _copy_item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:

@@ -24,6 +24,15 @@ LONG_ROW_BYTES = 2048
 
 
 @dataclass(frozen=True)
+class Packing:
+    """An operand to copy into panels of `width` points along an axis."""
+
+    load: TensorLoad
+    axis: Axis
+    width: int
+
+
+@dataclass(frozen=True)
 class Plan:
     """How to run one reduction.
 
@@ -36,7 +45,7 @@ class Plan:
     lanes: int
     vectors: int
     sizes: dict[Var, int] = field(default_factory=dict)
-    packed: tuple[TensorLoad, ...] = ()
+    packed: tuple[Packing, ...] = ()
 
     @property
     def width(self) -> int:
@@ -98,16 +107,24 @@ def _column_plan(
     vectors, sizes = min(
         _tiles(rows, column, lanes, target), key=lambda tile: _cycles(tile[0], tile[1], rows, column, lanes)
     )
-    long_rows = tuple(term for term in terms if _has_long_rows(stage, term, column, lanes * vectors))
-    together = packed + tuple(term for term in long_rows if not any(term.same_as(other) for other in packed))
-    return Plan(column, False, lanes, vectors, sizes, together)
+    width = lanes * vectors
+    far = [term for term in terms if not any(term.same_as(other) for other in packed)]
+    panels = [Packing(term, column, min(width, column.size or width)) for term in packed]
+    panels += [Packing(term, column, width) for term in far if _has_long_rows(stage, term, column, width)]
+    panels += [
+        Packing(term, axis, sizes[axis.var])
+        for axis in rows
+        for term in far
+        if len(sizes) == 1 and axis.var in sizes and _has_long_rows(stage, term, axis, sizes[axis.var])
+    ]
+    return Plan(column, False, lanes, vectors, sizes, tuple(panels))
 
 
-def _has_long_rows(stage: Stage, term: TensorLoad, column: Axis, width: int) -> bool:
-    """A vector operand whose panels lie far apart in memory: worth a contiguous copy when read often."""
-    if column.size is None or access.load_stride(term, column.var) != 1 or column.size <= width:
+def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
+    """An operand whose tiles along an axis are far apart in memory: worth a contiguous copy when read often."""
+    if axis.size is None or access.load_stride(term, axis.var) != 1 or axis.size <= width:
         return False
-    far = column.size * stage.item_bytes >= LONG_ROW_BYTES
+    far = axis.size * stage.item_bytes >= LONG_ROW_BYTES
     return far and len(terms_of(stage)) == 2 and _reuse(stage, term) >= REUSE_THAT_PAYS_FOR_LONG_ROWS
 
 

@@ -1,0 +1,24 @@
+"""How a program becomes Relax: tapes, functions, AutoGraph, control flow, importers."""
+
+from typing import Any
+
+from tvtf.primitive import hooks
+
+
+def _variable_created(variable: Any) -> None:
+    from tvtf.context import state
+
+    if state.trace is not None:
+        from tvtf.frontend.concrete import check_variable_creation
+
+        check_variable_creation(variable)
+
+
+def _traced_assign(variable: Any, value: Any, read_value: bool) -> Any:
+    from tvtf.frontend.state import traced_assign
+
+    return traced_assign(variable, value, read_value)
+
+
+hooks.variable_created = _variable_created
+hooks.traced_assign = _traced_assign

@@ -1,0 +1,236 @@
+"""``tvtf.function``: a Python function traced once per kind of arguments and run as compiled code."""
+
+from __future__ import annotations
+
+import functools
+import threading
+from collections import OrderedDict
+from collections.abc import Callable
+from typing import TYPE_CHECKING, Any
+
+from tvtf.context import state
+from tvtf.frontend.retrace import RetraceLog
+from tvtf.frontend.signature import Arguments, Signature
+from tvtf.primitive import hooks
+from tvtf.tensor import EagerTensor
+
+if TYPE_CHECKING:
+    from tvtf.frontend.concrete import ConcreteFunction
+
+MSG_VARIABLES = (
+    "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created "
+    "once or created outside tf.function. See https://www.tensorflow.org/guide/function#creating_tfvariables for more "
+    "information."
+)
+MAX_TRACES = 256
+"""Concrete functions kept per Function; the least recently used goes first."""
+
+_run_eagerly = [False]
+
+
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """With True, every ``tf.function`` runs its Python as it is.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/run_functions_eagerly
+    """
+    _run_eagerly[0] = bool(run_eagerly)
+
+
+def functions_run_eagerly() -> bool:
+    return _run_eagerly[0]
+
+
+class Function:
+    """A polymorphic compiled function; made by :func:`function`."""
+
+    def __init__(
+        self,
+        python_function: Callable[..., Any],
+        input_signature: Any = None,
+        autograph: bool = True,
+        reduce_retracing: bool = False,
+        name: str | None = None,
+    ) -> None:
+        functools.update_wrapper(self, python_function)
+        self.python_function = python_function
+        self.signature = Signature(python_function, input_signature)
+        self.input_signature = self.signature.specs
+        self.autograph = autograph
+        self.reduce_retracing = reduce_retracing
+        self.name = name or getattr(python_function, "__name__", "function")
+        self.log = RetraceLog(self.name, self.signature)
+        self._concrete: OrderedDict[Any, ConcreteFunction] = OrderedDict()
+        self._fast: dict[Any, ConcreteFunction] = {}
+        self._variables_made = False
+        self._creating = False
+        self._bound: dict[int, Any] = {}
+        self._lock = threading.RLock()
+
+    # -- calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and state.trace is None and not state.tapes:
+            concrete = self._fast.get(_fast_key(args))
+            if concrete is not None and not _run_eagerly[0]:
+                return concrete.call(args)
+        return self._call_slowly(args, kwargs)
+
+    def _call_slowly(self, args: Any, kwargs: Any) -> Any:
+        if _run_eagerly[0]:
+            return self.python_function(*args, **kwargs)
+        arguments = self.signature.bind(args, kwargs)
+        concrete = self._concrete_for(arguments)
+        self._remember(args, kwargs, arguments, concrete)
+        return concrete.call_flat(arguments.tensors)
+
+    def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
+        """The short way for calls with nothing but eager tensors."""
+        key = None if kwargs else _fast_key(args)
+        if key is not None and len(arguments.tensors) == len(args) and len(self._fast) < MAX_TRACES:
+            self._fast[key] = concrete
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        bound = instance.__dict__.get(self._bound_name) if hasattr(instance, "__dict__") else None
+        if bound is None:
+            bound = self._bind(instance)
+            instance.__dict__[self._bound_name] = bound
+        return bound
+
+    @property
+    def _bound_name(self) -> str:
+        return f"_tvtf_function_{self.name}_{id(self)}"
+
+    def _bind(self, instance: Any) -> Function:
+        method = self.python_function.__get__(instance)
+        signature = self.input_signature
+        return Function(method, signature, self.autograph, self.reduce_retracing, self.name)
+
+    # -- tracing
+
+    def _concrete_for(self, arguments: Arguments) -> ConcreteFunction:
+        with self._lock:
+            found = self._find(arguments)
+            if found is None:
+                found = self._trace(self._generalized(arguments))
+            return found
+
+    def _find(self, arguments: Arguments) -> ConcreteFunction | None:
+        exact = self._concrete.get(arguments.key)
+        if exact is not None:
+            self._concrete.move_to_end(arguments.key)
+            return exact
+        return next((c for c in reversed(self._concrete.values()) if c.arguments.accepts(arguments)), None)
+
+    def _generalized(self, arguments: Arguments) -> Arguments:
+        """With ``reduce_retracing``, dims that changed against an earlier trace become symbolic."""
+        if not self.reduce_retracing:
+            return arguments
+        for concrete in reversed(self._concrete.values()):
+            wider = arguments.generalized_with(concrete.arguments)
+            if wider is not None:
+                return wider
+        return arguments
+
+    def _trace(self, arguments: Arguments) -> ConcreteFunction:
+        self.log.record(arguments, [c.arguments for c in self._concrete.values()])
+        from tvtf.frontend.concrete import ConcreteFunction
+
+        concrete = ConcreteFunction.trace(self, arguments)
+        self._concrete[arguments.key] = concrete
+        if len(self._concrete) > MAX_TRACES:
+            self._forget()
+        return concrete
+
+    def _forget(self) -> None:
+        _, oldest = self._concrete.popitem(last=False)
+        self._fast = {k: c for k, c in self._fast.items() if c is not oldest}
+
+    def converted(self) -> Callable[..., Any]:
+        """The Python function as it is traced: through AutoGraph where that is on."""
+        return hooks.autograph(self.python_function) if self.autograph else self.python_function
+
+    # -- inspection
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The traced function for these arguments; tensors may be given as ``TensorSpec``.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/types/experimental/PolymorphicFunction
+        """
+        if not args and not kwargs and self.input_signature is not None:
+            args = tuple(self.input_signature)
+        return self._concrete_for(self.signature.bind(args, kwargs))
+
+    def experimental_get_tracing_count(self) -> int:
+        """How often the Python function has been traced."""
+        return self.log.count
+
+    def explain_retraces(self) -> str:
+        """One line for each trace after the first: which argument changed, from what to what.
+
+        >>> import tvtf as tf
+        >>> square = tf.function(lambda x: x * x)
+        >>> _ = square(tf.constant([1., 2.])), square(tf.constant([1., 2., 3.]))
+        >>> print(square.explain_retraces())
+        trace 2: argument `x`: shape (2,) -> (3,)
+        """
+        return self.log.explain()
+
+    def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
+        return "\n\n".join(c.pretty_printed_signature(verbose) for c in self._concrete.values())
+
+    def relax(self, *args: Any, **kwargs: Any) -> str:
+        """The traced function's Relax IR as text."""
+        return self.get_concrete_function(*args, **kwargs).module().script()
+
+
+def _fast_key(args: tuple[Any, ...]) -> Any:
+    key = []
+    for x in args:
+        if type(x) is not EagerTensor:
+            return None
+        key.append(x._array.shape)
+        key.append(x._array.dtype)
+    return tuple(key)
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+) -> Any:
+    """Compiles a function that works on tensors; also a decorator.
+
+    Args:
+      func: the Python function.
+      input_signature: a sequence of ``TensorSpec``; one trace then serves all calls.
+      autograph: convert Python control flow on tensors.
+      jit_compile: accepted; everything is compiled.
+      reduce_retracing: dims that vary become symbolic instead of tracing anew for each.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def f(x):
+    ...     return x * x + 1.
+    >>> f(tf.constant(3.))
+    <tf.Tensor: shape=(), dtype=float32, numpy=10.0>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/function
+    """
+    relaxed = reduce_retracing or bool(experimental_relax_shapes)
+
+    def make(python_function: Callable[..., Any]) -> Function:
+        return Function(python_function, input_signature, autograph, relaxed)
+
+    return make if func is None else make(func)
+
+

@@ -1,0 +1,240 @@
+"""Arguments of a ``tf.function`` call: bound to its Python signature, flattened, and keyed for the trace cache.
+
+The key follows TensorFlow's trace types: tensors by dtype and shape, Python values by value, objects by identity.
+Source: https://www.tensorflow.org/guide/function#rules_of_tracing
+"""
+
+from __future__ import annotations
+
+import inspect
+import weakref
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.dtypes import COMPILED
+from tvtf.shape import TensorSpec
+from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.variable import Variable
+
+
+class Leaf:
+    """One leaf of the arguments: a tensor with its spec, or a Python value with its key."""
+
+    __slots__ = ("name", "spec", "tensor", "value", "key")
+
+    def __init__(self, name: str, value: Any) -> None:
+        self.name = name
+        self.value = value
+        self.tensor = self.as_tensor(value)
+        self.spec = value if isinstance(value, TensorSpec) else None
+        if self.tensor is not None:
+            self.spec = TensorSpec(self.tensor.shape, self.tensor.dtype, name)
+        self.key = ("tensor", self.spec) if self.spec is not None else value_key(value)
+
+    @staticmethod
+    def as_tensor(value: Any) -> Tensor | None:
+        if isinstance(value, Tensor):
+            return value if value.dtype in COMPILED else None
+        return convert_to_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else None
+
+    def accepts(self, other: Leaf) -> bool:
+        if self.spec is None or other.spec is None:
+            return self.key == other.key
+        return self.spec.dtype is other.spec.dtype and _covers(self.spec, other.spec)
+
+    def widened(self, other: Leaf) -> Leaf | None:
+        """A leaf that accepts both, where only their shapes differ."""
+        if self.spec is None or other.spec is None:
+            return self if self.key == other.key else None
+        spec = self.spec.most_general(other.spec)
+        return None if spec is None else self.with_spec(spec)
+
+    def with_spec(self, spec: TensorSpec) -> Leaf:
+        wider = Leaf.__new__(Leaf)
+        wider.name, wider.value, wider.tensor, wider.spec = self.name, self.value, self.tensor, spec
+        wider.key = ("tensor", spec)
+        return wider
+
+    def describe(self) -> str:
+        return f"{self.value!r}" if self.spec is None else f"{self.spec.dtype.name}{list(self.spec.shape)}"
+
+
+def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
+    if wide.shape.rank is None:
+        return True
+    if wide.shape.rank != narrow.shape.rank:
+        return False
+    return all(a is None or a == b for a, b in zip(wide.shape, narrow.shape))
+
+
+def value_key(value: Any) -> Any:
+    """What makes two Python values the same argument: equality where hashable, else identity (while it lives)."""
+    if isinstance(value, Variable):
+        return "variable", id(value), value._type
+    if isinstance(value, Tensor):
+        return "eager", id(value)
+    try:
+        hash(value)
+    except TypeError:
+        return _identity(value)
+    return ("value", value) if _compares_by_value(value) else _identity(value)
+
+
+def _compares_by_value(value: Any) -> bool:
+    return value is None or isinstance(value, (bool, int, float, complex, str, bytes)) or type(value).__hash__ is not object.__hash__
+
+
+def _identity(value: Any) -> Any:
+    try:
+        return "object", weakref.ref(value)
+    except TypeError:
+        return "object", id(value)
+
+
+class Arguments:
+    """The arguments of one call, flattened."""
+
+    def __init__(self, structure: Any, leaves: list[Leaf]) -> None:
+        self.structure = structure
+        self.leaves = leaves
+        self.key = (structure_key(structure), tuple(leaf.key for leaf in leaves))
+
+    @property
+    def tensors(self) -> list[Any]:
+        return [leaf.tensor for leaf in self.leaves if leaf.spec is not None]
+
+    @property
+    def specs(self) -> list[TensorSpec]:
+        return [leaf.spec for leaf in self.leaves if leaf.spec is not None]
+
+    @property
+    def names(self) -> list[str]:
+        return [leaf.name for leaf in self.leaves if leaf.spec is not None]
+
+    def accepts(self, other: Arguments) -> bool:
+        return self.key[0] == other.key[0] and all(a.accepts(b) for a, b in zip(self.leaves, other.leaves))
+
+    def generalized_with(self, earlier: Arguments) -> Arguments | None:
+        if self.key[0] != earlier.key[0]:
+            return None
+        wider = [a.widened(b) for a, b in zip(self.leaves, earlier.leaves)]
+        return None if any(w is None for w in wider) else Arguments(self.structure, wider)  # type: ignore[arg-type]
+
+    def rebuild(self, tensors: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """``(args, kwargs)`` with the given tensors in the tensors' places."""
+        replacements = iter(tensors)
+        flat = [leaf.value if leaf.spec is None else next(replacements) for leaf in self.leaves]
+        return nest.pack_sequence_as(self.structure, flat)
+
+
+def structure_key(structure: Any) -> Any:
+    if not nest.is_nested(structure):
+        return "."
+    if isinstance(structure, Mapping):
+        return type(structure).__name__, tuple((k, structure_key(structure[k])) for k in nest.sorted_keys(structure))
+    return type(structure).__name__, tuple(map(structure_key, structure))
+
+
+class Signature:
+    """A Python signature with an optional ``input_signature``."""
+
+    def __init__(self, function: Callable[..., Any], input_signature: Any) -> None:
+        self.python = inspect.signature(function)
+        self.specs = None if input_signature is None else tuple(input_signature)
+        self._check_specs()
+
+    def _check_specs(self) -> None:
+        for spec in nest.flatten(list(self.specs or ())):
+            if not isinstance(spec, TensorSpec):
+                raise TypeError(f"input_signature must be a possibly nested sequence of TensorSpec objects, got {self.specs!r}")
+
+    def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        """The call's arguments, defaults filled in.
+
+        Raises:
+          TypeError: when they don't fit the function or its input_signature.
+        """
+        if self.specs is not None:
+            return self._bind_specs(args, kwargs)
+        structure = self._structure(args, kwargs)
+        names = self._leaf_names(structure)
+        return Arguments(structure, [Leaf(n, v) for n, v in zip(names, nest.flatten(structure))])
+
+    def _structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+        try:
+            bound = self.python.bind(*args, **kwargs)
+        except TypeError as error:
+            raise TypeError(f"Binding inputs to tf.function failed due to `{error}`. {self._received(args, kwargs)}") from None
+        bound.apply_defaults()
+        return bound.args, bound.kwargs
+
+    def _received(self, args: Any, kwargs: Any) -> str:
+        return f"Received args: {args} and kwargs: {kwargs} for signature: {self}."
+
+    def _leaf_names(self, structure: Any) -> list[str]:
+        args, kwargs = structure
+        positional = _positional_names(self.python, len(args))
+        names = [n for name, value in zip(positional, args) for n in _names_of(name, value)]
+        return names + [n for key in nest.sorted_keys(kwargs) for n in _names_of(key, kwargs[key])]
+
+    def _bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
+        values, extra = self._structure(args, kwargs)
+        given, rest = list(values[: len(self.specs or ())]), values[len(self.specs or ()) :]
+        names = self._leaf_names((tuple(given), {}))
+        wanted = nest.flatten(list(self.specs or ()))
+        flat = nest.flatten(given)
+        if len(flat) != len(wanted) or (rest and args[len(given) :]):
+            raise TypeError(
+                f"Binding inputs to tf.function failed due to `expected {len(wanted)} arguments but got {len(flat) + len(rest)}`. "
+                f"{self._received(args, kwargs)}"
+            )
+        leaves = [self._specified(n, v, s, args, kwargs) for n, v, s in zip(names, flat, wanted)]
+        fixed = [Leaf(f"default_{i}", v) for i, v in enumerate(nest.flatten((rest, extra)))]
+        return Arguments((tuple(given) + tuple(rest), extra), leaves + fixed)
+
+    def _specified(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
+        named = TensorSpec.__new__(TensorSpec)
+        named.shape, named.dtype, named.dim_names, named.name = spec.shape, spec.dtype, spec.dim_names, spec.name or name
+        if isinstance(value, TensorSpec):
+            return Leaf(name, value).with_spec(named)
+        tensor = self._cast(value, spec, args, kwargs)
+        leaf = Leaf(name, tensor)
+        leaf.tensor = tensor
+        return leaf.with_spec(named)
+
+    def _cast(self, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Tensor:
+        try:
+            tensor = convert_to_tensor(value, dtype_hint=spec.dtype)
+        except (TypeError, ValueError) as error:
+            raise TypeError(f"Binding inputs to tf.function failed due to `{error}`. {self._received(args, kwargs)}") from None
+        found = TensorSpec(tensor.shape, tensor.dtype)
+        if not spec.is_compatible_with(tensor):
+            raise TypeError(
+                f"Binding inputs to tf.function failed due to `Can not cast {found!r} to {spec!r}`. {self._received(args, kwargs)}"
+            )
+        return tensor
+
+    def __str__(self) -> str:
+        if self.specs is None:
+            return str(self.python)
+        return f"({', '.join(f'{n}: {s!r}' for n, s in zip(self.python.parameters, self.specs))})"
+
+
+def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
+    names = []
+    for parameter in signature.parameters.values():
+        if parameter.kind is parameter.VAR_POSITIONAL:
+            names += [f"{parameter.name}_{i}" for i in range(count - len(names))]
+        elif parameter.kind in (parameter.POSITIONAL_ONLY, parameter.POSITIONAL_OR_KEYWORD):
+            names.append(parameter.name)
+    return names[:count]
+
+
+def _names_of(name: str, value: Any) -> list[str]:
+    leaves = len(nest.flatten(value))
+    return [name] if not nest.is_nested(value) else [f"{name}_{i}" for i in range(leaves)]
+
+

@@ -1,0 +1,1 @@
+"""Programs that people run: real models on real data."""

@@ -1,0 +1,132 @@
+"""From the ``tvtf`` dialect to kernels: each call becomes ``call_tir`` of the primitive's ``lower`` column.
+
+Equal calls (primitive, attributes, static types) share one kernel. Spans go along. Control flow becomes Relax's own.
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm
+from tvm import ir, relax, tirx
+from tvm.relax.utils import gen_call_tir_inputs
+
+from tvtf import dialect
+from tvtf.dtypes import DType
+from tvtf.errors import UnimplementedError
+from tvtf.passes.rewrite import Bindings, rewrite_functions
+
+
+def legalize(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with every dialect call lowered.
+
+    Raises:
+      UnimplementedError: for a primitive without a native kernel, in the words of its ``why_not``.
+    """
+    return _Legalizer(mod).run()
+
+
+class _Legalizer:
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self.mod = mod
+        self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
+        self.known: dict[Any, tuple[ir.GlobalVar, Any]] = {}
+        self.taken = {gv.name_hint for gv in mod.get_global_vars()}
+
+    def run(self) -> tvm.IRModule:
+        lowered = rewrite_functions(self.mod, self.binding)
+        for var, kernel in self.kernels.items():
+            lowered[var] = kernel
+        return lowered
+
+    def binding(self, out: Bindings, binding: relax.VarBinding) -> None:
+        call = binding.value
+        if not dialect.is_dialect(call):
+            out.bind(binding.var, call)
+        else:
+            out.bind(binding.var, self.lowered(out, call))
+
+    def lowered(self, out: Bindings, call: relax.Call) -> Any:
+        bound = dialect.read(call)
+        rule = CONTROL.get(bound.primitive.name)
+        if rule is not None:
+            return rule(out, call, bound)
+        if bound.primitive.lower is None:
+            raise UnimplementedError(
+                None, bound.primitive.tf_name, f"{bound.primitive.name} has no native kernel: "
+                f"{bound.primitive.why_not.get('lower', 'its primitive has no `lower` column')}"
+            )
+        return self.kernel_call(call, bound)
+
+    def kernel_call(self, call: relax.Call, bound: dialect.Bound) -> relax.Call:
+        attrs = {k: plain(v) for k, v in bound.attrs.items()}
+        key = self.key(bound, attrs, call)
+        if key is not None and key in self.known:
+            kernel, out_types = self.known[key]
+            return call_kernel(kernel, bound.inputs, out_types, call)
+        func, args, out_types = gen_call_tir_inputs(bound.primitive.lower, *bound.inputs, **attrs)
+        kernel = self.add(bound.primitive.name, func)
+        if key is not None:
+            self.known[key] = kernel, out_types
+        return call_kernel(kernel, args, out_types, call)
+
+    @staticmethod
+    def key(bound: dialect.Bound, attrs: dict[str, Any], call: relax.Call) -> Any:
+        """What makes two static calls the same kernel; None where symbolic dims or repeated operands are in it."""
+        types = [str(x.ty) for x in bound.inputs]
+        dims = [d for x in bound.inputs for d in x.ty.shape.values]
+        if not all(isinstance(d, tirx.IntImm) for d in dims) or isinstance(call.args[-1:] and call.args[-1], relax.ShapeExpr):
+            return None
+        return bound.primitive.name, repr(sorted(attrs.items())), tuple(types)
+
+    def add(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
+        unique, count = name, 0
+        while unique in self.taken:
+            count += 1
+            unique = f"{name}_{count}"
+        self.taken.add(unique)
+        var = Bindings.typed(ir.GlobalVar(unique), func.ty)
+        self.kernels[var] = func
+        return var
+
+
+def plain(value: Any) -> Any:
+    """An attribute as kernels take it: dtypes by name."""
+    if isinstance(value, DType):
+        return value.name
+    return tuple(map(plain, value)) if isinstance(value, tuple) else value
+
+
+_CALL_TIR = ir.Op.get("relax.call_tir")
+
+
+def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Call) -> relax.Call:
+    out_type = call.ty if isinstance(call.ty, relax.TupleType) else out_types[0] if isinstance(out_types, list) else out_types
+    operands = args if isinstance(args, relax.Tuple) else relax.Tuple(list(args))
+    return relax.Call(_CALL_TIR, [kernel, operands], ty_args=[out_type], span=call.span, ret_ty=call.ty)
+
+
+def _cond(out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.If:
+    """``tvtf.cond(pred, *captured)`` to Relax's If over calls of the two branch functions."""
+    predicate, *captured = bound.inputs
+    branches = [_branch(bound.attrs[name], captured, call) for name in ("then_branch", "else_branch")]
+    choice = relax.If(predicate, *branches, span=call.span)
+    return out.typed(choice, call.ty)
+
+
+def _branch(function: ir.GlobalVar, captured: list[Any], call: relax.Call) -> relax.SeqExpr:
+    result = relax.Var("branch", call.ty)
+    value = relax.Call(function, captured, span=call.span, ret_ty=call.ty)
+    body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(result, value)])], result)
+    return Bindings.typed(body, call.ty)
+
+
+def _while(out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
+    from tvtf.passes.codegen.loop import WHILE_LOOP
+
+    operands = [bound.attrs["condition"], bound.attrs["body"], *bound.inputs]
+    attrs = ir.make_node("ir.DictAttrs", carried=bound.attrs["carried"])
+    return relax.Call(ir.Op.get(WHILE_LOOP), operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
+
+
+CONTROL = {"cond": _cond, "while": _while}

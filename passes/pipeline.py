@@ -1,0 +1,103 @@
+"""The compiler on one page: the phases between a traced module and a library, in order."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from pathlib import Path
+
+import tvm
+from tvm import relax
+from tvm.target import Target
+
+from tvtf.context import dials
+from tvtf.passes.codegen.align import ItemAlign
+from tvtf.passes.codegen.llvm import build_library
+from tvtf.passes.donate import donate
+from tvtf.passes.guard import insert_guards
+from tvtf.passes.legalize import legalize
+from tvtf.passes.schedule.cpu import ScheduleCPU
+from tvtf.passes.simplify import simplify
+from tvtf.passes.watch import watched
+
+Pass = Callable[[tvm.IRModule], tvm.IRModule]
+
+
+@dataclass
+class Phase:
+    """A named step; ``dialect`` tells whether its result can still be interpreted with NumPy."""
+
+    name: str
+    run: Pass
+    dialect: bool = False
+
+
+def phases(target: Target) -> list[Phase]:
+    """Every phase for a target, in order: ``tvtf`` dialect first, kernels after ``legalize``."""
+    stock = relax.transform
+    return [
+        *(Phase(name, run, dialect=True) for name, run in user_passes),
+        Phase("simplify", simplify, dialect=True),
+        Phase("guard", insert_guards),
+        Phase("legalize", legalize),
+        Phase("dataflow", stock.ConvertToDataflow(1)),
+        Phase("pattern", stock.AnnotateTIROpPattern()),
+        Phase("fuse", stock.FuseOps()),
+        Phase("fuse-kernels", stock.FuseTIR()),
+        Phase("schedule", ScheduleCPU(target)),
+        Phase("flatten", stock.ToNonDataflow()),
+        Phase("purity", stock.RemovePurityChecking()),
+        Phase("destinations", stock.CallTIRRewrite()),
+        Phase("donate", donate),
+        Phase("memory", stock.StaticPlanBlockMemory()),
+        Phase("allocate", stock.LowerAllocTensor()),
+        Phase("kill", stock.KillAfterLastUse()),
+        Phase("builtins", stock.LowerRuntimeBuiltin()),
+        Phase("prim-values", stock.ComputePrimValue()),
+        Phase("shapes", stock.VMShapeLower()),
+        Phase("symbols", stock.AttachGlobalSymbol()),
+        Phase("align", ItemAlign),
+    ]
+
+
+user_passes: list[tuple[str, Pass]] = []
+"""Passes that users added to the dialect part of the pipeline, with their names."""
+
+
+def add_pass(name: str, run: Pass) -> Pass:
+    """Adds a pass over the dialect module, before ``simplify``; it runs for every function compiled from now on.
+
+    >>> from tvtf import passes
+    >>> _ = passes.add_pass("nothing", lambda mod: mod)
+    >>> passes.remove_pass("nothing")
+    """
+    user_passes.append((name, run))
+    return run
+
+
+def remove_pass(name: str) -> None:
+    """Takes a pass that :func:`add_pass` added out again."""
+    user_passes[:] = [(n, run) for n, run in user_passes if n != name]
+
+
+def lower(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+    """Runs all phases; what is left is bytecode and kernels to generate."""
+    with target, tvm.transform.PassContext(opt_level=3):
+        for number, phase in enumerate(phases(target)):
+            mod = watched(phase, number, mod)
+    return mod
+
+
+def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool = False) -> None:
+    """Compiles a dialect module into the shared library ``out``.
+
+    ``exported`` libraries check their arguments and don't listen for Python's signals.
+    """
+    started = time.perf_counter()
+    lowered = lower(mod, target)
+    build_library(lowered, target, out, check_arguments=exported, poll_signals=not exported)
+    if dials.debug >= 2:
+        print(f"tvtf: compiled {out.name} in {time.perf_counter() - started:.3f} s")
+
+

@@ -1,0 +1,57 @@
+"""Rewriting the straight-line functions of the dialect binding by binding."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import tvm
+from tvm import relax
+from tvm.relax import _ffi_api
+
+
+class Bindings:
+    """The bindings of a function under construction."""
+
+    def __init__(self) -> None:
+        self.bindings: list[relax.VarBinding] = []
+
+    def bind(self, var: relax.Var, value: Any) -> None:
+        self.bindings.append(relax.VarBinding(var, value))
+
+    def emit(self, value: Any, name: str) -> relax.Var:
+        var = relax.Var(name, value.ty)
+        self.bind(var, value)
+        return var
+
+    @staticmethod
+    def typed(expr: Any, ty: Any) -> Any:
+        """``expr`` with its type set, which Relax computes only in its own builder."""
+        _ffi_api.UpdateType(expr, ty)
+        return expr
+
+    def function(self, like: relax.Function, result: Any = None, pure: bool | None = None) -> relax.Function:
+        """The function ``like`` with these bindings as its body."""
+        result = like.body.body if result is None else result
+        body = self.typed(relax.SeqExpr([relax.BindingBlock(self.bindings)], result), result.ty)
+        return relax.Function(like.params, body, result.ty, like.is_pure if pure is None else pure, like.attrs, like.span)
+
+
+Rewrite = Callable[[Bindings, relax.VarBinding], None]
+
+
+def rewrite_functions(mod: tvm.IRModule, rewrite: Rewrite) -> tvm.IRModule:
+    """The module with ``rewrite`` called for each binding of each Relax function, in order."""
+    rewritten = mod.clone()
+    for var, func in mod.functions.items():
+        if isinstance(func, relax.Function):
+            rewritten.update_func(var, rewrite_function(func, rewrite))
+    return rewritten
+
+
+def rewrite_function(func: relax.Function, rewrite: Rewrite) -> relax.Function:
+    out = Bindings()
+    for block in func.body.blocks:
+        for binding in block.bindings:
+            rewrite(out, binding)
+    return out.function(func)

@@ -1,0 +1,36 @@
+"""Watching the pipeline: seconds per pass, the IR after each, and the dump of all (TVTF_DEBUG, TVTF_DUMP)."""
+
+from __future__ import annotations
+
+import sys
+import time
+from pathlib import Path
+from typing import Any
+
+import tvm
+
+from tvtf.context import dials
+
+seconds: dict[str, float] = {}
+"""Time spent in each phase by this process."""
+
+
+def watched(phase: Any, number: int, mod: tvm.IRModule) -> tvm.IRModule:
+    """Runs a phase under the debug dials."""
+    started = time.perf_counter()
+    result = phase.run(mod)
+    took = time.perf_counter() - started
+    seconds[phase.name] = seconds.get(phase.name, 0.0) + took
+    if dials.debug >= 2:
+        print(f"tvtf: {phase.name:14s} {took * 1e3:8.1f} ms", file=sys.stderr)
+    if dials.debug >= 3:
+        print(f"# after {phase.name}\n{result.script()}", file=sys.stderr)
+    if dials.dump:
+        dump(number, phase.name, result)
+    return result
+
+
+def dump(number: int, name: str, mod: tvm.IRModule) -> None:
+    folder = Path(dials.dump)
+    folder.mkdir(parents=True, exist_ok=True)
+    (folder / f"{number:03d}_{name}.py").write_text(mod.script())

@@ -1,0 +1,56 @@
+"""What is active in this thread (trace, tapes, device), and the debug dials of the process."""
+
+from __future__ import annotations
+
+import contextvars
+import os
+import threading
+from typing import Any
+
+import numpy as np
+
+
+class ThreadState(threading.local):
+    """Slots that the rooms above the core fill: the core never imports them."""
+
+    def __init__(self) -> None:
+        self.trace: Any = None
+        self.tapes: list[Any] = []
+        self.batches: int = 0
+        self.name_scopes: list[str] = []
+        self.device: str | None = None
+        self.quiet = _quiet_numpy()
+
+
+def _quiet_numpy() -> contextvars.Context:
+    """A context in which NumPy does not warn of overflow or division: TensorFlow's kernels don't either.
+
+    Entering it costs 0.1 us where ``with np.errstate()`` costs 0.6.
+    """
+    quiet = contextvars.copy_context()
+    quiet.run(np.seterr, all="ignore")
+    return quiet
+
+
+state = ThreadState()
+
+
+def executing_eagerly() -> bool:
+    """True outside every trace.
+
+    >>> executing_eagerly()
+    True
+    """
+    return state.trace is None
+
+
+class Dials:
+    """The environment switches of the README's debug page, read once; tests set them as attributes."""
+
+    def __init__(self) -> None:
+        self.debug = int(os.environ.get("TVTF_DEBUG", "0") or 0)
+        self.dump = os.environ.get("TVTF_DUMP", "")
+        self.verify = os.environ.get("TVTF_VERIFY", "0") not in ("", "0")
+
+
+dials = Dials()

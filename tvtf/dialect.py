@@ -1,0 +1,134 @@
+"""The ``tvtf`` dialect of Relax: how a bound primitive is written as a Relax call, and read back.
+
+Tensor inputs are the call's arguments. Attributes go into ``DictAttrs``; symbolic dims in them are collected into one trailing
+``ShapeExpr`` argument, so that every stock pass sees and renames them; subgraphs are leading ``GlobalVar`` arguments.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tvm import ir, relax, tirx
+from tvm.ir import _ffi_api as ir_ffi
+
+from tvtf import dtypes
+from tvtf.primitive import Primitive, table
+from tvtf.shape import TensorType, simplify_dim
+
+_PREFIX = "tvtf."
+_DIM = "dim:"
+_DTYPE = "dtype:"
+_GRAPH = "graph:"
+_ops: dict[str, ir.Op] = {}
+_types: dict[TensorType, relax.TensorType] = {}
+
+
+class Bound(NamedTuple):
+    """A call read back: the primitive, its argument expressions and its attributes (subgraphs as GlobalVars)."""
+
+    primitive: Primitive[Any]
+    inputs: list[Any]
+    attrs: dict[str, Any]
+
+
+def relax_op(prim: Primitive[Any]) -> ir.Op:
+    """The Relax op of a primitive, registered when it is first needed."""
+    op = _ops.get(prim.name)
+    if op is None:
+        op = _ops[prim.name] = _register(prim)
+    return op
+
+
+def _register(prim: Primitive[Any]) -> ir.Op:
+    name = _PREFIX + prim.name
+    ir_ffi.RegisterOp(name, (prim.__doc__ or "").partition("\n")[0])
+    ir.register_op_attr(name, "FInferType", lambda call, _: _infer_type(prim, call))
+    ir.register_op_attr(name, "FPurity", prim.pure)
+    ir.register_op_attr(name, "TScriptPrinterName", name)
+    return ir.Op.get(name)
+
+
+def _infer_type(prim: Primitive[Any], call: relax.Call) -> Any:
+    bound = read(call)
+    return to_relax_types(prim.type(*(from_relax_type(x.ty) for x in bound.inputs), **bound.attrs))
+
+
+def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
+    if tensor_type.dtype not in dtypes.COMPILED:
+        raise TypeError(
+            f"{tensor_type.dtype.name} tensors run eagerly only: the compiler has no {tensor_type.dtype.name} type; "
+            "move the op out of the tf.function"
+        )
+    if any(not isinstance(d, int) for d in tensor_type.shape):
+        return relax.TensorType(tensor_type.shape, tensor_type.dtype.name)
+    known = _types.get(tensor_type)
+    if known is None:
+        known = _types[tensor_type] = relax.TensorType(tensor_type.shape, tensor_type.dtype.name)
+    return known
+
+
+def to_relax_types(types: Any) -> Any:
+    return to_relax_type(types) if type(types) is TensorType else relax.TupleType([to_relax_type(t) for t in types])
+
+
+def from_relax_type(ty: relax.TensorType) -> TensorType:
+    """The TensorType of a Relax type; its shape must be known."""
+    if ty.shape is None:
+        raise TypeError(f"a tensor of unknown shape can't be read into the tvtf dialect: {ty}")
+    return TensorType(tuple(map(simplify_dim, ty.shape.values)), dtypes.as_dtype(str(ty.dtype)))
+
+
+def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: Any, span: Any) -> relax.Call:
+    """The Relax call of a bound primitive."""
+    dims: list[Any] = []
+    graphs: list[Any] = []
+    written = {k: _encode(v, dims, graphs) for k, v in attrs.items()}
+    operands = graphs + args + ([relax.ShapeExpr(dims)] if dims else [])
+    return relax.Call(relax_op(prim), operands, attrs=ir.make_node("ir.DictAttrs", **written), span=span, ret_ty=ret_ty)
+
+
+def _encode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
+    if isinstance(value, dtypes.DType):
+        return _DTYPE + value.name
+    if isinstance(value, (tuple, list)):
+        return tuple(_encode(v, dims, graphs) for v in value)
+    if isinstance(value, ir.GlobalVar):
+        graphs.append(value)
+        return f"{_GRAPH}{len(graphs) - 1}"
+    if isinstance(value, ir.Expr):
+        dims.append(value)
+        return f"{_DIM}{len(dims) - 1}"
+    return value
+
+
+def is_dialect(call: Any) -> bool:
+    return isinstance(call, relax.Call) and isinstance(call.op, ir.Op) and call.op.name.startswith(_PREFIX)
+
+
+def read(call: relax.Call) -> Bound:
+    """What :func:`write` wrote."""
+    args = list(call.args)
+    dims = list(args.pop().values) if args and isinstance(args[-1], relax.ShapeExpr) else []
+    graphs = [a for a in args if isinstance(a, ir.GlobalVar)]
+    attrs = {str(k): _decode(v, dims, graphs) for k, v in call.attrs.items()} if call.attrs else {}
+    return Bound(table[call.op.name[len(_PREFIX) :]], args[len(graphs) :], attrs)
+
+
+def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
+    if isinstance(value, str):
+        return _decode_text(str(value), dims, graphs)
+    if isinstance(value, (bool, int, float)) or value is None:
+        return value
+    if isinstance(value, tirx.IntImm):
+        return int(value.value)
+    return tuple(_decode(v, dims, graphs) for v in value)
+
+
+def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
+    if text.startswith(_DTYPE):
+        return dtypes.as_dtype(text[len(_DTYPE) :])
+    if text.startswith(_DIM):
+        return simplify_dim(dims[int(text[len(_DIM) :])])
+    if text.startswith(_GRAPH):
+        return graphs[int(text[len(_GRAPH) :])]
+    return text

@@ -1,0 +1,189 @@
+"""Tensor element types: TensorFlow's names, numbers and printed forms over NumPy and ml_dtypes."""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import ml_dtypes
+import numpy as np
+
+
+class DType:
+    """One element type; compare with ``is`` or ``==``, also against its name or NumPy type.
+
+    >>> float32.name, float32.is_floating, float32 == "float32"
+    ('float32', True, True)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/dtypes/DType
+    """
+
+    __slots__ = ("name", "np", "as_datatype_enum", "kind", "__weakref__")
+
+    def __init__(self, name: str, numpy_type: Any, enum: int, kind: str) -> None:
+        self.name: Final = name
+        self.np: Final = np.dtype(numpy_type)
+        self.as_datatype_enum: Final = enum
+        self.kind: Final = kind
+
+    @property
+    def as_numpy_dtype(self) -> type:
+        return self.np.type
+
+    @property
+    def base_dtype(self) -> DType:
+        return self
+
+    @property
+    def is_floating(self) -> bool:
+        return self.kind == "f"
+
+    @property
+    def is_complex(self) -> bool:
+        return self.kind == "c"
+
+    @property
+    def is_integer(self) -> bool:
+        return self.kind in "iu"
+
+    @property
+    def is_unsigned(self) -> bool:
+        return self.kind == "u"
+
+    @property
+    def is_bool(self) -> bool:
+        return self.kind == "b"
+
+    @property
+    def is_numeric(self) -> bool:
+        return self.kind in "fciu"
+
+    @property
+    def is_differentiable(self) -> bool:
+        return self.kind in "fc"
+
+    @property
+    def real_dtype(self) -> DType:
+        return {"complex64": float32, "complex128": float64}.get(self.name, self)
+
+    @property
+    def size(self) -> int:
+        """Bytes per element (1 for string, as TensorFlow says)."""
+        return 1 if self.kind == "s" else self.np.itemsize
+
+    @property
+    def min(self) -> Any:
+        return self._limits().min
+
+    @property
+    def max(self) -> Any:
+        return self._limits().max
+
+    def _limits(self) -> Any:
+        if self.is_bool:
+            return np.iinfo(np.uint8)
+        if self.is_integer:
+            return np.iinfo(self.np)
+        if self.is_floating:
+            return ml_dtypes.finfo(self.np)
+        raise TypeError(f"Cannot find limits of {self!r}.")
+
+    def is_compatible_with(self, other: Any) -> bool:
+        return self is as_dtype(other)
+
+    def __eq__(self, other: object) -> bool:
+        if isinstance(other, DType):
+            return self is other
+        try:
+            return self is as_dtype(other)
+        except TypeError:
+            return False
+
+    def __hash__(self) -> int:
+        return self.as_datatype_enum
+
+    def __repr__(self) -> str:
+        return f"tf.{self.name}"
+
+    def __str__(self) -> str:
+        return f"<dtype: '{self.name}'>"
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return as_dtype, (self.name,)
+
+
+float32 = DType("float32", np.float32, 1, "f")
+float64 = double = DType("float64", np.float64, 2, "f")
+int32 = DType("int32", np.int32, 3, "i")
+uint8 = DType("uint8", np.uint8, 4, "u")
+int16 = DType("int16", np.int16, 5, "i")
+int8 = DType("int8", np.int8, 6, "i")
+string = DType("string", object, 7, "s")
+complex64 = DType("complex64", np.complex64, 8, "c")
+int64 = DType("int64", np.int64, 9, "i")
+bool = DType("bool", np.bool_, 10, "b")  # noqa: A001 - TensorFlow's public name
+bfloat16 = DType("bfloat16", ml_dtypes.bfloat16, 14, "f")
+uint16 = DType("uint16", np.uint16, 17, "u")
+complex128 = DType("complex128", np.complex128, 18, "c")
+float16 = half = DType("float16", np.float16, 19, "f")
+uint32 = DType("uint32", np.uint32, 22, "u")
+uint64 = DType("uint64", np.uint64, 23, "u")
+
+ALL: Final = (
+    *(float16, bfloat16, float32, float64, int8, int16, int32, int64),
+    *(uint8, uint16, uint32, uint64, bool, complex64, complex128, string),
+)
+FLOATING: Final = (float16, bfloat16, float32, float64)
+COMPLEX: Final = (complex64, complex128)
+SIGNED: Final = (int8, int16, int32, int64)
+UNSIGNED: Final = (uint8, uint16, uint32, uint64)
+INTEGER: Final = SIGNED + UNSIGNED
+REAL: Final = FLOATING + INTEGER
+NUMERIC: Final = REAL + COMPLEX
+FLOATING_AND_COMPLEX: Final = FLOATING + COMPLEX
+COMPILED: Final = (*REAL, bool)
+"""The types that TVM's code generator has; complex and string run eagerly only."""
+
+_BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in ALL} | {"half": float16, "double": float64, "str": string}
+_BY_NUMPY: Final[dict[Any, DType]] = {t.np: t for t in ALL}
+_BY_ENUM: Final = {t.as_datatype_enum: t for t in ALL}
+_BY_PYTHON: Final[dict[Any, DType]] = {float: float32, int: int32, type(True): bool, complex: complex128, str: string}
+
+
+def as_dtype(value: Any) -> DType:
+    """The DType that ``value`` names: a DType, a name, a NumPy or Python type, or TensorFlow's enum number.
+
+    >>> as_dtype("half"), as_dtype(float), as_dtype(3)
+    (tf.float16, tf.float32, tf.int32)
+
+    Raises:
+      TypeError: when nothing of that name exists.
+    """
+    if isinstance(value, DType):
+        return value
+    found = _lookup(value)
+    if found is None:
+        raise TypeError(f"Cannot convert the argument `type_value`: {value!r} to a TensorFlow DType.")
+    return found
+
+
+def _lookup(value: Any) -> DType | None:
+    if isinstance(value, str):
+        return _BY_NAME.get(value)
+    if isinstance(value, type):
+        return _BY_PYTHON.get(value) or _from_numpy(value)
+    if isinstance(value, int):
+        return _BY_ENUM.get(value)
+    return None if value is None else _from_numpy(value)
+
+
+def _from_numpy(value: Any) -> DType | None:
+    try:
+        array_type = np.dtype(value)
+    except TypeError:
+        return None
+    return string if array_type.kind in "SUO" else _BY_NUMPY.get(array_type)
+
+
+def from_array(array: np.ndarray) -> DType:
+    """The DType of an array that tvtf itself made."""
+    return _BY_NUMPY[array.dtype]

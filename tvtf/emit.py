@@ -1,0 +1,290 @@
+"""Tracing: symbolic tensors in, Relax bindings out.
+
+A :class:`Trace` collects the bindings of one function while the user's Python runs; :meth:`Trace.finish` makes it a
+:class:`Graph`, a closed Relax function with its captures. Branches and loop bodies are traces whose parent is the trace
+around them: a tensor of an outer trace becomes a capture, a Variable is read from the outermost one.
+"""
+
+from __future__ import annotations
+
+import importlib.util
+import os
+import sys
+from collections.abc import Callable, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+from tvm import ir, relax
+
+from tvtf import dialect
+from tvtf.context import state
+from tvtf.dtypes import COMPILED
+from tvtf.errors import InaccessibleTensorError
+from tvtf.primitive import Primitive, as_tuple
+from tvtf.shape import TensorType
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
+
+EMBEDDED_ELEMENTS = 16
+"""Eager tensors up to this size become constants of the IR; larger ones are passed in, so that the IR stays free of data."""
+
+
+def _own_folders() -> tuple[str, ...]:
+    """Where tvtf's own code lies: its frames are not the user's."""
+    rooms = ("tvtf", "tvtf.passes", "tvtf.frontend", "malt")
+    specs = [importlib.util.find_spec(room) for room in rooms]
+    return tuple(os.path.dirname(spec.origin) + os.sep for spec in specs if spec and spec.origin)
+
+
+_OWN_FOLDERS = _own_folders()
+
+
+class Graph:
+    """A finished trace: a Relax function, what it captured, and the graphs it calls."""
+
+    def __init__(self, trace: Trace, outputs: Sequence[SymbolicTensor]) -> None:
+        self.name = trace.name
+        self.root = trace.root
+        self.params = trace.params
+        self.captures = list(trace.captures.values())
+        self.outputs = tuple(outputs)
+        self.subgraphs = dict(trace.subgraphs)
+        self.pure = trace.pure
+        self.function = _build_function(trace, [p._var for p in self.all_params], self.outputs)
+
+    @property
+    def all_params(self) -> list[SymbolicTensor]:
+        return self.params + [inner for _, inner in self.captures]
+
+    @property
+    def output_types(self) -> tuple[TensorType, ...]:
+        return tuple(t._type for t in self.outputs)
+
+    def module(self, name: str = "main") -> ir.IRModule:
+        """The IRModule with this function as ``name`` and every function it reaches."""
+        functions = {relax.GlobalVar(name): self.function.with_attr("global_symbol", name)}
+        return ir.IRModule(functions | self.reachable())
+
+    def reachable(self) -> dict[ir.GlobalVar, relax.Function]:
+        found = {}
+        for var, graph in self.subgraphs.items():
+            found[var] = graph.function
+            found |= graph.reachable()
+        return found
+
+
+class Trace:
+    """One function being traced; see the module's docstring."""
+
+    def __init__(self, name: str, parent: Trace | None = None) -> None:
+        self.name = name
+        self.parent = parent
+        self.root: Trace = parent.root if parent else self
+        self.params: list[SymbolicTensor] = []
+        self.captures: dict[int, tuple[Any, SymbolicTensor]] = {}
+        self.variables: dict[int, tuple[Any, SymbolicTensor]] = {}
+        self.bindings: list[relax.VarBinding] = []
+        self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
+        self.subgraphs: dict[ir.GlobalVar, Graph] = {}
+        self.pure = True
+        self._names: dict[str, int] = {}
+
+    # -- inputs
+
+    def add_param(self, tensor_type: TensorType, name: str = "arg") -> SymbolicTensor:
+        param = self._symbol(tensor_type, name)
+        self.params.append(param)
+        return param
+
+    def _symbol(self, tensor_type: TensorType, name: str) -> SymbolicTensor:
+        var = relax.Var(self.unique(name), dialect.to_relax_type(tensor_type))
+        return SymbolicTensor(var, tensor_type, self)
+
+    def unique(self, name: str) -> str:
+        count = self._names[name] = self._names.get(name, -1) + 1
+        return f"{name}_{count}" if count else name
+
+    def owns(self, tensor: SymbolicTensor) -> bool:
+        return tensor._trace is self
+
+    def own(self, tensor: Tensor) -> SymbolicTensor:
+        """``tensor`` as one of this trace: itself, a constant, or a capture."""
+        if not isinstance(tensor, SymbolicTensor):
+            return self._constant(tensor)
+        return tensor if tensor._trace is self else self._capture_symbol(tensor)
+
+    def _capture_symbol(self, tensor: SymbolicTensor) -> SymbolicTensor:
+        if self.parent is None or not self.parent.encloses(tensor):
+            raise InaccessibleTensorError(
+                f"{tensor!r} is out of scope and cannot be used here. Use return values, explicit Python locals or "
+                f"TensorFlow collections to access it. It was defined while tracing {tensor._trace.name!r} and is used "
+                f"in {self.name!r}."
+            )
+        return self.capture(tensor, tensor._type, "captured")
+
+    def encloses(self, tensor: SymbolicTensor) -> bool:
+        return tensor._trace is self or (self.parent is not None and self.parent.encloses(tensor))
+
+    def capture(self, outer: Any, tensor_type: TensorType, name: str) -> SymbolicTensor:
+        """The parameter that stands for something outside: an outer tensor, an eager tensor or a Variable."""
+        known = self.captures.get(id(outer))
+        if known is None:
+            known = self.captures[id(outer)] = (outer, self._symbol(tensor_type, name))
+        return known[1]
+
+    def _constant(self, tensor: Tensor) -> SymbolicTensor:
+        array = tensor.eager_array()
+        if array.size > EMBEDDED_ELEMENTS and isinstance(tensor, EagerTensor):
+            return self._captured_from_root(tensor)
+        known = self.constants.get(id(tensor))
+        if known is None:
+            known = self.constants[id(tensor)] = (tensor, self._embed(tensor, array))
+        return known[1]
+
+    def own_constant(self, tensor: EagerTensor) -> Tensor:
+        """A constant made while tracing: symbolic, as in TensorFlow, where the compiler has its type."""
+        return self._constant(tensor) if tensor.dtype in COMPILED else tensor
+
+    def _captured_from_root(self, tensor: EagerTensor) -> SymbolicTensor:
+        if self.parent is None:
+            return self.capture(tensor, tensor._type, "constant")
+        return self.capture(self.parent.own(tensor), tensor._type, "constant")
+
+    def _embed(self, tensor: Tensor, array: np.ndarray) -> SymbolicTensor:
+        constant = relax.const(np.ascontiguousarray(array).reshape(array.shape), tensor.dtype.name)
+        symbol = SymbolicTensor(constant, tensor._type, self)
+        symbol.known = array.astype(object) if tensor.dtype.is_integer else None
+        return symbol
+
+    # -- variables: parameters of the outermost trace, threaded through the inner ones
+
+    def read_variable(self, variable: Any) -> SymbolicTensor:
+        """The variable's value at this point of the program, as a tensor of its own."""
+        known = self.variables.get(id(variable))
+        if known is None:
+            known = self.variables[id(variable)] = (variable, self._first_read(variable))
+        return known[1].alias()
+
+    def _first_read(self, variable: Any) -> SymbolicTensor:
+        if self.parent is None:
+            return self.capture(variable, variable._type, variable._shared_name.rpartition("/")[2] or "variable")
+        outer = self.parent.variables.get(id(variable))
+        if outer is None:
+            self.parent.read_variable(variable)
+            outer = self.parent.variables[id(variable)]
+        return self.own(outer[1])
+
+    def assign_variable(self, variable: Any, value: SymbolicTensor) -> None:
+        self.variables[id(variable)] = (variable, self.own(value))
+
+    def assigned(self) -> list[tuple[Any, SymbolicTensor]]:
+        """The variables whose value here is not the one that came in, with their new values."""
+        incoming = {id(inner) for _, inner in self.captures.values()}
+        return [(v, value) for v, value in self.variables.values() if id(value) not in incoming]
+
+    # -- bindings
+
+    def emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+        """Binds a primitive's call and returns its symbolic result(s)."""
+        own = [self.own(x) for x in inputs]
+        types = prim.typed(*(x._type for x in own), **attrs)
+        written = {k: self._graph_var(v) if isinstance(v, Graph) else v for k, v in attrs.items()}
+        call = dialect.write(prim, [x._var for x in own], written, dialect.to_relax_types(types), user_span())
+        self.pure = self.pure and prim.pure
+        result = self._bind(call, types, prim.name)
+        return _with_value(prim, own, attrs, result)
+
+    def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
+        var = relax.Var(self.unique(name), call.ty)
+        self.bindings.append(relax.VarBinding(var, call))
+        if type(types) is TensorType:
+            return SymbolicTensor(var, types, self)
+        return tuple(self._item(var, i, t, name) for i, t in enumerate(types))
+
+    def _item(self, tuple_var: relax.Var, index: int, tensor_type: TensorType, name: str) -> SymbolicTensor:
+        item = self._symbol(tensor_type, f"{name}_{index}")
+        self.bindings.append(relax.VarBinding(item._var, relax.TupleGetItem(tuple_var, index)))
+        return item
+
+    def _graph_var(self, graph: Graph) -> ir.GlobalVar:
+        for var, known in self.subgraphs.items():
+            if known is graph:
+                return var
+        if graph.root is not self.root:
+            graph = graph_copier(graph, self)
+        var = relax.GlobalVar(self.root.unique(graph.name))
+        _set_type(var, graph.function.ty)
+        self.subgraphs[var] = graph
+        return var
+
+    def finish(self, outputs: Sequence[Tensor]) -> Graph:
+        return Graph(self, [self.own(t) for t in outputs])
+
+
+def graph_copier(graph: Graph, trace: Trace) -> Graph:
+    """Re-emits a graph of another trace under ``trace``; its captures are none by then (they were lifted to inputs)."""
+    from tvtf.passes.interpret import evaluate
+
+    with tracing(Trace(graph.name, trace)) as inner:
+        params = [inner.add_param(p._type, p._var.name_hint) for p in graph.all_params]
+        outputs = evaluate(graph.module(), "main", params)
+    return inner.finish(outputs)
+
+
+@contextmanager
+def tracing(trace: Trace) -> Any:
+    """Makes ``trace`` the thread's active one; tapes around it don't see inside."""
+    outer, tapes = state.trace, state.tapes
+    state.trace, state.tapes = trace, []
+    try:
+        yield trace
+    finally:
+        state.trace, state.tapes = outer, tapes
+
+
+def trace_graph(name: str, function: Callable[..., Any], types: Sequence[TensorType], parent: Trace | None = None) -> Graph:
+    """The graph of ``function`` over tensors of the given types."""
+    with tracing(Trace(name, parent)) as trace:
+        params = [trace.add_param(t) for t in types]
+        outputs = as_tuple(function(*params))
+    return trace.finish(outputs)
+
+
+def user_span() -> ir.Span:
+    """The user's file and line: the innermost frame that is not tvtf's own."""
+    frame = sys._getframe(1)
+    while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
+        frame = frame.f_back
+    return ir.Span(_source_name(frame.f_code.co_filename), frame.f_lineno, frame.f_lineno, 0, 0)
+
+
+_sources: dict[str, ir.SourceName] = {}
+
+
+def _source_name(path: str) -> ir.SourceName:
+    known = _sources.get(path)
+    if known is None:
+        known = _sources[path] = ir.SourceName(path)
+    return known
+
+
+def _build_function(trace: Trace, params: list[relax.Var], outputs: Sequence[SymbolicTensor]) -> relax.Function:
+    result = relax.Tuple([t._var for t in outputs])
+    var = relax.Var("outputs", result.ty)
+    block = relax.BindingBlock([*trace.bindings, relax.VarBinding(var, result)])
+    body = relax.SeqExpr([block], var)
+    _set_type(body, result.ty)
+    return relax.Function(params, body, ret_ty=result.ty, is_pure=trace.pure)
+
+
+def _set_type(expr: Any, ty: Any) -> None:
+    from tvm.relax import _ffi_api
+
+    _ffi_api.UpdateType(expr, ty)
+
+
+def _with_value(prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], result: Any) -> Any:
+    """Keeps what is known of integer values computed from shapes (see the ``value`` column)."""
+    if prim.value is not None:
+        result.known = prim.value(*inputs, **attrs)
+    return result

@@ -1,0 +1,1 @@
+"""TE kernels that `lower` rules use; imported when something is compiled."""

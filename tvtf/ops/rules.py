@@ -1,0 +1,338 @@
+"""Rules shared by families of primitives: types, cotangents, batching, lowering, samples."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.dtypes import DType
+from tvtf.primitive import Sample, table
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, broadcast_shapes, same_dim, show_shape
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+
+# -- binding by name: rules of any family may use primitives of any other
+
+
+class _Binder:
+    """``bind.cos(x)`` is ``table["cos"].bind(x)``, looked up when the rule runs."""
+
+    def __getattr__(self, name: str) -> Callable[..., Any]:
+        return table[name].bind
+
+
+bind = _Binder()
+
+# -- arguments
+
+
+def promote(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Two operands as tensors, a Python number taking the other's dtype as in TensorFlow's operators."""
+    if not isinstance(x, Tensor) and isinstance(y, Tensor) and not hasattr(x, "_as_tensor"):
+        y = convert_to_tensor(y)
+        return convert_to_tensor(x, dtype_hint=y.dtype) if _is_array(x) else convert_to_tensor(x, y.dtype), y
+    x = convert_to_tensor(x)
+    if isinstance(y, Tensor) or hasattr(y, "_as_tensor"):
+        return x, convert_to_tensor(y)
+    return x, convert_to_tensor(y, dtype_hint=x.dtype) if _is_array(y) else convert_to_tensor(y, x.dtype)
+
+
+def _is_array(value: Any) -> bool:
+    return isinstance(value, (np.ndarray, np.generic))
+
+
+def canonical_axis(axis: Any, rank: int, what: str = "axis") -> int:
+    """A possibly negative axis as 0 <= axis < rank.
+
+    Raises:
+      Refused: when it is out of range.
+    """
+    index = static_int(axis, what)
+    if not -rank <= index < rank:
+        raise Refused(f"Expected {what} in the range [{-rank}, {rank}), but got {index}: the input has rank {rank}")
+    return index % rank
+
+
+def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
+    """Reduction axes, sorted: all where ``axis`` is None. Out-of-range axes are kept for the type rule to refuse."""
+    if axis is None:
+        return tuple(range(rank))
+    found = (static_int(a, "axis") for a in np.ravel(static_value(axis, "axis")))
+    return tuple(sorted({a % rank if -rank <= a < rank else a for a in found}))
+
+
+def static_value(value: Any, what: str) -> Any:
+    """A Python value for an argument that must be known while tracing: unwraps eager and known symbolic tensors."""
+    if hasattr(value, "_as_tensor"):
+        value = value._as_tensor()
+    if isinstance(value, EagerTensor):
+        return value.eager_array().tolist()
+    if isinstance(value, SymbolicTensor):
+        return _known_value(value, what)
+    if isinstance(value, (list, tuple)):
+        return type(value)(static_value(v, what) for v in value) if type(value) in (list, tuple) else list(value)
+    return value.tolist() if _is_array(value) else value
+
+
+def _known_value(value: SymbolicTensor, what: str) -> Any:
+    if value.known is None:
+        raise TypeError(
+            f"{what} must be known while tracing, but {value!r} is computed by the program: pass a Python value, or "
+            "compute it from shapes"
+        )
+    return value.known.tolist()
+
+
+def static_int(value: Any, what: str) -> int:
+    """An int argument, from anything with ``__index__``.
+
+    Raises:
+      TypeError: when it is none.
+    """
+    value = static_value(value, what)
+    try:
+        return value.__index__()
+    except AttributeError:
+        raise TypeError(f"{what} must be an int, but got {value!r} of type {type(value).__name__}") from None
+
+
+def static_dims(value: Any, what: str = "shape") -> tuple[Dim, ...]:
+    """Dims given as a shape, a list that may hold scalars of the program, or a tensor computed from shapes."""
+    if hasattr(value, "as_list"):
+        value = value.as_list()
+    value = static_value(value, what)
+    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+# -- type rules
+
+
+def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> None:
+    if x.dtype not in domain:
+        allowed = ", ".join(d.name for d in domain)
+        message = f"Value for attr 'T' of {_type_name(x.dtype)} is not in the list of allowed values: {allowed}"
+        raise Refused(message, TypeError, f"{name} has dtype {x.dtype.name}, which is not in the list of allowed values: {allowed}")
+
+
+def _type_name(dtype: DType) -> str:
+    return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
+
+
+def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x", "y", "z")) -> None:
+    first = types[0].dtype
+    for i, other in enumerate(types[1:], 1):
+        if other.dtype is not first:
+            raise Refused(
+                f"cannot compute {{op}} as input #{i}(zero-based) was expected to be a {_type_name(first)} tensor "
+                f"but is a {_type_name(other.dtype)} tensor",
+                TypeError,
+                f"Input '{names[i]}' of '{{op}}' Op has type {other.dtype.name} that does not match type {first.name} "
+                f"of argument '{names[0]}'.",
+            )
+
+
+def require_rank(x: TensorType, rank: int, name: str = "input") -> None:
+    if len(x.shape) != rank:
+        raise Refused(f"{name} must be {rank}-dimensional, but got shape {show_shape(x.shape)}")
+
+
+def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
+    shape: tuple[Dim, ...] = ()
+    for t in types:
+        wider = broadcast_shapes(shape, t.shape)
+        if wider is None:
+            raise _incompatible(types)
+        shape = wider
+    return shape
+
+
+def _incompatible(types: Sequence[TensorType]) -> Refused:
+    shown = " vs. ".join("[" + ",".join(map(str, t.shape)) + "]" for t in types)
+    return Refused(f"Incompatible shapes: {shown}", ValueError, f"Dimensions must be equal or 1 to broadcast: input shapes {shown}")
+
+
+def unary(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
+    """Elementwise over one input of the domain; of its own dtype or ``result``."""
+
+    def rule(x: TensorType, **_: Any) -> TensorType:
+        require_dtype(x, domain)
+        return TensorType(x.shape, result or x.dtype)
+
+    return rule
+
+
+def binary(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
+    """Elementwise over two inputs of one dtype of the domain, broadcasting."""
+
+    def rule(x: TensorType, y: TensorType, **_: Any) -> TensorType:
+        require_same_dtype((x, y))
+        require_dtype(x, domain)
+        return TensorType(broadcast_types(x, y), result or x.dtype)
+
+    return rule
+
+
+def reduced_shape(shape: Sequence[Dim], axis: Sequence[int], keepdims: bool) -> tuple[Dim, ...]:
+    if keepdims:
+        return tuple(1 if i in axis else d for i, d in enumerate(shape))
+    return tuple(d for i, d in enumerate(shape) if i not in axis)
+
+
+def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
+    """Reduces the axes ``axis``."""
+
+    def rule(x: TensorType, *, axis: tuple[int, ...], keepdims: bool, **_: Any) -> TensorType:
+        require_dtype(x, domain, "input")
+        for a in axis:
+            canonical_axis(a, len(x.shape), "reduction axis")
+        return TensorType(reduced_shape(x.shape, axis, keepdims), result or x.dtype)
+
+    return rule
+
+
+# -- cotangents
+
+
+def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
+    """Sums a cotangent over the axes along which ``like`` was broadcast."""
+    shape, target = ct._type.shape, like._type.shape
+    lead = len(shape) - len(target)
+    stretched = [i + lead for i, d in enumerate(target) if isinstance(d, int) and d == 1 and not same_dim(shape[i + lead], 1)]
+    axes = (*range(lead), *stretched)
+    if not axes:
+        return ct
+    summed = bind.reduce_sum(ct, axis=axes, keepdims=False)
+    return bind.reshape(summed, shape=target) if stretched else summed
+
+
+def zeros_like(x: Tensor) -> Tensor:
+    return full_like(x, 0)
+
+
+def ones_like(x: Tensor) -> Tensor:
+    return full_like(x, 1)
+
+
+def full_like(x: Tensor, value: float) -> Tensor:
+    return bind.broadcast_to(number(value, x), shape=x._type.shape)
+
+
+def number(value: Any, like: Tensor) -> Tensor:
+    """A scalar constant of the dtype of ``like``."""
+    return EagerTensor(np.asarray(value, like._type.dtype.np))
+
+
+# -- batching: inputs come with a leading axis of ``size`` where ``batched`` says so
+
+
+def batch_elementwise(prim_name: str) -> Callable[..., Any]:
+    """Batched inputs of lower rank get ones after the batch axis, so that broadcasting stays aligned from the right."""
+
+    def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
+        rank = max(len(x._type.shape) - b for x, b in zip(inputs, batched))
+        aligned = [_lift(x, rank) if b else x for x, b in zip(inputs, batched)]
+        return table[prim_name].bind(*aligned, **attrs)
+
+    return rule
+
+
+def _lift(x: Tensor, rank: int) -> Tensor:
+    shape = x._type.shape
+    if len(shape) - 1 == rank:
+        return x
+    return bind.reshape(x, shape=(shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:]))
+
+
+def batch_axes(prim_name: str) -> Callable[..., Any]:
+    """For one-input ops with an ``axis`` attribute (int or tuple): the axes move by one."""
+
+    def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: Any, **attrs: Any) -> Any:
+        moved = tuple(a + 1 for a in axis) if isinstance(axis, tuple) else axis + 1
+        return table[prim_name].bind(*inputs, axis=moved, **attrs)
+
+    return rule
+
+
+def stretch(size: Dim, x: Tensor, batched: bool) -> Tensor:
+    """``x`` with the batch axis: repeated where it has none."""
+    return x if batched else bind.broadcast_to(x, shape=(size, *x._type.shape))
+
+
+# -- lowering
+
+
+def scalar(expression: Callable[..., Any]) -> Callable[..., Any]:
+    """Lowers an elementwise op: ``expression(t, *values)`` over TIR scalars, ``t`` being ``tvtf.ops.kernels.scalar``.
+
+    16-bit floats compute in float32, as NumPy does.
+    """
+
+    def lower(*tensors: Any, **attrs: Any) -> Any:
+        kernels = importlib.import_module("tvtf.ops.kernels.scalar")
+        return kernels.elementwise(expression, tensors, attrs)
+
+    return lower
+
+
+def kernel(path: str) -> Callable[..., Any]:
+    """Lowers by a TE function ``module.function`` of ``tvtf.ops.kernels``, imported when first compiled."""
+    module, _, function = path.rpartition(".")
+
+    def lower(*tensors: Any, **attrs: Any) -> Any:
+        return getattr(importlib.import_module(f"tvtf.ops.kernels.{module}"), function)(*tensors, **attrs)
+
+    return lower
+
+
+# -- samples
+
+
+def random_array(seed: int, shape: Sequence[int], dtype: DType, low: float = -2.0, high: float = 2.0) -> np.ndarray:
+    """Reproducible sample data of any dtype, spread over [low, high)."""
+    values = np.random.default_rng(seed).uniform(low, high, shape)
+    if dtype.is_bool:
+        return values > (low + high) / 2
+    if dtype.is_unsigned:
+        values = np.abs(values)
+    if dtype.is_integer:
+        values = np.round(values)
+    if dtype.is_complex:
+        values = values + 1j * np.random.default_rng(seed + 1).uniform(low, high, shape)
+    return np.asarray(values).astype(dtype.np)
+
+
+def unary_samples(domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any) -> Callable[[], list[Sample]]:
+    def make() -> list[Sample]:
+        shapes = ((), (3,), (2, 5), (0, 4), (3, 1, 7))
+        return [Sample((_draw(i, s, low, high),), {}, tuple(domain), **options) for i, s in enumerate(shapes)]
+
+    return make
+
+
+def binary_samples(domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any) -> Callable[[], list[Sample]]:
+    def make() -> list[Sample]:
+        shapes = (((), ()), ((3,), (3,)), ((2, 1, 5), (4, 1)), ((0, 3), (1, 3)), ((2, 3), ()))
+        return [
+            Sample((_draw(i, a, low, high), _draw(i + 50, b, low, high)), {}, tuple(domain), **options)
+            for i, (a, b) in enumerate(shapes)
+        ]
+
+    return make
+
+
+def _draw(seed: int, shape: Sequence[int], low: float, high: float) -> Callable[[DType], np.ndarray]:
+    return lambda dtype: random_array(seed, shape, dtype, low, high)
+
+
+def draw(seed: int, shape: Sequence[int], low: float = -2.0, high: float = 2.0) -> Callable[[DType], np.ndarray]:
+    """A sample input drawn in the dtype under test."""
+    return _draw(seed, shape, low, high)
+
+
+def is_tracing() -> bool:
+    return state.trace is not None
+

@@ -1,0 +1,224 @@
+"""The primitive: one record that says everything about one op.
+
+A family file in ``tvtf/ops`` declares each op in one block::
+
+    @primitive(
+        type=unary(FLOATING), numpy=np.sin, lower=..., vjp=lambda ct, y, x: ct * cos(x),
+        batch=elementwise, onnx="Sin", samples=..., public=("sin", "math.sin"),
+    )
+    def sin(x, name=None):
+        '''Sine of x in radians, elementwise ...'''
+        return (convert_to_tensor(x),), {}
+
+The decorated function is the op's *front*: its public signature and docstring. It turns what the user gave into tensors and
+canonical attributes. ``sin(x)`` runs the front and binds; rules that have tensors already call ``sin.bind(x)``.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from dataclasses import dataclass, field
+from functools import lru_cache, update_wrapper
+from typing import Any, Generic, ParamSpec
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.dtypes import DType
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType, is_static_shape
+
+P = ParamSpec("P")
+Rule = Callable[..., Any]
+
+
+@dataclass(frozen=True)
+class Sample:
+    """One sample call of a primitive, from which its tests are generated.
+
+    ``inputs`` are arrays, or functions of the dtype under test that give one (see ``rules.draw``); ``dtypes`` are all the
+    element types to run with; ``gradient`` is False where finite differences make no sense (ties, steps); ``symbolic``
+    names the dims of each input that also run as unknown ones: ``(("n", None), ("n",))``.
+    """
+
+    inputs: tuple[Any, ...]
+    attrs: dict[str, Any] = field(default_factory=dict)
+    dtypes: tuple[DType, ...] = ()
+    gradient: bool = True
+    symbolic: tuple[tuple[str | None, ...], ...] | None = None
+
+
+class Primitive(Generic[P]):
+    """An op of the ``tvtf`` dialect; see the module's docstring for its columns."""
+
+    def __init__(self, front: Callable[P, Any], name: str, columns: dict[str, Any]) -> None:
+        update_wrapper(self, front)
+        self.front = front
+        self.name = name
+        self.tf_name: str = columns.pop("tf_name", None) or _camel(name)
+        self.type: Rule = columns.pop("type")
+        self.numpy: Rule = columns.pop("numpy")
+        self.lower: Rule | None = columns.pop("lower", None)
+        self.vjp: Rule | None = columns.pop("vjp", None)
+        self.batch: Rule | None = columns.pop("batch", None)
+        self.onnx: Any = columns.pop("onnx", None)
+        self.guard: Rule | None = columns.pop("guard", None)
+        self.value: Rule | None = columns.pop("value", None)
+        self.samples: Rule | Sequence[Sample] = columns.pop("samples", ())
+        self.public: tuple[str, ...] = tuple(columns.pop("public", ()))
+        self.pure: bool = columns.pop("pure", True)
+        self.heavy: bool = columns.pop("heavy", False)
+        self.why_not: dict[str, str] = columns.pop("why_not", {})
+        if columns:
+            raise TypeError(f"primitive {name}: unknown columns {sorted(columns)}")
+        self.infer = lru_cache(maxsize=1024)(self._infer)
+
+    def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        inputs, attrs = self.front(*args, **kwargs)
+        return self.bind(*inputs, **attrs)
+
+    def bind(self, *inputs: Any, **attrs: Any) -> Any:
+        """Applies the primitive to tensors: now, into the active trace, or over a batch; and tells the tapes."""
+        if state.batches and any(x.is_batched for x in inputs):
+            return hooks.batch(self, inputs, attrs)
+        trace = state.trace
+        outputs = self.run(inputs, attrs) if trace is None else trace.emit(self, inputs, attrs)
+        for tape in state.tapes:
+            tape.record(self, inputs, outputs, attrs)
+        return outputs
+
+    def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        """Eager execution: types checked, then the NumPy kernel (or the compiled one where that is worth it)."""
+        arrays = [x.eager_array(self) for x in inputs]
+        expected = self.infer_eager(arrays, attrs)
+        if self.heavy and hooks.run_compiled is not None:
+            return hooks.run_compiled(self, inputs, attrs)
+        results = self._kernel(arrays, attrs)
+        if type(expected) is TensorType:
+            return hooks.wrap(results, expected)
+        return tuple(map(hooks.wrap, results, expected))
+
+    def _kernel(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> Any:
+        try:
+            return quietly(self.numpy, arrays, attrs)
+        except Refused as refusal:
+            raise refusal.told_by(self.tf_name) from None
+
+    def infer_eager(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> Any:
+        key = tuple([(a.shape, a.dtype) for a in arrays])
+        return self.infer(key, tuple(attrs.items()))
+
+    def _infer(self, key: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
+        types = [TensorType(shape, hooks.dtype_of(dtype)) for shape, dtype in key]
+        return self.typed(*types, **dict(attrs))
+
+    def typed(self, *types: TensorType, **attrs: Any) -> Any:
+        """The result type(s) by the type rule, its refusals told in this op's name."""
+        try:
+            return self.type(*types, **attrs)
+        except Refused as refusal:
+            raise refusal.told_by(self.tf_name) from None
+
+    def __repr__(self) -> str:
+        return f"<primitive {self.name}>"
+
+
+def quietly(kernel: Rule, arrays: Sequence[Any], attrs: dict[str, Any]) -> Any:
+    """Runs a NumPy kernel without NumPy's floating-point warnings; a kernel within a kernel runs as it is."""
+    quiet = state.quiet
+    try:
+        return quiet.run(kernel, *arrays, **attrs)
+    except RuntimeError as error:
+        if "is already entered" not in str(error):
+            raise
+    return kernel(*arrays, **attrs)
+
+
+class Hooks:
+    """Slots that other rooms fill at import, so that the core does not import them."""
+
+    batch: Rule = staticmethod(lambda *_: NotImplemented)
+    run_compiled: Rule | None = None
+    wrap: Rule = staticmethod(lambda *_: NotImplemented)
+    dtype_of: Rule = staticmethod(lambda *_: NotImplemented)
+    pack: Rule = staticmethod(lambda *_: NotImplemented)
+    cast: Rule = staticmethod(lambda *_: NotImplemented)
+    refine_shape: Rule = staticmethod(lambda *_: NotImplemented)
+    variable_created: Rule = staticmethod(lambda *_: None)
+    traced_assign: Rule = staticmethod(lambda *_: NotImplemented)
+    autograph: Rule = staticmethod(lambda function: function)
+
+
+hooks = Hooks()
+table: dict[str, Primitive[Any]] = {}
+"""Every primitive by name; what users register lands here too."""
+
+
+def primitive(*, name: str | None = None, **columns: Any) -> Callable[[Callable[P, Any]], Primitive[P]]:
+    """Declares a primitive; see the module's docstring.
+
+    Args:
+      name: its name in the dialect (``tvtf.<name>``); the front's own name where not given.
+      type: ``(*TensorType, **attrs) -> TensorType | tuple`` with the checks and their error texts.
+      numpy: the eager kernel and the oracle, ``(*ndarray, **attrs) -> ndarray | tuple``.
+      lower: TE kernel, ``(*te.Tensor, **attrs) -> te.Tensor | list``, or None with a reason in ``why_not``.
+      vjp: ``(ct, y, *inputs, **attrs) -> cotangent(s)``; None entries for inputs without gradient.
+      batch: ``(size, inputs, batched, **attrs) -> output(s)`` over a new leading axis.
+      onnx: node name, or ``(exporter, inputs, outputs, types, **attrs) -> None``.
+      guard: ``(*inputs, **attrs) -> [(ok: bool tensor, message)]``: what compiled code must check before the kernel.
+      value: evaluates the op on known integer values (shapes computed in the program).
+      samples: ``() -> list[Sample]``.
+      public: the public paths, ``("sin", "math.sin")``.
+      pure, heavy, tf_name, why_not: effect-free; eager runs the compiled kernel; TensorFlow's op name; reasons for gaps.
+
+    Raises:
+      ValueError: when the name is taken.
+      TypeError: for a column that does not exist.
+    """
+
+    def declare(front: Callable[P, Any]) -> Primitive[P]:
+        own = name or front.__name__
+        if own in table:
+            raise ValueError(f"primitive {own!r} exists already; give yours another name")
+        table[own] = Primitive(front, own, columns)
+        return table[own]
+
+    return declare
+
+
+exports: dict[str, Any] = {}
+"""Public path -> function, for everything that is composed from primitives."""
+
+
+def export(*paths: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Gives a composed function its public paths, e.g. ``@export("math.reduce_std")``."""
+
+    def record(function: Callable[P, Any]) -> Callable[P, Any]:
+        for path in paths:
+            exports[path] = function
+        return function
+
+    return record
+
+
+def public_names() -> dict[str, Any]:
+    """Every public path with what it names."""
+    named = {path: p for p in table.values() for path in p.public}
+    return named | exports
+
+
+def as_tuple(outputs: Any) -> tuple[Any, ...]:
+    """A primitive's results as a tuple, one or many."""
+    return outputs if type(outputs) is tuple else (outputs,)
+
+
+def types_tuple(types: Any) -> tuple[TensorType, ...]:
+    return (types,) if type(types) is TensorType else tuple(types)
+
+
+def all_static(types: Iterable[TensorType]) -> bool:
+    return all(is_static_shape(t.shape) for t in types)
+
+
+def _camel(name: str) -> str:
+    return "".join(part.capitalize() for part in name.split("_"))

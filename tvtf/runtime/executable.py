@@ -1,0 +1,41 @@
+"""Compiled functions: a library on disk, one virtual machine per thread."""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import tvm_ffi
+
+_CPU, _POOLED = 1, 2
+
+
+class Executable:
+    """A loaded library; ``function(name)`` gives this thread's callable for it.
+
+    TVM's virtual machine is not safe under several threads, but a machine over the same code costs only 0.2 ms.
+    """
+
+    def __init__(self, path: Path) -> None:
+        import tvm  # noqa: F401 - loads the runtime that the library links to
+
+        self.path = path
+        self._module = tvm_ffi.load_module(str(path))
+        self._local = threading.local()
+
+    def function(self, name: str = "main") -> Callable[..., Any]:
+        functions = self._local.__dict__
+        found = functions.get(name)
+        if found is None:
+            found = functions[name] = self._machine()[name]
+        return found
+
+    def _machine(self) -> Any:
+        machine = self._local.__dict__.get(" machine")
+        if machine is None:
+            machine = self._module["vm_load_executable"]()
+            machine["vm_initialization"](_CPU, 0, _POOLED)
+            self._local.__dict__[" machine"] = machine
+        return machine

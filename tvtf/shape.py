@@ -1,0 +1,297 @@
+"""Shapes: TensorFlow's TensorShape and TensorSpec for people, tuples of dims for the compiler.
+
+A *dim* is an ``int`` or a TVM integer expression over named symbols (``n``, ``2*n + 1``). Type rules compute with dims by
+plain arithmetic; where two must be equal they ask :func:`same_dim`, which needs TVM only when a symbol is there.
+"""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Iterable, Iterator, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf import dtypes
+
+Dim = Any
+
+
+class TensorType(NamedTuple):
+    """What a type rule computes with: the dims and element type of one tensor."""
+
+    shape: tuple[Dim, ...]
+    dtype: dtypes.DType
+
+
+def is_static(dim: Dim) -> bool:
+    return isinstance(dim, int)
+
+
+def is_static_shape(shape: Iterable[Dim]) -> bool:
+    return all(isinstance(d, int) for d in shape)
+
+
+def same_dim(a: Dim, b: Dim) -> bool:
+    """Whether two dims are provably equal.
+
+    >>> same_dim(3, 3), same_dim(3, 4)
+    (True, False)
+    """
+    if isinstance(a, int) and isinstance(b, int):
+        return a == b
+    if a is b:
+        return True
+    if a is None or b is None:
+        return False
+    from tvm import sym
+
+    return bool(sym.Analyzer().can_prove_equal(a, b))
+
+
+def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    return len(a) == len(b) and all(map(same_dim, a, b))
+
+
+def simplify_dim(dim: Dim) -> Dim:
+    """The dim as an ``int`` where it is one, else in TVM's canonical form."""
+    if isinstance(dim, int) or dim is None:
+        return dim
+    from tvm import sym, tirx
+
+    simple = sym.Analyzer().simplify(dim)
+    return int(simple.value) if isinstance(simple, tirx.IntImm) else simple
+
+
+def size_of(shape: Iterable[Dim]) -> Dim:
+    """The number of elements: the product of the dims.
+
+    >>> size_of((2, 3)), size_of(())
+    (6, 1)
+    """
+    return simplify_dim(math.prod(shape))
+
+
+def fresh_dim(name: str) -> Dim:
+    """A new symbolic dim."""
+    from tvm import tirx
+
+    return tirx.Var(name, "int64")
+
+
+def broadcast_dim(a: Dim, b: Dim) -> Dim | None:
+    """The dim that ``a`` and ``b`` broadcast to, or None where they can't."""
+    if isinstance(a, int) and a == 1:
+        return b
+    if (isinstance(b, int) and b == 1) or same_dim(a, b):
+        return a
+    return None
+
+
+def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """NumPy's broadcasting over dims, or None where the shapes don't fit.
+
+    >>> broadcast_shapes((8, 1, 3), (4, 1))
+    (8, 4, 3)
+    """
+    rank = max(len(a), len(b))
+    wide_a, wide_b = (1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b)
+    dims = tuple(map(broadcast_dim, wide_a, wide_b))
+    return None if any(d is None for d in dims) else dims
+
+
+def show_shape(shape: Iterable[Dim]) -> str:
+    """A shape as a tuple for messages, symbolic dims by name.
+
+    >>> show_shape((2, 3)), show_shape((4,))
+    ('(2, 3)', '(4,)')
+    """
+    parts = [str(d) for d in shape]
+    return f"({parts[0]},)" if len(parts) == 1 else f"({', '.join(parts)})"
+
+
+class TensorShape:
+    """The shape of a tensor as TensorFlow shows it; unknown dims are None, an unknown rank is ``TensorShape(None)``.
+
+    >>> TensorShape([None, 3]), TensorShape([2, 3]).num_elements()
+    (TensorShape([None, 3]), 6)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/TensorShape
+    """
+
+    __slots__ = ("_dims",)
+
+    def __init__(self, dims: Any) -> None:
+        self._dims = None if dims is None else tuple(map(_visible_dim, _dims_of(dims)))
+
+    @property
+    def rank(self) -> int | None:
+        return None if self._dims is None else len(self._dims)
+
+    @property
+    def ndims(self) -> int | None:
+        return self.rank
+
+    @property
+    def dims(self) -> list[int | None] | None:
+        return None if self._dims is None else list(self._dims)
+
+    def as_list(self) -> list[int | None]:
+        if self._dims is None:
+            raise ValueError("as_list() is not defined on an unknown TensorShape.")
+        return list(self._dims)
+
+    def is_fully_defined(self) -> bool:
+        return self._dims is not None and None not in self._dims
+
+    def num_elements(self) -> int | None:
+        return math.prod(self._dims) if self.is_fully_defined() else None  # type: ignore[arg-type]
+
+    def is_compatible_with(self, other: Any) -> bool:
+        mine, yours = self._dims, as_shape(other)._dims
+        if mine is None or yours is None:
+            return True
+        return len(mine) == len(yours) and all(a is None or b is None or a == b for a, b in zip(mine, yours))
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Shapes {self} and {as_shape(other)} are incompatible")
+
+    def assert_has_rank(self, rank: int) -> None:
+        if self.rank not in (None, rank):
+            raise ValueError(f"Shape {self} must have rank {rank}")
+
+    def merge_with(self, other: Any) -> TensorShape:
+        other = as_shape(other)
+        self.assert_is_compatible_with(other)
+        if self._dims is None or other._dims is None:
+            return other if self._dims is None else self
+        return TensorShape([b if a is None else a for a, b in zip(self._dims, other._dims)])
+
+    def concatenate(self, other: Any) -> TensorShape:
+        other = as_shape(other)
+        return TensorShape(None if self._dims is None or other._dims is None else self._dims + other._dims)
+
+    def with_rank(self, rank: int) -> TensorShape:
+        return self.merge_with(TensorShape([None] * rank))
+
+    def __len__(self) -> int:
+        if self._dims is None:
+            raise ValueError("Cannot take the length of shape with unknown rank.")
+        return len(self._dims)
+
+    def __iter__(self) -> Iterator[int | None]:
+        if self._dims is None:
+            raise ValueError("Cannot iterate over a shape with unknown rank.")
+        return iter(self._dims)
+
+    def __getitem__(self, key: Any) -> Any:
+        if self._dims is None:
+            return TensorShape(None) if isinstance(key, slice) else None
+        return TensorShape(self._dims[key]) if isinstance(key, slice) else self._dims[key]
+
+    def __bool__(self) -> bool:
+        return self._dims is not None
+
+    def __add__(self, other: Any) -> TensorShape:
+        return self.concatenate(other)
+
+    def __radd__(self, other: Any) -> TensorShape:
+        return as_shape(other).concatenate(self)
+
+    def __eq__(self, other: object) -> bool:
+        try:
+            return self._dims == as_shape(other)._dims
+        except TypeError:
+            return NotImplemented
+
+    def __hash__(self) -> int:
+        return hash(self._dims)
+
+    def __repr__(self) -> str:
+        return f"TensorShape({'None' if self._dims is None else list(self._dims)})"
+
+    def __str__(self) -> str:
+        if self._dims is None:
+            return "<unknown>"
+        return f"({self._dims[0]},)" if len(self._dims) == 1 else f"({', '.join(map(str, self._dims))})"
+
+
+def _dims_of(dims: Any) -> Sequence[Any]:
+    if isinstance(dims, TensorShape):
+        return dims.as_list()
+    if isinstance(dims, (int, np.integer)):
+        return (dims,)
+    if isinstance(dims, str):
+        raise TypeError(f"Dimension value must be integer or None or have an __index__ method, got value {dims!r}")
+    return list(dims)
+
+
+def _visible_dim(dim: Any) -> int | None:
+    """A dim as users see it: symbolic ones are None, as in TensorFlow."""
+    if dim is None or type(dim).__module__.startswith("tvm"):
+        return None
+    try:
+        value = dim.__index__()
+    except AttributeError:
+        raise TypeError(
+            f"Dimension value must be integer or None or have an __index__ method, got value {dim!r} with type {type(dim)!r}"
+        ) from None
+    if value < 0:
+        raise ValueError(f"Dimension {value} must be >= 0")
+    return value
+
+
+def as_shape(value: Any) -> TensorShape:
+    """``value`` as a TensorShape: one already, None, an int or an iterable of dims."""
+    return value if isinstance(value, TensorShape) else TensorShape(value)
+
+
+class TensorSpec:
+    """Describes a tensor argument; a dim may be an int, None (unknown) or a name shared between arguments.
+
+    >>> TensorSpec([None, 3], dtypes.float32, name="x")
+    TensorSpec(shape=(None, 3), dtype=tf.float32, name='x')
+    >>> TensorSpec(["batch", 3]).dim_names
+    ('batch', None)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/TensorSpec
+    """
+
+    __slots__ = ("shape", "dtype", "name", "dim_names")
+
+    def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> None:
+        named = None if shape is None else [d for d in _dims_or_names(shape)]
+        self.shape = TensorShape(None if named is None else [None if isinstance(d, str) else d for d in named])
+        self.dim_names = None if named is None else tuple(d if isinstance(d, str) else None for d in named)
+        self.dtype = dtypes.as_dtype(dtype)
+        self.name = name
+
+    @classmethod
+    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+        return cls(tensor.shape, tensor.dtype, name)
+
+    def is_compatible_with(self, other: Any) -> bool:
+        return self.dtype is other.dtype and self.shape.is_compatible_with(other.shape)
+
+    def most_general(self, other: TensorSpec) -> TensorSpec | None:
+        """The spec that covers both: dims that differ become unknown; None where dtype or rank differ."""
+        if self.dtype is not other.dtype or self.shape.rank is None or self.shape.rank != other.shape.rank:
+            return None
+        return TensorSpec([a if a == b else None for a, b in zip(self.shape, other.shape)], self.dtype, self.name)
+
+    def _key(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.dim_names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorSpec) and self._key() == other._key()
+
+    def __hash__(self) -> int:
+        return hash(self._key())
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
+
+
+def _dims_or_names(shape: Any) -> Iterable[Any]:
+    return shape if isinstance(shape, (list, tuple)) else _dims_of(shape)

@@ -1,0 +1,490 @@
+"""Tensors: eager ones over NumPy arrays, symbolic ones over Relax variables, and the conversions between Python and both."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf import dtypes
+from tvtf.context import state
+from tvtf.dtypes import DType
+from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
+from tvtf.primitive import hooks
+from tvtf.shape import TensorShape, TensorType, as_shape
+
+MSG_UNHASHABLE = "Tensor is unhashable. Instead, use tensor.ref() as the key."
+MSG_BOOL = (
+    "Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. You can attempt the following resolutions to the "
+    "problem: If you are running in Graph mode, use Eager execution mode or decorate this function with @tf.function. If "
+    "you are using AutoGraph, you can try decorating this function with @tf.function. If that does not work, then you may "
+    "be using an unsupported feature or your source code may not be visible to AutoGraph."
+)
+MSG_ITERATE = (
+    "Iterating over a symbolic `tf.Tensor` is not allowed. You can attempt the following resolutions to the problem: If "
+    "you are running in Graph mode, use Eager execution mode or decorate this function with @tf.function. If you are using "
+    "AutoGraph, you can try decorating this function with @tf.function."
+)
+
+
+class Reference:
+    """A hashable stand-in for a tensor or Variable, equal only for the same object.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/Tensor#ref
+    """
+
+    __slots__ = ("_target",)
+
+    def __init__(self, target: Any) -> None:
+        self._target = target
+
+    def deref(self) -> Any:
+        return self._target
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Reference) and self._target is other._target
+
+    def __hash__(self) -> int:
+        return id(self._target)
+
+    def __repr__(self) -> str:
+        return f"<Reference wrapping {self._target!r}>"
+
+
+class Tensor:
+    """A typed, immutable n-dimensional array: what ops take and give. Operators are attached by ``tvtf.ops``.
+
+    >>> import tvtf as tf
+    >>> tf.constant([[1, 2], [3, 4]]) + 1
+    <tf.Tensor: shape=(2, 2), dtype=int32, numpy=
+    array([[2, 3],
+           [4, 5]], dtype=int32)>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/Tensor
+    """
+
+    __slots__ = ("__weakref__",)
+    __array_priority__ = 100
+    is_batched = False
+    _type: TensorType
+
+    @property
+    def dtype(self) -> DType:
+        return self._type.dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self._type.shape)
+
+    @property
+    def ndim(self) -> int:
+        return len(self._type.shape)
+
+    @property
+    def device(self) -> str:
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    def ref(self) -> Reference:
+        return Reference(self)
+
+    def eager_array(self, prim: Any = None) -> np.ndarray:
+        raise NotImplementedError
+
+    def __hash__(self) -> int:
+        raise TypeError(MSG_UNHASHABLE)
+
+
+class EagerTensor(Tensor):
+    """A tensor with a value: a NumPy array that nobody changes any more."""
+
+    __slots__ = ("_array", "_handle", "_typed")
+
+    def __init__(self, array: np.ndarray) -> None:
+        self._array = array
+        self._handle: Any = None
+        self._typed: TensorType | None = None
+
+    @property
+    def _type(self) -> TensorType:  # type: ignore[override]
+        if self._typed is None:
+            self._typed = TensorType(self._array.shape, dtypes.from_array(self._array))
+        return self._typed
+
+    @property
+    def dtype(self) -> DType:
+        return dtypes.from_array(self._array)
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self._array.shape)
+
+    def eager_array(self, prim: Any = None) -> np.ndarray:
+        return self._array
+
+    def numpy(self) -> Any:
+        """The value as a NumPy array of the caller's own (a NumPy scalar or ``bytes`` for a scalar)."""
+        return self._array[()] if self._array.ndim == 0 else self._array.copy()
+
+    def set_shape(self, shape: Any) -> None:
+        if not self.shape.is_compatible_with(shape):
+            raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {as_shape(shape)}.")
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
+            return self._array.astype(dtype or self._array.dtype)
+        view = self._array.view()
+        view.flags.writeable = False
+        return view
+
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._array.__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
+    def __bool__(self) -> bool:
+        return bool(self._array)
+
+    def __int__(self) -> int:
+        return int(self._array)
+
+    def __float__(self) -> float:
+        return float(self._array)
+
+    def __complex__(self) -> complex:
+        return complex(self._array)
+
+    def __index__(self) -> int:
+        return self._array.__index__()
+
+    def __format__(self, spec: str) -> str:
+        return format(self.numpy(), spec) if self._array.ndim == 0 else format(str(self), spec)
+
+    def __len__(self) -> int:
+        if not self._array.ndim:
+            raise TypeError("Scalar tensor has no `len()`")
+        return len(self._array)
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._array.ndim:
+            raise TypeError("Cannot iterate over a scalar tensor.")
+        return (self[i] for i in range(len(self._array)))  # type: ignore[index]
+
+    def __copy__(self) -> EagerTensor:
+        return self
+
+    def __deepcopy__(self, memo: Any) -> EagerTensor:
+        return self
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return convert_to_tensor, (self._array,)
+
+    def __str__(self) -> str:
+        return f"tf.Tensor({_numpy_text(self._array, False)}, shape={self.shape}, dtype={self.dtype.name})"
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor: shape={self.shape}, dtype={self.dtype.name}, numpy={_numpy_text(self._array, True)}>"
+
+
+def _numpy_text(array: np.ndarray, is_repr: bool) -> str:
+    """The value as TensorFlow prints it: scalars bare, a multi-line repr on a line of its own."""
+    if array.ndim == 0:
+        return repr(array.item()) if is_repr or array.dtype == object else str(array)
+    text = repr(array) if is_repr else str(array)
+    return "\n" + text if "\n" in text else text
+
+
+class SymbolicTensor(Tensor):
+    """A tensor of a function being traced: a Relax variable with its type, and what is known of its value.
+
+    ``known`` is an object array of dims for integers computed from shapes, else None.
+    """
+
+    __slots__ = ("_var", "_type", "_trace", "known")
+
+    def __init__(self, var: Any, tensor_type: TensorType, trace: Any) -> None:
+        self._var = var
+        self._type = tensor_type
+        self._trace = trace
+        self.known: np.ndarray | None = None
+
+    @property
+    def name(self) -> str:
+        return f"{getattr(self._var, 'name_hint', 'Const')}:0"
+
+    @property
+    def graph(self) -> Any:
+        return self._trace
+
+    def alias(self) -> SymbolicTensor:
+        """The same value as a tensor of its own identity, for tapes."""
+        return SymbolicTensor(self._var, self._type, self._trace)
+
+    def eager_array(self, prim: Any = None) -> np.ndarray:
+        raise InaccessibleTensorError(
+            f"{self!r} is out of scope and cannot be used here{f' by {prim.tf_name}' if prim else ''}. Use return values, "
+            f"explicit Python locals or TensorFlow collections to access it. It was defined while tracing "
+            f"{self._trace.name!r}, which has ended."
+        )
+
+    def numpy(self) -> Any:
+        raise NotImplementedError(
+            "numpy() is only available when eager execution is enabled: the tensor has no value while "
+            f"{self._trace.name!r} is traced; return it, or use tf.py_function"
+        )
+
+    def set_shape(self, shape: Any) -> None:
+        merged = self.shape.merge_with(shape)
+        dims = tuple(a if b is None else b for a, b in zip(self._type.shape, merged))
+        if dims != self._type.shape:
+            hooks.refine_shape(self, dims)
+
+    def __array__(self, *_: Any, **__: Any) -> np.ndarray:
+        raise NotImplementedError(
+            f"Cannot convert a symbolic tf.Tensor ({self.name}) to a numpy array. This error may indicate that you're "
+            "trying to pass a Tensor to a NumPy call, which is not supported."
+        )
+
+    def __bool__(self) -> bool:
+        raise OperatorNotAllowedInGraphError(MSG_BOOL)
+
+    def __len__(self) -> int:
+        dim = self._type.shape[0] if self._type.shape else None
+        if not isinstance(dim, int):
+            raise TypeError(f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape information.")
+        return dim
+
+    def __iter__(self) -> Iterator[Tensor]:
+        if not self._type.shape:
+            raise TypeError("Cannot iterate over a scalar tensor.")
+        if not isinstance(self._type.shape[0], int):
+            raise OperatorNotAllowedInGraphError(MSG_ITERATE)
+        return (self[i] for i in range(self._type.shape[0]))  # type: ignore[index]
+
+    def __str__(self) -> str:
+        return f'Tensor("{self.name}", shape={self.shape}, dtype={self.dtype.name})'
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+
+def wrap(result: Any, expected: TensorType) -> EagerTensor:
+    """A NumPy kernel's result as a tensor of the type that its rule promised."""
+    array = np.asarray(result)
+    if array.dtype != expected.dtype.np:
+        array = array.astype(expected.dtype.np)
+    return EagerTensor(array)
+
+
+hooks.wrap = wrap
+hooks.dtype_of = lambda numpy_type: dtypes._BY_NUMPY[numpy_type]
+
+_converters: list[tuple[type, Callable[..., Any]]] = []
+
+
+def register_tensor_conversion_function(kind: type, convert: Callable[..., Any], priority: int = 100) -> None:
+    """Teaches :func:`convert_to_tensor` a type: ``convert(value, dtype, name, as_ref) -> Tensor``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/register_tensor_conversion_function
+    """
+    _converters.append((kind, convert))
+
+
+def is_tensor(value: Any) -> bool:
+    """Whether ``value`` is a tensor or Variable.
+
+    >>> import tvtf as tf
+    >>> tf.is_tensor(tf.constant(1)), tf.is_tensor(1)
+    (True, False)
+    """
+    return isinstance(value, Tensor) or hasattr(value, "_as_tensor")
+
+
+def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
+    """``value`` as a tensor: a Python number or nested list, a NumPy array, a Variable or a tensor.
+
+    Python ints become int32, floats float32, unless ``dtype`` (must) or ``dtype_hint`` (may) says otherwise.
+
+    >>> import tvtf as tf
+    >>> tf.convert_to_tensor([1.5, 2])
+    <tf.Tensor: shape=(2,), dtype=float32, numpy=array([1.5, 2. ], dtype=float32)>
+
+    Raises:
+      ValueError: a tensor of another dtype than ``dtype``, a ragged list, an int that does not fit.
+      TypeError: a value that can't have the dtype.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/convert_to_tensor
+    """
+    if dtype is not None:
+        dtype = dtypes.as_dtype(dtype)
+    if hasattr(value, "_as_tensor"):
+        value = value._as_tensor()
+    if isinstance(value, Tensor):
+        return _checked(value, dtype)
+    for kind, convert in _converters:
+        if isinstance(value, kind):
+            return _checked(convert(value, dtype=dtype, name=name, as_ref=False), dtype)
+    if isinstance(value, (list, tuple)) and _contains_tensor(value):
+        return hooks.pack(value, dtype or dtype_hint)
+    return EagerTensor(to_array(value, dtype, dtype_hint))
+
+
+def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
+    if dtype is not None and tensor.dtype is not dtype:
+        raise ValueError(
+            f"Tensor conversion requested dtype {dtype.name} for Tensor with dtype {tensor.dtype.name}: {tensor!r}"
+        )
+    return tensor
+
+
+def _contains_tensor(values: Sequence[Any]) -> bool:
+    return any(_contains_tensor(v) if isinstance(v, (list, tuple)) else is_tensor(v) for v in values)
+
+
+def to_array(value: Any, dtype: DType | None, hint: Any = None) -> np.ndarray:
+    """A NumPy array of its own for a Python or NumPy value, by TensorFlow's inference and strictness."""
+    if value is None:
+        raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
+    if hint is not None and dtype is None:
+        return _hinted(value, dtypes.as_dtype(hint))
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
+        return _from_numpy(np.asarray(value), dtype)
+    return _from_python(value, dtype)
+
+
+def _hinted(value: Any, hint: DType) -> np.ndarray:
+    try:
+        return to_array(value, hint)
+    except (TypeError, ValueError, OverflowError):
+        return to_array(value, None)
+
+
+def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
+    if array.dtype.kind in "SU" or array.dtype == object:
+        return _strings(array.tolist(), dtype)
+    found = dtypes._BY_NUMPY.get(array.dtype.newbyteorder("="))
+    if found is None:
+        raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported numpy type: {array.dtype}).")
+    return array.astype((dtype or found).np, order="C", copy=True)
+
+
+def _from_python(value: Any, dtype: DType | None) -> np.ndarray:
+    kinds = _kinds(value)
+    if str in kinds or bytes in kinds:
+        return _strings(value, dtype)
+    target = dtype or _inferred(kinds, value)
+    _check_kinds(kinds, value, target)
+    return _fitted(value, target)
+
+
+def _kinds(value: Any) -> set[type]:
+    """The Python types of all leaves."""
+    if not isinstance(value, (list, tuple, range)):
+        return {_python_kind(value)}
+    return set().union(*map(_kinds, value)) if len(value) else set()
+
+
+def _python_kind(value: Any) -> type:
+    for kind in (bool, int, float, complex, str, bytes):
+        if isinstance(value, kind):
+            return kind
+    if isinstance(value, np.generic) or hasattr(value, "__array__"):
+        return {"b": bool, "i": int, "u": int, "c": complex, "S": bytes, "U": str}.get(np.asarray(value).dtype.kind, float)
+    raise ValueError(f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor.")
+
+
+def _inferred(kinds: set[type], value: Any) -> DType:
+    numpy_type = _numpy_leaf_type(value)
+    if numpy_type is not None:
+        return numpy_type
+    for kind, found in ((complex, dtypes.complex128), (float, dtypes.float32), (int, dtypes.int32), (bool, dtypes.bool)):
+        if kind in kinds:
+            return found
+    return dtypes.float32
+
+
+def _numpy_leaf_type(value: Any) -> DType | None:
+    """The dtype of the first leaf where that is NumPy's."""
+    while isinstance(value, (list, tuple)) and value:
+        value = value[0]
+    return dtypes._BY_NUMPY.get(np.asarray(value).dtype) if isinstance(value, (np.generic, np.ndarray)) else None
+
+
+_ACCEPTS = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "c": {int, float, complex}, "s": {str, bytes}}
+
+
+def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:
+    if len(kinds) > 1 and bool in kinds:
+        raise ValueError("Can't convert Python sequence with mixed types to Tensor.")
+    refused = kinds - _ACCEPTS[target.kind]
+    if refused:
+        raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {target.name}")
+
+
+def _shown(value: Any) -> str:
+    text = repr(value)
+    return text if len(text) < 100 else text[:97] + "..."
+
+
+def _fitted(value: Any, target: DType) -> np.ndarray:
+    try:
+        return np.array(value, dtype=target.np)
+    except OverflowError as error:
+        raise ValueError(f"Can't convert Python sequence with out-of-range integer to Tensor: {_shown(value)} does not fit {target.name}.") from error
+    except ValueError as error:
+        if "inhomogeneous" not in str(error):
+            raise
+        raise ValueError("Can't convert non-rectangular Python sequence to Tensor.") from error
+
+
+def _strings(value: Any, dtype: DType | None) -> np.ndarray:
+    if dtype not in (None, dtypes.string):
+        raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {dtype.name}")  # type: ignore[union-attr]
+    texts = np.array(value, dtype=object)
+    encoded = [_as_bytes(v) for v in texts.ravel()]
+    result = np.empty(texts.shape, object)
+    result.ravel()[:] = encoded
+    return result
+
+
+def _as_bytes(value: Any) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if isinstance(value, str):
+        return value.encode()
+    raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype string")
+
+
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None = "Const") -> Tensor:
+    """A tensor of the given value, optionally filled or reshaped to ``shape``.
+
+    >>> import tvtf as tf
+    >>> tf.constant(0., shape=(2,))
+    <tf.Tensor: shape=(2,), dtype=float32, numpy=array([0., 0.], dtype=float32)>
+
+    Raises:
+      TypeError: when the number of elements fits neither ``shape`` nor a scalar.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/constant
+    """
+    if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
+        tensor = convert_to_tensor(value, dtype=None)
+        return tensor if dtype is None or tensor.dtype is dtypes.as_dtype(dtype) else hooks.cast(tensor, dtype)
+    array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
+    made = EagerTensor(array if shape is None else _shaped(array, tuple(as_shape(shape).as_list())))  # type: ignore[arg-type]
+    return made if state.trace is None else state.trace.own_constant(made)
+
+
+def _shaped(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+    if array.size == int(np.prod(shape)):
+        return array.reshape(shape)
+    if array.size == 1:
+        return np.full(shape, array.reshape(())[()], array.dtype)
+    raise TypeError(
+        f"Eager execution of tf.constant with unsupported shape. Tensor {array} (converted from the value) has "
+        f"{array.size} elements, but got `shape` {shape} with {int(np.prod(shape))} elements."
+    )

@@ -1,0 +1,286 @@
+"""Variables: tensors with a place of their own, updated in place where nobody else holds their value."""
+
+from __future__ import annotations
+
+import sys
+import threading
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tvtf import dtypes
+from tvtf.context import state
+from tvtf.dtypes import DType
+from tvtf.primitive import hooks
+from tvtf.shape import TensorShape, TensorType, as_shape
+from tvtf.tensor import EagerTensor, Reference, Tensor, _numpy_text, convert_to_tensor
+from tvtf.trackable import Trackable
+
+_OWN_REFERENCES = 2
+"""What ``sys.getrefcount`` says of a buffer that only its Variable holds."""
+
+
+class ReadVariable:
+    """What a tape records when a Variable is read: its gradient is the reader's."""
+
+    tf_name = "ReadVariableOp"
+
+    @staticmethod
+    def vjp(ct: Any, *_: Any) -> Any:
+        return ct
+
+
+class Variable(Trackable):
+    """A shared, mutable tensor.
+
+    Args:
+      initial_value: anything :func:`convert_to_tensor` takes, or a function of no arguments that gives it.
+      trainable: whether tapes watch it by themselves.
+      name: its name; TensorFlow's ``:0`` is added.
+      dtype: converts the initial value.
+      shape: the static shape; ``TensorShape(None)`` admits values of any shape later.
+
+    >>> import tvtf as tf
+    >>> v = tf.Variable([1., 2.], name="v")
+    >>> v.assign_add([1., 1.])
+    <tf.Variable 'UnreadVariable' shape=(2,) dtype=float32, numpy=array([2., 3.], dtype=float32)>
+    >>> v
+    <tf.Variable 'v:0' shape=(2,) dtype=float32, numpy=array([2., 3.], dtype=float32)>
+
+    Raises:
+      ValueError: no initial value, or one that does not fit ``shape``; or when it is made in a ``tf.function`` after the
+        first call.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/Variable
+    """
+
+    is_batched = False
+    __array_priority__ = 100
+
+    def __init__(
+        self,
+        initial_value: Any = None,
+        trainable: bool | None = None,
+        validate_shape: bool = True,
+        caching_device: Any = None,
+        name: str | None = None,
+        variable_def: Any = None,
+        dtype: Any = None,
+        import_scope: str | None = None,
+        constraint: Callable[..., Any] | None = None,
+        synchronization: Any = None,
+        aggregation: Any = None,
+        shape: Any = None,
+    ) -> None:
+        if initial_value is None:
+            raise ValueError(
+                "The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a "
+                "`variable_def`. You provided neither."
+            )
+        hooks.variable_created(self)
+        array = _initial_array(initial_value, dtype)
+        self._static_shape = None if shape is None else as_shape(shape)
+        if self._static_shape is not None and not self._static_shape.is_compatible_with(array.shape):
+            raise ValueError(
+                f"The initial value's shape ({TensorShape(array.shape)}) is not compatible with the explicitly supplied "
+                f"`shape` argument ({self._static_shape})."
+            )
+        self._array = array
+        self._handle: Any = None
+        self._dtype: DType = dtypes.from_array(array)
+        self._trainable = True if trainable is None else bool(trainable)
+        self._shared_name = "/".join([*state.name_scopes, name or "Variable"])
+        self.constraint = constraint
+        self.lock = threading.RLock()
+
+    # -- what it is
+
+    @property
+    def name(self) -> str:
+        return f"{self._shared_name}:0"
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self._array.shape) if self._static_shape is None else self._static_shape
+
+    @property
+    def _type(self) -> TensorType:
+        return TensorType(self._array.shape, self._dtype)
+
+    @property
+    def trainable(self) -> bool:
+        return self._trainable
+
+    @property
+    def device(self) -> str:
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    @property
+    def ndim(self) -> int:
+        return self._array.ndim
+
+    def get_shape(self) -> TensorShape:
+        return self.shape
+
+    def ref(self) -> Reference:
+        return Reference(self)
+
+    # -- reading
+
+    def value(self) -> Tensor:
+        """The value now: a tensor that later assignments don't change."""
+        return self._as_tensor()
+
+    def read_value(self) -> Tensor:
+        return self._as_tensor()
+
+    def _as_tensor(self) -> Tensor:
+        trace = state.trace
+        tensor = EagerTensor(self._array) if trace is None else trace.read_variable(self)
+        for tape in state.tapes:
+            tape.read(self, tensor)
+        return tensor
+
+    def numpy(self) -> Any:
+        """The value as a NumPy array of the caller's own."""
+        return self._require_eager("numpy")[()] if not self._array.ndim else self._array.copy()
+
+    def _require_eager(self, what: str) -> np.ndarray:
+        if state.trace is not None:
+            raise NotImplementedError(f"{what}() is only available when eager execution is enabled.")
+        return self._array
+
+    def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
+        return np.array(self._array, dtype=dtype)
+
+    # -- writing
+
+    def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Replaces the value; gives the Variable, so that assignments chain.
+
+        Raises:
+          ValueError: when shape or dtype don't fit; the old value stays.
+        """
+        tensor = self._fitting(value)
+        if state.trace is not None:
+            return hooks.traced_assign(self, tensor, read_value)
+        self._store(tensor.eager_array())
+        return UnreadVariable(self) if read_value else None
+
+    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Adds ``delta``."""
+        return self._update("add", delta, read_value)
+
+    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+        """Subtracts ``delta``."""
+        return self._update("subtract", delta, read_value)
+
+    def _update(self, op: str, delta: Any, read_value: bool) -> Any:
+        from tvtf.primitive import table
+
+        with self.lock:
+            delta = self._fitting(delta)
+            tapes, state.tapes = state.tapes, []
+            try:
+                return self.assign(table[op].bind(self._as_tensor(), delta), read_value=read_value)
+            finally:
+                state.tapes = tapes
+
+    def _fitting(self, value: Any) -> Tensor:
+        tensor = convert_to_tensor(value, dtype=self._dtype)
+        if not self.shape.is_compatible_with(tensor.shape):
+            raise ValueError(
+                f"Cannot assign value to variable '{self.name}': Shape mismatch. The variable shape {self.shape}, and the "
+                f"assigned value shape {tensor.shape} are incompatible."
+            )
+        return tensor
+
+    def _store(self, array: np.ndarray) -> None:
+        """Takes a value over: copied into the variable's memory where only the Variable holds that, else into new."""
+        with self.lock:
+            if array.shape == self._array.shape and sys.getrefcount(self._array) <= _OWN_REFERENCES + (self._handle is not None):
+                np.copyto(self._array, array)
+            else:
+                self._adopt(np.array(array, order="C"))
+
+    def _adopt(self, array: np.ndarray, handle: Any = None) -> None:
+        self._array = array
+        self._handle = handle
+
+    # -- tracking (see tvtf.track)
+
+    def _serialize_to_tensors(self) -> dict[str, np.ndarray]:
+        return {"VARIABLE_VALUE": self._array}
+
+    def _restore_from_tensors(self, restored: dict[str, np.ndarray]) -> None:
+        self.assign(restored["VARIABLE_VALUE"])
+
+    # -- Python
+
+    def __bool__(self) -> bool:
+        return bool(self._as_tensor())
+
+    def __int__(self) -> int:
+        return int(self._as_tensor())  # type: ignore[call-overload]
+
+    def __float__(self) -> float:
+        return float(self._as_tensor())  # type: ignore[arg-type]
+
+    def __len__(self) -> int:
+        return len(self._as_tensor())  # type: ignore[arg-type]
+
+    def __iter__(self) -> Iterator[Tensor]:
+        return iter(self._as_tensor())  # type: ignore[call-overload]
+
+    def __hash__(self) -> int:
+        raise TypeError("Variable is unhashable. Instead, use variable.ref() as the key.")
+
+    def __deepcopy__(self, memo: Any) -> Variable:
+        copied = Variable(self.numpy(), trainable=self.trainable, name=self._shared_name, constraint=self.constraint)
+        memo[id(self)] = copied
+        return copied
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}{self._value_text()}>"
+
+    def _value_text(self) -> str:
+        return "" if state.trace is not None else f", numpy={_numpy_text(self._array, True)}"
+
+
+class UnreadVariable(Variable):
+    """What an eager ``assign`` gives: the same Variable under TensorFlow's printed name."""
+
+    __slots__ = ("_original",)
+
+    def __init__(self, original: Variable) -> None:
+        self._original = original
+        self.__dict__ = original.__dict__
+
+    @property
+    def name(self) -> str:
+        return "UnreadVariable"
+
+    def _as_tensor(self) -> Tensor:
+        return self._original._as_tensor()
+
+    def assign(self, *args: Any, **kwargs: Any) -> Any:
+        return self._original.assign(*args, **kwargs)
+
+    def ref(self) -> Reference:
+        return self._original.ref()
+
+
+def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
+    """The first value in memory of the Variable's own; computed outside every trace."""
+    trace, state.trace = state.trace, None
+    try:
+        value = initial_value() if callable(initial_value) else initial_value
+        tensor = convert_to_tensor(value, dtype=dtype)
+    finally:
+        state.trace = trace
+    return np.array(tensor.eager_array(), order="C")
