@@ -6,7 +6,6 @@ import functools
 
 import tvm_ffi
 from tvm import ir, relax, tirx, transform
-from tvm.script import tirx as T
 
 PURE_LOOP, IMPURE_LOOP = LOOPS = "tvtf.while_loop", "tvtf.impure_while_loop"
 POLL_SYMBOL = "tvtf_poll_signals"
@@ -112,11 +111,11 @@ def poll_kernel() -> tirx.PrimFunc:
     (`EnvErrorAlreadySet` in tvm/ffi/error.h). Its argument holds the second of the last poll.
     """
 
-    @T.prim_func(s_tir=True)
-    def poll(last: T.Buffer((1,), "int64", align=8)):  # type: ignore[no-untyped-def, valid-type]
-        now: T.let[T.int64] = T.call_extern("int64", "time", T.int64(0))
-        if now != last[0]:
-            last[0] = now
-            assert T.call_extern("int32", "TVMFFIEnvCheckSignals") == 0, ("EnvErrorAlreadySet", ["interrupted"])
-
-    return poll.with_attr("global_symbol", POLL_SYMBOL)
+    last = tirx.decl_buffer((1,), "int64", "last", data_alignment=8)
+    now = tirx.call_extern("int64", "time", tirx.IntImm("int64", 0))
+    no_signal = tirx.EQ(tirx.call_extern("int32", "TVMFFIEnvCheckSignals"), tirx.IntImm("int32", 0))
+    # TVM 0.27 documents the kind first, but hands its arguments to a constructor that wants the condition first.
+    check = tirx.AssertStmt(no_signal, ir.StringImm("EnvErrorAlreadySet"), [ir.StringImm("interrupted")])
+    poll = tirx.SeqStmt([tirx.BufferStore(last, now, [0]), check])
+    body = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(last, [0])), poll)
+    return tirx.PrimFunc([last], body).with_attr("global_symbol", POLL_SYMBOL)

@@ -12,8 +12,8 @@ from codegen_programs import TARGET, finalized, load, number, variable
 from tvm import relax
 
 from tvtf.passes.codegen.checks import TRUSTED
-from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.llvm import available_cores, build_library, host_target, lower_kernels, split_by_size
+from tvtf.passes.codegen.vm import generate
 
 
 def chain(lengths):
