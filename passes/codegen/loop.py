@@ -117,5 +117,5 @@ def poll_kernel() -> tirx.PrimFunc:
     # TVM 0.27 documents the kind first, but hands its arguments to a constructor that wants the condition first.
     check = tirx.AssertStmt(no_signal, ir.StringImm("EnvErrorAlreadySet"), [ir.StringImm("interrupted")])
     poll = tirx.SeqStmt([tirx.BufferStore(last, now, [0]), check])
-    body = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(last, [0])), poll)
+    body = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(last, [0])), poll, None)
     return tirx.PrimFunc([last], body).with_attr("global_symbol", POLL_SYMBOL)
