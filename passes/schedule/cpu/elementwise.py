@@ -35,13 +35,15 @@ class Loop:
         return {axis.var: value for axis, value in zip(self.axes, places, strict=True)}
 
 
-def emit_elementwise(stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None) -> Stmt:
-    """Write stages that share one box of points as a single nest."""
-    aligned = on_same_axes(stages)
-    loops = merged_loops(aligned)
+def emit_elementwise(
+    stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None, fixed: Point | None = None
+) -> Stmt:
+    """Write stages that share one box of points as a single nest; `fixed` holds the value of some axes."""
+    aligned, fixed = on_same_axes(stages), fixed or {}
+    loops = merged_loops(aligned, fixed)
     if parallel is None:
-        return is_parallel(aligned, target, lambda choice: _emit(aligned, loops, target, choice))
-    return _emit(aligned, loops, target, parallel)
+        return is_parallel(aligned, target, lambda choice: _emit(aligned, loops, target, choice, fixed))
+    return _emit(aligned, loops, target, parallel, fixed)
 
 
 def on_same_axes(stages: Sequence[Stage]) -> list[Stage]:
@@ -55,12 +57,14 @@ def _renamed(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
     return Stage(stage.buffer, axes, stage.reduce, stage.init, substitute(stage.value, values))
 
 
-def merged_loops(stages: Sequence[Stage]) -> list[Loop]:
+def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
     """Merge neighbouring axes where all loads and stores are as contiguous as one axis."""
     loops: list[Loop] = []
     offsets = _offsets(stages)
     bare = set().union(*(access.free_variables(stage.value) for stage in stages))
     for axis in stages[0].spatial:
+        if axis.var in fixed:
+            continue
         if axis.size == 1 and axis.var not in bare and loops:
             loops[-1] = Loop((*loops[-1].axes, axis))
         elif loops and _merges(loops[-1].axes[-1], axis, offsets, bare):
@@ -82,15 +86,15 @@ def _merges(outer: Axis, inner: Axis, offsets: list[ir.Expr], bare: set[Var]) ->
     return all(access.walks_as_one(offset, outer, inner) for offset in offsets)
 
 
-def _emit(stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool) -> Stmt:
+def _emit(stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point) -> Stmt:
     if not loops:
-        return emit.sequence([_store(stage, {}) for stage in stages])
+        return _stores(stages, fixed)
     outer, inner = loops[:-1], loops[-1]
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     chunks = _inner_chunks(outer, inner, lanes, target) if parallel else 1
 
     def task(places: list[ir.Expr]) -> Stmt:
-        point: Point = {}
+        point = dict(fixed)
         for outer_loop, place in zip(outer, places, strict=False):
             point.update(outer_loop.point(place))
         return _inner(stages, inner, point, lanes, chunks, places[-1] if chunks != 1 else index(0))

@@ -11,6 +11,7 @@ from . import emit
 from .elementwise import emit_elementwise, on_same_axes
 from .kernel import Kernel, Opaque, Stage, loads
 from .reduction import emit_reduction, reads_only_at_own_point
+from .rows import Chain, chain_at, emit_chain
 from .scalar import emit_scalar
 from .target import CpuTarget
 
@@ -19,39 +20,56 @@ from .target import CpuTarget
 class Group:
     """A first stage and the elementwise stages that run in its nest."""
 
-    first: Stage
-    rest: tuple[Stage, ...] = ()
+    stages: tuple[Stage, ...]
+
+    @property
+    def first(self) -> Stage:
+        return self.stages[0]
+
+
+Member = Group | Chain | Opaque
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Stmt:
     """Write all stages, nest after nest."""
-    groups = grouped(stages)
-    in_memory = {stage.buffer for stage in stages if isinstance(stage, Stage) and _is_stored(stage, groups, kernel)}
-    used = [buffer for buffer in kernel.local if any(buffer.same_as(other) for other in in_memory)]
-    used += _buffers_of_opaque(stages, kernel, used)
-    nests = [_emit_group(group, in_memory, target) for group in groups]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in used), *nests])
+    groups = grouped(stages, target)
+    needed = {stage.buffer for group in groups for stage in _members(group) if _is_needed(stage, group, groups, kernel)}
+    written_by_opaque = any(isinstance(group, Opaque) for group in groups)
+    own = [buffer for buffer in kernel.local if buffer in needed or (written_by_opaque and _is_bare(buffer, stages))]
+    nests = [_emit_group(group, kernel, needed, target) for group in groups]
+    return emit.sequence([*(emit.allocate(buffer) for buffer in own), *nests])
 
 
-def grouped(stages: Sequence[Stage | Opaque]) -> list[Group | Opaque]:
-    """Put each elementwise stage with the stage before it where both visit the same points."""
-    groups: list[Group | Opaque] = []
-    for stage in stages:
-        last = groups[-1] if groups else None
-        if isinstance(stage, Opaque):
-            groups.append(stage)
-        elif isinstance(last, Group) and _joins(stage, last):
-            groups[-1] = Group(last.first, (*last.rest, stage))
-        else:
-            groups.append(Group(stage))
+def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget) -> list[Member]:
+    """Cut the stages into chains, and reductions or boxes with what can run in their nest."""
+    groups: list[Member] = []
+    position = 0
+    while position < len(stages):
+        chain = chain_at(stages, position, target)
+        if chain is not None:
+            groups.append(chain)
+            position += len(chain.stages)
+            continue
+        _append(groups, stages[position])
+        position += 1
     return groups
+
+
+def _append(groups: list[Member], stage: Stage | Opaque) -> None:
+    """Put an elementwise stage with the stage before it where both visit the same points."""
+    last = groups[-1] if groups else None
+    if isinstance(stage, Opaque):
+        groups.append(stage)
+    elif isinstance(last, Group) and _joins(stage, last):
+        groups[-1] = Group((*last.stages, stage))
+    else:
+        groups.append(Group((stage,)))
 
 
 def _joins(stage: Stage, group: Group) -> bool:
     if stage.reduce or not _same_box(stage, group.first):
         return False
-    members = [group.first, *group.rest]
-    read = [other for other in members if any(load.source.same_as(other.buffer) for load in loads(stage.value))]
+    read = [other for other in group.stages if _reads(stage, other.buffer)]
     return all(reads_only_at_own_point(stage, other) for other in read) and (bool(read) or not group.first.reduce)
 
 
@@ -62,40 +80,40 @@ def _same_box(stage: Stage, other: Stage) -> bool:
     return all(emit.static(emit.simplified(left.extent - right.extent)) == 0 for left, right in pairs)
 
 
-def _is_stored(stage: Stage, groups: list[Group | Opaque], kernel: Kernel) -> bool:
-    """True where a result must be in memory: an output, or read by another group."""
+def _members(group: Member) -> tuple[Stage, ...]:
+    return () if isinstance(group, Opaque) else group.stages
+
+
+def _is_needed(stage: Stage, group: Member, groups: list[Member], kernel: Kernel) -> bool:
+    """True where a result must be in memory: an output, read by another group, or shared inside its own nest."""
     if not kernel.is_local(stage.buffer):
         return True
-    return any(_reads(group, stage.buffer) for group in groups if not _holds(group, stage)) or not _is_first_reduction(
-        stage, groups
-    )
+    if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
+        return True
+    return isinstance(group, Group) and not (stage is group.first and stage.reduce)
 
 
-def _is_first_reduction(stage: Stage, groups: list[Group | Opaque]) -> bool:
-    return any(isinstance(group, Group) and group.first is stage and bool(stage.reduce) for group in groups)
+def _group_reads(group: Member, buffer: Var) -> bool:
+    return any(_reads(member, buffer) for member in ([group] if isinstance(group, Opaque) else group.stages))
 
 
-def _holds(group: Group | Opaque, stage: Stage) -> bool:
-    return isinstance(group, Group) and any(member is stage for member in (group.first, *group.rest))
+def _reads(member: Stage | Opaque, buffer: Var) -> bool:
+    node = member.body if isinstance(member, Opaque) else member.value
+    return any(load.source.same_as(buffer) for load in loads(node))
 
 
-def _reads(group: Group | Opaque, buffer: Var) -> bool:
-    nodes = [group.body] if isinstance(group, Opaque) else [stage.value for stage in (group.first, *group.rest)]
-    return any(load.source.same_as(buffer) for node in nodes for load in loads(node))
+def _is_bare(buffer: Var, stages: Sequence[Stage | Opaque]) -> bool:
+    """True for a buffer no understood stage writes: an opaque nest does."""
+    return not any(isinstance(stage, Stage) and stage.buffer.same_as(buffer) for stage in stages)
 
 
-def _buffers_of_opaque(stages: Sequence[Stage | Opaque], kernel: Kernel, used: list[Var]) -> list[Var]:
-    opaque = [stage.body for stage in stages if isinstance(stage, Opaque)]
-    if not opaque:
-        return []
-    return [buffer for buffer in kernel.local if not any(buffer.same_as(other) for other in used)]
-
-
-def _emit_group(group: Group | Opaque, in_memory: set[Var], target: CpuTarget) -> Stmt:
+def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarget) -> Stmt:
     if isinstance(group, Opaque):
         return group.body
+    if isinstance(group, Chain):
+        return emit_chain(group, kernel, needed, target)
     if not group.first.reduce:
-        return emit_elementwise([group.first, *group.rest], target)
-    aligned = on_same_axes([group.first, *group.rest])
-    stores = [stage for stage in aligned if stage.buffer in in_memory]
+        return emit_elementwise(group.stages, target)
+    aligned = on_same_axes(group.stages)
+    stores = [stage for stage in aligned if stage.buffer in needed]
     return emit_reduction(aligned[0], stores, target) or emit_scalar(aligned[0], stores)

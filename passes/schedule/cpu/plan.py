@@ -72,6 +72,12 @@ def terms_of(stage: Stage) -> list[TensorLoad]:
     return [load for load in loads(stage.value) if not load.source.same_as(stage.buffer)]
 
 
+def has_reused_operand(stage: Stage) -> bool:
+    """True for contractions: a product whose operands are read again for other results."""
+    terms = terms_of(stage)
+    return len(terms) == 2 and any(_reuse(stage, term) > 1 for term in terms)
+
+
 def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
 

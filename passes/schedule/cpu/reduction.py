@@ -17,30 +17,36 @@ from .plan import plan_reduction, terms_of
 from .slices import run_slices, slices_of
 from .target import CpuTarget
 from .tasks import Work, run_tasks
-from .tile import Range
+from .tile import Point, Range
 from .work import is_parallel
 
 
 def emit_reduction(
-    stage: Stage, stores: Sequence[Stage], target: CpuTarget, parallel: bool | None = None
+    stage: Stage,
+    stores: Sequence[Stage],
+    target: CpuTarget,
+    parallel: bool | None = None,
+    fixed: Point | None = None,
 ) -> Stmt | None:
     """Write a reduction and the stages that finish each of its results; None where no plan fits.
 
     `stores` are elementwise stages on the reduction's own result axes, reading its buffer at their own point; the
-    reduction itself is among them where its result is needed in memory.
+    reduction itself is among them where its result is needed in memory. `fixed` holds the value of some result axes.
     """
     merged = merged_reduction(stage)
     stores = tuple(merged if store is stage else store for store in stores)
     plan, combine = plan_reduction(merged, target), combiner(merged)
     if plan is None or (plan.along_rows and combine is None):
         return None
+    if fixed:
+        plan = replace(plan, packed=())
     work = Work(merged, stores, plan, combine, target)
     if parallel is None:
         return is_parallel([merged, *stores], target, lambda choice: _emit(work, choice))
-    return _emit(work, parallel)
+    return _emit(work, parallel, fixed)
 
 
-def _emit(work: Work, parallel: bool) -> Stmt:
+def _emit(work: Work, parallel: bool, fixed: Point | None = None) -> Stmt:
     slices = slices_of(work) if parallel else 1
     if slices > 1:
         partial, final = run_slices(work, slices)
@@ -48,7 +54,7 @@ def _emit(work: Work, parallel: bool) -> Stmt:
     stage, packing = packed(work.stage, work.plan, work.target, parallel)
     stores = tuple(stage if store is work.stage else store for store in work.stores)
     ranges = [Range.whole(axis) for axis in stage.reduce]
-    return emit.sequence([*packing, run_tasks(replace(work, stage=stage, stores=stores), ranges, parallel)])
+    return emit.sequence([*packing, run_tasks(replace(work, stage=stage, stores=stores), ranges, parallel, fixed)])
 
 
 def merged_reduction(stage: Stage) -> Stage:

@@ -9,15 +9,16 @@ from tvm.tirx import Stmt
 
 from . import emit
 from .kernel import Stage
-from .tile import Finish, Range, over_ranges, update_value
+from .tile import Finish, Point, Range, over_ranges, update_value
 
 
-def emit_scalar(stage: Stage, stores: Sequence[Stage]) -> Stmt:
+def emit_scalar(stage: Stage, stores: Sequence[Stage], fixed: Point | None = None) -> Stmt:
     """One result after another, one term after another."""
     finish = Finish(stage, tuple(stores))
+    free = [axis for axis in stage.spatial if axis.var not in (fixed or {})]
 
     def result(places: list[ir.Expr]) -> Stmt:
-        point = {axis.var: place for axis, place in zip(stage.spatial, places, strict=True)}
+        point = {**(fixed or {}), **{axis.var: place for axis, place in zip(free, places, strict=True)}}
         held = emit.scratch([1], stage.dtype, "accumulator", "local")
         old = emit.load(held, [emit.index(0)])
         ranges = [Range.whole(axis) for axis in stage.reduce]
@@ -32,4 +33,4 @@ def emit_scalar(stage: Stage, stores: Sequence[Stage]) -> Stmt:
             ]
         )
 
-    return emit.nest([axis.extent for axis in stage.spatial], result)
+    return emit.nest([axis.extent for axis in free], result)

@@ -1,0 +1,116 @@
+"""Chains such as softmax and layer normalisation: every stage of a row while the row is in the first-level cache."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+import tvm_ffi
+from tvm import ir
+from tvm.tirx import IntImm, Stmt, Var
+
+from . import emit
+from .elementwise import emit_elementwise
+from .kernel import Axis, Kernel, Opaque, Stage, loads, replace_loads, substitute
+from .plan import has_reused_operand
+from .reduction import emit_reduction
+from .scalar import emit_scalar
+from .target import CpuTarget
+from .work import is_parallel
+
+
+@dataclass(frozen=True)
+class Chain:
+    """Stages that need nothing of each other but what lies in the same row; `depth` leading axes number the rows."""
+
+    stages: tuple[Stage, ...]
+    depth: int
+
+
+def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
+    """The longest chain that begins at a stage, or None where running stage by stage is as good."""
+    for stop in range(len(stages), start + 1, -1):
+        chain = _as_chain(stages[start:stop])
+        if chain is not None and _pays(chain, target):
+            return chain
+    return None
+
+
+def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
+    plain = [stage for stage in stages if isinstance(stage, Stage)]
+    if len(plain) < len(stages) or any(has_reused_operand(stage) for stage in plain if stage.reduce):
+        return None
+    depth = min(len(stage.spatial) for stage in plain)
+    while depth and not all(_stays_in_row(stage, plain, depth) for stage in plain):
+        depth -= 1
+    return Chain(tuple(plain), depth) if depth else None
+
+
+def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
+    first = stages[0]
+    same = all(
+        _equal(left.extent, right.extent) for left, right in zip(stage.spatial[:depth], first.spatial, strict=False)
+    )
+    own = stage.spatial[:depth]
+    return same and all(
+        all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], own, strict=True))
+        for load in loads(stage.value)
+        if any(load.source.same_as(other.buffer) for other in stages)
+    )
+
+
+def _is_place(place: ir.Expr, axis: Axis) -> bool:
+    return tvm_ffi.structural_equal(place, axis.var) or (axis.size == 1 and isinstance(place, IntImm))
+
+
+def _equal(left: ir.Expr, right: ir.Expr) -> bool:
+    return emit.static(emit.simplified(left - right)) == 0
+
+
+def _pays(chain: Chain, target: CpuTarget) -> bool:
+    reductions = sum(bool(stage.reduce) for stage in chain.stages)
+    is_wider = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
+    rows = [axis.size for axis in chain.stages[0].spatial[: chain.depth]]
+    enough = None in rows or prod(rows) >= target.cores
+    return bool(reductions) and (reductions > 1 or is_wider) and enough
+
+
+def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget) -> Stmt:
+    """One parallel loop over the rows, and in it one vectorised nest per stage; results others need go to memory."""
+    rows = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
+
+    def run(parallel: bool) -> Stmt:
+        return emit.fused(rows, lambda places: _row(chain, needed, places, target), parallel)
+
+    return is_parallel(chain.stages, target, run)
+
+
+def _row(chain: Chain, needed: set[Var], places: list[ir.Expr], target: CpuTarget) -> Stmt:
+    kept = {
+        stage.buffer: emit.scratch([axis.extent for axis in stage.spatial[chain.depth :]], stage.dtype, "row")
+        for stage in chain.stages
+        if stage.buffer not in needed
+    }
+    nests = [_stage_of_row(stage, chain.depth, kept, places, target) for stage in chain.stages]
+    return emit.sequence([*(emit.allocate(buffer) for buffer in kept.values()), *nests])
+
+
+def _stage_of_row(stage: Stage, depth: int, kept: dict[Var, Var], places: list[ir.Expr], target: CpuTarget) -> Stmt:
+    rows = stage.spatial[:depth]
+    fixed = {axis.var: place for axis, place in zip(rows, places, strict=True)}
+    value = stage.value
+    for old, new in kept.items():
+        value = replace_loads(value, old, lambda indices, new=new: emit.load(new, indices[depth:]))
+    value = substitute(value, fixed)
+    if stage.buffer in kept:
+        inner = replace(stage, buffer=kept[stage.buffer], spatial=stage.spatial[depth:], value=value)
+        return _nest(inner, target, {})
+    single = tuple(Axis(axis.var, emit.index(1)) for axis in rows)
+    return _nest(replace(stage, spatial=(*single, *stage.spatial[depth:]), value=value), target, fixed)
+
+
+def _nest(stage: Stage, target: CpuTarget, fixed: dict[Var, ir.Expr]) -> Stmt:
+    if not stage.reduce:
+        return emit_elementwise([stage], target, False, fixed)
+    return emit_reduction(stage, [stage], target, False, fixed) or emit_scalar(stage, [stage], fixed)
