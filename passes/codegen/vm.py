@@ -15,6 +15,7 @@ from tvm import IRModule, ir, relax, tirx
 
 from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, TUPLE_ITEM, VOID, Code, Encoded, Operand, Register
 from tvtf.passes.codegen.checks import TRUSTED, has_asserts, is_needless_check
+from tvtf.passes.codegen.liveness import KILL, last_uses
 from tvtf.passes.codegen.loop import (
     IMPURE_LOOP,
     POLL_SYMBOL,
@@ -96,6 +97,7 @@ class _Function:
         self.code = Code(program.builder, 0)
         self.places: dict[relax.Var, Operand] = {}
         self.allocated: set[Operand] = set()
+        self.lasting: set[Operand] = {VOID}
         self.last_poll: Register | None = None
 
     def write(self, symbol: str, func: relax.Function) -> None:
@@ -111,10 +113,17 @@ class _Function:
         """Run the bindings of a sequence; what remains is the expression of its value."""
         if not isinstance(expr, relax.SeqExpr):
             return expr
-        for block in expr.blocks:
-            for binding in block.bindings:
-                self.bind(binding)
+        dead = last_uses(expr)
+        for index, binding in enumerate(binding for block in expr.blocks for binding in block.bindings):
+            self.bind(binding)
+            self.let_go(dead.get(index, []))
         return expr.body
+
+    def let_go(self, variables: list[relax.Var]) -> None:
+        for var in variables:
+            place = self.places.get(var)
+            if isinstance(place, Register) and place not in self.lasting:
+                self.code.clear(place)
 
     def bind(self, binding: relax.Binding) -> None:
         value = binding.value
@@ -173,7 +182,7 @@ class _Function:
         if isinstance(callee, ir.Op):
             return self.operator(callee.name, expr)
         if isinstance(callee, ir.GlobalVar) and self.program.is_inlined(callee.name_hint):
-            return self.value_of_fields(self.inline(callee.name_hint, self.values(expr.args)))
+            return self.call_inlined(callee.name_hint, self.values(expr.args))
         operands = self.values(expr.args)
         result = VOID if _is_void(expr.ty) else None
         if isinstance(callee, (ir.GlobalVar, relax.ExternFunc)):
@@ -214,7 +223,9 @@ class _Function:
         name, operands = expr.args[0].global_symbol, [MACHINE, *self.values(expr.args[1].fields)]
         self.value(expr.args[0])
         if name == SHAPE_HEAP:
-            return self.code.call_at_entry(name, operands)
+            heap = self.code.call_at_entry(name, operands)
+            self.lasting.add(heap)
+            return heap
         return self.code.call(name, operands, VOID if _is_void(expr.ty) else None)
 
     def inline(self, name: str, arguments: list[Operand]) -> list[Operand] | Operand:
@@ -225,6 +236,11 @@ class _Function:
         result = self.values(body.fields) if isinstance(body, relax.Tuple) else self.value(body)
         self.places = saved
         return result
+
+    def call_inlined(self, name: str, arguments: list[Operand]) -> Operand:
+        result = self.value_of_fields(self.inline(name, arguments))
+        # What is handed through unchanged gets a register of its own, as a call would give it.
+        return self.code.copy(result) if result in arguments else result
 
     def value_of_fields(self, result: list[Operand] | Operand) -> Operand:
         return self.code.call(MAKE_TUPLE, result) if isinstance(result, list) else result
@@ -277,7 +293,7 @@ _OPERATORS: dict[str, _Handler] = {
     "relax.null_value": _Function.null,
     "relax.vm.alloc_storage": _Function.alloc_storage,
     "relax.vm.alloc_tensor": _Function.alloc_tensor,
-    "relax.vm.kill_object": _Function.kill,
+    KILL: _Function.kill,
     "relax.call_builtin_with_ctx": _Function.builtin,
 }
 

@@ -212,3 +212,55 @@ def test_a_closure_is_called(tmp_path):
     mod = relax.transform.LambdaLift()(builder.get())
     got = compiled(mod, tmp_path)(np.float32([1, 2]))
     np.testing.assert_array_equal(got, [0, 0])
+
+
+def branched_chain(length):
+    builder = relax.BlockBuilder()
+    flag, x = relax.Var("flag", relax.TensorType((), "bool")), variable("x", (8, 8))
+    rows = builder.normalize(relax.op.matmul(x, x)).ty
+
+    def sequence(value):
+        var = relax.Var("branch", rows)
+        return relax.SeqExpr([relax.BindingBlock([relax.VarBinding(var, value)])], var)
+
+    with builder.function("main", [flag, x]):
+        first = builder.emit(relax.op.matmul(x, x))
+        value = builder.emit(relax.If(flag, sequence(relax.op.add(first, x)), sequence(relax.op.exp(first))))
+        for _ in range(length):
+            value = builder.emit(relax.op.matmul(value, x))
+        builder.emit_func_output(value)
+    return builder.get()
+
+
+def kills_in(mod):
+    builder = relax.ExecBuilder()
+    generate(builder, finalized(mod))
+    return builder.get().as_text().count("vm.builtin.null_value")
+
+
+def test_intermediates_after_a_branch_are_let_go():
+    assert kills_in(branched_chain(7)) - kills_in(branched_chain(2)) >= 5
+
+
+def test_a_branched_program_computes_the_same_with_its_kills(tmp_path):
+    run = compiled(branched_chain(5), tmp_path)
+    x = np.random.default_rng(1).random((8, 8), "float32") / 4
+    for flag in (True, False):
+        expected = x @ x + x if flag else np.exp(x @ x)
+        for _ in range(5):
+            expected = expected @ x
+        np.testing.assert_allclose(run(np.bool_(flag), x), expected, rtol=1e-5)
+
+
+def test_what_a_private_function_hands_through_outlives_its_argument(tmp_path):
+    builder = relax.BlockBuilder()
+    x = variable("x", (8,))
+    same = private(builder, "same", [like("x", x)], lambda x: x)
+    with builder.function("main", [x]):
+        first = builder.emit(relax.op.add(x, number(1)))
+        handed = builder.emit(relax.Call(same, [first]))
+        total = builder.emit(relax.op.matmul(first, first))
+        builder.emit_func_output(builder.emit(relax.Tuple([total, handed])))
+    total, handed = compiled(builder.get(), tmp_path)(np.ones(8, "float32"))
+    assert total == 32
+    np.testing.assert_array_equal(handed, np.full(8, 2))

@@ -1,0 +1,42 @@
+"""Which values a sequence needs no more after each of its bindings, where TVM doesn't say so itself."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+
+from tvm import ir, relax
+
+KILL = "relax.vm.kill_object"
+
+
+def last_uses(sequence: relax.SeqExpr) -> dict[int, list[relax.Var]]:
+    """Per binding (counted over all blocks) the variables of this sequence that it uses as the last one.
+
+    Empty for a sequence without a branch: there TVM's KillAfterLastUse has done it. After a branch it forgets its
+    record (KillInserter in src/relax/transform/kill_after_last_use.cc clears it at the end of each inner sequence),
+    and every later intermediate would live until the function returns.
+    """
+    bindings = [binding for block in sequence.blocks for binding in block.bindings]
+    if not any(isinstance(binding.value, relax.If) for binding in bindings):
+        return {}
+    last: dict[relax.Var, int] = {}
+    for index, binding in enumerate(bindings):
+        last.update(dict.fromkeys(relax.analysis.free_vars(binding.value), index))
+    results = set(relax.analysis.free_vars(sequence.body))
+    return _by_index(last, [b.var for b in bindings if b.var not in results], bindings)
+
+
+def _by_index(
+    last: dict[relax.Var, int], candidates: list[relax.Var], bindings: list[relax.Binding]
+) -> dict[int, list[relax.Var]]:
+    dead: dict[int, list[relax.Var]] = defaultdict(list)
+    for var in candidates:
+        index = last.get(var)
+        if index is not None and not is_kill(bindings[index].value) and not isinstance(var.ty, relax.ShapeType):
+            dead[index].append(var)
+    return dead
+
+
+def is_kill(value: ir.Expr) -> bool:
+    """Whether a bound value is TVM's own note that a variable is dead."""
+    return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == KILL
