@@ -58,9 +58,7 @@ def test_golden_checkpoints_are_what_tensorflow_writes(tmp_path):
 
 def write_raw(prefix, arrays):
     tensors = [tf.constant(list(a), tf.string) if a.dtype == object else tf.constant(a) for a in arrays.values()]
-    tf.raw_ops.SaveV2(
-        prefix=prefix, tensor_names=list(arrays), shape_and_slices=[""] * len(arrays), tensors=tensors
-    )
+    tf.raw_ops.SaveV2(prefix=prefix, tensor_names=list(arrays), shape_and_slices=[""] * len(arrays), tensors=tensors)
     return prefix
 
 
@@ -149,7 +147,9 @@ def test_managers_write_the_same_state_file(tmp_path):
         left.save()
         right.save()
     assert sorted(os.listdir(left.directory)) == sorted(os.listdir(right.directory))
-    keys = [[line.split(":")[0] for line in (tmp_path / x / "checkpoint").read_text().splitlines()] for x in ("tf", "tvtf")]
+    keys = [
+        [line.split(":")[0] for line in (tmp_path / x / "checkpoint").read_text().splitlines()] for x in ("tf", "tvtf")
+    ]
     assert keys[0] == keys[1]
     assert tf.train.latest_checkpoint(right.directory) == right.latest_checkpoint
     assert train.latest_checkpoint(left.directory) == left.latest_checkpoint

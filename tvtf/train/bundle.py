@@ -111,8 +111,9 @@ def _encode(key: str, value: Any) -> tuple[dtypes.DType, tuple[int, ...], list[A
     if array.dtype.kind in "OSU":
         whole = np.asarray(value, object)
         return dtypes.string, whole.shape, *strings.encode(whole, key)
-    octets = crc32c.as_bytes(np.ascontiguousarray(array, array.dtype.newbyteorder("<")))
-    return _dtype_of(array, key), array.shape, [octets], crc32c.masked(octets)
+    little = np.ascontiguousarray(array, array.dtype.newbyteorder("<"))
+    octets = crc32c.as_bytes(little)
+    return _dtype_of(little, key), array.shape, [octets], crc32c.masked(octets)
 
 
 def _dtype_of(array: Array, key: str) -> dtypes.DType:
