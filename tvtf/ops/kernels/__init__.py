@@ -1,1 +1,1 @@
-"""TE kernels that `lower` rules use; imported when something is compiled."""
+"""Tensor expressions for `lower` rules: imported when something is compiled, because they import TVM."""

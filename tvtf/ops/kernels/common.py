@@ -1,0 +1,70 @@
+"""What convolutions, pooling and matrix products share: axes, padding, types to accumulate in."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+from tvm import ir, te, tirx
+
+Extent = int | ir.Expr
+HALF_TYPES = ("float16", "bfloat16")
+
+
+def long(value: Extent) -> ir.Expr:
+    """An extent or index as int64, the index type of Relax."""
+    return tirx.IntImm("int64", int(value)) if isinstance(value, (int, tirx.IntImm)) else value
+
+
+def reduce_axis(extent: Extent, name: str) -> tirx.IterVar:
+    """A reduction axis over [0, extent)."""
+    return te.reduce_axis((long(0), long(extent)), name)
+
+
+def compute(shape: Sequence[Extent], body: Callable[..., ir.Expr], name: str) -> te.Tensor:
+    """`te.compute` with int64 indices."""
+    return te.compute(tuple(long(extent) for extent in shape), body, name=name)
+
+
+def accumulator_dtype(dtype: str) -> str:
+    """Where sums of products of a dtype are held: half types in float32."""
+    return "float32" if dtype in HALF_TYPES else dtype
+
+
+def as_dtype(value: ir.Expr, dtype: str) -> ir.Expr:
+    """A cast, left out where it changes nothing."""
+    return value if str(value.ty.dtype) == dtype else value.astype(dtype)
+
+
+def cast(x: te.Tensor, dtype: str) -> te.Tensor:
+    """An elementwise cast, left out where it changes nothing."""
+    if str(x.dtype) == dtype:
+        return x
+    return compute(x.shape, lambda *place: x(*place).astype(dtype), "cast")
+
+
+def padded(x: te.Tensor, padding: Sequence[tuple[int, int]], value: float | int = 0, first_axis: int = 1) -> te.Tensor:
+    """`x` with `padding` around the axes that begin at `first_axis`; negative padding crops."""
+    if not any(low or high for low, high in padding):
+        return x
+    lows = _by_axis(x, [low for low, _high in padding], first_axis)
+    highs = _by_axis(x, [high for _low, high in padding], first_axis)
+    shape = [long(extent) + low + high for extent, low, high in zip(x.shape, lows, highs, strict=True)]
+    outside = tirx.const(value, str(x.dtype))
+
+    def body(*place: ir.Expr) -> ir.Expr:
+        source = [index - low for index, low in zip(place, lows, strict=True)]
+        tests = [source[axis] >= 0 for axis, low in enumerate(lows) if low > 0]
+        tests += [source[axis] < x.shape[axis] for axis, high in enumerate(highs) if high > 0]
+        return tirx.if_then_else(tirx.all(*tests), x(*source), outside) if tests else x(*source)
+
+    return compute(shape, body, "padded")
+
+
+def _by_axis(x: te.Tensor, values: list[int], first_axis: int) -> list[int]:
+    around = [0] * first_axis + values
+    return around + [0] * (len(x.shape) - len(around))
+
+
+def constant_extents(extents: Sequence[Extent]) -> list[int]:
+    """Extents that must be known while compiling, as Python ints."""
+    return [int(extent) for extent in extents]

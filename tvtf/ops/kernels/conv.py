@@ -1,0 +1,263 @@
+"""Convolutions of one to three spatial dims, channels last, and their two gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm import ir, te, tirx
+
+from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
+
+Padding = Sequence[tuple[int, int]]
+
+
+def conv_nd(
+    x: te.Tensor, w: te.Tensor, strides: Sequence[int], padding: Padding, dilations: Sequence[int], groups: int = 1
+) -> te.Tensor:
+    """The correlation of a channels-last input with a filter, as `tf.nn.convolution`.
+
+    Args:
+        x: `[n, *spatial, channels]`; `n` may be symbolic.
+        w: `[*window, channels / groups, results]`.
+        strides: steps of the window per spatial dim.
+        padding: zeros before and after each spatial dim.
+        dilations: distance of the window's taps per spatial dim.
+        groups: results are cut in this many groups, each of which sees its own channels.
+
+    Returns:
+        `[n, *results_spatial, results]` in the dtype of `x`; half types are summed in float32.
+
+    Example:
+        >>> x, w = te.placeholder((8, 28, 28, 3), "float32"), te.placeholder((3, 3, 3, 16), "float32")
+        >>> [int(extent) for extent in conv_nd(x, w, (1, 1), [(1, 1), (1, 1)], (1, 1)).shape]
+        [8, 28, 28, 16]
+
+    Source: tf.nn.convolution.
+    """
+    window, per_group, results = _filter_extents(w)
+    around = padded(x, padding)
+    spatial = _result_extents(around, window, strides, dilations)
+    taps = [reduce_axis(extent, "k") for extent in window]
+    channel = reduce_axis(per_group, "c")
+    dtype = accumulator_dtype(str(x.dtype))
+
+    def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, result: ir.Expr) -> ir.Expr:
+        source = [at * step + tap * wide for at, step, tap, wide in zip(place, strides, taps, dilations, strict=True)]
+        left = around(batch, *source, group * per_group + channel)
+        product = as_dtype(left, dtype) * as_dtype(w(*taps, channel, result), dtype)
+        return te.sum(product, axis=[*taps, channel])
+
+    y = _grouped(x.shape[0], spatial, groups, results // groups, term, "conv")
+    return cast(y, str(x.dtype))
+
+
+def conv_nd_input_grad(
+    dy: te.Tensor,
+    w: te.Tensor,
+    x_shape: Sequence[Extent],
+    strides: Sequence[int],
+    padding: Padding,
+    dilations: Sequence[int],
+    groups: int = 1,
+) -> te.Tensor:
+    """The gradient of `conv_nd` for its input, which is also the transposed convolution.
+
+    A strided convolution's gradient is computed per phase (input position modulo stride), so that no product has an
+    inserted zero for a factor; with strides and dilations both, `dy` is spread out with zeros first.
+
+    Args:
+        dy: gradient for the result, `[n, *results_spatial, results]`.
+        w: the filter, `[*window, channels / groups, results]`.
+        x_shape: shape of the input, `[n, *spatial, channels]`; all but `n` constant.
+        strides: as for `conv_nd`.
+        padding: as for `conv_nd`.
+        dilations: as for `conv_nd`.
+        groups: as for `conv_nd`.
+
+    Returns:
+        `[n, *spatial, channels]` in the dtype of `dy`.
+
+    Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4.
+    """
+    spatial, channels = constant_extents(x_shape[1:-1]), int(x_shape[-1])
+    lows = [low for low, _high in padding]
+    if any(step > 1 and wide > 1 for step, wide in zip(strides, dilations, strict=True)):
+        dy, strides = _spread(dy, strides), [1] * len(strides)
+    phases = [step if wide == 1 else 1 for step, wide in zip(strides, dilations, strict=True)]
+    plan = [
+        _PhaseAxis(size, low, step, wide, extent)
+        for size, low, step, wide, extent in zip(spatial, lows, phases, dilations, _window(w), strict=True)
+    ]
+    y = _phase_sums(dy, w, plan, channels, groups)
+    return cast(_interleaved(y, plan, [x_shape[0], *spatial, channels]), str(dy.dtype))
+
+
+class _PhaseAxis:
+    """How positions of one spatial dim fall into phases: position + low = phases * quotient + phase."""
+
+    def __init__(self, size: int, low: int, phases: int, dilation: int, window: int) -> None:
+        self.size, self.low, self.phases, self.dilation, self.window = size, low, phases, dilation, window
+        self.taps = -(-window // phases)
+        self.first = low // phases
+        self.quotients = (low + size - 1) // phases - self.first + 1
+
+    @property
+    def reach(self) -> int:
+        """How far back the last tap looks."""
+        return (self.taps - 1) * self.dilation
+
+    def padding(self, extent: int) -> tuple[int, int]:
+        """Zeros around `dy` so that every tap of every quotient finds a value."""
+        before = self.reach - self.first
+        return before, self.quotients + self.reach - before - extent
+
+    def tap(self, turned: ir.Expr, phase: ir.Expr) -> ir.Expr:
+        """The filter's tap for a step of the reduction, which runs backwards through the window."""
+        return (self.taps - 1 - turned) * self.phases + phase
+
+
+def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: int, groups: int) -> te.Tensor:
+    rank, results = len(plan), int(w.shape[-1])
+    per_group, dtype = results // groups, accumulator_dtype(str(dy.dtype))
+    extents = constant_extents(dy.shape[1:-1])
+    around = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, extents, strict=True)])
+    whole = _whole_filter(w, plan)
+    steps = [reduce_axis(axis.taps, "k") for axis in plan]
+    result = reduce_axis(per_group, "o")
+
+    def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
+        quotients, phases = place[:rank], place[rank:]
+        source = [at + step * axis.dilation for at, step, axis in zip(quotients, steps, plan, strict=True)]
+        taps = [axis.tap(step, phase) for axis, step, phase in zip(plan, steps, phases, strict=True)]
+        from_group = group * per_group + result
+        inside = channel - group * (channels // groups)
+        product = as_dtype(around(batch, *source, from_group), dtype) * as_dtype(whole(*taps, inside, from_group), dtype)
+        return te.sum(product, axis=[*steps, result])
+
+    place_extents = [axis.quotients for axis in plan] + [axis.phases for axis in plan]
+    return _grouped(dy.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
+
+
+def _whole_filter(w: te.Tensor, plan: list[_PhaseAxis]) -> te.Tensor:
+    """The filter with its window filled up with zeros to whole numbers of phases."""
+    return padded(w, [(0, axis.taps * axis.phases - axis.window) for axis in plan], first_axis=0)
+
+
+def _interleaved(y: te.Tensor, plan: list[_PhaseAxis], shape: Sequence[Extent]) -> te.Tensor:
+    """Put the phases back in their places."""
+
+    def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
+        moved = [at + axis.low for at, axis in zip(rest[:-1], plan, strict=True)]
+        quotients = [tirx.floordiv(at, long(axis.phases)) - axis.first for at, axis in zip(moved, plan, strict=True)]
+        phases = [tirx.floormod(at, long(axis.phases)) for at, axis in zip(moved, plan, strict=True)]
+        return y(batch, *quotients, *phases, rest[-1])
+
+    return compute(shape, body, "phases")
+
+
+def _spread(dy: te.Tensor, strides: Sequence[int]) -> te.Tensor:
+    """`dy` with zeros between its positions."""
+    spatial = [(int(extent) - 1) * step + 1 for extent, step in zip(dy.shape[1:-1], strides, strict=True)]
+
+    def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
+        places = list(zip(rest[:-1], strides, strict=True))
+        source = [tirx.floordiv(at, long(step)) for at, step in places]
+        tests = [tirx.floormod(at, long(step)) == 0 for at, step in places if step > 1]
+        return tirx.if_then_else(tirx.all(*tests), dy(batch, *source, rest[-1]), tirx.const(0, str(dy.dtype)))
+
+    return compute([dy.shape[0], *spatial, dy.shape[-1]], body, "spread")
+
+
+def conv_nd_filter_grad(
+    x: te.Tensor,
+    dy: te.Tensor,
+    w_shape: Sequence[int],
+    strides: Sequence[int],
+    padding: Padding,
+    dilations: Sequence[int],
+    groups: int = 1,
+) -> te.Tensor:
+    """The gradient of `conv_nd` for its filter.
+
+    Args:
+        x: the input, `[n, *spatial, channels]`.
+        dy: gradient for the result, `[n, *results_spatial, results]`.
+        w_shape: shape of the filter, `[*window, channels / groups, results]`.
+        strides: as for `conv_nd`.
+        padding: as for `conv_nd`.
+        dilations: as for `conv_nd`.
+        groups: as for `conv_nd`.
+
+    Returns:
+        `[*window, channels / groups, results]` in the dtype of `x`.
+
+    Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4.
+    """
+    *window, per_group, results = constant_extents(w_shape)
+    around, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
+    batch = reduce_axis(dy.shape[0], "n")
+    places = [reduce_axis(extent, "s") for extent in dy.shape[1:-1]]
+    rank, from_each = len(window), results // groups
+
+    def term(*point: ir.Expr) -> ir.Expr:
+        taps, channel, group, result = point[:rank], point[rank], point[rank + 1], point[rank + 2]
+        source = [at * step + tap * wide for at, step, tap, wide in zip(places, strides, taps, dilations, strict=True)]
+        left = around(batch, *source, group * per_group + channel)
+        right = dy(batch, *places, group * from_each + result)
+        return te.sum(as_dtype(left, dtype) * as_dtype(right, dtype), axis=[batch, *places])
+
+    return cast(_filter_sums(window, per_group, groups, from_each, term), str(x.dtype))
+
+
+def _filter_sums(window: list[int], channels: int, groups: int, from_each: int, term: object) -> te.Tensor:
+    zero = long(0)
+    if groups == 1:
+        return compute(
+            [*window, channels, from_each], lambda *p: term(*p[:-1], zero, p[-1]), "conv_filter_grad"
+        )
+    if from_each == 1:
+        return compute([*window, channels, groups], lambda *p: term(*p, zero), "conv_filter_grad")
+    y = compute([*window, channels, groups, from_each], lambda *p: term(*p), "conv_filter_grad")
+    return _flat_groups(y, from_each)
+
+
+def _grouped(
+    batch: Extent, spatial: Sequence[Extent], groups: int, from_each: int, term: object, name: str
+) -> te.Tensor:
+    """`term(batch, place, group, result)` at every point; `result` counts through all groups."""
+    zero = long(0)
+    if groups == 1:
+        shape = [batch, *spatial, from_each]
+        return compute(shape, lambda n, *p: term(n, p[:-1], zero, p[-1]), name)
+    if from_each == 1:
+        shape = [batch, *spatial, groups]
+        return compute(shape, lambda n, *p: term(n, p[:-1], p[-1], p[-1]), name)
+    shape = [batch, *spatial, groups, from_each]
+    y = compute(shape, lambda n, *p: term(n, p[:-2], p[-2], p[-2] * from_each + p[-1]), name)
+    return _flat_groups(y, from_each)
+
+
+def _flat_groups(y: te.Tensor, from_each: int) -> te.Tensor:
+    """Join the last two axes."""
+    size = long(from_each)
+    shape = [*y.shape[:-2], y.shape[-2] * y.shape[-1]]
+    return compute(
+        shape, lambda *p: y(*p[:-1], tirx.floordiv(p[-1], size), tirx.floormod(p[-1], size)), "groups"
+    )
+
+
+def _window(w: te.Tensor) -> list[int]:
+    return constant_extents(w.shape[:-2])
+
+
+def _filter_extents(w: te.Tensor) -> tuple[list[int], int, int]:
+    return _window(w), int(w.shape[-2]), int(w.shape[-1])
+
+
+def _result_extents(
+    around: te.Tensor, window: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> list[Extent]:
+    sizes = zip(around.shape[1:-1], window, strides, dilations, strict=True)
+    return [tirx.floordiv(long(size) - ((taps - 1) * wide + 1), long(step)) + 1 for size, taps, step, wide in sizes]
+
+

@@ -1,0 +1,65 @@
+"""Matrix products with batches."""
+
+from __future__ import annotations
+
+from tvm import ir, te
+
+from .common import Extent, accumulator_dtype, as_dtype, cast, compute, long, reduce_axis
+
+
+def matmul(
+    a: te.Tensor, b: te.Tensor, transpose_a: bool = False, transpose_b: bool = False, out_dtype: str | None = None
+) -> te.Tensor:
+    """The product of two stacks of matrices, whose batch dims broadcast as NumPy's.
+
+    Args:
+        a: `[..., m, k]`, or `[..., k, m]` when transposed.
+        b: `[..., k, n]`, or `[..., n, k]` when transposed.
+        transpose_a: read the last two axes of `a` the other way round.
+        transpose_b: read the last two axes of `b` the other way round.
+        out_dtype: dtype of the result; that of `a` by default. Half types are summed in float32.
+
+    Returns:
+        `[..., m, n]`.
+
+    Example:
+        >>> x, w = te.placeholder((2, 3, 4), "float32"), te.placeholder((4, 5), "float32")
+        >>> [int(extent) for extent in matmul(x, w).shape]
+        [2, 3, 5]
+
+    Source: numpy.matmul (batch dims); tf.linalg.matmul (transposes).
+    """
+    out_dtype = out_dtype or str(a.dtype)
+    sum_dtype = accumulator_dtype(out_dtype)
+    batch = _broadcast(list(a.shape[:-2]), list(b.shape[:-2]))
+    rows, inner = (a.shape[-1], a.shape[-2]) if transpose_a else (a.shape[-2], a.shape[-1])
+    columns = b.shape[-2] if transpose_b else b.shape[-1]
+    k = reduce_axis(inner, "k")
+
+    def body(*place: ir.Expr) -> ir.Expr:
+        i, j = place[-2:]
+        left = a(*_batch_place(a, place[:-2]), *((k, i) if transpose_a else (i, k)))
+        right = b(*_batch_place(b, place[:-2]), *((j, k) if transpose_b else (k, j)))
+        return te.sum(as_dtype(left, sum_dtype) * as_dtype(right, sum_dtype), axis=[k])
+
+    return cast(compute([*batch, rows, columns], body, "matmul"), out_dtype)
+
+
+def _broadcast(left: list[Extent], right: list[Extent]) -> list[Extent]:
+    rank = max(len(left), len(right))
+    pairs = zip(_with_ones(left, rank), _with_ones(right, rank), strict=True)
+    return [other if _is_one(extent) else extent for extent, other in pairs]
+
+
+def _with_ones(extents: list[Extent], rank: int) -> list[Extent]:
+    return [1] * (rank - len(extents)) + extents
+
+
+def _is_one(extent: Extent) -> bool:
+    return not isinstance(extent, ir.Expr) or (hasattr(extent, "value") and int(extent) == 1)
+
+
+def _batch_place(x: te.Tensor, place: tuple[ir.Expr, ...]) -> list[ir.Expr]:
+    extents = list(x.shape[:-2])
+    own = place[len(place) - len(extents) :]
+    return [long(0) if _is_one(extent) else index for extent, index in zip(extents, own, strict=True)]

@@ -1,0 +1,251 @@
+"""Max and average pooling over any number of spatial dims, channels last, and their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+from math import prod
+
+from tvm import ir, te, tirx
+
+from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
+
+Padding = Sequence[tuple[int, int]]
+NO_POSITION = 2**30
+
+
+def max_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> te.Tensor:
+    """The largest value in each window; padding never wins, a NaN always does.
+
+    Args:
+        x: `[n, *spatial, channels]`; `n` may be symbolic.
+        window: extents of the window per spatial dim.
+        strides: steps of the window per spatial dim.
+        padding: positions before and after each spatial dim.
+
+    Returns:
+        `[n, *results_spatial, channels]` in the dtype of `x`.
+
+    Example:
+        >>> x = te.placeholder((8, 28, 28, 3), "float32")
+        >>> [int(extent) for extent in max_pool_nd(x, (2, 2), (2, 2), [(0, 0), (0, 0)]).shape]
+        [8, 14, 14, 3]
+
+    Source: tf.nn.max_pool.
+    """
+    around = padded(x, padding, _lowest(str(x.dtype)))
+    taps = [reduce_axis(extent, "k") for extent in window]
+    largest = _largest(str(x.dtype))
+
+    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps, strict=True)]
+        return largest(around(batch, *source, place[-1]), axis=taps)
+
+    return compute([x.shape[0], *_results(around, window, strides), x.shape[-1]], body, "max_pool")
+
+
+def max_pool_nd_grad(
+    dy: te.Tensor, x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
+) -> te.Tensor:
+    """The gradient of `max_pool_nd`: each window's gradient goes to the first of its largest values.
+
+    Args:
+        dy: gradient for the result, `[n, *results_spatial, channels]`.
+        x: the input, `[n, *spatial, channels]`.
+        y: the result, `[n, *results_spatial, channels]`.
+        window: as for `max_pool_nd`.
+        strides: as for `max_pool_nd`.
+        padding: as for `max_pool_nd`.
+
+    Returns:
+        `[n, *spatial, channels]` in the dtype of `dy`.
+
+    Source: tf.raw_ops.MaxPoolGrad.
+    """
+    first = _first_largest(x, y, window, strides, padding)
+
+    def share(windows: _Windows, gradient: te.Tensor, winner: te.Tensor) -> Callable[..., ir.Expr]:
+        def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+            source = windows.places(place[:-1])
+            here = _flat(windows.taps(place[:-1]), window)
+            wins = winner(batch, *source, place[-1]) == here.astype("int32")
+            value = as_dtype(gradient(batch, *source, place[-1]), windows.dtype)
+            return te.sum(tirx.Select(wins, value, tirx.const(0, windows.dtype)), axis=windows.axes)
+
+        return body
+
+    windows = _Windows.of(x, dy, window, strides, padding)
+    around = padded(dy, windows.padding)
+    y_grad = compute(x.shape, share(windows, around, padded(first, windows.padding, -1)), "max_pool_grad")
+    return cast(y_grad, str(dy.dtype))
+
+
+def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> te.Tensor:
+    """The mean of each window; padding counts neither in the sum nor in the number of values.
+
+    Args:
+        x: `[n, *spatial, channels]` of a float dtype; `n` may be symbolic.
+        window: extents of the window per spatial dim.
+        strides: steps of the window per spatial dim.
+        padding: positions before and after each spatial dim.
+
+    Returns:
+        `[n, *results_spatial, channels]` in the dtype of `x`; half types are summed in float32.
+
+    Example:
+        >>> x = te.placeholder((8, 28, 28, 3), "float32")
+        >>> [int(extent) for extent in avg_pool_nd(x, (2, 2), (2, 2), [(0, 0), (0, 0)]).shape]
+        [8, 14, 14, 3]
+
+    Source: tf.nn.avg_pool.
+    """
+    around, dtype = padded(x, padding), accumulator_dtype(str(x.dtype))
+    taps = [reduce_axis(extent, "k") for extent in window]
+
+    def total(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps, strict=True)]
+        return te.sum(as_dtype(around(batch, *source, place[-1]), dtype), axis=taps)
+
+    sums = compute([x.shape[0], *_results(around, window, strides), x.shape[-1]], total, "window_sum")
+    return _divided(sums, x, window, strides, padding, str(x.dtype))
+
+
+def avg_pool_nd_grad(
+    dy: te.Tensor, x_shape: Sequence[Extent], window: Sequence[int], strides: Sequence[int], padding: Padding
+) -> te.Tensor:
+    """The gradient of `avg_pool_nd`: each window's gradient is shared by its values.
+
+    Args:
+        dy: gradient for the result, `[n, *results_spatial, channels]`.
+        x_shape: shape of the input, `[n, *spatial, channels]`.
+        window: as for `avg_pool_nd`.
+        strides: as for `avg_pool_nd`.
+        padding: as for `avg_pool_nd`.
+
+    Returns:
+        `[n, *spatial, channels]` in the dtype of `dy`.
+
+    Source: tf.raw_ops.AvgPoolGrad.
+    """
+    like = te.placeholder(tuple(long(extent) for extent in x_shape), str(dy.dtype), "x")
+    windows = _Windows.of(like, dy, window, strides, padding)
+    around = padded(_divided(dy, like, window, strides, padding, windows.dtype), windows.padding)
+
+    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        inside = [tap < extent for tap, extent in zip(windows.taps(place[:-1]), window, strict=True)]
+        value = around(batch, *windows.places(place[:-1]), place[-1])
+        if not windows.overhang:
+            return te.sum(value, axis=windows.axes)
+        return te.sum(tirx.Select(tirx.all(*inside), value, tirx.const(0, windows.dtype)), axis=windows.axes)
+
+    return cast(compute(x_shape, body, "avg_pool_grad"), str(dy.dtype))
+
+
+@dataclass(frozen=True)
+class _Windows:
+    """The windows that cover a position, counted backwards by one reduction axis per spatial dim."""
+
+    axes: list[tirx.IterVar]
+    counts: list[int]
+    lows: list[int]
+    strides: list[int]
+    padding: list[tuple[int, int]]
+    overhang: bool
+    dtype: str
+
+    @staticmethod
+    def of(
+        x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
+    ) -> _Windows:
+        counts = [-(-extent // step) for extent, step in zip(window, strides, strict=True)]
+        lows = [low for low, _high in padding]
+        sizes = zip(constant_extents(x.shape[1:-1]), constant_extents(dy.shape[1:-1]), lows, strides, counts, strict=True)
+        around = [
+            (count - 1, max(0, (size - 1 + low) // step - results + 1)) for size, results, low, step, count in sizes
+        ]
+        overhang = any(extent % step for extent, step in zip(window, strides, strict=True))
+        axes = [reduce_axis(count, "t") for count in counts]
+        return _Windows(axes, counts, lows, list(strides), around, overhang, accumulator_dtype(str(dy.dtype)))
+
+    def places(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """Where in the padded gradient a covering window lies."""
+        steps = zip(position, self.lows, self.strides, self.axes, self.counts, strict=True)
+        return [
+            tirx.floordiv(at + low, long(step)) - axis.var + (count - 1) for at, low, step, axis, count in steps
+        ]
+
+    def taps(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
+        """Which place of the covering window a position is; past its end where the stride doesn't divide it."""
+        steps = zip(position, self.lows, self.strides, self.axes, strict=True)
+        return [tirx.floormod(at + low, long(step)) + axis.var * step for at, low, step, axis in steps]
+
+
+def _first_largest(
+    x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
+) -> te.Tensor:
+    """The row-major number of the first largest value in each window."""
+    around = padded(x, padding, _lowest(str(x.dtype)))
+    taps = [reduce_axis(extent, "k") for extent in window]
+    is_float = "float" in str(x.dtype)
+
+    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps, strict=True)]
+        value, best = around(batch, *source, place[-1]), y(batch, *place)
+        found = tirx.Or(value == best, tirx.isnan(value)) if is_float else value == best
+        number = _flat([tap.var for tap in taps], window).astype("int32")
+        return te.min(tirx.Select(found, number, tirx.const(NO_POSITION, "int32")), axis=taps)
+
+    return compute(y.shape, body, "first_largest")
+
+
+def _flat(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
+    """A row-major number that no place outside the window shares with one inside it."""
+    flat: ir.Expr = long(0)
+    inside: list[ir.Expr] = []
+    for at, extent in zip(place, window, strict=True):
+        flat = flat * extent + at
+        inside.append(at < extent)
+    return tirx.if_then_else(tirx.all(*inside), flat, long(NO_POSITION - 1))
+
+
+def _divided(
+    sums: te.Tensor, x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding, dtype: str
+) -> te.Tensor:
+    """Sums divided by the number of values in each window."""
+    if not any(low or high for low, high in padding):
+        scale = tirx.const(prod(window), str(sums.dtype))
+        return compute(sums.shape, lambda *p: as_dtype(sums(*p) / scale, dtype), "window_mean")
+    lows = [low for low, _high in padding]
+
+    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        sizes = zip(place[:-1], strides, lows, window, x.shape[1:-1], strict=True)
+        counts = [
+            tirx.min(at * step - low + extent, size) - tirx.max(at * step - low, 0)
+            for at, step, low, extent, size in sizes
+        ]
+        count = prod(counts[1:], start=counts[0]).astype("float32").astype(str(sums.dtype))
+        return as_dtype(sums(batch, *place) / count, dtype)
+
+    return compute(sums.shape, body, "window_mean")
+
+
+def _largest(dtype: str) -> Callable[..., ir.Expr]:
+    """A maximum that keeps NaN, as NumPy's."""
+    if "float" not in dtype:
+        return te.max
+
+    def combine(best: ir.Expr, value: ir.Expr) -> ir.Expr:
+        return tirx.Select(tirx.Or(value > best, tirx.isnan(value)), value, best)
+
+    return te.comm_reducer(combine, lambda kind: tirx.const(_lowest(str(kind)), str(kind)), name="largest")
+
+
+def _lowest(dtype: str) -> float | int:
+    if "float" in dtype:
+        return float("-inf")
+    return int(tirx.min_value(dtype)) if dtype != "bool" else 0
+
+
+def _results(around: te.Tensor, window: Sequence[int], strides: Sequence[int]) -> list[Extent]:
+    sizes = zip(around.shape[1:-1], window, strides, strict=True)
+    return [tirx.floordiv(long(size) - extent, long(step)) + 1 for size, extent, step in sizes]
