@@ -14,7 +14,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
-from tvtf.shape import simplify_dim
+from tvtf.shape import substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 
@@ -61,7 +61,7 @@ class _Evaluation:
         if isinstance(value, ir.GlobalVar):
             return Subfunction(self.mod, value.name_hint)
         if isinstance(value, ir.Expr):
-            return simplify_dim(tirx.stmt_functor.substitute(value, self.dims))
+            return substitute_dim(value, self.dims)
         return value
 
 
@@ -82,9 +82,6 @@ def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -
     for param, shape in zip(params, shapes):
         for symbol, dim in zip(param.ty.shape.values, shape):
             if isinstance(symbol, tirx.Var):
-                found.setdefault(symbol, _as_expr(dim))
+                found.setdefault(symbol, dim)
     return found
 
-
-def _as_expr(dim: Any) -> Any:
-    return tirx.IntImm("int64", dim) if isinstance(dim, int) else dim

@@ -15,14 +15,14 @@ from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 
 from tvtf import dialect
 from tvtf.context import state
 from tvtf.dtypes import COMPILED
 from tvtf.errors import InaccessibleTensorError
 from tvtf.primitive import Primitive, as_tuple
-from tvtf.shape import TensorType
+from tvtf.shape import TensorType, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 EMBEDDED_ELEMENTS = 16
@@ -87,6 +87,7 @@ class Trace:
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
         self.pure = True
+        self.assumptions: dict[tirx.Var, Any] = {}
         self._names: dict[str, int] = {}
 
     # -- inputs
@@ -155,6 +156,24 @@ class Trace:
         symbol = SymbolicTensor(constant, tensor._type, self)
         symbol.known = array.astype(object) if tensor.dtype.is_integer else None
         return symbol
+
+    # -- unknown dims that turned out to be equal
+
+    def known_dim(self, dim: Any) -> Any:
+        """``dim`` under the equalities assumed so far."""
+        return substitute_dim(dim, self.assumptions)
+
+    def assume_equal(self, a: Any, b: Any) -> bool:
+        """Lets one of two dims be the other, where one is a plain unknown that the other does not contain."""
+        for symbol, value in ((self.known_dim(b), self.known_dim(a)), (self.known_dim(a), self.known_dim(b))):
+            if isinstance(symbol, tirx.Var) and not _mentions(value, symbol):
+                self._assume(symbol, value)
+                return True
+        return False
+
+    def _assume(self, symbol: tirx.Var, value: Any) -> None:
+        earlier = {k: substitute_dim(v, {symbol: value}) for k, v in self.assumptions.items()}
+        self.assumptions = earlier | {symbol: value}
 
     # -- variables: parameters of the outermost trace, threaded through the inner ones
 
@@ -268,13 +287,19 @@ def _source_name(path: str) -> ir.SourceName:
     return known
 
 
+def _mentions(dim: Any, symbol: tirx.Var) -> bool:
+    return not isinstance(dim, int) and any(symbol.same_as(v) for v in tirx.analysis.undefined_vars(dim))
+
+
 def _build_function(trace: Trace, params: list[relax.Var], outputs: Sequence[SymbolicTensor]) -> relax.Function:
     result = relax.Tuple([t._var for t in outputs])
     var = relax.Var("outputs", result.ty)
     block = relax.BindingBlock([*trace.bindings, relax.VarBinding(var, result)])
     body = relax.SeqExpr([block], var)
     _set_type(body, result.ty)
-    return relax.Function(params, body, ret_ty=result.ty, is_pure=trace.pure)
+    function = relax.Function(params, body, ret_ty=result.ty, is_pure=trace.pure)
+    assumed = trace.root.assumptions
+    return function.bind_symbolic_vars(assumed) if assumed else function
 
 
 def _set_type(expr: Any, ty: Any) -> None:

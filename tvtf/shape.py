@@ -7,12 +7,13 @@ plain arithmetic; where two must be equal they ask :func:`same_dim`, which needs
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tvtf import dtypes
+from tvtf.context import state
 
 Dim = Any
 
@@ -46,7 +47,25 @@ def same_dim(a: Dim, b: Dim) -> bool:
         return False
     from tvm import sym
 
+    if state.trace is not None:
+        a, b = state.trace.root.known_dim(a), state.trace.root.known_dim(b)
+        if isinstance(a, int) and isinstance(b, int):
+            return a == b
     return bool(sym.Analyzer().can_prove_equal(a, b))
+
+
+def agree_dim(a: Dim, b: Dim) -> bool:
+    """Whether two dims that must be equal are, or can be made so: while tracing, an unknown dim of an argument takes the other's value.
+
+    The compiled function then checks it at each call.
+
+    >>> agree_dim(3, 3), agree_dim(3, 4)
+    (True, False)
+    """
+    if same_dim(a, b):
+        return True
+    trace = state.trace
+    return trace is not None and not (isinstance(a, int) and isinstance(b, int)) and trace.root.assume_equal(a, b)
 
 
 def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
@@ -61,6 +80,20 @@ def simplify_dim(dim: Dim) -> Dim:
 
     simple = sym.Analyzer().simplify(dim)
     return int(simple.value) if isinstance(simple, tirx.IntImm) else simple
+
+
+def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
+    """The dim with symbols replaced by other dims."""
+    if isinstance(dim, int) or not values:
+        return dim
+    import tvm_ffi
+    from tvm import ir, tirx
+
+    def value(symbol: Any) -> Any:
+        found = values.get(symbol, symbol)
+        return tirx.IntImm("int64", found) if isinstance(found, int) else found
+
+    return simplify_dim(tvm_ffi.structural_map(dim, (ir.Var, value)))
 
 
 def size_of(shape: Iterable[Dim]) -> Dim:
@@ -83,7 +116,7 @@ def broadcast_dim(a: Dim, b: Dim) -> Dim | None:
     """The dim that ``a`` and ``b`` broadcast to, or None where they can't."""
     if isinstance(a, int) and a == 1:
         return b
-    if (isinstance(b, int) and b == 1) or same_dim(a, b):
+    if (isinstance(b, int) and b == 1) or agree_dim(a, b):
         return a
     return None
 
