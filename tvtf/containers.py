@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 from tvtf.trackable import NoDependency, Trackable
 
 if TYPE_CHECKING:
-    from typing_extensions import Self  # noqa: UP035 - Python 3.10
+    from typing_extensions import Self
 
     _List = list[Any]
     _Dict = dict[Any, Any]
@@ -45,6 +45,7 @@ MSG_KEY_NOT_STRING: Final = (
     "The wrapped dictionary contains a non-string key which maps to a trackable object or mutable data structure.\n\n"
     "If you don't need this dictionary checkpointed, wrap it in a NoDependency object; it will be subsequently ignored."
 )
+_UNCHANGED: Any = object()
 
 
 def wrap(value: Any) -> Any:
@@ -105,26 +106,28 @@ class ListWrapper(TrackableDataStructure, _List):
 
     def __init__(self, wrapped: Iterable[Any] = ()) -> None:
         self._storage = wrapped if type(wrapped) is list else list(wrapped)
-        self._moved = self._changed_outside = False
+        self._moved, self._before_change = False, _UNCHANGED
         for index, value in enumerate(self._storage):
             self._storage[index] = wrap_and_track(self, str(index), value)
-        self._seen = list(self._storage)
+        self._acknowledge()
 
     def _trackable_children(self) -> dict[str, Trackable]:
         self._look_outside()
         if self._moved:
             raise ValueError(MSG_LIST_MUTATED.format(wrapper=self))
-        if self._changed_outside:
-            raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="list", now=self._storage, then=self._seen))
+        if self._before_change is not _UNCHANGED:
+            then = self._before_change
+            raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="list", now=self._storage, then=then))
         return super()._trackable_children()
 
     def _look_outside(self) -> None:
-        if not self._moved and not _same(self._storage, self._seen):
-            self._changed_outside = True
+        seen = list(list.__iter__(self))
+        if not self._moved and self._before_change is _UNCHANGED and not _same(self._storage, seen):
+            self._before_change = seen
 
     def _acknowledge(self) -> None:
-        if not self._changed_outside:
-            self._seen = list(self._storage)
+        """Copy the storage into the list that this object is itself: C code looks there, and it tells later changes."""
+        list.__setitem__(self, slice(None), self._storage)
 
     def _before_move(self, *involved: Any) -> None:
         self._look_outside()
@@ -241,10 +244,10 @@ class _DictWrapper(TrackableDataStructure, _Dict):
 
     def __init__(self, wrapped: Any = ()) -> None:
         self._storage = wrapped if isinstance(wrapped, dict) else dict(wrapped)
-        self._changed_outside = self._keyed_otherwise = False
+        self._keyed_otherwise, self._before_change = False, _UNCHANGED
         for key, value in self._storage.items():
             self._storage[key] = self._take(key, value)
-        self._seen = dict(self._storage)
+        self._acknowledge()
 
     def _take(self, key: Any, value: Any) -> Any:
         if isinstance(key, str):
@@ -258,19 +261,21 @@ class _DictWrapper(TrackableDataStructure, _Dict):
         self._look_outside()
         if self._keyed_otherwise:
             raise ValueError(MSG_KEY_NOT_STRING.format(wrapper=self))
-        if self._changed_outside:
-            raise ValueError(
-                MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="dictionary", now=self._storage, then=self._seen)
-            )
+        if self._before_change is not _UNCHANGED:
+            then = self._before_change
+            raise ValueError(MSG_CHANGED_OUTSIDE.format(wrapper=self, kind="dictionary", now=self._storage, then=then))
         return super()._trackable_children()
 
     def _look_outside(self) -> None:
-        if not (_same(self._storage, self._seen) and _same(self._storage.values(), self._seen.values())):
-            self._changed_outside = True
+        seen = dict(dict.items(self))
+        unchanged = _same(self._storage, seen) and _same(self._storage.values(), seen.values())
+        if self._before_change is _UNCHANGED and not unchanged:
+            self._before_change = seen
 
     def _acknowledge(self) -> None:
-        if not self._changed_outside:
-            self._seen = dict(self._storage)
+        """Copy the storage into the dict that this object is itself: C code looks there, and it tells later changes."""
+        dict.clear(self)
+        dict.update(self, self._storage)
 
     def __setitem__(self, key: Any, value: Any) -> None:
         self._look_outside()

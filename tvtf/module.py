@@ -32,7 +32,7 @@ class name_scope:
 
     def __init__(self, name: str) -> None:
         if not isinstance(name, str):
-            raise ValueError(f"name_scope: expected a string for `name`, got {type(name).__name__}.")  # noqa: TRY004 - as TF
+            raise ValueError(f"name_scope: expected a string for `name`, got {type(name).__name__}.")
         self._name = name
 
     @property

@@ -158,9 +158,9 @@ def test_managers_write_the_same_state_file(tmp_path):
 @pytest.mark.parametrize("wrong", [[1.0, 2.0, 3.0], [1, 2]])
 def test_a_misfit_raises_tensorflows_type(tmp_path, wrong):
     path = train.Checkpoint(w=Variable([1.0, 2.0], name="w")).save(tmp_path / "ckpt")
-    with pytest.raises(Exception) as theirs:  # noqa: PT011 - the type is what is compared
+    with pytest.raises(Exception) as theirs:
         tf.train.Checkpoint(w=tf.Variable(wrong, name="w")).restore(path)
-    with pytest.raises(Exception) as ours:  # noqa: PT011
+    with pytest.raises(Exception) as ours:
         train.Checkpoint(w=Variable(wrong, name="w")).restore(path)
     assert theirs.type.__name__ == ours.type.__name__
 

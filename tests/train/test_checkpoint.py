@@ -278,8 +278,8 @@ class TestRefusals:
 
         path, first, checkpoint = self.two(prefix, Table())
         assert self.refused(errors.NotFoundError, checkpoint, path, first).startswith(
-            f"Error when restoring from checkpoint or SavedModel at {path}: Restoring Table from {path}: the checkpoint "
-            "has no keys for it. Nothing was restored."
+            f"Error when restoring from checkpoint or SavedModel at {path}: Restoring Table from {path}: the "
+            "checkpoint has no keys for it. Nothing was restored."
         )
 
     def test_a_value_is_damaged(self, prefix):
@@ -357,10 +357,8 @@ class TestRefusals:
         assert refusal.value.message == f"{prefix}, object graph: {told}. Restore an older checkpoint."
 
     def test_a_graph_that_is_its_own_child_ends(self, prefix):
-        cyclic = {
-            "nodes": [{"children": [{"node_id": 0, "local_name": "me"}], "has_checkpoint_values": {"value": True}}]
-        }
-        serialized = TrackableObjectGraph(**cyclic).SerializeToString()
+        node = {"children": [{"node_id": 0, "local_name": "me"}], "has_checkpoint_values": {"value": True}}
+        serialized = TrackableObjectGraph(nodes=[node]).SerializeToString()
         bundle.write(prefix, {"_CHECKPOINTABLE_OBJECT_GRAPH": serialized})
         root = AutoTrackable()
         root.me = root

@@ -233,7 +233,7 @@ def _inside_saved_model(path: PathLike | None) -> PathLike | None:
 
 def _check_trackable(value: Any, name: str) -> None:
     if not isinstance(value, Trackable):
-        raise ValueError(  # noqa: TRY004 - TensorFlow's type
+        raise ValueError(
             f"`Checkpoint` was expecting {name} to be a trackable object (an object derived from `Trackable`), got "
             f"{value!r} of type {type(value).__name__}. Pass a Variable, Module, Optimizer, or a list or dict of them."
         )

@@ -146,7 +146,8 @@ def _divide(octets: npt.NDArray[np.uint8]) -> int:
 def _shift(words: Words, level: int) -> Words:
     """Multiply each word by ``x^(32 * 2^level)`` modulo the polynomial."""
     table, parts = _shift_table(level), words.view(np.uint8).reshape(-1, 4)
-    return table[0][parts[:, 0]] ^ table[1][parts[:, 1]] ^ table[2][parts[:, 2]] ^ table[3][parts[:, 3]]
+    product: Words = table[0][parts[:, 0]] ^ table[1][parts[:, 1]] ^ table[2][parts[:, 2]] ^ table[3][parts[:, 3]]
+    return product
 
 
 @functools.cache

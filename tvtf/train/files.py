@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any, Final
 from tvtf.errors import NotFoundError, OpError, PermissionDeniedError, ResourceExhaustedError, UnknownError
 
 if TYPE_CHECKING:
-    from typing_extensions import Self  # noqa: UP035 - Python 3.10
+    from typing_extensions import Self
 
 WRITTEN_AT_ONCE: Final = 1 << 26
 _FULL: Final = (errno.ENOSPC, errno.EDQUOT)

@@ -2,8 +2,8 @@
 
 Field numbers and types are those of ``tensor_bundle.proto``, ``tensor_shape.proto``, ``tensor_slice.proto``,
 ``versions.proto``, ``trackable_object_graph.proto`` and ``checkpoint_state.proto`` in
-https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core/protobuf. A private pool lets real TensorFlow live in
-the same process.
+https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core/protobuf. A private pool lets real TensorFlow
+live in the same process.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """String tensors in a bundle: varint lengths, a checksum over them, then the bytes.
 
-Source: ``WriteStringTensor`` in ``tensorflow/core/util/tensor_bundle/tensor_bundle.cc``: the entry's checksum covers the
-lengths as uint32 (uint64 beyond 4 GB) instead of as varints, the stored checksum, and the bytes.
+Source: ``WriteStringTensor`` in ``tensorflow/core/util/tensor_bundle/tensor_bundle.cc``: the entry's checksum covers
+the lengths as uint32 (uint64 beyond 4 GB) instead of as varints, the stored checksum, and the bytes.
 """
 
 from __future__ import annotations
