@@ -68,16 +68,21 @@ def has_symbol(func: ir.BaseFunc) -> bool:
 
 def loop_parts(mod: ir.IRModule) -> list[ir.GlobalVar]:
     """The conditions and bodies of the loops of a module, each as often as a loop names it."""
-    found: list[ir.GlobalVar] = []
+    return [part for call in all_calls(mod) if is_loop(call) for part in call.args[:2]]
 
-    def collect(expr: ir.Expr) -> None:
-        if isinstance(expr, relax.Call) and isinstance(expr.op, ir.Op) and expr.op.name in LOOPS:
-            found.extend(expr.args[:2])
 
+def all_calls(mod: ir.IRModule) -> list[relax.Call]:
+    """Every call in the Relax functions of a module."""
+    found: list[relax.Call] = []
     for func in mod.functions.values():
         if isinstance(func, relax.Function):
-            relax.analysis.post_order_visit(func, collect)
+            tvm_ffi.structural_walk(func.body, (relax.Call, found.append))
     return found
+
+
+def is_loop(call: relax.Call) -> bool:
+    """Whether a call is one of the two loop operators."""
+    return isinstance(call.op, ir.Op) and call.op.name in LOOPS
 
 
 def carried_count(call: relax.Call) -> int:

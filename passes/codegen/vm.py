@@ -21,9 +21,10 @@ from tvtf.passes.codegen.loop import (
     POLL_SYMBOL,
     PRIVATE,
     PURE_LOOP,
+    all_calls,
     carried_count,
     has_symbol,
-    loop_parts,
+    is_loop,
     poll_kernel,
 )
 
@@ -58,33 +59,31 @@ class _Program:
     """What the functions of one module share."""
 
     def __init__(self, builder: relax.ExecBuilder, mod: IRModule, check_arguments: bool, poll_signals: bool) -> None:
-        self.builder, self.mod = builder, mod
+        self.builder = builder
         self.check_arguments, self.poll_signals = check_arguments, poll_signals
         self.functions = {name.name_hint: func for name, func in mod.functions.items()}
         self.polls = False
         self.wary: set[str] = set()
         self.mentions: Counter[str] = Counter()
-        self.calls: Counter[str] = Counter()
         for func in self.relax_functions().values():
-            relax.analysis.post_order_visit(func, self._count)
+            tvm_ffi.structural_walk(func.body, (ir.GlobalVar, self._count))
+        calls = all_calls(mod)
+        self.calls = Counter(call.op.name_hint for call in calls if isinstance(call.op, ir.GlobalVar))
+        self.loop_parts = Counter(part.name_hint for call in calls if is_loop(call) for part in call.args[:2])
 
     def relax_functions(self) -> dict[str, relax.Function]:
         return {name: func for name, func in self.functions.items() if isinstance(func, relax.Function)}
 
-    def _count(self, expr: ir.Expr) -> None:
-        if isinstance(expr, ir.GlobalVar):
-            self.mentions[expr.name_hint] += 1
-        elif isinstance(expr, relax.Call) and isinstance(expr.op, ir.GlobalVar):
-            self.calls[expr.op.name_hint] += 1
+    def _count(self, name: ir.GlobalVar) -> None:
+        self.mentions[name.name_hint] += 1
 
     def is_inlined(self, name: str) -> bool:
         func = self.functions.get(name)
         return isinstance(func, relax.Function) and not _symbol(func) and self.calls[name] == self.mentions[name] == 1
 
     def emitted(self) -> Iterator[tuple[str, relax.Function]]:
-        parts = Counter(name.name_hint for name in loop_parts(self.mod))
         for name, func in self.relax_functions().items():
-            only_in_loops = not _symbol(func) and self.mentions[name] == parts[name]
+            only_in_loops = not _symbol(func) and self.mentions[name] == self.loop_parts[name]
             if not only_in_loops and not self.is_inlined(name):
                 yield _symbol(func) or name, func
 
@@ -134,10 +133,10 @@ class _Function:
         self.places[binding.var] = self.code.copy(place) if isinstance(value, relax.Var) else place
 
     def value(self, expr: ir.Expr) -> Operand:
-        for kind, handle in _EXPRESSIONS:
-            if isinstance(expr, kind):
-                return handle(self, expr)
-        raise NotImplementedError(f"bytecode: no instruction for a {type(expr).__name__}: {expr}")
+        handle = _EXPRESSIONS.get(type(expr))
+        if handle is None:
+            raise NotImplementedError(f"bytecode: no instruction for a {type(expr).__name__}: {expr}")
+        return handle(self, expr)
 
     def values(self, exprs: ir.Array) -> list[Operand]:
         return [self.value(expr) for expr in exprs]
@@ -297,21 +296,22 @@ _OPERATORS: dict[str, _Handler] = {
     "relax.call_builtin_with_ctx": _Function.builtin,
 }
 
-_EXPRESSIONS: list[tuple[type, _Handler]] = [
-    (relax.Call, _Function.call),
-    (relax.Var, _Function.variable),
-    (relax.Tuple, _Function.tuple),
-    (relax.TupleGetItem, _Function.item),
-    (tirx.IntImm, lambda self, expr: self.code.constant(int(expr.value))),
-    (tirx.FloatImm, lambda self, expr: self.code.constant(float(expr.value))),
-    (ir.StringImm, lambda self, expr: self.code.constant(expr.value)),
-    (relax.ShapeExpr, _Function.shape),
-    (relax.If, _Function.branch),
-    (relax.SeqExpr, _Function.sequence),
-    (ir.GlobalVar, _Function.global_name),
-    (relax.ExternFunc, _Function.extern),
-    (ir.GenericConst, lambda self, expr: self.code.constant(expr.value)),
-]
+_EXPRESSIONS: dict[type, _Handler] = {
+    relax.Call: _Function.call,
+    relax.Var: _Function.variable,
+    relax.DataflowVar: _Function.variable,
+    relax.Tuple: _Function.tuple,
+    relax.TupleGetItem: _Function.item,
+    tirx.IntImm: lambda self, expr: self.code.constant(int(expr.value)),
+    tirx.FloatImm: lambda self, expr: self.code.constant(float(expr.value)),
+    ir.StringImm: lambda self, expr: self.code.constant(expr.value),
+    relax.ShapeExpr: _Function.shape,
+    relax.If: _Function.branch,
+    relax.SeqExpr: _Function.sequence,
+    ir.GlobalVar: _Function.global_name,
+    relax.ExternFunc: _Function.extern,
+    ir.GenericConst: lambda self, expr: self.code.constant(expr.value),
+}
 
 
 def _symbol(func: relax.Function) -> str | None:
