@@ -2,18 +2,21 @@
 
 from __future__ import annotations
 
+import threading
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-import tvm_ffi
-
 from tvtf.context import state
+from tvtf.emit import Graph, Trace, tracing
+from tvtf.frontend.failure import raised_by
+from tvtf.passes.autodiff import Recorder, sweep
+from tvtf.passes.interpret import evaluate
 from tvtf.passes.pipeline import compile_module
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable
+from tvtf.runtime.memory import handle_of, tensor_of, variable_handle
 from tvtf.runtime.target import host_target
-from tvtf.tensor import EagerTensor
+from tvtf.tensor import EagerTensor, Tensor
 from tvtf.variable import Variable
 
 
@@ -23,108 +26,141 @@ def executable_for(mod: Any) -> Executable:
     return cached(key_of(mod, target), lambda path: compile_module(mod, target, path))
 
 
-def handle_of(tensor: EagerTensor) -> Any:
-    """The tensor's memory as TVM takes it; made once per tensor."""
-    handle = tensor._handle
-    if handle is None:
-        handle = tensor._handle = _handle(tensor._array)
-    return handle
+class GraphFunction:
+    """A graph as a function of all its inputs, captures included: compiled when called eagerly, inlined in a trace.
+
+    To a tape it is one primitive, whose vjp is the backward graph, compiled too.
+    """
+
+    def __init__(self, graph: Graph) -> None:
+        self.graph = graph
+        self.tf_name = graph.name
+        self._executable: Executable | None = None
+        self._backward: Backward | None = None
+
+    def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
+        if state.trace is not None:
+            return evaluate(self.graph.module(), "main", inputs)
+        outputs = self._run(inputs)
+        for tape in state.tapes:
+            tape.record(self, inputs, outputs, {})
+        return outputs
+
+    def _run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
+        if self._executable is None:
+            self._executable = executable_for(self.graph.module())
+        try:
+            return tuple(map(tensor_of, self._executable.function()(*map(handle_of, inputs))))
+        except Exception as error:  # TVM raises many types; each is told in tvtf's words
+            raise raised_by(self.graph.name, error) from error
+
+    def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Tensor | None]:
+        if self._backward is None:
+            self._backward = Backward(self.graph)
+        return self._backward(inputs, cts)
 
 
-def _handle(array: np.ndarray) -> Any:
-    if not array.flags.c_contiguous or not array.flags.writeable:
-        array = array.copy(order="C")
-    if array.dtype.kind == "V" or array.dtype.name == "bfloat16":
-        return _bfloat16_handle(array)
-    return tvm_ffi.from_dlpack(array)
+class Backward:
+    """The backward graph of a graph: inputs and cotangents in, the inputs' cotangents out; the forward is run anew."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.seeded = [i for i, t in enumerate(graph.output_types) if t.dtype.is_differentiable]
+        with tracing(Trace(f"{graph.name}_backward")) as trace:
+            params = [trace.add_param(p._type, p._var.name) for p in graph.all_params]
+            cts = [trace.add_param(graph.output_types[i], "ct") for i in self.seeded]
+            found = self._sweep(graph, params, cts)
+        self.connected = [i for i, ct in enumerate(found) if ct is not None]
+        self.function = GraphFunction(trace.finish([found[i] for i in self.connected]))
+
+    def _sweep(self, graph: Graph, params: list[Any], cts: list[Any]) -> list[Any]:
+        recorder = Recorder()
+        for p in params:
+            if p._type.dtype.is_differentiable:
+                recorder.watch(p)
+        state.tapes = [recorder]
+        outputs = evaluate(graph.module(), "main", params)
+        state.tapes = []
+        return sweep(recorder.records, [outputs[i] for i in self.seeded], cts, params)
+
+    def __call__(self, inputs: Sequence[Tensor], cts: Sequence[Tensor]) -> list[Tensor | None]:
+        gradients: list[Tensor | None] = [None] * len(inputs)
+        if self.connected:
+            found = self.function(*inputs, *(cts[i] for i in self.seeded))
+            for i, ct in zip(self.connected, found):
+                gradients[i] = ct
+        return gradients
 
 
-def _bfloat16_handle(array: np.ndarray) -> Any:
-    """NumPy's DLPack knows no bfloat16: a view of the same memory under the right name."""
-    import tvm
-
-    return tvm.runtime.tensor(array)
-
-
-def variable_handle(variable: Variable) -> Any:
-    handle = variable._handle
-    if handle is None:
-        handle = variable._handle = _handle(variable._array)
-    return handle
-
-
-def tensor_of(handle: Any) -> EagerTensor:
-    """A result of compiled code as a tensor, without a copy."""
-    tensor = EagerTensor(array_of(handle))
-    tensor._handle = handle
-    return tensor
-
-
-def array_of(handle: Any) -> np.ndarray:
-    if str(handle.dtype) == "bfloat16":
-        import tvm
-
-        return tvm.runtime.from_dlpack(handle).numpy() if not hasattr(handle, "numpy") else handle.numpy()
-    return np.from_dlpack(handle)
+_merging = threading.Lock()
 
 
 class Compiled:
-    """A concrete function's code with everything a call needs at hand."""
+    """A concrete function's code with everything a call needs at hand; Variables that it updates are donated."""
 
     def __init__(self, concrete: Any) -> None:
         graph, results = concrete.graph, concrete.results
+        self.name = concrete.name
         self.results = results
-        self.count = len(results.computed)
-        self.executable = executable_for(graph.module()) if self.count else None
         self.captures: list[Any] = concrete.captures
         self.updates: list[tuple[Variable, int]] = results.updates
-        self.simple = results.leaves == [("computed", 0)] and self.count == 1 and not self.updates
-        self.locks = [v.lock for v in concrete.variables[:1]]
+        self.count = len(results.computed)
+        self.single = self.count == 1
+        self.executable = executable_for(graph.entry(self._donations(graph))) if self.count else None
+        self.simple = results.leaves == [("computed", 0)] and self.single and not self.updates and not self.captures
+        self.lock = shared_lock(concrete.variables)
+
+    def _donations(self, graph: Graph) -> list[tuple[int, int]]:
+        first = len(graph.params)
+        place = {id(outer): first + i for i, (outer, _) in enumerate(graph.captures)}
+        return [(index, place[id(variable)]) for variable, index in self.updates]
 
     def __call__(self, tensors: Sequence[Any]) -> Any:
-        handles = [t._handle or handle_of(t) for t in tensors]
-        for capture in self.captures:
-            handles.append(variable_handle(capture) if isinstance(capture, Variable) else handle_of(capture))
-        outputs = self.run(handles)
         if self.simple:
-            return tensor_of(outputs[0])
-        return self.finish(tensors, outputs)
+            return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
+        with self.lock:
+            return self._call(tensors)
 
-    def run(self, handles: list[Any]) -> Any:
-        return () if self.executable is None else self.executable.function()(*handles)
+    def _call(self, tensors: Sequence[Any]) -> Any:
+        for variable, _ in self.updates:
+            variable.own_memory()
+        handles = [t._handle or handle_of(t) for t in tensors]
+        handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in self.captures]
+        outputs = self._execute(handles)
+        return self._finish(tensors, handles, [outputs] if self.single else outputs)
 
-    def finish(self, tensors: Sequence[Any], outputs: Any) -> Any:
-        computed = [tensor_of(h) for h in outputs]
-        params = [*tensors, *self.captures]
-        result = self.results.assemble(
-            {"computed": computed.__getitem__, "param": lambda i: _current(params[i]), "value": lambda v: v}
-        )
+    def _execute(self, handles: list[Any]) -> Any:
+        if self.executable is None:
+            return ()
+        try:
+            return self.executable.function()(*handles)
+        except Exception as error:  # TVM raises many types; each is told in tvtf's words
+            raise raised_by(self.name, error) from error
+
+    def _finish(self, tensors: Sequence[Any], handles: list[Any], outputs: Any) -> Any:
+        updated = {}
         for variable, index in self.updates:
-            variable._adopt(computed[index]._array, outputs[index])
-        return result
+            variable.take(outputs[index])
+            updated[index] = variable
+        params = [*tensors, *self.captures]
+
+        def computed(index: int) -> EagerTensor:
+            variable = updated.get(index)
+            return tensor_of(outputs[index]) if variable is None else EagerTensor(variable._array)
+
+        return self.results.assemble({"computed": computed, "param": lambda i: current(params[i]), "value": lambda v: v})
 
 
-def _current(param: Any) -> EagerTensor:
+def current(param: Any) -> EagerTensor:
+    """A parameter that the function returns as it is: a Variable's is its value now."""
     return EagerTensor(param._array) if isinstance(param, Variable) else param
 
 
-class FunctionCall:
-    """What a tape records of a compiled call: its vjp is the backward function, compiled too."""
-
-    def __init__(self, concrete: Any) -> None:
-        self.tf_name = concrete.name
-        self.concrete = concrete
-
-    def vjp(self, cts: Any, outputs: Any, *inputs: Any) -> Any:
-        return self.concrete.backward(cts, inputs)
-
-
-def call_recorded(concrete: Any, tensors: Sequence[Any]) -> Any:
-    """Under tapes: runs the code, and records it with the values that its Variables had."""
-    tapes, state.tapes = state.tapes, []
-    try:
-        return concrete.call(tensors)
-    finally:
-        state.tapes = tapes
-
-
+def shared_lock(variables: Sequence[Variable]) -> Any:
+    """One lock for Variables that are used together, so that concurrent steps are whole."""
+    if not variables:
+        return threading.RLock()
+    with _merging:
+        lock = variables[0].lock
+        for variable in variables:
+            variable.lock = lock
+        return lock

@@ -33,6 +33,7 @@ class ConcreteFunction:
         self.captures = [outer for outer, _ in graph.captures]
         self.variables = [c for c in self.captures if isinstance(c, Variable)]
         self._compiled: compiled.Compiled | None = None
+        self._pure: compiled.GraphFunction | None = None
 
     @classmethod
     def trace(cls, function: Any, arguments: Arguments) -> ConcreteFunction:
@@ -58,7 +59,7 @@ class ConcreteFunction:
         if state.trace is not None:
             return self.inline(tensors)
         if state.tapes:
-            return compiled.call_recorded(self, tensors)
+            return self._call_recorded(tensors)
         return self.call(tensors)
 
     def call(self, tensors: Sequence[Any]) -> Any:
@@ -68,11 +69,22 @@ class ConcreteFunction:
             code = self._compiled = compiled.Compiled(self)
         return code(tensors)
 
+    def _call_recorded(self, tensors: Sequence[Any]) -> Any:
+        """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""
+        if self._pure is None:
+            self._pure = compiled.GraphFunction(self.graph)
+        captured = self._captured_values()
+        computed = self._pure(*tensors, *captured)
+        return self.results.assemble_values(computed, tensors, captured)
+
+    def _captured_values(self) -> list[Any]:
+        return [c._as_tensor() if isinstance(c, Variable) else c for c in self.captures]
+
     def inline(self, tensors: Sequence[Any]) -> Any:
         """Into the active trace: its primitives are bound again."""
-        captured = [c._as_tensor() if isinstance(c, Variable) else c for c in self.captures]
+        captured = self._captured_values()
         computed = evaluate(self.graph.module(), "main", [*tensors, *captured])
-        return self.results.assemble_traced(computed, tensors, captured)
+        return self.results.assemble_values(computed, tensors, captured)
 
     # -- inspection
 
@@ -186,8 +198,8 @@ class Results:
             return flat[0]
         return nest.pack_sequence_as(self.structure, flat)
 
-    def assemble_traced(self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any]) -> Any:
-        """The result inside another trace, where Variables get their new values as assignments."""
+    def assemble_values(self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any]) -> Any:
+        """The result from values, in another trace or under tapes; Variables get their new values by assignment."""
         params = [*tensors, *captured]
         result = self.assemble({"computed": computed.__getitem__, "param": params.__getitem__, "value": lambda v: v})
         for variable, index in self.updates:

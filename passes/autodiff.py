@@ -79,9 +79,14 @@ def _needed(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
 
 
 def _propagate(record: Record, cts: list[Any], needed: set[int], found: dict[int, Any]) -> None:
-    for x, ct in zip(record.inputs, as_tuple(vjp_of(record, cts))):
+    for x, ct in zip(record.inputs, as_cotangents(vjp_of(record, cts))):
         if ct is not None and id(x) in needed:
             _accumulate(found, x, ct)
+
+
+def as_cotangents(found: Any) -> Sequence[Any]:
+    """A rule's result as one cotangent per input; a bare one belongs to the only input."""
+    return found if isinstance(found, (tuple, list)) else (found,)
 
 
 def vjp_of(record: Record, cts: list[Any]) -> Any:

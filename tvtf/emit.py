@@ -50,7 +50,8 @@ class Graph:
         self.outputs = tuple(outputs)
         self.subgraphs = dict(trace.subgraphs)
         self.pure = trace.pure
-        self.function = _build_function(trace, [p._var for p in self.all_params], self.outputs)
+        self._trace = trace
+        self.function = self._build(_tuple_result(self.outputs))
 
     @property
     def all_params(self) -> list[SymbolicTensor]:
@@ -60,10 +61,31 @@ class Graph:
     def output_types(self) -> tuple[TensorType, ...]:
         return tuple(t._type for t in self.outputs)
 
-    def module(self, name: str = "main") -> ir.IRModule:
-        """The IRModule with this function as ``name`` and every function it reaches."""
-        functions = {relax.GlobalVar(name): self.function.with_attr("global_symbol", name)}
-        return ir.IRModule(functions | self.reachable())
+    def module(self) -> ir.IRModule:
+        """The IRModule with this function as ``main`` and every function it reaches."""
+        return self._module(self.function)
+
+    def entry(self, donations: Sequence[tuple[int, int]] = ()) -> ir.IRModule:
+        """The module to compile: as :meth:`module`, but one result comes bare, which is quicker to call.
+
+        ``donations`` pair an output with the parameter whose memory it may take.
+        """
+        single = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
+        function = self._build([self.outputs[0]._var]) if single else self.function
+        return self._module(function.with_attr("tvtf.donate", [list(pair) for pair in donations]))
+
+    def _module(self, function: relax.Function) -> ir.IRModule:
+        return ir.IRModule({relax.GlobalVar("main"): function.with_attr("global_symbol", "main")} | self.reachable())
+
+    def _build(self, result: list[Any]) -> relax.Function:
+        """The function whose last binding, or only result, is ``result``."""
+        *bindings, value = result
+        body = relax.SeqExpr([relax.BindingBlock([*self._trace.bindings, *bindings])], value)
+        _set_type(body, value.ty)
+        params = [p._var for p in self.all_params]
+        function = relax.Function(params, body, ret_ty=value.ty, is_pure=self.pure)
+        assumed = self._trace.root.assumptions
+        return function.bind_symbolic_vars(assumed) if assumed else function
 
     def reachable(self) -> dict[ir.GlobalVar, relax.Function]:
         found = {}
@@ -245,7 +267,7 @@ def graph_copier(graph: Graph, trace: Trace) -> Graph:
     from tvtf.passes.interpret import evaluate
 
     with tracing(Trace(graph.name, trace)) as inner:
-        params = [inner.add_param(p._type, p._var.name_hint) for p in graph.all_params]
+        params = [inner.add_param(p._type, p._var.name) for p in graph.all_params]
         outputs = evaluate(graph.module(), "main", params)
     return inner.finish(outputs)
 
@@ -291,15 +313,10 @@ def _mentions(dim: Any, symbol: tirx.Var) -> bool:
     return not isinstance(dim, int) and any(symbol.same_as(v) for v in tirx.analysis.undefined_vars(dim))
 
 
-def _build_function(trace: Trace, params: list[relax.Var], outputs: Sequence[SymbolicTensor]) -> relax.Function:
+def _tuple_result(outputs: Sequence[SymbolicTensor]) -> list[Any]:
     result = relax.Tuple([t._var for t in outputs])
     var = relax.Var("outputs", result.ty)
-    block = relax.BindingBlock([*trace.bindings, relax.VarBinding(var, result)])
-    body = relax.SeqExpr([block], var)
-    _set_type(body, result.ty)
-    function = relax.Function(params, body, ret_ty=result.ty, is_pure=trace.pure)
-    assumed = trace.root.assumptions
-    return function.bind_symbolic_vars(assumed) if assumed else function
+    return [relax.VarBinding(var, result), var]
 
 
 def _set_type(expr: Any, ty: Any) -> None:

@@ -214,7 +214,7 @@ class SymbolicTensor(Tensor):
 
     @property
     def name(self) -> str:
-        return f"{getattr(self._var, 'name_hint', 'Const')}:0"
+        return f"{getattr(self._var, 'name', 'Const')}:0"
 
     @property
     def graph(self) -> Any:

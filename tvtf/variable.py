@@ -208,6 +208,18 @@ class Variable(Trackable):
             else:
                 self._adopt(np.array(array, order="C"))
 
+    def own_memory(self) -> None:
+        """Before compiled code writes into it: memory that somebody else can see is left to them."""
+        if sys.getrefcount(self._array) > _OWN_REFERENCES + (self._handle is not None):
+            self._adopt(self._array.copy())
+
+    def take(self, handle: Any) -> None:
+        """The new value that compiled code returned: in this memory already (donated), or in its own."""
+        if self._handle is None or handle.data_ptr != self._handle.data_ptr:
+            from tvtf.runtime.memory import to_array
+
+            self._adopt(to_array(handle), handle)
+
     def _adopt(self, array: np.ndarray, handle: Any = None) -> None:
         self._array = array
         self._handle = handle

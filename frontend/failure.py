@@ -1,0 +1,25 @@
+"""What compiled code failed with, told in tvtf's words."""
+
+from __future__ import annotations
+
+import re
+
+from tvtf import errors
+
+_GUARD = re.compile(r"tvtf\.guard:(\w+):(.*?)(?:\n|$)", re.DOTALL)
+_MISMATCH = re.compile(r"loc=param\[\d+\], param=(\w+), annotation=(R\.Tensor\(.*?\))\)\s+(.*)")
+
+
+def raised_by(name: str, error: Exception) -> Exception:
+    """The exception for a failure inside the compiled function ``name``."""
+    text = str(error)
+    guard = _GUARD.search(text)
+    if guard:
+        kind = getattr(errors, guard[1], errors.InvalidArgumentError)
+        return kind(None, name, guard[2].strip())
+    mismatch = _MISMATCH.search(text)
+    if mismatch:
+        return ValueError(f"{name}: argument {mismatch[1]!r} does not fit {mismatch[2]}: {mismatch[3].strip()}")
+    if isinstance(error, (TypeError, ValueError, errors.OpError)):
+        return error
+    return errors.InternalError(None, name, f"the compiled function {name!r} failed: {text}")

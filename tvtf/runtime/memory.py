@@ -1,0 +1,55 @@
+"""Tensors' memory as compiled code takes and gives it, without copies."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+import tvm_ffi
+
+from tvtf.tensor import EagerTensor
+
+_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+
+
+def handle_of(tensor: EagerTensor) -> Any:
+    """The tensor's memory as TVM takes it; made once per tensor."""
+    handle = tensor._handle
+    if handle is None:
+        handle = tensor._handle = to_handle(tensor._array)
+    return handle
+
+
+def variable_handle(variable: Any) -> Any:
+    """A Variable's memory; what compiled code writes there is the Variable's value."""
+    handle = variable._handle
+    if handle is None:
+        handle = variable._handle = to_handle(variable._array)
+    return handle
+
+
+def to_handle(array: np.ndarray) -> Any:
+    """An array as a TVM tensor of the same memory; a strided or read-only one is copied."""
+    if not array.flags.c_contiguous or not array.flags.writeable:
+        array = array.copy(order="C")
+    if array.dtype == _BFLOAT16:
+        bits = tvm_ffi.from_dlpack(array.view(np.uint16))
+        return bits._create_view(array.shape, "bfloat16")
+    return tvm_ffi.from_dlpack(array)
+
+
+def tensor_of(handle: Any) -> EagerTensor:
+    """A result of compiled code as a tensor of the same memory."""
+    tensor = EagerTensor(to_array(handle))
+    tensor._handle = handle
+    return tensor
+
+
+def to_array(handle: Any) -> np.ndarray:
+    """A TVM tensor as an array of the same memory. NumPy's DLPack has no bfloat16: its bits go as uint16."""
+    try:
+        return np.from_dlpack(handle)
+    except (RuntimeError, BufferError):
+        bits = handle._create_view(tuple(handle.shape), "uint16")
+        return np.from_dlpack(bits).view(_BFLOAT16)
