@@ -69,7 +69,10 @@ class Trackable:
         return self._trackable_children().get(name)
 
     def _serialize_to_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
-        """This object's own values by attribute name; a variable returns ``{"VARIABLE_VALUE": array}``."""
+        """This object's own values by attribute name; a variable returns ``{"VARIABLE_VALUE": array}``.
+
+        It is called with the object's ``lock``, if it has one, held; the arrays must not change after that.
+        """
         return {}
 
     def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:

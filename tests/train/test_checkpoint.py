@@ -8,8 +8,9 @@ import pytest
 
 from tvtf import context, errors, train
 from tvtf.module import Module
+from tvtf.shape import TensorShape
 from tvtf.track import AutoTrackable, Trackable
-from tvtf.train import bundle, object_graph
+from tvtf.train import bundle, files, object_graph
 from tvtf.train.messages import TrackableObjectGraph
 from tvtf.train.restoration import restore_slot
 from tvtf.variable import Variable
@@ -389,6 +390,61 @@ def test_threads_may_save_at_once(prefix):
     for thread in threads:
         thread.join()
     assert train.load_variable(prefix, "v/.ATTRIBUTES/VARIABLE_VALUE") in range(8)
+
+
+def test_an_update_during_the_write_is_not_in_the_file(prefix, monkeypatch):
+    variable = Variable(np.ones(1000, np.float32))
+    real = files._write_all
+
+    def write_all(write, rest):
+        variable.assign(np.zeros(1000, np.float32))
+        variable.assign_add(np.ones(1000, np.float32))
+        variable.assign_add(np.ones(1000, np.float32))
+        real(write, rest)
+
+    monkeypatch.setattr(files, "_write_all", write_all)
+    train.Checkpoint(v=variable).write(prefix)
+    assert set(train.load_variable(prefix, "v/.ATTRIBUTES/VARIABLE_VALUE")) == {1.0}
+    assert set(variable.numpy()) == {2.0}
+
+
+def test_values_are_taken_under_the_variables_locks(prefix):
+    variable, held = Variable(1.0), []
+
+    class Watched(Trackable):
+        def _serialize_to_tensors(self):
+            held.append(variable.lock._is_owned())
+            return {}
+
+    train.Checkpoint(v=variable, w=Watched()).write(prefix)
+    assert held == [True]
+    assert not variable.lock._is_owned()
+
+
+def test_a_variable_of_unknown_shape_takes_any(prefix):
+    path, _, _ = saved(prefix, 1, 2)
+    model = Dense([0.0])
+    model.w = Variable(np.zeros((1, 1), np.float32), shape=TensorShape(None))
+    train.Checkpoint(model=model).restore(path).assert_consumed()
+    assert model.w.numpy().tolist() == [1, 2]
+
+
+def test_an_object_made_later_must_fit_too(prefix):
+    path, _, _ = saved(prefix, 1, 2)
+    root, variable = Module(), Variable([5.0], name="w")
+    train.Checkpoint(model=root).restore(path).expect_partial()
+    with pytest.raises(ValueError, match=r"^Received incompatible tensor with shape \(2,\) when attempting"):
+        root.w = variable
+    assert variable.numpy().tolist() == [5.0]
+
+
+def test_nodes_that_nothing_leads_to_are_named_by_number(prefix):
+    attribute = {"name": "VARIABLE_VALUE", "checkpoint_key": "x"}
+    serialized = TrackableObjectGraph(nodes=[{}, {"attributes": [attribute]}]).SerializeToString()
+    bundle.write(prefix, {"x": 1.0, "_CHECKPOINTABLE_OBJECT_GRAPH": serialized})
+    status = train.Checkpoint().read(prefix).expect_partial()
+    with pytest.raises(AssertionError, match=r"^Unresolved object in checkpoint \(node 1\): "):
+        status.assert_consumed()
 
 
 def test_the_graph_of_a_checkpoint_reads_well(prefix):

@@ -1,4 +1,23 @@
-"""Checkpoints in TensorFlow's V2 format: what TensorFlow saved tvtf restores, and the other way round."""
+"""Checkpoints in TensorFlow's V2 format: what TensorFlow saved tvtf restores, and the other way round.
+
+A save replaces files in one step, after they are on the disk; a restore checks the whole checkpoint before it assigns
+the first value. So a crash, a full disk or a damaged file costs at most the newest checkpoint, and
+`CheckpointManager.restore_or_initialize` then goes back to the one before:
+
+>>> import os, tempfile
+>>> from tvtf.variable import Variable
+>>> step = Variable(0)
+>>> manager = CheckpointManager(Checkpoint(step=step), tempfile.mkdtemp(), max_to_keep=3)
+>>> for _ in range(2):
+...     _ = step.assign_add(1)
+...     path = manager.save()
+>>> os.truncate(path + ".data-00000-of-00001", 5)
+>>> load_variable(path, "step/.ATTRIBUTES/VARIABLE_VALUE")  # doctest: +IGNORE_EXCEPTION_DETAIL
+Traceback (most recent call last):
+tvtf.errors.DataLossError: ...: the file is truncated. Restore an older checkpoint.
+>>> os.path.basename(manager.restore_or_initialize()), int(step.numpy())
+('ckpt-1', 1)
+"""
 
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions
 from tvtf.train.manager import CheckpointManager

@@ -5,8 +5,9 @@ Source: ``tensorflow/python/checkpoint/save_util.py`` and ``tensorflow/python/tr
 
 from __future__ import annotations
 
+import contextlib
 from collections import deque
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 from dataclasses import dataclass, field
 from typing import Any, Final
 
@@ -97,11 +98,27 @@ def escape(name: str) -> str:
     return name.replace(".", "..").replace("/", ".S")
 
 
+@contextlib.contextmanager
+def locked(trackables: Iterable[Trackable]) -> Iterator[None]:
+    """Hold the locks of all Variables among ``trackables``, so that no training step is seen half done.
+
+    A Variable whose array is held by others is given a new one when it is next updated, so values that were taken under
+    the locks stay as they are.
+    """
+    locks = {id(lock): lock for found in trackables if (lock := getattr(found, "lock", None)) is not None}
+    with contextlib.ExitStack() as held:
+        for _, lock in sorted(locks.items()):
+            held.enter_context(lock)
+        yield
+
+
 def serialize(view: View) -> dict[str, Any]:
     """All values to save by key, in the order of their nodes, the graph itself last."""
     nodes, graph, tensors = view.nodes(), TrackableObjectGraph(), {}
     numbers = {id(node.trackable): number for number, node in enumerate(nodes)}
     last_owned = len(view.paths())
+    with locked(node.trackable for node in nodes):
+        values = [node.trackable._serialize_to_tensors() for node in nodes]
     for number, node in enumerate(nodes):
         proto = graph.nodes.add()
         children = view.children(node.trackable) if number < last_owned else {}
@@ -109,7 +126,7 @@ def serialize(view: View) -> dict[str, Any]:
             proto.children.add(node_id=numbers[id(child)], local_name=name)
         for original, name, slot in node.slots:
             proto.slot_variables.add(original_variable_node_id=original, slot_name=name, slot_variable_node_id=slot)
-        for name, value in node.trackable._serialize_to_tensors().items():
+        for name, value in values[number].items():
             key = f"{node.key}/{ATTRIBUTES}/{escape(name)}"
             full_name = getattr(node.trackable, "_shared_name", "")
             proto.attributes.add(name=escape(name), full_name=full_name, checkpoint_key=key)
@@ -181,4 +198,4 @@ def node_names(graph: Any) -> dict[int, str]:
         for slot in node.slot_variables:
             owner, original = names.get(number, number), names.get(slot.original_variable_node_id)
             names[slot.slot_variable_node_id] = f"{owner}'s state '{slot.slot_name}' for {original}"
-    return names
+    return {number: names.get(number, f"(node {number})") for number in range(len(graph.nodes))}

@@ -20,7 +20,7 @@ from tvtf import context, dtypes
 from tvtf.errors import InvalidArgumentError, NotFoundError
 from tvtf.trackable import Dims, Trackable
 from tvtf.train.bundle import Entry, Reader
-from tvtf.train.object_graph import find_slot, node_names
+from tvtf.train.object_graph import find_slot, locked, node_names
 
 _uids = itertools.count(1)
 _log = logging.getLogger("tvtf")
@@ -126,7 +126,7 @@ class Restoration:
         variable = find_slot(owner, original, slot.slot_name)
         if variable is None:
             plan.waiting.append((owner, slot_edge(original, slot.slot_name), slot.slot_variable_node_id))
-        else:
+        elif slot.slot_variable_node_id not in self.objects:
             plan.bound[slot.slot_variable_node_id] = variable
 
     def _take_values(self, plan: Plan, node: int, trackable: Trackable) -> None:
@@ -157,7 +157,7 @@ class Restoration:
                 f"{entry.dtype.name}. Nothing was restored from {self.reader.prefix}; make the variable with the dtype "
                 "it was saved with.",
             )
-        if not _is_compatible(entry.shape, shape):
+        if not (_is_compatible(entry.shape, shape) or _admits(trackable, entry.shape)):
             raise ValueError(
                 f"Received incompatible tensor with shape {entry.shape} when attempting to restore variable with "
                 f"shape {shape} and name {getattr(trackable, 'name', key)}. Nothing was restored from "
@@ -169,7 +169,7 @@ class Restoration:
         return f"Restoring {name} from {self.reader.prefix}: {what}. Nothing was restored."
 
     def _carry_out(self, plan: Plan) -> None:
-        with outside_trace():
+        with outside_trace(), locked(trackable for trackable, _ in plan.values):
             for trackable, values in plan.values:
                 trackable._restore_from_tensors(values)
         for trackable in plan.bound.values():
@@ -189,6 +189,12 @@ def _is_compatible(stored: tuple[int, ...], expected: Dims) -> bool:
     if expected is None:
         return True
     return len(stored) == len(expected) and all(e is None or s == e for s, e in zip(stored, expected))
+
+
+def _admits(trackable: Any, stored: tuple[int, ...]) -> bool:
+    """A Variable's static shape may be wider than that of its value."""
+    shape = getattr(trackable, "shape", None)
+    return hasattr(shape, "is_compatible_with") and bool(shape.is_compatible_with(stored))
 
 
 @contextlib.contextmanager
