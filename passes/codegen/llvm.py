@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import os
 import tempfile
 import threading
 from collections.abc import Mapping
@@ -21,6 +20,7 @@ from tvtf.passes.codegen.checks import without_needless_checks
 from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.vm import generate
 from tvtf.runtime.linker import link
+from tvtf.runtime.threads import available_cores
 
 _EMISSION = threading.Lock()
 SMALLEST_GROUP = 100
@@ -39,7 +39,7 @@ def build_library(
 
     `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
     is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime, compiler
-    or not. `groups` is the number of LLVM modules compiled at once (default: the cores this process may use).
+    or not. `groups` is the number of LLVM modules compiled at once (default: `tvtf.runtime.threads.available_cores`).
     `check_arguments` and `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, to be
     called without tvtf and outside Python, wants True and False.
 
@@ -57,11 +57,6 @@ def build_library(
         objects.add_devices(devices)
         objects.add_executable(builder, mod)
         link(objects.paths, out)
-
-
-def available_cores() -> int:
-    """How many cores this process may run on."""
-    return len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
 
 
 def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Target, IRModule]]:
