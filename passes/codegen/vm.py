@@ -44,6 +44,7 @@ def generate(
 
     Raises:
         NotImplementedError: an expression that the machine can't run; the text names it.
+        ValueError: a loop hands its body another number of values than the body takes.
     """
     program = _Program(builder, mod, check_arguments, poll_signals)
     for name, func in program.emitted():
@@ -169,12 +170,24 @@ class _Function:
     def branch(self, expr: relax.If) -> Operand:
         merged = self.code.new_register()
         to_false = self.code.jump(self.value(expr.cond))
-        self.code.copy(self.sequence(expr.true_branch), merged)
+        self.settle(expr.true_branch, merged)
         to_end = self.code.jump()
         self.code.land(to_false)
-        self.code.copy(self.sequence(expr.false_branch), merged)
+        self.settle(expr.false_branch, merged)
         self.code.land(to_end)
         return merged
+
+    def settle(self, side: ir.Expr, merged: Register) -> None:
+        """Run one side of a branch and leave its value in `merged` only."""
+        first_own = self.code.register_count
+        place = self.sequence(side)
+        self.code.copy(place, merged)
+        self.release(place, first_own)
+
+    def release(self, place: Operand, first_own: int) -> None:
+        """Let go of a value that has moved on, unless its register is older than `first_own`."""
+        if isinstance(place, Register) and place.number >= first_own and place not in self.lasting:
+            self.code.clear(place)
 
     def call(self, expr: relax.Call) -> Operand:
         callee = expr.op
@@ -230,6 +243,7 @@ class _Function:
     def inline(self, name: str, arguments: list[Operand]) -> list[Operand] | Operand:
         """Run a function of the module here; a tuple that it builds last comes back as its fields."""
         func, saved = self.program.functions[name], self.places
+        _check_count(name, func, len(arguments))
         self.places = dict(zip(func.params, arguments, strict=True))
         body = self.bind_all(func.body)
         result = self.values(body.fields) if isinstance(body, relax.Tuple) else self.value(body)
@@ -244,10 +258,12 @@ class _Function:
     def value_of_fields(self, result: list[Operand] | Operand) -> Operand:
         return self.code.call(MAKE_TUPLE, result) if isinstance(result, list) else result
 
-    def fields_of_value(self, result: list[Operand] | Operand, count: int) -> list[Operand]:
+    def fields_of_value(self, result: list[Operand] | Operand, count: int, first_own: int) -> list[Operand]:
         if isinstance(result, list):
             return result
-        return [self.code.call(TUPLE_ITEM, [result, self.code.constant(i)]) for i in range(count)]
+        fields: list[Operand] = [self.code.call(TUPLE_ITEM, [result, self.code.constant(i)]) for i in range(count)]
+        self.release(result, first_own)
+        return fields
 
     def loop(self, expr: relax.Call) -> Operand:
         count = carried_count(expr)
@@ -259,10 +275,13 @@ class _Function:
         inputs = [*state, *operands[count:]]
         leave = self.code.jump(self.value_of_fields(self.inline(condition, inputs)))
         first_own = self.code.register_count
-        self.carry(state, self.fields_of_value(self.inline(body, inputs), count), first_own)
+        self.carry(state, self.fields_of_value(self.inline(body, inputs), count, first_own), first_own)
         self.code.jump_back(start)
         self.code.land(leave)
-        return self.code.call(MAKE_TUPLE, state)
+        result = self.code.call(MAKE_TUPLE, state)
+        for register in state:
+            self.code.clear(register)
+        return result
 
     def carry(self, state: list[Register], values: list[Operand], first_own: int) -> None:
         """Move the body's results into the carried registers, as if all at once, and let go of them elsewhere."""
@@ -270,8 +289,8 @@ class _Function:
         staged = [(to, self.code.copy(value) if value in state else value) for to, value in moves]
         for to, value in staged:
             self.code.copy(value, to)
-        for value in {value for _, value in staged if isinstance(value, Register) and value.number >= first_own}:
-            self.code.clear(value)
+        for value in dict.fromkeys(value for _, value in staged):
+            self.release(value, first_own)
 
     def poll(self) -> None:
         if not self.program.poll_signals:
@@ -319,6 +338,14 @@ def _symbol(func: relax.Function) -> str | None:
     if not has_symbol(func) or PRIVATE in func.attrs:
         return None
     return str(func.attrs["global_symbol"])
+
+
+def _check_count(name: str, func: relax.Function, given: int) -> None:
+    if len(func.params) != given:
+        raise ValueError(
+            f"bytecode: {name} takes {len(func.params)} parameters, but its loop hands it {given}; "
+            "run MarkPrivate before TVM's passes, which drop unused parameters of private functions"
+        )
 
 
 def _marked(kernel: tirx.PrimFunc, trusted: bool) -> tirx.PrimFunc:

@@ -1,6 +1,7 @@
 """Loops in bytecode, through the stock passes that plan memory and kill what is dead."""
 
 import os
+import re
 import signal
 import subprocess
 import sys
@@ -9,10 +10,11 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
-from codegen_programs import COUNT, compiled, counting, finalized, like, load, number, private, variable
+from codegen_programs import COUNT, TARGET, compiled, counting, finalized, like, load, number, private, variable
 from tvm import ir, relax, tirx
 
 from tvtf.passes.codegen.loop import while_loop
+from tvtf.passes.codegen.vm import generate
 
 i, n = relax.Var("i", COUNT), relax.Var("n", COUNT)
 
@@ -320,3 +322,17 @@ def test_scalars_of_the_machine_may_be_carried(tmp_path):
         builder.emit_func_output(builder.emit(relax.TupleGetItem(result, 1)))
     compiled(builder.get(), tmp_path)
     assert load(tmp_path / "program.so")["main"](101) == 5050
+
+
+def test_a_module_not_marked_before_the_stock_passes_is_refused():
+    mod = program([variable("x", (2,))], lambda i, x, n: (relax.op.add(x, number(1)),))
+    with TARGET:
+        fused = tvm.transform.Sequential(
+            [relax.transform.LegalizeOps(), relax.transform.FuseOps(), relax.transform.FuseTIR()]
+        )(mod)
+    expected = (
+        "bytecode: loop_more takes 2 parameters, but its loop hands it 3; run MarkPrivate before TVM's passes, "
+        "which drop unused parameters of private functions"
+    )
+    with pytest.raises(ValueError, match=f"^{re.escape(expected)}$"):
+        generate(relax.ExecBuilder(), fused)
