@@ -24,12 +24,14 @@ def schedule(func: PrimFunc, target: Target) -> PrimFunc:
     """Return `func` with its loops written for a CPU; a function in an unknown form comes back as it is.
 
     Args:
-        func: a function of blocks as `te.create_prim_func` or FuseTIR makes it. Dims may be symbolic.
+        func: a function of blocks as `te.create_prim_func` or FuseTIR makes it, with int64 extents as Relax has them
+            (a function with int32 loops comes back as it is). Dims may be symbolic.
         target: a target of kind `llvm`; `mcpu` and `num-cores` decide vectors, tiles and threads.
 
     Example:
-        >>> from tvm import te
-        >>> x = te.placeholder((1000, 1000), "float32", "x")
+        >>> from tvm import te, tirx
+        >>> size = tirx.IntImm("int64", 1000)
+        >>> x = te.placeholder((size, size), "float32", "x")
         >>> func = te.create_prim_func([x, te.compute(x.shape, lambda i, j: x[i, j] + 1.0)])
         >>> target = Target({"kind": "llvm", "mcpu": "x86-64-v3", "num-cores": 2})
         >>> "T.vectorized" in schedule(func, target).script()

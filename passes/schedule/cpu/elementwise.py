@@ -65,9 +65,7 @@ def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
     for axis in stages[0].spatial:
         if axis.var in fixed:
             continue
-        if axis.size == 1 and axis.var not in bare and loops:
-            loops[-1] = Loop((*loops[-1].axes, axis))
-        elif loops and _merges(loops[-1].axes[-1], axis, offsets, bare):
+        if loops and _merges(loops[-1].axes[-1], axis, offsets, bare):
             loops[-1] = Loop((*loops[-1].axes, axis))
         else:
             loops.append(Loop((axis,)))
@@ -81,6 +79,8 @@ def _offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
 
 
 def _merges(outer: Axis, inner: Axis, offsets: list[ir.Expr], bare: set[Var]) -> bool:
+    if inner.size == 1 and inner.var not in bare:
+        return True
     if outer.var in bare or inner.var in bare:
         return False
     return all(access.walks_as_one(offset, outer, inner) for offset in offsets)

@@ -59,9 +59,9 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     terms = terms_of(stage)
     if column is not None and _runs_along(terms, column, lanes // 2):
         return _column_plan(stage, column, terms, (), target)
-    if row is not None and _runs_along(terms, row, lanes):
-        if column is None or not _is_worth_packing(stage, column, terms, lanes):
-            return _row_plan(stage, row, terms, target)
+    is_packed = column is not None and _is_worth_packing(stage, column, terms, lanes)
+    if row is not None and _runs_along(terms, row, lanes) and not is_packed:
+        return _row_plan(stage, row, terms, target)
     if column is None:
         return None if row is None else _row_plan(stage, row, terms, target, lanes=1)
     return _packed_plan(stage, column, terms, target)

@@ -29,12 +29,19 @@ class CpuTarget:
     @staticmethod
     def of(target: Target) -> CpuTarget:
         """Read the facts from a TVM target of kind `llvm`; caches are those of a small server core."""
-        bits = max(128, int(codegen.llvm_get_vector_width(target)))
+        bits = _vector_bits(target)
         return CpuTarget(bits, _vector_registers(target, bits), _cores(target))
 
     def lanes(self, item_bytes: int) -> int:
         """Items of a size that fit one vector register."""
         return max(1, self.vector_bits // (BITS_PER_BYTE * max(1, item_bytes)))
+
+
+def _vector_bits(target: Target) -> int:
+    """Asked of the features: LLVM's own vector width is the building machine's for `mcpu` levels such as x86-64-v3."""
+    if codegen.target_has_features("avx512f", target):
+        return 512
+    return 256 if codegen.target_has_features("avx2", target) else 128
 
 
 def _vector_registers(target: Target, bits: int) -> int:

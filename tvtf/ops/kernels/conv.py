@@ -131,7 +131,9 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
         taps = [axis.tap(step, phase) for axis, step, phase in zip(plan, steps, phases, strict=True)]
         from_group = group * per_group + result
         inside = channel - group * (channels // groups)
-        product = as_dtype(around(batch, *source, from_group), dtype) * as_dtype(whole(*taps, inside, from_group), dtype)
+        product = as_dtype(around(batch, *source, from_group), dtype) * as_dtype(
+            whole(*taps, inside, from_group), dtype
+        )
         return te.sum(product, axis=[*steps, result])
 
     place_extents = [axis.quotients for axis in plan] + [axis.phases for axis in plan]
@@ -212,9 +214,7 @@ def conv_nd_filter_grad(
 def _filter_sums(window: list[int], channels: int, groups: int, from_each: int, term: object) -> te.Tensor:
     zero = long(0)
     if groups == 1:
-        return compute(
-            [*window, channels, from_each], lambda *p: term(*p[:-1], zero, p[-1]), "conv_filter_grad"
-        )
+        return compute([*window, channels, from_each], lambda *p: term(*p[:-1], zero, p[-1]), "conv_filter_grad")
     if from_each == 1:
         return compute([*window, channels, groups], lambda *p: term(*p, zero), "conv_filter_grad")
     y = compute([*window, channels, groups, from_each], lambda *p: term(*p), "conv_filter_grad")
@@ -241,9 +241,7 @@ def _flat_groups(y: te.Tensor, from_each: int) -> te.Tensor:
     """Join the last two axes."""
     size = long(from_each)
     shape = [*y.shape[:-2], y.shape[-2] * y.shape[-1]]
-    return compute(
-        shape, lambda *p: y(*p[:-1], tirx.floordiv(p[-1], size), tirx.floormod(p[-1], size)), "groups"
-    )
+    return compute(shape, lambda *p: y(*p[:-1], tirx.floordiv(p[-1], size), tirx.floormod(p[-1], size)), "groups")
 
 
 def _window(w: te.Tensor) -> list[int]:
@@ -259,5 +257,3 @@ def _result_extents(
 ) -> list[Extent]:
     sizes = zip(around.shape[1:-1], window, strides, dilations, strict=True)
     return [tirx.floordiv(long(size) - ((taps - 1) * wide + 1), long(step)) + 1 for size, taps, step, wide in sizes]
-
-

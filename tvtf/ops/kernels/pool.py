@@ -154,12 +154,12 @@ class _Windows:
     dtype: str
 
     @staticmethod
-    def of(
-        x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
-    ) -> _Windows:
+    def of(x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> _Windows:
         counts = [-(-extent // step) for extent, step in zip(window, strides, strict=True)]
         lows = [low for low, _high in padding]
-        sizes = zip(constant_extents(x.shape[1:-1]), constant_extents(dy.shape[1:-1]), lows, strides, counts, strict=True)
+        sizes = zip(
+            constant_extents(x.shape[1:-1]), constant_extents(dy.shape[1:-1]), lows, strides, counts, strict=True
+        )
         around = [
             (count - 1, max(0, (size - 1 + low) // step - results + 1)) for size, results, low, step, count in sizes
         ]
@@ -170,9 +170,7 @@ class _Windows:
     def places(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
         """Where in the padded gradient a covering window lies."""
         steps = zip(position, self.lows, self.strides, self.axes, self.counts, strict=True)
-        return [
-            tirx.floordiv(at + low, long(step)) - axis.var + (count - 1) for at, low, step, axis, count in steps
-        ]
+        return [tirx.floordiv(at + low, long(step)) - axis.var + (count - 1) for at, low, step, axis, count in steps]
 
     def taps(self, position: Sequence[ir.Expr]) -> list[ir.Expr]:
         """Which place of the covering window a position is; past its end where the stride doesn't divide it."""

@@ -1,0 +1,277 @@
+"""CPU schedules: the scheduled kernel gives NumPy's values for every rule, shape and vector width."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+import tvm
+from hypothesis import given, settings
+from hypothesis import strategies as st
+from schedule_programs import AVX2, HOST, TARGETS, run, run_relax, run_te, tensor, values
+from tvm import ir, relax, te, tirx
+from tvm.target import Target
+from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
+
+from tvtf.ops.kernels.matmul import matmul
+
+few = settings(max_examples=8, deadline=None, derandomize=True)
+extents = st.sampled_from([1, 2, 3, 7, 10, 16, 17, 31, 40, 65])
+targets = st.sampled_from(TARGETS)
+op = relax.op
+
+
+def reduce_over(x: te.Tensor, axes: tuple[int, ...], combine=te.sum) -> te.Tensor:
+    over = {axis: te.reduce_axis((tirx.IntImm("int64", 0), x.shape[axis]), f"k{axis}") for axis in axes}
+    kept = [axis for axis in range(len(x.shape)) if axis not in axes]
+
+    def body(*place: ir.Expr) -> ir.Expr:
+        at = dict(zip(kept, place))
+        return combine(
+            x(*[over[axis] if axis in over else at[axis] for axis in range(len(x.shape))]), axis=[*over.values()]
+        )
+
+    return te.compute([x.shape[axis] for axis in kept], body, "reduced")
+
+
+@few
+@given(extents, extents, st.sampled_from(["float32", "float64", "float16", "int32", "int8"]), targets)
+def test_elementwise_with_broadcast(rows: int, columns: int, dtype: str, target: Target) -> None:
+    x, row, column = tensor((rows, columns), dtype), tensor((columns,), dtype), tensor((rows, 1), dtype)
+    y = te.compute(x.shape, lambda i, j: x[i, j] * row[j] + column[i, 0])
+    inputs = {x: values((rows, columns), dtype), row: values((columns,), dtype), column: values((rows, 1), dtype)}
+    a, b, c = inputs.values()
+    np.testing.assert_allclose(
+        run_te(y, inputs, a.shape, target),
+        a * b + c,
+        rtol=2e-2 if dtype == "float16" else 1e-6,
+        atol=1e-2 if dtype == "float16" else 1e-6,
+    )
+
+
+@few
+@given(st.integers(1, 300), targets)
+def test_elementwise_with_unknown_size(size: int, target: Target) -> None:
+    n = tirx.Var("n", "int64")
+    x, b = tensor((n, 5)), tensor((5,))
+    y = te.compute(x.shape, lambda i, j: x[i, j] + b[j])
+    a, c = values((size, 5)), values((5,))
+    np.testing.assert_array_equal(run_te(y, {x: a, b: c}, a.shape, target), a + c)
+
+
+@pytest.mark.parametrize("size", [5, 300_001])
+def test_unknown_size_serial_and_parallel(size: int) -> None:
+    x = tensor((tirx.Var("n", "int64"),))
+    y = te.compute(x.shape, lambda i: x[i] * tirx.const(2, "float32"))
+    a = values((size,))
+    np.testing.assert_array_equal(run_te(y, {x: a}, a.shape, HOST), a * 2)
+
+
+@few
+@given(extents, extents, targets)
+def test_transpose(rows: int, columns: int, target: Target) -> None:
+    x = tensor((rows, columns))
+    a = values((rows, columns))
+    y = te.compute((x.shape[1], x.shape[0]), lambda i, j: x[j, i])
+    np.testing.assert_array_equal(run_te(y, {x: a}, (columns, rows), target), a.T)
+
+
+def test_border_tests_leave_the_vector_loop() -> None:
+    x = tensor((4, 100))
+    edge = tirx.const(-1, "float32")
+    y = te.compute(
+        (x.shape[0], tirx.IntImm("int64", 107)),
+        lambda i, j: tirx.if_then_else(tirx.all(j >= 3, j < 103), x[i, j - 3], edge),
+    )
+    a = values((4, 100))
+    np.testing.assert_array_equal(run_te(y, {x: a}, (4, 107), HOST), np.pad(a, ((0, 0), (3, 4)), constant_values=-1))
+    assert "if_then_else" not in schedule(te.create_prim_func([x, y]), HOST).script()
+
+
+def test_two_outputs_share_a_nest() -> None:
+    x = tensor((37, 3))
+    y = te.compute(x.shape, lambda i, j: x[i, j] + tirx.const(1, "float32"))
+    z = te.compute(x.shape, lambda i, j: y[i, j] * x[i, j])
+    a = values((37, 3))
+    first, second = run(te.create_prim_func([x, y, z]), [a], [a.shape, a.shape], "float32", HOST)
+    np.testing.assert_array_equal(first, a + 1)
+    np.testing.assert_allclose(second, (a + 1) * a, rtol=1e-6)
+
+
+@few
+@given(st.lists(extents, min_size=1, max_size=3), st.data(), targets)
+def test_sum_over_any_axes(shape: list[int], data: st.DataObject, target: Target) -> None:
+    axes = tuple(data.draw(st.sets(st.sampled_from(range(len(shape))), min_size=1)))
+    x, a = tensor(shape), values(shape)
+    want = a.astype("float64").sum(axes)
+    np.testing.assert_allclose(run_te(reduce_over(x, axes), {x: a}, want.shape, target), want, rtol=1e-4, atol=1e-4)
+
+
+@few
+@given(st.lists(extents, min_size=2, max_size=3), st.data(), targets)
+def test_max_over_any_axes(shape: list[int], data: st.DataObject, target: Target) -> None:
+    axes = tuple(data.draw(st.sets(st.sampled_from(range(len(shape))), min_size=1)))
+    x, a = tensor(shape), values(shape)
+    result = run_te(reduce_over(x, axes, te.max), {x: a}, a.max(axes).shape, target)
+    np.testing.assert_array_equal(result, a.max(axes))
+
+
+@pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
+@pytest.mark.parametrize("rows", [1, 33, 5000])
+def test_sum_with_unknown_rows(axes: tuple[int, ...], rows: int) -> None:
+    x, a = tensor((tirx.Var("n", "int64"), 70)), values((rows, 70))
+    want = a.astype("float64").sum(axes)
+    np.testing.assert_allclose(run_te(reduce_over(x, axes), {x: a}, want.shape, HOST), want, rtol=1e-3, atol=1e-3)
+
+
+def test_sum_of_twenty_million_ones_is_exact() -> None:
+    x, ones = tensor((20_000_000,)), np.ones(20_000_000, "float32")
+    assert run_te(reduce_over(x, (0,)), {x: ones}, (), HOST) == 20_000_000
+
+
+def test_argmax_of_two_results_runs_as_written() -> None:
+    def program(emit, x):
+        return emit(op.argmax(x, axis=1))
+
+    a = values((9, 40))
+    np.testing.assert_array_equal(run_relax(program, [a], HOST), a.argmax(1))
+
+
+@few
+@given(extents, extents, extents, st.booleans(), st.booleans(), targets)
+def test_matmul(m: int, n: int, k: int, left: bool, right: bool, target: Target) -> None:
+    a, b = values((k, m) if left else (m, k)), values((n, k) if right else (k, n))
+    x, y = tensor(a.shape), tensor(b.shape, name="y")
+    want = (a.T if left else a).astype("float64") @ (b.T if right else b)
+    np.testing.assert_allclose(
+        run_te(matmul(x, y, left, right), {x: a, y: b}, (m, n), target), want, rtol=1e-4, atol=1e-4
+    )
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("left", [False, True])
+@pytest.mark.parametrize("right", [False, True])
+def test_packed_matmul_with_ragged_tiles(left: bool, right: bool, target: Target) -> None:
+    m, n, k = 301, 530, 70
+    a, b = values((k, m) if left else (m, k)), values((n, k) if right else (k, n))
+    x, y = tensor(a.shape), tensor(b.shape, name="y")
+    want = (a.T if left else a).astype("float64") @ (b.T if right else b)
+    np.testing.assert_allclose(
+        run_te(matmul(x, y, left, right), {x: a, y: b}, (m, n), target), want, rtol=1e-3, atol=1e-3
+    )
+
+
+@pytest.mark.parametrize(
+    ("a_shape", "b_shape"), [((3, 5, 7), (7, 4)), ((2, 1, 5, 7), (3, 7, 20)), ((1, 5, 7), (4, 7, 9))]
+)
+def test_matmul_broadcasts_batches(a_shape: tuple[int, ...], b_shape: tuple[int, ...]) -> None:
+    a, b = values(a_shape), values(b_shape)
+    x, y = tensor(a_shape), tensor(b_shape, name="y")
+    np.testing.assert_allclose(run_te(matmul(x, y), {x: a, y: b}, (a @ b).shape, HOST), a @ b, rtol=1e-4, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [1, 5, 64, 1001])
+def test_matmul_with_unknown_rows(rows: int) -> None:
+    a, b = values((rows, 30)), values((30, 50))
+    x, y = tensor((tirx.Var("n", "int64"), 30)), tensor((30, 50), name="y")
+    np.testing.assert_allclose(run_te(matmul(x, y), {x: a, y: b}, (rows, 50), HOST), a @ b, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_matmul_of_half_types_sums_in_float32(dtype: str) -> None:
+    a, b = np.ones((2, 5000)), np.ones((5000, 3))
+    x, y = tensor(a.shape, dtype), tensor(b.shape, dtype, "y")
+    inputs = {x: a.astype(values((1,), dtype).dtype), y: b.astype(values((1,), dtype).dtype)}
+    result = run_te(matmul(x, y, out_dtype="float32"), inputs, (2, 3), HOST)
+    np.testing.assert_array_equal(result, np.full((2, 3), 5000, "float32"))
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+def test_fused_matmul_bias_relu(target: Target) -> None:
+    def program(emit, x, w, b):
+        return emit(op.nn.relu(emit(op.add(emit(op.matmul(x, w)), b))))
+
+    x, w, b = values((37, 50)), values((50, 70)), values((70,))
+    np.testing.assert_allclose(run_relax(program, [x, w, b], target), np.maximum(x @ w + b, 0), rtol=1e-4, atol=1e-4)
+
+
+def test_fused_matmul_and_sgd_update() -> None:
+    def program(emit, w, x, dy):
+        step = emit(op.multiply(emit(op.matmul(x, dy)), relax.const(0.1, "float32")))
+        return emit(op.subtract(w, step))
+
+    w, x, dy = values((90, 33)), values((90, 20)), values((20, 33))
+    np.testing.assert_allclose(run_relax(program, [w, x, dy], HOST), w - 0.1 * (x @ dy), rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("axis", [-1, 1])
+def test_softmax(axis: int) -> None:
+    def program(emit, x):
+        return emit(op.nn.softmax(x, axis))
+
+    a = values((6, 11, 37))
+    e = np.exp(a - a.max(axis, keepdims=True))
+    np.testing.assert_allclose(run_relax(program, [a], HOST), e / e.sum(axis, keepdims=True), rtol=1e-5)
+
+
+def test_softmax_with_unknown_rows() -> None:
+    def program(emit, x):
+        return emit(op.nn.log_softmax(x))
+
+    a = values((6, 37))
+    kind = relax.TensorType((tirx.Var("n", "int64"), 37), "float32")
+    want = a - a.max(1, keepdims=True)
+    want -= np.log(np.exp(want).sum(1, keepdims=True))
+    np.testing.assert_allclose(run_relax(program, [a], HOST, types=[kind]), want, rtol=1e-5, atol=1e-6)
+
+
+def test_layer_norm() -> None:
+    def program(emit, x, gamma, beta):
+        return emit(op.nn.layer_norm(x, gamma, beta, axes=[-1]))
+
+    x, gamma, beta = values((19, 70)), values((70,)), values((70,))
+    want = (x - x.mean(1, keepdims=True)) / np.sqrt(x.var(1, keepdims=True) + 1e-5) * gamma + beta
+    np.testing.assert_allclose(run_relax(program, [x, gamma, beta], HOST), want, rtol=1e-3, atol=1e-4)
+
+
+def test_sum_of_squares() -> None:
+    def program(emit, x):
+        return emit(op.sum(emit(op.multiply(x, x))))
+
+    a = values((300, 1001))
+    np.testing.assert_allclose(run_relax(program, [a], HOST), (a.astype("float64") ** 2).sum(), rtol=1e-6)
+
+
+def test_small_kernels_start_no_threads() -> None:
+    x, y = tensor((8, 8)), tensor((8, 8), name="y")
+    assert "parallel" not in schedule(te.create_prim_func([x, y, matmul(x, y)]), HOST).script()
+
+
+def test_large_kernels_use_all_cores_and_whole_vectors() -> None:
+    x, y = tensor((256, 256)), tensor((256, 256), name="y")
+    script = schedule(te.create_prim_func([x, y, matmul(x, y)]), AVX2).script()
+    assert "T.parallel" in script
+    assert "T.vectorized(T.int64(8))" in script
+
+
+def test_other_forms_come_back_unchanged() -> None:
+    x = te.placeholder((4,), "float32", "x")
+    func = te.create_prim_func([x, te.compute((4,), lambda i: x[i] + tirx.const(1, "float32"))])
+    loops_only = schedule(schedule(func, HOST), HOST)
+    assert loops_only.same_as(schedule(loops_only, HOST))
+
+
+def test_pass_leaves_scheduled_functions_alone() -> None:
+    x = tensor((4,))
+    func = te.create_prim_func([x, te.compute(x.shape, lambda i: x[i] + tirx.const(1, "float32"))])
+    module = tvm.IRModule({"done": func.with_attr("tirx.is_scheduled", True), "open": func})
+    result = ScheduleCPU(HOST)(module)
+    assert "sblock" in result["done"].script()
+    assert "sblock" not in result["open"].script()
+
+
+def test_neon_compiles_to_an_object() -> None:
+    target = Target({"kind": "llvm", "mtriple": "aarch64-linux-gnu", "num-cores": 4})
+    x, y = tensor((64, 100)), tensor((100, 33), name="y")
+    func = schedule(te.create_prim_func([x, y, matmul(x, y)]).with_attr("global_symbol", "main"), target)
+    assembly = tvm.compile(tvm.IRModule({"main": func}), target=target).mod.inspect_source("asm")
+    assert "fmla" in assembly

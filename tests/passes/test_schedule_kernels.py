@@ -1,0 +1,203 @@
+"""Convolution and pooling kernels, scheduled: NumPy's values, gradients included."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+
+import numpy as np
+import pytest
+from schedule_programs import HOST, TARGETS, run_relax, run_te, tensor, values
+from tvm import relax, te, tirx
+from tvm.target import Target
+
+from tvtf.ops.kernels import conv, pool
+
+Padding = Sequence[tuple[int, int]]
+
+
+class Geometry:
+    """Which padded input positions each tap of a window meets."""
+
+    def __init__(self, spatial: Sequence[int], window: Sequence[int], strides, padding: Padding, dilations) -> None:
+        self.window, self.strides, self.padding, self.dilations = window, strides, padding, dilations
+        padded = [size + low + high for size, (low, high) in zip(spatial, padding)]
+        self.results = [(p - (k - 1) * d - 1) // s + 1 for p, k, d, s in zip(padded, window, dilations, strides)]
+
+    def taps(self) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+        for tap in itertools.product(*[range(extent) for extent in self.window]):
+            starts = [t * d for t, d in zip(tap, self.dilations)]
+            ends = [a + (r - 1) * s + 1 for a, r, s in zip(starts, self.results, self.strides)]
+            yield tap, (slice(None), *[slice(a, b, s) for a, b, s in zip(starts, ends, self.strides)])
+
+    def pad(self, x: np.ndarray, value: float = 0) -> np.ndarray:
+        return np.pad(x.astype("float64"), [(0, 0), *self.padding, (0, 0)], constant_values=value)
+
+    def crop(self, x: np.ndarray, spatial: Sequence[int]) -> np.ndarray:
+        return x[(slice(None), *[slice(low, low + size) for (low, _), size in zip(self.padding, spatial)])]
+
+
+CONVOLUTIONS = {
+    "plain": ((2, 9, 11, 5), (3, 3, 5, 7), (1, 1), [(0, 0), (0, 0)], (1, 1), 1),
+    "one channel": ((2, 9, 11, 1), (3, 3, 1, 32), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
+    "one result": ((2, 9, 11, 20), (3, 3, 20, 1), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
+    "stride 2": ((2, 9, 11, 17), (3, 3, 17, 33), (2, 2), [(0, 1), (1, 1)], (1, 1), 1),
+    "stride 3 over kernel 2": ((2, 9, 11, 4), (2, 2, 4, 6), (3, 3), [(0, 0), (0, 0)], (1, 1), 1),
+    "uneven": ((2, 9, 11, 4), (5, 2, 4, 6), (2, 1), [(2, 2), (0, 1)], (1, 1), 1),
+    "dilated": ((2, 9, 11, 4), (3, 3, 4, 6), (1, 1), [(2, 2), (2, 2)], (2, 2), 1),
+    "strided and dilated": ((2, 9, 11, 4), (3, 3, 4, 6), (2, 2), [(2, 2), (2, 2)], (2, 2), 1),
+    "depthwise": ((2, 9, 11, 20), (3, 3, 1, 20), (2, 2), [(1, 1), (1, 1)], (1, 1), 20),
+    "depth multiplier": ((2, 9, 11, 6), (3, 3, 1, 12), (1, 1), [(1, 1), (1, 1)], (1, 1), 6),
+    "groups": ((2, 9, 11, 8), (3, 3, 4, 6), (2, 2), [(1, 1), (1, 1)], (1, 1), 2),
+    "one dim": ((3, 30, 5), (4, 5, 9), (2,), [(3, 0)], (1,), 1),
+    "three dims": ((2, 5, 6, 7, 3), (3, 2, 3, 3, 8), (1, 2, 1), [(1, 1), (0, 1), (1, 1)], (1, 1, 1), 1),
+}
+
+
+def convolve(x, w, strides, padding, dilations, groups) -> np.ndarray:
+    shape = Geometry(x.shape[1:-1], w.shape[:-2], strides, padding, dilations)
+    y = np.zeros((x.shape[0], *shape.results, w.shape[-1]))
+    for _group, channels, results in group_slices(w, groups):
+        for tap, place in shape.taps():
+            y[..., results] += shape.pad(x)[place][..., channels] @ w[tap][:, results]
+    return y
+
+
+def gradients(x, w, dy, strides, padding, dilations, groups) -> tuple[np.ndarray, np.ndarray]:
+    shape = Geometry(x.shape[1:-1], w.shape[:-2], strides, padding, dilations)
+    around, dw = shape.pad(x), np.zeros(w.shape)
+    dx = np.zeros(around.shape)
+    for _, channels, results in group_slices(w, groups):
+        for tap, place in shape.taps():
+            dx[(*place, channels)] += dy[..., results] @ w[tap][:, results].T
+            axes = list(range(dy.ndim - 1))
+            dw[tap][:, results] += np.tensordot(around[(*place, channels)], dy[..., results], (axes, axes))
+    return shape.crop(dx, x.shape[1:-1]), dw
+
+
+def group_slices(w: np.ndarray, groups: int) -> Iterator[tuple[int, slice, slice]]:
+    channels, results = w.shape[-2], w.shape[-1] // groups
+    for group in range(groups):
+        yield group, slice(group * channels, (group + 1) * channels), slice(group * results, (group + 1) * results)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("case", CONVOLUTIONS.values(), ids=CONVOLUTIONS.keys())
+def test_convolution_and_gradients(case, target: Target) -> None:
+    x_shape, w_shape, *how = case
+    a, b = values(x_shape), values(w_shape)
+    want = convolve(a, b, *how)
+    g = values(want.shape)
+    x, w, dy = tensor(x_shape), tensor(w_shape, name="w"), tensor(want.shape, name="dy")
+    dx, dw = gradients(a, b, g, *how)
+    close = {"rtol": 1e-4, "atol": 1e-3}
+    np.testing.assert_allclose(run_te(conv.conv_nd(x, w, *how), {x: a, w: b}, want.shape, target), want, **close)
+    result = conv.conv_nd_input_grad(dy, w, x_shape, *how)
+    np.testing.assert_allclose(run_te(result, {dy: g, w: b}, x_shape, target), dx, **close)
+    result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
+    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), dw, **close)
+
+
+def test_convolution_with_unknown_batch() -> None:
+    how = ((2, 2), [(1, 1), (1, 1)], (1, 1), 1)
+    n = tirx.Var("n", "int64")
+    a, b = values((5, 9, 9, 4)), values((3, 3, 4, 20))
+    g = values((5, 5, 5, 20))
+    x, w, dy = tensor((n, 9, 9, 4)), tensor(b.shape, name="w"), tensor((n, 5, 5, 20), name="dy")
+    dx, dw = gradients(a, b, g, *how)
+    close = {"rtol": 1e-4, "atol": 1e-3}
+    y = run_te(conv.conv_nd(x, w, *how), {x: a, w: b}, g.shape, HOST)
+    np.testing.assert_allclose(y, convolve(a, b, *how), **close)
+    result = conv.conv_nd_input_grad(dy, w, (n, 9, 9, 4), *how)
+    np.testing.assert_allclose(run_te(result, {dy: g, w: b}, a.shape, HOST), dx, **close)
+    result = conv.conv_nd_filter_grad(x, dy, b.shape, *how)
+    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, b.shape, HOST), dw, **close)
+
+
+def test_fused_convolution_bias_relu() -> None:
+    def program(emit, x, w, b):
+        how = ((1, 1), [(1, 1), (1, 1)], (1, 1), 1)
+        y = emit(relax.BlockBuilder.current().call_te(conv.conv_nd, x, w, *how))
+        return emit(relax.op.nn.relu(emit(relax.op.add(y, b))))
+
+    x, w, b = values((3, 9, 9, 4)), values((3, 3, 4, 20)), values((20,))
+    want = np.maximum(convolve(x, w, (1, 1), [(1, 1), (1, 1)], (1, 1), 1) + b, 0)
+    np.testing.assert_allclose(run_relax(program, [x, w, b], HOST), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("dtype", ["float16", "bfloat16"])
+def test_convolution_of_half_types_sums_in_float32(dtype: str) -> None:
+    kind = values((1,), dtype).dtype
+    a, b = np.full((1, 3, 700), 1, kind), np.full((3, 700, 2), 1, kind)
+    x, w = tensor(a.shape, dtype), tensor(b.shape, dtype, "w")
+    result = run_te(conv.conv_nd(x, w, (1,), [(0, 0)], (1,)), {x: a, w: b}, (1, 1, 2), HOST)
+    np.testing.assert_array_equal(result.astype("float32"), np.full((1, 1, 2), 2100, kind).astype("float32"))
+
+
+POOLS = {
+    "halves": ((2, 6, 8, 20), (2, 2), (2, 2), [(0, 0), (0, 0)]),
+    "overlap": ((2, 7, 9, 20), (3, 3), (2, 2), [(1, 1), (1, 1)]),
+    "every place": ((2, 5, 6, 3), (3, 3), (1, 1), [(1, 1), (1, 1)]),
+    "gaps": ((2, 7, 8, 3), (2, 2), (3, 3), [(0, 1), (0, 0)]),
+    "one dim": ((2, 13, 16), (4,), (2,), [(1, 2)]),
+    "three dims": ((2, 5, 4, 6, 5), (2, 2, 2), (2, 2, 2), [(0, 1), (0, 0), (0, 0)]),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("case", POOLS.values(), ids=POOLS.keys())
+def test_pooling_and_gradients(case, target: Target) -> None:
+    x_shape, window, strides, padding = case
+    a = np.round(values(x_shape))
+    shape = Geometry(x_shape[1:-1], window, strides, padding, [1] * len(window))
+    largest, winner, total, count = pool_reference(a, shape)
+    g = values(largest.shape)
+    x, y, dy = tensor(x_shape), tensor(g.shape, name="y"), tensor(g.shape, name="dy")
+    how = (window, strides, padding)
+    np.testing.assert_array_equal(run_te(pool.max_pool_nd(x, *how), {x: a}, g.shape, target), largest)
+    mean = run_te(pool.avg_pool_nd(x, *how), {x: a}, g.shape, target)
+    np.testing.assert_allclose(mean, total / count, rtol=1e-5, atol=1e-6)
+    to_winner, shared = pool_gradients(g, shape, a, winner, count)
+    result = run_te(pool.max_pool_nd_grad(dy, x, y, *how), {dy: g, x: a, y: largest.astype("float32")}, x_shape, target)
+    np.testing.assert_allclose(result, to_winner, rtol=1e-5, atol=1e-5)
+    result = run_te(pool.avg_pool_nd_grad(dy, x_shape, *how), {dy: g}, x_shape, target)
+    np.testing.assert_allclose(result, shared, rtol=1e-5, atol=1e-5)
+
+
+def pool_reference(x: np.ndarray, shape: Geometry) -> tuple[np.ndarray, ...]:
+    around = shape.pad(x, -np.inf)
+    results = (x.shape[0], *shape.results, x.shape[-1])
+    largest, winner = np.full(results, -np.inf), np.zeros(results, int)
+    total, count = np.zeros(results), np.zeros(results)
+    for number, (_tap, place) in enumerate(shape.taps()):
+        value = around[place]
+        winner = np.where(value > largest, number, winner)
+        largest = np.maximum(largest, value)
+        total += np.where(np.isfinite(value), value, 0)
+        count += np.isfinite(value)
+    return largest, winner, total, count
+
+
+def pool_gradients(dy, shape: Geometry, x, winner, count) -> tuple[np.ndarray, np.ndarray]:
+    to_winner, shared = np.zeros(shape.pad(x).shape), np.zeros(shape.pad(x).shape)
+    for number, (_tap, place) in enumerate(shape.taps()):
+        to_winner[place] += np.where(winner == number, dy, 0)
+        shared[place] += dy / count
+    return shape.crop(to_winner, x.shape[1:-1]), shape.crop(shared, x.shape[1:-1])
+
+
+@pytest.mark.parametrize("place", range(4))
+def test_max_pool_keeps_nan(place: int) -> None:
+    a = np.zeros((1, 4, 20), "float32")
+    a[0, place] = np.nan
+    x = tensor(a.shape)
+    result = run_te(pool.max_pool_nd(x, (4,), (4,), [(0, 0)]), {x: a}, (1, 1, 20), HOST)
+    assert np.isnan(result).all()
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int64", "float16", "float64"])
+def test_max_pool_of_any_dtype(dtype: str) -> None:
+    a = np.abs(values((2, 6, 5))).astype(dtype)
+    x = te.placeholder(tensor(a.shape).shape, dtype, "x")
+    result = run_te(pool.max_pool_nd(x, (2,), (2,), [(0, 0)]), {x: a}, (2, 3, 5), HOST)
+    np.testing.assert_array_equal(result, a.reshape(2, 3, 2, 5).max(2))
