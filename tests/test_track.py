@@ -184,8 +184,8 @@ class TestLists:
         mine.append(2)
         assert refused(root.items) == (
             "Unable to save the object ListWrapper([1, 2]) (a list wrapper constructed to track trackable objects). "
-            "The wrapped list was modified outside the wrapper (its final value was [1, 2], its value when a checkpoint "
-            "dependency was added was [1]), which breaks restoration on object creation."
+            "The wrapped list was modified outside the wrapper (its final value was [1, 2], its value when a "
+            "checkpoint dependency was added was [1]), which breaks restoration on object creation."
             "\n\nIf you don't need this list checkpointed, wrap it in a NoDependency object; it will be subsequently "
             "ignored."
         )
