@@ -1,9 +1,190 @@
-"""Donation: new values of Variables written into their own memory."""
+"""Donation: the new value of a Variable is written into the memory of the old one.
+
+``main`` carries ``tvtf.donate`` = [(output, parameter), ...]. An output may take the parameter's memory when the kernel that
+computes it reads the parameter only at the element it writes, nothing reads the parameter later, and nothing that can fail
+comes after. Otherwise the value gets memory of its own, and the caller swaps handles.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from typing import Any
+
 import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from tvtf.passes.rewrite import Bindings
+from tvtf.passes.schedule.cpu.access import reads_of
+from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, read_kernel
+
+DONATE = "tvtf.donate"
+SAFE = "tvtf.inplace"
+
+
+def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
+    """Notes on each unscheduled kernel which outputs may share memory with which inputs."""
+    marked = mod.clone()
+    for var, func in mod.functions.items():
+        pairs = inplace_pairs(func) if isinstance(func, tirx.PrimFunc) else []
+        if pairs:
+            marked.update_func(var, func.with_attr(SAFE, pairs))
+    return marked
+
+
+def inplace_pairs(func: tirx.PrimFunc) -> list[list[int]]:
+    """``[output, input]`` positions among the parameters of a kernel that reads the input only where it writes."""
+    kernel = read_kernel(func)
+    if kernel is None:
+        return []
+    stages = [s for s in kernel.stages if isinstance(s, Stage)]
+    written = [i for i, p in enumerate(func.params) if any(s.buffer.same_as(p) for s in stages)]
+    return [
+        [out, i]
+        for out in written
+        for i, param in enumerate(func.params)
+        if i not in written and _same_buffer_type(param, func.params[out]) and _is_local_to(kernel, param, func.params[out])
+    ]
+
+
+def _same_buffer_type(a: Any, b: Any) -> bool:
+    return a.ty.dtype == b.ty.dtype and tvm_ffi.structural_equal(a.ty.shape, b.ty.shape)
+
+
+def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
+    """Whether every path from ``source`` to a stage goes through the same element.
+
+    A stage downstream that reads at another element could, once it is merged with the writing one, see new values.
+    """
+    downstream = [source]
+    for stage in kernel.stages:
+        if not isinstance(stage, Stage):
+            if any(v.same_as(b) for v in _variables(stage.body) for b in downstream):
+                return False
+            continue
+        reads = [load for buffer in downstream for load in reads_of(stage, buffer)]
+        if not reads:
+            continue
+        if stage.reduce or not all(_at_own_point(load, stage) for load in reads):
+            return False
+        downstream.append(stage.buffer)
+    return True
+
+
+def _at_own_point(load: Any, stage: Stage) -> bool:
+    indices = list(load.indices)
+    return len(indices) == len(stage.spatial) and all(
+        isinstance(i, ir.Var) and i.same_as(axis.var) for i, axis in zip(indices, stage.spatial)
+    )
 
 
 def donate(mod: tvm.IRModule) -> tvm.IRModule:
-    return mod
+    """Rewrites ``main``, whose kernels write into allocated destinations, for the donations that are safe."""
+    main = mod["main"]
+    pairs = [tuple(map(int, pair)) for pair in (main.attrs or {}).get(DONATE, [])]
+    if not pairs:
+        return mod
+    plan = _Plan(mod, main)
+    chosen = dict(plan.chosen(pairs))
+    donated = mod.clone()
+    donated["main"] = _rewritten(main, chosen).without_attr(DONATE)
+    for kernel in plan.kernels_of(chosen):
+        donated.update_func(kernel, mod[kernel].without_attr("tirx.noalias"))
+    return donated
+
+
+class _Plan:
+    """What the straight line of ``main`` says about who reads and writes what, and when."""
+
+    def __init__(self, mod: tvm.IRModule, main: relax.Function) -> None:
+        self.mod = mod
+        self.main = main
+        self.bindings = [b for block in main.body.blocks for b in block.bindings]
+        self.values = {b.var: b.value for b in self.bindings}
+        self.last_use: dict[Any, int] = {}
+        self.writes: dict[Any, list[int]] = {}
+        self.last_failure = -1
+        for position, binding in enumerate(self.bindings):
+            self._scan(position, binding.value)
+        for var in _variables(main.body.body):
+            self.last_use[var] = len(self.bindings)
+
+    def _scan(self, position: int, value: Any) -> None:
+        if isinstance(value, relax.If):
+            self.last_failure = position
+        for var in _variables(value):
+            self.last_use[var] = position
+        for out in self._destinations(value):
+            self.writes.setdefault(out, []).append(position)
+
+    def _destinations(self, value: Any) -> list[Any]:
+        """The allocated arguments that a kernel call is the first to touch: what it writes."""
+        if self._kernel(value) is None:
+            return []
+        return [a for a in value.args if a not in self.writes and _is_allocation(self.values.get(a))]
+
+    def _kernel(self, value: Any) -> Any:
+        if not isinstance(value, relax.Call) or not isinstance(value.op, ir.GlobalVar):
+            return None
+        func = self.mod[value.op]
+        return func if isinstance(func, tirx.PrimFunc) else None
+
+    def root(self, var: Any) -> Any:
+        """The binding at the start of a chain of aliases."""
+        while isinstance(self.values.get(var), relax.Var):
+            var = self.values[var]
+        return var
+
+    def chosen(self, pairs: list[tuple[int, int]]) -> Iterator[tuple[Any, Any]]:
+        taken: set[Any] = set()
+        for output, parameter in pairs:
+            var, param = self.root(self._output(output)), self.main.params[parameter]
+            if var not in taken and self.is_safe(var, param):
+                taken.add(var)
+                yield var, param
+
+    def _output(self, index: int) -> Any:
+        result = self.root(self.main.body.body)
+        value = self.values.get(result)
+        return value.fields[index] if isinstance(value, relax.Tuple) else result
+
+    def is_safe(self, var: Any, param: Any) -> bool:
+        if not _is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
+            return False
+        writes = self.writes.get(var, [])
+        if len(writes) != 1 or self.last_use.get(param, -1) > writes[0] or writes[0] < self.last_failure:
+            return False
+        return self._reads_own_point(self.bindings[writes[0]].value, var, param)
+
+    def _reads_own_point(self, call: Any, var: Any, param: Any) -> bool:
+        safe = {tuple(map(int, pair)) for pair in self._kernel(call).attrs.get(SAFE, [])}
+        places = [i for i, a in enumerate(call.args) if a.same_as(param)]
+        out = next(i for i, a in enumerate(call.args) if a.same_as(var))
+        return all((out, i) in safe for i in places)
+
+    def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
+        return {self.bindings[self.writes[var][0]].value.op for var in chosen}
+
+
+def _is_allocation(value: Any) -> bool:
+    return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == "relax.builtin.alloc_tensor"
+
+
+def _variables(value: Any) -> list[Any]:
+    found: list[Any] = []
+    tvm_ffi.structural_walk(value, (ir.Var, found.append))
+    return found
+
+
+def _rewritten(main: relax.Function, chosen: dict[Any, Any]) -> relax.Function:
+    """``main`` without the allocations of donated values, their variables replaced by the parameters."""
+
+    def replace(expr: Any) -> Any:
+        return tvm_ffi.structural_map(expr, (ir.Var, lambda v: chosen.get(v, v)))
+
+    out = Bindings()
+    for block in main.body.blocks:
+        for binding in block.bindings:
+            if binding.var not in chosen:
+                out.bind(binding.var, replace(binding.value))
+    return out.function(main, replace(main.body.body))

@@ -14,7 +14,7 @@ from tvm.target import Target
 from tvtf.context import dials
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.llvm import build_library
-from tvtf.passes.donate import donate
+from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.legalize import legalize
 from tvtf.passes.schedule.cpu import ScheduleCPU
@@ -45,6 +45,7 @@ def phases(target: Target) -> list[Phase]:
         Phase("pattern", stock.AnnotateTIROpPattern()),
         Phase("fuse", stock.FuseOps()),
         Phase("fuse-kernels", stock.FuseTIR()),
+        Phase("in-place", mark_inplace),
         Phase("schedule", ScheduleCPU(target)),
         Phase("flatten", stock.ToNonDataflow()),
         Phase("purity", stock.RemovePurityChecking()),
