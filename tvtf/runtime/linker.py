@@ -5,6 +5,7 @@ from __future__ import annotations
 import os
 import shutil
 import subprocess
+import sys
 import uuid
 from collections.abc import Iterable
 from pathlib import Path
@@ -13,6 +14,8 @@ from tvtf.runtime.elf import UnsupportedObjectError, read_object
 from tvtf.runtime.elf_image import shared_library
 
 SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld")
+# Apple's linker refuses names that only the running process defines, unless told to look there.
+PLATFORM_FLAGS = {"darwin": ("-undefined", "dynamic_lookup")}
 
 
 class LinkError(RuntimeError):
@@ -61,7 +64,8 @@ def _beside(out: Path) -> Path:
 
 def _link_with_system(objects: list[Path], out: Path, reason: UnsupportedObjectError) -> None:
     temporary = _beside(out)
-    command = [_system_linker(reason), "-shared", "-o", str(temporary), *map(str, objects), "-lm"]
+    flags = ("-shared", *PLATFORM_FLAGS.get(sys.platform, ()))
+    command = [_system_linker(reason), *flags, "-o", str(temporary), *map(str, objects), "-lm"]
     try:
         _run(command)
         os.replace(temporary, out)
