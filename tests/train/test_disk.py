@@ -64,6 +64,19 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_no_traces(former, tmp_path
     assert checkpoint.save(tmp_path / "ckpt") == str(tmp_path / "ckpt-2")
 
 
+def test_a_disk_that_is_full_for_the_state_file_only(former, tmp_path, monkeypatch):
+    checkpoint, path, before = former
+    with monkeypatch.context() as patch:
+        full_after(patch, 1300)
+        with pytest.raises(errors.ResourceExhaustedError) as refusal:
+            checkpoint.save(tmp_path / "ckpt")
+    assert refusal.value.message.startswith(f"Could not write {tmp_path}/checkpoint: No space left on device.")
+    assert before.items() <= contents(tmp_path).items()
+    assert train.latest_checkpoint(tmp_path) == path
+    assert checkpoint.save(tmp_path / "ckpt") == str(tmp_path / "ckpt-2") == train.latest_checkpoint(tmp_path)
+    assert len(os.listdir(tmp_path)) == 5
+
+
 def test_a_full_disk_while_overwriting(former, tmp_path, monkeypatch):
     checkpoint, path, before = former
     full_after(monkeypatch, 500, errno.EDQUOT)

@@ -134,7 +134,7 @@ class Checkpoint(AutoTrackable):
         prefix = os.fspath(file_prefix)
         with self._counted() as number:
             path = self.write(f"{prefix}-{number}", options)
-        state.update_checkpoint_state(os.path.dirname(path), path)
+            state.update_checkpoint_state(os.path.dirname(path), path)
         return path
 
     def _counted(self) -> _Counted:
@@ -155,7 +155,6 @@ class Checkpoint(AutoTrackable):
                 f"{reader.prefix} has no {object_graph.GRAPH_KEY}: it was saved by name with TensorFlow 1's Saver. "
                 "Load it into a tf.train.Checkpoint and save that.",
             )
-        reader.verify()
         graph = object_graph.parse(_serialized_graph(reader), reader.entries, reader.prefix)
         restoration = Restoration(graph, reader, bool(options and options.experimental_skip_slot_variables))
         restoration.report.silent = True

@@ -63,7 +63,7 @@ def replace(path: str, content: bytes) -> None:
 
 def remove(path: str) -> None:
     """Remove a file; none there is fine."""
-    with contextlib.suppress(FileNotFoundError):
+    with named_failures(path, "delete"), contextlib.suppress(FileNotFoundError):
         os.remove(path)
 
 

@@ -129,8 +129,8 @@ class CheckpointManager:
         with self._checkpoint._counted() as counter:
             number = counter if checkpoint_number is None else _as_int(checkpoint_number)
             path = self._checkpoint.write(f"{self._prefix}-{number}", options)
+            self._record(path)
         self._last_step = step
-        self._record(path)
         return path
 
     def _step_now(self) -> int | None:

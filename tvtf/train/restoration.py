@@ -36,6 +36,7 @@ class Plan:
     waiting: list[tuple[Trackable, str, int]] = field(default_factory=list)
     unused: dict[int, list[str]] = field(default_factory=dict)
     values: list[tuple[Trackable, Values]] = field(default_factory=list)
+    read: set[str] = field(default_factory=set)
 
 
 class Position:
@@ -76,6 +77,8 @@ class Restoration:
         self._match_slots(plan)
         for number, found in plan.bound.items():
             self._take_values(plan, number, found)
+        if not self.objects:
+            self.reader.verify(known=plan.read)
         return self._carry_out(plan)
 
     def _note_second(self, trackable: Trackable, node: int) -> None:
@@ -145,6 +148,7 @@ class Restoration:
             self._check_fit(trackable, attributes[name], shape, dtype)
         if specs:
             plan.values.append((trackable, {name: self.reader.read(attributes[name]) for name in specs}))
+            plan.read.update(attributes[name] for name in specs)
 
     def _check_fit(self, trackable: Trackable, key: str, shape: Dims, dtype: Any) -> None:
         entry: Entry = self.reader.entries[key]
