@@ -28,7 +28,7 @@ def exponential(A: T.Buffer((64,), "float64"), B: T.Buffer((64,), "float64")):
 
 @T.prim_func(s_tir=True)
 def doubled(A: T.Buffer((64,), "float64"), B: T.Buffer((64,), "float64")):
-    for i in range(64):
+    for i in T.parallel(64):
         with T.sblock("doubled"):
             v = T.axis.spatial(64, i)
             B[v] = A[v] * T.float64(2)
