@@ -1,3 +1,4 @@
+import copy
 import threading
 
 import pytest
@@ -87,6 +88,18 @@ def test_names_are_identifiers(name):
     assert str(refusal.value) == (
         f"{name!r} is not a valid module name. Module names must be valid Python identifiers (e.g. a valid class name)."
     )
+
+
+def test_a_deep_copy_is_a_module_of_its_own():
+    net = Net()
+    net._deferred_dependencies["later"] = [threading.Lock()]
+    copied = copy.deepcopy(net)
+    assert names(copied.variables) == names(net.variables)
+    assert list(copied._trackable_children()) == list(net._trackable_children())
+    assert copied._trackable_children()["z"] is copied.z is copied.same
+    assert copied._deferred_dependencies == {}
+    copied.z.w.assign([9.0])
+    assert net.z.w.numpy().tolist() == [1.0]
 
 
 class TestNameScope:

@@ -6,6 +6,7 @@ https://www.tensorflow.org/guide/checkpoint
 
 from __future__ import annotations
 
+import copy
 from collections.abc import Mapping
 from typing import Any, Final, Protocol, TypeVar
 
@@ -36,6 +37,13 @@ class Tracking:
         self.children: dict[str, Trackable] = {}
         self.deferred: dict[str, list[DeferredRestore]] = {}
         self.update_uid = -1
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Tracking:
+        """What is waited for is not copied: a checkpoint's value goes to the object it was restored into."""
+        copied = Tracking()
+        copied.children = copy.deepcopy(self.children, memo)
+        copied.update_uid = self.update_uid
+        return copied
 
 
 class Trackable:
