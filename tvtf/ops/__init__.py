@@ -1,5 +1,5 @@
 """The primitives, one family a file, and the operators they give to tensors."""
 
-from tvtf.ops import array, math, reduce, state
+from tvtf.ops import activation, array, cast, compare, exponential, math, operators, reduce, state, trig
 
-__all__ = ["array", "math", "reduce", "state"]
+__all__ = ["activation", "array", "cast", "compare", "exponential", "math", "operators", "reduce", "state", "trig"]

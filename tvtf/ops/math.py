@@ -1,4 +1,4 @@
-"""Elementwise arithmetic and functions."""
+"""Elementwise arithmetic."""
 
 from __future__ import annotations
 
@@ -6,22 +6,30 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING_AND_COMPLEX, NUMERIC
-from tvtf.ops.rules import batch_elementwise, bind, binary, binary_samples, promote, scalar, unary, unary_samples, unbroadcast
-from tvtf.primitive import primitive
-from tvtf.tensor import convert_to_tensor
+from tvtf.dtypes import COMPLEX, FLOATING, FLOATING_AND_COMPLEX, NUMERIC, REAL, SIGNED, as_dtype
+from tvtf.ops.elementwise import binary_op, conj, hinted_operands, nodes, operands, tensor_of, unary_op
+from tvtf.ops.rules import bind, number, unbroadcast, zeros_like
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.tensor import Tensor, convert_to_tensor
+
+MSG_DIVISION = "Integer division by zero"
+MSG_NEGATIVE_POWER = "Integers to negative integer powers are not allowed"
 
 
-@primitive(
+def both_known(function: Any) -> Any:
+    """The ``value`` column of arithmetic on shapes."""
+    return lambda x, y: None if x.known is None or y.known is None else function(x.known, y.known)
+
+
+@binary_op(
     tf_name="AddV2",
-    type=binary(NUMERIC),
+    domain=NUMERIC,
     numpy=np.add,
-    lower=scalar(lambda t, x, y: x + y),
+    lower=lambda t, x, y: x + y,
     vjp=lambda ct, z, x, y: (unbroadcast(ct, x), unbroadcast(ct, y)),
-    batch=batch_elementwise("add"),
     onnx="Add",
-    value=lambda x, y: None if x.known is None or y.known is None else x.known + y.known,
-    samples=binary_samples(NUMERIC),
+    value=both_known(np.add),
     public=("add", "math.add"),
 )
 def add(x: Any, y: Any, name: str | None = None) -> Any:
@@ -34,25 +42,48 @@ def add(x: Any, y: Any, name: str | None = None) -> Any:
     Returns:
       A tensor of that dtype and the broadcast shape.
 
+    Raises:
+      InvalidArgumentError: (TypeError, ValueError while tracing) when the dtypes differ or the shapes don't broadcast.
+
     >>> import tvtf as tf
     >>> tf.add([1, 2], 3)
     <tf.Tensor: shape=(2,), dtype=int32, numpy=array([4, 5], dtype=int32)>
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/add
     """
-    return promote(x, y), {}
+    return hinted_operands(x, y), {}
 
 
-@primitive(
+@binary_op(
+    tf_name="Sub",
+    domain=NUMERIC,
+    numpy=np.subtract,
+    lower=lambda t, x, y: x - y,
+    vjp=lambda ct, z, x, y: (unbroadcast(ct, x), unbroadcast(bind.negative(ct), y)),
+    onnx="Sub",
+    value=both_known(np.subtract),
+    public=("subtract", "math.subtract"),
+)
+def subtract(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x - y`` elementwise, with broadcasting; unsigned integers wrap around.
+
+    >>> import tvtf as tf
+    >>> tf.subtract([1., 2.], 3.).numpy()
+    array([-2., -1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/subtract
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
     tf_name="Mul",
-    type=binary(NUMERIC),
+    domain=NUMERIC,
     numpy=np.multiply,
-    lower=scalar(lambda t, x, y: x * y),
-    vjp=lambda ct, z, x, y: (unbroadcast(bind.multiply(ct, y), x), unbroadcast(bind.multiply(ct, x), y)),
-    batch=batch_elementwise("multiply"),
+    lower=lambda t, x, y: x * y,
+    vjp=lambda ct, z, x, y: (unbroadcast(bind.multiply(ct, conj(y)), x), unbroadcast(bind.multiply(ct, conj(x)), y)),
     onnx="Mul",
-    value=lambda x, y: None if x.known is None or y.known is None else x.known * y.known,
-    samples=binary_samples(NUMERIC),
+    value=both_known(np.multiply),
     public=("multiply", "math.multiply"),
 )
 def multiply(x: Any, y: Any, name: str | None = None) -> Any:
@@ -64,62 +95,183 @@ def multiply(x: Any, y: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/multiply
     """
-    return promote(x, y), {}
+    return operands(x, y), {}
 
 
-@primitive(
-    type=unary(FLOATING_AND_COMPLEX),
-    numpy=np.sin,
-    lower=scalar(lambda t, x: t.sin(x)),
-    vjp=lambda ct, y, x: bind.multiply(ct, bind.cos(x)),
-    batch=batch_elementwise("sin"),
-    onnx="Sin",
-    samples=unary_samples(FLOATING_AND_COMPLEX),
-    public=("sin", "math.sin"),
+def _divide_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    by_x = bind.real_divide(ct, conj(y))
+    by_y = bind.negative(bind.multiply(by_x, conj(z)))
+    return unbroadcast(by_x, x), unbroadcast(by_y, y)
+
+
+@binary_op(
+    tf_name="RealDiv",
+    domain=FLOATING_AND_COMPLEX,
+    numpy=np.divide,
+    lower=lambda t, x, y: x / y,
+    vjp=_divide_vjp,
+    onnx="Div",
+    samples=(0.5, 3.0),
 )
-def sin(x: Any, name: str | None = None) -> Any:
-    """Sine of ``x`` in radians, elementwise.
+def real_divide(x: Any, y: Any) -> Any:
+    """``x / y`` of floating or complex operands; :func:`divide` converts integers first."""
+    return operands(x, y), {}
+
+
+_QUOTIENT = {"int8": "float32", "uint8": "float32", "int16": "float32", "uint16": "float32"} | dict.fromkeys(
+    ("int32", "uint32", "int64", "uint64"), "float64"
+)
+_DIVIDED = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bfloat16 float16 float32 float64 complex64 complex128"
+
+
+@export("divide", "math.divide", "truediv", "math.truediv", "realdiv")
+def divide(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x / y`` elementwise, with broadcasting: the true quotient, of integers too.
+
+    Args:
+      x: numeric tensor of shape (...).
+      y: tensor of the same dtype, of a shape that broadcasts with x's.
+
+    Returns:
+      A tensor of the broadcast shape and the same dtype; 8- and 16-bit integers give float32, wider ones float64.
+
+    Raises:
+      TypeError: when the dtypes differ, or for bool.
 
     >>> import tvtf as tf
-    >>> tf.sin(0.).numpy()
-    np.float32(0.0)
+    >>> tf.divide([1, 2], 4).numpy()
+    array([0.25, 0.5 ])
 
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/sin
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/divide
     """
-    return (convert_to_tensor(x),), {}
+    x, y = hinted_operands(x, y)
+    if x.dtype is not y.dtype:
+        raise TypeError(f"`x` and `y` must have the same dtype, got {x.dtype!r} != {y.dtype!r}.")
+    if not x.dtype.is_numeric:
+        allowed = ", ".join(f"tf.{name}" for name in _DIVIDED.split())
+        raise TypeError(f"Invalid dtype {x.dtype!r} in __truediv__. Expected one of {{{allowed}}}.")
+    return real_divide.bind(*map(_as_quotient, (x, y)))
 
 
-@primitive(
-    type=unary(FLOATING_AND_COMPLEX),
-    numpy=np.cos,
-    lower=scalar(lambda t, x: t.cos(x)),
-    vjp=lambda ct, y, x: bind.negative(bind.multiply(ct, bind.sin(x))),
-    batch=batch_elementwise("cos"),
-    onnx="Cos",
-    samples=unary_samples(FLOATING_AND_COMPLEX),
-    public=("cos", "math.cos"),
+def _as_quotient(x: Tensor) -> Tensor:
+    target = _QUOTIENT.get(x.dtype.name)
+    return x if target is None else bind.cast(x, dtype=as_dtype(target))
+
+
+def _chosen(ct: Tensor, first: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """A cotangent to ``x`` where ``first``, else to ``y``."""
+    zeros = zeros_like(ct)
+    return unbroadcast(bind.select(first, ct, zeros), x), unbroadcast(bind.select(first, zeros, ct), y)
+
+
+@binary_op(
+    tf_name="Maximum",
+    domain=REAL,
+    numpy=np.maximum,
+    lower=lambda t, x, y: t.maximum(x, y),
+    vjp=lambda ct, z, x, y: _chosen(ct, bind.greater_equal(x, y), x, y),
+    onnx="Max",
+    value=both_known(np.maximum),
+    public=("maximum", "math.maximum"),
 )
-def cos(x: Any, name: str | None = None) -> Any:
-    """Cosine of ``x`` in radians, elementwise.
+def maximum(x: Any, y: Any, name: str | None = None) -> Any:
+    """The larger of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
+
+    The gradient of a tie goes to ``x``.
 
     >>> import tvtf as tf
-    >>> tf.cos(0.).numpy()
-    np.float32(1.0)
+    >>> tf.maximum([1., 5.], 3.).numpy()
+    array([3., 5.], dtype=float32)
 
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/cos
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/maximum
     """
-    return (convert_to_tensor(x),), {}
+    return operands(x, y), {}
 
 
-@primitive(
+@binary_op(
+    tf_name="Minimum",
+    domain=REAL,
+    numpy=np.minimum,
+    lower=lambda t, x, y: t.minimum(x, y),
+    vjp=lambda ct, z, x, y: _chosen(ct, bind.less_equal(x, y), x, y),
+    onnx="Min",
+    value=both_known(np.minimum),
+    public=("minimum", "math.minimum"),
+)
+def minimum(x: Any, y: Any, name: str | None = None) -> Any:
+    """The smaller of ``x`` and ``y`` elementwise, with broadcasting; NaN where either is.
+
+    The gradient of a tie goes to ``x``.
+
+    >>> import tvtf as tf
+    >>> tf.minimum([1., 5.], 3.).numpy()
+    array([1., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/minimum
+    """
+    return operands(x, y), {}
+
+
+def _pow_numpy(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    if y.dtype.kind == "i" and (y < 0).any():
+        raise Refused(MSG_NEGATIVE_POWER)
+    return np.power(x, y)
+
+
+def _pow_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """As TensorFlow: the derivative by ``y`` is 0 where log(x) has no real value."""
+    one = number(1, x)
+    by_x = bind.multiply(bind.multiply(ct, conj(y)), conj(bind.pow(x, bind.subtract(y, one))))
+    defined = bind.not_equal(x, number(0, x)) if x._type.dtype.is_complex else bind.greater(x, number(0, x))
+    logs = bind.select(defined, bind.log(bind.select(defined, x, one)), number(0, x))
+    by_y = bind.multiply(bind.multiply(ct, conj(z)), conj(logs))
+    return unbroadcast(by_x, x), unbroadcast(by_y, y)
+
+
+def _pow_guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
+    if not y._type.dtype.is_integer:
+        return []
+    return [(_all(bind.greater_equal(y, number(0, y))), MSG_NEGATIVE_POWER)]
+
+
+def _all(flags: Tensor) -> Tensor:
+    return bind.reduce_all(flags, axis=tuple(range(len(flags._type.shape))), keepdims=False)
+
+
+@binary_op(
+    tf_name="Pow",
+    domain=FLOATING + SIGNED + COMPLEX,
+    numpy=_pow_numpy,
+    lower=lambda t, x, y: t.power(x, y),
+    vjp=_pow_vjp,
+    guard=_pow_guard,
+    onnx="Pow",
+    samples=(0.5, 3.0),
+    public=("pow", "math.pow"),
+)
+def pow(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x ** y`` elementwise, with broadcasting; integers wrap around.
+
+    Raises:
+      InvalidArgumentError: a negative exponent of an integer.
+
+    >>> import tvtf as tf
+    >>> tf.pow([2, 3], 2).numpy()
+    array([4, 9], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/pow
+    """
+    return operands(x, y), {}
+
+
+@unary_op(
     tf_name="Neg",
-    type=unary(NUMERIC),
+    domain=NUMERIC,
     numpy=np.negative,
-    lower=scalar(lambda t, x: t.const(0, x) - x if not t.is_float(x) else -x),
+    lower=lambda t, x: -x if t.is_float(x) else t.const(0, x) - x,
     vjp=lambda ct, y, x: bind.negative(ct),
-    batch=batch_elementwise("negative"),
     onnx="Neg",
-    samples=unary_samples(NUMERIC),
+    value=lambda x: None if x.known is None else -x.known,
     public=("negative", "math.negative"),
 )
 def negative(x: Any, name: str | None = None) -> Any:
@@ -131,7 +283,77 @@ def negative(x: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/negative
     """
-    return (convert_to_tensor(x),), {}
+    return tensor_of(x)
 
 
+@unary_op(
+    domain=FLOATING + SIGNED,
+    numpy=np.abs,
+    lower=lambda t, x: t.magnitude(x),
+    vjp=lambda ct, y, x: bind.multiply(ct, bind.sign(x)),
+    onnx="Abs",
+)
+def abs_real(x: Any) -> Any:
+    """``|x|`` of real numbers."""
+    return tensor_of(x)
 
+
+@export("abs", "math.abs")
+def abs(x: Any, name: str | None = None) -> Any:
+    """``|x|`` elementwise: a complex tensor's magnitudes are floating.
+
+    Args:
+      x: floating, signed integer or complex tensor of shape (...).
+
+    Returns:
+      A tensor of the same shape; the gradient at 0 is 0.
+
+    >>> import tvtf as tf
+    >>> tf.abs([-1.5, 2.]).numpy()
+    array([1.5, 2. ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/abs
+    """
+    x = convert_to_tensor(x)
+    return bind.complex_abs(x) if x.dtype.is_complex else abs_real.bind(x)
+
+
+@unary_op(
+    domain=FLOATING + SIGNED + COMPLEX,
+    numpy=np.sign,
+    lower=lambda t, x: t.sign(x),
+    vjp=lambda ct, y, x: zeros_like(x),
+    onnx="Sign",
+    gradient=False,
+    public=("sign", "math.sign"),
+)
+def sign(x: Any, name: str | None = None) -> Any:
+    """-1, 0 or 1 elementwise, NaN where x is; ``x / |x|`` of complex numbers.
+
+    >>> import tvtf as tf
+    >>> tf.sign([-2., 0., 3.]).numpy()
+    array([-1.,  0.,  1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/sign
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    domain=NUMERIC,
+    numpy=np.square,
+    lower=lambda t, x: x * x,
+    vjp=lambda ct, y, x: bind.multiply(ct, conj(bind.add(x, x))),
+    onnx=nodes(("Mul", 0, 0)),
+    public=("square", "math.square"),
+)
+def square(x: Any, name: str | None = None) -> Any:
+    """``x * x`` elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.square([-2., 3.]).numpy()
+    array([4., 9.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/square
+    """
+    return tensor_of(x)

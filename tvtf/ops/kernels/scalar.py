@@ -78,10 +78,138 @@ def minimum(x: Any, y: Any) -> Any:
     return tirx.Select(isnan(x), x, smaller) if is_float(x) else smaller
 
 
-sin, cos, tan = tirx.sin, tirx.cos, tirx.tan
-exp, log, sqrt, rsqrt = tirx.exp, tirx.log, tirx.sqrt, tirx.rsqrt
-floor, ceil, nearbyint, abs = tirx.floor, tirx.ceil, tirx.nearbyint, tirx.abs  # noqa: A001 - TIR's names
+sin, cos = tirx.sin, tirx.cos
+exp, log, sqrt = tirx.exp, tirx.log, tirx.sqrt
+floor, ceil, nearbyint, trunc = tirx.floor, tirx.ceil, tirx.nearbyint, tirx.trunc
+
+
+def libm(name: str, *values: Any) -> Any:
+    """A function of the C library's: ``name`` in float64, ``namef`` in float32."""
+    dtype = dtype_of(values[0])
+    return tirx.call_pure_extern(dtype, name if dtype == "float64" else f"{name}f", *values)
 
 
 def tanh(x: Any) -> Any:
-    return tirx.tanh(x)
+    """Not TVM's own, whose quotient of exponentials loses every digit near 0."""
+    return libm("tanh", x)
+
+
+def sigmoid(x: Any) -> Any:
+    """Stable on both sides: exp only of what is not positive."""
+    one = const(1, x)
+    small = exp(-magnitude(x))
+    return select(x >= const(0, x), one, small) / (one + small)
+
+
+def magnitude(x: Any) -> Any:
+    """|x|; the smallest integer stays as it is, as in NumPy."""
+    return tirx.abs(x) if is_float(x) else select(x < const(0, x), const(0, x) - x, x)
+
+
+def sign(x: Any) -> Any:
+    one, zero = const(1, x), const(0, x)
+    stepped = select(x > zero, one, select(x < zero, zero - one, zero))
+    return select(isnan(x), x, stepped) if is_float(x) else stepped
+
+
+def power(x: Any, y: Any) -> Any:
+    return tirx.pow(x, y) if is_float(x) else integer_power(x, y)
+
+
+def integer_power(x: Any, y: Any) -> Any:
+    """By squaring, bit after bit of the exponent; wraps around as a product would."""
+    bits = int("".join(c for c in dtype_of(y) if c.isdigit())) - 1
+    return _squaring(const(1, x), x, y, bits)
+
+
+def _squaring(result: Any, base: Any, exponent: Any, bits: int) -> Any:
+    dtype = dtype_of(base)
+    steps = []
+    for _ in range(bits):
+        odd = (exponent & const(1, exponent)) == const(1, exponent)
+        names = tirx.Var("product", dtype), tirx.Var("square", dtype), tirx.Var("rest", dtype_of(exponent))
+        steps.append((names, (select(odd, result * base, result), base * base, exponent >> const(1, exponent))))
+        result, base, exponent = names
+    for names, values in reversed(steps):
+        for name, value in zip(names, values):
+            result = tirx.Let(name, value, result)
+    return result
+
+
+# -- bools are compared as bytes: TVM has no comparison of bools
+
+
+def _comparable(x: Any) -> Any:
+    return x.astype("int8") if dtype_of(x) == "bool" else x
+
+
+def equal(x: Any, y: Any) -> Any:
+    return _comparable(x) == _comparable(y)
+
+
+def not_equal(x: Any, y: Any) -> Any:
+    return _comparable(x) != _comparable(y)
+
+
+def both(x: Any, y: Any) -> Any:
+    return tirx.And(x, y)
+
+
+def either(x: Any, y: Any) -> Any:
+    return tirx.Or(x, y)
+
+
+def negated(x: Any) -> Any:
+    return tirx.Not(x)
+
+
+def isinf(x: Any) -> Any:
+    return magnitude(x) == tirx.const(float("inf"), dtype_of(x))
+
+
+def isfinite(x: Any) -> Any:
+    return magnitude(x) < tirx.const(float("inf"), dtype_of(x))
+
+
+# -- casts
+
+
+def cast(tensor: te.Tensor, *, dtype: str) -> te.Tensor:
+    """A change of element type that is defined for every value; see ``tvtf.ops.cast``."""
+    return te.compute(dims(tensor), lambda *index: converted(tensor(*index), dtype), name="cast")
+
+
+def converted(x: Any, dtype: str) -> Any:
+    source = dtype_of(x)
+    if source == dtype:
+        return x
+    if dtype == "bool":
+        return widen(x) != const(0, widen(x))
+    if is_float(x) and "int" in dtype:
+        return float_to_integer(widen(x), dtype)
+    if source in _HALF and dtype in _HALF:
+        return widen(x).astype(dtype)
+    return x.astype(dtype)
+
+
+def float_to_integer(x: Any, dtype: str) -> Any:
+    """Through int32 (int64 for wide types), whose smallest number stands for what does not fit: LLVM leaves that undefined."""
+    if dtype == "uint64":
+        return _to_uint64(x)
+    wide = "int32" if dtype in ("int8", "uint8", "int16", "uint16", "int32") else "int64"
+    return _within(x, wide).astype(dtype)
+
+
+def _within(x: Any, integer: str) -> Any:
+    low = -(2 ** (int(integer[3:]) - 1))
+    whole = tirx.trunc(x)
+    fits = tirx.And(whole >= tirx.const(float(low), dtype_of(x)), whole < tirx.const(-float(low), dtype_of(x)))
+    return tirx.Select(fits, tirx.Select(fits, whole, const(0, x)).astype(integer), tirx.const(low, integer))
+
+
+def _to_uint64(x: Any) -> Any:
+    half, all_ = tirx.const(2.0**63, dtype_of(x)), tirx.const(2.0**64, dtype_of(x))
+    high = tirx.And(x >= half, x < all_)
+    top = tirx.const(1, "uint64") << tirx.const(63, "uint64")
+    upper = tirx.Select(high, x - half, const(0, x)).astype("int64").astype("uint64") + top
+    return tirx.Select(high, upper, _within(x, "int64").astype("uint64"))

@@ -1,0 +1,414 @@
+"""Comparison, logic, choice and tests of floating numbers, elementwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import ALL, COMPILED, FLOATING, NUMERIC, REAL, DType, as_dtype
+from tvtf.ops.elementwise import binary_op, like, nodes, operands, tensor_of, unary_op
+from tvtf.ops.rules import (
+    batch_elementwise,
+    binary,
+    bind,
+    broadcast_types,
+    draw,
+    require_same_dtype,
+    scalar,
+    unbroadcast,
+    zeros_like,
+)
+from tvtf.primitive import Sample, export, primitive, table
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, broadcast_shapes
+from tvtf.tensor import Tensor
+
+bool_ = as_dtype("bool")
+COMPARABLE = (*NUMERIC, bool_)
+
+
+@binary_op(
+    domain=COMPARABLE,
+    type=binary(ALL, bool_),
+    numpy=np.equal,
+    lower=lambda t, x, y: t.equal(x, y),
+    onnx="Equal",
+    public=("equal", "math.equal"),
+)
+def equal(x: Any, y: Any, name: str | None = None) -> Any:
+    """Whether ``x == y``, elementwise, with broadcasting; NaN equals nothing.
+
+    Args:
+      x: tensor of any dtype, shape (...).
+      y: tensor of the same dtype, of a shape that broadcasts with x's.
+
+    Returns:
+      A bool tensor of the broadcast shape.
+
+    >>> import tvtf as tf
+    >>> tf.equal([1, 2], 2).numpy()
+    array([False,  True])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/equal
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=COMPARABLE,
+    type=binary(ALL, bool_),
+    numpy=np.not_equal,
+    lower=lambda t, x, y: t.not_equal(x, y),
+    onnx=nodes(("Not", ("Equal", 0, 1))),
+    public=("not_equal", "math.not_equal"),
+)
+def not_equal(x: Any, y: Any, name: str | None = None) -> Any:
+    """Whether ``x != y``, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.not_equal([1, 2], 2).numpy()
+    array([ True, False])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/not_equal
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=REAL,
+    result=bool_,
+    numpy=np.less,
+    lower=lambda t, x, y: x < y,
+    onnx="Less",
+    public=("less", "math.less"),
+)
+def less(x: Any, y: Any, name: str | None = None) -> Any:
+    """Whether ``x < y``, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.less([1, 2], 2).numpy()
+    array([ True, False])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/less
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=REAL,
+    result=bool_,
+    numpy=np.less_equal,
+    lower=lambda t, x, y: x <= y,
+    onnx="LessOrEqual",
+    public=("less_equal", "math.less_equal"),
+)
+def less_equal(x: Any, y: Any, name: str | None = None) -> Any:
+    """Whether ``x <= y``, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.less_equal([1, 3], 1).numpy()
+    array([ True, False])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/less_equal
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=REAL,
+    result=bool_,
+    numpy=np.greater,
+    lower=lambda t, x, y: x > y,
+    onnx="Greater",
+    public=("greater", "math.greater"),
+)
+def greater(x: Any, y: Any, name: str | None = None) -> Any:
+    """Whether ``x > y``, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.greater([1, 3], 1).numpy()
+    array([False,  True])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/greater
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=REAL,
+    result=bool_,
+    numpy=np.greater_equal,
+    lower=lambda t, x, y: x >= y,
+    onnx="GreaterOrEqual",
+    public=("greater_equal", "math.greater_equal"),
+)
+def greater_equal(x: Any, y: Any, name: str | None = None) -> Any:
+    """Whether ``x >= y``, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.greater_equal([1, 3], 3).numpy()
+    array([False,  True])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/greater_equal
+    """
+    return operands(x, y), {}
+
+
+# -- logic
+
+
+def _flags(*types: TensorType) -> TensorType:
+    for i, t in enumerate(types):
+        if t.dtype is not bool_:
+            _refuse_flag(i, t.dtype)
+    return TensorType(broadcast_types(*types), bool_)
+
+
+def _refuse_flag(position: int, dtype: DType) -> None:
+    names = {"float32": "float", "float64": "double", "float16": "half"}
+    raise Refused(
+        f"cannot compute {{op}} as input #{position}(zero-based) was expected to be a bool tensor but is a "
+        f"{names.get(dtype.name, dtype.name)} tensor",
+        TypeError,
+        f"Input '{'xy'[position]}' of '{{op}}' Op has type {dtype.name} that does not match expected type of bool.",
+    )
+
+
+def _flag_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    return like(x, bool_), like(y, bool_)
+
+
+@binary_op(
+    type=_flags,
+    domain=(bool_,),
+    numpy=np.logical_and,
+    lower=lambda t, x, y: t.both(x, y),
+    onnx="And",
+    public=("logical_and", "math.logical_and"),
+)
+def logical_and(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x and y`` of bool tensors, elementwise, with broadcasting.
+
+    Raises:
+      InvalidArgumentError: (TypeError while tracing) for another dtype.
+
+    >>> import tvtf as tf
+    >>> tf.logical_and([True, False], True).numpy()
+    array([ True, False])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/logical_and
+    """
+    return _flag_operands(x, y), {}
+
+
+@binary_op(
+    type=_flags,
+    domain=(bool_,),
+    numpy=np.logical_or,
+    lower=lambda t, x, y: t.either(x, y),
+    onnx="Or",
+    public=("logical_or", "math.logical_or"),
+)
+def logical_or(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x or y`` of bool tensors, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.logical_or([True, False], False).numpy()
+    array([ True, False])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/logical_or
+    """
+    return _flag_operands(x, y), {}
+
+
+@unary_op(
+    type=_flags,
+    domain=(bool_,),
+    numpy=np.logical_not,
+    lower=lambda t, x: t.negated(x),
+    onnx="Not",
+    public=("logical_not", "math.logical_not"),
+)
+def logical_not(x: Any, name: str | None = None) -> Any:
+    """``not x`` of a bool tensor, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.logical_not([True, False]).numpy()
+    array([False,  True])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/logical_not
+    """
+    return (like(x, bool_),), {}
+
+
+@export("math.logical_xor")
+def logical_xor(x: Any, y: Any, name: str | None = "LogicalXor") -> Any:
+    """Whether exactly one of two bool tensors is true, elementwise, with broadcasting.
+
+    Args:
+      x: bool tensor of shape (...).
+      y: bool tensor of a shape that broadcasts with x's.
+
+    Returns:
+      A bool tensor of the broadcast shape.
+
+    >>> import tvtf as tf
+    >>> tf.math.logical_xor([True, False], True).numpy()
+    array([False,  True])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/logical_xor
+    """
+    first, second = _flag_operands(x, y)
+    return logical_and.bind(logical_or.bind(first, second), logical_not.bind(logical_and.bind(first, second)))
+
+
+# -- choice
+
+
+def _select_type(condition: TensorType, x: TensorType, y: TensorType) -> TensorType:
+    if condition.dtype is not bool_:
+        _refuse_condition(condition.dtype)
+    require_same_dtype((x, y), ("t", "e"))
+    shape: tuple[Dim, ...] | None = ()
+    for t in (condition, x, y):
+        shape = None if shape is None else broadcast_shapes(shape, t.shape)
+    if shape is None:
+        raise Refused(_show_select(condition, x, y))
+    return TensorType(shape, x.dtype)
+
+
+def _show_select(*types: TensorType) -> str:
+    condition, x, y = ("[" + ",".join(map(str, t.shape)) + "]" for t in types)
+    return f"condition {condition}, then {x}, and else {y} must be broadcastable"
+
+
+def _refuse_condition(dtype: DType) -> None:
+    names = {"float32": "float", "float64": "double", "float16": "half"}
+    raise Refused(
+        f"cannot compute {{op}} as input #0(zero-based) was expected to be a bool tensor but is a "
+        f"{names.get(dtype.name, dtype.name)} tensor",
+        TypeError,
+        f"Input 'condition' of '{{op}}' Op has type {dtype.name} that does not match expected type of bool.",
+    )
+
+
+@primitive(
+    tf_name="SelectV2",
+    type=_select_type,
+    numpy=np.where,
+    lower=scalar(lambda t, condition, x, y: t.select(condition, x, y)),
+    vjp=lambda ct, z, condition, x, y: (
+        None,
+        unbroadcast(bind.select(condition, ct, zeros_like(ct)), x),
+        unbroadcast(bind.select(condition, zeros_like(ct), ct), y),
+    ),
+    batch=batch_elementwise("select"),
+    onnx="Where",
+    samples=lambda: [
+        Sample((np.array(flags), draw(0, a), draw(1, b)), {}, COMPILED)
+        for flags, a, b in (
+            ([True, False, True], (3,), (3,)),
+            (True, (2, 3), (3,)),
+            ([[True], [False]], (), (1, 3)),
+            ([True, False], (2,), ()),
+            (np.zeros((0, 2), bool), (2,), (1, 2)),
+        )
+    ],
+)
+def select(condition: Any, x: Any, y: Any) -> Any:
+    """``x`` where ``condition``, else ``y``; the three broadcast."""
+    x, y = operands(x, y)
+    return (like(condition, bool_), x, y), {}
+
+
+@export("where", "where_v2")
+def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
+    """``x`` where ``condition`` holds, else ``y``; with the condition alone, the indices where it holds.
+
+    Args:
+      condition: bool tensor; any numeric dtype where it stands alone.
+      x: tensor of any dtype, of a shape that broadcasts with the others'.
+      y: tensor of the same dtype, of a shape that broadcasts with the others'.
+
+    Returns:
+      A tensor of the broadcast shape and the dtype of ``x``; or an int64 tensor of shape (count, rank).
+
+    Raises:
+      ValueError: when only one of ``x`` and ``y`` is given.
+      InvalidArgumentError: (ValueError while tracing) when the shapes don't broadcast.
+
+    >>> import tvtf as tf
+    >>> tf.where([True, False], [1, 2], 0).numpy()
+    array([1, 0], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/where
+    """
+    if (x is None) != (y is None):
+        raise ValueError("x and y must both be non-None or both be None.")
+    if x is None:
+        return table["where_true"](condition)
+    return select(condition, x, y)
+
+
+# -- tests of floating numbers
+
+
+@unary_op(
+    domain=FLOATING,
+    result=bool_,
+    numpy=np.isnan,
+    lower=lambda t, x: t.isnan(x),
+    onnx="IsNaN",
+    public=("math.is_nan",),
+)
+def is_nan(x: Any, name: str | None = None) -> Any:
+    """Whether elements are NaN.
+
+    >>> import tvtf as tf
+    >>> tf.math.is_nan([1., float("nan")]).numpy()
+    array([False,  True])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/is_nan
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    domain=FLOATING,
+    result=bool_,
+    numpy=np.isinf,
+    lower=lambda t, x: t.isinf(x),
+    onnx="IsInf",
+    public=("math.is_inf",),
+)
+def is_inf(x: Any, name: str | None = None) -> Any:
+    """Whether elements are infinite, of either sign.
+
+    >>> import tvtf as tf
+    >>> tf.math.is_inf([1., float("-inf")]).numpy()
+    array([False,  True])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/is_inf
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    domain=FLOATING,
+    result=bool_,
+    numpy=np.isfinite,
+    lower=lambda t, x: t.isfinite(x),
+    onnx=nodes(("Not", ("Or", ("IsNaN", 0), ("IsInf", 0)))),
+    public=("math.is_finite",),
+)
+def is_finite(x: Any, name: str | None = None) -> Any:
+    """Whether elements are finite numbers.
+
+    >>> import tvtf as tf
+    >>> tf.math.is_finite([1., float("inf"), float("nan")]).numpy()
+    array([ True, False, False])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/is_finite
+    """
+    return tensor_of(x)

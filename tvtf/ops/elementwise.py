@@ -1,0 +1,174 @@
+"""Declares elementwise primitives: the columns that all of them share are filled in here."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING_AND_COMPLEX, DType
+from tvtf.ops.rules import batch_elementwise, binary, binary_samples, bind, scalar, unary, unary_samples
+from tvtf.primitive import Primitive, primitive
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+
+
+def unary_op(
+    *,
+    numpy: Callable[..., Any],
+    lower: Callable[..., Any] | None,
+    domain: Sequence[DType] = FLOATING_AND_COMPLEX,
+    result: DType | None = None,
+    samples: tuple[float, float] = (-2.0, 2.0),
+    gradient: bool = True,
+    **columns: Any,
+) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    """An elementwise primitive of one input; ``samples`` is the range they are drawn from, ``gradient`` False where it jumps."""
+
+    def declare(front: Callable[..., Any]) -> Primitive[Any]:
+        columns.setdefault("type", unary(domain, result))
+        columns.setdefault("samples", unary_samples(domain, *samples, gradient=gradient))
+        return _declare(front, numpy, lower, columns)
+
+    return declare
+
+
+def binary_op(
+    *,
+    numpy: Callable[..., Any],
+    lower: Callable[..., Any] | None,
+    domain: Sequence[DType],
+    result: DType | None = None,
+    samples: tuple[float, float] = (-2.0, 2.0),
+    gradient: bool = True,
+    **columns: Any,
+) -> Callable[[Callable[..., Any]], Primitive[Any]]:
+    """An elementwise primitive of two inputs of one dtype, broadcasting."""
+
+    def declare(front: Callable[..., Any]) -> Primitive[Any]:
+        columns.setdefault("type", binary(domain, result))
+        columns.setdefault("samples", binary_samples(domain, *samples, gradient=gradient))
+        return _declare(front, numpy, lower, columns)
+
+    return declare
+
+
+def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[str, Any]) -> Primitive[Any]:
+    columns.setdefault("batch", batch_elementwise(columns.get("name") or front.__name__))
+    return primitive(numpy=numpy, lower=lower and scalar(lower), **columns)(front)
+
+
+# -- operands
+
+
+def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """Two operands as tensors; a Python or NumPy value takes the dtype of the tensor, or of the first.
+
+    Raises:
+      TypeError: a Python value that the dtype can't hold (2.5 next to int32).
+    """
+    if is_tensor(x):
+        x = convert_to_tensor(x)
+        return x, like(y, x.dtype)
+    if is_tensor(y):
+        y = convert_to_tensor(y)
+        return like(x, y.dtype), y
+    x = convert_to_tensor(x)
+    return x, like(y, x.dtype)
+
+
+def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
+    """As TensorFlow's ``+`` and ``/``: what does not fit the first dtype keeps its own, for the op to refuse."""
+    x = convert_to_tensor(x)
+    try:
+        return x, like(y, x.dtype)
+    except TypeError:
+        return x, convert_to_tensor(y)
+
+
+def like(value: Any, dtype: DType) -> Tensor:
+    """``value`` as an operand next to a tensor of ``dtype``: tensors as they are, NumPy values cast, Python ones checked."""
+    kind = type(value)
+    if kind is int or kind is bool or kind is float:
+        array = number(value, dtype)
+        if array is not None:
+            return EagerTensor(array)
+    if is_tensor(value):
+        return convert_to_tensor(value)
+    if isinstance(value, (np.ndarray, np.generic)) and value.dtype.kind in "biuf" and dtype.is_numeric:
+        return EagerTensor(np.asarray(value).astype(dtype.np))
+    return convert_to_tensor(value, dtype)
+
+
+def number(value: float, dtype: DType) -> np.ndarray | None:
+    """A Python number in a dtype that admits it; ints wrap around, as TensorFlow's operators have it."""
+    if dtype.kind in "fc":
+        return np.array(value, dtype.np)
+    if dtype.kind in "iu" and type(value) is not float:
+        bits = 8 * dtype.np.itemsize
+        return np.array(int(value) & ((1 << bits) - 1), f"u{bits // 8}").view(dtype.np)
+    return None
+
+
+def tensor_of(x: Any) -> tuple[tuple[Tensor], dict[str, Any]]:
+    """The front of a function of one tensor."""
+    return (convert_to_tensor(x),), {}
+
+
+# -- cotangents
+
+
+def conj(x: Tensor) -> Tensor:
+    """The conjugate where ``x`` is complex, as TensorFlow's gradients have it."""
+    return bind.conj(x) if x._type.dtype.is_complex else x
+
+
+def chain(derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """The vjp of a function of one variable: ``ct`` times the (conjugate) derivative, given as ``derivative(y, x)``."""
+    return lambda ct, y, x: bind.multiply(ct, conj(derivative(y, x)))
+
+
+def scaled(x: Tensor, factor: float) -> Tensor:
+    """``x`` times a Python number."""
+    return bind.multiply(x, EagerTensor(np.array(factor, x._type.dtype.np)))
+
+
+def shifted(x: Tensor, amount: float) -> Tensor:
+    """``x`` plus a Python number."""
+    return bind.add(x, EagerTensor(np.array(amount, x._type.dtype.np)))
+
+
+# -- NumPy kernels
+
+
+def widened(function: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy kernel that computes 16-bit floats in float32."""
+
+    def run(*arrays: np.ndarray, **attrs: Any) -> Any:
+        return function(
+            *(a.astype(np.float32) if a.dtype.itemsize == 2 and a.dtype.kind in "fV" else a for a in arrays), **attrs
+        )
+
+    return run
+
+
+# -- ONNX
+
+
+def nodes(tree: tuple[Any, ...]) -> Callable[..., None]:
+    """An ``onnx`` column from a tree of nodes: ``("Not", ("Equal", 0, 1))``.
+
+    An int is an input by position, a float a constant of the first input's dtype.
+    """
+
+    def emit(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, **_: Any) -> None:
+        op, *operands = tree
+        e.node(op, [_leaf(e, o, inputs, types[0][0].dtype) for o in operands], outputs)
+
+    return emit
+
+
+def _leaf(e: Any, leaf: Any, inputs: Sequence[str], dtype: DType) -> str:
+    if isinstance(leaf, tuple):
+        return e.computed(leaf[0], [_leaf(e, part, inputs, dtype) for part in leaf[1:]])
+    return inputs[leaf] if isinstance(leaf, int) else e.const(np.array(leaf, dtype.np))

@@ -1,0 +1,136 @@
+"""Exponentials, logarithms, roots and the logistic function, elementwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.ops.elementwise import chain, nodes, scaled, tensor_of, unary_op, widened
+from tvtf.ops.rules import bind, number
+
+
+@unary_op(
+    numpy=np.exp,
+    lower=lambda t, x: t.exp(x),
+    vjp=chain(lambda y, x: y),
+    onnx="Exp",
+    public=("exp", "math.exp"),
+)
+def exp(x: Any, name: str | None = None) -> Any:
+    """e to the power ``x``, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.exp(0.).numpy()
+    np.float32(1.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/exp
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    numpy=np.log,
+    lower=lambda t, x: t.log(x),
+    vjp=chain(lambda y, x: bind.reciprocal(x)),
+    onnx="Log",
+    samples=(0.1, 4.0),
+    public=("log", "math.log"),
+)
+def log(x: Any, name: str | None = None) -> Any:
+    """Natural logarithm, elementwise; NaN below 0, -inf at 0.
+
+    >>> import tvtf as tf
+    >>> tf.math.log([1., 0.]).numpy()
+    array([  0., -inf], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/log
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    numpy=np.sqrt,
+    lower=lambda t, x: t.sqrt(x),
+    vjp=chain(lambda y, x: bind.real_divide(number(0.5, y), y)),
+    onnx="Sqrt",
+    samples=(0.1, 4.0),
+    public=("sqrt", "math.sqrt"),
+)
+def sqrt(x: Any, name: str | None = None) -> Any:
+    """Square root, elementwise; NaN below 0.
+
+    >>> import tvtf as tf
+    >>> tf.sqrt([4., 9.]).numpy()
+    array([2., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/sqrt
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    numpy=widened(lambda x: np.reciprocal(np.sqrt(x))),
+    lower=lambda t, x: t.const(1, x) / t.sqrt(x),
+    vjp=chain(lambda y, x: scaled(bind.multiply(y, bind.square(y)), -0.5)),
+    onnx=nodes(("Reciprocal", ("Sqrt", 0))),
+    samples=(0.1, 4.0),
+    public=("math.rsqrt",),
+)
+def rsqrt(x: Any, name: str | None = None) -> Any:
+    """``1 / sqrt(x)``, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.rsqrt([4., 0.]).numpy()
+    array([0.5, inf], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/rsqrt
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    numpy=np.reciprocal,
+    lower=lambda t, x: t.const(1, x) / x,
+    vjp=chain(lambda y, x: bind.negative(bind.square(y))),
+    onnx="Reciprocal",
+    samples=(0.5, 3.0),
+    public=("math.reciprocal",),
+)
+def reciprocal(x: Any, name: str | None = None) -> Any:
+    """``1 / x``, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.reciprocal([2., 0.]).numpy()
+    array([0.5, inf], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reciprocal
+    """
+    return tensor_of(x)
+
+
+def _logistic(x: np.ndarray) -> np.ndarray:
+    """Stable on both sides: exp only of what is not positive."""
+    if x.dtype.kind == "c":
+        return 1 / (1 + np.exp(-x))
+    small = np.exp(-np.abs(x))
+    return np.where(x >= 0, 1, small) / (1 + small)
+
+
+@unary_op(
+    numpy=widened(_logistic),
+    lower=lambda t, x: t.sigmoid(x),
+    vjp=chain(lambda y, x: bind.multiply(y, bind.subtract(number(1, y), y))),
+    onnx="Sigmoid",
+    public=("sigmoid", "math.sigmoid", "nn.sigmoid"),
+)
+def sigmoid(x: Any, name: str | None = None) -> Any:
+    """``1 / (1 + exp(-x))``, elementwise, without overflow.
+
+    >>> import tvtf as tf
+    >>> tf.sigmoid([0., -200., 200.]).numpy()
+    array([0.5, 0. , 1. ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/sigmoid
+    """
+    return tensor_of(x)

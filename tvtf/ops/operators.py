@@ -1,0 +1,195 @@
+"""Python's operators for tensors and Variables, with a short way for two eager tensors of one dtype.
+
+TensorFlow's ``+`` and ``/`` take an operand of another dtype as it is and refuse it in the op's words; the other
+operators convert it to the tensor's dtype, or say that it can't be.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.ops import compare
+from tvtf.ops import math as arithmetic
+from tvtf.ops.elementwise import like
+from tvtf.primitive import table
+from tvtf.shape import broadcast_shapes
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.variable import Variable
+
+Operator = Callable[[Any, Any], Any]
+
+# -- the complete way
+
+
+def _by_kind(of_bools: str, of_integers: str) -> Operator:
+    """``&``, ``|``, ``^`` and their kin: logic on bools, bitwise on integers."""
+
+    def operate(x: Any, y: Any) -> Any:
+        name = of_bools if convert_to_tensor(x).dtype.is_bool else of_integers
+        return _function(name)(x, y)
+
+    return operate
+
+
+def _function(name: str) -> Callable[..., Any]:
+    return table[name] if name in table else getattr(compare, name)
+
+
+def _named(name: str) -> Operator:
+    """The primitive of that name, looked up when used: another family may declare it."""
+    return lambda x, y: table[name](x, y)
+
+
+def equals(x: Any, y: Any) -> Any:
+    """``x == y``: elementwise; False for None and for shapes that don't broadcast."""
+    return _matching(compare.equal, x, y, False)
+
+
+def differs(x: Any, y: Any) -> Any:
+    """``x != y``: elementwise; True for None and for shapes that don't broadcast."""
+    return _matching(compare.not_equal, x, y, True)
+
+
+def _matching(op: Callable[..., Any], x: Any, y: Any, otherwise: bool) -> Any:
+    if y is None:
+        return otherwise
+    x = convert_to_tensor(x)
+    y = like(y, x.dtype)
+    if broadcast_shapes(x._type.shape, y._type.shape) is None:
+        return convert_to_tensor(otherwise)
+    return op(x, y)
+
+
+def _reflected(operate: Operator) -> Operator:
+    """``__radd__`` and its kin: the other operand comes first, in the tensor's dtype."""
+
+    def run(x: Any, y: Any) -> Any:
+        x = convert_to_tensor(x)
+        return operate(like(y, x.dtype), x)
+
+    return run
+
+
+def _invert(x: Any) -> Any:
+    """``~x``: logical for bools, bitwise for integers."""
+    x = convert_to_tensor(x)
+    return table["logical_not" if x.dtype.is_bool else "invert"](x)
+
+
+def _yielding(operate: Operator, reflected: str) -> Operator:
+    """Lets the right operand's own ``__r...__`` try what this one refuses."""
+
+    def run(x: Any, y: Any) -> Any:
+        try:
+            return operate(x, y)
+        except (TypeError, ValueError):
+            if is_tensor(y) or isinstance(y, np.generic | np.ndarray) or not hasattr(type(y), reflected):
+                raise
+            result = getattr(type(y), reflected)(y, x)
+            if result is NotImplemented:
+                raise
+            return result
+
+    return run
+
+
+# -- the short way
+
+
+def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
+    """``complete``, done at once where nothing is to be traced, recorded or converted."""
+
+    def operate(x: Any, y: Any) -> Any:
+        if state.trace is None and not state.tapes:
+            a = x._array
+            kind = a.dtype.kind
+            if type(y) is EagerTensor:
+                b = y._array
+                direct = a.dtype is b.dtype and kind in kinds
+            else:
+                b = y
+                direct = (
+                    type(y) is float
+                    and kind == "f"
+                    and kind in kinds
+                    or type(y) is int
+                    and kind in kinds
+                    and kind in "fi"
+                )
+            if direct:
+                try:
+                    result = state.quiet.run(ufunc, a, b)
+                except (ValueError, RuntimeError, OverflowError):
+                    return complete(x, y)
+                return EagerTensor(result if type(result) is np.ndarray else np.asarray(result))
+        return complete(x, y)
+
+    return operate
+
+
+ARITHMETIC: dict[str, Operator] = {
+    "add": arithmetic.add,
+    "sub": arithmetic.subtract,
+    "mul": arithmetic.multiply,
+    "truediv": arithmetic.divide,
+    "floordiv": _named("floordiv"),
+    "mod": _named("floormod"),
+    "pow": arithmetic.pow,
+    "matmul": _named("matmul"),
+    "and": _by_kind("logical_and", "bitwise_and"),
+    "or": _by_kind("logical_or", "bitwise_or"),
+    "xor": _by_kind("logical_xor", "bitwise_xor"),
+}
+COMPARISONS: dict[str, Operator] = {
+    "lt": compare.less,
+    "le": compare.less_equal,
+    "gt": compare.greater,
+    "ge": compare.greater_equal,
+    "eq": equals,
+    "ne": differs,
+}
+UNARY: dict[str, Callable[[Any], Any]] = {"neg": arithmetic.negative, "abs": arithmetic.abs, "invert": _invert}
+QUICK: dict[str, tuple[np.ufunc, str]] = {
+    "add": (np.add, "fiuc"),
+    "sub": (np.subtract, "fiuc"),
+    "mul": (np.multiply, "fiuc"),
+    "truediv": (np.divide, "fc"),
+    "lt": (np.less, "fiu"),
+    "le": (np.less_equal, "fiu"),
+    "gt": (np.greater, "fiu"),
+    "ge": (np.greater_equal, "fiu"),
+    "eq": (np.equal, "fiucb"),
+    "ne": (np.not_equal, "fiucb"),
+}
+
+
+def _as_method(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
+    """A plain function: what a primitive, being an object, is not when looked up on an instance."""
+    return (lambda self: function(self)) if arity == 1 else (lambda self, other: function(self, other))
+
+
+def install() -> None:
+    """Gives Tensor and Variable their operators, EagerTensor the quick ones."""
+    for name, operate in ARITHMETIC.items():
+        _attach(f"__{name}__", _yielding(operate, f"__r{name}__"))
+        _attach(f"__r{name}__", _reflected(operate))
+    for name, compared in COMPARISONS.items():
+        _attach(f"__{name}__", _as_method(compared, 2))
+    for name, function in UNARY.items():
+        _attach(f"__{name}__", _as_method(function, 1))
+    for name, (ufunc, kinds) in QUICK.items():
+        setattr(EagerTensor, f"__{name}__", _quick(ufunc, kinds, getattr(Tensor, f"__{name}__")))
+    EagerTensor.__hash__ = Tensor.__hash__  # type: ignore[method-assign]
+
+
+def _attach(name: str, method: Callable[..., Any]) -> None:
+    method.__name__ = name
+    for kind in (Tensor, Variable):
+        setattr(kind, name, method)
+
+
+install()
