@@ -1,0 +1,70 @@
+"""Control flow: ``cond`` becomes If, ``while`` becomes Loop; branches and bodies see the values around them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+from onnx import GraphProto
+
+from tvtf.dtypes import as_dtype
+from tvtf.onnx.emitter import Emitter
+from tvtf.shape import TensorType
+
+if TYPE_CHECKING:
+    from tvtf.dialect import Bound
+    from tvtf.onnx.program import Program
+
+
+def _cond(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    predicate, *captured = inputs
+    branches = {
+        f"{name}_branch": _branch(program, bound.attrs[f"{name}_branch"], captured, types, f"{outputs[0]}_{name}")
+        for name in ("then", "else")
+    }
+    program.emitter.node("If", [predicate], outputs, **branches)
+
+
+def _branch(
+    program: Program, function: Any, captured: Sequence[str], types: Sequence[TensorType], name: str
+) -> GraphProto:
+    inner = program.emitter.within()
+    results = program.within(function, captured, inner)
+    return _finished(inner, name, [], results, types)
+
+
+def _finished(
+    inner: Emitter, name: str, inputs: Sequence[Any], results: Sequence[str], types: Sequence[TensorType]
+) -> GraphProto:
+    """The graph with outputs of its own: onnxruntime takes no value of the outer graph as a result."""
+    own = [inner.model.value(f"{name}_result", t.dtype) for t in types]
+    for source, result in zip(results, own):
+        inner.node("Identity", [source], [result])
+    return inner.graph(name, inputs, [inner.info(n, t) for n, t in zip(own, types)])
+
+
+def _while(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    """The condition is emitted twice: before the loop, and at the end of its body on the new values."""
+    carried, invariants = inputs[: len(types)], inputs[len(types) :]
+    (start,) = program.within(bound.attrs["condition"], inputs, program.emitter)
+    body = _body(program, bound, invariants, types, f"{outputs[0]}_body")
+    program.emitter.node("Loop", ["", start, *carried], outputs, body=body)
+
+
+def _body(
+    program: Program, bound: Bound, invariants: Sequence[str], types: Sequence[TensorType], name: str
+) -> GraphProto:
+    inner, flag = program.emitter.within(), TensorType((), as_dtype("bool"))
+    signature = [TensorType((), as_dtype("int64")), flag, *types]
+    names = [inner.model.value(f"{name}_{role}", t.dtype) for role, t in zip(_roles(len(types)), signature)]
+    new = program.within(bound.attrs["body"], [*names[2:], *invariants], inner)[: len(types)]
+    (again,) = program.within(bound.attrs["condition"], [*new, *invariants], inner)
+    infos = [inner.info(n, t) for n, t in zip(names, signature)]
+    return _finished(inner, name, infos, [again, *new], [flag, *types])
+
+
+def _roles(carried: int) -> list[str]:
+    return ["iteration", "condition", *(f"carried_{i}" for i in range(carried))]
+
+
+CONTROL = {"cond": _cond, "while": _while}

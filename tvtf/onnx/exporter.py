@@ -1,0 +1,154 @@
+"""Export of traced functions as ONNX models."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+import onnx
+from onnx import ModelProto, ValueInfoProto, helper
+
+from tvtf import nest
+from tvtf.frontend.concrete import ConcreteFunction
+from tvtf.frontend.function import Function, function
+from tvtf.onnx.emitter import Emitter, Model
+from tvtf.onnx.program import Program, constant_of
+from tvtf.onnx.standard import IR_VERSION, OPSET
+from tvtf.shape import TensorType
+from tvtf.train.files import replace
+from tvtf.variable import Variable
+from tvtf.version import __version__
+
+
+def export(
+    fn: Any, *example_args: Any, path: str | os.PathLike[str] | None = None, input_signature: Any = None
+) -> ModelProto:
+    """The ONNX model of a function's trace, checked; also written to ``path`` where that is given.
+
+    Args:
+      fn: a ``tf.function``, a concrete function, or a Python function to trace.
+      *example_args: what to trace it with: tensors, arrays, ``TensorSpec`` objects and Python values.
+      path: a file to write, whole or not at all.
+      input_signature: ``TensorSpec`` objects to trace it with, in place of examples.
+
+    Returns:
+      An ``onnx.ModelProto``. Its inputs are the tensor arguments by name, unknown dims by theirs; its outputs are
+      ``output``, ``output_0, output_1...`` or the keys of a dict. Tensors and Variables that the function only reads
+      are stored in the model. A Variable that it updates is an input under its own name, and its new value the output
+      ``<name>_new``: feed one into the other to train on.
+
+    Raises:
+      UnimplementedError: for an op without an ONNX counterpart, with its name, the reason and your line.
+
+    >>> import tvtf as tf
+    >>> model = export(lambda x: tf.sin(x), tf.TensorSpec(["batch", 3], tf.float32))
+    >>> [node.op_type for node in model.graph.node], model.graph.input[0].type.tensor_type.shape.dim[0].dim_param
+    (['Sin', 'Identity'], 'batch')
+
+    Source: https://onnx.ai/onnx/repo-docs/IR.html
+    """
+    concrete = traced(fn, example_args, input_signature)
+    model = _model(concrete)
+    onnx.checker.check_model(model, full_check=True)
+    if path is not None:
+        replace(os.fspath(path), model.SerializeToString())
+    return model
+
+
+def traced(fn: Any, args: Sequence[Any], input_signature: Any) -> ConcreteFunction:
+    """The concrete function that ``fn`` means for these arguments.
+
+    Raises:
+      TypeError: when it is nothing that can be traced, or arguments are given to a trace that is already made.
+    """
+    if isinstance(fn, ConcreteFunction):
+        if args or input_signature is not None:
+            raise TypeError(f"{fn.name} is traced already: export it without example arguments or input_signature")
+        return fn
+    if not callable(fn):
+        raise TypeError(f"export takes a tf.function, a concrete function or a Python function, but got {fn!r}")
+    own = fn if isinstance(fn, Function) else function(fn)
+    given = args if input_signature is None else tuple(input_signature)
+    return own.get_concrete_function(*given)
+
+
+def _model(concrete: ConcreteFunction) -> ModelProto:
+    graph = _Signature(concrete).graph()
+    opsets = [helper.make_opsetid("", OPSET)]
+    return helper.make_model(
+        graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="tvtf", producer_version=__version__
+    )
+
+
+class _Signature:
+    """A concrete function's inputs and outputs as those of a model."""
+
+    def __init__(self, concrete: ConcreteFunction) -> None:
+        self.concrete = concrete
+        self.emitter = Emitter(Model())
+        self.inputs: list[ValueInfoProto] = []
+        self.outputs: list[ValueInfoProto] = []
+        self.updated = {id(v) for v, _ in concrete.results.updates}
+        self.stored: dict[int, str] = {}
+
+    def graph(self) -> onnx.GraphProto:
+        results = self.concrete.results
+        out_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
+        params = self.params()
+        program = Program(self.emitter, self.concrete.module(), self.concrete.graph.function, params)
+        computed = program.run()
+        self.emitter.scope = ""
+        pick = {"computed": lambda i: computed[i], "param": lambda i: params[i], "value": self.value}
+        for name, (kind, which) in zip(out_names, results.leaves):
+            self.output(name, pick[kind](which), self.type_of(kind, which))
+        for variable, index in results.updates:
+            name = self.emitter.model.unique(f"{self.stored[id(variable)]}_new")
+            self.output(name, computed[index], results.computed[index]._type)
+        return self.emitter.graph(self.concrete.name, self.inputs, self.outputs, own=True)
+
+    def params(self) -> list[str]:
+        graph = self.concrete.graph
+        arguments = [self.input(spec, p._type) for spec, p in zip(self.concrete.arguments.names, graph.params)]
+        return arguments + [self.captured(outer, inner._type) for outer, inner in graph.captures]
+
+    def input(self, name: str, tensor_type: TensorType) -> str:
+        own = self.emitter.model.value(name, tensor_type.dtype)
+        self.inputs.append(self.emitter.info(own, tensor_type))
+        return own
+
+    def captured(self, outer: Any, tensor_type: TensorType) -> str:
+        name = outer.name.partition(":")[0] if isinstance(outer, Variable) else "constant"
+        if id(outer) in self.updated:
+            stored = self.input(name, tensor_type)
+        else:
+            stored = self.emitter.model.constant(constant_of(outer), self.emitter.model.unique(name))
+        self.stored[id(outer)] = stored
+        return stored
+
+    def value(self, tensor: Any) -> str:
+        return self.emitter.const(constant_of(tensor))
+
+    def type_of(self, kind: str, which: Any) -> TensorType:
+        if kind == "value":
+            return which._type
+        graph = self.concrete.graph
+        return graph.outputs[which]._type if kind == "computed" else graph.all_params[which]._type
+
+    def output(self, name: str, source: str, tensor_type: TensorType) -> None:
+        self.emitter.model.dtypes[name] = tensor_type.dtype
+        self.emitter.node("Identity", [source], [name])
+        self.outputs.append(self.emitter.info(name, tensor_type))
+
+
+def output_names(structure: Any) -> list[str]:
+    """``output``; ``output_0, output_1...`` for several; the keys of a flat dict.
+
+    >>> output_names(1), output_names((1, 2)), output_names({"loss": 1, "accuracy": 2})
+    (['output'], ['output_0', 'output_1'], ['accuracy', 'loss'])
+    """
+    if not nest.is_nested(structure):
+        return ["output"]
+    if isinstance(structure, Mapping) and not any(nest.is_nested(v) for v in structure.values()):
+        return [str(k) for k in nest.sorted_keys(structure)]
+    return [f"output_{i}" for i in range(len(nest.flatten(structure)))]

@@ -1,0 +1,107 @@
+"""A dialect function as ONNX nodes: every binding by its primitive's ``onnx`` column."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+from tvm import ir, relax
+
+from tvtf import dialect
+from tvtf.errors import UnimplementedError
+from tvtf.onnx.control import CONTROL
+from tvtf.onnx.emitter import Emitter
+from tvtf.shape import TensorType
+
+Values = Any
+"""The name of a value, or a tuple of them."""
+
+
+class Program:
+    """One function of a module, emitted into one graph; ``names`` are the values its parameters stand for."""
+
+    def __init__(self, emitter: Emitter, mod: ir.IRModule, function: relax.Function, names: Sequence[str]) -> None:
+        self.emitter = emitter
+        self.mod = mod
+        self.function = function
+        self.values: dict[relax.Var, Values] = dict(zip(function.params, names))
+        for param, name in zip(function.params, names):
+            emitter.model.dims.learn(name, param.ty.shape.values)
+
+    def run(self) -> tuple[str, ...]:
+        """Emits everything; gives the names of the results."""
+        for block in self.function.body.blocks:
+            for binding in block.bindings:
+                self.values[binding.var] = self.value(binding.value, binding.var)
+        result = self.value(self.function.body.body, None)
+        return result if isinstance(result, tuple) else (result,)
+
+    def value(self, expr: Any, var: Any) -> Values:
+        if isinstance(expr, relax.Var):
+            return self.values[expr]
+        if isinstance(expr, ir.Constant):
+            return self.emitter.const(expr.value.numpy())
+        if isinstance(expr, relax.Tuple):
+            return tuple(self.value(field, None) for field in expr.fields)
+        if isinstance(expr, relax.TupleGetItem):
+            return self.value(expr.tuple_value, None)[expr.index]
+        return self.call(expr, var)
+
+    def call(self, expr: Any, var: Any) -> Values:
+        if not dialect.is_dialect(expr):
+            raise TypeError(f"not an op of the tvtf dialect: {expr}; import the module into the dialect first")
+        bound = dialect.read(expr)
+        types = [dialect.from_relax_type(t) for t in _fields(expr.ty)]
+        inputs = [self.value(x, None) for x in bound.inputs]
+        outputs = [self.result(bound.primitive.name if var is None else var.name, t) for t in types]
+        self.emit(bound, inputs, outputs, types, expr.span)
+        return tuple(outputs) if isinstance(expr.ty, relax.TupleType) else outputs[0]
+
+    def result(self, name: str, tensor_type: TensorType) -> str:
+        return self.emitter.model.value(name, tensor_type.dtype)
+
+    def emit(
+        self, bound: dialect.Bound, inputs: list[str], outputs: list[str], types: list[TensorType], span: Any
+    ) -> None:
+        prim = bound.primitive
+        control = CONTROL.get(prim.name)
+        self.emitter.scope = f"{outputs[0]}/" if outputs else ""
+        try:
+            if control is not None:
+                control(self, bound, inputs, outputs, types)
+            else:
+                self.column(bound, inputs, outputs, types)
+        except UnimplementedError as error:
+            raise refusal(prim, error.message, span) from error
+
+    def column(self, bound: dialect.Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+        prim = bound.primitive
+        if prim.onnx is None:
+            raise UnimplementedError(None, prim.tf_name, prim.why_not.get("onnx", "its primitive has no `onnx` column"))
+        if isinstance(prim.onnx, str):
+            self.emitter.node(prim.onnx, inputs, outputs)
+            return
+        given = [dialect.from_relax_type(x.ty) for x in bound.inputs]
+        prim.onnx(self.emitter, inputs, outputs, (given, types), **bound.attrs)
+
+    def within(self, function: ir.GlobalVar, names: Sequence[str], emitter: Emitter) -> tuple[str, ...]:
+        """Emits another function of the module into ``emitter``, on values that it can see."""
+        return Program(emitter, self.mod, self.mod[function], names).run()
+
+
+def _fields(ty: Any) -> Sequence[Any]:
+    return ty.fields if isinstance(ty, relax.TupleType) else (ty,)
+
+
+def refusal(prim: Any, reason: str, span: Any) -> UnimplementedError:
+    """The export's error at one op, with the user's line."""
+    if reason.startswith("ONNX export: "):
+        return UnimplementedError(None, prim.tf_name, reason)
+    where = f" ({span.source_name.name}:{span.line})" if span is not None else ""
+    return UnimplementedError(None, prim.tf_name, f"ONNX export: {prim.name} can't be exported: {reason}{where}")
+
+
+def constant_of(tensor: Any) -> np.ndarray:
+    """A captured tensor's or Variable's value now."""
+    return np.ascontiguousarray(tensor._array).reshape(tensor._array.shape)

@@ -1,0 +1,65 @@
+"""What the ONNX standard says at the opset we write: versions, element types, operator signatures."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from functools import lru_cache
+from typing import Any, Final
+
+import onnx
+from onnx import TensorProto
+
+from tvtf import dtypes
+from tvtf.dtypes import DType
+
+OPSET: Final = 20
+IR_VERSION: Final = 9
+"""The file format that came with opset 20; onnxruntime reads it since 1.17."""
+
+ELEMENT: Final[dict[DType, int]] = {
+    dtypes.float16: TensorProto.FLOAT16,
+    dtypes.bfloat16: TensorProto.BFLOAT16,
+    dtypes.float32: TensorProto.FLOAT,
+    dtypes.float64: TensorProto.DOUBLE,
+    dtypes.int8: TensorProto.INT8,
+    dtypes.int16: TensorProto.INT16,
+    dtypes.int32: TensorProto.INT32,
+    dtypes.int64: TensorProto.INT64,
+    dtypes.uint8: TensorProto.UINT8,
+    dtypes.uint16: TensorProto.UINT16,
+    dtypes.uint32: TensorProto.UINT32,
+    dtypes.uint64: TensorProto.UINT64,
+    dtypes.bool: TensorProto.BOOL,
+}
+DTYPE: Final = {number: dtype for dtype, number in ELEMENT.items()}
+_BY_TEXT: Final = {f"tensor({TensorProto.DataType.Name(number).lower()})": dtype for dtype, number in ELEMENT.items()}
+
+
+@lru_cache(maxsize=512)
+def schema(op: str) -> onnx.defs.OpSchema:
+    """The operator's definition at our opset.
+
+    Raises:
+      onnx.defs.SchemaError: when there is none.
+    """
+    return onnx.defs.get_schema(op, OPSET, "")
+
+
+@lru_cache(maxsize=512)
+def allowed(op: str) -> dict[str, frozenset[DType]]:
+    """The element types of each type variable of an operator, and of each type that its signature names outright."""
+    definition = schema(op)
+    named = {c.type_param_str: tuple(c.allowed_type_strs) for c in definition.type_constraints}
+    fixed = {p.type_str: (p.type_str,) for p in (*definition.inputs, *definition.outputs) if p.type_str not in named}
+    return {name: _dtypes(texts) for name, texts in (named | fixed).items()}
+
+
+def _dtypes(texts: Sequence[str]) -> frozenset[DType]:
+    return frozenset(_BY_TEXT[text] for text in texts if text in _BY_TEXT)
+
+
+def type_variables(parameters: Sequence[Any], count: int) -> Iterator[str | None]:
+    """The type variable of each of ``count`` arguments; None where a variadic one takes mixed types."""
+    for position in range(count):
+        parameter = parameters[min(position, len(parameters) - 1)]
+        yield parameter.type_str if parameter.is_homogeneous else None
