@@ -71,10 +71,17 @@ class Kernel:
 
 
 def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | Stmt:
-    """Replace variables by expressions."""
+    """Replace variables by expressions; names bound inside are made anew, since LLVM code has each only once."""
+    values = {**values, **_fresh_names(node)}
     if not values:
         return node
     return tvm_ffi.structural_map(node, (Var, lambda var: values.get(var, var)))
+
+
+def _fresh_names(node: ir.Expr | Stmt) -> dict[Var, Var]:
+    bound: list[Var] = []
+    tvm_ffi.structural_walk(node, (tirx.Let, lambda let: bound.append(let.var)))
+    return {var: Var(var.name, var.ty) for var in bound}
 
 
 def replace_loads(node: ir.Expr, buffer: Var, value: object) -> ir.Expr:
