@@ -34,10 +34,12 @@ Array = np.ndarray[Any, Any]
 
 
 def index_name(prefix: str) -> str:
+    """The file that says where each array of a bundle lies."""
     return f"{prefix}.index"
 
 
 def data_name(prefix: str, shard: int, shards: int) -> str:
+    """One of the files that hold a bundle's bytes."""
     return f"{prefix}.data-{shard:05d}-of-{shards:05d}"
 
 

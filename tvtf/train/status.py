@@ -18,8 +18,16 @@ MSG_NO_CHECKPOINT: Final = "No checkpoint specified (save_path=None); nothing is
 class CheckpointLoadStatus:
     """The state of a restore that may still go on as objects are made.
 
-    >>> from tvtf.track import AutoTrackable
-    >>> InitializationOnlyStatus().initialize_or_restore()
+    >>> import tempfile
+    >>> from tvtf.train import Checkpoint
+    >>> from tvtf.variable import Variable
+    >>> path = Checkpoint(w=Variable(1.0)).write(tempfile.mkdtemp() + "/ckpt")
+    >>> status = Checkpoint(w=Variable(0.0), extra=Variable(2.0)).read(path)
+    >>> status.assert_nontrivial_match() is status
+    True
+    >>> status.assert_existing_objects_matched()  # doctest: +ELLIPSIS
+    Traceback (most recent call last):
+    AssertionError: Found 1 Python objects that were not bound to checkpointed values, ...
     """
 
     def __init__(self, restoration: Restoration, view: View) -> None:
