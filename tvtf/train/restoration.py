@@ -197,7 +197,7 @@ def _is_compatible(stored: tuple[int, ...], expected: Dims) -> bool:
 
 def _admits(trackable: Any, stored: tuple[int, ...]) -> bool:
     """A Variable's static shape may be wider than that of its value."""
-    shape = getattr(trackable, "shape", None)
+    shape: Any = getattr(trackable, "shape", None)
     return hasattr(shape, "is_compatible_with") and bool(shape.is_compatible_with(stored))
 
 
