@@ -188,7 +188,7 @@ class Results:
         if not isinstance(leaf, SymbolicTensor):
             return "value", leaf
         if isinstance(leaf._var, ir.Constant):
-            return "value", EagerTensor(np.array(leaf._var.data.numpy()))
+            return "value", EagerTensor(np.array(leaf._var.value.numpy()))
         param = self._params.get(leaf._var)
         return ("computed", self._computed(leaf)) if param is None else ("param", param)
 

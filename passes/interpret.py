@@ -14,16 +14,21 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
+from tvtf.context import state
+from tvtf.emit import Trace, tracing
+from tvtf.primitive import Primitive
 from tvtf.shape import substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 
-def evaluate(mod: tvm.IRModule, name: str, args: Sequence[Tensor]) -> tuple[Tensor, ...]:
-    """The outputs of function ``name`` of a dialect module at ``args``."""
-    return _Evaluation(mod, mod[name], args).run()
+def evaluate(mod: tvm.IRModule, name: str, args: Sequence[Tensor], kind: type[Evaluation] | None = None) -> tuple[Tensor, ...]:
+    """The outputs of function ``name`` of a dialect module at ``args``; ``kind`` changes what a binding does."""
+    return (kind or Evaluation)(mod, mod[name], args).run()
 
 
-class _Evaluation:
+class Evaluation:
+    """One walk over a function; subclasses override :meth:`bind` to rewrite."""
+
     def __init__(self, mod: tvm.IRModule, function: relax.Function, args: Sequence[Tensor]) -> None:
         self.mod = mod
         self.function = function
@@ -31,35 +36,53 @@ class _Evaluation:
         self.dims = bound_dims(function.params, [a._type.shape for a in args])
 
     def run(self) -> tuple[Tensor, ...]:
-        for block in self.function.body.blocks:
-            for binding in block.bindings:
-                self.values[binding.var] = self.value(binding.value)
+        trace = state.trace
+        outer = None if trace is None else trace.span
+        try:
+            self._run_bindings(trace)
+        finally:
+            if trace is not None:
+                trace.span = outer
         result = self.value(self.function.body.body)
         return result if isinstance(result, tuple) else (result,)
+
+    def _run_bindings(self, trace: Any) -> None:
+        for block in self.function.body.blocks:
+            for binding in block.bindings:
+                if trace is not None and binding.value.span is not None:
+                    trace.span = binding.value.span
+                self.values[binding.var] = self.value(binding.value)
 
     def value(self, expr: Any) -> Any:
         if isinstance(expr, relax.Var):
             return self.values[expr]
         if isinstance(expr, ir.Constant):
-            return EagerTensor(np.array(expr.data.numpy()))
+            return self.constant(EagerTensor(np.array(expr.value.numpy())))
         if isinstance(expr, relax.Tuple):
             return tuple(map(self.value, expr.fields))
         if isinstance(expr, relax.TupleGetItem):
             return self.value(expr.tuple_value)[expr.index]
         return self.call(expr)
 
+    def constant(self, tensor: EagerTensor) -> Tensor:
+        """A constant stays one in the trace, whatever its size."""
+        return tensor if state.trace is None else state.trace.embed(tensor)
+
     def call(self, expr: Any) -> Any:
         if not dialect.is_dialect(expr):
             raise TypeError(f"not an op of the tvtf dialect: {expr}; import the module into the dialect first")
         bound = dialect.read(expr)
         attrs = {k: self.attribute(v) for k, v in bound.attrs.items()}
-        return bound.primitive.bind(*map(self.value, bound.inputs), **attrs)
+        return self.bind(bound.primitive, [self.value(x) for x in bound.inputs], attrs)
+
+    def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        return prim.bind(*inputs, **attrs)
 
     def attribute(self, value: Any) -> Any:
         if isinstance(value, tuple):
             return tuple(map(self.attribute, value))
         if isinstance(value, ir.GlobalVar):
-            return Subfunction(self.mod, value.name_hint)
+            return Subfunction(self.mod, value.name_hint, type(self))
         if isinstance(value, ir.Expr):
             return substitute_dim(value, self.dims)
         return value
@@ -68,12 +91,24 @@ class _Evaluation:
 class Subfunction:
     """A function of a module as an attribute of a control-flow primitive: callable on tensors."""
 
-    def __init__(self, mod: tvm.IRModule, name: str) -> None:
+    def __init__(self, mod: tvm.IRModule, name: str, kind: type[Evaluation] = Evaluation) -> None:
         self.mod = mod
         self.name = name
+        self.kind = kind
 
     def __call__(self, *args: Tensor) -> tuple[Tensor, ...]:
-        return evaluate(self.mod, self.name, args)
+        return evaluate(self.mod, self.name, args, self.kind)
+
+
+def reemit(mod: tvm.IRModule, kind: type[Evaluation]) -> tvm.IRModule:
+    """The module with ``main`` emitted anew through ``kind``; attributes, parameters and the form of its result stay."""
+    main = mod["main"]
+    with tracing(Trace("main")) as trace:
+        params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
+        outputs = evaluate(mod, "main", params, kind)
+    graph = trace.finish(outputs)
+    bare = not isinstance(main.body.body.ty, relax.TupleType)
+    return graph.with_attributes(main.attrs, bare)
 
 
 def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -> dict[tirx.Var, Any]:

@@ -14,6 +14,7 @@ from tvm.relax.utils import gen_call_tir_inputs
 from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
+from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
 from tvtf.passes.rewrite import Bindings, rewrite_functions
 
 
@@ -37,7 +38,7 @@ class _Legalizer:
         lowered = rewrite_functions(self.mod, self.binding)
         for var, kernel in self.kernels.items():
             lowered[var] = kernel
-        return lowered
+        return bare_conditions(lowered)
 
     def binding(self, out: Bindings, binding: relax.VarBinding) -> None:
         call = binding.value
@@ -50,7 +51,7 @@ class _Legalizer:
         bound = dialect.read(call)
         rule = CONTROL.get(bound.primitive.name)
         if rule is not None:
-            return rule(out, call, bound)
+            return rule(self, out, call, bound)
         if bound.primitive.lower is None:
             raise UnimplementedError(
                 None, bound.primitive.tf_name, f"{bound.primitive.name} has no native kernel: "
@@ -79,15 +80,38 @@ class _Legalizer:
             return None
         return bound.primitive.name, repr(sorted(attrs.items())), tuple(types)
 
-    def add(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
+    def add_impure(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
+        """Adds a kernel that is called for its effect: Relax takes one that writes nothing for pure, and drops the call."""
+        ty = relax.FuncType(func.ty.params, func.ty.ret, False)
+        return self.add(name, func, ty)
+
+    def add(self, name: str, func: tirx.PrimFunc, ty: relax.FuncType | None = None) -> ir.GlobalVar:
         unique, count = name, 0
         while unique in self.taken:
             count += 1
             unique = f"{name}_{count}"
         self.taken.add(unique)
-        var = Bindings.typed(ir.GlobalVar(unique), func.ty)
+        var = Bindings.typed(ir.GlobalVar(unique), ty or func.ty)
         self.kernels[var] = func
         return var
+
+
+def bare_conditions(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with loop conditions that return their boolean itself, and bodies whose tuple is built last, as the loop wants them."""
+    from tvtf.passes.codegen.loop import loop_parts
+
+    for name, index in {part.name_hint: i for i, part in enumerate(loop_parts(mod))}.items():
+        mod.update_func(mod.get_global_var(name), _unbound_result(mod[name], bare=index % 2 == 0))
+    return mod
+
+
+def _unbound_result(func: relax.Function, bare: bool) -> relax.Function:
+    *bindings, last = [b for block in func.body.blocks for b in block.bindings]
+    if not (isinstance(last.value, relax.Tuple) and func.body.body.same_as(last.var)):
+        return func
+    out = Bindings()
+    out.bindings = bindings
+    return out.function(func, last.value.fields[0] if bare else last.value)
 
 
 def plain(value: Any) -> Any:
@@ -106,7 +130,7 @@ def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Cal
     return relax.Call(_CALL_TIR, [kernel, operands], ty_args=[out_type], span=call.span, ret_ty=call.ty)
 
 
-def _cond(out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.If:
+def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.If:
     """``tvtf.cond(pred, *captured)`` to Relax's If over calls of the two branch functions."""
     predicate, *captured = bound.inputs
     branches = [_branch(bound.attrs[name], captured, call) for name in ("then_branch", "else_branch")]
@@ -121,12 +145,41 @@ def _branch(function: ir.GlobalVar, captured: list[Any], call: relax.Call) -> re
     return Bindings.typed(body, call.ty)
 
 
-def _while(out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
-    from tvtf.passes.codegen.loop import WHILE_LOOP
+def _while(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
+    from tvtf.passes.codegen.loop import IMPURE_LOOP, PURE_LOOP
 
     operands = [bound.attrs["condition"], bound.attrs["body"], *bound.inputs]
     attrs = ir.make_node("ir.DictAttrs", carried=bound.attrs["carried"])
-    return relax.Call(ir.Op.get(WHILE_LOOP), operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
+    op = ir.Op.get(PURE_LOOP if bound.primitive.pure else IMPURE_LOOP)
+    return relax.Call(op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
 
 
-CONTROL = {"cond": _cond, "while": _while}
+def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+    """``tvtf.guard(ok, new, variable, ...)``: where it fails, the pending values are written, then a kernel raises."""
+    ok, *pending = bound.inputs
+    if pending:
+        written = _branching(out, ok, lambda inside: _write_all(legalizer, inside, pending, ok))
+        ok = out.emit(written, "checked")
+    raising = legalizer.add_impure("guard", raising_kernel(f"tvtf.guard:InvalidArgumentError:{bound.attrs['message']}"))
+    out.emit(void_call(raising, [ok], call.span), "_")
+    return ok
+
+
+def _write_all(legalizer: _Legalizer, inside: Bindings, pending: list[Any], ok: Any) -> Any:
+    for new, variable in zip(pending[::2], pending[1::2]):
+        kernel = legalizer.add("write", copy_kernel(new.ty))
+        inside.emit(void_call(kernel, [new, variable], None), "_")
+    return ok
+
+
+def _branching(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
+    """``ok`` itself where it holds, else what ``otherwise(bindings)`` does and gives."""
+    kept, written = relax.Var("kept", ok.ty), relax.Var("written", ok.ty)
+    inside = Bindings()
+    inside.bind(written, otherwise(inside))
+    yes = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(kept, ok)])], kept)
+    no = relax.SeqExpr([relax.BindingBlock(inside.bindings)], written)
+    return out.typed(relax.If(ok, out.typed(yes, ok.ty), out.typed(no, ok.ty)), ok.ty)
+
+
+CONTROL = {"cond": _cond, "effect_cond": _cond, "while": _while, "effect_while": _while, "guard": _guard}

@@ -14,6 +14,8 @@ from tvm.target import Target
 from tvtf.context import dials
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.llvm import build_library
+from tvtf.passes.codegen.loop import MarkPrivate
+from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.legalize import legalize
@@ -41,6 +43,8 @@ def phases(target: Target) -> list[Phase]:
         Phase("simplify", simplify, dialect=True),
         Phase("guard", insert_guards),
         Phase("legalize", legalize),
+        Phase("private", MarkPrivate),
+        Phase("private", MarkPrivate),
         Phase("dataflow", stock.ConvertToDataflow(1)),
         Phase("pattern", stock.AnnotateTIROpPattern()),
         Phase("fuse", stock.FuseOps()),

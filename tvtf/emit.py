@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any
 
@@ -21,7 +21,7 @@ from tvtf import dialect
 from tvtf.context import state
 from tvtf.dtypes import COMPILED
 from tvtf.errors import InaccessibleTensorError
-from tvtf.primitive import Primitive, as_tuple
+from tvtf.primitive import Primitive, as_tuple, table
 from tvtf.shape import TensorType, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
@@ -71,8 +71,14 @@ class Graph:
         ``donations`` pair an output with the parameter whose memory it may take.
         """
         single = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
-        function = self._build([self.outputs[0]._var]) if single else self.function
-        return self._module(function.with_attr("tvtf.donate", [list(pair) for pair in donations]))
+        return self.with_attributes({"tvtf.donate": [list(pair) for pair in donations]}, bare=single)
+
+    def with_attributes(self, attrs: Mapping[str, Any], bare: bool) -> ir.IRModule:
+        """The module with attributes on ``main``; ``bare`` for its one result instead of a tuple of it."""
+        function = self._build([self.outputs[0]._var]) if bare else self.function
+        for name, value in attrs.items():
+            function = function.with_attr(str(name), value)
+        return self._module(function)
 
     def _module(self, function: relax.Function) -> ir.IRModule:
         return ir.IRModule({relax.GlobalVar("main"): function.with_attr("global_symbol", "main")} | self.reachable())
@@ -109,6 +115,8 @@ class Trace:
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
         self.pure = True
+        self.tapes_around: list[Any] = [*parent.tapes_around, *state.tapes] if parent else []
+        self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
         self._names: dict[str, int] = {}
 
@@ -133,7 +141,8 @@ class Trace:
     def own(self, tensor: Tensor) -> SymbolicTensor:
         """``tensor`` as one of this trace: itself, a constant, or a capture."""
         if not isinstance(tensor, SymbolicTensor):
-            return self._constant(tensor)
+            watched = any(tape.watches(tensor) for tape in self.tapes_around)
+            return self.capture(tensor, tensor._type, "watched") if watched else self._constant(tensor)
         return tensor if tensor._trace is self else self._capture_symbol(tensor)
 
     def _capture_symbol(self, tensor: SymbolicTensor) -> SymbolicTensor:
@@ -143,7 +152,9 @@ class Trace:
                 f"TensorFlow collections to access it. It was defined while tracing {tensor._trace.name!r} and is used "
                 f"in {self.name!r}."
             )
-        return self.capture(tensor, tensor._type, "captured")
+        inner = self.capture(tensor, tensor._type, "captured")
+        inner.known = tensor.known
+        return inner
 
     def encloses(self, tensor: SymbolicTensor) -> bool:
         return tensor._trace is self or (self.parent is not None and self.parent.encloses(tensor))
@@ -161,7 +172,7 @@ class Trace:
             return self._captured_from_root(tensor)
         known = self.constants.get(id(tensor))
         if known is None:
-            known = self.constants[id(tensor)] = (tensor, self._embed(tensor, array))
+            known = self.constants[id(tensor)] = (tensor, self.embed(tensor))
         return known[1]
 
     def own_constant(self, tensor: EagerTensor) -> Tensor:
@@ -173,7 +184,9 @@ class Trace:
             return self.capture(tensor, tensor._type, "constant")
         return self.capture(self.parent.own(tensor), tensor._type, "constant")
 
-    def _embed(self, tensor: Tensor, array: np.ndarray) -> SymbolicTensor:
+    def embed(self, tensor: Tensor) -> SymbolicTensor:
+        """A constant of the IR."""
+        array = tensor.eager_array()
         constant = relax.const(np.ascontiguousarray(array).reshape(array.shape), tensor.dtype.name)
         symbol = SymbolicTensor(constant, tensor._type, self)
         symbol.known = array.astype(object) if tensor.dtype.is_integer else None
@@ -229,8 +242,11 @@ class Trace:
         """Binds a primitive's call and returns its symbolic result(s)."""
         own = [self.own(x) for x in inputs]
         types = prim.typed(*(x._type for x in own), **attrs)
-        written = {k: self._graph_var(v) if isinstance(v, Graph) else v for k, v in attrs.items()}
-        call = dialect.write(prim, [x._var for x in own], written, dialect.to_relax_types(types), user_span())
+        graphs = {k: self._graph_of(v, own) for k, v in attrs.items() if isinstance(v, Graph) or hasattr(v, "mod")}
+        written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
+        if not all(g.pure for g in graphs.values()):
+            prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
+        call = dialect.write(prim, [x._var for x in own], written, dialect.to_relax_types(types), self.span or user_span())
         self.pure = self.pure and prim.pure
         result = self._bind(call, types, prim.name)
         return _with_value(prim, own, attrs, result)
@@ -246,6 +262,16 @@ class Trace:
         item = self._symbol(tensor_type, f"{name}_{index}")
         self.bindings.append(relax.VarBinding(item._var, relax.TupleGetItem(tuple_var, index)))
         return item
+
+    def _graph_of(self, function: Any, inputs: Sequence[SymbolicTensor]) -> Graph:
+        """A function of a module, applied to the last of ``inputs``, as a graph of this trace."""
+        if isinstance(function, Graph):
+            return function
+        params = function.mod[function.name].params
+        types = [x._type for x in inputs[len(inputs) - len(params) :]]
+        with tracing(Trace(function.name, self)) as inner:
+            outputs = function(*[inner.add_param(t, p.name) for t, p in zip(types, params)])
+        return inner.finish(outputs)
 
     def _graph_var(self, graph: Graph) -> ir.GlobalVar:
         for var, known in self.subgraphs.items():

@@ -1,0 +1,26 @@
+"""Kernels that are called for what they do: failing, and writing into a Variable."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import ir, relax, te, tirx
+
+
+def raising_kernel(message: str) -> tirx.PrimFunc:
+    """``kernel(ok)``: raises RuntimeError with ``message`` unless the bool scalar ``ok`` holds."""
+    ok = tirx.decl_buffer((), "bool", "ok", data_alignment=1)
+    # TVM 0.27 documents the kind first, but hands its arguments to a constructor that wants the condition first.
+    check = tirx.AssertStmt(tirx.BufferLoad(ok, []), ir.StringImm("RuntimeError"), [ir.StringImm(message)])
+    return tirx.PrimFunc([ok], check).with_attr("tirx.is_scheduled", True)
+
+
+def copy_kernel(tensor_type: relax.TensorType) -> tirx.PrimFunc:
+    """``kernel(source, destination)`` for tensors of one type."""
+    source = te.placeholder(list(tensor_type.shape.values), str(tensor_type.dtype), "source")
+    copied = te.compute(source.shape, lambda *i: source(*i), name="copy")
+    return te.create_prim_func([source, copied])
+
+
+def void_call(kernel: ir.GlobalVar, args: list[Any], span: Any) -> relax.Call:
+    return relax.Call(kernel, args, span=span, ret_ty=relax.TupleType([]))
