@@ -16,6 +16,7 @@ from tvtf.primitive import public_names as _public_names  # noqa: E402
 from tvtf.shape import TensorShape, TensorSpec  # noqa: E402
 from tvtf.tensor import Tensor, constant, convert_to_tensor, is_tensor  # noqa: E402
 from tvtf.variable import Variable  # noqa: E402
+from tvtf.frontend import control as _control  # noqa: E402,F401
 from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
 

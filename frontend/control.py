@@ -1,0 +1,277 @@
+"""``tf.cond``, ``tf.case``, ``tf.switch_case`` and ``tf.while_loop``: plain Python eagerly, primitives while tracing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.ops.control import cond as cond_primitive
+from tvtf.ops.control import while_ as while_primitive
+from tvtf.primitive import export
+from tvtf.shape import TensorShape, agree_dim
+from tvtf.tensor import Tensor, convert_to_tensor
+
+MSG_BRANCHES = (
+    "{first} and {second} arguments to tf.{op} must have the same number, type, and overall structure of return values.\n\n"
+    "{first} output: {a}\n{second} output: {b}\n\nError details:\n{detail}"
+)
+MSG_LENGTHS = (
+    "Lengths of branch outputs of {op} must match.\nlen(graphs[0].outputs): {a}\nlen(graphs[{i}].outputs): {b}\n"
+)
+MSG_LOOP_SHAPE = (
+    "Input tensor `{name}` enters the loop with shape {entry}, but has shape {left} after one iteration. To allow the shape "
+    "to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape."
+)
+MSG_LOOP_TYPE = (
+    "Loop var {name} enters the loop with type {entry!r} but has type {left!r} after 1 iteration. {name} type should remain "
+    "constant."
+)
+
+
+@export("cond")
+def cond(
+    pred: Any, true_fn: Callable[[], Any] | None = None, false_fn: Callable[[], Any] | None = None, name: str | None = None
+) -> Any:
+    """``true_fn()`` where ``pred`` holds, else ``false_fn()``; only one of them runs.
+
+    Args:
+      pred: a scalar boolean tensor; a Python bool decides while tracing.
+      true_fn, false_fn: functions of no arguments that return the same structure of tensors, with equal dtypes and shapes.
+
+    Returns:
+      What the chosen function returned.
+
+    Raises:
+      TypeError: a branch is missing or not callable; or, while tracing, the branches differ in structure or dtype.
+      ValueError: while tracing, when their shapes differ.
+
+    >>> import tvtf as tf
+    >>> x = tf.constant(2)
+    >>> tf.cond(tf.constant(True), lambda: x, lambda: tf.negative(x)).numpy()
+    np.int32(2)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/cond
+    """
+    for branch, what in ((true_fn, "true_fn"), (false_fn, "false_fn")):
+        if branch is None:
+            raise TypeError(f"cond(): '{what}' argument required")
+        if not callable(branch):
+            raise TypeError(f"'{what}' must be callable.")
+    if state.trace is None or not hasattr(pred, "dtype"):
+        return true_fn() if pred else false_fn()  # type: ignore[misc]
+    return traced_cond(convert_to_tensor(pred), true_fn, false_fn)  # type: ignore[arg-type]
+
+
+def traced_cond(
+    pred: Tensor,
+    true_fn: Callable[[], Any],
+    false_fn: Callable[[], Any],
+    names: tuple[str, str] = ("true_fn", "false_fn"),
+    op: str = "cond",
+) -> Any:
+    """The primitive over both branches, whose Variables' new values are assigned outside."""
+    from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
+
+    branches = Inner(f"{op}_true", true_fn), Inner(f"{op}_false", false_fn)
+    check_branches(branches[0].structure, branches[1].structure, names, op)
+    variables = assigned_variables(branches)
+    updates = [[variable_value(b, v) for v in variables] for b in branches]
+    captured = lift(branches)
+    graphs = [b.graph(values) for b, values in zip(branches, updates)]
+    outputs = cond_primitive.bind(pred, *captured, then_branch=graphs[0], else_branch=graphs[1])
+    count = len(branches[0].leaves)
+    for variable, value in zip(variables, outputs[count:]):
+        state.trace.assign_variable(variable, value)
+    return repack(branches[0].structure, outputs[:count])
+
+
+def repack(structure: Any, tensors: Sequence[Tensor]) -> Any:
+    """``structure`` with its tensors replaced, in order; None stays."""
+    left = iter(tensors)
+    return nest.map_structure(lambda leaf: None if leaf is None else next(left), structure)
+
+
+def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, index: int = 1) -> None:
+    """Raises TensorFlow's errors where two branches return different things."""
+    counts = [sum(leaf is not None for leaf in nest.flatten(s)) for s in (first, other)]
+    if counts[0] != counts[1]:
+        raise ValueError(MSG_LENGTHS.format(op="cond" if op == "cond" else "case", a=counts[0], i=index, b=counts[1]))
+    try:
+        nest.map_structure(_check_leaves, first, other)
+    except (TypeError, ValueError) as error:
+        shown = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
+        raise (ValueError if isinstance(error, _ShapesDiffer) else TypeError)(shown) from None
+
+
+class _ShapesDiffer(ValueError):
+    """Two branches return tensors of different shapes."""
+
+
+def _check_leaves(mine: Any, other: Any) -> None:
+    if mine is None or other is None:
+        if mine is not other:
+            raise TypeError(f"{mine} and {other} have different types")
+        return
+    if mine.dtype is not other.dtype:
+        raise TypeError(f"{mine!r} and {other!r} have different types")
+    if not _same(mine._type.shape, other._type.shape):
+        raise _ShapesDiffer(
+            f"{mine!r} and {other!r} have different shapes; compiled branches must return equal shapes: pad or slice one"
+        )
+
+
+def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
+    return len(a) == len(b) and all(map(agree_dim, a, b))
+
+
+@export("while_loop")
+def while_loop(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    maximum_iterations: Any = None,
+    name: str | None = None,
+) -> Any:
+    """Repeats ``body`` while ``cond`` holds.
+
+    Args:
+      cond: function of the loop variables; returns a scalar boolean tensor.
+      body: function of the loop variables; returns new ones of the same structure, dtypes and shapes.
+      loop_vars: list or tuple of tensors and structures of tensors.
+      maximum_iterations: stops after so many at the latest.
+      shape_invariants, parallel_iterations, back_prop, swap_memory, name: accepted.
+
+    Returns:
+      The last loop variables, in the structure of ``loop_vars``.
+
+    Raises:
+      TypeError: ``cond`` or ``body`` is not callable, or a loop variable's dtype changes.
+      ValueError: no loop variables, or a structure or shape that changes.
+
+    >>> import tvtf as tf
+    >>> (i,) = tf.while_loop(lambda i: tf.constant(i.numpy() < 3), lambda i: (tf.add(i, 1),), (tf.constant(0),))
+    >>> i.numpy()
+    np.int32(3)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/while_loop
+    """
+    if not callable(cond):
+        raise TypeError("'cond' must be callable.")
+    if not callable(body):
+        raise TypeError("'body' must be callable.")
+    if parallel_iterations < 1:
+        raise TypeError("'parallel_iterations' must be a positive integer.")
+    if not len(loop_vars):
+        raise ValueError("'loop_vars' must be provided.")
+    loop_vars = nest.map_structure(lambda v: v._as_tensor() if hasattr(v, "_as_tensor") else v, loop_vars)
+    if state.trace is None:
+        return _eager_while(cond, body, loop_vars, maximum_iterations)
+    if maximum_iterations is not None:
+        return _limited_while(cond, body, loop_vars, shape_invariants, maximum_iterations)
+    return traced_while(cond, body, loop_vars, shape_invariants)
+
+
+def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) -> Any:
+    values, count = loop_vars, 0
+    while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
+        values = _as_loop_vars(body(*values), loop_vars)
+        count += 1
+    return nest.map_structure(convert_to_tensor, values)
+
+
+def _as_loop_vars(values: Any, like: Any) -> Any:
+    """What a body returned, in the form of the loop variables."""
+    values = values if isinstance(values, (list, tuple)) else [values]
+    nest.assert_same_structure(list(values), list(like))
+    return nest.pack_sequence_as(like, nest.flatten(values))
+
+
+def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, limit: Any) -> Any:
+    """With a counter among the loop variables that stops the loop."""
+    from tvtf.ops.rules import bind
+
+    most = convert_to_tensor(limit)
+    if most.ndim:
+        raise ValueError(f"'maximum_iterations' must be a scalar. Received shape: {most.shape}")
+    one = convert_to_tensor(1, most.dtype)
+    zero = convert_to_tensor(0, most.dtype)
+    invariants = None if shape_invariants is None else (TensorShape([]), shape_invariants)
+    _, values = traced_while(
+        lambda i, v: bind.logical_and(bind.less(i, most), convert_to_tensor(cond(*v))),
+        lambda i, v: (bind.add(i, one), _as_loop_vars(body(*v), v)),
+        (zero, loop_vars),
+        invariants,
+        bound=_constant_int(limit),
+    )
+    return values
+
+
+def _constant_int(value: Any) -> int | None:
+    """The value where it is known while tracing."""
+    try:
+        return max(0, int(value))
+    except TypeError:
+        return None
+
+
+def traced_while(
+    cond: Callable[..., Any],
+    body: Callable[..., Any],
+    loop_vars: Any,
+    shape_invariants: Any = None,
+    bound: Any = None,
+    names: Sequence[str] | None = None,
+) -> Any:
+    """The primitive; Variables that the body assigns are carried along and assigned outside.
+
+    ``bound``: the greatest number of iterations (an int or dim), where it is known. ``names``: of the flat loop variables.
+    """
+    from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
+
+    entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars)]
+    types = [t._type for t in entry]
+
+    def unpacked(*tensors: Any) -> Any:
+        return nest.pack_sequence_as(loop_vars, tensors)
+
+    test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
+    step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), types)
+    _check_carried(entry, step.leaves, names or [getattr(t, "name", "Const:0") for t in entry])
+    variables = assigned_variables([test, step])
+    carried_values = _carry_variables((test, step), variables)
+    updates = [variable_value(step, v) for v in variables]
+    captured = lift([test, step])
+    outputs = while_primitive.bind(
+        *entry, *carried_values, *captured,
+        condition=test.graph(), body=step.graph(updates), carried=len(entry) + len(variables), bound=bound,
+    )  # fmt: skip
+    for variable, value in zip(variables, outputs[len(entry) :]):
+        state.trace.assign_variable(variable, value)
+    return nest.pack_sequence_as(loop_vars, outputs[: len(entry)])
+
+
+def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:
+    """Makes the Variables' incoming values parameters instead of captures; returns their values before the loop."""
+    values = []
+    for variable in variables:
+        state.trace.read_variable(variable)
+        outer = state.trace.variables[id(variable)][1]
+        for inner in inners:
+            inner.trace.params.append(inner.trace.capture(outer, outer._type, "variable"))
+            del inner.trace.captures[id(outer)]
+        values.append(variable._as_tensor())
+    return values
+
+
+def _check_carried(entry: Sequence[Tensor], left: Sequence[Tensor], names: Sequence[str]) -> None:
+    for before, after, name in zip(entry, left, names):
+        if before.dtype is not after.dtype:
+            raise TypeError(MSG_LOOP_TYPE.format(name=name, entry=before.dtype, left=after.dtype))
+        if not _same(before._type.shape, after._type.shape):
+            raise ValueError(MSG_LOOP_SHAPE.format(name=name, entry=before.shape, left=after.shape))

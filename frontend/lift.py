@@ -1,0 +1,92 @@
+"""Python functions traced inside a trace, and lifted out of it: what they use of the outside becomes arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tvm import relax
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.emit import Graph, Trace, tracing
+from tvtf.shape import TensorType
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
+
+
+class Inner:
+    """A function traced within the active trace: its parameters, the structure it returned, and that structure's tensors."""
+
+    def __init__(self, name: str, function: Callable[..., Any], types: Sequence[TensorType] = ()) -> None:
+        self.trace = Trace(name, state.trace)
+        with tracing(self.trace):
+            self.params = [self.trace.add_param(t) for t in types]
+            self.structure = nest.map_structure(_leaf, function(*self.params))
+        self.leaves = [leaf for leaf in nest.flatten(self.structure) if leaf is not None]
+
+    def graph(self, extra: Iterable[Tensor] = ()) -> Graph:
+        return self.trace.finish([*self.leaves, *extra])
+
+
+def _leaf(value: Any) -> Tensor | None:
+    """A returned value as a tensor of the trace; None stays."""
+    return None if value is None else state.trace.own(convert_to_tensor(value))
+
+
+def assigned_variables(inners: Sequence[Inner]) -> list[Any]:
+    """The Variables that any of the functions assigns, each once, in order."""
+    found = {id(v): v for inner in inners for v, _ in inner.trace.assigned()}
+    return list(found.values())
+
+
+def variable_value(inner: Inner, variable: Any) -> SymbolicTensor:
+    """What a Variable holds at the end of the function."""
+    return inner.trace.read_variable(variable)
+
+
+def lift(inners: Sequence[Inner]) -> list[Tensor]:
+    """Gives all the functions the same captures, in the same order, and returns these as tensors of the active trace."""
+    for inner in inners:
+        _define_dims(inner.trace)
+    outers = {key: outer for inner in inners for key, (outer, _) in inner.trace.captures.items()}
+    for inner in inners:
+        for outer in outers.values():
+            inner.trace.capture(outer, outer._type, "captured")
+        inner.trace.captures = {key: inner.trace.captures[key] for key in outers}
+    return [_as_read(outer) for outer in outers.values()]
+
+
+def _as_read(outer: Tensor) -> Tensor:
+    """A Variable's present value is read anew, so that tapes around see the reading."""
+    for variable, value in state.trace.variables.values():
+        if value is outer:
+            return variable._as_tensor()
+    return outer
+
+
+def _define_dims(trace: Trace) -> None:
+    """Captures a tensor for each symbolic dim that the function uses without a parameter that has it."""
+    params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
+    block = relax.BindingBlock(trace.bindings)
+    body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
+    for symbol in relax.analysis.free_symbolic_vars(body):
+        outer = _carrier(trace.parent, symbol)
+        trace.capture(outer, outer._type, "sized")
+
+
+def _carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor:
+    """A tensor around that has ``symbol`` as a dim of its own."""
+    while trace is not None:
+        for tensor in [*trace.params, *(inner for _, inner in trace.captures.values()), *_bound(trace)]:
+            if any(d is symbol or symbol.same_as(d) for d in tensor._type.shape if not isinstance(d, int)):
+                return tensor
+        trace = trace.parent
+    raise ValueError(f"no tensor has the symbolic dim {symbol}; return it from the function that computes it")
+
+
+def _bound(trace: Trace) -> Iterable[SymbolicTensor]:
+    from tvtf.dialect import from_relax_type
+
+    for binding in trace.bindings:
+        if isinstance(binding.var.ty, relax.TensorType) and binding.var.ty.shape is not None:
+            yield SymbolicTensor(binding.var, from_relax_type(binding.var.ty), trace)
