@@ -1,5 +1,5 @@
 """The primitives, one family a file, and the operators they give to tensors."""
 
-from tvtf.ops import activation, array, cast, compare, exponential, math, operators, reduce, state, trig
+from tvtf.ops import activation, array, cast, compare, conv, convolution, exponential, linalg, loss, math, nn, operators, pool, pooling, reduce, softmax, state, trig
 
-__all__ = ["activation", "array", "cast", "compare", "exponential", "math", "operators", "reduce", "state", "trig"]
+__all__ = ["activation", "array", "cast", "compare", "conv", "convolution", "exponential", "linalg", "loss", "math", "nn", "operators", "pool", "pooling", "reduce", "softmax", "state", "trig"]

@@ -1,0 +1,395 @@
+"""Convolutions of one to three spatial axes, and their gradients as primitives of their own.
+
+The three primitives are the three partial maps of one trilinear form <ct, conv(x, w)>: each one's gradients are the other two,
+so they are closed under differentiation to any order.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING, int32
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
+from tvtf.ops.softmax import wide
+from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
+from tvtf.primitive import Sample, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim, is_static_shape, show_shape, simplify_dim
+from tvtf.tensor import Tensor
+
+Sizes = tuple[int, ...]
+CONV_TYPES = (*FLOATING, int32)
+
+
+def _conv_type(
+    x: TensorType, w: TensorType, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+) -> TensorType:
+    require_same_dtype((x, w), ("input", "filter"))
+    require_dtype(x, CONV_TYPES, "input")
+    require_filter(w, len(strides))
+    if len(x.shape) != len(strides) + 2:
+        raise Refused(f"convolution input must be {len(strides) + 2}-dimensional: {show_shape(x.shape)}")
+    if not agree_dim(x.shape[-1], w.shape[-2] * groups):
+        raise _depth_refused(x.shape[-1], w.shape[-2])
+    if w.shape[-1] % groups:
+        raise Refused(
+            f"output depth must be evenly divisible by number of groups: {w.shape[-1]} vs {groups}",
+            ValueError,
+            f"Depth of output ({w.shape[-1]}) is not a multiple of the number of groups ({groups}) for {{op}}",
+        )
+    places = result_sizes(x.shape[1:-1], w.shape[:-2], strides, padding, dilations)
+    return TensorType((x.shape[0], *places, w.shape[-1]), x.dtype)
+
+
+def require_filter(w: TensorType, rank: int) -> None:
+    if len(w.shape) != rank + 2:
+        raise Refused(f"filter must be {rank + 2}-dimensional: {show_shape(w.shape)}")
+    if not is_static_shape(w.shape):
+        raise Refused(f"filter must have a shape that is known while tracing, but got {show_shape(w.shape)}")
+
+
+def _depth_refused(depth: Dim, per_group: Dim) -> Refused:
+    return Refused(
+        f"input depth must be evenly divisible by filter depth: {depth} vs {per_group}", ValueError,
+        f"Depth of input ({depth}) is not a multiple of input depth of filter ({per_group}) for {{op}}",
+    )  # fmt: skip
+
+
+def group_count(depth: Dim, per_group: int) -> int:
+    """How many groups of channels a filter works on.
+
+    Raises:
+      Refused: where the input's depth is no multiple of the filter's.
+    """
+    if not isinstance(depth, int):
+        return 1
+    if per_group < 1 or depth % per_group:
+        raise _depth_refused(depth, per_group)
+    return max(1, depth // per_group)
+
+
+def _per_group(x: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
+    """``x`` (..., channels) times ``w`` (channels / groups, results), group by group."""
+    if groups == 1:
+        return x @ w
+    split = x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
+    blocks = w.reshape(w.shape[0], groups, -1)
+    return np.einsum("...gc,cgo->...go", split, blocks).reshape(*x.shape[:-1], w.shape[1])
+
+
+def _per_group_back(dy: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
+    if groups == 1:
+        return dy @ w.T
+    split = dy.reshape(*dy.shape[:-1], groups, dy.shape[-1] // groups)
+    found = np.einsum("...go,cgo->...gc", split, w.reshape(w.shape[0], groups, -1))
+    return found.reshape(*dy.shape[:-1], groups * w.shape[0])
+
+
+def _per_group_sums(x: np.ndarray, dy: np.ndarray, groups: int) -> np.ndarray:
+    rows, others = x.reshape(-1, groups, x.shape[-1] // groups), dy.reshape(-1, groups, dy.shape[-1] // groups)
+    if groups == 1:
+        return rows[:, 0].T @ others[:, 0]
+    return np.einsum("ngc,ngo->cgo", rows, others).reshape(rows.shape[2], dy.shape[-1])
+
+
+def _conv_array(
+    x: np.ndarray, w: np.ndarray, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+) -> np.ndarray:
+    x, w = padded(wide(x), padding), wide(w)
+    sizes = result_sizes(x.shape[1:-1], w.shape[:-2], strides, ((0, 0),) * len(strides), dilations)
+    total = np.zeros((x.shape[0], *sizes, w.shape[-1]), x.dtype)
+    for tap, places in taps(w.shape[:-2], sizes, strides, dilations):
+        total += _per_group(x[places], w[tap], groups)
+    return total
+
+
+def _input_grad_array(
+    dy: np.ndarray, w: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+) -> np.ndarray:
+    dy, w = wide(dy), wide(w)
+    around = [n + low + high for n, (low, high) in zip(shape[1:-1], padding)]
+    total = np.zeros((shape[0], *around, shape[-1]), dy.dtype)
+    for tap, places in taps(w.shape[:-2], dy.shape[1:-1], strides, dilations):
+        total[places] += _per_group_back(dy, w[tap], groups)
+    return cropped(total, padding)
+
+
+def _filter_grad_array(
+    x: np.ndarray, dy: np.ndarray, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+) -> np.ndarray:
+    x, dy = padded(wide(x), padding), wide(dy)
+    total = np.zeros(shape, x.dtype)
+    for tap, places in taps(shape[:-2], dy.shape[1:-1], strides, dilations):
+        total[tap] = _per_group_sums(x[places], dy, groups)
+    return total
+
+
+def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
+    wanted = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
+    _require_gradient(dy, wanted)
+    return TensorType(shape, dy.dtype)
+
+
+def _filter_grad_type(x: TensorType, dy: TensorType, *, shape: Sizes, **attrs: Any) -> TensorType:
+    _require_gradient(dy, _conv_type(x, TensorType(shape, dy.dtype), **attrs))
+    return TensorType(shape, x.dtype)
+
+
+def _require_gradient(dy: TensorType, wanted: TensorType) -> None:
+    if len(dy.shape) != len(wanted.shape) or not all(map(agree_dim, dy.shape, wanted.shape)):
+        raise Refused(f"out_backprop must have shape {show_shape(wanted.shape)}, but got {show_shape(dy.shape)}")
+
+
+# -- batching: an extra axis of the input joins the batch; one of the filter joins its results or its groups
+
+
+def merged(size: Dim, x: Tensor) -> Tensor:
+    """The leading axis of ``size`` and the batch axis as one."""
+    dims = x._type.shape
+    return bind.reshape(x, shape=(simplify_dim(size * dims[1]), *dims[2:]))
+
+
+def parted(size: Dim, y: Tensor, batch: Dim) -> Tensor:
+    return bind.reshape(y, shape=(size, batch, *y._type.shape[1:]))
+
+
+def _conv_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
+    if batched[1]:
+        return _one_by_one("conv", size, inputs, batched, attrs)
+    return parted(size, bind.conv(merged(size, inputs[0]), inputs[1], **attrs), inputs[0]._type.shape[1])
+
+
+def _input_grad_batch(
+    size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, shape: tuple[Dim, ...], **attrs: Any
+) -> Any:
+    if batched[1]:
+        return _one_by_one("conv_input_grad", size, inputs, batched, {"shape": shape, **attrs})
+    whole = (simplify_dim(size * shape[0]), *shape[1:])
+    return parted(size, bind.conv_input_grad(merged(size, inputs[0]), inputs[1], shape=whole, **attrs), shape[0])
+
+
+def _filter_grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
+    return _one_by_one("conv_filter_grad", size, inputs, batched, attrs)
+
+
+def _one_by_one(name: str, size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], attrs: dict[str, Any]) -> Any:
+    """The op for each item, stacked: where each has a filter of its own no wider convolution does them all."""
+    from tvtf.primitive import table
+
+    items = []
+    for i in range(size):
+        chosen = [_item(x, i) if b else x for x, b in zip(inputs, batched)]
+        items.append(table[name].bind(*chosen, **attrs))
+    return table["concat"]([bind.reshape(y, shape=(1, *y._type.shape)) for y in items], 0)
+
+
+def _item(x: Tensor, index: int) -> Tensor:
+    return x[index]
+
+
+# -- ONNX: channels first there
+
+
+def _to_first(e: Any, name: str, rank: int) -> str:
+    return _permuted(e, name, [0, rank + 1, *range(1, rank + 1)])
+
+
+def _filter_first(e: Any, name: str, rank: int) -> str:
+    return _permuted(e, name, [rank + 1, rank, *range(rank)])
+
+
+def _permuted(e: Any, name: str, perm: list[int]) -> str:
+    found = e.temp()
+    e.node("Transpose", [name], [found], perm=perm)
+    return found
+
+
+def _pads(padding: Padding) -> list[int]:
+    return [low for low, _ in padding] + [high for _, high in padding]
+
+
+def _conv_onnx(
+    e: Any, inputs: Any, outputs: Any, types: Any, *, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+) -> None:
+    rank, y = len(strides), e.temp()
+    operands = [_to_first(e, inputs[0], rank), _filter_first(e, inputs[1], rank)]
+    e.node("Conv", operands, [y], strides=list(strides), pads=_pads(padding), dilations=list(dilations), group=groups)
+    e.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
+
+
+def _input_grad_onnx(
+    e: Any, inputs: Any, outputs: Any, types: Any, *, shape: tuple[Dim, ...], strides: Sizes, padding: Padding,
+    dilations: Sizes, groups: int,
+) -> None:  # fmt: skip
+    rank, y = len(strides), e.temp()
+    rest = _unreached(shape, types[0][1].shape, strides, padding, dilations)
+    operands = [_to_first(e, inputs[0], rank), _filter_first(e, inputs[1], rank)]
+    e.node(
+        "ConvTranspose", operands, [y], strides=list(strides), pads=_pads(padding), dilations=list(dilations),
+        group=groups, output_padding=rest,
+    )  # fmt: skip
+    e.node("Transpose", [y], outputs, perm=[0, *range(2, rank + 2), 1])
+
+
+def _unreached(shape: Any, w: Any, strides: Sizes, padding: Padding, dilations: Sizes) -> list[int]:
+    """How many of the last places of each axis no window covers."""
+    sizes = zip(shape[1:-1], w[:-2], strides, padding, dilations)
+    return [int((n + sum(p) - ((k - 1) * d + 1)) % s) for n, k, s, p, d in sizes]
+
+
+def _filter_grad_onnx(
+    e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes,
+    groups: int,
+) -> None:  # fmt: skip
+    """A convolution of the input with the gradient as its filter, batch and channels changing places."""
+    rank = len(strides)
+    x_type = types[0][0]
+    sizes = x_type.shape[1:-1]
+    used = [(g - 1) * s + extent for g, s, extent in zip(types[0][1].shape[1:-1], strides, _extents(shape, dilations))]
+    ends = [u - n - low for u, n, (low, _) in zip(used, sizes, padding)]
+    pads = [low for low, _ in padding] + ends
+    parts = [
+        _filter_grad_group(
+            e, inputs, g, groups, shape, rank, {"strides": list(dilations), "dilations": list(strides), "pads": pads}
+        )
+        for g in range(groups)
+    ]
+    joined = parts[0]
+    if groups > 1:
+        joined = e.temp()
+        e.node("Concat", parts, [joined], axis=0)
+    e.node("Transpose", [joined], outputs, perm=[*range(2, rank + 2), 1, 0])
+
+
+def _extents(shape: Sizes, dilations: Sizes) -> list[int]:
+    return [(k - 1) * d + 1 for k, d in zip(shape[:-2], dilations)]
+
+
+def _filter_grad_group(
+    e: Any, inputs: Any, group: int, groups: int, shape: Sizes, rank: int, attrs: dict[str, Any]
+) -> str:
+    per_group, from_each = shape[-2], shape[-1] // groups
+    x = _sliced(e, inputs[0], rank + 1, group * per_group, per_group, groups)
+    dy = _sliced(e, inputs[1], rank + 1, group * from_each, from_each, groups)
+    swap = [rank + 1, *[0], *range(1, rank + 1)]
+    y, turned = e.temp(), e.temp()
+    e.node("Conv", [_permuted(e, x, swap), _permuted(e, dy, swap)], [y], **attrs)
+    e.node("Transpose", [y], [turned], perm=[1, 0, *range(2, rank + 2)])
+    return turned
+
+
+def _sliced(e: Any, name: str, axis: int, start: int, count: int, groups: int) -> str:
+    if groups == 1:
+        return name
+    found = e.temp()
+    bounds = [e.const(np.array([v], np.int64)) for v in (start, start + count, axis)]
+    e.node("Slice", [name, *bounds], [found])
+    return found
+
+
+# -- the primitives
+
+_CASES = (
+    ((2, 4, 3), (2, 3, 2), (1,), ((0, 1),), (1,), 1),
+    ((1, 5, 4, 2), (3, 3, 2, 2), (2, 2), ((1, 1), (0, 1)), (1, 1), 1),
+    ((2, 4, 4, 2), (2, 2, 1, 4), (1, 1), ((0, 0), (0, 0)), (2, 1), 2),
+    ((1, 4, 3, 4), (2, 1, 2, 2), (1, 2), ((0, 0), (1, 0)), (1, 1), 2),
+    ((1, 3, 3, 2, 2), (2, 2, 1, 2, 1), (1, 1, 1), ((0, 0), (1, 0), (0, 0)), (1, 1, 1), 1),
+    ((0, 3, 3, 1), (2, 2, 1, 1), (1, 1), ((0, 0), (0, 0)), (1, 1), 1),
+)
+
+
+def _attrs(case: Any) -> dict[str, Any]:
+    return {"strides": case[2], "padding": case[3], "dilations": case[4], "groups": case[5]}
+
+
+def _y_shape(case: Any) -> tuple[int, ...]:
+    return (case[0][0], *result_sizes(case[0][1:-1], case[1][:-2], case[2], case[3], case[4]), case[1][-1])
+
+
+def _conv_samples() -> list[Sample]:
+    made = [Sample((draw(i, c[0]), draw(i + 30, c[1])), _attrs(c), FLOATING) for i, c in enumerate(_CASES)]
+    unknown = (("n", None, None, None), (None,) * 4)
+    case = _CASES[1]
+    return [*made, Sample((draw(1, case[0]), draw(31, case[1])), _attrs(case), FLOATING, symbolic=unknown)]
+
+
+def _input_grad_samples() -> list[Sample]:
+    return [
+        Sample((draw(i, _y_shape(c)), draw(i + 30, c[1])), {"shape": c[0], **_attrs(c)}, FLOATING)
+        for i, c in enumerate(_CASES)
+    ]
+
+
+def _filter_grad_samples() -> list[Sample]:
+    return [
+        Sample((draw(i, c[0]), draw(i + 30, _y_shape(c))), {"shape": c[1], **_attrs(c)}, FLOATING)
+        for i, c in enumerate(_CASES)
+    ]
+
+
+@primitive(
+    tf_name="Conv",
+    type=_conv_type,
+    numpy=_conv_array,
+    lower=kernel("conv.conv_nd"),
+    vjp=lambda ct, y, x, w, **attrs: (
+        bind.conv_input_grad(ct, w, shape=x._type.shape, **attrs),
+        bind.conv_filter_grad(x, ct, shape=w._type.shape, **attrs),
+    ),
+    batch=_conv_batch,
+    onnx=_conv_onnx,
+    samples=_conv_samples,
+    heavy=True,
+)
+def conv(x: Tensor, w: Tensor, strides: Sizes, padding: Padding, dilations: Sizes, groups: int) -> Any:
+    """Correlation of ``x`` (n, *spatial, channels) with ``w`` (*window, channels / groups, results).
+
+    ``padding`` holds a pair for each spatial axis. 16-bit floats are summed in float32.
+    """
+    return (x, w), {"strides": strides, "padding": padding, "dilations": dilations, "groups": groups}
+
+
+@primitive(
+    tf_name="ConvBackpropInput",
+    type=_input_grad_type,
+    numpy=_input_grad_array,
+    lower=lambda dy, w, *, shape, **attrs: kernel("conv.conv_nd_input_grad")(dy, w, x_shape=shape, **attrs),
+    vjp=lambda c, g, dy, w, *, shape, **attrs: (
+        bind.conv(c, w, **attrs),
+        bind.conv_filter_grad(c, dy, shape=w._type.shape, **attrs),
+    ),
+    batch=_input_grad_batch,
+    onnx=_input_grad_onnx,
+    samples=_input_grad_samples,
+    heavy=True,
+)
+def conv_input_grad(
+    dy: Tensor, w: Tensor, shape: tuple[Dim, ...], strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+) -> Any:
+    """The cotangent of ``conv``'s input of that ``shape``; also the transposed convolution."""
+    return (dy, w), {"shape": shape, "strides": strides, "padding": padding, "dilations": dilations, "groups": groups}
+
+
+@primitive(
+    tf_name="ConvBackpropFilter",
+    type=_filter_grad_type,
+    numpy=_filter_grad_array,
+    lower=lambda x, dy, *, shape, **attrs: kernel("conv.conv_nd_filter_grad")(x, dy, w_shape=shape, **attrs),
+    vjp=lambda c, g, x, dy, *, shape, **attrs: (
+        bind.conv_input_grad(dy, c, shape=x._type.shape, **attrs),
+        bind.conv(x, c, **attrs),
+    ),
+    batch=_filter_grad_batch,
+    onnx=_filter_grad_onnx,
+    samples=_filter_grad_samples,
+    heavy=True,
+)
+def conv_filter_grad(
+    x: Tensor, dy: Tensor, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
+) -> Any:
+    """The cotangent of ``conv``'s filter of that ``shape``."""
+    return (x, dy), {"shape": shape, "strides": strides, "padding": padding, "dilations": dilations, "groups": groups}

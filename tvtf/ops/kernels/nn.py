@@ -1,0 +1,28 @@
+"""TE kernels of neural-network ops beside convolution, pooling and softmax."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import te, tirx
+
+from tvtf.ops.kernels.common import compute, padded, reduce_axis
+from tvtf.ops.kernels.pool import Padding, _first_largest, _flat
+
+
+def max_pool_pick(
+    c: te.Tensor, x: te.Tensor, y: te.Tensor, *, window: Sequence[int], strides: Sequence[int], padding: Padding
+) -> te.Tensor:
+    """The value of ``c`` at the first largest value of ``x`` in each window."""
+    first, around = _first_largest(x, y, window, strides, padding), padded(c, padding)
+    taps = [reduce_axis(extent, "k") for extent in window]
+    nothing = tirx.const(0, str(c.dtype))
+
+    def body(batch: Any, *place: Any) -> Any:
+        source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps)]
+        here = _flat([tap.var for tap in taps], window).astype("int32")
+        wins = first(batch, *place) == here
+        return te.sum(tirx.Select(wins, around(batch, *source, place[-1]), nothing), axis=taps)
+
+    return compute(y.shape, body, "max_pool_pick")

@@ -1,0 +1,215 @@
+"""Matrix products: matmul and what is built from it."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING, NUMERIC, DType, as_dtype, int32, int64
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, unbroadcast
+from tvtf.ops.softmax import wide
+from tvtf.primitive import Sample, primitive, table
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim, broadcast_shapes
+from tvtf.tensor import Tensor, convert_to_tensor
+
+MATMUL_TYPES = NUMERIC
+
+
+def brackets(shape: Sequence[Dim]) -> str:
+    """A shape as TensorFlow's kernels print it."""
+    return "[" + ",".join(map(str, shape)) + "]"
+
+
+def _matmul_type(
+    a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
+) -> TensorType:
+    for i, x in enumerate((a, b)):
+        if len(x.shape) < 2:
+            raise Refused(
+                f"In[{i}] ndims must be >= 2",
+                ValueError,
+                f"Shape must be at least rank 2 but is rank {len(x.shape)}: input {'ab'[i]} has shape {brackets(x.shape)}",
+            )
+    if output_type is None:
+        require_same_dtype((a, b), "ab")
+    require_dtype(a, MATMUL_TYPES, "a")
+    rows, inner = a.shape[-2:][:: -1 if transpose_a else 1]
+    inner_b, columns = b.shape[-2:][:: -1 if transpose_b else 1]
+    shown = f"{brackets(a.shape)}, {brackets(b.shape)}"
+    if not agree_dim(inner, inner_b):
+        raise Refused(
+            f"Matrix size-incompatible: In[0]: {brackets(a.shape)}, In[1]: {brackets(b.shape)}",
+            ValueError,
+            f"Dimensions must be equal, but are {inner} and {inner_b} for {{op}} with input shapes: {shown}.",
+        )
+    batch = broadcast_shapes(a.shape[:-2], b.shape[:-2])
+    if batch is None:
+        raise Refused(
+            f"In[0] and In[1] must have compatible batch dimensions: {brackets(a.shape)} vs. {brackets(b.shape)}",
+            ValueError,
+            f"Batch dimensions must be equal or 1 for {{op}} with input shapes: {shown}.",
+        )
+    return TensorType((*batch, rows, columns), output_type or a.dtype)
+
+
+def _swapped(x: np.ndarray, swap: bool) -> np.ndarray:
+    return np.swapaxes(x, -1, -2) if swap else x
+
+
+def _matmul_array(
+    a: np.ndarray, b: np.ndarray, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
+) -> np.ndarray:
+    if output_type is not None:
+        a, b = a.astype(output_type.np), b.astype(output_type.np)
+    return np.matmul(_swapped(wide(a), transpose_a), _swapped(wide(b), transpose_b))
+
+
+def product(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
+    """The primitive on two tensors of one dtype."""
+    return bind.matmul(a, b, transpose_a=transpose_a, transpose_b=transpose_b, output_type=None)
+
+
+def conjugate(x: Tensor) -> Tensor:
+    return bind.conj(x) if x.dtype.is_complex else x
+
+
+def _matmul_vjp(
+    ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
+) -> tuple[Tensor | None, Tensor | None]:
+    if not a.dtype.is_differentiable:
+        return None, None
+    ct = ct if output_type is None else table["cast"](ct, a.dtype)
+    ca, cb = conjugate(a), conjugate(b)
+    to_a = product(cb, ct, transpose_b, True) if transpose_a else product(ct, cb, False, not transpose_b)
+    return unbroadcast(to_a, a), _to_second(ct, ca, b, transpose_a, transpose_b)
+
+
+def _to_second(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    """The second operand's cotangent; where one matrix served a whole batch, as one product over all its rows."""
+    if b.ndim == 2 and a.ndim > 2 and not transpose_a:
+        a, ct = _as_rows(a), _as_rows(ct)
+    found = product(ct, a, True, transpose_a) if transpose_b else product(a, ct, not transpose_a, False)
+    return unbroadcast(found, b)
+
+
+def _as_rows(x: Tensor) -> Tensor:
+    return table["reshape"](x, (-1, x._type.shape[-1]))
+
+
+def _matmul_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
+    rank = max(x.ndim - b for x, b in zip(inputs, batched))
+    return bind.matmul(*(_lifted(x, rank) if b else x for x, b in zip(inputs, batched)), **attrs)
+
+
+def _lifted(x: Tensor, rank: int) -> Tensor:
+    shape = x._type.shape
+    return bind.reshape(x, shape=(shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:]))
+
+
+def _matmul_onnx(
+    e: Any, inputs: Any, outputs: Any, types: Any, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
+) -> None:
+    operands = []
+    for name, x, swap in zip(inputs, types[0], (transpose_a, transpose_b)):
+        name = name if output_type is None else e.cast(name, output_type)
+        operands.append(_transposed_onnx(e, name, len(x.shape)) if swap else name)
+    e.node("MatMul", operands, outputs)
+
+
+def _transposed_onnx(e: Any, name: str, rank: int) -> str:
+    swapped = e.temp()
+    e.node("Transpose", [name], [swapped], perm=[*range(rank - 2), rank - 1, rank - 2])
+    return swapped
+
+
+def _matmul_samples() -> list[Sample]:
+    cases = (
+        ((2, 3), (3, 4), False, False), ((3, 2), (3, 4), True, False), ((2, 3), (4, 3), False, True),
+        ((3, 2), (4, 3), True, True), ((2, 1, 2, 3), (3, 3, 2), False, False), ((2, 2, 3), (3, 2), False, False),
+        ((0, 3), (3, 2), False, False), ((2, 0), (0, 3), False, False),
+    )  # fmt: skip
+    made = [_matmul_sample(i, *case) for i, case in enumerate(cases)]
+    return [*made, _matmul_sample(20, (2, 3), (3, 2), False, False, symbolic=(("n", None), (None, None)))]
+
+
+def _matmul_sample(seed: int, a: Any, b: Any, ta: bool, tb: bool, **options: Any) -> Sample:
+    attrs = {"transpose_a": ta, "transpose_b": tb, "output_type": None}
+    return Sample((draw(seed, a), draw(seed + 40, b)), attrs, (*FLOATING, int32, int64), **options)
+
+
+@primitive(
+    tf_name="MatMul",
+    type=_matmul_type,
+    numpy=_matmul_array,
+    lower=lambda a, b, *, output_type, **attrs: kernel("matmul.matmul")(a, b, out_dtype=output_type, **attrs),
+    vjp=_matmul_vjp,
+    batch=_matmul_batch,
+    onnx=_matmul_onnx,
+    samples=_matmul_samples,
+    public=("matmul", "linalg.matmul"),
+)
+def matmul(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    transpose_b: bool = False,
+    adjoint_a: bool = False,
+    adjoint_b: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    output_type: Any = None,
+    grad_a: bool = False,
+    grad_b: bool = False,
+    name: str | None = None,
+) -> Any:
+    """The matrix product of the last two axes; leading axes are batches and broadcast.
+
+    Args:
+      a: numeric tensor, shape (..., m, k).
+      b: tensor of the same dtype, shape (..., k, n).
+      transpose_a, transpose_b: take the operand's last two axes swapped.
+      adjoint_a, adjoint_b: swapped and conjugated.
+      a_is_sparse, b_is_sparse, grad_a, grad_b: accepted as in TensorFlow; they change no result.
+      output_type: dtype of the result where it differs from the operands', e.g. int32 for int8 ones.
+
+    Returns:
+      A tensor of shape (..., m, n). 16-bit floats are summed in float32.
+
+    Raises:
+      ValueError: transpose and adjoint of one operand.
+      InvalidArgumentError: (ValueError while tracing) when the shapes don't fit.
+
+    >>> import tvtf as tf
+    >>> tf.matmul([[1, 2]], [[3], [4]]).numpy()
+    array([[11]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/matmul
+    """
+    for which, transpose, adjoint in (("a", transpose_a, adjoint_a), ("b", transpose_b, adjoint_b)):
+        if transpose and adjoint:
+            raise ValueError(
+                f"Only one of `transpose_{which}` and `adjoint_{which}` can be True. "
+                f"Received `transpose_{which}`={transpose}, `adjoint_{which}`={adjoint}."
+            )
+    x, y = _operands(a, b)
+    x, y = conjugate(x) if adjoint_a else x, conjugate(y) if adjoint_b else y
+    attrs = {"transpose_a": bool(transpose_a or adjoint_a), "transpose_b": bool(transpose_b or adjoint_b)}
+    return (x, y), {**attrs, "output_type": _other_type(x, output_type)}
+
+
+def _other_type(x: Tensor, output_type: Any) -> DType | None:
+    """The result's dtype where it is not the operand's."""
+    wanted = None if output_type is None else as_dtype(output_type)
+    return None if wanted is x.dtype else wanted
+
+
+def _operands(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    """Two tensors, a Python list taking the other's dtype."""
+    if isinstance(b, Tensor) and not isinstance(a, Tensor):
+        b = convert_to_tensor(b)
+        return convert_to_tensor(a, dtype_hint=b.dtype), b
+    a = convert_to_tensor(a)
+    return a, convert_to_tensor(b, dtype_hint=a.dtype)

@@ -1,0 +1,362 @@
+"""Cross entropies of logits."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING, int32, int64
+from tvtf.ops.rules import bind, draw, kernel, number, ones_like, require_dtype, require_same_dtype, static_int, stretch
+from tvtf.ops.softmax import log_softmax_array, row_sum, softmax_array, wide
+from tvtf.primitive import Sample, export, primitive, table
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim, broadcast_shapes, same_shape
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _brackets(shape: Any) -> str:
+    return "[" + ",".join(map(str, shape)) + "]"
+
+
+def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
+    require_dtype(logits, FLOATING, "features")
+    require_same_dtype((logits, labels), ("features", "labels"))
+    fits = len(logits.shape) == len(labels.shape) and all(map(agree_dim, logits.shape, labels.shape))
+    if not logits.shape or not fits:
+        raise Refused(
+            "logits and labels must be broadcastable: "
+            f"logits_size={_brackets(logits.shape)} labels_size={_brackets(labels.shape)}"
+        )
+    return TensorType(logits.shape[:-1], logits.dtype)
+
+
+def _dense_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) -> TensorType:
+    _dense_type(labels, logits)
+    return logits
+
+
+def _expanded(ct: Tensor) -> Tensor:
+    return bind.reshape(ct, shape=(*ct._type.shape, 1))
+
+
+def _scaled(ct: Tensor, x: Tensor) -> Tensor:
+    """``x`` times its row's cotangent."""
+    return bind.multiply(_expanded(ct), x)
+
+
+def _last(x: Tensor) -> int:
+    return x.ndim - 1
+
+
+def _dense_vjp(ct: Tensor, y: Tensor, labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor]:
+    to_labels = bind.negative(_scaled(ct, bind.log_softmax(logits, axis=_last(logits))))
+    return to_labels, bind.softmax_cross_entropy_grad(ct, labels, logits)
+
+
+def _dense_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Tensor, Tensor, Tensor]:
+    axis = _last(logits)
+    chance = bind.softmax(logits, axis=axis)
+    to_ct = bind.reduce_sum(bind.multiply(c, bind.subtract(chance, labels)), axis=(axis,), keepdims=False)
+    return to_ct, bind.negative(_scaled(ct, c)), bind.softmax_grad(_scaled(ct, c), chance, axis=axis)
+
+
+def _batch(name: str) -> Any:
+    """Batching where every input has its row axes in front: all get the batch axis."""
+
+    def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
+        return table[name].bind(*(stretch(size, x, b) for x, b in zip(inputs, batched)))
+
+    return rule
+
+
+def _chances(seed: int, shape: Any) -> Any:
+    """Rows that sum to 1: TensorFlow's gradient is that of such labels."""
+    return lambda dtype: softmax_array(draw(seed, shape)(dtype)).astype(dtype.np)
+
+
+def _dense_samples() -> list[Sample]:
+    shapes = ((4,), (2, 3), (2, 2, 5), (0, 3), (3, 1))
+    made = [Sample((_chances(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)]
+    unknown = (("n", None), ("n", None))
+    return [*made, Sample((_chances(7, (2, 3)), draw(8, (2, 3))), {}, FLOATING, symbolic=unknown), _dense_infinite()]
+
+
+def _dense_infinite() -> Sample:
+    labels = lambda dtype: np.array([[0, 1], [0.5, 0.5], [1, 0]], dtype.np)  # noqa: E731
+    logits = lambda dtype: np.array([[-np.inf, 0], [np.nan, 0], [1e4, -1e4]], dtype.np)  # noqa: E731
+    return Sample((labels, logits), {}, FLOATING, gradient=False)
+
+
+def _dense_grad_samples() -> list[Sample]:
+    shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
+    return [Sample((draw(i + 30, s[:-1]), _chances(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)]
+
+
+def _dense_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    log, product, total = e.temp(), e.temp(), e.temp()
+    e.node("LogSoftmax", [inputs[1]], [log], axis=-1)
+    e.node("Mul", [inputs[0], log], [product])
+    e.reduce("ReduceSum", [product], [total], (len(types[0][1].shape) - 1,), False)
+    e.node("Neg", [total], outputs)
+
+
+def _row_scaled_onnx(e: Any, ct: str, rows: str, types: Any, outputs: Any) -> None:
+    tall = e.temp()
+    e.node("Unsqueeze", [ct, e.const(np.array([-1], np.int64))], [tall])
+    e.node("Mul", [tall, rows], outputs)
+
+
+def _dense_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    chance, rest = e.temp(), e.temp()
+    e.node("Softmax", [inputs[2]], [chance], axis=-1)
+    e.node("Sub", [chance, inputs[1]], [rest])
+    _row_scaled_onnx(e, inputs[0], rest, types, outputs)
+
+
+@primitive(
+    name="softmax_cross_entropy",
+    tf_name="SoftmaxCrossEntropyWithLogits",
+    type=_dense_type,
+    numpy=lambda labels, logits: -np.sum(wide(labels) * log_softmax_array(logits), -1),
+    lower=kernel("softmax.cross_entropy"),
+    vjp=_dense_vjp,
+    batch=_batch("softmax_cross_entropy"),
+    onnx=_dense_onnx,
+    samples=_dense_samples,
+)
+def softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
+    """``-sum(labels * log_softmax(logits))`` over the last axis: (..., classes) twice to (...)."""
+    return (labels, logits), {}
+
+
+@primitive(
+    type=_dense_grad_type,
+    numpy=lambda ct, labels, logits: wide(ct)[..., None] * (softmax_array(logits) - wide(labels)),
+    lower=kernel("softmax.cross_entropy_grad"),
+    vjp=_dense_grad_vjp,
+    batch=_batch("softmax_cross_entropy_grad"),
+    onnx=_dense_grad_onnx,
+    samples=_dense_grad_samples,
+)
+def softmax_cross_entropy_grad(ct: Tensor, labels: Tensor, logits: Tensor) -> Any:
+    """``ct * (softmax(logits) - labels)``: the logits' cotangent, as TensorFlow has it for labels that sum to 1."""
+    return (ct, labels, logits), {}
+
+
+@export("nn.softmax_cross_entropy_with_logits")
+def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, name: str | None = None) -> Tensor:
+    """Cross entropy between label distributions and softmax of logits.
+
+    Args:
+      labels: probabilities, shape (..., classes); each row along ``axis`` should sum to 1.
+      logits: floating tensor that broadcasts with labels; labels are cast to its dtype.
+      axis: the axis of the classes.
+
+    Returns:
+      A tensor of the logits' dtype, without ``axis``. Both arguments get gradients; that of the logits is
+      ``softmax(logits) - labels``.
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) when the shapes don't broadcast.
+
+    >>> import tvtf as tf
+    >>> tf.nn.softmax_cross_entropy_with_logits([[1., 0.]], [[0., 0.]]).numpy()
+    array([0.6931472], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/softmax_cross_entropy_with_logits
+    """
+    x = convert_to_tensor(logits)
+    if not x.dtype.is_floating:
+        require_front(x, "SoftmaxCrossEntropyWithLogits")
+    y = convert_to_tensor(labels, dtype_hint=x.dtype)
+    y = y if y.dtype is x.dtype else table["cast"](y, x.dtype)
+    x, y = _axis_last(x, axis), _axis_last(y, axis)
+    shape = broadcast_shapes(x._type.shape, y._type.shape)
+    if shape is not None:
+        x, y = _widened(x, shape), _widened(y, shape)
+    return bind.softmax_cross_entropy(y, x)
+
+
+def require_front(x: Tensor, op: str, name: str = "features") -> None:
+    """Refuses a tensor that is not floating, in an op's name."""
+    try:
+        require_dtype(x._type, FLOATING, name)
+    except Refused as refusal:
+        raise refusal.told_by(op) from None
+
+
+def _axis_last(x: Tensor, axis: Any) -> Tensor:
+    index = static_int(axis, "axis")
+    if index in (-1, x.ndim - 1):
+        return x
+    order = [i for i in range(x.ndim) if i != index % x.ndim]
+    return table["transpose"](x, [*order, index % x.ndim])
+
+
+def _widened(x: Tensor, shape: Any) -> Tensor:
+    return x if same_shape(x._type.shape, shape) else bind.broadcast_to(x, shape=tuple(shape))
+
+
+def _sparse_type(labels: TensorType, logits: TensorType) -> TensorType:
+    require_dtype(logits, FLOATING, "features")
+    require_dtype(labels, (int32, int64), "labels")
+    return TensorType(logits.shape[:-1], logits.dtype)
+
+
+def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
+    shown = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
+    if not logits.ndim:
+        raise ValueError(f"Logits cannot be scalars. Received: logits of shape {logits.shape}")
+    if labels.ndim != logits.ndim - 1:
+        raise ValueError(
+            f"`labels.shape.rank` must equal `logits.shape.rank - 1`. Received: labels.shape={labels.shape} of rank "
+            f"{labels.ndim} and logits.shape={logits.shape} of rank {logits.ndim}"
+        )
+    if not all(map(agree_dim, labels._type.shape, logits._type.shape[:-1])):
+        raise ValueError(f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: {shown}")
+
+
+def label_message(classes: Any) -> str:
+    return f"Received a label value which is outside the valid range of [0, {classes})."
+
+
+def _require_labels(labels: np.ndarray, classes: int) -> None:
+    if labels.size and not (0 <= labels.min() and labels.max() < classes):
+        raise Refused(label_message(classes))
+
+
+def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Tensor, str]]:
+    classes = logits._type.shape[-1]
+    limit = number(classes, labels) if isinstance(classes, int) else _last_dim(logits, labels)
+    inside = bind.logical_and(bind.greater_equal(labels, number(0, labels)), bind.less(labels, limit))
+    ok = bind.reduce_all(inside, axis=tuple(range(labels.ndim)), keepdims=False)
+    return [(ok, label_message(classes))]
+
+
+def _last_dim(x: Tensor, like: Tensor) -> Tensor:
+    """The last dim as a scalar of the program."""
+    dims = bind.shape(x)
+    pick = convert_to_tensor(np.arange(x.ndim, dtype=np.int32) == x.ndim - 1)
+    return table["cast"](
+        bind.reduce_sum(bind.multiply(dims, table["cast"](pick, int32)), axis=(0,), keepdims=False), like.dtype
+    )
+
+
+def _sparse_array(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
+    _require_labels(labels, logits.shape[-1])
+    return -np.take_along_axis(log_softmax_array(logits), labels[..., None].astype(np.int64), -1)[..., 0]
+
+
+def _sparse_grad_array(ct: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
+    _require_labels(labels, logits.shape[-1])
+    hot = labels[..., None] == np.arange(logits.shape[-1])
+    return wide(ct)[..., None] * (softmax_array(logits) - hot)
+
+
+def _sparse_grad_vjp(c: Tensor, g: Tensor, ct: Tensor, labels: Tensor, logits: Tensor) -> tuple[Any, ...]:
+    axis = _last(logits)
+    each = bind.sparse_softmax_cross_entropy_grad(ones_like(ct), labels, logits)
+    to_ct = bind.reduce_sum(bind.multiply(c, each), axis=(axis,), keepdims=False)
+    chance = bind.softmax(logits, axis=axis)
+    return to_ct, None, bind.softmax_grad(_scaled(ct, c), chance, axis=axis)
+
+
+def _labels(seed: int, shape: Any, classes: int, dtype: Any) -> np.ndarray:
+    return np.random.default_rng(seed).integers(0, classes, shape).astype(dtype)
+
+
+def _sparse_samples() -> list[Sample]:
+    shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
+    kinds = (np.int32, np.int64, np.int32, np.int64)
+    made = [
+        Sample((_labels(i, s[:-1], s[-1], k), draw(i + 9, s)), {}, FLOATING)
+        for i, (s, k) in enumerate(zip(shapes, kinds))
+    ]
+    unknown = (("n",), ("n", None))
+    return [*made, Sample((_labels(7, (2,), 3, np.int32), draw(8, (2, 3))), {}, FLOATING, symbolic=unknown)]
+
+
+def _sparse_grad_samples() -> list[Sample]:
+    shapes = ((4,), (2, 3), (2, 2, 5), (0, 3))
+    return [
+        Sample((draw(i + 30, s[:-1]), _labels(i, s[:-1], s[-1], np.int32), draw(i + 9, s)), {}, FLOATING)
+        for i, s in enumerate(shapes)
+    ]
+
+
+def _sparse_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    log, tall, chosen, flat = e.temp(), e.temp(), e.temp(), e.temp()
+    last = e.const(np.array([-1], np.int64))
+    e.node("LogSoftmax", [inputs[1]], [log], axis=-1)
+    e.node("Unsqueeze", [inputs[0], last], [tall])
+    e.node("GatherElements", [log, tall], [chosen], axis=len(types[0][1].shape) - 1)
+    e.node("Squeeze", [chosen, last], [flat])
+    e.node("Neg", [flat], outputs)
+
+
+def _sparse_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    dtype, classes = types[0][2].dtype, types[0][2].shape[-1]
+    chance, rest, hot = e.temp(), e.temp(), e.temp()
+    e.node("Softmax", [inputs[2]], [chance], axis=-1)
+    depth = e.const(np.array(classes, np.int64))
+    e.node("OneHot", [inputs[1], depth, e.const(np.array([0, 1], dtype.np))], [hot], axis=-1)
+    e.node("Sub", [chance, hot], [rest])
+    _row_scaled_onnx(e, inputs[0], rest, types, outputs)
+
+
+@primitive(
+    name="sparse_softmax_cross_entropy",
+    tf_name="SparseSoftmaxCrossEntropyWithLogits",
+    type=_sparse_type,
+    numpy=_sparse_array,
+    lower=kernel("softmax.sparse_cross_entropy"),
+    vjp=lambda ct, y, labels, logits: (None, bind.sparse_softmax_cross_entropy_grad(ct, labels, logits)),
+    batch=_batch("sparse_softmax_cross_entropy"),
+    onnx=_sparse_onnx,
+    guard=_sparse_guard,
+    samples=_sparse_samples,
+)
+def sparse_softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
+    """``-log_softmax(logits)[label]`` per row: labels (...) and logits (..., classes) to (...)."""
+    return (labels, logits), {}
+
+
+@primitive(
+    type=lambda ct, labels, logits: logits,
+    numpy=_sparse_grad_array,
+    lower=kernel("softmax.sparse_cross_entropy_grad"),
+    vjp=_sparse_grad_vjp,
+    batch=_batch("sparse_softmax_cross_entropy_grad"),
+    onnx=_sparse_grad_onnx,
+    samples=_sparse_grad_samples,
+)
+def sparse_softmax_cross_entropy_grad(ct: Tensor, labels: Tensor, logits: Tensor) -> Any:
+    """``ct * (softmax(logits) - one_hot(labels))``: the logits' cotangent."""
+    return (ct, labels, logits), {}
+
+
+@export("nn.sparse_softmax_cross_entropy_with_logits")
+def sparse_softmax_cross_entropy_with_logits(labels: Any, logits: Any, name: str | None = None) -> Tensor:
+    """Cross entropy between class numbers and softmax of logits.
+
+    Args:
+      labels: int32 or int64 tensor, shape (...), values in [0, classes).
+      logits: floating tensor, shape (..., classes).
+
+    Returns:
+      A tensor of the logits' dtype and the labels' shape.
+
+    Raises:
+      InvalidArgumentError: when a label is out of range.
+      ValueError: when the shapes don't fit.
+
+    >>> import tvtf as tf
+    >>> tf.nn.sparse_softmax_cross_entropy_with_logits([1], [[0., 0.]]).numpy()
+    array([0.6931472], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/sparse_softmax_cross_entropy_with_logits
+    """
+    y, x = convert_to_tensor(labels), convert_to_tensor(logits)
+    _check_sparse_shapes(y, x)
+    return bind.sparse_softmax_cross_entropy(y, x)

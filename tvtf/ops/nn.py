@@ -1,0 +1,114 @@
+"""Neural-network ops that are neither convolution, pooling, normalisation nor loss."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.dtypes import NUMERIC
+from tvtf.ops.linalg import brackets
+from tvtf.ops.rules import bind, draw, require_dtype, require_same_dtype, scalar, stretch
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _bias_type(x: TensorType, bias: TensorType) -> TensorType:
+    require_same_dtype((x, bias), ("value", "bias"))
+    require_dtype(x, NUMERIC, "value")
+    check_bias(x, bias, len(x.shape) - 1)
+    return x
+
+
+def check_bias(x: TensorType, bias: TensorType, axis: int) -> None:
+    shapes = f"{brackets(x.shape)}, {brackets(bias.shape)}"
+    if len(x.shape) < 2:
+        raise Refused(
+            f"Input tensor must be at least 2D: {brackets(x.shape)}",
+            ValueError,
+            f"Shape must be at least rank 2 but is rank {len(x.shape)} for {{op}} with input shapes: {shapes}.",
+        )
+    if len(bias.shape) != 1:
+        raise Refused(
+            f"Biases must be 1D: {brackets(bias.shape)}",
+            ValueError,
+            f"Shape must be rank 1 but is rank {len(bias.shape)} for {{op}} with input shapes: {shapes}.",
+        )
+    if not agree_dim(x.shape[axis], bias.shape[0]):
+        which = "last" if axis == len(x.shape) - 1 else "channel"
+        raise Refused(
+            f"Must provide as many biases as the {which} dimension of the input tensor: "
+            f"{brackets(bias.shape)} vs. {brackets(x.shape)}", ValueError,
+            f"Dimensions must be equal, but are {x.shape[axis]} and {bias.shape[0]} for {{op}} with input shapes: {shapes}.",
+        )  # fmt: skip
+
+
+def _bias_vjp(ct: Tensor, y: Tensor, x: Tensor, bias: Tensor) -> tuple[Tensor, Tensor]:
+    return ct, bind.reduce_sum(ct, axis=tuple(range(ct.ndim - 1)), keepdims=False)
+
+
+def _bias_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
+    x, bias = inputs
+    if not batched[1]:
+        return bind.bias_add(x, bias)
+    x = stretch(size, x, batched[0])
+    return bind.add(x, bind.reshape(bias, shape=(size, *(1,) * (x.ndim - 2), bias._type.shape[-1])))
+
+
+@primitive(
+    name="bias_add",
+    type=_bias_type,
+    numpy=lambda x, bias: x + bias,
+    lower=scalar(lambda t, x, bias: x + bias),
+    vjp=_bias_vjp,
+    batch=_bias_batch,
+    onnx="Add",
+    samples=lambda: [
+        Sample((draw(0, (2, 3)), draw(1, (3,))), {}, NUMERIC, symbolic=(("n", None), (None,))),
+        Sample((draw(2, (2, 2, 1, 4)), draw(3, (4,))), {}, NUMERIC),
+        Sample((draw(4, (0, 3)), draw(5, (3,))), {}, NUMERIC),
+    ],
+)
+def _bias_add(value: Tensor, bias: Tensor) -> Any:
+    """``value`` (..., channels) plus ``bias`` (channels,)."""
+    return (value, bias), {}
+
+
+@export("nn.bias_add")
+def bias_add(value: Any, bias: Any, data_format: str | None = None, name: str | None = None) -> Tensor:
+    """Adds a vector along the channels.
+
+    Args:
+      value: numeric tensor of rank at least 2.
+      bias: vector of the same dtype, as long as the channel axis.
+      data_format: "N...C" (default) or "NC...": where the channels are.
+
+    Returns:
+      A tensor of value's dtype and shape.
+
+    Raises:
+      ValueError: for another data format.
+      InvalidArgumentError: (ValueError while tracing) when the shapes don't fit.
+
+    >>> import tvtf as tf
+    >>> tf.nn.bias_add([[1, 2]], [10, 20]).numpy()
+    array([[11, 22]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/bias_add
+    """
+    if data_format is not None and not data_format.startswith(("NC", "N")):
+        raise ValueError(f"`data_format` must be of the form `N...C` or `NC...`. Received: data_format={data_format}")
+    x = convert_to_tensor(value)
+    b = convert_to_tensor(bias, dtype_hint=x.dtype)
+    if data_format is None or not data_format.startswith("NC"):
+        return bind.bias_add(x, b)
+    return _bias_add_first(x, b)
+
+
+def _bias_add_first(x: Tensor, bias: Tensor) -> Tensor:
+    try:
+        require_same_dtype((x._type, bias._type), ("value", "bias"))
+        check_bias(x._type, bias._type, 1)
+    except Refused as refusal:
+        raise refusal.told_by("BiasAdd") from None
+    return bind.add(x, bind.reshape(bias, shape=(bias._type.shape[0], *(1,) * (x.ndim - 2))))

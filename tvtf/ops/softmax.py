@@ -1,0 +1,218 @@
+"""Softmax and its logarithm, along any axis."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING
+from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype, require_same_dtype, static_int
+from tvtf.primitive import Sample, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def wide(x: np.ndarray) -> np.ndarray:
+    """The array in the type its kernel computes in: 16-bit floats as float32."""
+    return x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+
+
+def _type(x: TensorType, *, axis: int) -> TensorType:
+    require_dtype(x, FLOATING, "logits")
+    if not x.shape:
+        raise Refused("logits must be at least 1-dimensional, but got a scalar", ValueError)
+    if not 0 <= axis < len(x.shape):
+        rank = len(x.shape)
+        raise Refused(
+            f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. Received: dim={axis}"
+        )
+    return x
+
+
+def _grad_type(ct: TensorType, y: TensorType, *, axis: int) -> TensorType:
+    require_same_dtype((ct, y), ("gradients", "softmax"))
+    return y
+
+
+def softmax_array(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    powers = np.exp(shifted(x, axis))
+    return powers / powers.sum(axis, keepdims=True)
+
+
+def shifted(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    """Less the largest of the row, so that no exponential overflows."""
+    x = wide(x)
+    return x - x.max(axis, keepdims=True, initial=-np.inf)
+
+
+def log_softmax_array(x: np.ndarray, axis: int = -1) -> np.ndarray:
+    moved = shifted(x, axis)
+    return moved - np.log(np.exp(moved).sum(axis, keepdims=True))
+
+
+def row_sum(x: Tensor, axis: int) -> Tensor:
+    return bind.reduce_sum(x, axis=(axis,), keepdims=True)
+
+
+def _grad_of_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
+    total = row_sum(bind.multiply(ct, y), axis)
+    weighted = row_sum(bind.multiply(c, y), axis)
+    to_y = bind.subtract(bind.multiply(c, bind.subtract(ct, total)), bind.multiply(ct, weighted))
+    return bind.softmax_grad(c, y, axis=axis), to_y
+
+
+def _grad_of_log_softmax_grad(c: Tensor, g: Tensor, ct: Tensor, y: Tensor, *, axis: int) -> tuple[Tensor, Tensor]:
+    chance = bind.exp(y)
+    to_ct = bind.subtract(c, row_sum(bind.multiply(c, chance), axis))
+    to_y = bind.negative(bind.multiply(bind.multiply(c, chance), row_sum(ct, axis)))
+    return to_ct, to_y
+
+
+def _samples() -> list[Sample]:
+    cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((3, 1), 1), ((0, 4), 1))
+    made = [Sample((draw(i, s),), {"axis": a}, FLOATING) for i, (s, a) in enumerate(cases)]
+    return [*made, Sample((draw(9, (2, 3)),), {"axis": 1}, FLOATING, symbolic=(("n", None),)), _huge(), _infinite()]
+
+
+def _huge() -> Sample:
+    return Sample(
+        (lambda dtype: np.array([[1e4, -1e4, 1e4], [-1e4, 0, 1]], dtype.np),), {"axis": 1}, FLOATING, gradient=False
+    )
+
+
+def _infinite() -> Sample:
+    rows = [[-np.inf, 0, 1], [np.nan, 0, 1], [-np.inf] * 3, [np.inf, 0, 1]]
+    return Sample((lambda dtype: np.array(rows, dtype.np),), {"axis": 1}, FLOATING, gradient=False)
+
+
+def _grad_samples() -> list[Sample]:
+    cases = (((5,), 0), ((2, 3), 1), ((2, 3, 4), 1), ((0, 4), 1))
+    return [Sample((draw(i, s), draw(i + 20, s, -1, 0)), {"axis": a}, FLOATING) for i, (s, a) in enumerate(cases)]
+
+
+def batch_rows(name: str) -> Any:
+    """Batching for ops whose inputs all have the shape of the result and an ``axis``."""
+
+    def rule(size: Any, inputs: Any, batched: Any, *, axis: int) -> Any:
+        return batch_elementwise(name)(size, _stretched(size, inputs, batched), [True] * len(inputs), axis=axis + 1)
+
+    return rule
+
+
+def _stretched(size: Any, inputs: Any, batched: Any) -> list[Tensor]:
+    from tvtf.ops.rules import stretch
+
+    return [stretch(size, x, b) for x, b in zip(inputs, batched)]
+
+
+def _front(logits: Any, axis: Any) -> Any:
+    x = convert_to_tensor(logits)
+    index = -1 if axis is None else static_int(axis, "axis")
+    return (x,), {"axis": index + x.ndim if -x.ndim <= index < 0 else index}
+
+
+@primitive(
+    type=_type,
+    numpy=lambda x, *, axis: softmax_array(x, axis),
+    lower=kernel("softmax.softmax"),
+    vjp=lambda ct, y, x, *, axis: bind.softmax_grad(ct, y, axis=axis),
+    batch=batch_rows("softmax"),
+    onnx=lambda e, inputs, outputs, types, *, axis: e.node("Softmax", inputs, outputs, axis=axis),
+    samples=_samples,
+    public=("nn.softmax", "math.softmax"),
+)
+def softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
+    """``exp(logits) / reduce_sum(exp(logits), axis)``, computed so that nothing overflows.
+
+    Args:
+      logits: floating tensor, shape (...), rank at least 1.
+      axis: the axis along which the results sum to 1.
+
+    Returns:
+      A tensor of the same dtype and shape; rows with NaN or +inf, or of -inf only, are NaN.
+
+    Raises:
+      InvalidArgumentError: when ``axis`` is out of range.
+
+    >>> import tvtf as tf
+    >>> tf.nn.softmax([1., 1.]).numpy()
+    array([0.5, 0.5], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/softmax
+    """
+    return _front(logits, axis)
+
+
+@primitive(
+    type=_grad_type,
+    numpy=lambda ct, y, *, axis: wide(y) * (wide(ct) - np.sum(wide(ct) * wide(y), axis, keepdims=True)),
+    lower=kernel("softmax.softmax_grad"),
+    vjp=_grad_of_softmax_grad,
+    batch=batch_rows("softmax_grad"),
+    onnx=lambda e, inputs, outputs, types, *, axis: _softmax_grad_onnx(e, inputs, outputs, axis),
+    samples=_grad_samples,
+)
+def softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
+    """The cotangent of softmax's input, from that of its result ``y``: ``y * (ct - sum(ct * y))``; shapes as y."""
+    return (ct, y), {"axis": axis}
+
+
+@primitive(
+    type=_type,
+    numpy=lambda x, *, axis: log_softmax_array(x, axis),
+    lower=kernel("softmax.log_softmax"),
+    vjp=lambda ct, y, x, *, axis: bind.log_softmax_grad(ct, y, axis=axis),
+    batch=batch_rows("log_softmax"),
+    onnx=lambda e, inputs, outputs, types, *, axis: e.node("LogSoftmax", inputs, outputs, axis=axis),
+    samples=_samples,
+    public=("nn.log_softmax", "math.log_softmax"),
+)
+def log_softmax(logits: Any, axis: Any = -1, name: str | None = None) -> Any:
+    """``logits - log(reduce_sum(exp(logits), axis))``, computed so that nothing overflows.
+
+    Args:
+      logits: floating tensor, shape (...), rank at least 1.
+      axis: the axis to normalise along.
+
+    Returns:
+      A tensor of the same dtype and shape.
+
+    >>> import tvtf as tf
+    >>> tf.nn.log_softmax([0., 0.]).numpy()
+    array([-0.6931472, -0.6931472], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/log_softmax
+    """
+    return _front(logits, axis)
+
+
+@primitive(
+    type=_grad_type,
+    numpy=lambda ct, y, *, axis: wide(ct) - np.exp(wide(y)) * np.sum(wide(ct), axis, keepdims=True),
+    lower=kernel("softmax.log_softmax_grad"),
+    vjp=_grad_of_log_softmax_grad,
+    batch=batch_rows("log_softmax_grad"),
+    onnx=lambda e, inputs, outputs, types, *, axis: _log_softmax_grad_onnx(e, inputs, outputs, axis),
+    samples=_grad_samples,
+)
+def log_softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
+    """The cotangent of log_softmax's input, from that of its result ``y``: ``ct - exp(y) * sum(ct)``; shapes as y."""
+    return (ct, y), {"axis": axis}
+
+
+def _softmax_grad_onnx(e: Any, inputs: Any, outputs: Any, axis: int) -> None:
+    product, total, rest = e.temp(), e.temp(), e.temp()
+    e.node("Mul", [inputs[0], inputs[1]], [product])
+    e.reduce("ReduceSum", [product], [total], (axis,), True)
+    e.node("Sub", [inputs[0], total], [rest])
+    e.node("Mul", [inputs[1], rest], outputs)
+
+
+def _log_softmax_grad_onnx(e: Any, inputs: Any, outputs: Any, axis: int) -> None:
+    total, chance, product = e.temp(), e.temp(), e.temp()
+    e.reduce("ReduceSum", [inputs[0]], [total], (axis,), True)
+    e.node("Exp", [inputs[1]], [chance])
+    e.node("Mul", [chance, total], [product])
+    e.node("Sub", [inputs[0], product], outputs)

@@ -1,0 +1,193 @@
+"""What convolutions and pooling share: data formats, strides, padding, sizes, and the taps of a window in NumPy."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.rules import static_value
+from tvtf.primitive import table
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, simplify_dim
+from tvtf.tensor import Tensor
+
+Padding = tuple[tuple[int, int], ...]
+FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}
+
+
+def is_channels_first(data_format: str | None, rank: int, op: str) -> bool:
+    """Whether channels come before the ``rank`` spatial axes.
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a format that isn't one of the op's.
+    """
+    last, first = FORMATS[rank]
+    if data_format not in (None, last, first):
+        allowed = f'"{last}", "{first}"'
+        refused = Refused(
+            f"Value for attr 'data_format' of \"{data_format}\" is not in the list of allowed values: {allowed}",
+            ValueError,
+            f"Attr 'data_format' of '{{op}}' Op passed string '{data_format}' not in: {allowed}.",
+        )
+        raise refused.told_by(op)
+    return data_format == first
+
+
+def channels_last(x: Tensor) -> Tensor:
+    return table["transpose"](x, [0, *range(2, x.ndim), 1])
+
+
+def channels_first(x: Tensor) -> Tensor:
+    return table["transpose"](x, [0, x.ndim - 1, *range(1, x.ndim - 1)])
+
+
+def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple[int, ...]:
+    """Strides, dilations or window sizes per spatial axis, from an int or a list of 1, rank or rank + 2 of them.
+
+    Raises:
+      ValueError: for another length.
+      UnimplementedError: for anything but 1 along the batch and the channels.
+    """
+    given = static_value(1 if value is None else value, name)
+    given = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(given) == 1:
+        return tuple(map(int, given * rank))
+    if len(given) == rank:
+        return tuple(map(int, given))
+    if len(given) != rank + 2:
+        raise ValueError(
+            f"{name} should be of length 1, {rank} or {rank + 2}. Received: {name}={value} of length {len(given)}"
+        )
+    if given[0] != 1 or given[channel_axis] != 1:
+        raise _no_steps_there(name, op)
+    return tuple(int(given[i]) for i in range(1, rank + 2) if i != channel_axis)
+
+
+def _no_steps_there(name: str, op: str) -> Exception:
+    from tvtf.errors import UnimplementedError
+
+    return UnimplementedError(
+        None, op, f"Current implementation does not yet support {name} in the batch and depth dimensions. [Op:{op}]"
+    )
+
+
+def spatial_steps(value: Any, rank: int, first: bool, name: str, op: str) -> tuple[int, ...]:
+    """As :func:`steps`, all positive."""
+    found = steps(value, rank, 1 if first else rank + 1, name, op)
+    if any(s < 1 for s in found):
+        what = {"strides": "Stride", "dilations": "Dilation rate"}.get(name, f"Sliding window {name}")
+        raise Refused(f"{what} must be > 0, but got {min(found)}", ValueError).told_by(op)
+    return found
+
+
+def extent_of(window: int, dilation: int) -> int:
+    """How far a window with holes reaches."""
+    return (window - 1) * dilation + 1
+
+
+def paddings(
+    padding: Any, sizes: Sequence[Dim], window: Sequence[int], strides: Sequence[int], dilations: Sequence[int],
+    first: bool, op: str,
+) -> Padding:  # fmt: skip
+    """SAME, VALID or a list of pairs as zeros before and after each spatial axis.
+
+    Raises:
+      ValueError: SAME where the result depends on a size that isn't known while tracing, or a malformed list.
+    """
+    if isinstance(padding, str):
+        return _named_padding(padding, sizes, window, strides, dilations, op)
+    return _explicit_padding(padding, len(sizes), first)
+
+
+def _named_padding(padding: str, sizes: Any, window: Any, strides: Any, dilations: Any, op: str) -> Padding:
+    if padding.upper() == "VALID":
+        return ((0, 0),) * len(window)
+    if padding.upper() != "SAME":
+        allowed = '"SAME", "VALID", "EXPLICIT"'
+        raise Refused(
+            f"Value for attr 'padding' of \"{padding}\" is not in the list of allowed values: {allowed}",
+            ValueError,
+            f"Attr 'padding' of '{{op}}' Op passed string '{padding}' not in: {allowed}.",
+        ).told_by(op)
+    return tuple(_same(size, extent_of(k, d), s, op) for size, k, s, d in zip(sizes, window, strides, dilations))
+
+
+def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
+    """The padding that makes ceil(size / stride) results; the odd one goes behind."""
+    if stride == 1:
+        total = extent - 1
+    elif isinstance(size, int):
+        total = max(0, (-(-size // stride) - 1) * stride + extent - size)
+    else:
+        raise ValueError(
+            f"{op}: padding='SAME' with a stride of {stride} needs a spatial size that is known while tracing, but it is "
+            f"{size}: give the dim in the input signature, or pad explicitly"
+        )
+    return total // 2, total - total // 2
+
+
+def _explicit_padding(padding: Any, rank: int, first: bool) -> Padding:
+    pairs = [tuple(map(int, pair)) for pair in static_value(padding, "padding")]
+    if len(pairs) != rank + 2:
+        raise ValueError(
+            f"Argument `padding` must be a list of length {rank + 2}, one pair for each axis, or 'SAME' or 'VALID'. "
+            f"Received: padding={padding} of length {len(pairs)}"
+        )
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f"Each element of `padding` must be a list of size 2. Received: padding={padding}")
+    if any(amount < 0 for pair in pairs for amount in pair):
+        raise InvalidArgumentError(
+            None, None, f"All elements of explicit_paddings must be nonnegative. Received: padding={padding}"
+        )
+    channel = 1 if first else rank + 1
+    if any(pairs[0]) or any(pairs[channel]):
+        raise ValueError("Nonzero explicit padding in the batch or depth dimensions is not supported")
+    return tuple((low, high) for i, (low, high) in enumerate(pairs) if i not in (0, channel))
+
+
+def result_sizes(
+    sizes: Sequence[Dim], window: Sequence[int], strides: Sequence[int], padding: Padding, dilations: Sequence[int]
+) -> tuple[Dim, ...]:
+    """How many places the window has along each spatial axis.
+
+    Raises:
+      Refused: where it has none.
+    """
+    return tuple(map(_result_size, sizes, window, strides, padding, dilations))
+
+
+def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], dilation: int) -> Dim:
+    extent = extent_of(window, dilation)
+    room = size + sum(padding) - extent
+    if isinstance(room, int) and room < 0:
+        raise Refused(
+            f"Computed output size would be negative: {room // stride} [input_size: {size}, effective_filter_size: {extent}, "
+            f"stride: {stride}]", ValueError,
+            f"Negative dimension size caused by subtracting {extent} from {size + sum(padding)} for {{op}}",
+        )  # fmt: skip
+    return simplify_dim(room // stride + 1)
+
+
+# -- NumPy: one strided view of the padded input for each tap of the window
+
+
+def padded(x: np.ndarray, padding: Padding, value: Any = 0) -> np.ndarray:
+    return np.pad(x, ((0, 0), *padding, (0, 0)), constant_values=value) if any(map(any, padding)) else x
+
+
+def cropped(x: np.ndarray, padding: Padding) -> np.ndarray:
+    return x[(slice(None), *(slice(low, n - high) for (low, high), n in zip(padding, x.shape[1:-1])))]
+
+
+def taps(
+    window: Sequence[int], sizes: Sequence[int], strides: Sequence[int], dilations: Sequence[int]
+) -> Iterator[tuple[tuple[int, ...], tuple[slice, ...]]]:
+    """Each tap of the window and where in the padded input its values lie, for all ``sizes`` places of the window."""
+    for tap in itertools.product(*map(range, window)):
+        starts = [t * d for t, d in zip(tap, dilations)]
+        places = [slice(a, a + (n - 1) * s + 1 if n else a, s) for a, n, s in zip(starts, sizes, strides)]
+        yield tap, (slice(None), *places)
