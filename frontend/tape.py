@@ -6,10 +6,15 @@ import logging
 from contextlib import contextmanager
 from typing import Any
 
+import numpy as np
+
 from tvtf import nest
 from tvtf.context import state
+from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
+from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff import Recorder, ones_for, sweep
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.shape import same_dim
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import ReadVariable, Variable
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
@@ -48,6 +53,7 @@ class GradientTape(Recorder):
         self._variables: dict[int, Variable] = {}
         self._recording = False
         self._used = False
+        self.level = 0
 
     # -- recording
 
@@ -63,6 +69,7 @@ class GradientTape(Recorder):
         if self._recording:
             raise ValueError("Tape is already recording.")
         state.tapes = [*state.tapes, self]
+        self.level = state.batches
         self._recording = True
 
     def _stop(self) -> None:
@@ -179,7 +186,83 @@ class GradientTape(Recorder):
         return [o if g is None else convert_to_tensor(g, o.dtype) for o, g in zip(ones, given)]
 
 
-def _zeros(source: Any) -> Tensor:
-    from tvtf.ops.rules import zeros_like
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The derivative of each element of ``target`` by each element of each source.
 
-    return zeros_like(source._as_tensor() if isinstance(source, Variable) else source)
+        Returns:
+          Tensors of shape target.shape + source.shape, in the structure of ``sources``.
+
+        >>> import tvtf as tf
+        >>> x = tf.constant([1., 2.])
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.jacobian(y, x).numpy()
+        array([[2., 0.],
+               [0., 4.]], dtype=float32)
+        """
+        self._use()
+        flat = nest.flatten(sources)
+        target = self._tensor_of(target)
+        found = self._mapped_sweep(target, basis(_value(target)), flat)
+        shaped = [_jacobian(g, target, s, unconnected_gradients) for g, s in zip(found, flat)]
+        return nest.pack_sequence_as(sources, shaped)
+
+    def _mapped_sweep(self, target: Any, cotangents: Tensor, sources: list[Any]) -> list[Any]:
+        """The sweep for every cotangent along the leading axis at once."""
+        with level() as own:
+            found = self._sweep([target], sources, [Batched(cotangents, own)])
+            return [None if g is None else unwrapped(g, own, cotangents._type.shape[0]) for g in found]
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The jacobian of each row: shape (batch, *target.shape[1:], *source.shape[1:]).
+
+        Raises:
+          ValueError: when target and source have no leading dimension in common.
+        """
+        self._use()
+        target, value, given = self._tensor_of(target), _value(target), _value(source)
+        if not value._type.shape or not given._type.shape or not same_dim(value._type.shape[0], given._type.shape[0]):
+            raise ValueError(
+                f"Need first dimension of target shape ({value.shape}) and source shape ({given.shape}) to match."
+            )
+        batch, *rest = value._type.shape
+        row = basis(EagerTensor(np.empty(rest, value.dtype.np)))
+        count = row._type.shape[0]
+        repeated = bind.broadcast_to(bind.reshape(row, shape=(count, 1, *rest)), shape=(count, batch, *rest))
+        (found,) = self._mapped_sweep(target, repeated, [source])
+        if found is None:
+            return _unconnected(unconnected_gradients, (batch, *rest, *given._type.shape[1:]), given)
+        axes = (1, 0, *range(2, len(given._type.shape) + 1))
+        return bind.reshape(bind.transpose(found, perm=axes), shape=(batch, *rest, *given._type.shape[1:]))
+
+
+def _value(x: Any) -> Tensor:
+    return x._as_tensor() if isinstance(x, Variable) else convert_to_tensor(x)
+
+
+def _jacobian(found: Any, target: Any, source: Any, unconnected: str) -> Any:
+    shape = (*target._type.shape, *source._type.shape)
+    return _unconnected(unconnected, shape, source) if found is None else bind.reshape(found, shape=shape)
+
+
+def _unconnected(kind: str, shape: tuple[Any, ...], like: Any) -> Any:
+    return bind.broadcast_to(number(0, like), shape=shape) if kind == UnconnectedGradients.ZERO else None
+
+
+def _zeros(source: Any) -> Tensor:
+    return zeros_like(_value(source))

@@ -23,7 +23,12 @@ class Record(NamedTuple):
 
 
 class Recorder:
-    """Records the primitives that depend on watched tensors; a tape is one of these."""
+    """Records the primitives that depend on watched tensors; a tape is one of these.
+
+    ``level`` is the level of vectorized mapping that it was opened in.
+    """
+
+    level = 0
 
     def __init__(self) -> None:
         self.records: list[Record] = []

@@ -44,7 +44,6 @@ def phases(target: Target) -> list[Phase]:
         Phase("guard", insert_guards),
         Phase("legalize", legalize),
         Phase("private", MarkPrivate),
-        Phase("private", MarkPrivate),
         Phase("dataflow", stock.ConvertToDataflow(1)),
         Phase("pattern", stock.AnnotateTIROpPattern()),
         Phase("fuse", stock.FuseOps()),

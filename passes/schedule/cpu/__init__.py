@@ -9,6 +9,7 @@ epilogues (`reduction`, on `plan`, `tile`, `pack`, `tasks`, `slices`), and chain
 from __future__ import annotations
 
 from tvm import ir, transform
+from tvm.s_tir import SBlock, SBlockRealize
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
@@ -41,7 +42,9 @@ def schedule(func: PrimFunc, target: Target) -> PrimFunc:
     if kernel is None:
         return func
     body = emit_groups(inlined(kernel), kernel, CpuTarget.of(target))
-    return func.with_body(body).with_attr(SCHEDULED, True).with_attr("s_tir", True)
+    # Relax passes that look for reshapes insist on a root block.
+    root = SBlockRealize([], True, SBlock([], [], [], "root", body))
+    return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
