@@ -275,3 +275,11 @@ def test_neon_compiles_to_an_object() -> None:
     func = schedule(te.create_prim_func([x, y, matmul(x, y)]).with_attr("global_symbol", "main"), target)
     assembly = tvm.compile(tvm.IRModule({"main": func}), target=target).mod.inspect_source("asm")
     assert "fmla" in assembly
+
+
+@pytest.mark.parametrize("name", ["sinh", "cosh"])
+def test_functions_without_vector_form_stay_scalar(name: str) -> None:
+    a = values((37,))
+    x = tensor(a.shape)
+    y = te.compute(x.shape, lambda i: getattr(tirx, name)(x(i)))
+    np.testing.assert_allclose(run_te(y, {x: a}, a.shape, HOST), getattr(np, name)(a), rtol=1e-5)

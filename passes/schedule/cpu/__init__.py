@@ -13,6 +13,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.target import Target
 from tvm.tirx import PrimFunc
 
+from .emit import with_scalar_calls
 from .groups import emit_groups
 from .inline import inlined
 from .kernel import read_kernel
@@ -41,7 +42,7 @@ def schedule(func: PrimFunc, target: Target) -> PrimFunc:
     kernel = read_kernel(func)
     if kernel is None:
         return func
-    body = emit_groups(inlined(kernel), kernel, CpuTarget.of(target))
+    body = with_scalar_calls(emit_groups(inlined(kernel), kernel, CpuTarget.of(target)))
     # Relax passes that look for reshapes insist on a root block.
     root = SBlockRealize([], True, SBlock([], [], [], "root", body))
     return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)

@@ -66,7 +66,7 @@ def operations(value: ir.Expr) -> int:
 
 def _operations_of(node: ir.Expr) -> int:
     if isinstance(node, Call):
-        return 0 if str(node.op.name) in FREE_CALLS else CALL_OPERATIONS
+        return 0 if str(getattr(node.op, "name", "")) in FREE_CALLS else CALL_OPERATIONS
     if isinstance(node, tirx.Div):
         return CALL_OPERATIONS // 2
     return 0 if isinstance(node, (Var, tirx.IntImm, tirx.FloatImm, TensorLoad)) else 1

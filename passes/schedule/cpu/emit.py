@@ -5,10 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
+import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
 
 Body = Callable[[ir.Expr], Stmt]
+# LLVM code generation of apache-tvm 0.27 knows these for scalars only.
+SCALAR_CALLS = {"tirx.sinh", "tirx.cosh", "tirx.fmod"}
 
 
 def index(value: int) -> tirx.IntImm:
@@ -135,3 +138,20 @@ def load(buffer: Var, indices: Sequence[ir.Expr]) -> ir.Expr:
 def lane_chunks(extent: int, lanes: int) -> list[tuple[int, int]]:
     """Cut [0, extent) into (start, lanes) vectors; the last one may be shorter."""
     return [(start, min(lanes, extent - start)) for start in range(0, extent, lanes)]
+
+
+def with_scalar_calls(body: Stmt) -> Stmt:
+    """Make a vector loop a plain one where it calls a function that has no vector form."""
+
+    def plain(node: For) -> For:
+        if node.kind != ForKind.VECTORIZED or not _calls_scalar_function(node):
+            return node
+        return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
+
+    return tvm_ffi.structural_map(body, (For, plain))
+
+
+def _calls_scalar_function(body: Stmt) -> bool:
+    names: set[str] = set()
+    tvm_ffi.structural_walk(body, (ir.Call, lambda call: names.add(str(getattr(call.op, "name", "")))))
+    return bool(names & SCALAR_CALLS)
