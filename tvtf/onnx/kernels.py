@@ -70,7 +70,8 @@ _WIDER: Final[dict[str, str]] = {
 """The types that hold every value of a type; 16-bit floats round once at the end, as tvtf's own kernels do."""
 
 _MODULAR: Final = """
-    Add Sub Mul Neg MatMul Gemm Einsum CumSum ReduceSum ReduceSumSquare ReduceProd Where Trilu NonZero Pad OneHot Expand Tile
+    Add Sub Mul Neg MatMul Gemm Einsum CumSum ReduceSum ReduceSumSquare ReduceProd
+    Where Trilu NonZero Pad OneHot Expand Tile
 """
 """Ops whose uint64 result has the bits of the int64 one: arithmetic modulo 2**64, and moving data."""
 
@@ -78,11 +79,11 @@ _MODULAR: Final = """
 @lru_cache(maxsize=4096)
 def has_kernel(op: str, variable: str, dtype: DType) -> bool:
     """Whether onnxruntime runs ``op`` with the type variable bound to ``dtype``."""
-    return dtype in allowed(op)[variable] and dtype not in _lacking(op)
+    return dtype in allowed(op)[variable] and dtype not in lacking(op)
 
 
 @lru_cache(maxsize=512)
-def _lacking(op: str) -> frozenset[DType]:
+def lacking(op: str) -> frozenset[DType]:
     return frozenset(map(as_dtype, _LACKING.get(op, "").split()))
 
 

@@ -1,0 +1,42 @@
+"""Shared by all tests: a cache folder of their own, reproducible examples, and sweeps only when asked for."""
+
+import os
+import shutil
+import tempfile
+
+import hypothesis
+import pytest
+
+hypothesis.settings.register_profile(
+    "tvtf", derandomize=True, deadline=None, database=None, suppress_health_check=list(hypothesis.HealthCheck)
+)
+hypothesis.settings.load_profile("tvtf")
+
+
+def pytest_configure(config):
+    """One folder for a session; the workers of pytest-xdist inherit it."""
+    if not hasattr(config, "workerinput"):
+        config.tvtf_cache = tempfile.mkdtemp(prefix="tvtf-tests-")
+        os.environ["TVTF_CACHE_DIR"] = config.tvtf_cache
+
+
+def pytest_unconfigure(config):
+    if hasattr(config, "tvtf_cache"):
+        shutil.rmtree(config.tvtf_cache, ignore_errors=True)
+
+
+def pytest_collection_modifyitems(config, items):
+    """Sweeps run with ``-m sweep``."""
+    if "sweep" in config.option.markexpr:
+        return
+    sweeps = [item for item in items if item.get_closest_marker("sweep")]
+    if sweeps:
+        items[:] = [item for item in items if item not in sweeps]
+        config.hook.pytest_deselected(items=sweeps)
+
+
+@pytest.fixture
+def own_cache(tmp_path, monkeypatch):
+    """An empty cache folder for one test."""
+    monkeypatch.setenv("TVTF_CACHE_DIR", str(tmp_path / "cache"))
+    return tmp_path / "cache"

@@ -1,0 +1,241 @@
+"""Every primitive in the table against its numpy column: eager, compiled, exported, differentiated, batched, refused."""
+
+import gradient_support
+import numpy as np
+import onnx_support
+import pytest
+from table_support import (
+    OWN,
+    all_cases,
+    arrays_of,
+    compiled_differences,
+    differences,
+    function_of,
+    some_cases,
+    specs_of,
+    tensor,
+)
+
+from tvtf.dtypes import ALL, as_dtype
+from tvtf.errors import OpError
+from tvtf.onnx import export
+from tvtf.primitive import quietly
+from tvtf.refusal import Refused
+
+BATCH = 2
+
+
+def each(primitives):
+    return pytest.mark.parametrize("prim", primitives, ids=lambda p: p.name)
+
+
+def told(lines):
+    """The assertion's message: every line, so that one run tells all."""
+    return "\n".join(["", *lines])
+
+
+# -- eager
+
+
+@each(OWN)
+def test_eager_is_the_numpy_column(prim):
+    lines = [line for case in all_cases(prim) for line in eager_differences(case)]
+    assert not lines, told(lines)
+
+
+def eager_differences(case):
+    try:
+        found = arrays_of(case.prim.bind(*map(tensor, case.arrays), **case.attrs))
+        return differences(case, found, "eager") + type_differences(case, found)
+    except Exception as error:  # whatever breaks in one case must be told with its name
+        return [f"{case.name}: eager fails: {type(error).__name__}: {error}"]
+
+
+def type_differences(case, found):
+    return [
+        f"{case.name}: result {i} has shape {f.shape}, the type rule says {t.shape}"
+        for i, (f, t) in enumerate(zip(found, case.types))
+        if f.shape != tuple(t.shape)
+    ]
+
+
+# -- compiled
+
+LOWERED = [p for p in OWN if p.lower is not None]
+
+
+@each(LOWERED)
+def test_compiled_is_the_numpy_column(prim):
+    cases = [c for c in some_cases(prim) if c.is_compiled]
+    lines = compiled_differences(cases) if cases else []
+    assert not lines, told(lines)
+
+
+@each(LOWERED)
+def test_compiled_with_unknown_dims_is_the_numpy_column(prim):
+    cases = symbolic_cases(some_cases(prim))
+    lines = compiled_differences(cases, symbolic=True) if cases else []
+    assert not lines, told(lines)
+
+
+def symbolic_cases(cases):
+    return [c for c in cases if c.is_compiled and c.sample.symbolic is not None]
+
+
+@pytest.mark.sweep
+@each(LOWERED)
+def test_compiled_in_every_dtype_is_the_numpy_column(prim):
+    cases = [c for c in all_cases(prim) if c.is_compiled]
+    lines = compiled_differences(cases) + compiled_differences(symbolic_cases(cases), symbolic=True)
+    assert not lines, told(lines)
+
+
+# -- exported
+
+EXPORTED = [p for p in OWN if p.onnx is not None]
+
+
+@each(EXPORTED)
+def test_onnx_is_the_numpy_column(prim):
+    cases = [c for c in some_cases(prim) if c.is_compiled]
+    lines = [line for c in cases for line in onnx_differences(c)]
+    lines += [line for c in symbolic_cases(cases) for line in onnx_differences(c, symbolic=True)]
+    assert not lines, told(lines)
+
+
+@pytest.mark.sweep
+@each(EXPORTED)
+def test_onnx_in_every_dtype_is_the_numpy_column(prim):
+    cases = [c for c in all_cases(prim) if c.is_compiled]
+    lines = [line for c in cases for line in onnx_differences(c)]
+    assert not lines, told(lines)
+
+
+def onnx_differences(case, symbolic=False):
+    try:
+        model = export(function_of([case]), *specs_of(case, symbolic))
+        return differences(case, onnx_support.run_model(model, case.arrays), "ONNX")
+    except Exception as error:  # whatever breaks in one case must be told with its name
+        return [f"{case.name}: ONNX fails: {type(error).__name__}: {str(error)[:400]}"]
+
+
+# -- differentiated
+
+
+def smooth_cases(prim, *dtypes):
+    return [c for c in all_cases(prim) if c.sample.gradient and is_smooth(c, dtypes)]
+
+
+def is_smooth(case, dtypes):
+    sources = [a for a in case.arrays if a.dtype.kind in "fc" and a.dtype.name in dtypes]
+    return bool(sources) and any(t.dtype.name in dtypes for t in case.types)
+
+
+DIFFERENTIABLE = [p for p in OWN if p.vjp is not None and smooth_cases(p, "float64", "complex128")]
+
+
+@each(DIFFERENTIABLE)
+def test_gradient_is_that_of_finite_differences(prim):
+    lines = told_of(gradient_support.first_order, smooth_cases(prim, "float64", "complex128"))
+    assert not lines, told(lines)
+
+
+@each(DIFFERENTIABLE)
+def test_second_gradient_is_that_of_finite_differences(prim):
+    lines = told_of(gradient_support.second_order, smooth_cases(prim, "float64"))
+    assert not lines, told(lines)
+
+
+def told_of(check, cases):
+    lines = []
+    for case in cases:
+        try:
+            found = check(case)
+        except Exception as error:  # whatever breaks in one case must be told with its name
+            found = f"{check.__name__} fails: {type(error).__name__}: {error}"
+        if found:
+            lines.append(f"{case.name}: {found}")
+    return lines
+
+
+# -- batched
+
+BATCHED = [p for p in OWN if p.batch is not None]
+
+
+@each(BATCHED)
+def test_batch_rule_is_the_loop(prim):
+    cases = {c.index: c for c in all_cases(prim)}.values()
+    lines = [line for c in cases for flags in flags_of(c) for line in batch_differences(c, flags)]
+    assert not lines, told(lines)
+
+
+def flags_of(case):
+    """All inputs batched, the first only, the last only."""
+    count = len(case.arrays)
+    single = [tuple(i == k for i in range(count)) for k in (0, count - 1)]
+    return sorted({(True,) * count, *single}) if count else []
+
+
+def batch_differences(case, flags):
+    rows = rows_of(case, flags)
+    inputs = [tensor(np.stack([r[i] for r in rows]) if f else a) for i, (a, f) in enumerate(zip(case.arrays, flags))]
+    try:
+        found = arrays_of(case.prim.batch(BATCH, inputs, flags, **case.attrs))
+        each_row = [arrays_of(case.prim.bind(*map(tensor, row), **case.attrs)) for row in rows]
+    except Exception as error:  # whatever breaks in one case must be told with its name
+        return [f"{case.name}: batched {flags} fails: {type(error).__name__}: {error}"]
+    stacked = Stacked(case, [np.stack(results) for results in zip(*each_row)])
+    return differences(stacked, found, f"batched {flags}")
+
+
+def rows_of(case, flags):
+    """The case's inputs, and a second row of them in another order (the same where that is no valid input)."""
+    other = [a.ravel()[::-1].reshape(a.shape) if f else a for a, f in zip(case.arrays, flags)]
+    try:
+        quietly(case.prim.numpy, other, case.attrs)
+    except Refused:
+        other = case.arrays
+    return [case.arrays, other]
+
+
+class Stacked:
+    """The results of a loop as what a batch rule should give."""
+
+    def __init__(self, case, expected):
+        self.prim, self.name, self.types, self.expected = case.prim, case.name, case.types, expected
+
+
+# -- refused
+
+
+@each(OWN)
+def test_no_dtype_is_left_for_numpy_to_refuse(prim):
+    lines = [line for case in outside_cases(prim) for line in refusal_differences(case)]
+    assert not lines, told(lines)
+
+
+def outside_cases(prim):
+    """One sample in every dtype that its samples don't have."""
+    cases = [c for c in all_cases(prim) if c.dtype is not None]
+    inside = {c.dtype for c in cases}
+    drawn = [c for c in cases if any(map(callable, c.sample.inputs))]
+    return [type(c)(prim, c.index, c.sample, d) for c in drawn[:1] for d in ALL if d not in inside and d.kind != "s"]
+
+
+def refusal_differences(case):
+    try:
+        _ = case.types
+    except OpError as error:
+        return [] if case.prim.tf_name in str(error) else [f"{case.name}: the refusal does not name the op: {error}"]
+    except Exception as error:  # a type rule that breaks is what this test is about
+        return [f"{case.name}: the type rule fails: {type(error).__name__}: {error}"]
+    return eager_differences(case)
+
+
+def test_a_difference_is_told_with_its_place():
+    case = next(c for c in all_cases(OWN[0]) if c.dtype is as_dtype("float32") and c.arrays[0].shape == (3,))
+    wrong = [e + np.float32(1) for e in case.expected]
+    (line,) = differences(case, wrong, "compiled")
+    assert line.startswith(f"{case.name}: compiled differs at (0,): np.float32(")
+    assert " (3 of 3 elements, max diff " in line and line.endswith(" > 5e-06)")

@@ -1,0 +1,28 @@
+"""How far two computations of one value may lie apart: one table per dtype, and the ops that need more, with the reason.
+
+A difference is measured against ``1 + |expected|``; integers, bools and strings must be equal.
+"""
+
+BY_DTYPE = {
+    # libm's, our own and onnxruntime's polynomials differ by a few of float32's 6e-8; sums of some dozen terms add up.
+    "float32": 5e-6,
+    "complex64": 5e-6,
+    # A few units of 1.1e-16, and the same for sums.
+    "float64": 1e-12,
+    "complex128": 1e-12,
+    # Computed in float32 and rounded once: at most one unit of 2**-10 apart, where the float32 values straddle a tie.
+    "float16": 2e-3,
+    # The same with units of 2**-7.
+    "bfloat16": 1.6e-2,
+}
+
+FACTOR = {}
+"""(op, dtype name) -> factor on the table above."""
+
+FINITE_DIFFERENCES = 2e-6
+"""Central differences with step 1e-5 in float64: truncation 1e-10 times the third derivative, rounding 1e-11 times the value."""
+
+
+def of(op: str, dtype: str) -> float:
+    """The tolerance of an op's results of a dtype; zero means equal."""
+    return BY_DTYPE.get(dtype, 0.0) * FACTOR.get((op, dtype), 1)
