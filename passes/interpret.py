@@ -16,7 +16,7 @@ from tvm import ir, relax, tirx
 from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
-from tvtf.primitive import Primitive
+from tvtf.primitive import Primitive, table
 from tvtf.shape import substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
 
@@ -105,10 +105,26 @@ def reemit(mod: tvm.IRModule, kind: type[Evaluation]) -> tvm.IRModule:
     main = mod["main"]
     with tracing(Trace("main")) as trace:
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
-        outputs = evaluate(mod, "main", params, kind)
+        outputs = _own_memory(trace, evaluate(mod, "main", params, kind))
     graph = trace.finish(outputs)
     bare = not isinstance(main.body.body.ty, relax.TupleType)
     return graph.with_attributes(main.attrs, bare)
+
+
+_MAY_ALIAS = ("cond", "while", "effect_cond", "effect_while")
+
+
+def _own_memory(trace: Trace, outputs: Sequence[Any]) -> list[Any]:
+    """Results, copied where they could share memory with a parameter: a Variable's may be overwritten by the next call."""
+    values = {b.var: b.value for b in trace.bindings}
+    return [table["identity"].bind(t) if _may_alias(values, t._var) else t for t in outputs]
+
+
+def _may_alias(values: dict[Any, Any], var: Any) -> bool:
+    made = values.get(var)
+    if isinstance(made, relax.TupleGetItem):
+        made = values.get(made.tuple_value)
+    return made is None or (dialect.is_dialect(made) and made.op.name.removeprefix("tvtf.") in _MAY_ALIAS)
 
 
 def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -> dict[tirx.Var, Any]:

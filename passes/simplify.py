@@ -1,12 +1,185 @@
-"""Simplification of the dialect: what is computed twice or for nobody goes."""
+"""Simplification of the dialect: constants computed, detours cut short, nothing computed twice or for nobody.
+
+Every rule keeps values exactly, NaN and signed zero included.
+"""
 
 from __future__ import annotations
 
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
 import tvm
-from tvm import relax
+from tvm import ir, relax
+
+from tvtf.emit import EMBEDDED_ELEMENTS
+from tvtf.passes.interpret import Evaluation, reemit
+from tvtf.primitive import Primitive, as_tuple, table
+from tvtf.shape import TensorType, broadcast_shapes, same_shape
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 
 def simplify(mod: tvm.IRModule) -> tvm.IRModule:
-    """Common subexpressions shared, dead bindings dropped."""
+    """Rules first, then common subexpressions shared and dead bindings dropped."""
+    mod = reemit(mod, Simplified)
     mod = relax.transform.EliminateCommonSubexpr()(mod)
     return relax.transform.DeadCodeElimination()(mod)
+
+
+class Step(NamedTuple):
+    """How a value was made: what rules look at."""
+
+    name: str
+    inputs: list[Any]
+    attrs: dict[str, Any]
+
+
+class Simplified(Evaluation):
+    """Binds each primitive in its simplest form."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.steps: dict[int, Step] = {}
+        self.kept: list[Any] = []
+
+    def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        folded = self.folded(prim, inputs, attrs)
+        if folded is not None:
+            return folded
+        step = self.narrowed(Step(prim.name, inputs, attrs))
+        rule = RULES.get(prim.name)
+        found = rule(self, step) if rule else None
+        return found if found is not None else self.remember(step, prim.bind(*step.inputs, **attrs))
+
+    def bind_again(self, name: str, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """Binds what a rule found, simplified in turn."""
+        return self.bind(table[name], inputs, attrs)
+
+    def remember(self, step: Step, result: Any) -> Any:
+        """Notes the step by the identity of its results, which are kept alive for that."""
+        for output in as_tuple(result):
+            self.steps[id(output)] = step
+            self.kept.append(output)
+        return result
+
+    def step_of(self, x: Any) -> Step | None:
+        return self.steps.get(id(x))
+
+    def folded(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        """A small result of constants alone, computed now with NumPy."""
+        if not inputs or not prim.pure or not all(map(is_constant, inputs)):
+            return None
+        result = prim.typed(*(x._type for x in inputs), **attrs)
+        if type(result) is not TensorType or not _is_small(result):
+            return None
+        return self.constant(prim.run([EagerTensor(constant_value(x)) for x in inputs], attrs))
+
+    def narrowed(self, step: Step) -> Step:
+        """An elementwise op broadcasts by itself: an operand that was repeated for it need not be."""
+        if step.name not in BROADCASTING or len(step.inputs) < 2:
+            return step
+        inputs = list(step.inputs)
+        wanted = _broadcast(inputs)
+        for i, x in enumerate(inputs):
+            made = self.step_of(x)
+            if made is not None and made.name == "broadcast_to":
+                candidate = [*inputs[:i], made.inputs[0], *inputs[i + 1 :]]
+                if same_shape(_broadcast(candidate), wanted):
+                    inputs = candidate
+        return Step(step.name, inputs, step.attrs)
+
+
+BROADCASTING = frozenset(
+    "add subtract multiply real_divide floordiv floormod maximum minimum pow squared_difference atan2 equal not_equal less "
+    "less_equal greater greater_equal logical_and logical_or bitwise_and bitwise_or bitwise_xor select".split()
+)
+
+
+def _broadcast(inputs: list[Any]) -> tuple[Any, ...]:
+    shape: tuple[Any, ...] = ()
+    for x in inputs:
+        shape = broadcast_shapes(shape, x._type.shape) or shape
+    return shape
+
+
+def _is_small(result: TensorType) -> bool:
+    return all(isinstance(d, int) for d in result.shape) and int(np.prod(result.shape)) <= EMBEDDED_ELEMENTS
+
+
+def is_constant(x: Any) -> bool:
+    return isinstance(x, EagerTensor) or (isinstance(x, SymbolicTensor) and isinstance(x._var, ir.Constant))
+
+
+def constant_value(x: Any) -> np.ndarray:
+    return x._array if isinstance(x, EagerTensor) else np.array(x._var.value.numpy())
+
+
+def _is_filled_with(x: Any, number: float) -> bool:
+    return is_constant(x) and x._type.shape == () and bool(constant_value(x) == number)
+
+
+# -- rules: the simpler value, or None
+
+
+def _one_is_neutral(walk: Simplified, step: Step) -> Tensor | None:
+    x, y = step.inputs  # a scalar constant broadcasts to the other's shape, so the result has it
+    if _is_filled_with(y, 1):
+        return x
+    return y if _is_filled_with(x, 1) and step.name == "multiply" else None
+
+
+def _subtract_zero(walk: Simplified, step: Step) -> Tensor | None:
+    return step.inputs[0] if _is_filled_with(step.inputs[1], 0) else None
+
+
+def _same_shape(walk: Simplified, step: Step) -> Tensor | None:
+    (x,) = step.inputs
+    if same_shape(x._type.shape, step.attrs["shape"]):
+        return x
+    made = walk.step_of(x)
+    if step.name == "reshape" and made is not None and made.name == "reshape":
+        return walk.bind_again("reshape", made.inputs, step.attrs)
+    return None
+
+
+def _same_dtype(walk: Simplified, step: Step) -> Tensor | None:
+    (x,) = step.inputs
+    return x if x._type.dtype is step.attrs["dtype"] else None
+
+
+def _twice_undone(walk: Simplified, step: Step) -> Tensor | None:
+    made = walk.step_of(step.inputs[0])
+    return made.inputs[0] if made is not None and made.name == step.name else None
+
+
+def _transposed(walk: Simplified, step: Step) -> Tensor | None:
+    perm, made = step.attrs["perm"], walk.step_of(step.inputs[0])
+    if perm == tuple(range(len(perm))):
+        return step.inputs[0]
+    if made is not None and made.name == "transpose":
+        return walk.bind_again("transpose", made.inputs, {"perm": tuple(made.attrs["perm"][i] for i in perm)})
+    return None
+
+
+def _no_axes(walk: Simplified, step: Step) -> Tensor | None:
+    return step.inputs[0] if step.attrs["axis"] == () else None
+
+
+def _pass_through(walk: Simplified, step: Step) -> Tensor:
+    return step.inputs[0]
+
+
+RULES: dict[str, Callable[[Simplified, Step], Tensor | None]] = {
+    "multiply": _one_is_neutral,
+    "real_divide": _one_is_neutral,
+    "subtract": _subtract_zero,
+    "reshape": _same_shape,
+    "broadcast_to": _same_shape,
+    "cast": _same_dtype,
+    "negative": _twice_undone,
+    "logical_not": _twice_undone,
+    "transpose": _transposed,
+    "reduce_sum": _no_axes,
+    "identity": _pass_through,
+    "stop_gradient": _pass_through,
+}
