@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 from tvtf.context import state
 from tvtf.frontend.retrace import RetraceLog
 from tvtf.frontend.signature import Arguments, Signature
-from tvtf.primitive import hooks
+from tvtf.primitive import export, hooks
 from tvtf.tensor import EagerTensor
 
 if TYPE_CHECKING:
@@ -28,6 +28,7 @@ MAX_TRACES = 256
 _run_eagerly = [False]
 
 
+@export("config.run_functions_eagerly")
 def run_functions_eagerly(run_eagerly: bool) -> None:
     """With True, every ``tf.function`` runs its Python as it is.
 
@@ -36,7 +37,12 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
     _run_eagerly[0] = bool(run_eagerly)
 
 
+@export("config.functions_run_eagerly")
 def functions_run_eagerly() -> bool:
+    """Whether they do.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/functions_run_eagerly
+    """
     return _run_eagerly[0]
 
 

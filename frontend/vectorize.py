@@ -14,7 +14,7 @@ import numpy as np
 from tvtf import nest
 from tvtf.context import state
 from tvtf.ops.rules import stretch
-from tvtf.primitive import Primitive, as_tuple, hooks
+from tvtf.primitive import Primitive, as_tuple, export, hooks
 from tvtf.shape import TensorType
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -92,6 +92,7 @@ def _stack(column: Sequence[Any]) -> Any:
 hooks.batch = bind_batched
 
 
+@export("vectorized_map")
 def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
     """``fn`` applied to each element along the leading axis of ``elems``, all at once.
 

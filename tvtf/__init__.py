@@ -1,23 +1,78 @@
-"""tvtf: TensorFlow 2's way of writing programs over a real, open compiler."""
+"""tvtf: TensorFlow 2's way of writing programs over a real, open compiler.
+
+``import tvtf as tf`` gives TensorFlow's names; ``docs/`` and the README tell what is there. The compiler (TVM) loads when a
+function is first traced.
+"""
 
 from __future__ import annotations
 
 import sys as _sys
+from importlib import import_module as _import_module
+from typing import Any as _Any
 
 from tvtf.runtime import threads as _threads
 
-_threads.configure()
+_threads.configure()  # before TVM loads: it reads the number of threads once
 
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
 from tvtf.context import executing_eagerly  # noqa: E402
-from tvtf.dtypes import *  # noqa: E402,F403
+from tvtf.dtypes import (  # noqa: E402
+    DType,
+    as_dtype,
+    bfloat16,
+    bool,  # noqa: A004 - TensorFlow's public name
+    complex64,
+    complex128,
+    double,
+    float16,
+    float32,
+    float64,
+    half,
+    int8,
+    int16,
+    int32,
+    int64,
+    string,
+    uint8,
+    uint16,
+    uint32,
+    uint64,
+)
+from tvtf.frontend import control as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
+from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run eagerly
+from tvtf.frontend.function import function  # noqa: E402
+from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
+from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.namespaces import install as _install  # noqa: E402
 from tvtf.primitive import public_names as _public_names  # noqa: E402
 from tvtf.shape import TensorShape, TensorSpec  # noqa: E402
-from tvtf.tensor import Tensor, constant, convert_to_tensor, is_tensor  # noqa: E402
+from tvtf.tensor import (  # noqa: E402
+    Tensor,
+    constant,
+    convert_to_tensor,
+    is_tensor,
+    register_tensor_conversion_function,
+)
 from tvtf.variable import Variable  # noqa: E402
-from tvtf.frontend import control as _control  # noqa: E402,F401
-from tvtf.frontend.function import function  # noqa: E402
-from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
+from tvtf.version import __version__  # noqa: E402
+
+newaxis = None
+_LAZY = ("onnx", "passes", "train")
+
+
+def __getattr__(name: str) -> _Any:
+    """Rooms that a program may not need are imported when they are first named."""
+    if name in _LAZY:
+        return _import_module(f"tvtf.{name}")
+    raise AttributeError(f"module 'tvtf' has no attribute {name!r}")
+
 
 _install(_sys.modules[__name__], _public_names())
+
+__all__ = [
+    *("DType", "GradientTape", "Module", "Tensor", "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable"),
+    *("as_dtype", "bfloat16", "bool", "complex128", "complex64", "constant", "convert_to_tensor", "double", "dtypes"),
+    *("errors", "executing_eagerly", "float16", "float32", "float64", "function", "half", "int16", "int32", "int64"),
+    *("int8", "is_tensor", "name_scope", "nest", "newaxis", "ops", "register_tensor_conversion_function", "string"),
+    *("uint16", "uint32", "uint64", "uint8", "__version__"),
+]

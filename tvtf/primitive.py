@@ -92,7 +92,7 @@ class Primitive(Generic[P]):
         arrays = [x.eager_array(self) for x in inputs]
         expected = self.infer_eager(arrays, attrs)
         if self.heavy and hooks.run_compiled is not None:
-            return hooks.run_compiled(self, inputs, attrs)
+            return hooks.run_compiled(self, inputs, attrs, expected)
         results = self._kernel(arrays, attrs)
         if type(expected) is TensorType:
             return hooks.wrap(results, expected)
