@@ -1,1 +1,21 @@
-"""Relax to Relax, and from Relax to a library: every step of the compiler."""
+"""Relax to Relax, and from Relax to a library: every step of the compiler.
+
+Public: :func:`gradient`, :func:`to_dialect`, :func:`add_pass`, :func:`remove_pass`; they load the compiler when first named.
+"""
+
+from __future__ import annotations
+
+from importlib import import_module
+from typing import Any
+
+_PUBLIC = {"gradient": "gradient", "to_dialect": "importer", "add_pass": "pipeline", "remove_pass": "pipeline"}
+
+__all__ = ["add_pass", "gradient", "remove_pass", "to_dialect"]
+
+
+def __getattr__(name: str) -> Any:
+    if name not in _PUBLIC:
+        raise AttributeError(f"module 'tvtf.passes' has no attribute {name!r}")
+    found = getattr(import_module(f"tvtf.passes.{_PUBLIC[name]}"), name)
+    globals()[name] = found
+    return found

@@ -8,26 +8,39 @@ from math import prod
 from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
-from . import emit
+from . import access, emit
 from .emit import index
 from .kernel import Axis, Stage, replace_loads
+from .plan import terms_of
 from .tasks import TASKS_A_CORE, UNKNOWN_SIZE, Work, reduce_points, run_tasks, tiled_sizes
 from .tile import Range
 
-LONG_REDUCTION = 64
-TILES_A_CORE_THAT_SUFFICE = 64
+LONG_REDUCTION = 16
+TILES_A_CORE_THAT_SUFFICE = 8
 
 
 def slices_of(work: Work) -> int:
-    """In how many slices to cut the outermost reduction axis; 1 where the results alone occupy the cores."""
-    results = [axis.size for axis in work.stage.spatial]
-    if work.combine is None or work.plan.packed or None in results:
+    """In how many slices to cut the outermost reduction axis.
+
+    1 where partial results wouldn't stay in the cache, or where the results alone occupy the cores and each pass over
+    the operands finds them in the cache.
+    """
+    results = access.points(work.stage.spatial)
+    if work.combine is None or work.plan.packed or results is None:
         return 1
-    stays_in_cache = prod(results) * work.stage.item_bytes <= work.target.level2_bytes // 4
-    is_long = reduce_points(work) >= LONG_REDUCTION * max(1, prod(results) ** 0.5)
-    if not (stays_in_cache and is_long) or _tile_count(work) >= TILES_A_CORE_THAT_SUFFICE * work.target.cores:
+    stays_in_cache = results * work.stage.item_bytes <= work.target.level2_bytes // 4
+    is_long = reduce_points(work) >= LONG_REDUCTION * max(1, results**0.5)
+    occupied = _tile_count(work) >= TILES_A_CORE_THAT_SUFFICE * work.target.cores
+    if not (stays_in_cache and is_long) or (occupied and _operand_bytes(work) <= work.target.level2_bytes // 2):
         return 1
     return min(TASKS_A_CORE * work.target.cores, work.stage.reduce[0].size or UNKNOWN_SIZE)
+
+
+def _operand_bytes(work: Work) -> int:
+    extents = [
+        [emit.static(extent) or UNKNOWN_SIZE for extent in term.source.ty.shape] for term in terms_of(work.stage)
+    ]
+    return sum(prod(shape) for shape in extents) * work.stage.item_bytes
 
 
 def _tile_count(work: Work) -> int:
