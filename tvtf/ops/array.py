@@ -7,17 +7,30 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import COMPILED, as_dtype
-from tvtf.ops.rules import bind, draw, kernel, static_dims, unbroadcast
-from tvtf.primitive import Sample, primitive
+from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, draw, kernel, scalar, static_dims, static_int, static_value, unbroadcast
+from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, broadcast_shapes, same_dim, same_shape, show_shape, simplify_dim, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.shape import (
+    Dim,
+    TensorType,
+    agree_dim,
+    as_shape,
+    broadcast_shapes,
+    is_static_shape,
+    same_dim,
+    same_shape,
+    show_shape,
+    simplify_dim,
+    size_of,
+)
+from tvtf.tensor import Tensor, constant, convert_to_tensor
 
 
 def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     target = _filled(x.shape, shape)
-    if not same_dim(size_of(x.shape), size_of(target)):
+    if not agree_dim(size_of(x.shape), size_of(target)):
         raise Refused(
             f"Input to reshape is a tensor with {size_of(x.shape)} values, but the requested shape has {size_of(target)}: "
             f"{show_shape(x.shape)} to {show_shape(target)}"
@@ -31,7 +44,9 @@ def _filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     if not unknown:
         return tuple(target)
     if len(unknown) > 1:
-        raise Refused(f"Only one input size may be -1, not both {unknown[0]} and {unknown[1]}: shape {show_shape(target)}")
+        raise Refused(
+            f"Only one input size may be -1, not both {unknown[0]} and {unknown[1]}: shape {show_shape(target)}"
+        )
     known = size_of(d for d in target if not (isinstance(d, int) and d < 0))
     total = size_of(source)
     if isinstance(known, int) and isinstance(total, int) and (known == 0 or total % known):
@@ -50,7 +65,9 @@ def _filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     batch=lambda size, inputs, batched, *, shape: bind.reshape(
         inputs[0], shape=(size, *_filled(inputs[0]._type.shape[1:], shape))
     ),
-    onnx=lambda e, inputs, outputs, types, *, shape: e.node("Reshape", [inputs[0], e.shape(types[1][0].shape)], outputs),
+    onnx=lambda e, inputs, outputs, types, *, shape: e.node(
+        "Reshape", [inputs[0], e.shape(types[1][0].shape)], outputs
+    ),
     value=lambda x, *, shape: None if x.known is None else x.known.reshape(shape),
     samples=lambda: [
         Sample((draw(0, a),), {"shape": b}, COMPILED)
@@ -114,19 +131,357 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     return (convert_to_tensor(input),), {"shape": static_dims(shape)}
 
 
+def _shape_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dtype: DType) -> Tensor:
+    """The shape is the same for every element of the batch."""
+    lifted = bind.shape(inputs[0], dtype=dtype)
+    own = bind.strided_slice(lifted, begin=(1,), size=(inputs[0].ndim - 1,), strides=(1,), checked=())
+    return bind.broadcast_to(own, shape=(size, inputs[0].ndim - 1))
+
+
 @primitive(
-    type=lambda x: TensorType((len(x.shape),), as_dtype("int32")),
-    numpy=lambda x: np.array(x.shape, np.int32),
+    name="shape",
+    type=lambda x, *, dtype: TensorType((len(x.shape),), dtype),
+    numpy=lambda x, *, dtype: np.array(x.shape, dtype.np),
     lower=kernel("array.shape"),
-    vjp=lambda ct, y, x: None,
-    batch=lambda size, inputs, batched: bind.shape(inputs[0]),
-    onnx="Shape",
-    value=lambda x: np.array([*x._type.shape], object),
-    samples=lambda: [Sample((draw(0, s),), {}, COMPILED, gradient=False) for s in ((2, 3), (), (0,))],
+    vjp=lambda ct, y, x, *, dtype: None,
+    batch=_shape_batch,
+    onnx=lambda e, inputs, outputs, types, *, dtype: _shape_node(e, inputs, outputs, dtype),
+    value=lambda x, *, dtype: np.array([*x._type.shape], object),
+    samples=lambda: [Sample((draw(0, s),), {"dtype": int32}, COMPILED, gradient=False) for s in ((2, 3), (), (0,))],
 )
-def shape(input: Any, name: str | None = None) -> Any:
-    """The shape as an int32 vector."""
+def shape_of(input: Any, dtype: DType) -> Any:
+    """The shape as a vector of ``dtype``."""
+    return (convert_to_tensor(input),), {"dtype": dtype}
+
+
+def _shape_node(e: Any, inputs: Sequence[str], outputs: Sequence[str], dtype: DType) -> None:
+    found = outputs[0] if dtype is int64 else e.temp()
+    e.node("Shape", inputs, [found])
+    if dtype is not int64:
+        e.node("Identity", [e.cast(found, dtype)], outputs)
+
+
+@export("shape")
+def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
+    """The shape as a vector of ``out_type``; unknown dims are computed when the program runs.
+
+    >>> import tvtf as tf
+    >>> tf.shape([[1, 2, 3]])
+    <tf.Tensor: shape=(2,), dtype=int32, numpy=array([1, 3], dtype=int32)>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/shape
+    """
+    x = convert_to_tensor(input)
+    if is_static_shape(x._type.shape):
+        return constant(np.array(x._type.shape, as_dtype(out_type).np))
+    return shape_of(x, as_dtype(out_type))
+
+
+@export("shape_n")
+def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None) -> list[Tensor]:
+    """The shapes of several tensors, a vector each.
+
+    >>> import tvtf as tf
+    >>> [s.numpy().tolist() for s in tf.shape_n([[1, 2], [[3]]])]
+    [[2], [1, 1]]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/shape_n
+    """
+    return [shape(x, out_type) for x in input]
+
+
+@export("size")
+def size(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
+    """The number of elements, a scalar of ``out_type``.
+
+    >>> import tvtf as tf
+    >>> tf.size([[1, 2, 3]]).numpy()
+    np.int32(3)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/size
+    """
+    return bind.reduce_prod(shape(input, out_type), axis=(0,), keepdims=False)
+
+
+@export("rank")
+def rank(input: Any, name: str | None = None) -> Tensor:
+    """The number of axes, an int32 scalar.
+
+    >>> import tvtf as tf
+    >>> tf.rank([[1, 2, 3]]).numpy()
+    np.int32(2)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/rank
+    """
+    return constant(convert_to_tensor(input).ndim, int32)
+
+
+# -- the order of axes
+
+
+def _transpose_type(x: TensorType, *, perm: tuple[int, ...]) -> TensorType:
+    rank = len(x.shape)
+    if len(perm) != rank:
+        raise Refused(
+            f"transpose expects a vector of size {rank}. But input(1) is a vector of size {len(perm)}",
+            ValueError,
+            f"Dimension must be {rank} but is {len(perm)} for the permutation {perm} of an input of shape {show_shape(x.shape)}",
+        )
+    for axis in perm:
+        if not 0 <= axis < rank:
+            raise Refused(f"{axis} is out of range [0 .. {rank})")
+    for axis in range(rank):
+        if axis not in perm:
+            raise Refused(f"{axis} is missing from {{{','.join(map(str, perm))}}}.")
+    return TensorType(tuple(x.shape[axis] for axis in perm), x.dtype)
+
+
+def inverse_permutation(perm: Sequence[int]) -> tuple[int, ...]:
+    return tuple(int(i) for i in np.argsort(perm))
+
+
+@primitive(
+    type=_transpose_type,
+    numpy=lambda x, *, perm: np.ascontiguousarray(x.transpose(perm)).reshape([x.shape[p] for p in perm]),
+    lower=kernel("array.transpose"),
+    vjp=lambda ct, y, x, *, perm: bind.transpose(ct, perm=inverse_permutation(perm)),
+    batch=lambda size, inputs, batched, *, perm: bind.transpose(inputs[0], perm=(0, *(p + 1 for p in perm))),
+    onnx=lambda e, inputs, outputs, types, *, perm: e.node("Transpose", inputs, outputs, perm=list(perm)),
+    samples=lambda: [
+        Sample((draw(0, a),), {"perm": b}, COMPILED, symbolic=None if len(a) != 2 else (("n", "m"),))
+        for a, b in (((2, 3), (1, 0)), ((2, 3, 4), (2, 0, 1)), ((), ()), ((0, 3), (1, 0)))
+    ],
+    public=("transpose",),
+)
+def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "transpose") -> Any:
+    """Axis ``i`` of the result is axis ``perm[i]`` of ``a``.
+
+    Args:
+      a: tensor of shape (d0, ..., dn).
+      perm: a permutation of the axes, negative ones counting from the end; reversed order where None.
+      conjugate: also conjugate complex elements.
+
+    Returns:
+      A tensor of the same dtype.
+
+    >>> import tvtf as tf
+    >>> tf.transpose([[1, 2, 3], [4, 5, 6]]).numpy()
+    array([[1, 4],
+           [2, 5],
+           [3, 6]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where ``perm`` is no permutation of the axes.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/transpose
+    """
+    x = convert_to_tensor(a)
+    if conjugate and x.dtype.is_complex:
+        x = bind.conj(x)
+    if perm is None:
+        return (x,), {"perm": tuple(reversed(range(x.ndim)))}
+    axes = [static_int(p, "perm") for p in static_dims(perm, "perm")]
+    return (x,), {"perm": tuple(p + x.ndim if p < 0 else p for p in axes)}
+
+
+@export("linalg.matrix_transpose")
+def matrix_transpose(a: Any, name: str = "matrix_transpose", conjugate: bool = False) -> Tensor:
+    """The last two axes swapped.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.matrix_transpose([[1, 2]]).numpy()
+    array([[1],
+           [2]], dtype=int32)
+
+    Raises:
+      ValueError: for a tensor of rank below 2.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/matrix_transpose
+    """
+    x = convert_to_tensor(a)
+    if x.ndim < 2:
+        raise ValueError(
+            f"Argument `a` should be a (batch) matrix with rank >= 2.  Received `a` = {x!r} with shape: {x.shape}"
+        )
+    return transpose(x, [*range(x.ndim - 2), x.ndim - 1, x.ndim - 2], conjugate)
+
+
+# -- axes of size 1
+
+
+@export("expand_dims")
+def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
+    """A new axis of size 1 at position ``axis`` of the result.
+
+    Args:
+      input: tensor of rank r.
+      axis: int in [-r - 1, r].
+
+    >>> import tvtf as tf
+    >>> tf.expand_dims([1, 2], 0).shape
+    TensorShape([1, 2])
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/expand_dims
+    """
+    x = convert_to_tensor(input)
+    index = static_int(axis, "axis")
+    if not -x.ndim - 1 <= index <= x.ndim:
+        raise Refused(f"Tried to expand dim index {index} for tensor with {x.ndim} dimensions.").told_by("ExpandDims")
+    index %= x.ndim + 1
+    dims = x._type.shape
+    return bind.reshape(x, shape=(*dims[:index], 1, *dims[index:]))
+
+
+@export("squeeze")
+def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
+    """Axes of size 1 taken out: those of ``axis``, or all where that is None.
+
+    >>> import tvtf as tf
+    >>> tf.squeeze([[[1, 2]]], [0]).shape
+    TensorShape([1, 2])
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an axis of another size or out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/squeeze
+    """
+    x = convert_to_tensor(input)
+    dims = x._type.shape
+    gone = _ones_of(dims) if axis is None else _squeezed(dims, np.ravel(static_value(axis, "axis")))
+    if any(not same_dim(dims[i], 1) for i in gone):
+        x = bind.ensure_shape(x, shape=tuple(1 if i in gone else d for i, d in enumerate(dims)))
+    return bind.reshape(x, shape=tuple(d for i, d in enumerate(dims) if i not in gone))
+
+
+def _ones_of(dims: Sequence[Dim]) -> set[int]:
+    return {i for i, d in enumerate(dims) if isinstance(d, int) and d == 1}
+
+
+def _squeezed(dims: Sequence[Dim], axes: Any) -> set[int]:
+    gone = set()
+    for axis in map(int, axes):
+        if not -len(dims) <= axis < len(dims):
+            raise Refused(f"Tried to squeeze dim index {axis} for tensor with {len(dims)} dimensions.").told_by(
+                "Squeeze"
+            )
+        if isinstance(dims[axis], int) and dims[axis] != 1:
+            raise Refused(f"Can not squeeze dim[{axis}], expected a dimension of 1, got {dims[axis]}").told_by(
+                "Squeeze"
+            )
+        gone.add(axis % len(dims))
+    return gone or _ones_of(dims)
+
+
+# -- the tensor itself
+
+
+@primitive(
+    type=lambda x: x,
+    numpy=lambda x: x,
+    lower=scalar(lambda t, x: x),
+    vjp=lambda ct, y, x: ct,
+    batch=lambda size, inputs, batched: bind.identity(inputs[0]),
+    onnx="Identity",
+    value=lambda x: x.known,
+    samples=lambda: [Sample((draw(0, s),), {}, COMPILED) for s in ((2, 3), (), (0,))],
+    public=("identity",),
+)
+def identity(input: Any, name: str | None = None) -> Any:
+    """The same value as a tensor of its own, which later updates of a Variable don't change.
+
+    >>> import tvtf as tf
+    >>> tf.identity([1, 2]).numpy()
+    array([1, 2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/identity
+    """
     return (convert_to_tensor(input),), {}
 
 
+@primitive(
+    type=lambda x: x,
+    numpy=lambda x: x,
+    lower=scalar(lambda t, x: x),
+    vjp=lambda ct, y, x: None,
+    batch=lambda size, inputs, batched: bind.stop_gradient(inputs[0]),
+    onnx="Identity",
+    value=lambda x: x.known,
+    samples=lambda: [Sample((draw(0, s),), {}, COMPILED, gradient=False) for s in ((2, 3), (), (0,))],
+    public=("stop_gradient",),
+)
+def stop_gradient(input: Any, name: str | None = None) -> Any:
+    """The same value, as a constant to every gradient.
 
+    >>> import tvtf as tf
+    >>> x = tf.constant(3.0)
+    >>> with tf.GradientTape() as tape:
+    ...     tape.watch(x)
+    ...     y = x * tf.stop_gradient(x)
+    >>> tape.gradient(y, x).numpy()
+    np.float32(3.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/stop_gradient
+    """
+    return (convert_to_tensor(input),), {}
+
+
+def _ensure_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
+    fits = len(x.shape) == len(shape)
+    if not fits or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(x.shape, shape)):
+        raise Refused(
+            f"Shape of tensor {show_shape(x.shape)} is not compatible with expected shape {show_shape(shape)}."
+        )
+    return TensorType(shape, x.dtype)
+
+
+def _ensure_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
+    unproven = [(a, b) for a, b in zip(x._type.shape, shape) if not same_dim(a, b)]
+    expected = f"Shape of tensor is not compatible with expected shape {show_shape(shape)}."
+    return [(bind.equal(scalar_of(a), scalar_of(b)), expected) for a, b in unproven]
+
+
+@primitive(
+    name="ensure_shape",
+    type=_ensure_type,
+    numpy=lambda x, *, shape: x,
+    lower=kernel("array.ensure_shape"),
+    vjp=lambda ct, y, x, *, shape: bind.ensure_shape(ct, shape=x._type.shape),
+    batch=lambda size, inputs, batched, *, shape: bind.ensure_shape(inputs[0], shape=(size, *shape)),
+    onnx=lambda e, inputs, outputs, types, *, shape: e.node("Identity", inputs, outputs),
+    guard=_ensure_guard,
+    samples=lambda: [Sample((draw(0, s),), {"shape": s}, COMPILED) for s in ((2, 3), (), (0,))],
+)
+def with_shape(x: Tensor, shape: tuple[Dim, ...]) -> Any:
+    """``x``, whose shape must turn out to be ``shape``."""
+    return (x,), {"shape": shape}
+
+
+@export("ensure_shape")
+def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
+    """``x`` with its shape checked: now where it is known, else when the program runs.
+
+    Args:
+      x: tensor.
+      shape: a shape; None stands for any dim.
+
+    >>> import tvtf as tf
+    >>> tf.ensure_shape([[1, 2]], [None, 2]).shape
+    TensorShape([1, 2])
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where the shape differs.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ensure_shape
+    """
+    tensor, wanted = convert_to_tensor(x), as_shape(shape)
+    if wanted.rank is None:
+        return tensor
+    if wanted.rank != tensor.ndim or not tensor.shape.is_compatible_with(wanted):
+        raise Refused(f"Shape of tensor {tensor.shape} is not compatible with expected shape {wanted}.").told_by(
+            "EnsureShape"
+        )
+    dims = tuple(d if w is None else w for d, w in zip(tensor._type.shape, wanted))
+    return bind.ensure_shape(tensor, shape=dims)

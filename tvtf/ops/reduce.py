@@ -2,13 +2,30 @@
 
 from __future__ import annotations
 
+import math
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import NUMERIC
-from tvtf.ops.rules import batch_axes, bind, canonical_axes, draw, kernel, reduced_shape, reduction
+from tvtf.dtypes import NUMERIC, REAL, DType, as_dtype, int32, int64
+from tvtf.dtypes import bool as boolean
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import (
+    batch_axes,
+    bind,
+    canonical_axes,
+    draw,
+    kernel,
+    number,
+    reduced_shape,
+    reduction,
+    require_dtype,
+    static_int,
+)
 from tvtf.primitive import Sample, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -21,7 +38,8 @@ def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool)
 def reduction_samples(domain: Any, **options: Any) -> Any:
     cases = (((3,), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), ()), ((), ()), ((0, 3), (0,)))
     return lambda: [
-        Sample((draw(i, s),), {"axis": a, "keepdims": bool(i % 2)}, tuple(domain), **options) for i, (s, a) in enumerate(cases)
+        Sample((draw(i, s),), {"axis": a, "keepdims": bool(i % 2)}, tuple(domain), **options)
+        for i, (s, a) in enumerate(cases)
     ]
 
 
@@ -34,7 +52,7 @@ def front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
 @primitive(
     tf_name="Sum",
     type=reduction(NUMERIC),
-    numpy=lambda x, *, axis, keepdims: np.sum(x, axis=axis, keepdims=keepdims, dtype=x.dtype),
+    numpy=lambda x, *, axis, keepdims: np.sum(x, axis=axis, keepdims=keepdims, dtype=_wide(x)),
     lower=kernel("reduce.sum"),
     vjp=lambda ct, y, x, *, axis, keepdims: expand_reduced(ct, x, axis, keepdims),
     batch=batch_axes("reduce_sum"),
@@ -60,3 +78,380 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_sum
     """
     return front(input_tensor, axis, keepdims)
+
+
+# -- mean
+
+
+def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    if x.dtype.kind not in "iu":
+        return np.mean(x, axis=axis, keepdims=keepdims, dtype=_wide(x))
+    total = np.sum(x, axis=axis, keepdims=keepdims, dtype=np.uint64 if x.dtype == np.uint64 else np.int64)
+    count = max(math.prod(x.shape[a] for a in axis), 1)
+    return np.sign(total) * (np.abs(total) // count)
+
+
+def _wide(x: np.ndarray) -> Any:
+    """The type to accumulate in: float32 for 16-bit floats."""
+    return np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
+
+
+def _mean_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    spread = expand_reduced(ct, x, axis, keepdims)
+    count = size_of(x._type.shape[a] for a in axis)
+    if isinstance(count, int):
+        return bind.multiply(spread, number(1 / max(count, 1), x))
+    return bind.divide(spread, bind.cast(scalar_of(count), dtype=x.dtype))
+
+
+@primitive(
+    tf_name="Mean",
+    type=reduction(NUMERIC),
+    numpy=_mean_array,
+    lower=kernel("reduce.mean"),
+    vjp=_mean_vjp,
+    batch=batch_axes("reduce_mean"),
+    onnx=lambda e, inputs, outputs, types, *, axis, keepdims: e.reduce("ReduceMean", inputs, outputs, axis, keepdims),
+    samples=reduction_samples(NUMERIC),
+    public=("reduce_mean", "math.reduce_mean"),
+)
+def reduce_mean(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Mean over axes; integers are divided towards zero, as in TensorFlow.
+
+    Args:
+      input_tensor: numeric tensor.
+      axis: int or ints in [-rank, rank), or None for all.
+      keepdims: keep reduced axes with size 1.
+
+    Returns:
+      A tensor of the same dtype; NaN where there are no elements.
+
+    >>> import tvtf as tf
+    >>> tf.reduce_mean([[1., 2.], [3., 4.]], axis=0).numpy()
+    array([2., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_mean
+    """
+    return front(input_tensor, axis, keepdims)
+
+
+# -- the largest and the smallest
+
+
+def _extreme(ufunc: np.ufunc, empty: Callable[[np.dtype], Any]) -> Callable[..., np.ndarray]:
+    def run(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
+        return ufunc.reduce(x, axis=axis, keepdims=keepdims, initial=empty(x.dtype))
+
+    return run
+
+
+def lowest(dtype: np.dtype) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else dtype.type(-np.inf)
+
+
+def highest(dtype: np.dtype) -> Any:
+    return np.iinfo(dtype).max if dtype.kind in "iu" else dtype.type(np.inf)
+
+
+def _extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    """Equal extremes share the cotangent equally, as in TensorFlow."""
+    best = bind.cast(bind.equal(x, expand_reduced(y, x, axis, keepdims)), dtype=x.dtype)
+    count = bind.reduce_sum(best, axis=axis, keepdims=keepdims)
+    return bind.multiply(best, expand_reduced(bind.divide(ct, count), x, axis, keepdims))
+
+
+@primitive(
+    tf_name="Max",
+    type=reduction(REAL),
+    numpy=_extreme(np.maximum, lowest),
+    lower=kernel("reduce.max"),
+    vjp=_extreme_vjp,
+    batch=batch_axes("reduce_max"),
+    onnx=lambda e, inputs, outputs, types, *, axis, keepdims: e.reduce("ReduceMax", inputs, outputs, axis, keepdims),
+    samples=reduction_samples(REAL),
+    public=("reduce_max", "math.reduce_max"),
+)
+def reduce_max(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """The largest element over axes; NaN where there is one, -inf (or the smallest integer) where there are none.
+
+    Args:
+      input_tensor: real tensor.
+      axis: int or ints in [-rank, rank), or None for all.
+      keepdims: keep reduced axes with size 1.
+
+    Returns:
+      A tensor of the same dtype.
+
+    >>> import tvtf as tf
+    >>> tf.reduce_max([[1, 2], [3, 4]], axis=1).numpy()
+    array([2, 4], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_max
+    """
+    return front(input_tensor, axis, keepdims)
+
+
+@primitive(
+    tf_name="Min",
+    type=reduction(REAL),
+    numpy=_extreme(np.minimum, highest),
+    lower=kernel("reduce.min"),
+    vjp=_extreme_vjp,
+    batch=batch_axes("reduce_min"),
+    onnx=lambda e, inputs, outputs, types, *, axis, keepdims: e.reduce("ReduceMin", inputs, outputs, axis, keepdims),
+    samples=reduction_samples(REAL),
+    public=("reduce_min", "math.reduce_min"),
+)
+def reduce_min(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """The smallest element over axes; NaN where there is one, inf (or the largest integer) where there are none.
+
+    Args:
+      input_tensor: real tensor.
+      axis: int or ints in [-rank, rank), or None for all.
+      keepdims: keep reduced axes with size 1.
+
+    Returns:
+      A tensor of the same dtype.
+
+    >>> import tvtf as tf
+    >>> tf.reduce_min([[1, 2], [3, 4]], axis=1).numpy()
+    array([1, 3], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_min
+    """
+    return front(input_tensor, axis, keepdims)
+
+
+# -- product
+
+
+def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
+    """The product of all other elements, from the left and from the right: right where some are zero."""
+    rest = tuple(i for i in range(x.ndim) if i not in axis)
+    perm = (*axis, *rest)
+    dims = x._type.shape
+    count = size_of(dims[a] for a in axis)
+    flat = bind.reshape(bind.transpose(x, perm=perm), shape=(count, *(dims[i] for i in rest)))
+    before = bind.cumprod(flat, axis=0, exclusive=True, reverse=False)
+    after = bind.cumprod(flat, axis=0, exclusive=True, reverse=True)
+    others = bind.reshape(bind.multiply(before, after), shape=tuple(dims[p] for p in perm))
+    back = tuple(int(i) for i in np.argsort(perm))
+    return bind.multiply(expand_reduced(ct, x, axis, keepdims), bind.transpose(others, perm=back))
+
+
+@primitive(
+    tf_name="Prod",
+    type=reduction(NUMERIC),
+    numpy=lambda x, *, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims, dtype=_wide(x)),
+    lower=kernel("reduce.prod"),
+    vjp=_prod_vjp,
+    batch=batch_axes("reduce_prod"),
+    onnx=lambda e, inputs, outputs, types, *, axis, keepdims: e.reduce("ReduceProd", inputs, outputs, axis, keepdims),
+    value=lambda x, *, axis, keepdims: (
+        None if x.known is None else np.asarray(np.prod(x.known, axis=axis, keepdims=keepdims), object)
+    ),
+    samples=reduction_samples(NUMERIC),
+    public=("reduce_prod", "math.reduce_prod"),
+)
+def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Product over axes; 1 where there are no elements.
+
+    Args:
+      input_tensor: numeric tensor.
+      axis: int or ints in [-rank, rank), or None for all.
+      keepdims: keep reduced axes with size 1.
+
+    Returns:
+      A tensor of the same dtype.
+
+    >>> import tvtf as tf
+    >>> tf.reduce_prod([[1, 2], [3, 4]], axis=1).numpy()
+    array([ 2, 12], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_prod
+    """
+    return front(input_tensor, axis, keepdims)
+
+
+# -- flags
+
+
+def _flag_front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
+    return front(convert_to_tensor(input_tensor, boolean), axis, keepdims)
+
+
+def _flag_nodes(reduce: str) -> Any:
+    """Through int32: ONNX reduces bools only from opset 20 on, and onnxruntime not at all."""
+
+    def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+        reduced = e.temp()
+        e.reduce(reduce, [e.cast(inputs[0], int32)], [reduced], axis, keepdims)
+        e.node("Cast", [reduced], outputs, to=9)
+
+    return nodes
+
+
+@primitive(
+    tf_name="Any",
+    type=reduction((boolean,)),
+    numpy=lambda x, *, axis, keepdims: np.any(x, axis=axis, keepdims=keepdims),
+    lower=kernel("reduce.any"),
+    batch=batch_axes("reduce_any"),
+    onnx=_flag_nodes("ReduceMax"),
+    samples=reduction_samples((boolean,), gradient=False),
+    public=("reduce_any", "math.reduce_any"),
+)
+def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Whether any element over axes is True; False where there are none.
+
+    >>> import tvtf as tf
+    >>> tf.reduce_any([[True, False], [False, False]], axis=1).numpy()
+    array([ True, False])
+
+    Raises:
+      TypeError: for anything but bool.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_any
+    """
+    return _flag_front(input_tensor, axis, keepdims)
+
+
+@primitive(
+    tf_name="All",
+    type=reduction((boolean,)),
+    numpy=lambda x, *, axis, keepdims: np.all(x, axis=axis, keepdims=keepdims),
+    lower=kernel("reduce.all"),
+    batch=batch_axes("reduce_all"),
+    onnx=_flag_nodes("ReduceMin"),
+    samples=reduction_samples((boolean,), gradient=False),
+    public=("reduce_all", "math.reduce_all"),
+)
+def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Any:
+    """Whether all elements over axes are True; True where there are none.
+
+    >>> import tvtf as tf
+    >>> tf.reduce_all([[True, False], [True, True]], axis=1).numpy()
+    array([False,  True])
+
+    Raises:
+      TypeError: for anything but bool.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_all
+    """
+    return _flag_front(input_tensor, axis, keepdims)
+
+
+# -- where the largest and the smallest are
+
+
+def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
+    require_dtype(x, (*NUMERIC, boolean), "input")
+    rank = len(x.shape)
+    if not 0 <= axis < rank:
+        raise Refused(f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")
+    rest = (*x.shape[:axis], *x.shape[axis + 1 :])
+    if isinstance(x.shape[axis], int) and x.shape[axis] == 0 and size_of(rest) != 0:
+        raise Refused(f"Reduction axis {axis} is empty in shape [{','.join(map(str, x.shape))}]")
+    return TensorType(rest, output_type)
+
+
+def _arg_array(find: Any, worst: Any) -> Any:
+    """NaN is never better than anything, as in Eigen's reducer; NumPy would prefer it."""
+
+    def run(x: np.ndarray, *, axis: int, output_type: DType) -> np.ndarray:
+        if not x.shape[axis]:
+            return np.zeros((*x.shape[:axis], *x.shape[axis + 1 :]), output_type.np)
+        comparable = np.where(np.isnan(x), worst(x.dtype), x) if x.dtype.kind not in "biu" else x
+        return find(comparable, axis)
+
+    return run
+
+
+def _arg_samples() -> list[Sample]:
+    cases = (((3,), 0), ((2, 3, 4), 1), ((2, 5), 1), ((0, 3), 1))
+    types = tuple(t for t in REAL)
+    return [
+        Sample((draw(i, s),), {"axis": a, "output_type": int64}, types, gradient=False)
+        for i, (s, a) in enumerate(cases)
+    ]
+
+
+def _arg_nodes(op: str) -> Any:
+    def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, output_type: DType) -> None:
+        found = e.temp()
+        e.node(op, inputs, [found], axis=axis, keepdims=0)
+        e.node("Identity", [found if output_type is int64 else e.cast(found, output_type)], outputs)
+
+    return nodes
+
+
+def _arg_front(input: Any, axis: Any, output_type: Any) -> Any:
+    x = convert_to_tensor(input)
+    along = static_int(0 if axis is None else axis, "axis")
+    return (x,), {"axis": along + x.ndim if -x.ndim <= along < 0 else along, "output_type": as_dtype(output_type)}
+
+
+@primitive(
+    tf_name="ArgMax",
+    type=_arg_type,
+    numpy=_arg_array(np.argmax, lowest),
+    lower=kernel("reduce.argmax"),
+    batch=batch_axes("argmax"),
+    onnx=_arg_nodes("ArgMax"),
+    samples=_arg_samples,
+    public=("argmax", "math.argmax"),
+)
+def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
+    """The place of the largest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
+
+    Args:
+      input: tensor.
+      axis: int in [-rank, rank).
+      output_type: int32, int64, int16 or uint16.
+
+    Returns:
+      A tensor of ``output_type`` without the axis.
+
+    >>> import tvtf as tf
+    >>> tf.argmax([[1, 5, 5], [7, 2, 3]], axis=1).numpy()
+    array([1, 0])
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range or empty.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/argmax
+    """
+    return _arg_front(input, axis, output_type)
+
+
+@primitive(
+    tf_name="ArgMin",
+    type=_arg_type,
+    numpy=_arg_array(np.argmin, highest),
+    lower=kernel("reduce.argmin"),
+    batch=batch_axes("argmin"),
+    onnx=_arg_nodes("ArgMin"),
+    samples=_arg_samples,
+    public=("argmin", "math.argmin"),
+)
+def argmin(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
+    """The place of the smallest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
+
+    Args:
+      input: tensor.
+      axis: int in [-rank, rank).
+      output_type: int32, int64, int16 or uint16.
+
+    Returns:
+      A tensor of ``output_type`` without the axis.
+
+    >>> import tvtf as tf
+    >>> tf.argmin([[1, 5, 5], [7, 2, 3]], axis=1).numpy()
+    array([0, 1])
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range or empty.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/argmin
+    """
+    return _arg_front(input, axis, output_type)

@@ -2,28 +2,143 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 from tvm import te, tirx, topi
 
+from tvtf.ops.kernels.common import accumulator_dtype, compute, long
 from tvtf.ops.kernels.scalar import broadcast_index, dims
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    return topi.reshape(x, shape)
+    return topi.reshape(x, tuple(map(long, shape)))
 
 
 def broadcast_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    return te.compute(shape, lambda *i: x(*broadcast_index(x, i)), name="broadcast")
+    return compute(shape, lambda *i: x(*broadcast_index(x, i)), "broadcast")
 
 
-def shape(x: te.Tensor) -> te.Tensor:
-    extents = dims(x)
+def transpose(x: te.Tensor, *, perm: tuple[int, ...]) -> te.Tensor:
+    extents = [x.shape[p] for p in perm]
+    place = {axis: position for position, axis in enumerate(perm)}
+    return compute(extents, lambda *i: x(*(i[place[axis]] for axis in range(len(perm)))), "transpose")
 
-    def compute(i: Any) -> Any:
-        value = tirx.const(0, "int32")
-        for axis, extent in enumerate(extents):
-            value = tirx.Select(i == axis, tirx.Cast("int32", extent) if not isinstance(extent, int) else extent, value)
-        return value
 
-    return te.compute((len(extents),), compute, name="shape")
+def shape(x: te.Tensor, *, dtype: str) -> te.Tensor:
+    return vector([tirx.Cast(dtype, long(d)) for d in dims(x)], dtype)
+
+
+def vector(values: Sequence[Any], dtype: str) -> te.Tensor:
+    """A vector of scalar expressions."""
+
+    def element(i: Any) -> Any:
+        chosen = tirx.const(0, dtype)
+        for position, value in enumerate(values):
+            chosen = tirx.Select(i == position, value, chosen)
+        return chosen
+
+    return compute((len(values),), element, "vector")
+
+
+def concat(*parts: te.Tensor, axis: int) -> te.Tensor:
+    offsets = _offsets([p.shape[axis] for p in parts])
+    extents = list(parts[0].shape)
+    extents[axis] = offsets[-1]
+
+    def element(*i: Any) -> Any:
+        def of(part: int) -> Any:
+            return parts[part](*i[:axis], i[axis] - offsets[part], *i[axis + 1 :])
+
+        return choose(i[axis], offsets, 0, len(parts), of)
+
+    return compute(extents, element, "concat")
+
+
+def stack(*parts: te.Tensor, axis: int) -> te.Tensor:
+    extents = [*parts[0].shape]
+    extents.insert(axis, len(parts))
+    bounds = list(range(len(parts) + 1))
+    return compute(
+        extents,
+        lambda *i: choose(i[axis], bounds, 0, len(parts), lambda part: parts[part](*i[:axis], *i[axis + 1 :])),
+        "stack",
+    )
+
+
+def _offsets(sizes: Sequence[Any]) -> list[Any]:
+    found = [long(0)]
+    for size in sizes:
+        found.append(found[-1] + long(size))
+    return found
+
+
+def choose(index: Any, bounds: Sequence[Any], low: int, high: int, of: Any) -> Any:
+    """``of(part)`` for the part whose [bounds[part], bounds[part + 1]) holds ``index``, found by bisection."""
+    if high - low == 1:
+        return of(low)
+    middle = (low + high) // 2
+    left, right = choose(index, bounds, low, middle, of), choose(index, bounds, middle, high, of)
+    return tirx.if_then_else(index < bounds[middle], left, right)
+
+
+def strided_slice(
+    x: te.Tensor, *, begin: tuple[Any, ...], size: tuple[Any, ...], strides: tuple[int, ...], checked: tuple[int, ...]
+) -> te.Tensor:
+    return compute(size, lambda *i: x(*(long(b) + at * s for b, s, at in zip(begin, strides, i))), "strided_slice")
+
+
+def strided_slice_grad(
+    ct: te.Tensor, *, shape: tuple[Any, ...], begin: tuple[Any, ...], strides: tuple[int, ...]
+) -> te.Tensor:
+    """Zeros of ``shape`` with ``ct`` where the slice was taken."""
+
+    def element(*i: Any) -> Any:
+        away = [(at - long(b)) * (1 if s > 0 else -1) for at, b, s in zip(i, begin, strides)]
+        steps = [abs(s) for s in strides]
+        inside = []
+        for distance, step, extent, whole in zip(away, steps, ct.shape, shape):
+            if step == 1 and str(extent) == str(long(whole)):
+                continue
+            inside += [distance >= 0, distance < long(extent) * step]
+            inside += [tirx.floormod(distance, long(step)) == 0] if step > 1 else []
+        source = ct(*(d if s == 1 else tirx.floordiv(d, long(s)) for d, s in zip(away, steps)))
+        return tirx.if_then_else(tirx.all(*inside), source, tirx.const(0, ct.dtype)) if inside else source
+
+    return compute(shape, element, "strided_slice_grad")
+
+
+def split(x: te.Tensor, *, sizes: tuple[Any, ...], axis: int) -> list[te.Tensor]:
+    offsets = _offsets(sizes)
+    return [_part(x, offset, size, axis) for offset, size in zip(offsets, sizes)]
+
+
+def _part(x: te.Tensor, offset: Any, size: Any, axis: int) -> te.Tensor:
+    extents = [*x.shape]
+    extents[axis] = size
+    return compute(extents, lambda *i: x(*i[:axis], i[axis] + offset, *i[axis + 1 :]), "part")
+
+
+def arithmetic(*, size: Any, start: Any, delta: Any, dtype: str) -> te.Tensor:
+    wide = "int64" if "int" in dtype else accumulator_dtype(dtype)
+
+    def element(i: Any) -> Any:
+        first = tirx.const(start, wide) if isinstance(start, (int, float)) else start.astype(wide)
+        return (first + i.astype(wide) * tirx.const(delta, wide)).astype(dtype)
+
+    return compute((size,), element, "range")
+
+
+def one_hot(indices: te.Tensor, on: te.Tensor, off: te.Tensor, *, depth: Any, axis: int) -> te.Tensor:
+    extents = [*indices.shape]
+    extents.insert(axis, depth)
+
+    def element(*i: Any) -> Any:
+        index = indices(*i[:axis], *i[axis + 1 :]).astype("int64")
+        return tirx.Select(index == i[axis], on(), off())
+
+    return compute(extents, element, "one_hot")
+
+
+def ensure_shape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
+    return compute(shape, lambda *i: x(*i), "ensure_shape")

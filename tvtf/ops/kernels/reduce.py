@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvm import te
+from tvm import te, tirx
 
+from tvtf.ops.kernels import scalar
+from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long, reduce_axis
 from tvtf.ops.kernels.scalar import dims, widen
 
 
@@ -16,27 +18,118 @@ def reduce(x: te.Tensor, axis: tuple[int, ...], keepdims: bool, combine: Callabl
     kept = [d for i, d in enumerate(extents) if i not in axis]
     shape = [1 if i in axis else d for i, d in enumerate(extents)] if keepdims else kept
     if not axis:
-        return te.compute(shape, lambda *i: x(*i), name="reduce")
-    inner = {a: te.reduce_axis((0, extents[a]), f"k{a}") for a in axis}
+        return compute(shape, lambda *i: x(*i), "reduce")
+    inner = {a: reduce_axis(extents[a], f"k{a}") for a in axis}
 
     def source(index: tuple[Any, ...]) -> Any:
         outer = iter(index)
         if keepdims:
-            return widen(x(*(inner[i] if i in axis else o for i, o in enumerate(index))))
-        return widen(x(*(inner[i] if i in axis else next(outer) for i in range(len(extents)))))
+            return widen(x(*(inner[i] if i in inner else o for i, o in enumerate(index))))
+        return widen(x(*(inner[i] if i in inner else next(outer) for i in range(len(extents)))))
 
-    total = te.compute(shape, lambda *i: combine(source(i), axis=list(inner.values())), name="reduce")
+    total = compute(shape, lambda *i: combine(source(i), axis=list(inner.values())), "reduce")
     return narrowed(total, x.dtype)
 
 
 def narrowed(tensor: te.Tensor, dtype: str) -> te.Tensor:
     if str(tensor.dtype) == str(dtype):
         return tensor
-    return te.compute(tensor.shape, lambda *i: tensor(*i).astype(dtype), name="narrow")
+    return compute(tensor.shape, lambda *i: tensor(*i).astype(dtype), "narrow")
 
 
 def sum(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
     return reduce(x, axis, keepdims, te.sum)
 
 
+def prod(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
+    return reduce(x, axis, keepdims, _PROD)
 
+
+def max(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
+    """The largest element; NaN where there is one."""
+    return reduce(x, axis, keepdims, _MAX)
+
+
+def min(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
+    """The smallest element; NaN where there is one."""
+    return reduce(x, axis, keepdims, _MIN)
+
+
+def any(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
+    return _as_bool(reduce(_as_bytes(x), axis, keepdims, _MAX))
+
+
+def all(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
+    return _as_bool(reduce(_as_bytes(x), axis, keepdims, _ALL))
+
+
+def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
+    """Floats divide their float32 (or wider) sum, integers their int64 one, towards zero; no elements: NaN, or 0."""
+    count = long(1)
+    for a in axis:
+        count = count * long(x.shape[a])
+    integer = "int" in str(x.dtype)
+    wide = "uint64" if str(x.dtype) == "uint64" else "int64" if integer else accumulator_dtype(str(x.dtype))
+    total = reduce(cast(x, wide), axis, keepdims, te.sum)
+    divisor = (tirx.max(count, long(1)) if integer else count).astype(wide)
+
+    def element(*i: Any) -> Any:
+        return tirx.truncdiv(total(*i), divisor) if integer else total(*i) / divisor
+
+    return narrowed(compute(total.shape, element, "mean"), str(x.dtype))
+
+
+def argmax(x: te.Tensor, *, axis: int, output_type: str) -> te.Tensor:
+    return _arg(x, axis, output_type, _LARGEST, False)
+
+
+def argmin(x: te.Tensor, *, axis: int, output_type: str) -> te.Tensor:
+    return _arg(x, axis, output_type, _SMALLEST, True)
+
+
+def _arg(x: te.Tensor, axis: int, output_type: str, combine: Callable[..., Any], lowest: bool) -> te.Tensor:
+    """The first place of the best element, NaN left out; 0 where nothing is better than an infinity, as in Eigen."""
+    values = cast(x, accumulator_dtype(str(x.dtype)) if str(x.dtype) != "bool" else "int8")
+    best = reduce(values, (axis,), False, combine)
+    extent = long(x.shape[axis])
+    step = reduce_axis(extent, "place")
+
+    def place(*i: Any) -> Any:
+        same = values(*i[:axis], step, *i[axis:]) == best(*i)
+        return te.min(tirx.Select(same, step.var, extent), axis=[step])
+
+    first = compute(best.shape, place, "first")
+    edge = _infinity(str(values.dtype), not lowest)
+
+    def element(*i: Any) -> Any:
+        found = first(*i) if edge is None else tirx.Select(best(*i) == edge, long(0), first(*i))
+        return found.astype(output_type)
+
+    return compute(best.shape, element, "arg")
+
+
+def _infinity(dtype: str, negative: bool) -> Any:
+    return tirx.const(float("-inf" if negative else "inf"), dtype) if "float" in dtype else None
+
+
+def _as_bytes(x: te.Tensor) -> te.Tensor:
+    return compute(x.shape, lambda *i: x(*i).astype("int8"), "bytes")
+
+
+def _as_bool(x: te.Tensor) -> te.Tensor:
+    return compute(x.shape, lambda *i: x(*i) != tirx.const(0, "int8"), "flags")
+
+
+def _limit(dtype: str, lowest: bool) -> Any:
+    """The identity of a maximum (lowest) or a minimum."""
+    if "float" in dtype:
+        return tirx.const(float("-inf" if lowest else "inf"), dtype)
+    return tirx.min_value(dtype) if lowest else tirx.max_value(dtype)
+
+
+_PROD = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), "prod")
+_MAX = te.comm_reducer(scalar.maximum, lambda dtype: _limit(dtype, True), "max")
+_MIN = te.comm_reducer(scalar.minimum, lambda dtype: _limit(dtype, False), "min")
+_ALL = te.comm_reducer(scalar.minimum, lambda dtype: tirx.const(1, dtype), "all")
+_LARGEST = te.comm_reducer(lambda a, b: tirx.Select(b > a, b, a), lambda dtype: _limit(dtype, True), "largest")
+_SMALLEST = te.comm_reducer(lambda a, b: tirx.Select(b < a, b, a), lambda dtype: _limit(dtype, False), "smallest")

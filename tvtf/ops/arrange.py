@@ -1,0 +1,384 @@
+"""Joining and taking apart: concat, stack, split, unstack, tile, repeat, reverse, roll."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import COMPILED, DType
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_same_dtype, static_int, static_value, stretch
+from tvtf.primitive import Sample, export, hooks, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim, is_static_shape, same_dim, simplify_dim
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
+
+# -- concat
+
+
+def _concat_type(*parts: TensorType, axis: int) -> TensorType:
+    _require_one_dtype(parts)
+    first = parts[0].shape
+    if not first:
+        raise Refused("ConcatOp : Can't concatenate scalars (use tf.stack instead)")
+    axis = concat_axis(axis, len(first))
+    for i, part in enumerate(parts):
+        _require_joinable(first, part.shape, axis, i)
+    total = simplify_dim(sum((p.shape[axis] for p in parts[1:]), first[axis]))
+    return TensorType((*first[:axis], total, *first[axis + 1 :]), parts[0].dtype)
+
+
+def _require_one_dtype(parts: Sequence[TensorType]) -> None:
+    require_same_dtype(parts, tuple(f"values[{i}]" for i in range(len(parts))))
+
+
+def concat_axis(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise Refused(f"ConcatOp : Expected concatenating dimensions in the range [{-rank}, {rank}), but got {axis}")
+    return axis % rank
+
+
+def _require_joinable(first: tuple[Dim, ...], other: tuple[Dim, ...], axis: int, number: int) -> None:
+    seen = f"shape[0] = {brackets(first)} vs. shape[{number}] = {brackets(other)}"
+    if len(first) != len(other):
+        raise Refused(f"ConcatOp : Ranks of all input tensors should match: {seen}")
+    for i, (a, b) in enumerate(zip(first, other)):
+        if i != axis and not agree_dim(a, b):
+            raise Refused(f"ConcatOp : Dimension {i} in both shapes must be equal: {seen}")
+
+
+def brackets(shape: Sequence[Any]) -> str:
+    """A shape as TensorFlow's kernels print it: ``[2,3]``."""
+    return "[" + ",".join(map(str, shape)) + "]"
+
+
+def _concat_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:
+    return bind.split(ct, sizes=tuple(p._type.shape[axis] for p in parts), axis=axis)
+
+
+def _stretched(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
+    return [stretch(size, x, b) for x, b in zip(inputs, batched)]
+
+
+@primitive(
+    name="concat",
+    tf_name="ConcatV2",
+    type=_concat_type,
+    numpy=lambda *parts, axis: np.concatenate(parts, axis),
+    lower=kernel("array.concat"),
+    vjp=_concat_vjp,
+    batch=lambda size, inputs, batched, *, axis: bind.concat(*_stretched(size, inputs, batched), axis=axis + 1),
+    onnx=lambda e, inputs, outputs, types, *, axis: e.node("Concat", inputs, outputs, axis=axis),
+    value=lambda *parts, axis: _known_joined(parts),
+    samples=lambda: [
+        Sample((draw(0, (2, 3)), draw(1, (2, 1)), draw(2, (2, 2))), {"axis": 1}, COMPILED),
+        Sample((draw(0, (2,)), draw(1, (0,))), {"axis": 0}, COMPILED),
+        Sample((draw(0, (3, 2)),), {"axis": 0}, COMPILED),
+        Sample((draw(0, (2, 3)), draw(1, (4, 3))), {"axis": 0}, COMPILED, symbolic=(("n", None), ("m", None))),
+    ],
+)
+def concat_all(values: Sequence[Tensor], axis: int) -> Any:
+    """Tensors of one rank joined along ``axis``."""
+    return tuple(values), {"axis": axis}
+
+
+def _known_joined(parts: Sequence[Any]) -> np.ndarray | None:
+    known = [p.known for p in parts]
+    return None if any(k is None for k in known) else np.concatenate(known)
+
+
+@export("concat")
+def concat(values: Any, axis: Any, name: str = "concat") -> Tensor:
+    """Tensors joined along an existing axis.
+
+    Args:
+      values: tensors of one dtype and rank, equal in every dim but ``axis``.
+      axis: int in [-rank, rank).
+
+    Returns:
+      A tensor whose dim ``axis`` is the sum of the inputs'.
+
+    >>> import tvtf as tf
+    >>> tf.concat([[[1, 2]], [[3, 4]]], 0).numpy()
+    array([[1, 2],
+           [3, 4]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where ranks or dims differ, or for scalars.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/concat
+    """
+    if not isinstance(values, (list, tuple)):
+        values = [values]
+    if not values:
+        raise ValueError("concat: Expected at least 1 tensor in `values`, but got none; pass a non-empty list")
+    if len(values) == 1:
+        return bind.identity(convert_to_tensor(values[0]))
+    tensors = alike(values)
+    axis, rank = static_int(axis, "axis"), tensors[0].ndim
+    return bind.concat(*tensors, axis=axis + rank if -rank <= axis < 0 else axis)
+
+
+def alike(values: Sequence[Any], dtype: DType | None = None) -> list[Tensor]:
+    """Tensors of one dtype: that of the first tensor among them, else what all the Python values together infer."""
+    given = next((v.dtype for v in values if is_tensor(v)), dtype)
+    if given is None:
+        given = _inferred(values)
+    return [convert_to_tensor(v) if is_tensor(v) else convert_to_tensor(v, given) for v in values]
+
+
+def _inferred(values: Sequence[Any]) -> DType:
+    found = [convert_to_tensor(v).dtype for v in values]
+    return next((d for d in found if d.is_differentiable), found[0])
+
+
+# -- stack
+
+
+def _stack_type(*parts: TensorType, axis: int) -> TensorType:
+    _require_one_dtype(parts)
+    first = parts[0].shape
+    for i, part in enumerate(parts):
+        if len(part.shape) != len(first) or not all(map(agree_dim, first, part.shape)):
+            raise Refused(
+                f"Shapes of all inputs must match: values[0].shape = {brackets(first)} != values[{i}].shape = "
+                f"{brackets(part.shape)}",
+                ValueError,
+                f"Dimension 0 in both shapes must be equal: shapes are {brackets(first)} and {brackets(part.shape)}.",
+            )
+    return TensorType((*first[:axis], len(parts), *first[axis:]), parts[0].dtype)
+
+
+def _stack_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:
+    pieces = bind.split(ct, sizes=(1,) * len(parts), axis=axis)
+    return tuple(bind.reshape(piece, shape=x._type.shape) for piece, x in zip(pieces, parts))
+
+
+def _stack_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, axis: int) -> None:
+    lifted = [e.temp() for _ in inputs]
+    for one, wide in zip(inputs, lifted):
+        e.node("Unsqueeze", [one, e.const(np.array([axis]))], [wide])
+    e.node("Concat", lifted, outputs, axis=axis)
+
+
+@primitive(
+    name="stack",
+    tf_name="Pack",
+    type=_stack_type,
+    numpy=lambda *parts, axis: np.stack(parts, axis),
+    lower=kernel("array.stack"),
+    vjp=_stack_vjp,
+    batch=lambda size, inputs, batched, *, axis: bind.stack(*_stretched(size, inputs, batched), axis=axis + 1),
+    onnx=_stack_nodes,
+    value=lambda *parts, axis: _known_stacked(parts, axis),
+    samples=lambda: [
+        Sample((draw(0, (2, 3)), draw(1, (2, 3))), {"axis": 1}, COMPILED, symbolic=(("n", None), ("n", None))),
+        Sample((draw(0, ()), draw(1, ()), draw(2, ())), {"axis": 0}, COMPILED),
+        Sample((draw(0, (0,)),), {"axis": 1}, COMPILED),
+    ],
+)
+def stack_all(values: Sequence[Tensor], axis: int) -> Any:
+    """Tensors of one shape along a new axis."""
+    return tuple(values), {"axis": axis}
+
+
+def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
+    known = [p.known for p in parts]
+    if any(k is None for k in known):
+        return None
+    result = np.empty((len(known), *known[0].shape), object)
+    for i, k in enumerate(known):
+        result[i] = k[()] if k.ndim == 0 else k
+    return np.moveaxis(result, 0, axis)
+
+
+@export("stack")
+def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
+    """Tensors of one shape joined along a new axis.
+
+    Args:
+      values: tensors of one dtype and shape; Python numbers take the tensors' dtype.
+      axis: int in [-rank - 1, rank], the new axis's place.
+
+    >>> import tvtf as tf
+    >>> tf.stack([[1, 2], [3, 4]], axis=1).numpy()
+    array([[1, 3],
+           [2, 4]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where shapes differ.
+      ValueError: for an axis out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/stack
+    """
+    if is_tensor(values):
+        values = unstack(values)
+    if not any(map(is_tensor, values)) and axis == 0 and not _holds_tensor(values):
+        return convert_to_tensor(values)
+    tensors = [v if is_tensor(v) else hooks.pack(v, None) if _holds_tensor(v) else v for v in values]
+    tensors = alike(tensors)
+    rank = tensors[0].ndim + 1
+    if not -rank <= axis < rank:
+        raise ValueError(f"Argument `axis` = {axis} not in range [{-rank}, {rank})")
+    return bind.stack(*tensors, axis=axis % rank)
+
+
+def _holds_tensor(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) and any(is_tensor(v) or _holds_tensor(v) for v in value)
+
+
+def pack(values: Any, dtype: DType | None) -> Tensor:
+    """A nested Python list that holds tensors as one tensor; its numbers take the tensors' dtype."""
+    found = _first_dtype(values) or dtype
+    parts = [pack(v, found) if _holds_tensor(v) else v for v in values]
+    return bind.stack(*alike(parts, found), axis=0)
+
+
+def _first_dtype(values: Any) -> DType | None:
+    for value in values:
+        found = value.dtype if is_tensor(value) else _first_dtype(value) if isinstance(value, (list, tuple)) else None
+        if found is not None:
+            return found
+    return None
+
+
+hooks.pack = pack
+
+# -- split
+
+MSG_UNEVEN = (
+    "The sizes of the pieces must add up to the split dimension; an unknown one must be a multiple of their number"
+)
+
+
+def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[TensorType, ...]:
+    rank = len(x.shape)
+    if not 0 <= axis < rank:
+        raise Refused(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
+    total = simplify_dim(sum(sizes[1:], sizes[0]))
+    if not agree_dim(total, x.shape[axis]) and is_static_shape((total, x.shape[axis])):
+        raise Refused(
+            f"Determined shape must either match input shape along split_dim exactly if fully specified, or be less than "
+            f"the size of the input along split_dim if not fully specified.  Got: {total}"
+        )
+    return tuple(TensorType((*x.shape[:axis], s, *x.shape[axis + 1 :]), x.dtype) for s in sizes)
+
+
+def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[Tensor, str]]:
+    total, extent = simplify_dim(sum(sizes[1:], sizes[0])), x._type.shape[axis]
+    if same_dim(total, extent):
+        return []
+    return [(bind.equal(scalar_of(total), scalar_of(extent)), MSG_UNEVEN)]
+
+
+def _split_arrays(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> tuple[np.ndarray, ...]:
+    return tuple(p.copy() for p in np.split(x, np.cumsum(sizes)[:-1].astype(int), axis))
+
+
+@primitive(
+    name="split",
+    tf_name="SplitV",
+    type=_split_type,
+    numpy=_split_arrays,
+    lower=kernel("array.split"),
+    vjp=lambda cts, ys, x, *, sizes, axis: bind.concat(*cts, axis=axis),
+    batch=lambda size, inputs, batched, *, sizes, axis: bind.split(inputs[0], sizes=sizes, axis=axis + 1),
+    onnx=lambda e, inputs, outputs, types, *, sizes, axis: e.node(
+        "Split", [inputs[0], e.shape(sizes)], outputs, axis=axis
+    ),
+    guard=_split_guard,
+    samples=lambda: [
+        Sample((draw(0, (2, 5)),), {"sizes": (2, 3), "axis": 1}, COMPILED, symbolic=(("n", None),)),
+        Sample((draw(0, (4,)),), {"sizes": (1, 0, 3), "axis": 0}, COMPILED),
+        Sample((draw(0, (3, 2)),), {"sizes": (3,), "axis": 0}, COMPILED),
+    ],
+)
+def split_all(value: Tensor, sizes: tuple[Dim, ...], axis: int) -> Any:
+    """Pieces of the given sizes along ``axis``, as a tuple."""
+    return (value,), {"sizes": sizes, "axis": axis}
+
+
+@export("split")
+def split(
+    value: Any, num_or_size_splits: Any, axis: Any = 0, num: int | None = None, name: str = "split"
+) -> list[Tensor]:
+    """Pieces along ``axis``: so many equal ones, or of the given sizes.
+
+    Args:
+      value: tensor.
+      num_or_size_splits: int that divides the dim, or sizes (one may be -1) that add up to it.
+      axis: int in [-rank, rank).
+      num: not needed; kept for TensorFlow's signature.
+
+    Returns:
+      A list of tensors.
+
+    >>> import tvtf as tf
+    >>> [p.numpy().tolist() for p in tf.split([1, 2, 3], [1, -1])]
+    [[1], [2, 3]]
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where the sizes don't add up or don't divide.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/split
+    """
+    x = convert_to_tensor(value)
+    try:
+        index = canonical_axis(axis, x.ndim)
+        return list(bind.split(x, sizes=_sizes(x._type.shape[index], num_or_size_splits), axis=index))
+    except Refused as refusal:
+        raise refusal.told_by("Split") from None
+
+
+def _sizes(extent: Dim, given: Any) -> tuple[Dim, ...]:
+    given = static_value(given, "num_or_size_splits")
+    if not isinstance(given, (list, tuple)):
+        return _equal_sizes(extent, static_int(given, "num_or_size_splits"))
+    unknown = [i for i, s in enumerate(given) if isinstance(s, int) and s == -1]
+    if not unknown:
+        return tuple(given)
+    if len(unknown) > 1:
+        raise Refused(f"There can only be one -1 in the input, but sizes are {list(given)}")
+    rest = simplify_dim(extent - sum(s for i, s in enumerate(given) if i != unknown[0]))
+    if isinstance(rest, int) and rest < 0:
+        raise Refused(f"Sizes {list(given)} add up to more than the {extent} elements along the axis")
+    return tuple(rest if i == unknown[0] else s for i, s in enumerate(given))
+
+
+def _equal_sizes(extent: Dim, count: int) -> tuple[Dim, ...]:
+    if count < 1:
+        raise Refused(f"Number of ways to split should be > 0, but got {count}")
+    if isinstance(extent, int) and extent % count:
+        raise Refused(
+            f"Number of ways to split should evenly divide the split dimension, but got split_dim size {extent} and {count}"
+        )
+    return (simplify_dim(extent // count),) * count
+
+
+@export("unstack")
+def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
+    """The slices along ``axis``, without that axis: the inverse of :func:`stack`.
+
+    >>> import tvtf as tf
+    >>> [x.numpy().tolist() for x in tf.unstack([[1, 2], [3, 4]])]
+    [[1, 2], [3, 4]]
+
+    Raises:
+      ValueError: for an axis out of range, or an unknown dim without ``num``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/unstack
+    """
+    x = convert_to_tensor(value)
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"Argument `axis` = {axis} not in range [{-x.ndim}, {x.ndim})")
+    dims, axis = x._type.shape, axis % x.ndim
+    count = dims[axis] if num is None else num
+    if not isinstance(count, int):
+        raise ValueError(f"Cannot infer argument `num` from shape {x.shape}")
+    if not agree_dim(dims[axis], count):
+        raise Refused(f"Input shape axis {axis} must equal {num}, got shape {brackets(dims)}").told_by("Unpack")
+    rest = (*dims[:axis], *dims[axis + 1 :])
+    pieces = bind.split(x, sizes=(1,) * count, axis=axis) if count else ()
+    return [bind.reshape(piece, shape=rest) for piece in pieces]

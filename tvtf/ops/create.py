@@ -1,0 +1,389 @@
+"""Tensors made from nothing: fill, zeros, ones, eye, range, linspace, one_hot."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import COMPILED, DType, as_dtype, float32, int32, int64, string
+from tvtf.ops.arrange import brackets
+from tvtf.ops.dims import at_least_zero, ceil_div
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_dims, static_int, static_value
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType
+from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor
+
+
+def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
+    """Dims that must not be negative."""
+    dims = static_dims(shape, what)
+    for dim in dims:
+        if isinstance(dim, int) and dim < 0:
+            raise Refused(f"Dimension {dim} must be >= 0").told_by("Fill")
+    return dims
+
+
+@export("fill")
+def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
+    """A tensor of shape ``dims`` filled with a scalar.
+
+    >>> import tvtf as tf
+    >>> tf.fill([2], 9).numpy()
+    array([9, 9], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a negative dim, or a value that is no scalar.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/fill
+    """
+    scalar = convert_to_tensor(value)
+    if scalar.ndim and not all(d == 1 for d in scalar.shape):
+        raise Refused(f"value must be a scalar, but got shape {brackets(scalar.shape)}").told_by("Fill")
+    return bind.broadcast_to(bind.reshape(scalar, shape=()), shape=checked_dims(dims, "dims"))
+
+
+def _filled(shape: Any, value: Any, dtype: Any) -> Tensor:
+    kind = as_dtype(dtype)
+    zero = (b"" if kind is string else value) if value == 0 else value
+    return bind.broadcast_to(EagerTensor(np.array(zero, kind.np)), shape=checked_dims(shape))
+
+
+@export("zeros")
+def zeros(shape: Any, dtype: Any = float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """Zeros (False, empty strings) of a shape, which may hold scalars computed from shapes.
+
+    >>> import tvtf as tf
+    >>> tf.zeros([2], tf.int32).numpy()
+    array([0, 0], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/zeros
+    """
+    return _filled(shape, 0, dtype)
+
+
+@export("ones")
+def ones(shape: Any, dtype: Any = float32, name: str | None = None, layout: Any = None) -> Tensor:
+    """Ones (True) of a shape, which may hold scalars computed from shapes.
+
+    >>> import tvtf as tf
+    >>> tf.ones([2]).numpy()
+    array([1., 1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ones
+    """
+    if as_dtype(dtype) is string:
+        raise TypeError("ones: Expected a numeric or bool dtype, but got string; use tf.fill")
+    return _filled(shape, 1, dtype)
+
+
+@export("zeros_like")
+def zeros_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
+    """Zeros of the shape (and dtype, where none is given) of ``input``.
+
+    >>> import tvtf as tf
+    >>> tf.zeros_like([1., 2.]).numpy()
+    array([0., 0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/zeros_like
+    """
+    x = convert_to_tensor(input)
+    return zeros(x._type.shape, dtype or x.dtype)
+
+
+@export("ones_like")
+def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: Any = None) -> Tensor:
+    """Ones of the shape (and dtype, where none is given) of ``input``.
+
+    >>> import tvtf as tf
+    >>> tf.ones_like([5, 6]).numpy()
+    array([1, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ones_like
+    """
+    x = convert_to_tensor(input)
+    return ones(x._type.shape, dtype or x.dtype)
+
+
+# -- range
+
+
+def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarray:
+    wide = np.int64 if dtype.is_integer else np.float32 if dtype.size < 4 else dtype.np
+    return np.asarray(start, wide) + np.arange(size).astype(wide) * np.asarray(delta, wide)
+
+
+@primitive(
+    name="range",
+    type=lambda *, size, start, delta, dtype: TensorType((size,), dtype),
+    numpy=_range_array,
+    lower=kernel("array.arithmetic"),
+    batch=lambda size, inputs, batched, **attrs: bind.range(**attrs),
+    onnx=lambda e, inputs, outputs, types, *, size, start, delta, dtype: _range_nodes(
+        e, outputs, size, start, delta, dtype
+    ),
+    value=lambda *, size, start, delta, dtype: (
+        np.array([start + i * delta for i in range(size)], object)
+        if isinstance(size, int) and dtype.is_integer
+        else None
+    ),
+    samples=lambda: [
+        Sample((), {"size": n, "start": a, "delta": d, "dtype": t}, (), gradient=False)
+        for n, a, d, t in ((3, 0, 1, int32), (0, 0, 1, int64), (4, 1.5, -0.25, float32))
+    ],
+    why_not={"vjp": "no inputs"},
+)
+def arithmetic(size: Dim, start: Any, delta: Any, dtype: DType) -> Any:
+    """``start + i * delta`` for i in [0, size)."""
+    return (), {"size": size, "start": start, "delta": delta, "dtype": dtype}
+
+
+def _range_nodes(e: Any, outputs: Sequence[str], size: Dim, start: Any, delta: Any, dtype: DType) -> None:
+    wide = int64 if dtype.is_integer else dtype
+    count = e.temp()
+    e.node("Squeeze", [e.shape((size,))], [count])
+    zero, one = e.const(np.array(0)), e.const(np.array(1))
+    steps, scaled, moved = e.temp(), e.temp(), e.temp()
+    e.node("Range", [zero, count, one], [steps])
+    first = e.const(np.array(start, wide.np)) if isinstance(start, (int, float)) else _scalar_dim(e, start)
+    e.node("Mul", [steps if wide is int64 else e.cast(steps, wide), e.const(np.array(delta, wide.np))], [scaled])
+    e.node("Add", [scaled, first], [moved])
+    e.node("Identity", [moved if wide is dtype else e.cast(moved, dtype)], outputs)
+
+
+def _scalar_dim(e: Any, dim: Dim) -> str:
+    found = e.temp()
+    e.node("Squeeze", [e.shape((dim,))], [found])
+    return found
+
+
+@export("range")
+def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Tensor:
+    """Numbers from ``start`` up to but without ``limit``, in steps of ``delta``; one argument is the limit.
+
+    Args:
+      start: number, or a scalar known while tracing (computed from shapes).
+      limit: the same.
+      delta: the same, not zero.
+      dtype: of the result; else that of the arguments (int32 before int64 before float32 before float64).
+
+    Returns:
+      A vector of ``max(ceil((limit - start) / delta), 0)`` elements.
+
+    >>> import tvtf as tf
+    >>> tf.range(3, 18, 5).numpy()
+    array([ 3,  8, 13], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a zero ``delta`` or one of the wrong sign.
+      TypeError: for a bound that only the running program knows.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/range
+    """
+    start, limit = (0, start) if limit is None else (start, limit)
+    kind = as_dtype(dtype) if dtype is not None else _range_dtype((start, limit, delta))
+    bounds = zip((start, limit, delta), ("start", "limit", "delta"))
+    first, last, step = (_bound(value, what, kind) for value, what in bounds)
+    return bind.range(size=_range_size(first, last, step), start=first, delta=step, dtype=kind)
+
+
+def _range_dtype(bounds: Sequence[Any]) -> DType:
+    order = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
+    found = [convert_to_tensor(b).dtype.name for b in bounds]
+    for name in found:
+        if name not in order:
+            raise TypeError(f"range: Expected numbers, but got dtype {name}")
+    return as_dtype(max(found, key=order.index))
+
+
+def _bound(value: Any, what: str, kind: DType) -> Any:
+    shape = convert_to_tensor(value).shape
+    if shape.rank:
+        raise Refused(f"{what} must be a scalar, not shape {brackets(shape)}").told_by("Range")
+    number = static_value(value, what)
+    if not isinstance(number, (int, float)):
+        return number
+    return int(number) if kind.is_integer else float(kind.np.type(number))
+
+
+def _range_size(start: Any, limit: Any, delta: Any) -> Dim:
+    if not isinstance(delta, (int, float)):
+        raise TypeError(f"range: Expected delta as a number, but got the unknown dim {delta}")
+    if delta == 0:
+        raise Refused("Requires delta != 0: 0").told_by("Range")
+    if all(isinstance(b, (int, float)) for b in (start, limit)):
+        return _static_size(start, limit, delta)
+    span = limit - start if delta > 0 else start - limit
+    return at_least_zero(ceil_div(span, abs(delta)))
+
+
+def _static_size(start: float, limit: float, delta: float) -> int:
+    if (limit - start) * delta < 0:
+        sign, order = (">", "<=") if delta > 0 else ("<", ">=")
+        raise Refused(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").told_by("Range")
+    exact = all(isinstance(b, int) for b in (start, limit, delta))
+    return -((start - limit) // delta) if exact else math.ceil((limit - start) / delta)
+
+
+@export("linspace", "lin_space")
+def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int = 0) -> Tensor:
+    """``num`` evenly spaced values from ``start`` to ``stop``, both included, along a new axis.
+
+    Args:
+      start: float scalar or tensor; integers become float64.
+      stop: of the same shape and dtype.
+      num: positive int.
+      axis: where the new axis goes.
+
+    >>> import tvtf as tf
+    >>> tf.linspace(0., 1., 3).numpy()
+    array([0. , 0.5, 1. ], dtype=float32)
+
+    Raises:
+      ValueError: for ``num`` below 1.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linspace
+    """
+    first = convert_to_tensor(start)
+    last = convert_to_tensor(stop, first.dtype)
+    if first.dtype.is_integer:
+        first, last = bind.cast(first, dtype=as_dtype("float64")), bind.cast(last, dtype=as_dtype("float64"))
+    count = static_int(num, "num")
+    if count < 1:
+        raise ValueError(f"Requires num > 0: {count}")
+    axis = axis % (first.ndim + 1)
+    weights = np.linspace(0.0, 1.0, count).reshape([-1 if i == axis else 1 for i in range(first.ndim + 1)])
+    lifted = [_expanded(x, axis) for x in (first, last)]
+    toward, away = (constant(w.astype(first.dtype.np)) for w in (weights, 1.0 - weights))
+    return bind.add(bind.multiply(lifted[0], away), bind.multiply(lifted[1], toward))
+
+
+def _expanded(x: Tensor, axis: int) -> Tensor:
+    dims = x._type.shape
+    return bind.reshape(x, shape=(*dims[:axis], 1, *dims[axis:]))
+
+
+# -- one_hot
+
+
+def _one_hot_type(indices: TensorType, on: TensorType, off: TensorType, *, depth: Dim, axis: int) -> TensorType:
+    require_dtype(indices, tuple(map(as_dtype, ("uint8", "int8", "int32", "int64"))), "indices")
+    require_same_dtype((on, off), ("on_value", "off_value"))
+    rank = len(indices.shape)
+    if not 0 <= axis <= rank:
+        raise Refused(f"Expected axis to be -1 or between [0, {rank + 1}).  But received: {axis}")
+    if isinstance(depth, int) and depth < 0:
+        raise Refused(f"depth must be non-negative, got: {depth}")
+    return TensorType((*indices.shape[:axis], depth, *indices.shape[axis:]), on.dtype)
+
+
+def _one_hot_array(indices: np.ndarray, on: np.ndarray, off: np.ndarray, *, depth: int, axis: int) -> np.ndarray:
+    steps = np.arange(depth).reshape([-1 if i == axis else 1 for i in range(indices.ndim + 1)])
+    return np.where(np.expand_dims(indices.astype(np.int64), axis) == steps, on, off)
+
+
+def _one_hot_vjp(ct: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor, *, depth: Dim, axis: int) -> Any:
+    one, zero = (EagerTensor(np.asarray(v, on.dtype.np)) for v in (1, 0))
+    hot = bind.multiply(ct, bind.one_hot(indices, one, zero, depth=depth, axis=axis))
+    cold = bind.multiply(ct, bind.one_hot(indices, zero, one, depth=depth, axis=axis))
+    whole = {"axis": tuple(range(ct.ndim)), "keepdims": False}
+    return None, bind.reduce_sum(hot, **whole), bind.reduce_sum(cold, **whole)
+
+
+def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, depth: Dim, axis: int) -> Tensor:
+    if batched[1] or batched[2]:
+        raise NotImplementedError("one_hot over batched on_value or off_value")
+    return bind.one_hot(*inputs, depth=depth, axis=axis + 1)
+
+
+def _one_hot_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, depth: Dim, axis: int) -> None:
+    """ONNX counts negative indices from the end, TensorFlow makes all of them off: those go one past the end first."""
+    index, negative, safe, values = (e.temp() for _ in range(4))
+    e.node("Cast", [inputs[0]], [index], to=7)
+    e.node("Less", [index, e.const(np.array(0))], [negative])
+    limit = _scalar_dim(e, depth)
+    e.node("Where", [negative, limit, index], [safe])
+    lifted = [e.temp(), e.temp()]
+    for scalar, vector in zip((inputs[2], inputs[1]), lifted):
+        e.node("Unsqueeze", [scalar, e.const(np.array([0]))], [vector])
+    e.node("Concat", lifted, [values], axis=0)
+    e.node("OneHot", [safe, limit, values], outputs, axis=axis)
+
+
+@primitive(
+    name="one_hot",
+    type=_one_hot_type,
+    numpy=_one_hot_array,
+    lower=kernel("array.one_hot"),
+    vjp=_one_hot_vjp,
+    batch=_one_hot_batch,
+    onnx=_one_hot_nodes,
+    samples=lambda: [
+        Sample((np.array(i, t), draw(0, ()), draw(1, ())), {"depth": 3, "axis": a}, COMPILED)
+        for i, t, a in (([0, 2, -1, 7], "int32", 1), ([[1], [0]], "int64", 0), (1, "uint8", 0), ([], "int32", 1))
+    ],
+)
+def one_hot_between(indices: Tensor, on: Tensor, off: Tensor, depth: Dim, axis: int) -> Any:
+    """``on`` where the new axis equals the index, else ``off``."""
+    return (indices, on, off), {"depth": depth, "axis": axis}
+
+
+@export("one_hot")
+def one_hot(
+    indices: Any,
+    depth: Any,
+    on_value: Any = None,
+    off_value: Any = None,
+    axis: int | None = None,
+    dtype: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """A new axis of ``depth`` elements: ``on_value`` at the index, ``off_value`` elsewhere and for indices out of range.
+
+    Args:
+      indices: uint8, int8, int32 or int64 tensor.
+      depth: int, or a scalar computed from shapes.
+      on_value: scalar, one where None.
+      off_value: scalar, zero where None.
+      axis: the new axis's place, the last where None or -1.
+      dtype: that of the values, float32 where nothing says otherwise.
+
+    >>> import tvtf as tf
+    >>> tf.one_hot([0, 2], 3).numpy()
+    array([[1., 0., 0.],
+           [0., 0., 1.]], dtype=float32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range or a negative depth.
+      TypeError: where the dtypes of the values differ.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/one_hot
+    """
+    x = convert_to_tensor(indices)
+    given = [None if v is None else convert_to_tensor(v, dtype_hint=dtype) for v in (on_value, off_value)]
+    on, off = _values(given, None if dtype is None else as_dtype(dtype))
+    axis = x.ndim if axis in (None, -1) else axis
+    return bind.one_hot(x, on, off, depth=_scalar(depth), axis=axis)
+
+
+def _values(given: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
+    names = ("on_value", "off_value")
+    found = next((v.dtype for v in given if v is not None), None)
+    for name, value in zip(names, given):
+        if value is not None and dtype is not None and value.dtype is not dtype:
+            raise TypeError(f"dtype {value.dtype!s} of {name} does not match dtype parameter {dtype!s}")
+    if None not in given and given[0].dtype is not given[1].dtype:
+        raise TypeError(f"dtype {given[0].dtype!s} of on_value does not match dtype {given[1].dtype!s} of off_value")
+    kind = dtype or found or float32
+    on, off = (EagerTensor(np.array(i, kind.np)) if v is None else v for v, i in zip(given, (1, 0)))
+    return on, off
+
+
+def _scalar(value: Any) -> Dim:
+    found = static_dims(value, "depth")
+    if len(found) != 1:
+        raise ValueError(f"one_hot: Expected depth as a scalar, but got {value!r}")
+    return found[0]

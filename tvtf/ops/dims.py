@@ -1,0 +1,95 @@
+"""Arithmetic over dims that slices and ranges need: minima, maxima and division, exact for ints, symbolic otherwise."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import int64
+from tvtf.ops.rules import bind
+from tvtf.shape import Dim, simplify_dim
+from tvtf.tensor import EagerTensor, Tensor
+
+
+def _analyzer(*dims: Dim) -> Any:
+    """TVM's arithmetic prover, told that no unknown dim is negative."""
+    import tvm_ffi
+    from tvm import sym, tirx
+
+    analyzer = sym.Analyzer()
+    unbounded = sym.ConstIntBound(0, sym.ConstIntBound.POS_INF)
+    for dim in dims:
+        if not isinstance(dim, int):
+            tvm_ffi.structural_walk(dim, (tirx.Var, lambda var: analyzer.update(var, unbounded, override=True)))
+    return analyzer
+
+
+def proves(condition: Any, *dims: Dim) -> bool:
+    """Whether a comparison of dims holds whatever the unknown ones are."""
+    return condition if isinstance(condition, bool) else bool(_analyzer(*dims).can_prove(condition))
+
+
+def dim_min(a: Dim, b: Dim) -> Dim:
+    """The smaller of two dims.
+
+    >>> dim_min(2, 3)
+    2
+    """
+    if isinstance(a, int) and isinstance(b, int):
+        return min(a, b)
+    if proves(a <= b, a, b):
+        return a
+    return b if proves(b <= a, a, b) else _tirx().min(_long(a), _long(b))
+
+
+def dim_max(a: Dim, b: Dim) -> Dim:
+    """The larger of two dims.
+
+    >>> dim_max(2, 3)
+    3
+    """
+    if isinstance(a, int) and isinstance(b, int):
+        return max(a, b)
+    if proves(a >= b, a, b):
+        return a
+    return b if proves(b >= a, a, b) else _tirx().max(_long(a), _long(b))
+
+
+def at_least_zero(dim: Dim) -> Dim:
+    return simplify_dim(dim_max(dim, 0))
+
+
+def ceil_div(dim: Dim, step: int) -> Dim:
+    """A dim divided by a positive int, rounded up.
+
+    >>> ceil_div(7, 2)
+    4
+    """
+    return dim if step == 1 else simplify_dim((dim + (step - 1)) // step)
+
+
+def from_end(index: Dim, extent: Dim) -> Dim:
+    """A Python index as a distance from the start: negative ones count from the end."""
+    if proves(index >= 0, index):
+        return index
+    if proves(index < 0, index):
+        return simplify_dim(index + extent)
+    return _tirx().Select(index < 0, _long(index) + extent, _long(index))
+
+
+def scalar_of(dim: Dim) -> Tensor:
+    """A dim as an int64 scalar of the program."""
+    if isinstance(dim, int):
+        return EagerTensor(np.array(dim))
+    return bind.reshape(bind.range(size=1, start=dim, delta=1, dtype=int64), shape=())
+
+
+def _long(dim: Dim) -> Any:
+    return _tirx().IntImm("int64", dim) if isinstance(dim, int) else dim
+
+
+def _tirx() -> Any:
+    from tvm import tirx
+
+    return tirx

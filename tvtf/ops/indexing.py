@@ -1,0 +1,292 @@
+"""Reading by index: gather, gather_nd, boolean_mask."""
+
+from __future__ import annotations
+
+import math
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import COMPILED, DType, as_dtype, int64
+from tvtf.dtypes import bool as bool_dtype
+from tvtf.ops.arrange import brackets
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, draw, kernel, static_int, stretch
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim, size_of
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+INDEX_TYPES: tuple[DType, ...] = tuple(map(as_dtype, ("int16", "int32", "int64")))
+
+
+def require_index(indices: TensorType, allowed: Sequence[DType] = INDEX_TYPES) -> None:
+    if indices.dtype not in allowed:
+        names = ", ".join(d.name for d in allowed)
+        raise Refused(
+            f"Value for attr 'Tindices' of {indices.dtype.name} is not in the list of allowed values: {names}",
+            TypeError,
+        )
+
+
+def outside(place: Sequence[int], value: Any, extent: int, what: str = "indices") -> Refused:
+    """TensorFlow's words for an index out of range: ``indices[0,1] = 7 is not in [0, 3)``."""
+    where_ = brackets([int(p) for p in place]) if len(place) else ""
+    return Refused(f"{what}{where_} = {value} is not in [0, {extent})")
+
+
+def check_range(indices: np.ndarray, extent: int, what: str = "indices") -> None:
+    wrong = (indices < 0) | (indices >= extent)
+    if wrong.any():
+        place = tuple(np.argwhere(wrong)[0])
+        raise outside(place, indices[place], extent, what)
+
+
+def in_range(indices: Tensor, extent: Dim, low: int = 0) -> Tensor:
+    """Whether all indices lie in [low, extent), as a bool scalar of the program."""
+    wide = bind.cast(indices, dtype=int64)
+    fits = bind.logical_and(bind.less(wide, scalar_of(extent)), bind.greater_equal(wide, EagerTensor(np.array(low))))
+    return bind.reduce_all(fits, axis=tuple(range(indices.ndim)), keepdims=False)
+
+
+# -- gather
+
+
+def _gather_type(params: TensorType, indices: TensorType, *, axis: int, batch_dims: int) -> TensorType:
+    require_index(indices)
+    rank, index_rank = len(params.shape), len(indices.shape)
+    if not 0 <= axis < rank:
+        raise Refused(f"Shape must be at least rank {axis + 1} but is rank {rank}")
+    if not 0 <= batch_dims <= min(axis, index_rank):
+        raise Refused(f"batch_dims ({batch_dims}) must be at most axis ({axis}) and the rank of indices ({index_rank})")
+    for i in range(batch_dims):
+        if not agree_dim(params.shape[i], indices.shape[i]):
+            raise Refused(
+                f"params.shape[{i}]: {params.shape[i]} should be equal to indices.shape[{i}]: {indices.shape[i]}"
+            )
+    return TensorType((*params.shape[:axis], *indices.shape[batch_dims:], *params.shape[axis + 1 :]), params.dtype)
+
+
+def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_dims: int) -> np.ndarray:
+    check_range(indices, params.shape[axis])
+    if not batch_dims:
+        return np.take(params, indices, axis)
+    moved = np.moveaxis(params, axis, batch_dims)
+    grids = [
+        np.arange(n).reshape([-1 if i == d else 1 for i in range(indices.ndim)])
+        for d, n in enumerate(indices.shape[:batch_dims])
+    ]
+    taken = moved[(*grids, indices)]
+    between, count = axis - batch_dims, indices.ndim - batch_dims
+    order = [
+        *range(batch_dims),
+        *range(indices.ndim, indices.ndim + between),
+        *range(batch_dims, batch_dims + count),
+        *range(indices.ndim + between, taken.ndim),
+    ]
+    return taken.transpose(order)
+
+
+def _gather_vjp(
+    ct: Tensor, y: Tensor, params: Tensor, indices: Tensor, *, axis: int, batch_dims: int
+) -> tuple[Any, ...]:
+    """Scatter-add along the gathered axis: the batch axes become part of the index."""
+    count = indices.ndim - batch_dims
+    middle = range(axis, axis + count)
+    order = [*range(batch_dims), *middle, *range(batch_dims, axis), *range(axis + count, ct.ndim)]
+    batch = params._type.shape[:batch_dims]
+    extent = params._type.shape[axis]
+    ids = _flat_ids(indices, batch, extent) if batch_dims else indices
+    rows = bind.transpose(ct, perm=tuple(order))
+    summed = bind.unsorted_segment_sum(rows, ids, num_segments=size_of((*batch, extent)))
+    rest = tuple(d for i, d in enumerate(params._type.shape) if i >= batch_dims and i != axis)
+    summed = bind.reshape(summed, shape=(*batch, extent, *rest))
+    back = [*range(batch_dims), *range(batch_dims + 1, axis + 1), batch_dims, *range(axis + 1, params.ndim)]
+    return bind.transpose(summed, perm=tuple(back)), None
+
+
+def _flat_ids(indices: Tensor, batch: Sequence[Dim], extent: Dim) -> Tensor:
+    """Indices into the batch axes and the gathered one taken together."""
+    starts = bind.range(size=size_of(batch), start=0, delta=1, dtype=int64)
+    offsets = bind.multiply(starts, bind.range(size=1, start=extent, delta=1, dtype=int64))
+    aligned = bind.reshape(offsets, shape=(*batch, *(1,) * (indices.ndim - len(batch))))
+    return bind.add(bind.cast(indices, dtype=int64), aligned)
+
+
+def _gather_batch(
+    size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: int, batch_dims: int
+) -> Tensor:
+    params, indices = inputs
+    if batched[0] and batched[1]:
+        return bind.gather(params, indices, axis=axis + 1, batch_dims=batch_dims + 1)
+    if batched[0]:
+        if batch_dims:
+            return bind.gather(params, stretch(size, indices, False), axis=axis + 1, batch_dims=batch_dims + 1)
+        return bind.gather(params, indices, axis=axis + 1, batch_dims=0)
+    if batch_dims or axis:
+        return bind.gather(stretch(size, params, False), indices, axis=axis + 1, batch_dims=batch_dims + 1)
+    return bind.gather(params, indices, axis=0, batch_dims=0)
+
+
+def _gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, batch_dims: int) -> None:
+    if batch_dims:
+        _batched_gather_nodes(e, inputs, outputs, types, axis, batch_dims)
+        return
+    wide = inputs[1] if types[0][1].dtype.name != "int16" else e.cast(inputs[1], int64)
+    e.node("Gather", [inputs[0], wide], outputs, axis=axis)
+
+
+def _batched_gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, axis: int, batch_dims: int) -> None:
+    """GatherND takes batch axes; the gathered axis goes first behind them and back afterwards."""
+    params, indices = types[0]
+    rank, count = len(params.shape), len(indices.shape) - batch_dims
+    moved, wide, lifted, taken = (e.temp() for _ in range(4))
+    order = [*range(batch_dims), axis, *(i for i in range(batch_dims, rank) if i != axis)]
+    e.node("Transpose", [inputs[0]], [moved], perm=order)
+    e.node("Cast", [inputs[1]], [wide], to=7)
+    e.node("Unsqueeze", [wide, e.const(np.array([-1]))], [lifted])
+    e.node("GatherND", [moved, lifted], [taken], batch_dims=batch_dims)
+    between = axis - batch_dims
+    total = rank - 1 + count
+    places = [*range(batch_dims), *range(batch_dims + count, batch_dims + count + between)]
+    places += [*range(batch_dims, batch_dims + count), *range(batch_dims + count + between, total)]
+    e.node("Transpose", [taken], outputs, perm=places)
+
+
+def _gather_samples() -> list[Sample]:
+    cases = (
+        ((4, 3), [0, 2, 3, 0], 0, 0),
+        ((4, 3), [[2, 0]], 1, 0),
+        ((2, 3, 2), [[0, 2], [1, 1]], 1, 1),
+        ((2, 2, 3), [[1], [0]], 2, 1),
+        ((4,), 2, 0, 0),
+        ((4, 2), [], 0, 0),
+    )
+    return [
+        Sample((draw(i, s), np.array(at, "int64" if i % 2 else "int32")), {"axis": a, "batch_dims": b}, COMPILED)
+        for i, (s, at, a, b) in enumerate(cases)
+    ]
+
+
+@primitive(
+    name="gather",
+    tf_name="GatherV2",
+    type=_gather_type,
+    numpy=_gather_numpy,
+    lower=kernel("indexing.gather"),
+    vjp=_gather_vjp,
+    batch=_gather_batch,
+    onnx=_gather_nodes,
+    guard=lambda params, indices, *, axis, batch_dims: [
+        (in_range(indices, params._type.shape[axis]), f"indices are not in [0, {params._type.shape[axis]})")
+    ],
+    value=lambda params, indices, *, axis, batch_dims: _known_gathered(params, indices, axis, batch_dims),
+    samples=_gather_samples,
+)
+def gather_along(params: Tensor, indices: Tensor, axis: int, batch_dims: int) -> Any:
+    """Slices of ``params`` along ``axis`` at ``indices``."""
+    return (params, indices), {"axis": axis, "batch_dims": batch_dims}
+
+
+def _known_gathered(params: Any, indices: Any, axis: int, batch_dims: int) -> np.ndarray | None:
+    if params.known is None or indices.known is None or batch_dims:
+        return None
+    return np.asarray(np.take(params.known, indices.known.astype(np.int64), axis), object)
+
+
+@export("gather")
+def gather(
+    params: Any,
+    indices: Any,
+    validate_indices: Any = None,
+    axis: Any = None,
+    batch_dims: int = 0,
+    name: str | None = None,
+) -> Tensor:
+    """Slices of ``params`` along ``axis`` at ``indices``.
+
+    Args:
+      params: tensor of shape p.
+      indices: int16, int32 or int64 tensor of shape i with values in [0, p[axis]).
+      axis: int in [-rank, rank); ``batch_dims`` where None.
+      batch_dims: number of leading axes that params and indices share.
+
+    Returns:
+      A tensor of shape ``p[:axis] + i[batch_dims:] + p[axis + 1:]``.
+
+    >>> import tvtf as tf
+    >>> tf.gather([10, 20, 30], [2, 0]).numpy()
+    array([30, 10], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for an index out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/gather
+    """
+    x, at = convert_to_tensor(params), convert_to_tensor(indices)
+    batch = batch_dims + at.ndim if batch_dims < 0 else batch_dims
+    along = batch if axis is None else static_int(axis, "axis")
+    along = along + x.ndim if -x.ndim <= along < 0 else along
+    if batch > along and batch <= at.ndim:
+        raise ValueError(f"batch_dims ({batch}) must be less than or equal to axis ({along})")
+    return bind.gather(x, at, axis=along, batch_dims=batch)
+
+
+# -- places that hold
+
+
+def places(condition: Tensor) -> Tensor:
+    """The indices of the true elements, an int64 tensor of shape (true elements, rank); eager only."""
+    return EagerTensor(np.argwhere(eager_only(condition, "where(condition)")).astype(np.int64))
+
+
+def eager_only(x: Tensor, what: str) -> np.ndarray:
+    """The value of ``x`` for an op whose result's shape depends on it.
+
+    Raises:
+      UnimplementedError: while tracing.
+    """
+    from tvtf.errors import UnimplementedError
+
+    if not isinstance(x, EagerTensor):
+        raise UnimplementedError(
+            None,
+            what,
+            f"{what}: the shape of the result depends on the data, and compiled code needs shapes that follow from the "
+            "arguments' shapes; call it outside the tf.function, or keep all elements and select with "
+            "tf.where(condition, x, y)",
+        )
+    return x.eager_array()
+
+
+@export("boolean_mask")
+def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask") -> Tensor:
+    """The elements (or slices) of ``tensor`` where ``mask`` holds.
+
+    Args:
+      tensor: tensor of rank r.
+      mask: bool tensor of rank k <= r whose shape is that of ``tensor`` from ``axis`` on.
+      axis: where the mask's axes begin; 0 where None.
+
+    >>> import tvtf as tf
+    >>> tf.boolean_mask([1, 2, 3], [True, False, True]).numpy()
+    array([1, 3], dtype=int32)
+
+    Raises:
+      ValueError: for a scalar mask or one of another shape.
+      UnimplementedError: while tracing: the length of the result depends on the data.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/boolean_mask
+    """
+    x, chosen = convert_to_tensor(tensor), convert_to_tensor(mask, bool_dtype)
+    axis = 0 if axis is None else static_int(axis, "axis") % max(x.ndim, 1)
+    if not chosen.ndim:
+        raise ValueError("mask cannot be scalar.")
+    if not x.shape[axis : axis + chosen.ndim].is_compatible_with(chosen.shape):
+        raise ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
+    places = np.flatnonzero(eager_only(chosen, "boolean_mask"))
+    dims = x._type.shape
+    merged = math.prod(chosen.shape)
+    flat = bind.reshape(x, shape=(*dims[:axis], merged, *dims[axis + chosen.ndim :]))
+    return bind.gather(flat, EagerTensor(places.astype(np.int64)), axis=axis, batch_dims=0)

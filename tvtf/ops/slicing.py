@@ -1,0 +1,620 @@
+"""Slices: strided_slice, slice, and what ``tensor[...]`` means."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import COMPILED
+from tvtf.ops.arrange import brackets
+from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
+from tvtf.ops.rules import bind, draw, kernel, static_dims
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, is_static_shape, same_shape
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.variable import Variable
+
+MSG_INDEX = (
+    "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid "
+    "indices, got {!r}"
+)
+
+# -- the primitive: in every axis `size` elements from `begin` in steps of `strides`
+
+
+def taken(begin: Sequence[int], size: Sequence[int], strides: Sequence[int]) -> tuple[builtins.slice, ...]:
+    """The NumPy index of a canonical slice."""
+    return tuple(map(_numpy_slice, begin, size, strides))
+
+
+def _numpy_slice(begin: int, size: int, step: int) -> builtins.slice:
+    if size == 0:
+        return builtins.slice(0, 0)
+    stop = begin + size * step
+    return builtins.slice(begin, None if stop < 0 else stop, step)
+
+
+def _strided_numpy(x: np.ndarray, *, begin: Any, size: Any, strides: Any, checked: Any) -> np.ndarray:
+    for axis in checked:
+        if not 0 <= begin[axis] < x.shape[axis]:
+            raise Refused(f"slice index {begin[axis]} of dimension {axis} out of bounds.")
+    return x[taken(begin, size, strides)].copy()
+
+
+def _strided_guard(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> list[tuple[Tensor, str]]:
+    return [_index_guard(x, axis, begin[axis]) for axis in checked]
+
+
+def _index_guard(x: Tensor, axis: int, begin: Dim) -> tuple[Tensor, str]:
+    """An index counted from the start must lie below the extent, one counted from the end at or above zero."""
+    extent, place = scalar_of(x._type.shape[axis]), scalar_of(begin)
+    inside = bind.logical_and(bind.less(place, extent), bind.greater_equal(place, EagerTensor(np.array(0))))
+    return inside, f"slice index of dimension {axis} out of bounds."
+
+
+def _strided_vjp(ct: Tensor, y: Tensor, x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> Tensor:
+    return bind.strided_slice_grad(ct, shape=x._type.shape, begin=begin, strides=strides)
+
+
+def _strided_batch(
+    size_: Dim, inputs: Any, batched: Any, *, begin: Any, size: Any, strides: Any, checked: Any
+) -> Tensor:
+    return bind.strided_slice(
+        inputs[0],
+        begin=(0, *begin),
+        size=(inputs[0]._type.shape[0], *size),
+        strides=(1, *strides),
+        checked=tuple(a + 1 for a in checked),
+    )
+
+
+def _strided_nodes(
+    e: Any, inputs: Any, outputs: Any, types: Any, *, begin: Any, size: Any, strides: Any, checked: Any
+) -> None:
+    """ONNX reads an end below zero from the back: past the front it has to be below -extent."""
+    last = tuple(b + n * s if s > 0 else b + n * s - _FAR for b, n, s in zip(begin, size, strides))
+    empty = [i for i, n in enumerate(size) if isinstance(n, int) and n == 0]
+    starts = tuple(0 if i in empty else b for i, b in enumerate(begin))
+    ends = tuple(0 if i in empty else d for i, d in enumerate(last))
+    steps = tuple(1 if i in empty else s for i, s in enumerate(strides))
+    if not begin:
+        e.node("Identity", inputs, outputs)
+        return
+    axes = e.const(np.arange(len(begin)))
+    e.node("Slice", [inputs[0], e.shape(starts), e.shape(ends), axes, e.const(np.array(steps))], outputs)
+
+
+_FAR = 0
+
+
+@primitive(
+    name="strided_slice",
+    type=lambda x, *, begin, size, strides, checked: TensorType(size, x.dtype),
+    numpy=_strided_numpy,
+    lower=kernel("array.strided_slice"),
+    vjp=_strided_vjp,
+    batch=_strided_batch,
+    onnx=_strided_nodes,
+    guard=_strided_guard,
+    value=lambda x, *, begin, size, strides, checked: (
+        x.known[taken(begin, size, strides)] if x.known is not None and is_static_shape((*begin, *size)) else None
+    ),
+    samples=lambda: [
+        Sample((draw(0, s),), {"begin": b, "size": n, "strides": d, "checked": ()}, COMPILED)
+        for s, b, n, d in (
+            ((4, 5), (1, 0), (2, 5), (1, 1)),
+            ((4, 5), (0, 4), (2, 3), (2, -2)),
+            ((3,), (2,), (3,), (-1,)),
+            ((3,), (0,), (0,), (1,)),
+            ((), (), (), ()),
+        )
+    ],
+)
+def canonical_slice(x: Tensor, begin: Any, size: Any, strides: Any, checked: Any) -> Any:
+    """``size`` elements of every axis, from ``begin`` in steps of ``strides``; ``checked`` axes have an index to check."""
+    return (x,), {"begin": begin, "size": size, "strides": strides, "checked": checked}
+
+
+def _grad_numpy(ct: np.ndarray, *, shape: Any, begin: Any, strides: Any) -> np.ndarray:
+    whole = np.zeros(shape, ct.dtype)
+    whole[taken(begin, ct.shape, strides)] = ct
+    return whole
+
+
+def _grad_vjp(ct: Tensor, y: Tensor, x: Tensor, *, shape: Any, begin: Any, strides: Any) -> Tensor:
+    return bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=strides, checked=())
+
+
+def _grad_batch(size: Dim, inputs: Any, batched: Any, *, shape: Any, begin: Any, strides: Any) -> Tensor:
+    return bind.strided_slice_grad(inputs[0], shape=(size, *shape), begin=(0, *begin), strides=(1, *strides))
+
+
+def _grad_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, begin: Any, strides: Any) -> None:
+    """Axis by axis: interleave with zeros where the step is above 1, turn round where it is negative, pad."""
+    value = inputs[0]
+    zero = e.const(np.zeros((), types[0][0].dtype.np))
+    sizes = list(types[0][0].shape)
+    for axis, step in enumerate(strides):
+        value = _spread(e, value, zero, sizes, axis, abs(step))
+        if step < 0:
+            value = _turned(e, value, axis)
+    low = [b if s > 0 else b - (n - 1) for b, n, s in zip(begin, sizes, strides)]
+    high = [d - b - n for d, b, n in zip(shape, low, sizes)]
+    if not shape:
+        e.node("Identity", [value], outputs)
+        return
+    e.node("Pad", [value, e.shape((*low, *high)), zero], outputs)
+
+
+def _spread(e: Any, value: str, zero: str, sizes: list[Dim], axis: int, step: int) -> str:
+    """``step - 1`` zeros after each element of an axis but the last."""
+    if step == 1:
+        return value
+    rank, count = len(sizes), sizes[axis]
+    lifted, padded, flat, cut = (e.temp() for _ in range(4))
+    e.node("Unsqueeze", [value, e.const(np.array([axis + 1]))], [lifted])
+    pads = [0] * (2 * rank + 2)
+    pads[rank + 1 + axis + 1] = step - 1
+    e.node("Pad", [lifted, e.const(np.array(pads)), zero], [padded])
+    e.node("Reshape", [padded, e.shape((*sizes[:axis], count * step, *sizes[axis + 1 :]))], [flat])
+    sizes[axis] = at_least_zero(count * step - (step - 1))
+    e.node("Slice", [flat, e.const(np.array([0])), e.shape((sizes[axis],)), e.const(np.array([axis]))], [cut])
+    return cut
+
+
+def _turned(e: Any, value: str, axis: int) -> str:
+    turned = e.temp()
+    one = [e.const(np.array([v])) for v in (-1, np.iinfo(np.int64).min, axis, -1)]
+    e.node("Slice", [value, *one], [turned])
+    return turned
+
+
+@primitive(
+    name="strided_slice_grad",
+    type=lambda ct, *, shape, begin, strides: TensorType(shape, ct.dtype),
+    numpy=_grad_numpy,
+    lower=kernel("array.strided_slice_grad"),
+    vjp=_grad_vjp,
+    batch=_grad_batch,
+    onnx=_grad_nodes,
+    samples=lambda: [
+        Sample((draw(0, n),), {"shape": s, "begin": b, "strides": d}, COMPILED)
+        for n, s, b, d in (
+            ((2, 5), (4, 5), (1, 0), (1, 1)),
+            ((2, 3), (4, 5), (0, 4), (2, -2)),
+            ((0,), (3,), (0,), (1,)),
+        )
+    ],
+)
+def canonical_slice_grad(ct: Tensor, shape: Any, begin: Any, strides: Any) -> Any:
+    """Zeros of ``shape`` with ``ct`` at the elements that the slice takes."""
+    return (ct,), {"shape": shape, "begin": begin, "strides": strides}
+
+
+# -- one element or window at a place that the program computes
+
+
+def _dynamic_type(x: TensorType, *starts: TensorType, axes: Any, sizes: Any, wrap: bool) -> TensorType:
+    for axis, size in zip(axes, sizes):
+        extent = x.shape[axis]
+        if isinstance(extent, int) and isinstance(size, int) and size > extent:
+            raise Refused(f"Expected size[{axis}] in [0, {extent}], but got {size}")
+    return TensorType(_windowed(x.shape, axes, sizes), x.dtype)
+
+
+def _windowed(shape: Sequence[Dim], axes: Sequence[int], sizes: Sequence[Dim]) -> tuple[Dim, ...]:
+    found = dict(zip(axes, sizes))
+    return tuple(found.get(i, d) for i, d in enumerate(shape))
+
+
+def _window(shape: Sequence[int], starts: Sequence[np.ndarray], axes: Any, sizes: Any, wrap: bool) -> Any:
+    place = [builtins.slice(None)] * len(shape)
+    for start, axis, size in zip(starts, axes, sizes):
+        at = int(start) + (shape[axis] if wrap and start < 0 else 0)
+        if not 0 <= at <= shape[axis] - size:
+            raise Refused(f"slice index {int(start)} of dimension {axis} out of bounds.")
+        place[axis] = builtins.slice(at, at + size)
+    return tuple(place)
+
+
+def _dynamic_guard(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> list[tuple[Tensor, str]]:
+    return [_window_guard(x, *spec, wrap) for spec in zip(starts, axes, sizes)]
+
+
+def _window_guard(x: Tensor, start: Tensor, axis: int, size: Dim, wrap: bool) -> tuple[Tensor, str]:
+    extent = x._type.shape[axis]
+    low, high = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (-extent if wrap else 0, extent - size))
+    inside = bind.logical_and(bind.less_equal(low, start), bind.less_equal(start, high))
+    return inside, f"slice index of dimension {axis} out of bounds."
+
+
+def _dynamic_numpy(x: np.ndarray, *starts: np.ndarray, axes: Any, sizes: Any, wrap: bool) -> np.ndarray:
+    return x[_window(x.shape, starts, axes, sizes, wrap)].copy()
+
+
+def _dynamic_vjp(
+    ct: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool
+) -> tuple[Any, ...]:
+    grad = bind.dynamic_slice_grad(ct, *starts, axes=axes, extents=tuple(x._type.shape[a] for a in axes), wrap=wrap)
+    return grad, *(None for _ in starts)
+
+
+def _dynamic_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, sizes: Any, wrap: bool) -> None:
+    begin = _starts(e, inputs[1:], types[0][0].shape, axes)
+    end = e.temp()
+    e.node("Add", [begin, e.shape(sizes)], [end])
+    e.node("Slice", [inputs[0], begin, end, e.const(np.array(axes))], outputs)
+
+
+def _starts(e: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[int]) -> str:
+    """The start indices as one int64 vector, negative ones counted from the end."""
+    parts = []
+    for start in starts:
+        wide, vector = e.temp(), e.temp()
+        e.node("Cast", [start], [wide], to=7)
+        e.node("Unsqueeze", [wide, e.const(np.array([0]))], [vector])
+        parts.append(vector)
+    joined, negative, wrapped, chosen = (e.temp() for _ in range(4))
+    e.node("Concat", parts, [joined], axis=0)
+    e.node("Less", [joined, e.const(np.array([0]))], [negative])
+    e.node("Add", [joined, e.shape(tuple(shape[a] for a in axes))], [wrapped])
+    e.node("Where", [negative, wrapped, joined], [chosen])
+    return chosen
+
+
+_INDEX_SAMPLES = (((4, 5), (1,), (1,), (-1,)), ((4, 5), (0, 1), (2, 3), (2, 1)), ((3,), (0,), (1,), (2,)))
+
+
+@primitive(
+    name="dynamic_slice",
+    tf_name="StridedSlice",
+    type=_dynamic_type,
+    numpy=_dynamic_numpy,
+    lower=kernel("indexing.dynamic_slice"),
+    vjp=_dynamic_vjp,
+    onnx=_dynamic_nodes,
+    guard=_dynamic_guard,
+    samples=lambda: [
+        Sample((draw(0, s), *(np.array(b, "int32") for b in at)), {"axes": a, "sizes": n, "wrap": True}, COMPILED)
+        for s, a, n, at in _INDEX_SAMPLES
+    ],
+)
+def window(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> Any:
+    """``sizes`` elements of ``axes`` from scalars that the program computes; ``wrap``: negative ones from the end."""
+    return (x, *starts), {"axes": axes, "sizes": sizes, "wrap": wrap}
+
+
+def _place_numpy(ct: np.ndarray, *starts: np.ndarray, axes: Any, extents: Any, wrap: bool) -> np.ndarray:
+    whole = np.zeros(_windowed(ct.shape, axes, extents), ct.dtype)
+    whole[_window(whole.shape, starts, axes, [ct.shape[a] for a in axes], wrap)] = ct
+    return whole
+
+
+def _place_vjp(
+    ct: Tensor, y: Tensor, x: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool
+) -> tuple[Any, ...]:
+    sizes = tuple(x._type.shape[a] for a in axes)
+    return bind.dynamic_slice(ct, *starts, axes=axes, sizes=sizes, wrap=wrap), *(None for _ in starts)
+
+
+def _place_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, extents: Any, wrap: bool) -> None:
+    shape = types[1][0].shape
+    begin = _starts(e, inputs[1:], shape, axes)
+    rest, high, pads = e.temp(), e.temp(), e.temp()
+    e.node("Sub", [e.shape(extents), e.shape(tuple(types[0][0].shape[a] for a in axes))], [rest])
+    e.node("Sub", [rest, begin], [high])
+    e.node("Concat", [begin, high], [pads], axis=0)
+    zero = e.const(np.zeros((), types[0][0].dtype.np))
+    e.node("Pad", [inputs[0], pads, zero, e.const(np.array(axes))], outputs)
+
+
+@primitive(
+    name="dynamic_slice_grad",
+    tf_name="StridedSliceGrad",
+    type=lambda ct, *starts, axes, extents, wrap: TensorType(_windowed(ct.shape, axes, extents), ct.dtype),
+    numpy=_place_numpy,
+    lower=kernel("indexing.dynamic_slice_grad"),
+    vjp=_place_vjp,
+    onnx=_place_nodes,
+    samples=lambda: [
+        Sample(
+            (draw(0, _windowed(s, a, n)), *(np.array(b, "int32") for b in at)),
+            {"axes": a, "extents": tuple(s[i] for i in a), "wrap": True},
+            COMPILED,
+        )
+        for s, a, n, at in _INDEX_SAMPLES
+    ],
+)
+def window_grad(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> Any:
+    """Zeros with ``ct`` in the window."""
+    return (ct, *starts), {"axes": axes, "extents": extents, "wrap": wrap}
+
+
+# -- tensor[...]
+
+
+class _Taken(NamedTuple):
+    """One axis of the result of a slice before new axes come and indexed ones go."""
+
+    begin: Dim
+    size: Dim
+    step: int
+    dynamic: Tensor | None = None
+    checked: bool = False
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """``x[key]``: ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
+    if _is_mask(key):
+        return bind_mask(x, key)
+    entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
+    try:
+        return _slice_by(x, entries)
+    except Refused as refusal:
+        raise refusal.told_by("StridedSlice") from None
+
+
+def _is_mask(key: Any) -> bool:
+    kind = getattr(key, "dtype", None)
+    return kind is not None and (kind == "bool" if not isinstance(key, np.ndarray) else kind == np.bool_)
+
+
+def bind_mask(x: Tensor, mask: Any) -> Tensor:
+    from tvtf.ops.indexing import boolean_mask
+
+    return boolean_mask(x, mask)
+
+
+def _entry(key: Any) -> Any:
+    """A part of a slice spec with its numbers unwrapped: None, Ellipsis, a slice, an int, a dim or a scalar tensor."""
+    if key is None or key is Ellipsis:
+        return key
+    if isinstance(key, builtins.slice):
+        return builtins.slice(*(None if v is None else _number(v) for v in (key.start, key.stop, key.step)))
+    if isinstance(key, (bool, np.bool_)):
+        raise ValueError("mask cannot be scalar.")
+    return _number(key)
+
+
+def _number(value: Any) -> Any:
+    given = value
+    if hasattr(value, "_as_tensor"):
+        value = value._as_tensor()
+    if isinstance(value, Tensor):
+        if not value.dtype.is_integer or value.ndim:
+            raise TypeError(MSG_INDEX.format(given))
+        return _scalar_value(value)
+    if isinstance(value, (str, float)) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
+        raise TypeError(MSG_INDEX.format(given))
+    return value.__index__()
+
+
+def _scalar_value(value: Tensor) -> Any:
+    if isinstance(value, EagerTensor):
+        return int(value)
+    known = value.known if isinstance(value, SymbolicTensor) else None
+    return value if known is None else known.item()
+
+
+def _slice_by(x: Tensor, entries: list[Any]) -> Tensor:
+    dims = x._type.shape
+    taken_axes: list[_Taken] = []
+    shape: list[Dim] = []
+    for entry in _without_ellipsis(entries, len(dims)):
+        if entry is None:
+            shape.append(1)
+            continue
+        axis = len(taken_axes)
+        if axis >= len(dims):
+            raise Refused(f"Index out of range using input dim {axis}; input has only {len(dims)} dims")
+        one = (
+            _sliced_axis(entry, dims[axis], axis)
+            if isinstance(entry, builtins.slice)
+            else _indexed_axis(entry, dims[axis], axis)
+        )
+        taken_axes.append(one)
+        if isinstance(entry, builtins.slice):
+            shape.append(one.size)
+    return _apply(x, taken_axes, tuple(shape))
+
+
+def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
+    """The spec with its ellipsis (or its missing end) written out as whole axes."""
+    places = [i for i, e in enumerate(entries) if e is Ellipsis]
+    if len(places) > 1:
+        raise Refused("Multiple ellipses in slice spec not allowed")
+    used = sum(1 for e in entries if e is not None and e is not Ellipsis)
+    missing = [builtins.slice(None)] * (rank - used)
+    at = places[0] if places else len(entries)
+    return [*entries[:at], *missing, *entries[at + 1 :]]
+
+
+def _indexed_axis(index: Any, extent: Dim, axis: int) -> _Taken:
+    if isinstance(index, Tensor):
+        return _Taken(0, extent, 1, dynamic=index)
+    begin = from_end(index, extent)
+    if isinstance(begin, int) and isinstance(extent, int) and not 0 <= begin < extent:
+        raise Refused(f"slice index {begin} of dimension {axis} out of bounds.")
+    return _Taken(begin, 1, 1, checked=not _lies_within(begin, extent))
+
+
+def _lies_within(begin: Dim, extent: Dim) -> bool:
+    return proves(begin >= 0, begin) and proves(begin < extent, begin, extent)
+
+
+def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> _Taken:
+    step = 1 if part.step is None else part.step
+    for bound in (part.start, part.stop, step):
+        if isinstance(bound, Tensor):
+            raise TypeError(
+                f"slice of dimension {axis}: the bound {bound!r} is computed by the program, so the length of the result is "
+                "not known while tracing; compute it from shapes, use tf.slice with a fixed size, or index with a scalar"
+            )
+    if not isinstance(step, int):
+        raise TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")
+    if step == 0:
+        raise Refused(f"strides[{axis}] must be non-zero")
+    return _forward(part, extent, step) if step > 0 else _backward(part, extent, step)
+
+
+def _forward(part: builtins.slice, extent: Dim, step: int) -> _Taken:
+    start = 0 if part.start is None else _clamped(part.start, extent, 0, extent)
+    stop = extent if part.stop is None else _clamped(part.stop, extent, 0, extent)
+    return _Taken(start, at_least_zero(ceil_div(stop - start, step)), step)
+
+
+def _backward(part: builtins.slice, extent: Dim, step: int) -> _Taken:
+    start = extent - 1 if part.start is None else _clamped(part.start, extent, -1, extent - 1)
+    stop = -1 if part.stop is None else _clamped(part.stop, extent, -1, extent - 1)
+    return _Taken(start, at_least_zero(ceil_div(start - stop, -step)), step)
+
+
+def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
+    found = from_end(index, extent)
+    if isinstance(index, int) and index >= 0:
+        return dim_min(found, high)
+    return dim_max(found if isinstance(index, int) else dim_min(found, high), low)
+
+
+def _apply(x: Tensor, axes: list[_Taken], shape: tuple[Dim, ...]) -> Tensor:
+    begin, size = tuple(a.begin for a in axes), tuple(a.size for a in axes)
+    strides, checked = tuple(a.step for a in axes), tuple(i for i, a in enumerate(axes) if a.checked)
+    if not _takes_all(x._type.shape, begin, size, strides):
+        x = bind.strided_slice(x, begin=begin, size=size, strides=strides, checked=checked)
+    dynamic = [(i, a.dynamic) for i, a in enumerate(axes) if a.dynamic is not None]
+    if dynamic:
+        places = tuple(i for i, _ in dynamic)
+        x = bind.dynamic_slice(x, *(t for _, t in dynamic), axes=places, sizes=(1,) * len(places), wrap=True)
+    return (
+        x if len(shape) == x.ndim and not dynamic and same_shape(shape, x._type.shape) else bind.reshape(x, shape=shape)
+    )
+
+
+def _takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], strides: Sequence[int]) -> bool:
+    whole = all(isinstance(b, int) and b == 0 and s == 1 for b, s in zip(begin, strides))
+    return whole and same_shape(shape, size)
+
+
+Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
+Variable.__getitem__ = lambda self, key: getitem(self._as_tensor(), key)  # type: ignore[attr-defined]
+
+
+@export("strided_slice")
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """What ``input_[begin:end:strides, ...]`` gives; bit i of a mask says something about entry i.
+
+    Args:
+      input_: tensor.
+      begin, end, strides: ints, one for each entry.
+      begin_mask, end_mask: the bound is left out.
+      ellipsis_mask: the entry is ``...``.
+      new_axis_mask: the entry is ``None``.
+      shrink_axis_mask: the entry is the single index ``begin``.
+
+    >>> import tvtf as tf
+    >>> tf.strided_slice([1, 2, 3, 4], [0], [4], [2]).numpy()
+    array([1, 3], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a zero stride or an index out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strided_slice
+    """
+    first, last = static_dims(begin, "begin"), static_dims(end, "end")
+    steps = (1,) * len(first) if strides is None else static_dims(strides, "strides")
+
+    def entry(i: int) -> Any:
+        if ellipsis_mask >> i & 1:
+            return Ellipsis
+        if new_axis_mask >> i & 1:
+            return None
+        if shrink_axis_mask >> i & 1:
+            return first[i]
+        low, high = (None if mask >> i & 1 else bound[i] for mask, bound in ((begin_mask, first), (end_mask, last)))
+        return builtins.slice(low, high, steps[i])
+
+    try:
+        return _slice_by(convert_to_tensor(input_), [entry(i) for i in range(len(first))])
+    except Refused as refusal:
+        raise refusal.told_by("StridedSlice") from None
+
+
+@export("slice")
+def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+    """``size`` elements of every axis from ``begin``; a size of -1 takes the rest.
+
+    Args:
+      input_: tensor of rank r.
+      begin: r ints, or integer tensors that the program computes.
+      size: r ints known while tracing.
+
+    >>> import tvtf as tf
+    >>> tf.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [2, -1]).numpy()
+    array([[2, 3],
+           [5, 6]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where the window does not lie inside.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/slice
+    """
+    x = convert_to_tensor(input_)
+    starts = _starts_of(begin)
+    sizes = static_dims(size, "size")
+    if not len(starts) == len(sizes) == x.ndim:
+        raise Refused(
+            f"Expected begin, end, and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
+            f"{brackets([len(starts)])} and {brackets([len(sizes)])} instead."
+        ).told_by("Slice")
+    return _windowed_slice(x, starts, sizes)
+
+
+def _starts_of(begin: Any) -> list[Any]:
+    if isinstance(begin, (list, tuple)):
+        return [_number(b) for b in begin]
+    vector = convert_to_tensor(begin)
+    if isinstance(vector, SymbolicTensor) and vector.known is None:
+        return [_slice_by(vector, [i]) for i in range(vector._type.shape[0])]
+    return list(static_dims(vector, "begin"))
+
+
+def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tensor:
+    dims = x._type.shape
+    fixed = [0 if isinstance(b, Tensor) else b for b in starts]
+    moving = [i for i, b in enumerate(starts) if isinstance(b, Tensor)]
+    taken_sizes = tuple(_size_of(i, dims[i], fixed[i], s, i in moving) for i, s in enumerate(sizes))
+    whole = tuple(dims[i] if i in moving else n for i, n in enumerate(taken_sizes))
+    if not _takes_all(dims, fixed, whole, (1,) * len(dims)):
+        x = bind.strided_slice(x, begin=tuple(fixed), size=whole, strides=(1,) * len(dims), checked=())
+    if not moving:
+        return x
+    chosen = tuple(taken_sizes[i] for i in moving)
+    return bind.dynamic_slice(x, *(starts[i] for i in moving), axes=tuple(moving), sizes=chosen, wrap=False)
+
+
+def _size_of(axis: int, extent: Dim, begin: Dim, size: Dim, moves: bool) -> Dim:
+    if isinstance(size, int) and size == -1:
+        if moves:
+            raise TypeError(f"slice: size[{axis}] is -1, but begin[{axis}] is computed by the program: give the size")
+        size = extent - begin
+    if all(isinstance(d, int) for d in (extent, begin)) and not 0 <= begin <= extent:
+        raise Refused(f"Expected begin[{axis}] in [0, {extent}], but got {begin}").told_by("Slice")
+    if all(isinstance(d, int) for d in (extent, begin, size)) and not 0 <= size <= extent - begin:
+        raise Refused(f"Expected size[{axis}] in [0, {extent - begin}], but got {size}").told_by("Slice")
+    return size
