@@ -19,7 +19,7 @@ class Scalar:
     def __init__(self, case, seed=0):
         self.case = case
         self.random = np.random.default_rng(seed)
-        self.sources = [i for i, a in enumerate(case.arrays) if a.dtype.kind in "fc"]
+        self.sources = [i for i, a in enumerate(case.arrays) if a.dtype.kind in "fc" and is_independent(case, i)]
         self.weights = [self.like(e) if e.dtype.kind in "fc" else None for e in case.expected]
 
     def like(self, array):
@@ -55,6 +55,11 @@ class Scalar:
             tape.watch(sources)
             pairs = self.results(sources)
         return tape.gradient([y for y, _ in pairs], sources, [w for _, w in pairs], unconnected_gradients="zero")
+
+
+def is_independent(case, index):
+    """A sample may name, in place of True, the inputs that can move by themselves."""
+    return case.sample.gradient is True or index in case.sample.gradient
 
 
 def inner(a, b):

@@ -1,4 +1,4 @@
-"""How far two computations of one value may lie apart: one table per dtype, and the ops that need more, with the reason.
+"""How far two computations of one value may lie apart: one table by dtype, and the ops that need more, with reasons.
 
 A difference is measured against ``1 + |expected|``; integers, bools and strings must be equal.
 """
@@ -20,7 +20,7 @@ FACTOR = {}
 """(op, dtype name) -> factor on the table above."""
 
 FINITE_DIFFERENCES = 2e-6
-"""Central differences with step 1e-5 in float64: truncation 1e-10 times the third derivative, rounding 1e-11 times the value."""
+"""Central differences with step 1e-5 in float64: truncation is 1e-10 times the third derivative, rounding 1e-11."""
 
 
 def of(op: str, dtype: str) -> float:

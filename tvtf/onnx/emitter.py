@@ -6,7 +6,7 @@ Where onnxruntime has no kernel for a type, the node computes in a wider one tha
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, Final
 
 import numpy as np
 from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
@@ -19,6 +19,9 @@ from tvtf.onnx.kernels import computed_in
 from tvtf.onnx.prune import live_initializers, live_nodes
 from tvtf.onnx.standard import DTYPE, ELEMENT, allowed, schema, type_variables
 from tvtf.shape import TensorType
+
+_DEFAULTS: Final[dict[str, dict[str, Any]]] = {"Reshape": {"allowzero": 1}}
+"""A zero in a shape is a zero here, where ONNX would keep the input's dim."""
 
 
 class Model:
@@ -78,6 +81,7 @@ class Emitter:
         if op in ("If", "Loop", "Cast"):
             self._append(op, inputs, outputs, attrs)
             return
+        attrs = _DEFAULTS.get(op, {}) | attrs
         bound = self._bound(op, inputs)
         wide = {variable: self._wide(op, variable, dtype) for variable, dtype in bound.items()}
         casts = [self._as(x, wide.get(v)) for x, v in zip(inputs, _variables(schema(op).inputs, inputs))]

@@ -75,6 +75,9 @@ _MODULAR: Final = """
 """
 """Ops whose uint64 result has the bits of the int64 one: arithmetic modulo 2**64, and moving data."""
 
+_SELECTING: Final = "MaxPool Relu"
+"""Ops that only pick values: integers of up to 32 bits pass through float64 unchanged."""
+
 
 @lru_cache(maxsize=4096)
 def has_kernel(op: str, variable: str, dtype: DType) -> bool:
@@ -103,4 +106,5 @@ def computed_in(op: str, variable: str, dtype: DType) -> DType | None:
 def _wider(op: str, dtype: DType) -> Iterable[DType]:
     if dtype is dtypes.uint64:
         return (dtypes.int64,) if op in _MODULAR.split() else ()
-    return map(as_dtype, _WIDER.get(dtype.name, "").split())
+    through_float = ["float64"] if op in _SELECTING.split() and dtype.is_integer and dtype.size <= 4 else []
+    return map(as_dtype, [*_WIDER.get(dtype.name, "").split(), *through_float])

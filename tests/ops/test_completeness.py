@@ -1,0 +1,81 @@
+"""No primitive may lack a column without a written reason, and few may at all."""
+
+import re
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+from tvtf.dtypes import from_array
+from tvtf.primitive import table, types_tuple
+from tvtf.shape import TensorType
+
+LEAST = 110
+GAP_SHARE = 0.1
+COLUMNS = ("lower", "onnx", "samples")
+BUILT_IN = [p for p in table.values() if p.front.__module__.startswith("tvtf.")]
+
+
+def gaps(prim):
+    """The columns a primitive lacks."""
+    missing = [column for column in COLUMNS if not getattr(prim, column)]
+    return missing + (["vjp"] if prim.vjp is None and is_floating(prim) else [])
+
+
+def is_floating(prim):
+    """Whether some sample goes from floats to floats."""
+    samples = prim.samples() if callable(prim.samples) else prim.samples
+    return any(has_floats(prim, s, d) for s in samples for d in s.dtypes if d.is_floating)
+
+
+def has_floats(prim, sample, dtype):
+    arrays = [np.asarray(x(dtype) if callable(x) else x) for x in sample.inputs]
+    types = [TensorType(a.shape, from_array(a)) for a in arrays]
+    results = types_tuple(prim.typed(*types, **sample.attrs))
+    return any(t.dtype.is_floating for t in types) and any(t.dtype.is_floating for t in results)
+
+
+def test_there_are_enough_primitives():
+    assert len(BUILT_IN) >= LEAST
+
+
+@pytest.mark.parametrize("prim", BUILT_IN, ids=lambda p: p.name)
+def test_every_gap_has_a_reason(prim):
+    silent = [column for column in gaps(prim) if not prim.why_not.get(column)]
+    assert not silent, f"{prim.name} has no {', '.join(silent)}: add the column, or the reason to why_not"
+
+
+def test_gaps_are_few():
+    incomplete = sorted(p.name for p in BUILT_IN if gaps(p))
+    assert len(incomplete) <= GAP_SHARE * len(BUILT_IN), f"{len(incomplete)} of {len(BUILT_IN)}: {incomplete}"
+
+
+def test_reasons_are_for_gaps_of_known_columns():
+    """``onnx`` may also tell of single dtypes that the standard lacks."""
+    unknown = {p.name: sorted(set(p.why_not) - {*COLUMNS, "vjp", "batch"}) for p in BUILT_IN}
+    assert not {name: columns for name, columns in unknown.items() if columns}
+
+
+GENERIC_BATCH_SHARE = 0.15
+
+
+def test_few_primitives_batch_by_a_loop():
+    looped = sorted(p.name for p in BUILT_IN if p.batch is None)
+    assert len(looped) <= GENERIC_BATCH_SHARE * len(BUILT_IN), f"{len(looped)} of {len(BUILT_IN)}: {looped}"
+
+
+@pytest.mark.parametrize("prim", [p for p in BUILT_IN if p.public], ids=lambda p: p.name)
+def test_every_public_primitive_is_documented(prim):
+    text = prim.__doc__ or ""
+    wanted = {"an example": ">>> ", "its source": "Source: http"}
+    missing = [what for what, mark in wanted.items() if mark not in text]
+    assert not missing, f"the docstring of {prim.name} lacks {' and '.join(missing)}"
+    assert re.match(r"\S", text), f"the docstring of {prim.name} does not start with its summary"
+
+
+@pytest.mark.parametrize("path", sorted({path for p in BUILT_IN for path in p.public}))
+def test_every_public_path_is_reachable(path):
+    found = tf
+    for part in path.split("."):
+        found = getattr(found, part)
+    assert callable(found)
