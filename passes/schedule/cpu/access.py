@@ -74,8 +74,8 @@ def _operations_of(node: ir.Expr) -> int:
 
 def points(axes: tuple[Axis, ...]) -> int | None:
     """How many points some loops visit, where that is known."""
-    sizes = [axis.size for axis in axes]
-    return None if None in sizes else prod(sizes)
+    sizes = [axis.size for axis in axes if axis.size is not None]
+    return prod(sizes) if len(sizes) == len(axes) else None
 
 
 def reads_of(stage: Stage, buffer: Var) -> list[TensorLoad]:

@@ -41,7 +41,7 @@ def _own_load_as(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
 def _new_terms(stage: Stage) -> list[ir.Expr]:
     terms: list[ir.Expr] = []
 
-    def visit(node: ir.Expr, visitor: tvm_ffi.StructuralVisitor) -> None:
+    def visit(node: ir.Expr, visitor: tvm_ffi.StructuralVisitor) -> tvm_ffi.VisitInterrupt | None:
         if isinstance(node, TensorLoad) and node.source.same_as(stage.buffer):
             return None
         if any(load.source.same_as(stage.buffer) for load in loads(node)):

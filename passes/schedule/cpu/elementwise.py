@@ -185,8 +185,8 @@ def _segments(stages: list[Stage], inner: Loop) -> list[Segment] | None:
         return None
     var, size = inner.axes[0].var, inner.axes[0].size
     tests = [test for stage in stages for test in _comparisons(stage.value, var)]
-    bounds = [_bound(test, var) for test in tests]
-    if not bounds or None in bounds:
+    bounds = [bound for bound in (_bound(test, var) for test in tests) if bound is not None]
+    if not bounds or len(bounds) < len(tests):
         return None
     cuts = sorted({0, size, *(min(size, max(0, cut)) for cut in bounds)})
     return [_cut(stages, var, start, stop) for start, stop in zip(cuts, cuts[1:], strict=False)]
@@ -209,12 +209,12 @@ def _comparisons(value: ir.Expr, var: Var) -> list[ir.Expr]:
 def _bound(test: ir.Expr, var: Var) -> int | None:
     """The smallest value of `var` at which the test's answer changes."""
     found = sym.detect_linear_equation(test.a - test.b, [var])
-    if len(found) != 2 or static(emit.simplified(found[0])) not in (1, -1):
+    if len(found) != 2:
         return None
     slope, offset = static(emit.simplified(found[0])), static(emit.simplified(found[1]))
-    if offset is None:
+    if slope not in (1, -1) or offset is None:
         return None
-    zero_at = -offset * slope
+    zero_at = -offset if slope == 1 else offset
     flips_after_zero = isinstance(test, (tirx.LE, tirx.GT)) == (slope == 1)
     return zero_at + 1 if flips_after_zero else zero_at
 

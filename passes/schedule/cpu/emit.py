@@ -80,8 +80,8 @@ def fused(extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt
 
 def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
     """The product of extents."""
-    known = [static(extent) for extent in extents]
-    if None not in known:
+    known = [size for size in map(static, extents) if size is not None]
+    if len(known) == len(extents):
         return index(prod(known))
     return simplified(prod((as_expr(extent) for extent in extents), start=index(1)))
 

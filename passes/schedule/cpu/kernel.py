@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
 import tvm_ffi
@@ -84,7 +84,7 @@ def _fresh_names(node: ir.Expr | Stmt) -> dict[Var, Var]:
     return {var: Var(var.name, var.ty) for var in bound}
 
 
-def replace_loads(node: ir.Expr, buffer: Var, value: object) -> ir.Expr:
+def replace_loads(node: ir.Expr, buffer: Var, value: Callable[[list[ir.Expr]], ir.Expr]) -> ir.Expr:
     """Replace each load from `buffer` by `value(indices)`."""
     return tvm_ffi.structural_map(
         node, (TensorLoad, lambda load: value(list(load.indices)) if load.source.same_as(buffer) else load)
@@ -113,8 +113,9 @@ def read_kernel(func: PrimFunc) -> Kernel | None:
     block = root.block
     if block.match_buffers or block.init is not None:
         return None
-    stages = [_read_nest(nest) for nest in _statements(block.body)]
-    if None in stages or not all(_has_long_indices(stage) for stage in stages if isinstance(stage, Stage)):
+    nests = list(_statements(block.body))
+    stages = [stage for stage in map(_read_nest, nests) if stage is not None]
+    if len(stages) < len(nests) or not all(_has_long_indices(stage) for stage in stages if isinstance(stage, Stage)):
         return None
     return Kernel(tuple(stages), tuple(block.alloc_buffers))
 

@@ -83,14 +83,14 @@ def _copy(panel: Panel, first: ir.Expr, count: int, width: int, target: CpuTarge
     def task(places: list[ir.Expr]) -> Stmt:
         number, inner = (places[0], places[1:]) if by_panel else (places[-1], places[:-1])
         point = {axis.var: place for axis, place in zip(axes, inner, strict=True)}
-        return emit.sequence(
-            [
-                emit.vectorized(size, lambda lane, start=start: _copy_item(panel, first + number, point, lane + start))
-                for start, size in emit.lane_chunks(width, lanes)
-            ]
-        )
+        vectors = emit.lane_chunks(width, lanes)
+        return emit.sequence([_copy_vector(panel, first + number, point, *vector) for vector in vectors])
 
     return emit.fused([count, *rows] if by_panel else [*rows, count], task, parallel)
+
+
+def _copy_vector(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:
+    return emit.vectorized(lanes, lambda lane: _copy_item(panel, number, point, lane + start))
 
 
 def _copy_item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:

@@ -48,8 +48,8 @@ def emit_reduction(
 
 def _emit(work: Work, parallel: bool, fixed: Point | None = None) -> Stmt:
     slices = slices_of(work) if parallel else 1
-    if slices > 1:
-        partial, final = run_slices(work, slices)
+    if slices > 1 and work.combine is not None:
+        partial, final = run_slices(work, work.combine, slices)
         return emit.sequence([partial, emit_reduction(final.stage, final.stores, work.target, None)])
     stage, packing = packed(work.stage, work.plan, work.target, parallel)
     stores = tuple(stage if store is work.stage else store for store in work.stores)

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
-from math import prod
 
 import tvm_ffi
 from tvm import ir
 from tvm.tirx import IntImm, Stmt, Var
 
-from . import emit
+from . import access, emit
 from .elementwise import emit_elementwise
 from .kernel import Axis, Kernel, Opaque, Stage, loads, replace_loads, substitute
 from .plan import has_reused_operand
@@ -71,8 +70,8 @@ def _equal(left: ir.Expr, right: ir.Expr) -> bool:
 def _pays(chain: Chain, target: CpuTarget) -> bool:
     reductions = sum(bool(stage.reduce) for stage in chain.stages)
     is_wider = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
-    rows = [axis.size for axis in chain.stages[0].spatial[: chain.depth]]
-    enough = None in rows or prod(rows) >= target.cores
+    rows = access.points(chain.stages[0].spatial[: chain.depth])
+    enough = rows is None or rows >= target.cores
     return bool(reductions) and (reductions > 1 or is_wider) and enough
 
 
@@ -101,13 +100,17 @@ def _stage_of_row(stage: Stage, depth: int, kept: dict[Var, Var], places: list[i
     fixed = {axis.var: place for axis, place in zip(rows, places, strict=True)}
     value = stage.value
     for old, new in kept.items():
-        value = replace_loads(value, old, lambda indices, new=new: emit.load(new, indices[depth:]))
+        value = _reading_row(value, old, new, depth)
     value = substitute(value, fixed)
     if stage.buffer in kept:
         inner = replace(stage, buffer=kept[stage.buffer], spatial=stage.spatial[depth:], value=value)
         return _nest(inner, target, {})
     single = tuple(Axis(axis.var, emit.index(1)) for axis in rows)
     return _nest(replace(stage, spatial=(*single, *stage.spatial[depth:]), value=value), target, fixed)
+
+
+def _reading_row(value: ir.Expr, old: Var, new: Var, depth: int) -> ir.Expr:
+    return replace_loads(value, old, lambda indices: emit.load(new, indices[depth:]))
 
 
 def _nest(stage: Stage, target: CpuTarget, fixed: dict[Var, ir.Expr]) -> Stmt:

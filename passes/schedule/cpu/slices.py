@@ -9,6 +9,7 @@ from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
 from . import access, emit
+from .combiner import Combine
 from .emit import index
 from .kernel import Axis, Stage, replace_loads
 from .plan import terms_of
@@ -48,12 +49,12 @@ def _tile_count(work: Work) -> int:
     return prod(-(-(axis.size or UNKNOWN_SIZE) // sizes.get(axis.var, 1)) for axis in work.stage.spatial)
 
 
-def run_slices(work: Work, slices: int) -> tuple[Stmt, Work]:
+def run_slices(work: Work, combine: Combine, slices: int) -> tuple[Stmt, Work]:
     """The statement that fills the partial results, and the reduction that is left to do."""
     split = Axis(Var("slice", "int64"), index(slices))
     held = _partial_stage(work.stage, split)
     run = emit.loop(slices, lambda number: _slice(work, held, split, number, slices), tirx.ForKind.PARALLEL, "slice")
-    return emit.sequence([emit.allocate(held.buffer), run]), _final(work, held, split)
+    return emit.sequence([emit.allocate(held.buffer), run]), _final(work, combine, held, split)
 
 
 def _partial_stage(stage: Stage, split: Axis) -> Stage:
@@ -63,10 +64,10 @@ def _partial_stage(stage: Stage, split: Axis) -> Stage:
     return Stage(buffer, (split, *stage.spatial), stage.reduce, stage.init, value)
 
 
-def _final(work: Work, held: Stage, split: Axis) -> Work:
+def _final(work: Work, combine: Combine, held: Stage, split: Axis) -> Work:
     stage = work.stage
     places = [axis.var for axis in stage.spatial]
-    value = work.combine(emit.load(stage.buffer, places), emit.load(held.buffer, [split.var, *places]))
+    value = combine(emit.load(stage.buffer, places), emit.load(held.buffer, [split.var, *places]))
     final = replace(stage, reduce=(split,), value=value)
     return replace(work, stage=final, stores=tuple(final if store is stage else store for store in work.stores))
 

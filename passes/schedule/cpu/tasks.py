@@ -152,7 +152,8 @@ def along_axis(
     step = emit.simplified(tirx.floordiv(whole + (blocks - 1), index(blocks)))
     first = number * step
     count = step if blocks == 1 else tirx.max(tirx.min(step, whole - first), index(0))
-    even = blocks == 1 or (static(whole) is not None and static(whole) % blocks == 0)
+    known = static(whole)
+    even = blocks == 1 or (known is not None and known % blocks == 0)
     main = emit.loop(step if even else count, lambda tile: body((first + tile) * size, size))
     rest = _rest(axis, cascade[1:], emit.simplified(whole * size), body)
     return emit.sequence(
@@ -163,19 +164,23 @@ def along_axis(
     )
 
 
+def _tiles_from(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt:
+    return emit.loop(count, lambda tile: body(start + tile * size, size))
+
+
 def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt | None:
     parts: list[Stmt | None] = []
     for size in cascade:
         count = emit.simplified(tirx.floordiv(axis.extent - start, index(size))) if size else index(0)
         if static(count) != 0:
-            parts.append(emit.loop(count, lambda tile, size=size, start=start: body(start + tile * size, size)))
+            parts.append(_tiles_from(start, size, count, body))
         start = emit.simplified(start + count * max(1, size))
     return emit.sequence(parts) if any(parts) else None
 
 
 def _tile(work: Work, ranges: Sequence[Range], tile: Tile) -> Stmt:
     plan = work.plan
-    if not plan.along_rows:
+    if work.combine is None or not plan.along_rows:
         return column_tile(work.stage, tile, plan.vector, plan.lanes, ranges, work.start, work.finish)
     ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
     return row_tile(work.stage, tile, plan.lanes, plan.vectors, ordered, work.combine, work.finish)

@@ -250,16 +250,16 @@ def _combined(held: Accumulators, row: ir.Expr, combine: Combine, body: Callable
     width = held.vectors * held.lanes
     while width > 1:
         half = width // 2
-        parts.append(
-            emit.vectorized(
-                half,
-                lambda lane, half=half: held.store(
-                    combine(held.load(row, 0, lane), held.load(row, 0, lane + half)), row, 0, lane
-                ),
-            )
-        )
+        parts.append(_onto_lower_half(held, row, combine, half))
         width = half
     return emit.sequence([*parts, body(held.load(row, 0, 0))])
+
+
+def _onto_lower_half(held: Accumulators, row: ir.Expr, combine: Combine, half: int) -> Stmt:
+    def lane_of(lane: ir.Expr) -> Stmt:
+        return held.store(combine(held.load(row, 0, lane), held.load(row, 0, lane + half)), row, 0, lane)
+
+    return emit.vectorized(half, lane_of)
 
 
 def _product(sizes: Sequence[int]) -> int:

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from typing import Any
 
 from tvm import ir, te, tirx
 
-Extent = int | ir.Expr
+# An int or a TIR expression of shape variables.
+Extent = Any
 HALF_TYPES = ("float16", "bfloat16")
 
 

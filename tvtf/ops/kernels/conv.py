@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 from tvm import ir, te, tirx
 
@@ -211,7 +211,9 @@ def conv_nd_filter_grad(
     return cast(_filter_sums(window, per_group, groups, from_each, term), str(x.dtype))
 
 
-def _filter_sums(window: list[int], channels: int, groups: int, from_each: int, term: object) -> te.Tensor:
+def _filter_sums(
+    window: list[int], channels: int, groups: int, from_each: int, term: Callable[..., ir.Expr]
+) -> te.Tensor:
     zero = long(0)
     if groups == 1:
         return compute([*window, channels, from_each], lambda *p: term(*p[:-1], zero, p[-1]), "conv_filter_grad")
@@ -222,7 +224,7 @@ def _filter_sums(window: list[int], channels: int, groups: int, from_each: int, 
 
 
 def _grouped(
-    batch: Extent, spatial: Sequence[Extent], groups: int, from_each: int, term: object, name: str
+    batch: Extent, spatial: Sequence[Extent], groups: int, from_each: int, term: Callable[..., ir.Expr], name: str
 ) -> te.Tensor:
     """`term(batch, place, group, result)` at every point; `result` counts through all groups."""
     zero = long(0)
