@@ -107,6 +107,7 @@ class Compiled:
         self.single = self.count == 1
         self.executable = executable_for(graph.entry(self._donations(graph))) if self.count else None
         self.simple = results.leaves == [("computed", 0)] and self.single and not self.updates and not self.captures
+        self.bound = concrete.bound
         self.lock = shared_lock(concrete.variables)
 
     def _donations(self, graph: Graph) -> list[tuple[int, int]]:
@@ -114,19 +115,28 @@ class Compiled:
         place = {id(outer): first + i for i, (outer, _) in enumerate(graph.captures)}
         return [(index, place[id(variable)]) for variable, index in self.updates]
 
-    def __call__(self, tensors: Sequence[Any]) -> Any:
+    def __call__(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         if self.simple:
             return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
+        if variables:
+            return self._call_bound(tensors, variables)
         with self.lock:
-            return self._call(tensors)
+            return self._call(tensors, self.captures, self.updates)
 
-    def _call(self, tensors: Sequence[Any]) -> Any:
-        for variable, _ in self.updates:
+    def _call_bound(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+        """With Variables among the arguments."""
+        captures = [self.bound(c, variables) for c in self.captures]
+        updates = [(self.bound(v, variables), index) for v, index in self.updates]
+        with shared_lock([c for c in captures if isinstance(c, Variable)]):
+            return self._call(tensors, captures, updates)
+
+    def _call(self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]) -> Any:
+        for variable, _ in updates:
             variable.own_memory()
         handles = [t._handle or handle_of(t) for t in tensors]
-        handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in self.captures]
+        handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
         outputs = self._execute(handles)
-        return self._finish(tensors, handles, [outputs] if self.single else outputs)
+        return self._finish(tensors, captures, updates, [outputs] if self.single else outputs)
 
     def _execute(self, handles: list[Any]) -> Any:
         if self.executable is None:
@@ -136,12 +146,14 @@ class Compiled:
         except Exception as error:  # TVM raises many types; each is told in tvtf's words
             raise raised_by(self.name, error) from error
 
-    def _finish(self, tensors: Sequence[Any], handles: list[Any], outputs: Any) -> Any:
+    def _finish(
+        self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]], outputs: Any
+    ) -> Any:
         updated = {}
-        for variable, index in self.updates:
+        for variable, index in updates:
             variable.take(outputs[index])
             updated[index] = variable
-        params = [*tensors, *self.captures]
+        params = [*tensors, *captures]
 
         def computed(index: int) -> EagerTensor:
             variable = updated.get(index)

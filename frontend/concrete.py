@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import threading
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -13,9 +14,10 @@ from tvtf import nest
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
-from tvtf.frontend.signature import Arguments
+from tvtf.frontend.signature import Arguments, aliases
+from tvtf.ops.rules import bind
 from tvtf.passes.interpret import evaluate
-from tvtf.shape import TensorType, fresh_dim
+from tvtf.shape import TensorSpec, TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
 
@@ -32,6 +34,8 @@ class ConcreteFunction:
         self.results = results
         self.captures = [outer for outer, _ in graph.captures]
         self.variables = [c for c in self.captures if isinstance(c, Variable)]
+        self.created_variables = False
+        self._signature = inspect.Signature()
         self._compiled: compiled.Compiled | None = None
         self._pure: compiled.GraphFunction | None = None
 
@@ -39,12 +43,20 @@ class ConcreteFunction:
     def trace(cls, function: Any, arguments: Arguments) -> ConcreteFunction:
         """Runs the Python function on symbolic tensors."""
         trace = Trace(function.name)
-        with tracing(trace), variables_allowed(function):
+        with tracing(trace), variables_allowed(function) as creation:
             params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
-            args, kwargs = arguments.rebuild(params)
+            args, kwargs = arguments.rebuild(params, stand_ins(arguments.variables))
             structure = function.converted()(*args, **kwargs)
             results = Results(trace, structure)
-        return cls(function.name, arguments, trace.finish(results.computed), results)
+        concrete = cls(function.name, arguments, trace.finish(results.computed), results)
+        concrete.created_variables = creation.created
+        concrete._signature = function.signature.python
+        return concrete
+
+    @staticmethod
+    def bound(captured: Any, variables: Sequence[Variable]) -> Any:
+        """What a capture is in a call: a Variable argument is the one passed."""
+        return variables[captured.position] if isinstance(captured, VariableArgument) else captured
 
     # -- calling
 
@@ -54,37 +66,38 @@ class ConcreteFunction:
             raise TypeError(f"{self.name} takes {len(self.arguments.specs)} tensors, but got {len(tensors)}")
         return self.call_flat(tensors)
 
-    def call_flat(self, tensors: Sequence[Any]) -> Any:
-        """On tensors of any kind, in the order of the specs."""
+    def call_flat(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
+        """On tensors of any kind, in the order of the specs, and the Variables among the arguments."""
         if state.trace is not None:
-            return self.inline(tensors)
+            return self.inline(tensors, variables)
         if state.tapes:
-            return self._call_recorded(tensors)
-        return self.call(tensors)
+            return self._call_recorded(tensors, variables)
+        return self.call(tensors, variables)
 
-    def call(self, tensors: Sequence[Any]) -> Any:
+    def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         """On eager tensors, outside tapes and traces."""
         code = self._compiled
         if code is None:
             code = self._compiled = compiled.Compiled(self)
-        return code(tensors)
+        return code(tensors, variables)
 
-    def _call_recorded(self, tensors: Sequence[Any]) -> Any:
+    def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""
         if self._pure is None:
             self._pure = compiled.GraphFunction(self.graph)
-        captured = self._captured_values()
+        captured = self._captured_values(variables)
         computed = self._pure(*tensors, *captured)
-        return self.results.assemble_values(computed, tensors, captured)
+        return self.results.assemble_values(computed, tensors, captured, variables)
 
-    def _captured_values(self) -> list[Any]:
-        return [c._as_tensor() if isinstance(c, Variable) else c for c in self.captures]
+    def _captured_values(self, variables: Sequence[Variable]) -> list[Any]:
+        outer = [self.bound(c, variables) for c in self.captures]
+        return [c._as_tensor() if isinstance(c, Variable) else c for c in outer]
 
-    def inline(self, tensors: Sequence[Any]) -> Any:
+    def inline(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Into the active trace: its primitives are bound again."""
-        captured = self._captured_values()
+        captured = self._captured_values(variables)
         computed = evaluate(self.graph.module(), "main", [*tensors, *captured])
-        return self.results.assemble_values(computed, tensors, captured)
+        return self.results.assemble_values(computed, tensors, captured, variables)
 
     # -- inspection
 
@@ -101,15 +114,59 @@ class ConcreteFunction:
 
     @property
     def structured_input_signature(self) -> Any:
-        return self.arguments.rebuild(self.arguments.specs)
+        named = [s if s.name else TensorSpec(s.shape, s.dtype, n) for s, n in zip(self.arguments.specs, self.arguments.names)]
+        return self.arguments.rebuild(named)
 
     @property
     def trainable_variables(self) -> tuple[Variable, ...]:
         return tuple(v for v in self.variables if v.trainable)
 
     def pretty_printed_signature(self, verbose: bool = True) -> str:
-        shown = ", ".join(f"{s.name}: {s!r}" for s in self.arguments.specs)
-        return f"{self.name}({shown})"
+        """The signature as TensorFlow prints it."""
+        inputs = "\n".join(f"  {line}" for line in self._described_inputs())
+        outputs = nest.map_structure(_described, self.results.traced)
+        captured = [f"  {id(c)}: {_described(c)}" for c in self.captures] or ["  None"]
+        return "\n".join(["Input Parameters:", inputs or "  None", "Output Type:", f"  {outputs}", "Captures:", *captured])
+
+    def _described_inputs(self) -> list[str]:
+        args, kwargs = self.arguments.structure
+        parameters = list(self._signature.parameters.values())
+        shown = nest.pack_sequence_as((args, kwargs), [leaf.typed_text() for leaf in self.arguments.leaves])
+        named = [(p, _text(value)) for p, value in zip(parameters, shown[0])]
+        return [f"{p.name} ({p.kind.name}): {text}" for p, text in named] + [
+            f"{key} (KEYWORD_ONLY): {_text(value)}" for key, value in shown[1].items()
+        ]
+
+
+class _Text(str):
+    """A description that prints bare inside containers."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _text(value: Any) -> str:
+    return repr(nest.map_structure(_Text, value))
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, (Tensor, Variable)):
+        return _Text(TensorSpec(value.shape, value.dtype))
+    return _Text(value)
+
+
+class VariableArgument(Variable):
+    """Stands for a Variable that is passed in, while the function is traced: calls with others share the trace."""
+
+    def __init__(self, like: Variable, position: int) -> None:
+        self.__dict__.update(like.__dict__)
+        self.position = position
+
+
+def stand_ins(variables: Sequence[Variable]) -> list[VariableArgument]:
+    """One for each Variable argument, the same for the same."""
+    made = {i: VariableArgument(v, i) for i, v in enumerate(variables)}
+    return [made[first] for first in aliases(variables)]
 
 
 def param_types(arguments: Arguments) -> list[TensorType]:
@@ -141,13 +198,15 @@ class variables_allowed:
 
     def __init__(self, function: Any) -> None:
         self.function = function
+        self.created = False
 
-    def __enter__(self) -> None:
-        self.outer = getattr(_creation, "function", None)
-        _creation.function = self.function
+    def __enter__(self) -> variables_allowed:
+        self.outer = getattr(_creation, "scope", None)
+        _creation.scope = self
+        return self
 
     def __exit__(self, kind: Any, *_: Any) -> None:
-        _creation.function = self.outer
+        _creation.scope = self.outer
         if kind is None:
             self.function._variables_made = True
 
@@ -156,9 +215,12 @@ def check_variable_creation(_: Variable) -> None:
     """Raises ValueError where a Variable is made in a later trace of a function."""
     from tvtf.frontend.function import MSG_VARIABLES
 
-    function = getattr(_creation, "function", None)
-    if state.trace is not None and function is not None and function._variables_made:
+    scope = getattr(_creation, "scope", None)
+    if scope is None:
+        return
+    if scope.function._variables_made:
         raise ValueError(MSG_VARIABLES)
+    scope.created = True
 
 
 class Results:
@@ -174,6 +236,7 @@ class Results:
         self._index: dict[Any, int] = {}
         self._params = {p._var: i for i, p in enumerate([*trace.params, *(inner for _, inner in trace.captures.values())])}
         self.updates = [(v, self._computed(value)) for v, value in trace.assigned()]
+        self._updated = {self._params[trace.captures[id(v)][1]._var] for v, _ in self.updates}
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure)
         self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced)]
 
@@ -190,7 +253,9 @@ class Results:
         if isinstance(leaf._var, ir.Constant):
             return "value", EagerTensor(np.array(leaf._var.value.numpy()))
         param = self._params.get(leaf._var)
-        return ("computed", self._computed(leaf)) if param is None else ("param", param)
+        if param is None:
+            return "computed", self._computed(leaf)
+        return ("computed", self._computed(bind.identity(leaf))) if param in self._updated else ("param", param)
 
     def assemble(self, pick: dict[str, Callable[[Any], Any]]) -> Any:
         flat = [pick[kind](which) for kind, which in self.leaves]
@@ -198,12 +263,14 @@ class Results:
             return flat[0]
         return nest.pack_sequence_as(self.structure, flat)
 
-    def assemble_values(self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any]) -> Any:
+    def assemble_values(
+        self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any], variables: Sequence[Variable]
+    ) -> Any:
         """The result from values, in another trace or under tapes; Variables get their new values by assignment."""
         params = [*tensors, *captured]
         result = self.assemble({"computed": computed.__getitem__, "param": params.__getitem__, "value": lambda v: v})
         for variable, index in self.updates:
-            variable.assign(computed[index], read_value=False)
+            ConcreteFunction.bound(variable, variables).assign(computed[index], read_value=False)
         return result
 
 

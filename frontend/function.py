@@ -68,8 +68,6 @@ class Function:
         self._concrete: OrderedDict[Any, ConcreteFunction] = OrderedDict()
         self._fast: dict[Any, ConcreteFunction] = {}
         self._variables_made = False
-        self._creating = False
-        self._bound: dict[int, Any] = {}
         self._lock = threading.RLock()
 
     # -- calling
@@ -87,7 +85,7 @@ class Function:
         arguments = self.signature.bind(args, kwargs)
         concrete = self._concrete_for(arguments)
         self._remember(args, kwargs, arguments, concrete)
-        return concrete.call_flat(arguments.tensors)
+        return concrete.call_flat(arguments.tensors, arguments.variables)
 
     def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
         """The short way for calls with nothing but eager tensors."""
@@ -144,6 +142,9 @@ class Function:
         from tvtf.frontend.concrete import ConcreteFunction
 
         concrete = ConcreteFunction.trace(self, arguments)
+        if concrete.created_variables:
+            self.log.again()
+            concrete = ConcreteFunction.trace(self, arguments)
         self._concrete[arguments.key] = concrete
         if len(self._concrete) > MAX_TRACES:
             self._forget()

@@ -33,6 +33,10 @@ class RetraceLog:
         if self.count == TOO_MANY:
             self._warn(reason)
 
+    def again(self) -> None:
+        """A first trace that made Variables is repeated without: TensorFlow counts both."""
+        self.count += 1
+
     def explain(self) -> str:
         return "\n".join(self.reasons) or f"{self.name!r} was traced {self.count} time(s), never again"
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 
 import inspect
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -21,7 +21,7 @@ from tvtf.variable import Variable
 
 
 class Leaf:
-    """One leaf of the arguments: a tensor with its spec, or a Python value with its key."""
+    """One leaf of the arguments: a tensor with its spec, a Variable, or a Python value with its key."""
 
     __slots__ = ("name", "spec", "tensor", "value", "key")
 
@@ -49,14 +49,24 @@ class Leaf:
         """A leaf that accepts both, where only their shapes differ."""
         if self.spec is None or other.spec is None:
             return self if self.key == other.key else None
-        spec = self.spec.most_general(other.spec)
-        return None if spec is None else self.with_spec(spec)
+        if self.spec.dtype is not other.spec.dtype:
+            return None
+        return self.with_spec(self.spec.most_general(other.spec) or self._any_of_rank())
+
+    def _any_of_rank(self) -> TensorSpec:
+        """TensorFlow goes on with an unknown rank; code is compiled for a known one, with every dim unknown."""
+        spec = self.spec or TensorSpec(None)
+        return TensorSpec([None] * (spec.shape.rank or 0), spec.dtype, spec.name)
 
     def with_spec(self, spec: TensorSpec) -> Leaf:
         wider = Leaf.__new__(Leaf)
         wider.name, wider.value, wider.tensor, wider.spec = self.name, self.value, self.tensor, spec
         wider.key = ("tensor", spec)
         return wider
+
+    def typed_text(self) -> str:
+        """The leaf's trace type as TensorFlow prints it."""
+        return repr(TensorSpec(self.spec.shape, self.spec.dtype)) if self.spec is not None else f"Literal[{self.value!r}]"
 
     def describe(self) -> str:
         return f"{self.value!r}" if self.spec is None else f"{self.spec.dtype.name}{list(self.spec.shape)}"
@@ -73,7 +83,7 @@ def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
 def value_key(value: Any) -> Any:
     """What makes two Python values the same argument: equality where hashable, else identity (while it lives)."""
     if isinstance(value, Variable):
-        return "variable", id(value), value._type
+        return "variable", value._type, value.shape, value.trainable
     if isinstance(value, Tensor):
         return "eager", id(value)
     try:
@@ -100,7 +110,8 @@ class Arguments:
     def __init__(self, structure: Any, leaves: list[Leaf]) -> None:
         self.structure = structure
         self.leaves = leaves
-        self.key = (structure_key(structure), tuple(leaf.key for leaf in leaves))
+        self.variables = [leaf.value for leaf in leaves if isinstance(leaf.value, Variable)]
+        self.key = (structure_key(structure), tuple(leaf.key for leaf in leaves), aliases(self.variables))
 
     @property
     def tensors(self) -> list[Any]:
@@ -115,19 +126,31 @@ class Arguments:
         return [leaf.name for leaf in self.leaves if leaf.spec is not None]
 
     def accepts(self, other: Arguments) -> bool:
-        return self.key[0] == other.key[0] and all(a.accepts(b) for a, b in zip(self.leaves, other.leaves))
+        return self.key[::2] == other.key[::2] and all(a.accepts(b) for a, b in zip(self.leaves, other.leaves))
 
     def generalized_with(self, earlier: Arguments) -> Arguments | None:
-        if self.key[0] != earlier.key[0]:
+        if self.key[::2] != earlier.key[::2]:
             return None
         wider = [a.widened(b) for a, b in zip(self.leaves, earlier.leaves)]
         return None if any(w is None for w in wider) else Arguments(self.structure, wider)  # type: ignore[arg-type]
 
-    def rebuild(self, tensors: list[Any]) -> tuple[tuple[Any, ...], dict[str, Any]]:
-        """``(args, kwargs)`` with the given tensors in the tensors' places."""
-        replacements = iter(tensors)
-        flat = [leaf.value if leaf.spec is None else next(replacements) for leaf in self.leaves]
+    def rebuild(self, tensors: Sequence[Any], variables: Sequence[Any] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+        """``(args, kwargs)`` with the given tensors, and Variables, in their places."""
+        given, stand_ins = iter(tensors), iter(self.variables if variables is None else variables)
+        flat = [self._replaced(leaf, given, stand_ins) for leaf in self.leaves]
         return nest.pack_sequence_as(self.structure, flat)
+
+    @staticmethod
+    def _replaced(leaf: Leaf, tensors: Iterator[Any], variables: Iterator[Any]) -> Any:
+        if leaf.spec is not None:
+            return next(tensors)
+        return next(variables) if isinstance(leaf.value, Variable) else leaf.value
+
+
+def aliases(variables: Sequence[Any]) -> tuple[int, ...]:
+    """Which of several Variables are the same one."""
+    first: dict[int, int] = {}
+    return tuple(first.setdefault(id(v), i) for i, v in enumerate(variables))
 
 
 def structure_key(structure: Any) -> Any:
@@ -182,18 +205,19 @@ class Signature:
 
     def _bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         values, extra = self._structure(args, kwargs)
-        given, rest = list(values[: len(self.specs or ())]), values[len(self.specs or ()) :]
-        names = self._leaf_names((tuple(given), {}))
-        wanted = nest.flatten(list(self.specs or ()))
-        flat = nest.flatten(given)
-        if len(flat) != len(wanted) or (rest and args[len(given) :]):
+        specs = self.specs or ()
+        given, rest = tuple(values[: len(specs)]), tuple(values[len(specs) :])
+        wanted = nest.flatten(list(specs))
+        flat = _flatten_up_to(list(specs), list(given)) if len(given) == len(specs) else None
+        if flat is None or args[len(specs) :]:
             raise TypeError(
-                f"Binding inputs to tf.function failed due to `expected {len(wanted)} arguments but got {len(flat) + len(rest)}`. "
+                f"Binding inputs to tf.function failed due to `expected {len(specs)} arguments but got {len(args) + len(kwargs)}`. "
                 f"{self._received(args, kwargs)}"
             )
+        names = self._leaf_names((specs, {}))
         leaves = [self._specified(n, v, s, args, kwargs) for n, v, s in zip(names, flat, wanted)]
         fixed = [Leaf(f"default_{i}", v) for i, v in enumerate(nest.flatten((rest, extra)))]
-        return Arguments((tuple(given) + tuple(rest), extra), leaves + fixed)
+        return Arguments((specs + rest, extra), leaves + fixed)
 
     def _specified(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
         named = TensorSpec.__new__(TensorSpec)
@@ -221,6 +245,19 @@ class Signature:
         if self.specs is None:
             return str(self.python)
         return f"({', '.join(f'{n}: {s!r}' for n, s in zip(self.python.parameters, self.specs))})"
+
+
+def _flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
+    """The parts of ``deep`` where ``shallow`` has leaves; None where the forms differ."""
+    if not nest.is_nested(shallow):
+        return [deep]
+    if not nest.is_nested(deep) or len(shallow) != len(deep):
+        return None
+    if isinstance(shallow, Mapping) and set(shallow) != set(deep):
+        return None
+    keys = nest.sorted_keys(shallow) if isinstance(shallow, Mapping) else range(len(shallow))
+    parts = [_flatten_up_to(shallow[k], deep[k]) for k in keys]
+    return None if any(p is None for p in parts) else [leaf for part in parts for leaf in part or ()]
 
 
 def _positional_names(signature: inspect.Signature, count: int) -> list[str]:

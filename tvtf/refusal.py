@@ -21,5 +21,5 @@ class Refused(Exception):
 
     def told_by(self, op: str) -> Exception:
         if state.trace is None:
-            return InvalidArgumentError(None, op, f"{self.message.replace('{op}', op)} [Op:{op}]")
+            return InvalidArgumentError(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
         return self.graph(self.traced.replace("{op}", op) if "{op}" in self.traced else f"{op}: {self.traced}")

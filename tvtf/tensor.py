@@ -378,7 +378,17 @@ def _from_python(value: Any, dtype: DType | None) -> np.ndarray:
         return _strings(value, dtype)
     target = dtype or _inferred(kinds, value)
     _check_kinds(kinds, value, target)
+    if dtype is None and target is dtypes.int32:
+        return _smallest_int(value)
     return _fitted(value, target)
+
+
+def _smallest_int(value: Any) -> np.ndarray:
+    """Python ints as int32, or as int64 where one does not fit, as TensorFlow has it."""
+    try:
+        return _fitted(value, dtypes.int32)
+    except OverflowError:
+        return _fitted(value, dtypes.int64)
 
 
 def _kinds(value: Any) -> set[type]:
@@ -434,11 +444,23 @@ def _fitted(value: Any, target: DType) -> np.ndarray:
     try:
         return np.array(value, dtype=target.np)
     except OverflowError as error:
-        raise ValueError(f"Can't convert Python sequence with out-of-range integer to Tensor: {_shown(value)} does not fit {target.name}.") from error
-    except ValueError as error:
-        if "inhomogeneous" not in str(error):
-            raise
-        raise ValueError("Can't convert non-rectangular Python sequence to Tensor.") from error
+        raise OutOfRangeInteger(
+            f"Can't convert Python sequence with out-of-range integer to Tensor: {_shown(value)} does not fit {target.name}."
+        ) from error
+    except (TypeError, ValueError) as error:
+        kind = "non-rectangular Python sequence" if _is_uniform(value) else "Python sequence with mixed types"
+        raise ValueError(f"Can't convert {kind} to Tensor.") from error
+
+
+class OutOfRangeInteger(ValueError, OverflowError):
+    """An int that its dtype can't hold."""
+
+
+def _is_uniform(value: Any) -> bool:
+    """Whether each list holds either lists or scalars, not both."""
+    if not isinstance(value, (list, tuple)):
+        return True
+    return len({isinstance(v, (list, tuple)) for v in value}) < 2 and all(map(_is_uniform, value))
 
 
 def _strings(value: Any, dtype: DType | None) -> np.ndarray:
