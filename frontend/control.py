@@ -7,6 +7,7 @@ from typing import Any
 
 from tvtf import nest
 from tvtf.context import state
+from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.primitive import export
@@ -32,7 +33,10 @@ MSG_LOOP_TYPE = (
 
 @export("cond")
 def cond(
-    pred: Any, true_fn: Callable[[], Any] | None = None, false_fn: Callable[[], Any] | None = None, name: str | None = None
+    pred: Any,
+    true_fn: Callable[[], Any] | None = None,
+    false_fn: Callable[[], Any] | None = None,
+    name: str | None = None,
 ) -> Any:
     """``true_fn()`` where ``pred`` holds, else ``false_fn()``; only one of them runs.
 

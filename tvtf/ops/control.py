@@ -1,7 +1,7 @@
 """Control flow as primitives: ``cond`` and ``while``. Their branches and bodies are functions of the module.
 
 A function attribute is a :class:`tvtf.emit.Graph` where a program is traced, a
-:class:`tvtf.passes.interpret.Subfunction` where a module is evaluated, and a Relax ``GlobalVar`` in the IR; whatever it uses
+:class:`tvtf.interpret.Subfunction` where a module is evaluated, and a Relax ``GlobalVar`` in the IR; whatever it uses
 comes in as arguments. Functions with effects are bound to ``effect_cond`` and ``effect_while``, which no pass drops or moves.
 """
 
@@ -14,6 +14,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.context import state
+from tvtf.ops.rules import scalar
 from tvtf.primitive import primitive
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, same_shape, show_shape, substitute_dim
@@ -47,7 +48,7 @@ def call(function: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """A function attribute applied to tensors: evaluated, or inlined into the active trace."""
     if not hasattr(function, "all_params"):
         return function(*inputs)
-    from tvtf.passes.interpret import evaluate
+    from tvtf.interpret import evaluate
 
     return evaluate(function.module(), "main", inputs)
 
@@ -76,9 +77,7 @@ def require_condition(pred: TensorType, what: str) -> None:
         )
 
 
-def _cond_type(
-    pred: TensorType, *captured: TensorType, then_branch: Any, else_branch: Any
-) -> tuple[TensorType, ...]:
+def _cond_type(pred: TensorType, *captured: TensorType, then_branch: Any, else_branch: Any) -> tuple[TensorType, ...]:
     require_condition(pred, "pred")
     types = result_types(then_branch, captured)
     for i, (mine, other) in enumerate(zip(types, result_types(else_branch, captured), strict=True)):
@@ -157,3 +156,22 @@ def while_(*inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any 
 def effect_while(*inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any = None) -> Any:
     """As ``while``, where the condition or body has effects."""
     return inputs, {"condition": condition, "body": body, "carried": carried, "bound": bound}
+
+
+def _initialized_numpy(x: np.ndarray, ran: np.ndarray, *, message: str) -> np.ndarray:
+    if not ran:
+        raise Refused(message)
+    return x
+
+
+@primitive(
+    type=lambda x, ran, *, message: x,
+    numpy=_initialized_numpy,
+    lower=lambda x, ran, *, message: scalar(lambda t, value: value)(x),
+    vjp=lambda ct, y, x, ran, *, message: (ct, None),
+    guard=lambda x, ran, *, message: [(ran, message)],
+    onnx=lambda e, inputs, outputs, types, *, message: e.node("Identity", inputs[:1], outputs),
+)
+def initialized(x: Tensor, ran: Tensor, message: str) -> Any:
+    """``x``, which means something only where the loop that gives it ``ran``."""
+    return (x, ran), {"message": message}

@@ -1,0 +1,181 @@
+"""AutoGraph: Python control flow on tensors becomes ``cond`` and ``while``, through the ``malt`` transpiler.
+
+This module is light; what needs ``malt`` is imported when the first function is traced.
+"""
+
+from __future__ import annotations
+
+import functools
+import logging
+import threading
+from collections.abc import Callable
+from typing import Any
+
+from tvtf.primitive import export, hooks
+
+logger = logging.getLogger("tensorflow")
+ARTIFACT = "autograph_info__"
+"""The attribute (malt's own) of functions that are called as they are."""
+
+
+class _Status(threading.local):
+    """How deep this thread is in calls that AutoGraph must leave alone, and the bodies of converted functions it is in."""
+
+    def __init__(self) -> None:
+        self.disabled = 0
+        self.scopes: list[Any] = []
+
+
+status = _Status()
+
+
+def convert(function: Callable[..., Any]) -> Callable[..., Any]:
+    """``function`` with its control flow, and that of what it calls, on tensors; errors name the user's lines."""
+    if hasattr(function, ARTIFACT):
+        return function
+
+    @functools.wraps(function)
+    def converted(*args: Any, **kwargs: Any) -> Any:
+        from tvtf.frontend.autograph.calls import call_converted
+
+        return call_converted(function, args, kwargs)
+
+    return artifact(converted)
+
+
+def artifact(function: Any, extras: Any = None) -> Any:
+    """Marks a function as one not to convert again."""
+    setattr(getattr(function, "__func__", function), ARTIFACT, extras)
+    return function
+
+
+@export("autograph.experimental.do_not_convert")
+def do_not_convert(func: Callable[..., Any] | None = None) -> Any:
+    """Leaves a function, and all it calls, as plain Python; also a decorator.
+
+    >>> import tvtf as tf
+    >>> @tf.autograph.experimental.do_not_convert
+    ... def twice(x):
+    ...     return x + x
+    >>> tf.function(lambda x: twice(x))(tf.constant(2)).numpy()
+    np.int32(4)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/autograph/experimental/do_not_convert
+    """
+    if func is None:
+        return do_not_convert
+
+    @functools.wraps(func)
+    def unconverted(*args: Any, **kwargs: Any) -> Any:
+        status.disabled += 1
+        try:
+            return func(*args, **kwargs)
+        finally:
+            status.disabled -= 1
+
+    return artifact(unconverted)
+
+
+@export("autograph.experimental.set_loop_options")
+def set_loop_options(
+    parallel_iterations: Any = None,
+    swap_memory: Any = None,
+    maximum_iterations: Any = None,
+    shape_invariants: Any = None,
+) -> None:
+    """Options of the loop whose first statement this is; it does nothing elsewhere.
+
+    Args:
+      maximum_iterations: the loop stops after so many.
+      shape_invariants: pairs of a loop variable and the ``TensorShape`` that all its values have.
+      parallel_iterations, swap_memory: accepted.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def f(n):
+    ...     i = 0
+    ...     while i < n:
+    ...         tf.autograph.experimental.set_loop_options(maximum_iterations=3)
+    ...         i += 1
+    ...     return i
+    >>> f(tf.constant(10)).numpy()
+    np.int32(3)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/autograph/experimental/set_loop_options
+    """
+
+
+@export("autograph.to_code")
+def to_code(entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None) -> str:
+    """The Python that AutoGraph makes of a function.
+
+    >>> import tvtf as tf
+    >>> def f(x):
+    ...     if x > 0:
+    ...         x = x * x
+    ...     return x
+    >>> "ag__.if_stmt" in tf.autograph.to_code(f)
+    True
+
+    Raises:
+      ConversionError: (a ValueError) for what can't be converted; the text tells why.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/autograph/to_code
+    """
+    from tvtf.frontend.autograph.transpiler import source_of
+
+    return source_of(entity)
+
+
+@export("autograph.to_graph")
+def to_graph(
+    entity: Callable[..., Any], recursive: bool = True, experimental_optional_features: Any = None
+) -> Callable[..., Any]:
+    """The converted function itself, for use in a trace or eagerly.
+
+    >>> import tvtf as tf
+    >>> def f(x):
+    ...     return x * x if x > 0 else -x
+    >>> tf.autograph.to_graph(f)(tf.constant(2)).numpy()
+    np.int32(4)
+
+    Raises:
+      ConversionError: (a ValueError) for what can't be converted; the text tells why.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/autograph/to_graph
+    """
+    from tvtf.frontend.autograph.transpiler import transpiled
+
+    return artifact(transpiled(entity))
+
+
+@export("autograph.set_verbosity")
+def set_verbosity(level: int, alsologtostdout: bool = False) -> None:
+    """How much the transpiler logs: 0 (nothing) to 10.
+
+    >>> import tvtf as tf
+    >>> tf.autograph.set_verbosity(0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/autograph/set_verbosity
+    """
+    import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
+
+    from malt.utils import ag_logging
+
+    ag_logging.set_verbosity(level, alsologtostdout)
+
+
+@export("autograph.trace")
+def trace(*args: Any) -> None:
+    """Prints its arguments while tracing.
+
+    >>> import tvtf as tf
+    >>> tf.autograph.trace("tracing")
+    tracing
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/autograph/trace
+    """
+    print(*args)
+
+
+hooks.autograph = convert

@@ -1,0 +1,158 @@
+"""``if`` in converted code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from malt.operators.variables import Undefined, UndefinedReturnValue
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.emit import Trace, tracing
+from tvtf.frontend.autograph import status
+from tvtf.frontend.autograph.builtin import is_symbolic
+from tvtf.frontend.autograph.values import (
+    as_tensors,
+    for_each,
+    placeholder,
+    require_condition,
+    require_same_structure,
+    same_shape,
+    travels,
+    with_objects,
+)
+from tvtf.frontend.control import traced_cond
+from tvtf.tensor import convert_to_tensor
+
+MSG_STRUCTURE = "'{name}' must have the same nested structure in the main and else branches:\n\n{error}"
+
+
+def if_stmt(
+    cond: Any,
+    body: Callable[[], None],
+    orelse: Callable[[], None],
+    get_state: Callable[[], tuple[Any, ...]],
+    set_state: Callable[[tuple[Any, ...]], None],
+    symbol_names: tuple[str, ...],
+    nouts: int,
+) -> None:
+    """Runs one branch where the condition is Python's; traces both where it is a tensor."""
+    if not is_symbolic(cond):
+        body() if cond else orelse()
+        return
+    _Branching(get_state, set_state, symbol_names[:nouts], nouts).run(
+        require_condition(cond, "if statement"), body, orelse
+    )
+
+
+class _Branching:
+    """The symbols of one ``if`` before it and after each branch."""
+
+    def __init__(self, get_state: Any, set_state: Any, names: tuple[str, ...], nouts: int) -> None:
+        self.get_state, self.set_state = get_state, set_state
+        self.names, self.nouts = names, nouts
+        self.before = get_state()
+        self.after: dict[str, tuple[Any, ...]] = {}
+
+    def run(self, pred: Any, body: Callable[[], None], orelse: Callable[[], None]) -> None:
+        self.filled = self.fillings(body, orelse)
+        try:
+            tensors = traced_cond(pred, lambda: self.branch("main", body), lambda: self.branch("else", orelse))
+        except BaseException:
+            self.set_state(self.before)
+            raise
+        merged = with_objects(tensors, self.after["main"])
+        self.set_state((*merged, *self.before[self.nouts :]))
+
+    def branch(self, which: str, run: Callable[[], None]) -> Any:
+        self.set_state(self.before)
+        run()
+        values = tuple(self.filled.get(n, v) if _unreturned(v) else v for n, v in zip(self.names, self.get_state()))
+        self.after[which] = values
+        for_each(self.names, lambda name, value: _require_defined(name, value, which), values)
+        if which == "else":
+            for_each(self.names, _require_agreement, self.after["main"], values)
+        return as_tensors(values)
+
+    def fillings(self, body: Callable[[], None], orelse: Callable[[], None]) -> dict[str, Any]:
+        """In a loop one branch may return while the other goes on: zeros then stand for what that one does not return."""
+        if not status.scopes or not status.scopes[-1].loops or not any(map(_unreturned, self.before[: self.nouts])):
+            return {}
+        ends = [self.aside(run) for run in (body, orelse)]
+        found = {}
+        for name, *values in zip(self.names, *ends):
+            returned = [v for v in values if not _unreturned(v)]
+            if _unreturned(self.before[self.names.index(name)]):
+                found[name] = placeholder(returned[0]) if returned else None
+        return found
+
+    def aside(self, run: Callable[[], None]) -> tuple[Any, ...]:
+        """The symbols after a branch that is traced for their types only."""
+        with tracing(Trace("if_aside", state.trace)):
+            self.set_state(self.before)
+            try:
+                run()
+                return tuple(self.get_state()[: self.nouts])
+            finally:
+                self.set_state(self.before)
+
+
+def _unreturned(value: Any) -> bool:
+    return isinstance(value, UndefinedReturnValue)
+
+
+def _require_defined(name: str, value: Any, which: str) -> None:
+    if isinstance(value, Undefined):
+        raise ValueError(f"'{name}' must also be initialized in the {which} branch")
+    if isinstance(value, UndefinedReturnValue):
+        raise ValueError(f"the {which} branch must also have a return statement.")
+
+
+def _require_agreement(name: str, main: Any, other: Any) -> None:
+    require_same_structure(name, main, other, MSG_STRUCTURE)
+    for mine, yours in zip(nest.flatten(main), nest.flatten(other)):
+        _require_same_leaf(name, mine, yours)
+
+
+def _require_same_leaf(name: str, main: Any, other: Any) -> None:
+    if main is None and other is None:
+        return
+    for value, which in ((main, "main"), (other, "else")):
+        if value is None:
+            raise ValueError(f"'{name}' is None at the end of the {which} branch.")
+    if not travels(main) or not travels(other):
+        if main is not other and (travels(main) or travels(other) or main != other):
+            raise TypeError(
+                f"'{name}' is {main!r} in the main branch, but {other!r} in the else branch; only tensors and numbers may "
+                "differ between the branches of an if on a tensor"
+            )
+        return
+    mine, yours = convert_to_tensor(main), convert_to_tensor(other)
+    if mine.dtype is not yours.dtype:
+        raise TypeError(
+            f"'{name}' has dtype {mine.dtype.name} in the main branch, but dtype {yours.dtype.name} in the else branch"
+        )
+    if not same_shape(mine, yours):
+        raise ValueError(
+            f"'{name}' has shape {mine.shape} in the main branch, but shape {yours.shape} in the else branch; compiled "
+            "branches must give equal shapes"
+        )
+
+
+def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], expr_repr: str) -> Any:
+    """``a if cond else b``."""
+    if not is_symbolic(cond):
+        return if_true() if cond else if_false()
+    values: list[Any] = []
+
+    def branch(run: Callable[[], Any]) -> Any:
+        values.append(run())
+        if len(values) > 1:
+            _require_agreement(expr_repr, *values)
+        return as_tensors(values[-1])
+
+    tensors = traced_cond(
+        require_condition(cond, "conditional expression"), lambda: branch(if_true), lambda: branch(if_false)
+    )
+    return with_objects(tensors, values[0])

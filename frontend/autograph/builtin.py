@@ -1,0 +1,91 @@
+"""Builtins and ranges in converted code: tensors get what Python gives to numbers and lists."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+from collections.abc import Callable
+from typing import Any
+
+from tvtf import dtypes
+from tvtf.context import state
+from tvtf.frontend.autograph.iteration import Enumerated, Leading, Range, Zipped, is_iterated, known_range
+from tvtf.ops import create
+from tvtf.ops.rules import bind
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.variable import Variable
+
+
+def is_symbolic(value: Any) -> bool:
+    """Whether ``value`` is a tensor without a value yet."""
+    if isinstance(value, Variable):
+        return state.trace is not None
+    return isinstance(value, Tensor) and not isinstance(value, EagerTensor)
+
+
+def len_(s: Any) -> Any:
+    """A tensor's first dim: an int where it is known, else a scalar tensor."""
+    if not is_symbolic(s):
+        return len(s)
+    x = convert_to_tensor(s)
+    if not x.ndim:
+        raise ValueError("len requires a non-scalar tensor, got one of rank 0")
+    size = x._type.shape[0]
+    return size if isinstance(size, int) else Leading(x).count()
+
+
+def int_(x: Any = 0, *base: Any) -> Any:
+    return _cast(x, dtypes.int32) if is_symbolic(x) else int(x, *base)
+
+
+def float_(x: Any = 0) -> Any:
+    return _cast(x, dtypes.float32) if is_symbolic(x) else float(x)
+
+
+def _cast(x: Any, dtype: Any) -> Tensor:
+    from tvtf.ops.cast import cast
+
+    return cast(x, dtype)
+
+
+def range_(*bounds: Any) -> Any:
+    return Range.of(*bounds) if any(map(is_symbolic, bounds)) else range(*bounds)
+
+
+def arange_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Any:
+    """``tf.range``, remembering its bounds for a loop over it; where its length depends on data only a loop can use it."""
+    return known_range(start, limit, delta, dtype)
+
+
+def enumerate_(iterable: Any, start: Any = 0) -> Any:
+    return Enumerated(iterable, start) if is_iterated(iterable) else enumerate(iterable, start)
+
+
+def zip_(*iterables: Any, strict: bool = False) -> Any:
+    return Zipped(iterables) if any(map(is_iterated, iterables)) else zip(*iterables, strict=strict)
+
+
+def _extreme(python: Callable[..., Any], pairwise: str, reduction: str) -> Callable[..., Any]:
+    def overload(*args: Any, **kwargs: Any) -> Any:
+        if not any(map(is_symbolic, args)) or kwargs:
+            return python(*args, **kwargs)
+        if len(args) == 1:
+            return getattr(bind, reduction)(convert_to_tensor(args[0]), axis=(0,), keepdims=False)
+        from tvtf.ops.rules import promote
+
+        return functools.reduce(lambda x, y: getattr(bind, pairwise)(*promote(x, y)), args)
+
+    return overload
+
+
+OVERLOADS: dict[Any, Callable[..., Any]] = {
+    builtins.len: len_,
+    builtins.int: int_,
+    builtins.float: float_,
+    builtins.range: range_,
+    builtins.enumerate: enumerate_,
+    builtins.zip: zip_,
+    builtins.max: _extreme(max, "maximum", "reduce_max"),
+    builtins.min: _extreme(min, "minimum", "reduce_min"),
+    create.arange: arange_,
+}

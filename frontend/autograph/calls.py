@@ -1,0 +1,110 @@
+"""Calls in converted code: user functions are converted in turn, libraries are called as they are."""
+
+from __future__ import annotations
+
+import builtins
+import functools
+import inspect
+import sys
+import types
+from typing import Any
+
+from malt.operators import py_builtins
+from malt.pyct import errors as malt_errors
+
+from tvtf.errors import OperatorNotAllowedInGraphError
+from tvtf.frontend.autograph import ARTIFACT, do_not_convert, logger, status
+from tvtf.frontend.autograph.builtin import OVERLOADS
+from tvtf.frontend.autograph.errors import attach, to_user_error
+from tvtf.frontend.autograph.transpiler import ConversionError, transpiled
+
+LIBRARIES = sys.stdlib_module_names | {
+    "tvtf", "tvm", "tvm_ffi", "malt", "numpy", "scipy", "ml_dtypes", "onnx", "pandas", "matplotlib", "PIL", "absl",
+    "tensorflow", "keras", "torch", "jax", "sklearn", "onnxruntime", "pytest", "_pytest", "mock", "ipdb", "wrapt",
+}  # fmt: skip
+"""Packages whose functions run as they are; malt's list, the standard library and what computes by itself."""
+
+MSG_AS_IS = (
+    "AutoGraph could not transform %s and will run it as-is.\nCause: %s\n"
+    "To silence this warning, decorate the function with @tf.autograph.experimental.do_not_convert"
+)
+_warned: set[Any] = set()
+
+
+def call_converted(function: Any, args: Any, kwargs: Any) -> Any:
+    """The outermost converted call: what fails inside is raised in the user's terms."""
+    try:
+        return converted_call(function, args, kwargs)
+    except Exception as error:  # every kind of error is retold and raised again
+        raise to_user_error(error) from None
+
+
+def converted_call(
+    f: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, scope: Any = None, options: Any = None
+) -> Any:
+    """``f(*args, **kwargs)`` with ``f`` converted where it is a user's function."""
+    kwargs = kwargs or {}
+    if isinstance(f, functools.partial):
+        return converted_call(f.func, (*f.args, *args), {**f.keywords, **kwargs}, scope)
+    overload = _overload(f, scope)
+    if overload is not None:
+        return overload(*args, **kwargs)
+    target, bound = _python_function(f)
+    if status.disabled or target is None or not _is_user_code(target):
+        return f(*args, **kwargs)
+    return _call_python(f, target, (*bound, *args), kwargs)
+
+
+def _overload(f: Any, scope: Any) -> Any:
+    """What stands in for a builtin, if anything."""
+    if not isinstance(f, (types.BuiltinFunctionType, type, types.FunctionType)):
+        return None
+    if f is builtins.super:
+        return lambda *args: py_builtins.super_in_original_context(f, args, scope)
+    if f is builtins.eval:
+        return lambda *args: py_builtins.eval_in_original_context(f, args, scope)
+    if f is builtins.globals:
+        return lambda: py_builtins.globals_in_original_context(scope)
+    if f is builtins.locals:
+        return lambda: py_builtins.locals_in_original_context(scope)
+    return OVERLOADS.get(f)
+
+
+def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
+    """The plain function behind a callable and the ``self`` it is bound to; None for constructors and native code."""
+    if isinstance(f, types.MethodType):
+        return (f.__func__, (f.__self__,)) if isinstance(f.__func__, types.FunctionType) else (None, ())
+    if isinstance(f, types.FunctionType):
+        return f, ()
+    call = getattr(type(f), "__call__", None)
+    return (call, (f,)) if isinstance(call, types.FunctionType) and not isinstance(f, type) else (None, ())
+
+
+def _is_user_code(function: types.FunctionType) -> bool:
+    if hasattr(function, ARTIFACT) or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
+        return False
+    module = function.__globals__.get("__name__") or ""
+    return module.partition(".")[0] not in LIBRARIES
+
+
+def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    try:
+        converted = transpiled(target)
+    except (ConversionError, malt_errors.PyCTError, OSError, SyntaxError) as error:
+        return _call_as_is(target, args, kwargs, error.__cause__ or error)
+    try:
+        return converted(*args, **kwargs)
+    except Exception as error:  # any error gets the user's line
+        attach(error, converted)
+        raise
+
+
+def _call_as_is(target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any], cause: Any) -> Any:
+    """Runs a function that can't be converted; a tensor as a condition in it is an error that tells why."""
+    if target.__code__ not in _warned:
+        _warned.add(target.__code__)
+        logger.warning(MSG_AS_IS, target, cause)
+    try:
+        return do_not_convert(target)(*args, **kwargs)
+    except OperatorNotAllowedInGraphError as error:
+        raise OperatorNotAllowedInGraphError(f"{error} AutoGraph could not transform {target}: {cause}") from error

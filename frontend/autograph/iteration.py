@@ -1,0 +1,138 @@
+"""What a converted ``for`` runs over on the device: ranges, tensors by their leading axis, and these enumerated or zipped."""
+
+from __future__ import annotations
+
+import weakref
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tvtf.dtypes import as_dtype
+from tvtf.ops import create
+from tvtf.ops.rules import bind
+from tvtf.ops.stack import stack_read
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+
+
+class Range:
+    """``range`` or ``tf.range`` over bounds that the program computes: an iterable for loops, not a tensor."""
+
+    def __init__(self, start: Any, limit: Any, delta: Any, size: Any = None) -> None:
+        self.start, self.limit, self.delta = start, limit, delta
+        self.size = size
+
+    @classmethod
+    def of(cls, start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None) -> Range:
+        first, last = (0, start) if limit is None else (start, limit)
+        tensors = [x for x in (first, last, delta) if isinstance(x, Tensor) or hasattr(x, "_as_tensor")]
+        kind = as_dtype(dtype) if dtype is not None else convert_to_tensor(tensors[0]).dtype
+        return cls(*(convert_to_tensor(x, kind) for x in (first, last, delta)))
+
+    def _as_tensor(self) -> Tensor:
+        raise TypeError(
+            "the length of this tf.range depends on data, so it can't be a tensor of a compiled function: iterate over it "
+            "with for, or pass bounds that are known while tracing"
+        )
+
+    @property
+    def shape(self) -> Any:
+        return self._as_tensor()
+
+    def ascending(self) -> bool | None:
+        """The sign of the step, where it is known."""
+        step = constant_value(self.delta)
+        return None if step is None else bool(step >= 0)
+
+
+class Leading(NamedTuple):
+    """A tensor's slices along its first axis."""
+
+    tensor: Tensor
+
+    def size(self) -> Any:
+        return self.tensor._type.shape[0]
+
+    def count(self) -> Tensor:
+        """The size as an int32 scalar of the trace."""
+        size = self.size()
+        if isinstance(size, int):
+            return convert_to_tensor(size)
+        return stack_read.bind(bind.shape(self.tensor, dtype=as_dtype("int32")), convert_to_tensor(0))
+
+    def at(self, index: Tensor) -> Tensor:
+        return stack_read.bind(self.tensor, index)
+
+
+class Enumerated(NamedTuple):
+    """``enumerate`` over something iterated on the device."""
+
+    iterable: Any
+    start: Any
+
+    def parts(self) -> list[Any]:
+        return [self.iterable]
+
+    def element(self, index: Tensor, values: list[Any]) -> Any:
+        return bind.add(index, convert_to_tensor(self.start, index.dtype)), values[0]
+
+
+class Zipped(NamedTuple):
+    """``zip`` over things iterated on the device; sequences of Python are stacked."""
+
+    iterables: Sequence[Any]
+
+    def parts(self) -> list[Any]:
+        return list(self.iterables)
+
+    def element(self, index: Tensor, values: list[Any]) -> Any:
+        return tuple(values)
+
+
+def is_iterated(value: Any) -> bool:
+    """Whether a loop over ``value`` is one of the device's."""
+    return isinstance(value, (SymbolicTensor, Range, Enumerated, Zipped))
+
+
+def constant_value(x: Any) -> Any:
+    """The number that a scalar holds, where that is known while tracing; else None."""
+    if isinstance(x, SymbolicTensor):
+        known = x.known
+        return known.item() if known is not None and isinstance(known.item(), int) else None
+    return x.eager_array().item() if isinstance(x, EagerTensor) else x
+
+
+_ranges: dict[int, tuple[weakref.ref[Tensor], Range]] = {}
+
+
+def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
+    """``tf.range`` of these bounds: a tensor whose bounds are remembered, or a ``Range`` where its length isn't known."""
+    if _depends_on_data(start, limit, delta):
+        return Range.of(start, limit, delta, dtype)
+    made = create.arange(start, limit, delta, dtype)
+    if isinstance(made, SymbolicTensor):
+        first, last = (0, start) if limit is None else (start, limit)
+        bounds = [_bound(x, made) for x in (first, last, delta)]
+        if all(b is not None for b in bounds):
+            _ranges[id(made)] = (
+                weakref.ref(made, lambda _, key=id(made): _ranges.pop(key, None)),
+                Range(*bounds, size=made._type.shape[0]),
+            )
+    return made
+
+
+def _bound(x: Any, like: Tensor) -> Tensor | None:
+    if isinstance(x, Tensor):
+        return bind.cast(x, dtype=like.dtype) if x.dtype is not like.dtype else x
+    return convert_to_tensor(x, like.dtype) if isinstance(x, (int, float)) else None
+
+
+def _depends_on_data(*bounds: Any) -> bool:
+    values = [b._as_tensor() if hasattr(b, "_as_tensor") else b for b in bounds]
+    return any(isinstance(v, SymbolicTensor) and v.known is None for v in values)
+
+
+def remembered_range(value: Any) -> Range | None:
+    """The bounds of a tensor that ``tf.range`` made."""
+    if isinstance(value, Range):
+        return value
+    reference, bounds = _ranges.get(id(value), (None, None))
+    return bounds if reference is not None and reference() is value else None

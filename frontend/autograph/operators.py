@@ -1,0 +1,111 @@
+"""The operators that converted code calls: ``ag__.if_stmt`` and its kin, for tensors and for plain Python."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from malt.operators.variables import Undefined, UndefinedReturnValue, ld, ldu
+
+from tvtf import nest
+from tvtf.frontend.autograph import status
+from tvtf.frontend.autograph.branches import if_exp, if_stmt
+from tvtf.frontend.autograph.builtin import is_symbolic
+from tvtf.frontend.autograph.repeats import for_stmt, while_stmt
+from tvtf.frontend.autograph.values import only_if, require_condition
+from tvtf.frontend.control import traced_cond
+from tvtf.ops.rules import bind
+from tvtf.tensor import convert_to_tensor
+
+
+class FunctionScope:
+    """The body of a converted function; within it conversion is on again where it was off.
+
+    ``loops`` counts the traced loops it is in; ``partial`` tells that one of them has a return statement, so that only the
+    running program knows whether the function returns.
+    """
+
+    def __init__(self, function_name: str, scope_name: str, options: Any) -> None:
+        self.name = scope_name
+        self.callopts = options.call_options()
+        self.loops = 0
+        self.partial = False
+
+    def __enter__(self) -> FunctionScope:
+        self.disabled, status.disabled = status.disabled, 0
+        status.scopes.append(self)
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        status.scopes.pop()
+        status.disabled = self.disabled
+
+    def ret(self, value: Any, did_return: Any) -> Any:
+        """What the function returns: nothing where no return statement was reached."""
+        if isinstance(value, UndefinedReturnValue):
+            return None
+        if not self.partial or not is_symbolic(did_return):
+            return value
+        message = "the function must return a value after its loop, too"
+        return nest.map_structure(lambda v: only_if(v, did_return, message), value)
+
+
+def with_function_scope(thunk: Callable[[FunctionScope], Any], scope_name: str, options: Any) -> Any:
+    with FunctionScope("lambda_", scope_name, options) as scope:
+        return thunk(scope)
+
+
+def not_(a: Any) -> Any:
+    return bind.logical_not(convert_to_tensor(a)) if is_symbolic(a) else not a
+
+
+def and_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
+    """``a and b``; with a tensor on the left the right side runs only where that is true."""
+    left = a()
+    return _lazily(left, b, lambda: left) if is_symbolic(left) else left and b()
+
+
+def or_(a: Callable[[], Any], b: Callable[[], Any]) -> Any:
+    left = a()
+    return _lazily(left, lambda: left, b) if is_symbolic(left) else left or b()
+
+
+def _lazily(pred: Any, yes: Callable[[], Any], no: Callable[[], Any]) -> Any:
+    return traced_cond(convert_to_tensor(pred), yes, no)
+
+
+def eq(a: Any, b: Any) -> Any:
+    return a == b
+
+
+def not_eq(a: Any, b: Any) -> Any:
+    return a != b
+
+
+def assert_stmt(expression: Any, message: Callable[[], Any]) -> None:
+    """``assert``: a tensor is checked when the program runs."""
+    if not is_symbolic(expression):
+        if not expression:
+            raise AssertionError(message())
+        return
+    bind.guard(require_condition(expression, "assert"), message=f"assertion failed: [{message()}]")
+
+
+OPERATORS: dict[str, Any] = {
+    "FunctionScope": FunctionScope,
+    "with_function_scope": with_function_scope,
+    "Undefined": Undefined,
+    "UndefinedReturnValue": UndefinedReturnValue,
+    "ld": ld,
+    "ldu": ldu,
+    "if_stmt": if_stmt,
+    "if_exp": if_exp,
+    "while_stmt": while_stmt,
+    "for_stmt": for_stmt,
+    "and_": and_,
+    "or_": or_,
+    "not_": not_,
+    "eq": eq,
+    "not_eq": not_eq,
+    "assert_stmt": assert_stmt,
+}

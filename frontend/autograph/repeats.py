@@ -1,0 +1,376 @@
+"""``while`` and ``for`` in converted code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from malt.operators.variables import Undefined, UndefinedReturnValue
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.emit import Trace, tracing
+from tvtf.errors import OperatorNotAllowedInGraphError
+from tvtf.frontend.autograph import status
+from tvtf.frontend.autograph.builtin import is_symbolic
+from tvtf.frontend.autograph.iteration import Enumerated, Leading, Range, Zipped, is_iterated, remembered_range
+from tvtf.frontend.autograph.values import (
+    as_tensors,
+    is_undefined,
+    only_if,
+    placeholder,
+    require_condition,
+    require_same_structure,
+    same_shape,
+    travels,
+    with_objects,
+)
+from tvtf.frontend.control import traced_while
+from tvtf.ops.rules import bind
+from tvtf.tensor import Tensor, convert_to_tensor
+
+LEGAL = "Tensor, int, float, bool or a list, tuple or dict thereof"
+LIMITATIONS = (
+    "https://github.com/tensorflow/tensorflow/blob/master/tensorflow/python/autograph/g3doc/reference/limitations.md"
+    "#consistency-of-control-flow-types"
+)
+MSG_WHILE_CHANGED = (
+    "The condition of while loop started as non-Tensor, then changed to Tensor. This may happen either because variables "
+    "changed type, or when a break or return statement inside the loop depends on a Tensor condition. In both cases, changing "
+    f"to a TF loop should remove the error.\nSee {LIMITATIONS} for more info."
+)
+MSG_FOR_BREAK = (
+    "break and return statements which depend on a TF condition are not supported in Python for loops. Did you intend to make "
+    f"it a TF loop?\nSee {LIMITATIONS} for more info."
+)
+
+MSG_NO_ITERATION = "loop must iterate at least once to initialize "
+
+for_loops: dict[type, Callable[..., None]] = {}
+"""Loops over other iterables, by type: ``loop(iterable, extra_test, body, get_state, set_state, symbol_names, opts)``."""
+
+
+def while_stmt(
+    test: Callable[[], Any],
+    body: Callable[[], None],
+    get_state: Callable[[], tuple[Any, ...]],
+    set_state: Callable[[tuple[Any, ...]], None],
+    symbol_names: tuple[str, ...],
+    opts: dict[str, Any],
+) -> None:
+    """A loop of the graph where its first condition is a tensor, else one of Python."""
+    if state.trace is None:
+        _python_while(test, body)
+        return
+    with tracing(Trace("while_test", state.trace)):
+        first = test()
+    if is_symbolic(first):
+        _Loop(get_state, set_state, symbol_names, opts).run(test, body)
+    elif first:
+        body()
+        _python_while(test, body)
+
+
+def _python_while(test: Callable[[], Any], body: Callable[[], None]) -> None:
+    while _python_truth(test(), MSG_WHILE_CHANGED):
+        body()
+
+
+def _python_truth(value: Any, message: str) -> bool:
+    try:
+        return bool(value)
+    except OperatorNotAllowedInGraphError as error:
+        raise NotImplementedError(message) from error
+
+
+class _Loop:
+    """The symbols of one loop: their values before it, at the start and at the end of the traced iteration."""
+
+    def __init__(
+        self, get_state: Any, set_state: Any, names: tuple[str, ...], opts: dict[str, Any], bound: Any = None
+    ) -> None:
+        self.get_state, self.set_state = get_state, set_state
+        self.names, self.opts, self.bound = names, opts, bound
+        self.before: tuple[Any, ...] = get_state()
+        self.original = self.before
+        self.missing = [is_undefined(v) for v in self.before]
+
+    def run(self, test: Callable[[], Any], body: Callable[[], None]) -> None:
+        scope = status.scopes[-1]
+        scope.loops += 1
+        try:
+            if any(self.missing):
+                self.before = self.with_placeholders(body)
+            final = self.traced(test, body)
+        except BaseException:
+            self.set_state(self.original)
+            raise
+        finally:
+            scope.loops -= 1
+        scope.partial |= any(isinstance(v, UndefinedReturnValue) for v in self.original)
+        self.set_state(final)
+
+    def traced(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
+        limit = self.opts.get("maximum_iterations")
+        entry = as_tensors(self.before)
+        leaves = [leaf for leaf in nest.flatten(entry) if leaf is not None]
+        ran = state.trace.own(convert_to_tensor(False)) if any(self.missing) else None
+        extra = [] if ran is None else [ran]
+
+        def restored(tensors: Any) -> tuple[Any, ...]:
+            left = iter(tensors[len(extra) :])
+            packed = nest.map_structure(lambda leaf: None if leaf is None else next(left), entry)
+            return with_objects(packed, self.before)
+
+        def condition(*tensors: Any) -> Any:
+            self.set_state(restored(tensors))
+            return require_condition(test(), "while loop")
+
+        def step(*tensors: Any) -> Any:
+            start = restored(tensors)
+            self.set_state(start)
+            body()
+            end = self.get_state()
+            self.check(start, end)
+            ended = [leaf for leaf in nest.flatten(as_tensors(end)) if leaf is not None]
+            return [*(convert_to_tensor(True) for _ in extra), *ended]
+
+        names = [
+            *("<ran>" for _ in extra),
+            *(n for n, v in zip(self.names, entry) for x in nest.flatten(v) if x is not None),
+        ]
+        condition, step, start, count = self.limited(condition, step, [*extra, *leaves], limit)
+        outputs = traced_while(condition, step, start, bound=self.bound, names=["<counter>"] * count + names)[count:]
+        final = restored(outputs)
+        return self.initialized(outputs[0], final) if extra else final
+
+    def limited(self, condition: Any, step: Any, start: list[Any], limit: Any) -> tuple[Any, Any, list[Any], int]:
+        """With a counter in front where the loop has ``maximum_iterations``."""
+        if limit is None:
+            return condition, step, start, 0
+        most = convert_to_tensor(limit)
+        one, zero = (convert_to_tensor(n, most.dtype) for n in (1, 0))
+        if isinstance(limit, int):
+            self.bound = limit if self.bound is None else self.bound
+        return (
+            lambda i, *v: bind.logical_and(bind.less(i, most), condition(*v)),
+            lambda i, *v: [bind.add(i, one), *step(*v)],
+            [zero, *start],
+            1,
+        )
+
+    def initialized(self, ran: Tensor, final: tuple[Any, ...]) -> tuple[Any, ...]:
+        """What only an iteration defines is an error to use where none ran; a return value is asked for only if one did."""
+        return tuple(
+            nest.map_structure(lambda leaf, n=name: only_if(leaf, ran, MSG_NO_ITERATION + n), value)
+            if missing and isinstance(before, Undefined)
+            else value
+            for name, value, before, missing in zip(self.names, final, self.original, self.missing)
+        )
+
+    # -- symbols without a value before the loop
+
+    def with_placeholders(self, body: Callable[[], None]) -> tuple[Any, ...]:
+        """Traces one iteration aside to learn the types of what the loop defines; zeros stand for it before the first."""
+        failure = ""
+        first: tuple[Any, ...] = (None,) * len(self.before)
+        try:
+            first = self.first_iteration(body)
+        except (UnboundLocalError, TypeError, ValueError, KeyError) as error:
+            failure = (
+                f"\nNote: AutoGraph tried to define it automatically, but ran into a {type(error).__name__}: {error}"
+            )
+        finally:
+            self.set_state(self.original)
+        filled = tuple(placeholder(f) if m else v for v, f, m in zip(self.before, first, self.missing))
+        for name, value, after in zip(self.names, filled, first):
+            _require_start(name, value, after, failure)
+        return filled
+
+    def first_iteration(self, body: Callable[[], None]) -> tuple[Any, ...]:
+        with tracing(Trace("while_first", state.trace)) as aside:
+            self.set_state(nest.map_structure(lambda v: _parameter(aside, v), self.before))
+            body()
+            return self.get_state()
+
+    # -- checks
+
+    def check(self, start: tuple[Any, ...], end: tuple[Any, ...]) -> None:
+        for name, before, after in zip(self.names, start, end):
+            text = "'{name}' does not have the same nested structure after one iteration.\n\n{error}"
+            require_same_structure(name, before, after, text)
+            for a, b in zip(nest.flatten(before), nest.flatten(after)):
+                _check_leaf(name, a, b)
+
+
+def _parameter(aside: Trace, value: Any) -> Any:
+    return aside.add_param(convert_to_tensor(value)._type) if travels(value) else value
+
+
+def _require_start(name: str, value: Any, after: Any, failure: str) -> None:
+    if isinstance(value, UndefinedReturnValue) or (value is None and isinstance(after, UndefinedReturnValue)):
+        raise NotImplementedError(
+            "a return statement cannot be placed inside this TensorFlow loop; this may happen if a return statement depends on "
+            "a static Python condition such as a hyperparameter"
+        )
+    if value is None and after is not None:
+        raise ValueError(
+            f"'{name}' must be one of {LEGAL} after an iteration of the loop, but is {type(after).__name__}"
+        )
+    if value is None:
+        raise ValueError(f"'{name}' must be defined before the loop{failure}")
+
+
+def _check_leaf(name: str, before: Any, after: Any) -> None:
+    if after is None:
+        raise ValueError(f"'{name}' is None at the end of the iteration.")
+    if not travels(before) or not travels(after):
+        if before is not after and (travels(before) or travels(after) or before != after):
+            raise TypeError(
+                f"'{name}' is {before!r} before the loop, but {after!r} after one iteration; only tensors and numbers may "
+                "change in a loop on a tensor"
+            )
+        return
+    entry, left = convert_to_tensor(before), convert_to_tensor(after)
+    if entry.dtype is not left.dtype:
+        raise TypeError(
+            f"'{name}' has dtype {entry.dtype.name} before the loop, but dtype {left.dtype.name} after one iteration"
+        )
+    if not same_shape(entry, left):
+        raise ValueError(
+            f"'{name}' has shape {entry.shape} before the loop, but shape {left.shape} after one iteration. Use "
+            "tf.autograph.experimental.set_loop_options to set shape invariants."
+        )
+
+
+# -- for
+
+
+def for_stmt(
+    iter_: Any,
+    extra_test: Callable[[], Any] | None,
+    body: Callable[[Any], None],
+    get_state: Callable[[], tuple[Any, ...]],
+    set_state: Callable[[tuple[Any, ...]], None],
+    symbol_names: tuple[str, ...],
+    opts: dict[str, Any],
+) -> None:
+    """A loop of the graph over tensors and ranges of tensors, else one of Python."""
+    for kind, loop in for_loops.items():
+        if isinstance(iter_, kind):
+            loop(iter_, extra_test, body, get_state, set_state, symbol_names, opts)
+            return
+    iter_ = iter_._as_tensor() if hasattr(iter_, "_as_tensor") and not is_iterated(iter_) else iter_
+    if state.trace is None or not (is_iterated(iter_) or isinstance(iter_, Tensor)):
+        _python_for(iter_, extra_test, body)
+    else:
+        _graph_for(iter_, extra_test, body, get_state, set_state, symbol_names, opts)
+
+
+def _python_for(iter_: Any, extra_test: Callable[[], Any] | None, body: Callable[[Any], None]) -> None:
+    if extra_test is not None and not _python_truth(extra_test(), MSG_FOR_BREAK):
+        return
+    for target in iter_:
+        body(target)
+        if extra_test is not None and not _python_truth(extra_test(), MSG_FOR_BREAK):
+            break
+
+
+def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state: Any, names: Any, opts: Any) -> None:
+    """The loop with its position as one more symbol."""
+    bounds = remembered_range(iter_)
+    steps = _RangeSteps(bounds) if bounds is not None else _IndexSteps(iter_)
+
+    def test() -> Any:
+        more = steps.more()
+        return more if extra_test is None else _both(more, extra_test)
+
+    def step() -> None:
+        body(steps.element())
+        steps.advance()
+
+    def get() -> tuple[Any, ...]:
+        defined = (_value_or(n, v, opts.get("iterate_names"), steps) for n, v in zip(names, get_state()))
+        return (steps.position, *defined)
+
+    def put(values: tuple[Any, ...]) -> None:
+        steps.position = values[0]
+        set_state(tuple(values[1:]))
+
+    _Loop(get, put, ("<internal iterate>", *names), opts, bound=steps.size).run(test, step)
+
+
+def _value_or(name: str, value: Any, iterate_names: Any, steps: Any) -> Any:
+    """The loop's own target has a type before the first iteration, too."""
+    undefined = isinstance(value, Undefined) and name == iterate_names and isinstance(steps, _RangeSteps)
+    return steps.position if undefined else value
+
+
+def _both(more: Tensor, extra_test: Callable[[], Any]) -> Any:
+    extra = extra_test()
+    return bind.logical_and(more, convert_to_tensor(extra)) if is_symbolic(extra) or not extra else more
+
+
+class _RangeSteps:
+    """The elements of a range: each from the one before."""
+
+    def __init__(self, bounds: Range) -> None:
+        self.range = bounds
+        self.size = bounds.size
+        self.position: Any = bounds.start
+
+    def more(self) -> Any:
+        ascending = self.range.ascending()
+        up, down = (
+            (lambda: bind.less(self.position, self.range.limit)),
+            (lambda: bind.less(self.range.limit, self.position)),
+        )
+        if ascending is not None:
+            return up() if ascending else down()
+        forward = bind.less(convert_to_tensor(0, self.range.delta.dtype), self.range.delta)
+        return bind.select(forward, up(), down())
+
+    def element(self) -> Any:
+        return self.position
+
+    def advance(self) -> None:
+        self.position = bind.add(self.position, self.range.delta)
+
+
+class _IndexSteps:
+    """Elements by their index: slices of tensors, or tuples of them."""
+
+    def __init__(self, iterated: Any) -> None:
+        self.iterated = iterated
+        self.position: Any = convert_to_tensor(0)
+        shortest = min(_sources(iterated), key=lambda source: (not isinstance(source.size(), int), source.size()))
+        self.size, self.limit = shortest.size(), shortest.count()
+
+    def more(self) -> Any:
+        return bind.less(self.position, self.limit)
+
+    def element(self) -> Any:
+        return _element(self.iterated, self.position)
+
+    def advance(self) -> None:
+        self.position = bind.add(self.position, convert_to_tensor(1))
+
+
+def _sources(iterated: Any) -> list[Any]:
+    if isinstance(iterated, (Enumerated, Zipped)):
+        return [source for part in iterated.parts() for source in _sources(part)]
+    return [_source(iterated)]
+
+
+def _source(iterated: Any) -> Any:
+    if isinstance(iterated, Range):
+        raise NotImplementedError(
+            "a range whose length depends on data can't be enumerated or zipped; count in the loop's body instead"
+        )
+    return Leading(state.trace.own(convert_to_tensor(iterated)))
+
+
+def _element(iterated: Any, index: Tensor) -> Any:
+    if isinstance(iterated, (Enumerated, Zipped)):
+        return iterated.element(index, [_element(part, index) for part in iterated.parts()])
+    return _source(iterated).at(index)

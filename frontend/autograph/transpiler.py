@@ -1,0 +1,168 @@
+"""From a Python function to its converted twin: malt's passes with tvtf's operators, and a map from new lines to old ones."""
+
+from __future__ import annotations
+
+import ast
+import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
+import inspect
+import textwrap
+import types
+from collections.abc import Callable
+from typing import Any
+
+from malt.converters import (
+    asserts,
+    break_statements,
+    call_trees,
+    conditional_expressions,
+    continue_statements,
+    control_flow,
+    directives,
+    functions,
+    logical_expressions,
+    return_statements,
+    variables,
+)
+from malt.core import converter, unsupported_features_checker
+from malt.impl import api
+from malt.lang import directives as malt_directives
+from malt.pyct import anno, errors, parser
+
+from tvtf import emit
+from tvtf.frontend.autograph import artifact, set_loop_options
+
+OPTIONS = converter.ConversionOptions(
+    recursive=True, user_requested=True, optional_features=(converter.Feature.ASSERT_STATEMENTS,)
+)
+
+
+class ConversionError(ValueError):
+    """A function can't be converted."""
+
+
+class _Unsupported(ast.NodeVisitor):
+    """Refuses what malt would convert wrongly, by name and line."""
+
+    CONSTRUCTS = {
+        "Match": "match statement",
+        "AsyncFunctionDef": "async function",
+        "AsyncFor": "async for loop",
+        "AsyncWith": "async with statement",
+        "Await": "await expression",
+        "TryStar": "except* clause",
+        "TypeAlias": "type statement",
+    }
+
+    def __init__(self, source: str, first_line: int) -> None:
+        self.source = source
+        self.first_line = first_line
+
+    def visit(self, node: ast.AST) -> Any:
+        construct = self.CONSTRUCTS.get(type(node).__name__)
+        if getattr(node, "type_params", None):
+            construct = "type parameter list"
+        if construct:
+            line = self.first_line + node.lineno - 1  # type: ignore[attr-defined]
+            raise errors.UnsupportedLanguageElementError(
+                f"{construct} in line {line} of {self.source} is not supported by AutoGraph; write it with if and while"
+            )
+        return self.generic_visit(node)
+
+
+class _Directives(directives.DirectivesTransformer):
+    """Knows tvtf's own ``set_loop_options`` besides malt's."""
+
+    def visit_Expr(self, node: ast.Expr) -> Any:
+        visited = super().visit_Expr(node)
+        call = getattr(visited, "value", None)
+        if (
+            isinstance(call, ast.Call)
+            and anno.getanno(call.func, directives.STATIC_VALUE, default=None) is set_loop_options
+        ):
+            self._process_statement_directive(call, malt_directives.set_loop_options)
+            return None
+        return visited
+
+
+class Transpiler(api.PyToPy):
+    """malt's transpiler with tvtf's operators as ``ag__``."""
+
+    def get_transformed_name(self, node: Any) -> str:
+        return "tf__" + super().get_transformed_name(node).removeprefix("ag__")
+
+    def get_extra_locals(self) -> dict[str, Any]:
+        if self._extra_locals is None:
+            from tvtf.frontend.autograph import calls, operators
+
+            module = types.ModuleType("ag__")
+            module.__dict__.update(operators.OPERATORS)
+            module.__dict__.update(
+                converted_call=calls.converted_call,
+                autograph_artifact=artifact,
+                ConversionOptions=converter.ConversionOptions,
+                STD=converter.STANDARD_OPTIONS,
+                Feature=converter.Feature,
+            )
+            self._extra_locals = {"ag__": module}
+        return self._extra_locals
+
+    def transform_ast(self, node: Any, ctx: Any) -> Any:
+        unsupported_features_checker.verify(node)
+        node = functions.transform(self.initial_analysis(node, ctx), ctx)
+        node = _Directives(ctx).visit(node)
+        node = break_statements.transform(node, ctx)
+        node = asserts.transform(node, ctx)
+        for step in (continue_statements, return_statements, call_trees, control_flow, conditional_expressions):
+            node = step.transform(node, ctx)
+        return variables.transform(logical_expressions.transform(node, ctx), ctx)
+
+    def transform_function(self, fn: Any, user_context: Any) -> Any:
+        if not self._cache.has(fn, self.get_caching_key(user_context)):
+            refuse_unsupported(fn)
+        return super().transform_function(fn, user_context)
+
+
+_TRANSPILER = Transpiler()
+
+
+def refuse_unsupported(fn: Any) -> None:
+    """Raises for constructs that can't be converted.
+
+    Raises:
+      UnsupportedLanguageElementError: naming the construct and its line.
+    """
+    code = fn.__code__
+    node, _ = parser.parse_entity(fn, future_features=())
+    _Unsupported(code.co_filename, code.co_firstlineno).visit(node)
+
+
+def transpiled(function: Callable[..., Any]) -> Any:
+    """The converted twin of a Python function, with malt's source map as ``ag_source_map``; cached by code object.
+
+    Raises:
+      ConversionError: for what can't be converted.
+    """
+    function = inspect.unwrap(function) if hasattr(function, "python_function") else function
+    if not hasattr(function, "__code__"):
+        raise ConversionError(
+            "Cannot apply autograph to a function that doesn't expose a __code__ object. If this is a @tf.function, try "
+            "passing f.python_function instead."
+        )
+    try:
+        made, module, source_map = _TRANSPILER.transform(function, converter.ProgramContext(options=OPTIONS))
+    except (errors.PyCTError, AttributeError, KeyError, NameError, AssertionError, NotImplementedError) as error:
+        raise ConversionError(f"converting {function}: {type(error).__name__}: {error}") from error
+    made.ag_module = module
+    made.ag_source_map = source_map
+    _remember_lines(source_map)
+    return made
+
+
+def _remember_lines(source_map: Any) -> None:
+    """Lets spans recorded under generated code name the user's lines."""
+    for generated, origin in source_map.items():
+        emit.user_lines.setdefault(generated.filename, {})[generated.lineno] = (origin.loc.filename, origin.loc.lineno)
+
+
+def source_of(function: Callable[..., Any]) -> str:
+    return textwrap.dedent(inspect.getsource(transpiled(function)))

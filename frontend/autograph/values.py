@@ -1,0 +1,99 @@
+"""The symbols that a converted statement reads and writes: tensors travel through the graph, other objects stay as they are.
+
+Source: the checks and their texts follow tensorflow/python/autograph/operators/control_flow.py.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from malt.operators.variables import Undefined, UndefinedReturnValue
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.shape import agree_dim
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
+
+_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
+
+
+def is_undefined(value: Any) -> bool:
+    return value is None or isinstance(value, (Undefined, UndefinedReturnValue))
+
+
+def travels(leaf: Any) -> bool:
+    """Whether a leaf becomes a tensor of the graph."""
+    return isinstance(leaf, _NUMBERS) or (not is_undefined(leaf) and is_tensor(leaf))
+
+
+def as_tensors(structure: Any) -> Any:
+    """The structure with what travels as tensors of the active trace, and None for every other object."""
+    return nest.map_structure(lambda v: state.trace.own(convert_to_tensor(v)) if travels(v) else None, structure)
+
+
+def with_objects(tensors: Any, like: Any) -> Any:
+    """Tensors that came back, with the objects of ``like`` where none travelled."""
+    pairs = zip(nest.flatten(tensors), nest.flatten(like))
+    return nest.pack_sequence_as(like, [obj if tensor is None else tensor for tensor, obj in pairs])
+
+
+def require_condition(cond: Any, tag: str) -> Tensor:
+    """A statement's condition as a boolean scalar.
+
+    Raises:
+      ValueError: for any other tensor, in TensorFlow's words.
+    """
+    from tvtf.ops.rules import bind
+
+    hint = "to check for None, use `is not None`"
+    cond = convert_to_tensor(cond)
+    if not cond.dtype.is_bool:
+        raise ValueError(
+            f"condition of {tag} expected to be `tf.bool` scalar, got {cond}; to use as boolean Tensor, use `tf.cast`; {hint}"
+        )
+    if not cond.ndim:
+        return cond
+    if np.prod([d for d in cond.shape if d is not None]) > 1:
+        raise ValueError(f"condition of {tag} expected to be `tf.bool` scalar, got {cond}; {hint}")
+    return bind.reshape(cond, shape=())
+
+
+def require_same_structure(name: str, first: Any, other: Any, text: str) -> None:
+    try:
+        nest.assert_same_structure(first, other)
+    except (ValueError, TypeError) as error:
+        raise TypeError(text.format(name=name, error=error)) from error
+
+
+def same_shape(a: Tensor, b: Tensor) -> bool:
+    return a.ndim == b.ndim and all(map(agree_dim, a._type.shape, b._type.shape))
+
+
+def for_each(names: Sequence[str], check: Callable[..., None], *states: Sequence[Any]) -> None:
+    """``check(name, value, ...)`` for each symbol."""
+    for name, *values in zip(names, *states):
+        check(name, *values)
+
+
+def only_if(value: Any, holds: Tensor, message: str) -> Any:
+    """A tensor that means something only where ``holds`` is true: using it elsewhere fails with ``message``."""
+    from tvtf.ops.rules import bind
+
+    return bind.initialized(value, holds, message=message) if isinstance(value, Tensor) else value
+
+
+def placeholder(like: Any) -> Any:
+    """Zeros of the types in ``like``; None where that holds something else."""
+    return nest.map_structure(_zero, like)
+
+
+def _zero(like: Any) -> Any:
+    if isinstance(like, (bool, int, float)):
+        return type(like)(0)
+    if not travels(like):
+        return None
+    from tvtf.ops.rules import zeros_like
+
+    return zeros_like(convert_to_tensor(like))

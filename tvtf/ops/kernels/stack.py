@@ -1,0 +1,34 @@
+"""TE kernels of stacks. Compiled loops run ``write`` and ``add`` in place: see passes/inplace.py."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+
+
+def new(*, shape: tuple[Any, ...], dtype: str, serial: int) -> te.Tensor:
+    return te.compute(shape, lambda *_: tirx.const(0, dtype), name="stack")
+
+
+def read(buffer: te.Tensor, index: te.Tensor) -> te.Tensor:
+    place = index().astype("int64")
+    return te.compute(buffer.shape[1:], lambda *i: buffer(place, *i), name="read")
+
+
+def write(buffer: te.Tensor, index: te.Tensor, value: te.Tensor) -> te.Tensor:
+    return _changed(buffer, index, lambda old, *i: value(*i))
+
+
+def add(buffer: te.Tensor, index: te.Tensor, value: te.Tensor) -> te.Tensor:
+    return _changed(buffer, index, lambda old, *i: old + value(*i))
+
+
+def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
+    place = index().astype("int64")
+
+    def element(i: Any, *rest: Any) -> Any:
+        old = buffer(i, *rest)
+        return tirx.Select(tirx.EQ(i, place), change(old, *rest), old)
+
+    return te.compute(buffer.shape, element, name="changed")

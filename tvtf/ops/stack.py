@@ -1,0 +1,133 @@
+"""Stacks: one buffer for a value of every iteration of a loop, written in place.
+
+``stack_write`` and ``stack_add`` give the buffer back as a new value; compiled code updates the old one's memory, so nothing
+may use the old value afterwards. Each place is written once: so a write lets the cotangent of the buffer through as it is.
+"""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import DType
+from tvtf.ops.rules import bind, kernel
+from tvtf.primitive import primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, same_shape, show_shape
+from tvtf.tensor import Tensor
+
+EXPORT = "loops are exported as a whole"
+_serial = itertools.count()
+
+
+def _require_index(index: TensorType) -> None:
+    if index.shape or not index.dtype.is_integer:
+        raise Refused(
+            f"index must be an integer scalar, but has shape {show_shape(index.shape)}, dtype {index.dtype.name}"
+        )
+
+
+def _read_type(buffer: TensorType, index: TensorType) -> TensorType:
+    _require_index(index)
+    if not buffer.shape:
+        raise Refused("Cannot iterate over a scalar tensor.", TypeError)
+    return TensorType(buffer.shape[1:], buffer.dtype)
+
+
+def _write_type(buffer: TensorType, index: TensorType, value: TensorType) -> TensorType:
+    _require_index(index)
+    if buffer.dtype is not value.dtype or not same_shape(buffer.shape[1:], value.shape):
+        raise Refused(
+            f"a stack of {show_shape(buffer.shape[1:])} {buffer.dtype.name} can't take a value of shape "
+            f"{show_shape(value.shape)} and dtype {value.dtype.name}"
+        )
+    return buffer
+
+
+def _written(buffer: np.ndarray, index: np.ndarray, value: np.ndarray) -> np.ndarray:
+    copy = buffer.copy()
+    copy[int(index)] = value
+    return copy
+
+
+def _added(buffer: np.ndarray, index: np.ndarray, value: np.ndarray) -> np.ndarray:
+    copy = buffer.copy()
+    copy[int(index)] += value
+    return copy
+
+
+def new_stack(length: Dim, of: TensorType) -> Tensor:
+    """A buffer of zeros for ``length`` values of a type, in memory that no other stack shares."""
+    return bind.stack_new(shape=(length, *of.shape), dtype=of.dtype, serial=next(_serial))
+
+
+@primitive(
+    type=lambda *, shape, dtype, serial: TensorType(tuple(shape), dtype),
+    numpy=lambda *, shape, dtype, serial: np.zeros(shape, dtype.np),
+    lower=kernel("stack.new"),
+    batch=lambda size, inputs, batched, **attrs: bind.stack_new(**attrs),
+    why_not={"vjp": "no inputs", "onnx": EXPORT},
+)
+def stack_new(shape: tuple[Dim, ...], dtype: DType, serial: int) -> Any:
+    """Zeros; ``serial`` keeps two of them apart, which a pass would otherwise make one."""
+    return (), {"shape": shape, "dtype": dtype, "serial": serial}
+
+
+def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any, None]:
+    of = TensorType(buffer._type.shape[1:], ct.dtype)
+    return bind.stack_add(new_stack(buffer._type.shape[0], of), index, ct), None
+
+
+def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
+    if batched[1]:
+        raise NotImplementedError("a batched loop must read all its tensors at the same place")
+    order = (1, 0, *range(2, inputs[0].ndim))
+    return bind.stack_read(bind.transpose(inputs[0], perm=order), inputs[1])
+
+
+@primitive(
+    type=_read_type,
+    numpy=lambda buffer, index: buffer[int(index)],
+    lower=kernel("stack.read"),
+    vjp=_read_vjp,
+    batch=_read_batch,
+    why_not={"onnx": EXPORT},
+)
+def stack_read(buffer: Tensor, index: Tensor) -> Any:
+    """``buffer[index]``, for an index within the buffer."""
+    return (buffer, index), {}
+
+
+def _write_batch(name: str) -> Any:
+    def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
+        raise NotImplementedError(f"{name} has no batched form; map over the loop's inputs outside of it")
+
+    return rule
+
+
+@primitive(
+    type=_write_type,
+    numpy=_written,
+    lower=kernel("stack.write"),
+    vjp=lambda ct, y, buffer, index, value: (ct, None, bind.stack_read(ct, index)),
+    batch=_write_batch("stack_write"),
+    why_not={"onnx": EXPORT},
+)
+def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
+    """``buffer`` with ``value`` at ``index``."""
+    return (buffer, index, value), {}
+
+
+@primitive(
+    type=_write_type,
+    numpy=_added,
+    lower=kernel("stack.add"),
+    vjp=lambda ct, y, buffer, index, value: (ct, None, bind.stack_read(ct, index)),
+    batch=_write_batch("stack_add"),
+    why_not={"onnx": EXPORT},
+)
+def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
+    """``buffer`` with ``value`` added at ``index``."""
+    return (buffer, index, value), {}
