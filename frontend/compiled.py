@@ -10,11 +10,11 @@ from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend.failure import raised_by
 from tvtf.passes.autodiff import Recorder, sweep
-from tvtf.passes.interpret import evaluate
+from tvtf.interpret import evaluate
 from tvtf.passes.pipeline import compile_module
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable
-from tvtf.runtime.memory import handle_of, tensor_of, variable_handle
+from tvtf.memory import handle_of, tensor_of, variable_handle
 from tvtf.runtime.target import host_target
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.variable import Variable

@@ -16,7 +16,7 @@ from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
 from tvtf.frontend.signature import Arguments, aliases
 from tvtf.ops.rules import bind
-from tvtf.passes.interpret import evaluate
+from tvtf.interpret import evaluate
 from tvtf.shape import TensorSpec, TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable

@@ -13,7 +13,7 @@ from tvtf.context import state
 from tvtf.emit import Trace, tracing
 from tvtf.passes.autodiff import Recorder, ones_for, sweep
 from tvtf.passes.importer import Imported
-from tvtf.passes.interpret import evaluate
+from tvtf.interpret import evaluate
 
 
 def gradient(mod: tvm.IRModule, name: str = "main", wrt: Sequence[str | int] | None = None) -> tvm.IRModule:

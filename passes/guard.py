@@ -14,7 +14,7 @@ from tvm import relax
 from tvtf import dialect
 from tvtf.context import state
 from tvtf.ops.rules import bind
-from tvtf.passes.interpret import Evaluation, reemit
+from tvtf.interpret import Evaluation, reemit
 from tvtf.primitive import Primitive, table
 
 

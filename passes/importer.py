@@ -15,7 +15,7 @@ from tvm import ir, relax, tirx
 from tvtf import dialect
 from tvtf.dtypes import as_dtype
 from tvtf.errors import UnimplementedError
-from tvtf.passes.interpret import Evaluation, reemit
+from tvtf.interpret import Evaluation, reemit
 from tvtf.primitive import public_names
 from tvtf.shape import simplify_dim, substitute_dim
 from tvtf.tensor import EagerTensor, Tensor

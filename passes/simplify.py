@@ -13,7 +13,7 @@ import tvm
 from tvm import ir, relax
 
 from tvtf.emit import EMBEDDED_ELEMENTS
-from tvtf.passes.interpret import Evaluation, reemit
+from tvtf.interpret import Evaluation, reemit
 from tvtf.primitive import Primitive, as_tuple, table
 from tvtf.shape import TensorType, broadcast_shapes, same_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor

@@ -10,7 +10,7 @@ import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from tvtf.runtime import threads as _threads
+from tvtf import threads as _threads
 
 _threads.configure()  # before TVM loads: it reads the number of threads once
 
@@ -38,6 +38,7 @@ from tvtf.dtypes import (  # noqa: E402
     uint32,
     uint64,
 )
+from tvtf.frontend import autograph as _autograph  # noqa: E402,F401 - how functions are traced
 from tvtf.frontend import control as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
 from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run eagerly
 from tvtf.frontend.function import function  # noqa: E402

@@ -290,7 +290,7 @@ class Trace:
 
 def graph_copier(graph: Graph, trace: Trace) -> Graph:
     """Re-emits a graph of another trace under ``trace``; its captures are none by then (they were lifted to inputs)."""
-    from tvtf.passes.interpret import evaluate
+    from tvtf.interpret import evaluate
 
     with tracing(Trace(graph.name, trace)) as inner:
         params = [inner.add_param(p._type, p._var.name) for p in graph.all_params]
@@ -317,12 +317,31 @@ def trace_graph(name: str, function: Callable[..., Any], types: Sequence[TensorT
     return trace.finish(outputs)
 
 
+user_lines: dict[str, dict[int, tuple[str, int]]] = {}
+"""By file of generated code, the user's file and line that each of its lines stands for; AutoGraph fills it."""
+
+
+def is_own_code(path: str) -> bool:
+    """Whether a file is tvtf's, or of a tool it runs user code through."""
+    return path.startswith(_OWN_FOLDERS)
+
+
 def user_span() -> ir.Span:
     """The user's file and line: the innermost frame that is not tvtf's own."""
     frame = sys._getframe(1)
     while frame.f_back is not None and frame.f_code.co_filename.startswith(_OWN_FOLDERS):
         frame = frame.f_back
-    return ir.Span(_source_name(frame.f_code.co_filename), frame.f_lineno, frame.f_lineno, 0, 0)
+    path, line = _user_line(frame.f_code.co_filename, frame.f_lineno)
+    return ir.Span(_source_name(path), line, line, 0, 0)
+
+
+def _user_line(path: str, line: int) -> tuple[str, int]:
+    """Where the user wrote a line of generated code; the nearest line before it where it stands for none itself."""
+    lines = user_lines.get(path)
+    if lines is None:
+        return path, line
+    before = [n for n in lines if n <= line]
+    return lines[max(before)] if before else (path, line)
 
 
 _sources: dict[str, ir.SourceName] = {}

@@ -19,8 +19,8 @@ from tvm.tirx.build import codegen_build, split_host_device_mods
 from tvtf.passes.codegen.checks import without_needless_checks
 from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.vm import generate
-from tvtf.runtime.linker import link
-from tvtf.runtime.threads import available_cores
+from tvtf.passes.codegen.linker import link
+from tvtf.threads import available_cores
 
 _EMISSION = threading.Lock()
 SMALLEST_GROUP = 100
@@ -39,13 +39,13 @@ def build_library(
 
     `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
     is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime, compiler
-    or not. `groups` is the number of LLVM modules compiled at once (default: `tvtf.runtime.threads.available_cores`).
+    or not. `groups` is the number of LLVM modules compiled at once (default: `tvtf.threads.available_cores`).
     `check_arguments` and `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, to be
     called without tvtf and outside Python, wants True and False.
 
     Raises:
         NotImplementedError: an expression that the virtual machine can't run.
-        tvtf.runtime.linker.LinkError: the objects need a system linker and there is none.
+        tvtf.passes.codegen.linker.LinkError: the objects need a system linker and there is none.
     """
     builder = relax.ExecBuilder()
     with _EMISSION:

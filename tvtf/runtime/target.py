@@ -5,7 +5,7 @@ from __future__ import annotations
 from functools import lru_cache
 from typing import Any
 
-from tvtf.runtime.threads import available_cores
+from tvtf.threads import available_cores
 
 
 @lru_cache(maxsize=1)

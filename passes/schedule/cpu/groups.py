@@ -9,6 +9,7 @@ from tvm.tirx import Stmt, Var
 
 from . import emit
 from .elementwise import emit_elementwise, on_same_axes
+from .images import Images, as_images, emit_images
 from .kernel import Kernel, Opaque, Stage, loads
 from .reduction import emit_reduction, reads_only_at_own_point
 from .rows import Chain, chain_at, emit_chain
@@ -27,12 +28,12 @@ class Group:
         return self.stages[0]
 
 
-Member = Group | Chain | Opaque
+Member = Group | Chain | Images | Opaque
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Stmt:
     """Write all stages, nest after nest."""
-    groups = grouped(stages, target)
+    groups = with_images(grouped(stages, target), kernel, target)
     needed = {stage.buffer for group in groups for stage in _members(group) if _is_needed(stage, group, groups, kernel)}
     written_by_opaque = any(isinstance(group, Opaque) for group in groups)
     own = [buffer for buffer in kernel.local if buffer in needed or (written_by_opaque and _is_bare(buffer, stages))]
@@ -53,6 +54,25 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget) -> list[Member]
         _append(groups, stages[position])
         position += 1
     return groups
+
+
+def with_images(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
+    """Join a padded copy with the contraction that follows it, image by image, where that fits."""
+    joined: list[Member] = []
+    for position, group in enumerate(groups):
+        images = _images(joined[-1], group, groups[position + 1 :], kernel, target) if joined else None
+        if images is None:
+            joined.append(group)
+        else:
+            joined[-1] = images
+    return joined
+
+
+def _images(before: Member, group: Member, later: Sequence[Member], kernel: Kernel, target: CpuTarget) -> Images | None:
+    if not isinstance(before, Group) or not isinstance(group, Group) or len(before.stages) != 1:
+        return None
+    others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
+    return as_images(before.first, group.stages, others, kernel, target)
 
 
 def _append(groups: list[Member], stage: Stage | Opaque) -> None:
@@ -90,6 +110,8 @@ def _is_needed(stage: Stage, group: Member, groups: list[Member], kernel: Kernel
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
         return True
+    if isinstance(group, Images):
+        return stage is not group.source and stage is not group.rest[0]
     return isinstance(group, Group) and not (stage is group.first and stage.reduce)
 
 
@@ -112,6 +134,8 @@ def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarg
         return group.body
     if isinstance(group, Chain):
         return emit_chain(group, kernel, needed, target)
+    if isinstance(group, Images):
+        return emit_images(group, needed, target)
     if not group.first.reduce:
         return emit_elementwise(group.stages, target)
     aligned = on_same_axes(group.stages)

@@ -10,8 +10,8 @@ import uuid
 from collections.abc import Iterable
 from pathlib import Path
 
-from tvtf.runtime.elf import UnsupportedObjectError, read_object
-from tvtf.runtime.elf_image import shared_library
+from tvtf.passes.codegen.elf import UnsupportedObjectError, read_object
+from tvtf.passes.codegen.elf_image import shared_library
 
 SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld")
 # Apple's linker refuses names that only the running process defines, unless told to look there.

@@ -11,7 +11,7 @@ from __future__ import annotations
 import struct
 from collections.abc import Iterable
 
-from tvtf.runtime.elf import (
+from tvtf.passes.codegen.elf import (
     RELA,
     SHF_EXECINSTR,
     SHF_WRITE,

@@ -12,8 +12,8 @@ from tvm import relax
 from tvm.script import tirx as T
 
 from tvtf.runtime import linker
-from tvtf.runtime.elf import UnsupportedObjectError, read_object
-from tvtf.runtime.linker import LinkError, export_linker, link
+from tvtf.passes.codegen.elf import UnsupportedObjectError, read_object
+from tvtf.passes.codegen.linker import LinkError, export_linker, link
 
 TARGET = tvm.target.Target("llvm")
 
