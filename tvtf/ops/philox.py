@@ -1,0 +1,76 @@
+"""Philox 4x32-10 in NumPy: random bits as a function of a key and a counter, TensorFlow's own bits for the same seed.
+
+A *generator state* is TensorFlow's: int64[3] (or uint64[3]) holding the low and high half of the 128-bit counter, then the 64-bit key. A *seed*
+is two integers, from which a state is mixed by Philox itself.
+
+Source: Salmon et al., Parallel Random Numbers: As Easy as 1, 2, 3, SC 2011; tensorflow/core/lib/random/philox_random.h,
+tensorflow/core/kernels/stateless_random_ops.cc (GenerateKey).
+"""
+
+from __future__ import annotations
+
+import numpy as np
+
+MULTIPLIERS = (0xD2511F53, 0xCD9E8D57)
+KEY_STEPS = (0x9E3779B9, 0xBB67AE85)
+ROUNDS = 10
+SCRAMBLING_KEY = (0x3EC8F720, 0x02461E29)
+LANES = 4
+LOW = np.uint64(0xFFFFFFFF)
+
+
+def blocks(state: np.ndarray, first: int, count: int) -> np.ndarray:
+    """``count`` consecutive blocks of four random words of a generator state, uint32 of shape (count, 4)."""
+    words = state.view(np.uint64)
+    at = np.arange(count, dtype=np.uint64) + np.uint64(first)
+    low = words[0] + at
+    high = words[1] + (low < at)
+    counter = [low & LOW, low >> np.uint64(32), high & LOW, high >> np.uint64(32)]
+    key = int(words[2])
+    return np.stack(_rounds(counter, (key & 0xFFFFFFFF, key >> 32)), axis=-1).astype(np.uint32)
+
+
+def _rounds(counter: list[np.ndarray], key: tuple[int, int]) -> list[np.ndarray]:
+    """Ten rounds on words held in uint64."""
+    for step in range(ROUNDS):
+        keys = [np.uint64((k + step * w) & 0xFFFFFFFF) for k, w in zip(key, KEY_STEPS)]
+        first, second = (np.uint64(m) * counter[i] for m, i in zip(MULTIPLIERS, (0, 2)))
+        counter = [
+            (second >> np.uint64(32)) ^ counter[1] ^ keys[0],
+            second & LOW,
+            (first >> np.uint64(32)) ^ counter[3] ^ keys[1],
+            first & LOW,
+        ]
+    return counter
+
+
+def scrambled(seed: np.ndarray) -> np.ndarray:
+    """The generator state for a seed of two integers: its key and high counter are one Philox block of the seed."""
+    wide = seed.astype(np.int64)
+    key = SCRAMBLING_KEY[0] | SCRAMBLING_KEY[1] << 32
+    mix = blocks(np.array([*wide, np.uint64(key).astype(np.int64)], np.int64), 0, 1)[0].astype(np.uint64)
+    return np.array([0, mix[2] | mix[3] << np.uint64(32), mix[0] | mix[1] << np.uint64(32)], np.uint64).view(np.int64)
+
+
+def state_of(seed: np.ndarray) -> np.ndarray:
+    """The generator state that a primitive's ``seed`` input means: two integers are scrambled, three are a state itself."""
+    return scrambled(seed) if seed.size == 2 else np.ascontiguousarray(seed)
+
+
+def words(seed: np.ndarray, count: int) -> np.ndarray:
+    """The first ``count`` words of a seed's sequence, uint32."""
+    return blocks(state_of(seed), 0, -(-count // LANES)).ravel()[:count]
+
+
+def double_words(seed: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
+    """``count`` pairs of consecutive words."""
+    pairs = words(seed, 2 * count).reshape(-1, 2).astype(np.uint64)
+    return pairs[:, 0], pairs[:, 1]
+
+
+def skipped(state: np.ndarray, blocks_used: int) -> np.ndarray:
+    """The state after some blocks were taken: the 128-bit counter moves on."""
+    moved = state.view(np.uint64).copy()
+    moved[0] += np.uint64(blocks_used)
+    moved[1] += moved[0] < np.uint64(blocks_used)
+    return moved.view(state.dtype)

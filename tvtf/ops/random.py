@@ -1,0 +1,369 @@
+"""Random numbers as functions of a seed: TensorFlow's stateless ops, with TensorFlow's own bits."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from math import prod
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING, DType, as_dtype, float16, float32, float64, int32, int64, uint32, uint64
+from tvtf.dtypes import bfloat16
+from tvtf.ops import philox
+from tvtf.ops.rules import bind, kernel, static_dims
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, show_shape
+from tvtf.tensor import Tensor, convert_to_tensor
+
+WORDS = (int32, int64, uint32, uint64)
+STATE = (int64, uint64)
+MSG_EMPTY_RANGE = "Need minval < maxval, got {} >= {}"
+BOX_MULLER_EPSILON = 1.0e-7
+MANTISSA_BITS = {"float16": 10, "bfloat16": 7, "float32": 23}
+_NO_ONNX = "ONNX's random operators have no defined sequence"
+
+
+def _check_seed(seed: TensorType) -> None:
+    if seed.shape == (3,) and seed.dtype in STATE:
+        return
+    if seed.dtype not in (int32, int64):
+        raise Refused(f"seed must have dtype int32 or int64, but got {seed.dtype.name}")
+    if seed.shape != (2,):
+        raise Refused(f"seed must have shape [2], not {show_shape(seed.shape)}: give two integers")
+
+
+def _type(domain: Sequence[DType]) -> Callable[..., TensorType]:
+    def rule(seed: TensorType, *_: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
+        _check_seed(seed)
+        if dtype not in domain:
+            raise Refused(f"dtype must be one of {', '.join(d.name for d in domain)}, but got {dtype.name}")
+        return TensorType(shape, dtype)
+
+    return rule
+
+
+def _seed_sample(*values: int) -> np.ndarray:
+    return np.array(values, np.int64)
+
+
+def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
+    def make() -> list[Sample]:
+        cases = [((7,), _seed_sample(1, 2)), ((2, 3), _seed_sample(-1, 5, 9)), ((), _seed_sample(0, 0)), ((0, 3), _seed_sample(3, 4))]
+        return [Sample((seed,), {"shape": s, "dtype": d}, (int64,), gradient=False) for d in domain for s, seed in cases]
+
+    return make
+
+
+def _no_gradient(ct: Tensor, y: Tensor, *inputs: Tensor, **_: Any) -> tuple[None, ...]:
+    return (None,) * len(inputs)
+
+
+# -- bits and uniform numbers
+
+
+def _bits_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    return _raw(seed, prod(shape), dtype.size).astype(dtype.np).reshape(shape)
+
+
+def _raw(seed: np.ndarray, count: int, size: int) -> np.ndarray:
+    """Unsigned words of 4 or 8 bytes."""
+    if size == 4:
+        return philox.words(seed, count)
+    first, second = philox.double_words(seed, count)
+    return first | second << np.uint64(32)
+
+
+@primitive(
+    tf_name="StatelessRandomUniformFullIntV2",
+    type=_type(WORDS),
+    numpy=_bits_numpy,
+    lower=kernel("random.bits"),
+    samples=_samples(WORDS),
+    why_not={"onnx": _NO_ONNX},
+)
+def stateless_random_bits(seed: Any, shape: Any, dtype: Any) -> Any:
+    """Random integers over the whole range of a 32- or 64-bit dtype.
+
+    ``seed`` is int32[2] or int64[2], or a generator's state (int64[3] or uint64[3]: counter low, counter high, key).
+    """
+    return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
+
+
+def _uniform_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    count = prod(shape)
+    values = _unit64(*philox.double_words(seed, count)) if dtype is float64 else _unit(philox.words(seed, count), dtype)
+    return values.astype(dtype.np).reshape(shape)
+
+
+def _unit(words: np.ndarray, dtype: DType) -> np.ndarray:
+    """The low bits of words as float32 in [0, 1), as many as the dtype's mantissa has."""
+    bits = MANTISSA_BITS[dtype.name]
+    return (words & np.uint32((1 << bits) - 1)).astype(np.float32) * np.float32(2.0**-bits)
+
+
+def _unit64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    return ((first & np.uint64(0xFFFFF)) << np.uint64(32) | second).astype(np.float64) * 2.0**-52
+
+
+@primitive(
+    tf_name="StatelessRandomUniformV2",
+    type=_type(FLOATING),
+    numpy=_uniform_numpy,
+    lower=kernel("random.uniform"),
+    vjp=_no_gradient,
+    samples=_samples(FLOATING),
+    why_not={"onnx": _NO_ONNX},
+)
+def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any:
+    """Random numbers in [0, 1), all multiples of the dtype's epsilon; ``seed`` as for :func:`stateless_random_bits`."""
+    return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
+
+
+def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
+    _check_seed(seed)
+    for name, end in (("minval", low), ("maxval", high)):
+        if end.shape:
+            raise Refused(f"{name} must be 0-D, got shape {show_shape(end.shape)}")
+        if end.dtype not in (int32, int64) or end.dtype is not low.dtype:
+            raise Refused(f"minval and maxval must both be int32 or int64, but got {low.dtype.name} and {high.dtype.name}")
+    return TensorType(shape, low.dtype)
+
+
+def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    if low >= high and prod(shape):
+        raise Refused(MSG_EMPTY_RANGE.format(low, high))
+    unsigned = np.uint32 if low.dtype.itemsize == 4 else np.uint64
+    start = low.astype(unsigned)
+    span = np.maximum(high.astype(unsigned) - start, unsigned(1))
+    return (start + _raw(seed, prod(shape), low.dtype.itemsize) % span).astype(low.dtype).reshape(shape)
+
+
+def _integers_guard(seed: Tensor, low: Tensor, high: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
+    return [(bind.less(low, high), "Need minval < maxval")]
+
+
+@primitive(
+    tf_name="StatelessRandomUniformIntV2",
+    type=_integers_type,
+    numpy=_integers_numpy,
+    lower=kernel("random.integers"),
+    guard=_integers_guard,
+    samples=lambda: [
+        Sample((_seed_sample(1, 2), *(lambda d, v=v: np.array(v, d.np) for v in ends)), {"shape": (5,)}, (int64,), gradient=False)
+        for ends in ((0, 10), (-5, 5), (-(2**62), 2**62))
+    ],
+    why_not={"onnx": _NO_ONNX},
+)
+def stateless_random_integers(seed: Any, low: Any, high: Any, shape: Any) -> Any:
+    """Random integers in [low, high), two scalars of one dtype; ``seed`` as for :func:`stateless_random_bits`."""
+    return (convert_to_tensor(seed), convert_to_tensor(low), convert_to_tensor(high)), {"shape": static_dims(shape)}
+
+
+# -- normal numbers
+
+
+def _box_muller(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+    """Pairs of normal numbers from two uniform ones, interleaved; the angle is rounded as in TensorFlow's kernel."""
+    angle = (2 * np.pi * second.astype(np.float64)).astype(first.dtype)
+    radius = np.sqrt(first.dtype.type(-2.0) * np.log(np.maximum(first, first.dtype.type(BOX_MULLER_EPSILON))))
+    return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], axis=-1)
+
+
+def _normals(words: np.ndarray, dtype: DType) -> np.ndarray:
+    """The normal numbers that blocks of four words make: two of float64, four of the others; computed in float32."""
+    if dtype is float64:
+        wide = words.astype(np.uint64)
+        return _box_muller(_unit64(wide[:, 0], wide[:, 1]), _unit64(wide[:, 2], wide[:, 3]))
+    units = _unit(words, float32)
+    return _box_muller(units[:, ::2], units[:, 1::2]).reshape(-1, 4)
+
+
+def _group(dtype: DType) -> int:
+    """How many numbers a block of Philox gives."""
+    return 2 if dtype is float64 else 4
+
+
+def _normal_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    count = prod(shape)
+    blocks = philox.blocks(philox.state_of(seed), 0, -(-count // _group(dtype)))
+    return _normals(blocks, dtype).ravel()[:count].astype(dtype.np).reshape(shape)
+
+
+@primitive(
+    tf_name="StatelessRandomNormalV2",
+    type=_type(FLOATING),
+    numpy=_normal_numpy,
+    lower=kernel("random.normal"),
+    vjp=_no_gradient,
+    samples=_samples(FLOATING),
+    why_not={"onnx": _NO_ONNX},
+)
+def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
+    """Standard normal numbers; ``seed`` as for :func:`stateless_random_bits`.
+
+    Source: Box and Muller, A Note on the Generation of Random Normal Deviates, 1958; random_distributions.h of TensorFlow.
+    """
+    return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
+
+
+# -- the state of a generator
+
+
+def _skip_type(state: TensorType, *, blocks: Dim) -> TensorType:
+    if state.dtype not in STATE or state.shape != (3,):
+        raise Refused(f"state must be int64 or uint64 of shape (3,), but got {state.dtype.name} of shape {show_shape(state.shape)}")
+    return state
+
+
+@primitive(
+    tf_name="RngSkip",
+    type=_skip_type,
+    numpy=lambda state, *, blocks: philox.skipped(state, blocks),
+    lower=kernel("random.skip"),
+    samples=lambda: [
+        Sample((_seed_sample(*s),), {"blocks": n}, (int64,), gradient=False) for s, n in (((1, 2, 3), 5), ((-2, -1, 3), 7))
+    ],
+    why_not={"onnx": _NO_ONNX},
+)
+def philox_skip(state: Any, blocks: Dim) -> Any:
+    """The generator state after ``blocks`` blocks were taken."""
+    return (convert_to_tensor(state),), {"blocks": blocks}
+
+
+# -- public functions
+
+
+def check_algorithm(alg: Any) -> None:
+    """Raises ValueError for anything but Philox, the algorithm of every device here."""
+    if alg not in ("auto_select", "philox", 1, 3):
+        raise ValueError(f"Unsupported algorithm {alg!r}: use 'philox' or 'auto_select'")
+
+
+def _seed_tensor(seed: Any) -> Tensor:
+    return convert_to_tensor(seed)
+
+
+@export("random.stateless_uniform")
+def stateless_uniform(
+    shape: Any,
+    seed: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = float32,
+    name: str | None = None,
+    alg: Any = "auto_select",
+) -> Tensor:
+    """Uniform random numbers in [minval, maxval) as a function of the seed: TensorFlow's own, bit for bit.
+
+    Args:
+      shape: the result's shape; may hold scalars computed from shapes.
+      seed: int32 or int64 of shape (2,).
+      minval: scalar; None (with maxval None) for the full range of an integer dtype.
+      maxval: scalar, 1 for floats.
+      dtype: float16, bfloat16, float32, float64, int32, int64; uint32 and uint64 in full range.
+      alg: "philox" or "auto_select", which is Philox.
+
+    Returns:
+      A tensor of ``shape`` and ``dtype``.
+
+    Raises:
+      ValueError: a dtype or algorithm that there is not, or one of minval and maxval missing for integers.
+      InvalidArgumentError: minval >= maxval for integers, or a seed of another shape.
+
+    >>> import tvtf as tf
+    >>> tf.random.stateless_uniform([3], seed=[1, 2]).numpy()
+    array([0.8440604 , 0.19204533, 0.9962232 ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_uniform
+    """
+    check_algorithm(alg)
+    dtype = as_dtype(dtype)
+    _check_uniform(dtype, minval, maxval)
+    return uniform_from(_seed_tensor(seed), static_dims(shape), minval, maxval, dtype)
+
+
+_UNIFORM = (float16, bfloat16, float32, float64, int32, int64, uint32, uint64)
+
+
+def _check_uniform(dtype: DType, minval: Any, maxval: Any) -> None:
+    if dtype not in _UNIFORM:
+        raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_UNIFORM}.")
+    if not dtype.is_integer:
+        return
+    if (minval is None) != (maxval is None):
+        raise ValueError(
+            f"For integer `dtype` argument {dtype}, argument `minval` and `maxval` must be both None or not None. Got "
+            f"`minval`={minval} and `maxval`={maxval}."
+        )
+    if minval is not None and dtype.is_unsigned:
+        raise ValueError(
+            f"Argument `dtype` got invalid value {dtype} when argument `minval` is not None. Please don't use unsigned "
+            "integers in this case."
+        )
+
+
+def uniform_from(seed: Tensor, shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: DType) -> Tensor:
+    """Uniform numbers from a seed or generator state, floats or integers."""
+    if not dtype.is_integer:
+        drawn = bind.stateless_random_uniform(seed, shape=shape, dtype=dtype)
+        return stretched(drawn, minval, 1 if maxval is None else maxval, dtype)
+    if minval is None:
+        return bind.stateless_random_bits(seed, shape=shape, dtype=dtype)
+    low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
+    return bind.stateless_random_integers(seed, low, high, shape=shape)
+
+
+def stretched(drawn: Tensor, minval: Any, maxval: Any, dtype: DType) -> Tensor:
+    """Numbers of [0, 1) in [minval, maxval)."""
+    if _is_number(minval, 0) and _is_number(maxval, 1):
+        return drawn
+    low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
+    return bind.add(bind.multiply(drawn, bind.subtract(high, low)), low)
+
+
+def _is_number(value: Any, expected: float) -> bool:
+    return type(value) in (int, float) and value == expected
+
+
+def shifted(drawn: Tensor, mean: Any, stddev: Any, dtype: DType) -> Tensor:
+    """Standard normal numbers with another mean and standard deviation."""
+    if _is_number(mean, 0) and _is_number(stddev, 1):
+        return drawn
+    center, width = (convert_to_tensor(value, dtype) for value in (mean, stddev))
+    return bind.add(bind.multiply(drawn, width), center)
+
+
+@export("random.stateless_normal")
+def stateless_normal(
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    name: str | None = None,
+    alg: Any = "auto_select",
+) -> Tensor:
+    """Normal random numbers as a function of the seed: TensorFlow's own, but for the rounding of log, sin and cos.
+
+    Args:
+      shape: the result's shape; may hold scalars computed from shapes.
+      seed: int32 or int64 of shape (2,).
+      mean: tensor that broadcasts with ``shape``.
+      stddev: tensor that broadcasts with ``shape``.
+      dtype: float16, bfloat16, float32 or float64.
+
+    Returns:
+      A tensor of ``shape`` and ``dtype``.
+
+    >>> import tvtf as tf
+    >>> tf.random.stateless_normal([2], seed=[1, 2]).numpy().round(4)
+    array([0.544 , 0.2071], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_normal
+    """
+    check_algorithm(alg)
+    dtype = as_dtype(dtype)
+    drawn = bind.stateless_random_normal(_seed_tensor(seed), shape=static_dims(shape), dtype=dtype)
+    return shifted(drawn, mean, stddev, dtype)

@@ -1,0 +1,103 @@
+"""Random ops that give new numbers with each call: the stateless ones over streams of ``tvtf.random_state``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
+from tvtf.ops.random import shifted, stretched
+from tvtf.ops.rules import bind, static_dims
+from tvtf.random_state import advanced
+from tvtf.shape import Dim, size_of
+from tvtf.tensor import Tensor, convert_to_tensor
+
+from tvtf.primitive import export
+
+RESERVED_BLOCKS = 256
+"""Philox blocks that a draw takes for each number (TensorFlow's FillPhiloxRandom): what a rejection may need at most."""
+_UNIFORM = (float16, bfloat16, float32, float64, int32, int64)
+
+
+def _drawn(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType, primitive: Any) -> Tensor:
+    state = advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
+    return primitive(state, shape=shape, dtype=dtype)
+
+
+@export("random.uniform")
+def uniform(
+    shape: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Uniform random numbers in [minval, maxval), new ones with each call.
+
+    Args:
+      shape: the result's shape; may hold scalars computed from shapes.
+      minval: lower bound (inclusive), a tensor that broadcasts with ``shape``; a scalar for integers.
+      maxval: upper bound (exclusive); 1 for floats where None.
+      dtype: float16, bfloat16, float32, float64, int32 or int64.
+      seed: the op's own seed; see :func:`tvtf.random.set_seed`.
+
+    Returns:
+      A tensor of ``shape`` and ``dtype``.
+
+    Raises:
+      ValueError: another dtype, or no ``maxval`` for integers.
+
+    >>> import tvtf as tf
+    >>> tf.random.set_seed(5)
+    >>> tf.random.uniform([2], seed=1).shape
+    TensorShape([2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/uniform
+    """
+    dtype, dims = as_dtype(dtype), static_dims(shape)
+    if dtype not in _UNIFORM:
+        raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_UNIFORM}.")
+    if dtype.is_integer:
+        return _integers(dims, minval, maxval, dtype, seed)
+    drawn = _drawn("RandomUniform", seed, dims, dtype, bind.stateless_random_uniform)
+    return stretched(drawn, minval, 1 if maxval is None else maxval, dtype)
+
+
+def _integers(shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: DType, seed: int | None) -> Tensor:
+    if maxval is None:
+        raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
+    low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
+    state = advanced(f"RandomUniformInt:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
+    return bind.stateless_random_integers(state, low, high, shape=shape)
+
+
+@export("random.normal")
+def normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Normal random numbers, new ones with each call.
+
+    Args:
+      shape: the result's shape; may hold scalars computed from shapes.
+      mean: tensor that broadcasts with ``shape``.
+      stddev: tensor that broadcasts with ``shape``.
+      dtype: float16, bfloat16, float32 or float64.
+      seed: the op's own seed; see :func:`tvtf.random.set_seed`.
+
+    Returns:
+      A tensor of ``shape`` and ``dtype``.
+
+    >>> import tvtf as tf
+    >>> tf.random.normal([4, 3], seed=1).shape
+    TensorShape([4, 3])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/normal
+    """
+    dtype = as_dtype(dtype)
+    drawn = _drawn("RandomStandardNormal", seed, static_dims(shape), dtype, bind.stateless_random_normal)
+    return shifted(drawn, mean, stddev, dtype)

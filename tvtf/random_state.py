@@ -1,0 +1,138 @@
+"""Where the seeds of stateful random ops come from: the global seed, op seeds, and the state that moves on with each call.
+
+An op's sequence is a Philox stream whose key is the global seed and whose high counter is the op's own seed, as in TensorFlow's
+kernels. Eagerly the position in each stream is kept by op and seeds; in a traced function each op has a Variable of its own,
+which the function reads and assigns.
+"""
+
+from __future__ import annotations
+
+import os
+import random
+import threading
+import weakref
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state as thread
+from tvtf.ops import philox
+from tvtf.ops.rules import bind
+from tvtf.primitive import export
+from tvtf.shape import Dim
+from tvtf.tensor import EagerTensor, Tensor
+from tvtf.variable import Variable
+
+MAX_INT32 = 2**31 - 1
+DEFAULT_SEED = 87654321
+"""TensorFlow's global seed where only an op seed is given (DEFAULT_GRAPH_SEED)."""
+
+
+class Seeds:
+    """The global seed of the process, and the positions in the streams made from it."""
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.functions: weakref.WeakSet[Stream] = weakref.WeakSet()
+        self.reset(None)
+
+    def reset(self, seed: int | None) -> None:
+        """Starts every stream again from a new global seed."""
+        self.seed = seed
+        self.op_seeds = random.Random(seed)
+        self.eager: dict[Any, np.ndarray] = {}
+        for stream in list(self.functions):
+            stream.restart()
+
+    def next_op_seed(self) -> int:
+        return self.op_seeds.randint(0, MAX_INT32)
+
+
+class Stream:
+    """The place in the stream of one op of a traced function: a Variable holding a generator state."""
+
+    def __init__(self, op_seed: int | None, position: int) -> None:
+        self.op_seed = op_seed
+        self.position = position
+        trace, thread.trace = thread.trace, None
+        try:
+            self.variable = Variable(self._start(), trainable=False, name="random_state")
+        finally:
+            thread.trace = trace
+        seeds.functions.add(self)
+
+    def _start(self) -> np.ndarray:
+        """The op's own seed is its position in the trace where none was given."""
+        given = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
+        return first_state(given)
+
+    def restart(self) -> None:
+        self.variable.assign(self._start())
+
+
+def first_state(op_seed: int | None) -> np.ndarray:
+    """The generator state at the start of an op's stream."""
+    if seeds.seed is None and op_seed is None:
+        return np.frombuffer(os.urandom(24), np.uint64).copy()
+    key = DEFAULT_SEED if seeds.seed is None else seeds.seed % MAX_INT32
+    counter = (op_seed or 0) % MAX_INT32
+    return np.array([0, MAX_INT32 if (key, counter) == (0, 0) else counter, key], np.uint64)
+
+
+seeds = Seeds()
+
+
+@export("random.set_seed")
+def set_seed(seed: int) -> None:
+    """Sets the global seed: random ops without a seed of their own repeat, those with one start again.
+
+    Eagerly, the numbers that follow are TensorFlow's own for the same calls. In a ``tf.function`` an op without a seed has
+    a stream of its own by its place in the function.
+
+    Args:
+      seed: an int.
+
+    >>> import tvtf as tf
+    >>> tf.random.set_seed(1)
+    >>> a = tf.random.uniform([2])
+    >>> tf.random.set_seed(1)
+    >>> bool((a.numpy() == tf.random.uniform([2]).numpy()).all())
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/set_seed
+    """
+    with seeds.lock:
+        seeds.reset(int(seed))
+
+
+def advanced(op: str, op_seed: int | None, blocks: Dim) -> Tensor:
+    """The state that an op draws from now; its stream moves on by ``blocks`` Philox blocks."""
+    if thread.trace is None:
+        return EagerTensor(_advanced_eagerly(op, op_seed, blocks))
+    stream = _stream_of(thread.trace.root, op_seed)
+    now = stream.variable._as_tensor()
+    stream.variable.assign(bind.philox_skip(now, blocks=blocks), read_value=False)
+    return now
+
+
+def _advanced_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
+    with seeds.lock:
+        if op_seed is None and seeds.seed is not None:
+            op_seed = seeds.next_op_seed()
+        if op_seed is None:
+            return first_state(None)
+        key = (op, op_seed)
+        now = seeds.eager.get(key)
+        now = first_state(op_seed) if now is None else now
+        seeds.eager[key] = philox.skipped(now, blocks)
+        return now
+
+
+_positions: weakref.WeakKeyDictionary[Any, list[Stream]] = weakref.WeakKeyDictionary()
+
+
+def _stream_of(root: Any, op_seed: int | None) -> Stream:
+    """A new stream for an op of a trace; it lives as long as the trace."""
+    streams = _positions.setdefault(root, [])
+    streams.append(Stream(op_seed, len(streams)))
+    return streams[-1]
