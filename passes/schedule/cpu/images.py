@@ -104,22 +104,22 @@ def emit_images(images: Images, needed: set[Var], target: CpuTarget) -> Stmt:
     """Pack the filter once, then one parallel loop over the images."""
     aligned = on_same_axes(images.rest)
     images = Images(images.source, tuple(aligned))
+    stores = [other for other in aligned if other.buffer in needed]
+    return is_parallel(images.stages, target, lambda parallel: _run(images, stores, target, parallel))
+
+
+def _run(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
     stage = _stage_of_image(images)
     copy = next(load.source for load in loads(stage.value) if load.source.name == "image")
     plan = _plan(stage, target)
     if plan is None:
         raise ValueError("emit_images: expected images that as_images accepted")
-    stores = [other for other in aligned if other.buffer in needed]
-
-    def run(parallel: bool) -> Stmt:
-        inner, packing = packed(stage, plan, target, parallel)
-        finished = tuple(_finished(other, aligned[0], inner) for other in stores)
-        work = Work(inner, finished, replace(plan, packed=()), combiner(inner), target)
-        count = images.source.spatial[0].extent
-        nest = emit.fused([count], lambda places: _image(images, work, copy, places[0], target), parallel)
-        return emit.sequence([*packing, nest])
-
-    return is_parallel(images.stages, target, run)
+    inner, packing = packed(stage, plan, target, parallel)
+    finished = tuple(_finished(other, images.rest[0], inner) for other in stores)
+    work = Work(inner, finished, replace(plan, packed=()), combiner(inner), target)
+    count = images.source.spatial[0].extent
+    nest = emit.fused([count], lambda places: _image(images, work, copy, places[0], target), parallel)
+    return emit.sequence([*packing, nest])
 
 
 def _finished(store: Stage, first: Stage, inner: Stage) -> Stage:
