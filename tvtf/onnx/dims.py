@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import re
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any, Final
 
@@ -27,6 +28,9 @@ _ARITHMETIC: Final[dict[type, str]] = {
 }
 
 
+_TYPED_INT: Final = re.compile(r"T\.int64\((-?\d+)\)")
+
+
 class Dims:
     """The symbols of one model: a name for each, and the value whose shape it can be read from."""
 
@@ -45,7 +49,7 @@ class Dims:
         if isinstance(dim, int):
             return dim
         symbols = {v: tirx.Var(self._name(v), "int64") for v in tirx.analysis.undefined_vars(dim)}
-        return str(substitute_dim(dim, symbols))
+        return _TYPED_INT.sub(r"\1", str(substitute_dim(dim, symbols)))
 
     def _name(self, symbol: tirx.Var) -> str:
         known = self._names.get(symbol)

@@ -9,7 +9,7 @@ from collections.abc import Sequence
 from typing import Any, Final
 
 import numpy as np
-from onnx import GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
+from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from tvtf import dtypes
 from tvtf.dtypes import DType
@@ -29,7 +29,7 @@ class Model:
 
     def __init__(self) -> None:
         self.initializers: list[TensorProto] = []
-        self.dtypes: dict[str, DType] = {}
+        self.dtypes: dict[str, DType | None] = {}
         self.dims = Dims()
         self._taken: set[str] = set()
         self._constants: dict[Any, str] = {}
@@ -49,14 +49,19 @@ class Model:
         self.dtypes[free] = dtype
         return free
 
-    def constant(self, array: np.ndarray, name: str = "const") -> str:
-        """An initializer that holds ``array``; equal unnamed ones are one."""
-        key = (name, array.shape, array.dtype.name, array.tobytes())
+    def constant(self, array: np.ndarray) -> str:
+        """The initializer that holds ``array``; equal ones are one."""
+        key = (array.shape, array.dtype.name, array.tobytes())
         known = self._constants.get(key)
         if known is None:
-            known = self._constants[key] = self.value(name, dtypes.from_array(array))
-            self.initializers.append(_tensor(known, array))
+            known = self._constants[key] = self.stored("const", array)
         return known
+
+    def stored(self, name: str, array: np.ndarray) -> str:
+        """A new initializer that holds ``array``, under a name like ``name``."""
+        own = self.value(name, dtypes.from_array(array))
+        self.initializers.append(_tensor(own, array))
+        return own
 
 
 def _tensor(name: str, array: np.ndarray) -> TensorProto:
@@ -71,7 +76,7 @@ class Emitter:
     def __init__(self, model: Model, outer: Emitter | None = None) -> None:
         self.model = model
         self.nodes: list[NodeProto] = []
-        self.dims = DimValues(self, model.dims, outer.dims if outer else None)
+        self.dims: DimValues = DimValues(self, model.dims, outer.dims if outer else None)
         self.scope = ""
 
     # -- what columns use
@@ -84,7 +89,7 @@ class Emitter:
         attrs = _DEFAULTS.get(op, {}) | attrs
         bound = self._bound(op, inputs)
         wide = {variable: self._wide(op, variable, dtype) for variable, dtype in bound.items()}
-        casts = [self._as(x, wide.get(v)) for x, v in zip(inputs, _variables(schema(op).inputs, inputs))]
+        casts = [self._as(x, wide.get(v or "")) for x, v in zip(inputs, _variables(schema(op).inputs, inputs))]
         roles = _variables(schema(op).outputs, outputs)
         results = [self._result(op, y, v, bound, wide, attrs) for y, v in zip(outputs, roles)]
         self._append(op, casts, [own for own, _ in results], attrs)
@@ -173,8 +178,9 @@ class Emitter:
             source = name
 
     def _append(self, op: str, inputs: Sequence[str], outputs: Sequence[str], attrs: dict[str, Any]) -> None:
-        name = self.model.unique(f"{self.scope}{op}")
-        self.nodes.append(helper.make_node(op, list(inputs), list(outputs), name, **attrs))
+        node = helper.make_node(op, list(inputs), list(outputs), self.model.unique(f"{self.scope}{op}"))
+        node.attribute.extend(_attribute(op, key, value) for key, value in attrs.items() if value is not None)
+        self.nodes.append(node)
         if op == "Cast":
             self.model.dtypes[outputs[0]] = DTYPE[attrs["to"]]
 
@@ -198,6 +204,12 @@ class Emitter:
         """The signature's entry of a value, unknown dims by name."""
         dims = [self.model.dims.text(d) for d in tensor_type.shape]
         return helper.make_tensor_value_info(name, ELEMENT[tensor_type.dtype], dims)
+
+
+def _attribute(op: str, key: str, value: Any) -> AttributeProto:
+    """An attribute of the type that the standard gives it, which an empty list does not show."""
+    value = list(value) if isinstance(value, tuple) else value
+    return helper.make_attribute(key, value, attr_type=schema(op).attributes[key].type.value)  # type: ignore[attr-defined]
 
 
 def _variables(parameters: Sequence[Any], names: Sequence[str]) -> list[str | None]:

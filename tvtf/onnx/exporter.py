@@ -122,7 +122,7 @@ class _Signature:
         if id(outer) in self.updated:
             stored = self.input(name, tensor_type)
         else:
-            stored = self.emitter.model.constant(constant_of(outer), self.emitter.model.unique(name))
+            stored = self.emitter.model.stored(name, constant_of(outer))
         self.stored[id(outer)] = stored
         return stored
 

@@ -1,0 +1,207 @@
+"""Export of whole functions: signatures, training steps, control flow, files and refusals."""
+
+import numpy as np
+import onnx
+import onnxruntime
+import pytest
+
+import tvtf as tf
+from tvtf.errors import NotFoundError, UnimplementedError
+from tvtf.onnx import export
+from tvtf.primitive import Primitive, table
+
+
+def run(model, **feeds):
+    session = onnxruntime.InferenceSession(model.SerializeToString(), providers=["CPUExecutionProvider"])
+    return dict(zip([o.name for o in model.graph.output], session.run(None, feeds)))
+
+
+def dims_of(value):
+    return [d.dim_param or d.dim_value for d in value.type.tensor_type.shape.dim]
+
+
+# -- signatures
+
+
+def test_versions_are_pinned():
+    model = export(tf.negative, tf.TensorSpec([2]))
+    assert [(o.domain, o.version) for o in model.opset_import] == [("", 20)]
+    assert model.ir_version == 9
+    assert (model.producer_name, model.graph.name) == ("tvtf", "negative")
+
+
+def test_unknown_dims_keep_their_names_and_any_size_runs():
+    @tf.function(input_signature=[tf.TensorSpec(["batch", 3]), tf.TensorSpec([None])])
+    def scaled(x, w):
+        return tf.add(tf.reduce_sum(x, axis=1), 1.0), tf.multiply(w, 2.0)
+
+    model = export(scaled)
+    assert [(i.name, dims_of(i)) for i in model.graph.input] == [("x", ["batch", 3]), ("w", ["w_0"])]
+    assert [(o.name, dims_of(o)) for o in model.graph.output] == [("output_0", ["batch"]), ("output_1", ["w_0"])]
+    for size in (0, 1, 5):
+        found = run(model, x=np.ones((size, 3), np.float32), w=np.ones(2, np.float32))
+        np.testing.assert_array_equal(found["output_0"], np.full(size, 4, np.float32))
+
+
+def test_expressions_of_unknown_dims_are_computed_from_the_inputs():
+    @tf.function(input_signature=[tf.TensorSpec(["n", "m", 2])])
+    def flat(x):
+        return tf.reshape(x, [-1])
+
+    model = export(flat)
+    assert dims_of(model.graph.output[0]) == ["n * m * 2"]
+    assert run(model, x=np.zeros((3, 5, 2), np.float32))["output"].shape == (30,)
+
+
+def test_two_unknown_dims_of_one_name_are_one():
+    specs = [tf.TensorSpec(["n"]), tf.TensorSpec(["n"])]
+    model = export(lambda a, b: tf.add(a, b), *specs)
+    assert [dims_of(i) for i in model.graph.input] == [["n"], ["n"]]
+
+
+def test_dict_results_give_the_names_of_the_outputs():
+    model = export(lambda x: {"twice": tf.add(x, x), "same": x}, tf.TensorSpec([2]))
+    assert [o.name for o in model.graph.output] == ["same", "twice"]
+    found = run(model, x=np.array([1, 2], np.float32))
+    np.testing.assert_array_equal(found["same"], [1, 2])
+    np.testing.assert_array_equal(found["twice"], [2, 4])
+
+
+def test_captured_tensors_and_read_variables_are_stored():
+    table_ = tf.constant(np.arange(32, dtype=np.float32))
+    weight = tf.Variable(2.0, name="weight")
+    model = export(lambda x: tf.multiply(tf.add(x, table_), weight), tf.TensorSpec([32]))
+    assert [i.name for i in model.graph.input] == ["x"]
+    assert {"weight", "constant"} <= {i.name for i in model.graph.initializer}
+    found = run(model, x=np.ones(32, np.float32))["output"]
+    np.testing.assert_array_equal(found, (np.arange(32) + 1) * 2)
+
+
+def test_what_no_output_needs_is_left_out():
+    model = export(lambda x: (tf.sin(x), tf.negative(x))[1], tf.TensorSpec([2]))
+    assert [n.op_type for n in model.graph.node] == ["Neg", "Identity"]
+
+
+# -- training
+
+
+def test_a_training_step_takes_and_gives_its_variables():
+    weight = tf.Variable([1.0, -2.0, 0.5], name="weight")
+
+    @tf.function
+    def step(x, y):
+        with tf.GradientTape() as tape:
+            error = tf.subtract(tf.reduce_sum(tf.multiply(x, weight), axis=1), y)
+            loss = tf.reduce_sum(tf.multiply(error, error))
+        gradient = tape.gradient(loss, weight)
+        weight.assign(tf.subtract(weight, tf.multiply(gradient, 0.01)))
+        return loss
+
+    model = export(step, tf.TensorSpec(["batch", 3]), tf.TensorSpec(["batch"]))
+    assert [i.name for i in model.graph.input] == ["x", "y", "weight"]
+    assert [o.name for o in model.graph.output] == ["output", "weight_new"]
+    trained = weight.numpy()
+    x, y = np.arange(12, dtype=np.float32).reshape(4, 3) / 8, np.ones(4, np.float32)
+    for _ in range(5):
+        found = run(model, x=x, y=y, weight=trained)
+        trained = found["weight_new"]
+        loss = step(tf.constant(x), tf.constant(y))
+        np.testing.assert_allclose(found["output"], loss.numpy(), rtol=1e-5)
+    np.testing.assert_allclose(trained, weight.numpy(), rtol=1e-5)
+
+
+# -- control flow
+
+
+def test_cond_becomes_if():
+    def flip(x, up):
+        return tf.cond(up, lambda: tf.multiply(x, 2.0), lambda: tf.negative(x))
+
+    model = export(flip, tf.TensorSpec(["n"]), tf.TensorSpec([], tf.bool))
+    assert "If" in [n.op_type for n in model.graph.node]
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_array_equal(run(model, x=x, up=np.array(True))["output"], x * 2)
+    np.testing.assert_array_equal(run(model, x=x, up=np.array(False))["output"], -x)
+
+
+def test_while_becomes_loop():
+    def power(x, times):
+        values = tf.while_loop(
+            lambda i, y: tf.less(i, times), lambda i, y: [tf.add(i, 1), tf.multiply(y, x)], [tf.constant(0), x]
+        )
+        return values[1]
+
+    model = export(power, tf.TensorSpec(["n"]), tf.TensorSpec([], tf.int32))
+    assert "Loop" in [n.op_type for n in model.graph.node]
+    x = np.array([1, 2, 3], np.float32)
+    for times in (0, 1, 4):
+        found = run(model, x=x, times=np.array(times, np.int32))["output"]
+        np.testing.assert_array_equal(found, x ** (times + 1))
+
+
+# -- files
+
+
+def test_a_model_is_written_whole(tmp_path):
+    path = tmp_path / "model.onnx"
+    model = export(tf.negative, tf.TensorSpec([2]), path=path)
+    assert onnx.load(path) == model
+    assert [p.name for p in tmp_path.iterdir()] == ["model.onnx"]
+
+
+def test_a_file_in_the_way_is_told_and_nothing_is_left(tmp_path):
+    blocked = tmp_path / "file"
+    blocked.write_text("in the way")
+    with pytest.raises(Exception) as caught:
+        export(tf.negative, tf.TensorSpec([2]), path=blocked / "model.onnx")
+    assert not isinstance(caught.value, NotFoundError) and str(blocked) in str(caught.value)
+    assert [p.name for p in tmp_path.iterdir()] == ["file"]
+
+
+# -- refusals
+
+
+@pytest.fixture
+def host_only(monkeypatch):
+    """A primitive without an ``onnx`` column."""
+    columns = {"type": lambda x: x, "numpy": lambda x: x, "why_not": {"onnx": "ONNX has no such operator"}}
+
+    def mirror(x):
+        """Nothing but a test."""
+        return (tf.convert_to_tensor(x),), {}
+
+    prim = Primitive(mirror, "mirror", columns)
+    monkeypatch.setitem(table, "mirror", prim)
+    return prim
+
+
+def test_an_op_without_a_counterpart_is_named_with_its_reason_and_line(host_only):
+    def use(x):
+        return host_only(x)
+
+    with pytest.raises(UnimplementedError) as caught:
+        export(use, tf.TensorSpec([2]))
+    line = use.__code__.co_firstlineno + 1
+    expected = f"ONNX export: mirror can't be exported: ONNX has no such operator ({__file__}:{line})"
+    assert str(caught.value) == expected
+
+
+def test_a_traced_function_takes_no_more_examples():
+    concrete = tf.function(tf.negative).get_concrete_function(tf.TensorSpec([2]))
+    with pytest.raises(TypeError) as caught:
+        export(concrete, tf.TensorSpec([3]))
+    assert str(caught.value) == "negative is traced already: export it without example arguments or input_signature"
+
+
+def test_what_can_not_be_called_is_refused():
+    with pytest.raises(TypeError) as caught:
+        export(3)
+    assert str(caught.value) == "export takes a tf.function, a concrete function or a Python function, but got 3"
+
+
+def test_an_unknown_name_of_the_package_is_an_attribute_error():
+    import tvtf.onnx
+
+    with pytest.raises(AttributeError) as caught:
+        _ = tvtf.onnx.no_such
+    assert str(caught.value) == "module 'tvtf.onnx' has no attribute 'no_such'"
