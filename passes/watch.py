@@ -27,7 +27,18 @@ def watched(phase: Any, number: int, mod: tvm.IRModule) -> tvm.IRModule:
         print(f"# after {phase.name}\n{result.script()}", file=sys.stderr)
     if dials.dump:
         dump(number, phase.name, result)
+    if dials.verify:
+        _verify(phase, mod, result)
     return result
+
+
+def _verify(phase: Any, before: tvm.IRModule, after: tvm.IRModule) -> None:
+    from tvtf.passes import verify
+
+    if phase.dialect:
+        verify.check_pass(phase.name, before, after)
+    elif phase.name == "schedule":
+        verify.check_schedules(before, after, tvm.target.Target.current())
 
 
 def dump(number: int, name: str, mod: tvm.IRModule) -> None:

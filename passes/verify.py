@@ -1,0 +1,120 @@
+"""Compilation that checks itself (TVTF_VERIFY=1): NumPy before and after each dialect pass, kernels against their unscheduled form.
+
+The first pass that changed the numbers is named, with the output or kernel it changed.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+import tvm
+from tvm import ir, relax, tirx
+from tvm.target import Target
+
+from tvtf import dialect
+from tvtf.context import state
+from tvtf.dtypes import DType
+from tvtf.errors import InternalError
+from tvtf.interpret import evaluate
+from tvtf.ops.rules import random_array
+from tvtf.passes.codegen.align import item_aligned
+from tvtf.tensor import EagerTensor
+
+SYMBOLIC_SIZE = 3
+"""The size that unknown dims get in a check."""
+_TOLERANCE = {"float16": 2e-2, "bfloat16": 8e-2, "float32": 2e-4, "float64": 1e-9}
+
+
+def check_pass(name: str, before: tvm.IRModule, after: tvm.IRModule) -> None:
+    """Interprets ``main`` of both modules on the same random inputs.
+
+    Raises:
+      InternalError: when an output differs; the message names the pass and the output.
+    """
+    inputs = [EagerTensor(a) for a in _inputs(before["main"])]
+    expected, found = (_interpreted(mod, inputs) for mod in (before, after))
+    for i, (a, b) in enumerate(zip(expected, found, strict=True)):
+        if not _close(a, b):
+            raise _changed(f"the pass {name!r} changed output {i} of main", a, b)
+
+
+def _interpreted(mod: tvm.IRModule, inputs: Sequence[EagerTensor]) -> list[np.ndarray]:
+    trace, tapes, state.trace, state.tapes = state.trace, state.tapes, None, []
+    try:
+        return [t.eager_array() for t in evaluate(mod, "main", inputs)]
+    finally:
+        state.trace, state.tapes = trace, tapes
+
+
+def _inputs(function: relax.Function) -> list[np.ndarray]:
+    return [_random(i, dialect.from_relax_type(p.ty)) for i, p in enumerate(function.params)]
+
+
+def _random(seed: int, tensor_type: Any) -> np.ndarray:
+    return random_array(seed, [_size(d) for d in tensor_type.shape], tensor_type.dtype, 0.0, 2.0)
+
+
+def _size(dim: Any) -> int:
+    return dim if isinstance(dim, int) else SYMBOLIC_SIZE
+
+
+def _close(a: np.ndarray, b: np.ndarray) -> bool:
+    tolerance = _TOLERANCE.get(a.dtype.name, 0.0)
+    if a.dtype.kind in "biu":
+        return bool(np.array_equal(a, b))
+    wide_a, wide_b = a.astype(np.float64), b.astype(np.float64)
+    return np.allclose(wide_a, wide_b, rtol=tolerance, atol=tolerance * max(1.0, _magnitude(wide_a)), equal_nan=True)
+
+
+def _magnitude(array: np.ndarray) -> float:
+    finite = array[np.isfinite(array)]
+    return float(np.abs(finite).max()) if finite.size else 0.0
+
+
+def _changed(what: str, expected: np.ndarray, found: np.ndarray) -> InternalError:
+    shown = f"expected {expected.ravel()[:5]}, found {found.ravel()[:5]}"
+    return InternalError(None, "verify", f"TVTF_VERIFY: {what}: {shown}; TVTF_DUMP=DIR keeps the IR of every step")
+
+
+def check_schedules(before: tvm.IRModule, after: tvm.IRModule, target: Target) -> None:
+    """Runs each kernel of fixed shape scheduled and unscheduled on the same random inputs.
+
+    Raises:
+      InternalError: when they differ; the message names the kernel.
+    """
+    for var, kernel in before.functions.items():
+        if isinstance(kernel, tirx.PrimFunc) and _is_checkable(kernel):
+            _check_kernel(var.name_hint, kernel, after[var], target)
+
+
+def _is_checkable(kernel: tirx.PrimFunc) -> bool:
+    return all(hasattr(p.ty, "shape") and all(isinstance(d, tirx.IntImm) for d in p.ty.shape) for p in kernel.params)
+
+
+def _check_kernel(name: str, kernel: tirx.PrimFunc, scheduled: tirx.PrimFunc, target: Target) -> None:
+    arrays = [_buffer(i, p) for i, p in enumerate(kernel.params)]
+    expected, found = (_run(func, arrays, target) for func in (kernel, scheduled))
+    for a, b in zip(expected, found):
+        if not _close(a, b):
+            raise _changed(f"the schedule of kernel {name!r} changed its result", a, b)
+
+
+def _buffer(seed: int, param: Any) -> np.ndarray:
+    dtype = _dtype_of(param)
+    return random_array(seed, [int(d) for d in param.ty.shape], dtype, 0.0, 2.0)
+
+
+def _dtype_of(param: Any) -> DType:
+    from tvtf.dtypes import as_dtype
+
+    return as_dtype(str(param.ty.dtype.dtype))
+
+
+def _run(kernel: tirx.PrimFunc, arrays: Sequence[np.ndarray], target: Target) -> list[np.ndarray]:
+    """The parameters' values after the kernel ran on copies of ``arrays``."""
+    built = tvm.compile(ir.IRModule({"kernel": item_aligned(kernel).with_attr("global_symbol", "kernel")}), target)
+    memory = [tvm.runtime.tensor(a.copy()) for a in arrays]
+    built["kernel"](*memory)
+    return [m.numpy() for m in memory]
