@@ -1,7 +1,7 @@
 """Convolutions of one to three spatial axes, and their gradients as primitives of their own.
 
-The three primitives are the three partial maps of one trilinear form <ct, conv(x, w)>: each one's gradients are the other two,
-so they are closed under differentiation to any order.
+The three primitives are the three partial maps of one trilinear form <ct, conv(x, w)>: each one's gradients are the
+other two, so they are closed under differentiation to any order.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
-from tvtf.primitive import Sample, primitive
+from tvtf.primitive import Sample, primitive, table
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, is_static_shape, show_shape, simplify_dim
 from tvtf.tensor import Tensor
@@ -177,17 +177,16 @@ def _filter_grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bo
 
 def _one_by_one(name: str, size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], attrs: dict[str, Any]) -> Any:
     """The op for each item, stacked: where each has a filter of its own no wider convolution does them all."""
-    from tvtf.primitive import table
-
-    items = []
-    for i in range(size):
-        chosen = [_item(x, i) if b else x for x, b in zip(inputs, batched)]
-        items.append(table[name].bind(*chosen, **attrs))
-    return table["concat"]([bind.reshape(y, shape=(1, *y._type.shape)) for y in items], 0)
+    if not isinstance(size, int):
+        raise ValueError(
+            f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing"
+        )
+    chosen = ([_item(x, i) if b else x for x, b in zip(inputs, batched)] for i in range(size))
+    return bind.stack(*(table[name].bind(*xs, **attrs) for xs in chosen), axis=0)
 
 
 def _item(x: Tensor, index: int) -> Tensor:
-    return x[index]
+    return x[index]  # type: ignore[index]
 
 
 # -- ONNX: channels first there

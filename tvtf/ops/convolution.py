@@ -6,41 +6,55 @@ from typing import Any
 
 from tvtf.ops.conv import group_count
 from tvtf.ops.rules import bind
-from tvtf.ops.windows import Padding, channels_first, channels_last, is_channels_first, paddings, spatial_steps
+from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
 from tvtf.primitive import export
 from tvtf.refusal import Refused
-from tvtf.shape import show_shape
+from tvtf.shape import same_dim, show_shape, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _refused_rank(value: Tensor, name: str, rank: int, op: str) -> Exception:
+    shown = show_shape(value._type.shape)
+    return Refused(
+        f"{name} must be {rank}-dimensional, but got shape {shown}",
+        ValueError,
+        f"Shape must be rank {rank} but is rank {value.ndim} for {{op}}: {name} has shape {shown}",
+    ).told_by(op)
 
 
 def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
     x = convert_to_tensor(x)
     w = convert_to_tensor(w, dtype_hint=x.dtype)
-    for value, name in ((x, "input"), (w, "filter")):
-        if value.ndim != rank + 2:
-            raise Refused(
-                f"{name} must be {rank + 2}-dimensional, but got shape {show_shape(value._type.shape)}",
-                ValueError,
-                f"Shape must be rank {rank + 2} but is rank {value.ndim} for {{op}}: {name} has shape "
-                f"{show_shape(value._type.shape)}",
-            ).told_by(op)
+    if x.ndim < rank + 2:
+        raise _refused_rank(x, "input", rank + 2, op)
+    if w.ndim != rank + 2:
+        raise _refused_rank(w, "filter", rank + 2, op)
     return x, w
 
 
 def convolve(
     x: Any, w: Any, strides: Any, padding: Any, data_format: str | None, dilations: Any, rank: int, op: str
 ) -> Tensor:
-    """A convolution of ``rank`` spatial axes in either data format, as TensorFlow's op ``op``."""
-    first = is_channels_first(data_format, rank, op)
+    """A convolution of ``rank`` spatial axes in either data format, as the op ``op``; more batch axes may lead."""
     x, w = _checked_operands(x, w, rank, op)
+    lead = x._type.shape[: x.ndim - rank - 1]
+    x = x if len(lead) == 1 else bind.reshape(x, shape=(size_of(lead), *x._type.shape[len(lead) :]))
+    y = _convolved(x, w, strides, padding, is_channels_first(data_format, rank, op), dilations, op)
+    return y if len(lead) == 1 else bind.reshape(y, shape=(*lead, *y._type.shape[1:]))
+
+
+def _convolved(x: Tensor, w: Tensor, strides: Any, padding: Any, first: bool, dilations: Any, op: str) -> Tensor:
     x = channels_last(x) if first else x
     attrs = _window_attrs(x._type.shape[1:-1], w, strides, padding, dilations, first, op)
+    y = bind.conv(x, w, groups=_groups(x, w, op), **attrs)
+    return channels_first(y) if first else y
+
+
+def _groups(x: Tensor, w: Tensor, op: str) -> int:
     try:
-        groups = group_count(x._type.shape[-1], w._type.shape[-2])
+        return group_count(x._type.shape[-1], w._type.shape[-2])
     except Refused as refusal:
         raise refusal.told_by(op) from None
-    y = bind.conv(x, w, groups=groups, **attrs)
-    return channels_first(y) if first else y
 
 
 def _window_attrs(
@@ -49,8 +63,28 @@ def _window_attrs(
     rank, window = len(sizes), w._type.shape[:-2]
     steps = spatial_steps(strides, rank, first, "strides", op)
     holes = spatial_steps(dilations, rank, first, "dilations", op)
-    pads: Padding = paddings(padding, sizes, window, steps, holes, first, op)
-    return {"strides": steps, "padding": pads, "dilations": holes}
+    return {"strides": steps, "padding": paddings(padding, sizes, window, steps, holes, first, op), "dilations": holes}
+
+
+@export("nn.conv1d")
+def conv1d(
+    input: Any,
+    filters: Any,
+    stride: Any,
+    padding: Any,
+    data_format: str = "NWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """1-D convolution of (batch, width, channels) with filters (width, channels / groups, results); see :func:`conv2d`.
+
+    >>> import tvtf as tf
+    >>> tf.nn.conv1d(tf.constant([[[1.], [2.], [3.]]]), tf.constant([[[1.]], [[1.]]]), 1, "VALID").numpy().ravel()
+    array([3., 5.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/conv1d
+    """
+    return convolve(input, filters, stride, padding, data_format or "NWC", dilations, 1, "Conv1D")
 
 
 @export("nn.conv2d")
@@ -81,9 +115,173 @@ def conv2d(
       InvalidArgumentError: (ValueError while tracing) when shapes or arguments don't fit.
 
     >>> import tvtf as tf
-    >>> tf.nn.conv2d(tf.constant(1., shape=(1, 3, 3, 1)), tf.constant(1., shape=(2, 2, 1, 1)), 1, "VALID").numpy().ravel()
+    >>> x, w = tf.constant(1., shape=(1, 3, 3, 1)), tf.constant(1., shape=(2, 2, 1, 1))
+    >>> tf.nn.conv2d(x, w, 1, "VALID").numpy().ravel()
     array([4., 4., 4., 4.], dtype=float32)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/conv2d
     """
     return convolve(input, filters, strides, padding, data_format, dilations, 2, "Conv2D")
+
+
+@export("nn.conv3d")
+def conv3d(
+    input: Any,
+    filters: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NDHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """3-D convolution of (batch, depth, height, width, channels), filters (depth, height, width, channels, results).
+
+    Arguments as :func:`conv2d`, with three spatial axes and the formats "NDHWC" and "NCDHW".
+
+    >>> import tvtf as tf
+    >>> x, w = tf.constant(1., shape=(1, 2, 2, 2, 1)), tf.constant(1., shape=(2, 2, 2, 1, 1))
+    >>> tf.nn.conv3d(x, w, [1] * 5, "VALID").numpy().ravel()
+    array([8.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/conv3d
+    """
+    return convolve(input, filters, strides, padding, data_format or "NDHWC", dilations, 3, "Conv3D")
+
+
+@export("nn.convolution")
+def convolution(
+    input: Any,
+    filters: Any,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Convolution of as many spatial axes as the filters have: 1, 2 or 3; see :func:`conv2d`.
+
+    Args:
+      input: tensor of shape (batch, *spatial, channels), or (batch, channels, *spatial) for a format that begins "NC".
+      filters: shape (*window, channels / groups, results).
+      strides: ints per spatial axis, default 1; not together with dilations above 1.
+      padding: "SAME", "VALID" or pairs per axis.
+      data_format: None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW".
+      dilations: ints per spatial axis, default 1.
+
+    Raises:
+      ValueError: strides and dilations both above 1, or a filter of another rank.
+
+    >>> import tvtf as tf
+    >>> tf.nn.convolution(tf.constant([[[1.], [2.]]]), tf.constant([[[3.]]])).numpy().ravel()
+    array([3., 6.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/convolution
+    """
+    w = convert_to_tensor(filters)
+    rank = w.ndim - 2
+    if rank not in (1, 2, 3):
+        raise ValueError(f"`num_spatial_dims` must be 1, 2, or 3. Received: num_spatial_dims={rank}.")
+    first = data_format is not None and data_format.startswith("NC")
+    hops = spatial_steps(strides, rank, first, "strides", "Convolution")
+    holes = spatial_steps(dilations, rank, first, "dilations", "Convolution")
+    if max(hops) > 1 and max(holes) > 1:
+        raise ValueError(
+            "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
+            f"Received: strides={list(hops)} and dilation_rate={list(holes)}"
+        )
+    return convolve(input, w, hops, padding, data_format, holes, rank, f"Conv{rank}D")
+
+
+@export("nn.atrous_conv2d")
+def atrous_conv2d(value: Any, filters: Any, rate: int, padding: Any, name: str | None = None) -> Tensor:
+    """:func:`conv2d` with stride 1 and the filter's taps ``rate`` apart.
+
+    >>> import tvtf as tf
+    >>> x, w = tf.constant(1., shape=(1, 3, 3, 1)), tf.constant(1., shape=(2, 2, 1, 1))
+    >>> tf.nn.atrous_conv2d(x, w, 2, "VALID").numpy().ravel()
+    array([4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/atrous_conv2d
+    """
+    return convolve(value, filters, 1, padding, "NHWC", rate, 2, "Conv2D")
+
+
+@export("nn.depthwise_conv2d")
+def depthwise_conv2d(
+    input: Any,
+    filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Each channel convolved with filters of its own.
+
+    Args:
+      input: floating tensor of shape (batch, height, width, channels), or channels second for "NCHW".
+      filter: shape (height, width, channels, multiplier).
+      strides: list of four ints, as for :func:`conv2d`.
+      padding: as for :func:`conv2d`.
+      data_format: "NHWC" (default) or "NCHW".
+      dilations: int or ints per spatial axis.
+
+    Returns:
+      A tensor with ``channels * multiplier`` channels.
+
+    >>> import tvtf as tf
+    >>> x, w = tf.constant(1., shape=(1, 2, 2, 2)), tf.constant(1., shape=(2, 2, 2, 1))
+    >>> tf.nn.depthwise_conv2d(x, w, [1, 1, 1, 1], "VALID").numpy().ravel()
+    array([4., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/depthwise_conv2d
+    """
+    op = "DepthwiseConv2dNative"
+    first = is_channels_first(data_format, 2, op)
+    x, w = _checked_operands(input, filter, 2, op)
+    *window, channels, multiplier = w._type.shape
+    depth = x._type.shape[1 if first else -1]
+    if not same_dim(depth, channels):
+        raise Refused(
+            f"input depth must be evenly divisible by filter depth: {depth} vs {channels}",
+            ValueError,
+            f"Dimensions must be equal, but are {depth} and {channels} for {{op}}: the channels of input and filter",
+        ).told_by(op)
+    return _convolved(
+        x, bind.reshape(w, shape=(*window, 1, channels * multiplier)), strides, padding, first, dilations, op
+    )
+
+
+@export("nn.separable_conv2d")
+def separable_conv2d(
+    input: Any,
+    depthwise_filter: Any,
+    pointwise_filter: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """:func:`depthwise_conv2d`, then a convolution that mixes the channels of each place.
+
+    ``depthwise_filter`` has shape (height, width, channels, multiplier), ``pointwise_filter``
+    (1, 1, channels * multiplier, results); the other arguments are those of :func:`depthwise_conv2d`.
+
+    Raises:
+      ValueError: for a pointwise filter of another window than 1 by 1.
+
+    >>> import tvtf as tf
+    >>> x, w = tf.constant(1., shape=(1, 2, 2, 2)), tf.constant(1., shape=(2, 2, 2, 1))
+    >>> tf.nn.separable_conv2d(x, w, tf.constant(1., shape=(1, 1, 2, 1)), [1] * 4, "VALID").numpy().ravel()
+    array([8.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/separable_conv2d
+    """
+    mixing = convert_to_tensor(pointwise_filter)
+    if mixing.ndim != 4 or mixing._type.shape[:2] != (1, 1):
+        raise ValueError(
+            f"separable_conv2d: pointwise_filter must have shape (1, 1, channels, results), but got {mixing.shape}"
+        )
+    y = depthwise_conv2d(input, depthwise_filter, strides, padding, data_format, dilations)
+    return conv2d(y, mixing, 1, "VALID", data_format or "NHWC")

@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import FLOATING, NUMERIC, DType, as_dtype, int32, int64
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, unbroadcast
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_value, unbroadcast
 from tvtf.ops.softmax import wide
-from tvtf.primitive import Sample, primitive, table
+from tvtf.primitive import Sample, export, primitive, table
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, broadcast_shapes
+from tvtf.shape import Dim, TensorType, agree_dim, broadcast_shapes, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
 MATMUL_TYPES = NUMERIC
@@ -31,7 +31,7 @@ def _matmul_type(
             raise Refused(
                 f"In[{i}] ndims must be >= 2",
                 ValueError,
-                f"Shape must be at least rank 2 but is rank {len(x.shape)}: input {'ab'[i]} has shape {brackets(x.shape)}",
+                f"Shape must be at least rank 2 but is rank {len(x.shape)}: {'ab'[i]} is shaped {brackets(x.shape)}",
             )
     if output_type is None:
         require_same_dtype((a, b), "ab")
@@ -213,3 +213,95 @@ def _operands(a: Any, b: Any) -> tuple[Tensor, Tensor]:
         return convert_to_tensor(a, dtype_hint=b.dtype), b
     a = convert_to_tensor(a)
     return a, convert_to_tensor(b, dtype_hint=a.dtype)
+
+
+@export("linalg.matvec")
+def matvec(
+    a: Any,
+    b: Any,
+    transpose_a: bool = False,
+    adjoint_a: bool = False,
+    a_is_sparse: bool = False,
+    b_is_sparse: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """Matrices times vectors: shapes (..., m, k) and (..., k) to (..., m); arguments as :func:`matmul`.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.matvec([[1, 2], [3, 4]], [1, 1]).numpy()
+    array([3, 7], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/matvec
+    """
+    x, y = _operands(a, b)
+    column = bind.reshape(y, shape=(*y._type.shape, 1))
+    found = matmul(x, column, transpose_a=transpose_a, adjoint_a=adjoint_a)
+    return bind.reshape(found, shape=found._type.shape[:-1])
+
+
+@export("tensordot", "linalg.tensordot")
+def tensordot(a: Any, b: Any, axes: Any, name: str | None = None) -> Tensor:
+    """Products summed over pairs of axes: a matrix product of flattened tensors.
+
+    Args:
+      a: numeric tensor.
+      b: tensor of the same dtype.
+      axes: how many of a's last and b's first axes to sum over, or two lists (or ints): a's axes and b's.
+
+    Returns:
+      A tensor of a's remaining axes, then b's.
+
+    Raises:
+      ValueError: for axes that don't pair up or don't exist.
+      InvalidArgumentError: (ValueError while tracing) when paired axes differ in size.
+
+    >>> import tvtf as tf
+    >>> tf.tensordot([[1, 2]], [3, 4], 1).numpy()
+    array([11], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/tensordot
+    """
+    x, y = _operands(a, b)
+    first, second = _paired_axes(x, y, static_value(axes, "axes"))
+    left, rows = _flattened(x, first, last=True)
+    right, columns = _flattened(y, second, last=False)
+    return table["reshape"](product(left, right), (*rows, *columns))
+
+
+def _paired_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+    if isinstance(axes, (list, tuple)):
+        return _listed_axes(x, y, axes)
+    if axes < 0:
+        raise ValueError(f"`axes` must be at least 0. Received: {axes}.")
+    for t in (x, y):
+        if axes > t.ndim:
+            raise ValueError(
+                f"`axes` must not be larger than the number of dimensions of tensor {t}.  Received {axes}, vs tensor "
+                f"dimensions {t.ndim}."
+            )
+    return list(range(x.ndim - axes, x.ndim)), list(range(axes))
+
+
+def _listed_axes(x: Tensor, y: Tensor, axes: Any) -> tuple[list[int], list[int]]:
+    if len(axes) != 2:
+        raise ValueError(f"`axes` must be an integer or have length 2. Received {axes}.")
+    first, second = ([a] if isinstance(a, int) else list(a) for a in axes)
+    if len(first) != len(second):
+        raise ValueError(f"Different number of contraction axes `a` and `b`, {len(first)} != {len(second)}.")
+    return [_existing(a, x, "a") for a in first], [_existing(b, y, "b") for b in second]
+
+
+def _existing(axis: int, x: Tensor, name: str) -> int:
+    if not -x.ndim <= axis < x.ndim:
+        raise ValueError(f"tensordot: axis {axis} of `{name}` is not in [{-x.ndim}, {x.ndim}): it has rank {x.ndim}")
+    return axis % x.ndim
+
+
+def _flattened(x: Tensor, summed: list[int], last: bool) -> tuple[Tensor, list[Dim]]:
+    """The tensor as a matrix with the summed axes last or first, and the dims of the other side."""
+    shape = x._type.shape
+    free = [i for i in range(x.ndim) if i not in summed]
+    order = [*free, *summed] if last else [*summed, *free]
+    moved = x if order == list(range(x.ndim)) else table["transpose"](x, order)
+    sizes = size_of(shape[i] for i in free), size_of(shape[i] for i in summed)
+    return bind.reshape(moved, shape=sizes if last else sizes[::-1]), [shape[i] for i in free]

@@ -8,7 +8,7 @@ import numpy as np
 
 from tvtf.dtypes import FLOATING, int32, int64
 from tvtf.ops.rules import bind, draw, kernel, number, ones_like, require_dtype, require_same_dtype, static_int, stretch
-from tvtf.ops.softmax import log_softmax_array, row_sum, softmax_array, wide
+from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
 from tvtf.primitive import Sample, export, primitive, table
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, broadcast_shapes, same_shape
@@ -222,7 +222,7 @@ def label_message(classes: Any) -> str:
 
 
 def _require_labels(labels: np.ndarray, classes: int) -> None:
-    if labels.size and not (0 <= labels.min() and labels.max() < classes):
+    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
         raise Refused(label_message(classes))
 
 

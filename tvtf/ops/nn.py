@@ -39,7 +39,8 @@ def check_bias(x: TensorType, bias: TensorType, axis: int) -> None:
         raise Refused(
             f"Must provide as many biases as the {which} dimension of the input tensor: "
             f"{brackets(bias.shape)} vs. {brackets(x.shape)}", ValueError,
-            f"Dimensions must be equal, but are {x.shape[axis]} and {bias.shape[0]} for {{op}} with input shapes: {shapes}.",
+            f"Dimensions must be equal, but are {x.shape[axis]} and {bias.shape[0]} for {{op}} with input shapes: "
+            f"{shapes}.",
         )  # fmt: skip
 
 

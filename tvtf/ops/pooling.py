@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+import itertools
+from functools import reduce
 from typing import Any
 
-from tvtf.ops.rules import bind
-from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
-from tvtf.primitive import export
+from tvtf.ops.rules import bind, number
+from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, result_sizes, spatial_steps
+from tvtf.primitive import export, public_names
 from tvtf.refusal import Refused
 from tvtf.shape import show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -22,7 +24,7 @@ def pooled(
         raise Refused(
             f"Input must be {rank + 2}-dimensional, but got shape {show_shape(x._type.shape)}",
             ValueError,
-            f"Shape must be rank {rank + 2} but is rank {x.ndim} for {{op}} with input shape {show_shape(x._type.shape)}",
+            f"Shape must be rank {rank + 2} but is rank {x.ndim} for {{op}} with input {show_shape(x._type.shape)}",
         ).told_by(op)
     x = channels_last(x) if first else x
     window = spatial_steps(ksize, rank, first, "ksize", op)
@@ -73,3 +75,183 @@ def avg_pool2d(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/avg_pool2d
     """
     return pooled("avg_pool", input, ksize, strides, padding, data_format, 2, "AvgPool")
+
+
+def _rank_of(value: Tensor, data_format: str | None) -> int:
+    """The number of spatial axes, from the input's rank."""
+    if value.ndim not in (3, 4, 5):
+        raise ValueError(
+            f"`input.shape.rank` must be 3, 4 or 5. Received: input.shape={value.shape} of rank {value.ndim}."
+        )
+    return value.ndim - 2
+
+
+def _op(kind: str, rank: int) -> str:
+    return f"{kind}Pool{'3D' if rank == 3 else ''}"
+
+
+@export("nn.max_pool")
+def max_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """The largest value in each window over 1, 2 or 3 spatial axes, told by the input's rank; see :func:`max_pool2d`.
+
+    Raises:
+      ValueError: for another rank than 3, 4 or 5.
+
+    >>> import tvtf as tf
+    >>> tf.nn.max_pool(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
+    array([3., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/max_pool
+    """
+    x = convert_to_tensor(input)
+    rank = _rank_of(x, data_format)
+    return pooled("max_pool", x, ksize, strides, padding, data_format, rank, _op("Max", rank))
+
+
+@export("nn.avg_pool")
+def avg_pool(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str | None = None, name: str | None = None
+) -> Tensor:
+    """The mean of each window over 1, 2 or 3 spatial axes, told by the input's rank; see :func:`avg_pool2d`.
+
+    Raises:
+      ValueError: for another rank than 3, 4 or 5.
+
+    >>> import tvtf as tf
+    >>> tf.nn.avg_pool(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
+    array([2. , 2.5], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/avg_pool
+    """
+    x = convert_to_tensor(input)
+    rank = _rank_of(x, data_format)
+    return pooled("avg_pool", x, ksize, strides, padding, data_format, rank, _op("Avg", rank))
+
+
+@export("nn.max_pool1d")
+def max_pool1d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
+) -> Tensor:
+    """The largest value in each window of (batch, width, channels), or "NCW"; see :func:`max_pool2d`.
+
+    >>> import tvtf as tf
+    >>> tf.nn.max_pool1d(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
+    array([3., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/max_pool1d
+    """
+    return pooled("max_pool", input, ksize, strides, padding, data_format, 1, "MaxPool")
+
+
+@export("nn.avg_pool1d")
+def avg_pool1d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window of (batch, width, channels), or "NCW"; see :func:`avg_pool2d`.
+
+    >>> import tvtf as tf
+    >>> tf.nn.avg_pool1d(tf.constant([[[1.], [3.], [2.]]]), 2, 1, "VALID").numpy().ravel()
+    array([2. , 2.5], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/avg_pool1d
+    """
+    return pooled("avg_pool", input, ksize, strides, padding, data_format, 1, "AvgPool")
+
+
+@export("nn.max_pool3d")
+def max_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
+) -> Tensor:
+    """The largest value in each window of (batch, depth, height, width, channels), or "NCDHW"; see :func:`max_pool2d`.
+
+    >>> import tvtf as tf
+    >>> tf.nn.max_pool3d(tf.constant(2., shape=(1, 2, 2, 2, 1)), 2, 2, "VALID").numpy().ravel()
+    array([2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/max_pool3d
+    """
+    return pooled("max_pool", input, ksize, strides, padding, data_format, 3, "MaxPool3D")
+
+
+@export("nn.avg_pool3d")
+def avg_pool3d(
+    input: Any, ksize: Any, strides: Any, padding: Any, data_format: str = "NDHWC", name: str | None = None
+) -> Tensor:
+    """The mean of each window of (batch, depth, height, width, channels), or "NCDHW"; see :func:`avg_pool2d`.
+
+    >>> import tvtf as tf
+    >>> tf.nn.avg_pool3d(tf.constant(2., shape=(1, 2, 2, 2, 1)), 2, 2, "VALID").numpy().ravel()
+    array([2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/avg_pool3d
+    """
+    return pooled("avg_pool", input, ksize, strides, padding, data_format, 3, "AvgPool3D")
+
+
+@export("nn.pool")
+def pool(
+    input: Any,
+    window_shape: Any,
+    pooling_type: str,
+    strides: Any = None,
+    padding: Any = "VALID",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """Max or average pooling of 1, 2 or 3 spatial axes.
+
+    Args:
+      input: tensor of shape (batch, *spatial, channels), or channels second for a format that begins "NC".
+      window_shape: ints, one per spatial axis.
+      pooling_type: "MAX" or "AVG".
+      strides: ints, default 1; not together with dilations above 1.
+      padding: "SAME", "VALID" or pairs per axis.
+      data_format: None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW".
+      dilations: distance of the window's places, default 1; then padding counts as zeros, as in TensorFlow.
+
+    Raises:
+      ValueError: for another pooling type, or strides and dilations both above 1.
+
+    >>> import tvtf as tf
+    >>> tf.nn.pool(tf.constant([[[1.], [3.], [2.]]]), [2], "MAX").numpy().ravel()
+    array([3., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/pool
+    """
+    x = convert_to_tensor(input)
+    rank = _rank_of(x, data_format)
+    first = data_format is not None and data_format.startswith("NC")
+    if pooling_type not in ("MAX", "AVG"):
+        raise ValueError(f"{rank}-D {pooling_type} pooling is not supported.")
+    hops = spatial_steps(strides, rank, first, "strides", "Pool")
+    holes = spatial_steps(dilations, rank, first, "dilations", "Pool")
+    if max(holes) == 1:
+        op = _op(pooling_type.capitalize(), rank)
+        return pooled(f"{pooling_type.lower()}_pool", x, window_shape, hops, padding, data_format, rank, op)
+    if max(hops) > 1:
+        raise ValueError(
+            "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
+            f"Received: strides={list(hops)} and dilation_rate={list(holes)}"
+        )
+    y = _dilated(channels_last(x) if first else x, pooling_type, window_shape, padding, holes, first)
+    return channels_first(y) if first else y
+
+
+def _dilated(x: Tensor, kind: str, window_shape: Any, padding: Any, holes: tuple[int, ...], first: bool) -> Tensor:
+    """Pooling over windows with holes: the maximum or sum of one shifted view per tap."""
+    rank = len(holes)
+    window = spatial_steps(window_shape, rank, first, "ksize", "Pool")
+    sizes = x._type.shape[1:-1]
+    pads = paddings(padding, sizes, window, (1,) * rank, holes, first, "Pool")
+    around = public_names()["pad"](x, [[0, 0], *map(list, pads), [0, 0]]) if any(map(any, pads)) else x
+    results = result_sizes(sizes, window, (1,) * rank, pads, holes)
+    views = []
+    for tap in itertools.product(*map(range, window)):
+        starts = [t * d for t, d in zip(tap, holes)]
+        places = tuple(slice(a, a + n) for a, n in zip(starts, results))
+        views.append(around[(slice(None), *places)])  # type: ignore[index]
+    combined = reduce(bind.maximum if kind == "MAX" else bind.add, views)
+    return combined if kind == "MAX" else bind.multiply(combined, number(1 / len(views), combined))

@@ -26,7 +26,8 @@ def _type(x: TensorType, *, axis: int) -> TensorType:
     if not 0 <= axis < len(x.shape):
         rank = len(x.shape)
         raise Refused(
-            f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. Received: dim={axis}"
+            f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. "
+            f"Received: dim={axis}"
         )
     return x
 

@@ -124,7 +124,7 @@ def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
         total = max(0, (-(-size // stride) - 1) * stride + extent - size)
     else:
         raise ValueError(
-            f"{op}: padding='SAME' with a stride of {stride} needs a spatial size that is known while tracing, but it is "
+            f"{op}: padding='SAME' with a stride of {stride} needs a spatial size known while tracing, but it is "
             f"{size}: give the dim in the input signature, or pad explicitly"
         )
     return total // 2, total - total // 2
@@ -165,8 +165,8 @@ def _result_size(size: Dim, window: int, stride: int, padding: tuple[int, int], 
     room = size + sum(padding) - extent
     if isinstance(room, int) and room < 0:
         raise Refused(
-            f"Computed output size would be negative: {room // stride} [input_size: {size}, effective_filter_size: {extent}, "
-            f"stride: {stride}]", ValueError,
+            f"Computed output size would be negative: {room // stride} [input_size: {size}, "
+            f"effective_filter_size: {extent}, stride: {stride}]", ValueError,
             f"Negative dimension size caused by subtracting {extent} from {size + sum(padding)} for {{op}}",
         )  # fmt: skip
     return simplify_dim(room // stride + 1)

@@ -1,0 +1,119 @@
+"""The diagonal of two axes of a tensor, and a tensor as such a diagonal: each the other's gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import COMPILED, NUMERIC
+from tvtf.ops.linalg import brackets
+from tvtf.ops.rules import bind, draw, kernel
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:
+    expected, got = x.shape[first], x.shape[second]
+    if not agree_dim(expected, got):
+        raise Refused(
+            f"Expected dimension {expected} at axis {second} of the input shaped {brackets(x.shape)} "
+            f"but got dimension {got}",
+            ValueError,
+            f"Dimensions must be equal, but are {expected} and {got} for {{op}} with input {brackets(x.shape)}.",
+        )
+    return TensorType((*x.shape[:second], *x.shape[second + 1 :]), x.dtype)
+
+
+def _put_array(x: np.ndarray, *, first: int, second: int) -> np.ndarray:
+    size, wide = x.shape[first], np.expand_dims(x, second)
+    shape = [1] * wide.ndim
+    shape[first] = shape[second] = size
+    return np.where(np.eye(size, dtype=bool).reshape(shape), wide, np.zeros((), x.dtype))
+
+
+def _moved(name: str) -> Any:
+    def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, first: int, second: int) -> Tensor:
+        return getattr(bind, name)(*inputs, first=first + 1, second=second + 1)
+
+    return rule
+
+
+def _take_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
+    letters = [chr(ord("a") + i) for i in range(len(types[0][0].shape))]
+    letters[second] = letters[first]
+    result = "".join(k for i, k in enumerate(letters) if i != second)
+    e.node("Einsum", inputs, outputs, equation=f"{''.join(letters)}->{result}")
+
+
+def _put_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, first: int, second: int) -> None:
+    rank, dtype = len(types[1][0].shape), types[1][0].dtype
+    shape = [1] * rank
+    shape[first] = shape[second] = size = types[0][0].shape[first]
+    wide, zero = e.temp(), e.const(np.zeros((), dtype.np))
+    e.node("Unsqueeze", [inputs[0], e.const(np.array([second], np.int64))], [wide])
+    e.node("Where", [e.const(np.eye(size, dtype=bool).reshape(shape)), wide, zero], outputs)
+
+
+@primitive(
+    tf_name="Einsum",
+    type=_take_type,
+    numpy=lambda x, *, first, second: np.moveaxis(np.diagonal(x, axis1=first, axis2=second), -1, first),
+    lower=kernel("contract.take_diagonal"),
+    vjp=lambda ct, y, x, *, first, second: bind.put_diagonal(ct, first=first, second=second),
+    batch=_moved("take_diagonal"),
+    onnx=_take_onnx,
+    samples=lambda: [
+        Sample((draw(0, (3, 3)),), {"first": 0, "second": 1}, COMPILED),
+        Sample((draw(1, (2, 3, 4, 3)),), {"first": 1, "second": 3}, COMPILED),
+        Sample((draw(1, (2, 2, 4)),), {"first": 0, "second": 1}, COMPILED),
+    ],
+)
+def take_diagonal(x: Tensor, first: int, second: int) -> Any:
+    """Of two axes of one size, ``first < second``, only the places where they are equal; the second axis goes."""
+    return (x,), {"first": first, "second": second}
+
+
+@primitive(
+    type=lambda x, *, first, second: TensorType((*x.shape[:second], x.shape[first], *x.shape[second:]), x.dtype),
+    numpy=_put_array,
+    lower=kernel("contract.put_diagonal"),
+    vjp=lambda ct, y, x, *, first, second: bind.take_diagonal(ct, first=first, second=second),
+    batch=_moved("put_diagonal"),
+    onnx=_put_onnx,
+    samples=lambda: [
+        Sample((draw(0, (3,)),), {"first": 0, "second": 1}, COMPILED),
+        Sample((draw(1, (2, 3, 4)),), {"first": 1, "second": 3}, COMPILED),
+    ],
+)
+def put_diagonal(x: Tensor, first: int, second: int) -> Any:
+    """``x`` with a new axis ``second``, zero where it differs from ``first``."""
+    return (x,), {"first": first, "second": second}
+
+
+@export("linalg.trace")
+def trace(x: Any, name: str | None = None) -> Tensor:
+    """The sum of the main diagonal of each matrix: shape (..., m, n) to (...), numeric dtypes.
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a rank below 2.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.trace([[1, 2], [3, 4]]).numpy()
+    np.int32(5)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/trace
+    """
+    x = convert_to_tensor(x)
+    if x.ndim < 2 or x.dtype not in NUMERIC:
+        raise Refused(
+            f"input must be numeric and at least 2-dimensional, but got {x.dtype.name} shaped {brackets(x._type.shape)}"
+        ).told_by("Trace")
+    rows, columns = x._type.shape[-2:]
+    if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
+        x = x[..., : min(rows, columns), : min(rows, columns)]  # type: ignore[index]
+    diagonal = bind.take_diagonal(x, first=x.ndim - 2, second=x.ndim - 1)
+    return bind.reduce_sum(diagonal, axis=(x.ndim - 2,), keepdims=False)

@@ -1,0 +1,120 @@
+"""Dropout: random zeros, composed from the random ops."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvtf.dtypes import DType, float32
+from tvtf.ops.rules import bind, number, static_dims, zeros_like
+from tvtf.primitive import export, exports, table
+from tvtf.shape import Dim
+from tvtf.tensor import Tensor, convert_to_tensor
+
+Sampler = Callable[[tuple[Dim, ...], DType], Tensor]
+
+
+@export("nn.dropout")
+def dropout(x: Any, rate: Any, noise_shape: Any = None, seed: Any = None, name: str | None = None) -> Tensor:
+    """Sets a random part of the elements to 0 and scales the others, so that sums keep their expected value.
+
+    Args:
+      x: floating tensor.
+      rate: the part to drop, a float in [0, 1) or a scalar tensor.
+      noise_shape: shape of the random mask, which broadcasts to x's; None means x's own, also for single dims.
+      seed: Python int for the random numbers, with the global seed as in ``tf.random.uniform``.
+
+    Returns:
+      A tensor of x's dtype and shape; x itself where rate is 0.
+
+    Raises:
+      ValueError: for another dtype, or a rate out of range.
+
+    >>> import tvtf as tf
+    >>> tf.nn.dropout(tf.constant([1., 2.]), 0).numpy()
+    array([1., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/dropout
+    """
+    return _dropped(x, rate, lambda shape, dtype: exports["random.uniform"](shape, seed=seed, dtype=dtype), noise_shape)
+
+
+@export("nn.experimental.stateless_dropout")
+def stateless_dropout(
+    x: Any, rate: Any, seed: Any, rng_alg: Any = None, noise_shape: Any = None, name: str | None = None
+) -> Tensor:
+    """:func:`dropout` whose mask is a function of ``seed`` (two ints) alone.
+
+    Args:
+      x, rate, noise_shape: as for :func:`dropout`.
+      seed: tensor of shape (2,), int32 or int64.
+      rng_alg: the random generator, "auto_select" where not given.
+
+    >>> import tvtf as tf
+    >>> tf.nn.experimental.stateless_dropout(tf.constant([1., 2.]), 0, [1, 2]).numpy()
+    array([1., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/experimental/stateless_dropout
+    """
+    options = {"alg": rng_alg or "auto_select"}
+    uniform: Sampler = lambda shape, dtype: exports["random.stateless_uniform"](  # noqa: E731 - one of two samplers
+        shape, seed=seed, dtype=dtype, **options
+    )
+    return _dropped(x, rate, uniform, noise_shape)
+
+
+@export("nn.experimental.general_dropout")
+def general_dropout(
+    x: Any, rate: Any, uniform_sampler: Callable[..., Any], noise_shape: Any = None, name: str | None = None
+) -> Tensor:
+    """:func:`dropout` with random numbers from ``uniform_sampler(shape=, dtype=)``.
+
+    >>> import tvtf as tf
+    >>> numbers = lambda shape, dtype: tf.constant([.2, .9])
+    >>> tf.nn.experimental.general_dropout(tf.constant([1., 2.]), .5, numbers).numpy()
+    array([0., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/experimental/general_dropout
+    """
+    return _dropped(x, rate, lambda shape, dtype: uniform_sampler(shape=shape, dtype=dtype), noise_shape)
+
+
+def _dropped(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
+    x = convert_to_tensor(x)
+    if not x.dtype.is_floating:
+        raise ValueError(
+            f"`x.dtype` must be a floating point tensor as `x` will be scaled. Received: x_dtype={x.dtype}"
+        )
+    part = _checked_rate(rate, x)
+    if isinstance(part, float) and part == 0:
+        return x
+    noise = sampler(_noise_shape(noise_shape, x), x.dtype if x.dtype.name != "bfloat16" else float32)
+    keep = bind.greater_equal(noise, _scalar(part, noise))
+    one = number(1, x)
+    scale = bind.divide(one, bind.subtract(one, _scalar(part, x)))
+    return bind.select(keep, bind.multiply(x, scale), zeros_like(x))
+
+
+def _checked_rate(rate: Any, x: Tensor) -> Any:
+    """The rate as a float, or as the tensor it is."""
+    if isinstance(rate, Tensor) or hasattr(rate, "_as_tensor"):
+        return convert_to_tensor(rate)
+    if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
+        raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")
+    return float(rate)
+
+
+def _scalar(value: Any, like: Tensor) -> Tensor:
+    if not isinstance(value, Tensor):
+        return number(value, like)
+    return value if value.dtype is like.dtype else table["cast"](value, like.dtype)
+
+
+def _noise_shape(noise_shape: Any, x: Tensor) -> tuple[Dim, ...]:
+    shape = x._type.shape
+    if noise_shape is None:
+        return tuple(shape)
+    given = static_dims(noise_shape, "noise_shape")
+    if len(given) != len(shape):
+        return given
+    return tuple(own if d is None else d for d, own in zip(given, shape))

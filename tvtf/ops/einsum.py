@@ -1,0 +1,319 @@
+"""Einstein summation: any equation as a few sums, diagonals and products of two tensors at a time."""
+
+from __future__ import annotations
+
+import math
+import re
+import string
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING, NUMERIC, int32
+from tvtf.ops.linalg import brackets, conjugate
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
+from tvtf.ops.softmax import wide
+from tvtf.primitive import Sample, export, primitive, table
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim, is_static_shape
+from tvtf.tensor import Tensor, convert_to_tensor
+
+ELLIPSIS = "..."
+Labels = tuple[str, ...]
+
+
+# -- the product of two tensors
+
+
+def _parts(equation: str) -> tuple[str, str, str]:
+    operands, result = equation.split("->")
+    left, right = operands.split(",")
+    return left, right, result
+
+
+def _contract_type(a: TensorType, b: TensorType, *, equation: str) -> TensorType:
+    require_same_dtype((a, b), ("inputs[0]", "inputs[1]"))
+    require_dtype(a, NUMERIC, "inputs")
+    left, right, result = _parts(equation)
+    extents = dict(zip(left, a.shape))
+    for label, dim in zip(right, b.shape):
+        if not agree_dim(extents.setdefault(label, dim), dim):
+            raise _dim_refused(extents[label], right.index(label), b, dim)
+    return TensorType(tuple(extents[k] for k in result), a.dtype)
+
+
+def _dim_refused(expected: Dim, axis: int, x: TensorType, got: Dim) -> Refused:
+    return Refused(
+        f"Expected dimension {expected} at axis {axis} of the input shaped {brackets(x.shape)} but got dimension {got}",
+        ValueError,
+        f"Dimensions must be equal, but are {expected} and {got} for {{op}} with an input shaped {brackets(x.shape)}.",
+    )
+
+
+def _contract_array(a: np.ndarray, b: np.ndarray, *, equation: str) -> np.ndarray:
+    """By one matrix product: batch labels in front, then rows, then what is summed."""
+    left, right, result = _parts(equation)
+    batch = [k for k in left if k in right and k in result]
+    summed = [k for k in left if k in right and k not in result]
+    rows, columns = [k for k in left if k not in right], [k for k in right if k not in left]
+    extents = dict(zip(left, a.shape)) | dict(zip(right, b.shape))
+    x, y = _matrices(a, left, batch, rows, summed, extents), _matrices(b, right, batch, summed, columns, extents)
+    order = [*batch, *rows, *columns]
+    product = np.matmul(x, y).reshape([extents[k] for k in order])
+    return product.transpose([order.index(k) for k in result])
+
+
+def _matrices(x: np.ndarray, labels: str, batch: Any, rows: Any, columns: Any, extents: dict[str, int]) -> np.ndarray:
+    moved = wide(x).transpose([labels.index(k) for k in (*batch, *rows, *columns)])
+    sizes = (math.prod(extents[k] for k in group) for group in (batch, rows, columns))
+    return moved.reshape(tuple(sizes))
+
+
+def _contract_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, equation: str) -> tuple[Tensor | None, Tensor | None]:
+    left, right, result = _parts(equation)
+    if not a.dtype.is_differentiable:
+        return None, None
+    to_a = bind.contract(ct, conjugate(b), equation=f"{result},{right}->{left}")
+    return to_a, bind.contract(conjugate(a), ct, equation=f"{left},{result}->{right}")
+
+
+def _contract_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, equation: str) -> Tensor:
+    left, right, result = _parts(equation)
+    new = next(c for c in string.ascii_letters if c not in equation)
+    first, second = (new * b + labels for b, labels in zip(batched, (left, right)))
+    return bind.contract(*inputs, equation=f"{first},{second}->{new}{result}")
+
+
+def _contract_samples() -> list[Sample]:
+    cases = (
+        ("ab,bc->ac", (2, 3), (3, 2)), ("abcd,aecd->acbe", (1, 2, 2, 3), (1, 3, 2, 3)), ("a,b->ba", (2,), (3,)),
+        ("ab,ab->", (2, 3), (2, 3)), ("ab,cb->ca", (0, 3), (2, 3)),
+    )  # fmt: skip
+    types = (*FLOATING, int32)
+    made = [Sample((draw(i, a), draw(i + 9, b)), {"equation": e}, types) for i, (e, a, b) in enumerate(cases)]
+    unknown = (("n", None), (None, None))
+    return [*made, Sample((draw(1, (2, 3)), draw(2, (2, 3))), {"equation": "ab,cb->ca"}, FLOATING, symbolic=unknown)]
+
+
+@primitive(
+    tf_name="Einsum",
+    type=_contract_type,
+    numpy=_contract_array,
+    lower=kernel("contract.contract"),
+    vjp=_contract_vjp,
+    batch=_contract_batch,
+    onnx=lambda e, inputs, outputs, types, *, equation: e.node("Einsum", inputs, outputs, equation=equation),
+    samples=_contract_samples,
+)
+def contract(a: Tensor, b: Tensor, equation: str) -> Any:
+    """Two tensors multiplied and summed by an explicit equation of letters.
+
+    No label twice in one operand; each label of one operand is in the other or in the result.
+    """
+    return (a, b), {"equation": equation}
+
+
+# -- the equation
+
+
+def _parsed(equation: str, count: int) -> tuple[list[str], str]:
+    """The subscripts of the inputs and of the result, ellipses as written.
+
+    Raises:
+      ValueError: for an equation that isn't one, or not for this many inputs.
+    """
+    compact = equation.replace(" ", "")
+    inputs, arrow, output = compact.partition("->")
+    terms = inputs.split(",")
+    for term in [*terms, output]:
+        if not re.fullmatch(r"[A-Za-z]*(\.\.\.)?[A-Za-z]*", term):
+            raise ValueError(f"Subscripts have incorrect format: {equation}")
+    if len(terms) != count:
+        raise ValueError(f'Got {count} inputs for equation "{equation}", expecting {len(terms)}')
+    output = output if arrow else _implicit_output(terms)
+    _check_output(terms, output, equation)
+    return terms, output
+
+
+def _implicit_output(terms: list[str]) -> str:
+    """An ellipsis if there is one, then the labels that occur once, sorted."""
+    letters = "".join(terms).replace(".", "")
+    once = sorted(k for k in set(letters) if letters.count(k) == 1)
+    return (ELLIPSIS if any(ELLIPSIS in term for term in terms) else "") + "".join(once)
+
+
+def _check_output(terms: list[str], output: str, equation: str) -> None:
+    letters = output.replace(ELLIPSIS, "")
+    if len(set(letters)) != len(letters):
+        raise ValueError(f"Output subscripts contain a label appearing more than once: {equation}")
+    for label in letters:
+        if not any(label in term for term in terms):
+            raise ValueError(f"Output subscripts contain the label {label} not present in the input subscripts.")
+
+
+def _labels_of(term: str, rank: int, position: int) -> Labels:
+    """One label per axis; an ellipsis's axes count from its right end, so that they align when they broadcast."""
+    before, dots, after = term.partition(ELLIPSIS)
+    named = len(before) + len(after)
+    if rank < named or (rank > named and not dots):
+        raise Refused(
+            f"Expected input {position} to have rank {'at least ' * bool(dots)}{named} but got: {rank}", ValueError,
+            f"Shape must be {'at least ' * bool(dots)}rank {named} but is rank {rank} for {position}th input of {{op}}",
+        )  # fmt: skip
+    return (*before, *(f".{i}" for i in range(rank - named - 1, -1, -1)), *after)
+
+
+def _output_labels(output: str, inputs: list[Labels]) -> Labels:
+    deep = max((sum(k.startswith(".") for k in labels) for labels in inputs), default=0)
+    before, dots, after = output.partition(ELLIPSIS)
+    if deep and not dots:
+        raise Refused(
+            f"Output contains {deep} broadcasting dimension(s) but no ellipsis (...) was found in the output "
+            "subscripts.",
+            ValueError,
+            f"Shape must be at most rank 0 but is rank {deep} for {{op}} without ellipsis (...) in the output "
+            "subscripts",
+        )
+    return (*before, *(f".{i}" for i in range(deep - 1, -1, -1)), *after)
+
+
+# -- the evaluation
+
+
+class Operand:
+    """A tensor and the label of each of its axes."""
+
+    def __init__(self, tensor: Tensor, labels: Labels) -> None:
+        self.tensor, self.labels = tensor, labels
+
+    def without(self, axis: int, tensor: Tensor) -> Operand:
+        return Operand(tensor, self.labels[:axis] + self.labels[axis + 1 :])
+
+    def diagonal(self) -> Operand:
+        """Axes of one label as one axis."""
+        for axis, label in enumerate(self.labels):
+            if label in self.labels[:axis]:
+                return self._merged(self.labels.index(label), axis).diagonal()
+        return self
+
+    def _merged(self, first: int, second: int) -> Operand:
+        return self.without(second, bind.take_diagonal(self.tensor, first=first, second=second))
+
+    def summed(self, needed: set[str]) -> Operand:
+        """Without the labels that nothing else needs."""
+        axes = tuple(i for i, k in enumerate(self.labels) if k not in needed)
+        if not axes:
+            return self
+        total = bind.reduce_sum(self.tensor, axis=axes, keepdims=False)
+        return Operand(total, tuple(k for k in self.labels if k in needed))
+
+    def squeezed(self, other: Operand) -> Operand:
+        """Without the ellipsis axes of size 1 that the other operand has in full: the product broadcasts there."""
+        shape = self.tensor._type.shape
+        axes = [i for i, k in enumerate(self.labels) if shape[i] is not None and _stretches(k, shape[i], other)]
+        if not axes:
+            return self
+        kept = [i for i in range(len(shape)) if i not in axes]
+        flat = bind.reshape(self.tensor, shape=tuple(shape[i] for i in kept))
+        return Operand(flat, tuple(self.labels[i] for i in kept))
+
+    def arranged(self, labels: Labels) -> Tensor:
+        if labels == self.labels:
+            return self.tensor
+        return table["transpose"](self.tensor, [self.labels.index(k) for k in labels])
+
+
+def _stretches(label: str, dim: Dim, other: Operand) -> bool:
+    if not label.startswith(".") or not isinstance(dim, int) or dim != 1 or label not in other.labels:
+        return False
+    facing = other.tensor._type.shape[other.labels.index(label)]
+    return not isinstance(facing, int) or facing != 1
+
+
+def _multiplied(a: Operand, b: Operand, needed: set[str]) -> Operand:
+    """The product of two operands, summed over the labels that nothing else needs."""
+    a, b = a.summed(needed | set(b.labels)), b.summed(needed | set(a.labels))
+    a, b = a.squeezed(b), b.squeezed(a)
+    result = tuple(k for k in dict.fromkeys((*a.labels, *b.labels)) if k in needed)
+    return _contracted(a, b, result)
+
+
+def _contracted(a: Operand, b: Operand, result: Labels) -> Operand:
+    letters = dict(zip(dict.fromkeys((*a.labels, *b.labels)), string.ascii_letters))
+    left, right, out = ("".join(letters[k] for k in labels) for labels in (a.labels, b.labels, result))
+    return Operand(bind.contract(a.tensor, b.tensor, equation=f"{left},{right}->{out}"), result)
+
+
+def _evaluate(operands: list[Operand], output: Labels) -> Tensor:
+    operands = [operand.diagonal() for operand in operands]
+    while len(operands) > 2:
+        first, second = _cheapest_pair(operands)
+        rest = [x for x in operands if x is not first and x is not second]
+        needed = set(output).union(*(x.labels for x in rest))
+        operands = [*rest, _multiplied(first, second, needed)]
+    if len(operands) == 2:
+        return _final_product(*operands, output)
+    return operands[0].summed(set(output)).arranged(output)
+
+
+def _final_product(a: Operand, b: Operand, output: Labels) -> Tensor:
+    needed = set(output)
+    a, b = a.summed(needed | set(b.labels)), b.summed(needed | set(a.labels))
+    a, b = a.squeezed(b), b.squeezed(a)
+    return _contracted(a, b, output).tensor
+
+
+def _cheapest_pair(operands: list[Operand]) -> tuple[Operand, Operand]:
+    """The pair with the smallest product, where all sizes are known; else the first two."""
+    if not all(is_static_shape(x.tensor._type.shape) for x in operands):
+        return operands[0], operands[1]
+    pairs = [(a, b) for i, a in enumerate(operands) for b in operands[i + 1 :]]
+    return min(pairs, key=lambda pair: _cost(*pair))
+
+
+def _cost(a: Operand, b: Operand) -> int:
+    sizes = dict(zip(a.labels, a.tensor._type.shape)) | dict(zip(b.labels, b.tensor._type.shape))
+    return math.prod(sizes.values())
+
+
+@export("einsum", "linalg.einsum")
+def einsum(equation: str, *inputs: Any, **kwargs: Any) -> Tensor:
+    """Sums of products by Einstein's convention.
+
+    Args:
+      equation: subscripts of each input, and of the result behind ``->``; without that, the labels that occur once,
+        sorted. ``...`` stands for axes that broadcast; a label twice in one input takes its diagonal.
+      *inputs: numeric tensors of one dtype, as many as the equation has.
+      **kwargs: ``optimize`` and ``name``, accepted as in TensorFlow; products are always taken in the cheapest
+        order found.
+
+    Returns:
+      A tensor of the inputs' dtype. 16-bit floats are summed in float32.
+
+    Raises:
+      ValueError: for a malformed equation.
+      InvalidArgumentError: (ValueError while tracing) when the shapes don't fit it.
+
+    >>> import tvtf as tf
+    >>> tf.einsum("ij,jk->ik", [[1, 2]], [[3], [4]]).numpy()
+    array([[11]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/einsum
+    """
+    unknown = set(kwargs) - {"optimize", "name"}
+    if unknown:
+        raise TypeError(f"einsum: invalid keyword arguments for this function: {', '.join(sorted(unknown))}")
+    tensors = [convert_to_tensor(x) for x in inputs]
+    terms, output = _parsed(equation, len(tensors))
+    try:
+        return _checked_evaluation(tensors, terms, output)
+    except Refused as refusal:
+        raise refusal.told_by("Einsum") from None
+
+
+def _checked_evaluation(tensors: list[Tensor], terms: list[str], output: str) -> Tensor:
+    require_same_dtype([x._type for x in tensors], [f"inputs[{i}]" for i in range(len(tensors))])
+    labels = [_labels_of(term, x.ndim, i) for i, (term, x) in enumerate(zip(terms, tensors))]
+    operands = [Operand(x, k) for x, k in zip(tensors, labels)]
+    return _evaluate(operands, _output_labels(output, labels))

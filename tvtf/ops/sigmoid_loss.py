@@ -1,0 +1,127 @@
+"""Losses that are compositions: sigmoid and weighted cross entropy, Poisson, l2, and averages over examples."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvtf.ops.rules import bind, number, zeros_like
+from tvtf.primitive import export
+from tvtf.shape import agree_dim
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
+    """Labels and logits as tensors of one dtype.
+
+    Raises:
+      ValueError: when their shapes differ.
+    """
+    x = convert_to_tensor(logits)
+    y = convert_to_tensor(labels, dtype_hint=x.dtype)
+    if x.ndim != y.ndim or not all(map(agree_dim, x._type.shape, y._type.shape)):
+        raise ValueError(f"`logits` and `labels` must have the same shape, received ({x.shape} vs {y.shape}).")
+    return y, x
+
+
+def _softplus_of_minus_abs(x: Tensor) -> Tensor:
+    """``log(1 + exp(-|x|))`` whose gradient at 0 is that of the branch x >= 0."""
+    positive = bind.greater_equal(x, zeros_like(x))
+    return bind.log1p(bind.exp(bind.select(positive, bind.negative(x), x)))
+
+
+def _positive_part(x: Tensor) -> Tensor:
+    return bind.select(bind.greater_equal(x, zeros_like(x)), x, zeros_like(x))
+
+
+@export("nn.sigmoid_cross_entropy_with_logits")
+def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
+    """Cross entropy between labels and ``sigmoid(logits)``, elementwise, computed so that nothing overflows.
+
+    Args:
+      labels: tensor of the logits' shape and dtype, values in [0, 1].
+      logits: floating tensor.
+
+    Returns:
+      ``max(logits, 0) - logits * labels + log(1 + exp(-|logits|))``.
+
+    Raises:
+      ValueError: when the shapes differ.
+
+    >>> import tvtf as tf
+    >>> tf.nn.sigmoid_cross_entropy_with_logits([1., 0.], [0., 0.]).numpy()
+    array([0.6931472, 0.6931472], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/sigmoid_cross_entropy_with_logits
+    """
+    if labels is None or logits is None:
+        raise ValueError(f"Both `labels` and `logits` must be provided, but got labels={labels}, logits={logits}.")
+    y, x = _same_shaped(labels, logits)
+    return bind.add(bind.subtract(_positive_part(x), bind.multiply(x, y)), _softplus_of_minus_abs(x))
+
+
+@export("nn.weighted_cross_entropy_with_logits")
+def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
+    """:func:`sigmoid_cross_entropy_with_logits` with the positive labels' part times ``pos_weight``.
+
+    Raises:
+      ValueError: when the shapes differ.
+
+    >>> import tvtf as tf
+    >>> tf.nn.weighted_cross_entropy_with_logits([1., 0.], [0., 0.], 2.).numpy()
+    array([1.3862944, 0.6931472], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/weighted_cross_entropy_with_logits
+    """
+    y, x = _same_shaped(labels, logits)
+    one = number(1, x)
+    weight = bind.add(one, bind.multiply(bind.subtract(convert_to_tensor(pos_weight, x.dtype), one), y))
+    negative = bind.add(_softplus_of_minus_abs(x), bind.relu(bind.negative(x)))
+    return bind.add(bind.multiply(bind.subtract(one, y), x), bind.multiply(weight, negative))
+
+
+@export("nn.log_poisson_loss")
+def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = False, name: str | None = None) -> Tensor:
+    """``exp(log_input) - log_input * targets``, and Stirling's approximation of ``log(targets!)`` for the full loss.
+
+    Raises:
+      ValueError: when the shapes differ.
+
+    >>> import tvtf as tf
+    >>> tf.nn.log_poisson_loss([1.], [0.]).numpy()
+    array([1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/log_poisson_loss
+    """
+    x = convert_to_tensor(log_input)
+    y = convert_to_tensor(targets, dtype_hint=x.dtype)
+    if x.ndim != y.ndim or not all(map(agree_dim, x._type.shape, y._type.shape)):
+        raise ValueError(f"`log_input` and `targets` must have the same shape, received ({x.shape} vs {y.shape}).")
+    loss = bind.subtract(bind.exp(x), bind.multiply(x, y))
+    return bind.add(loss, _stirling(y)) if compute_full_loss else loss
+
+
+def _stirling(y: Tensor) -> Tensor:
+    """``y log y - y + log(2 pi y) / 2``, and 0 up to 1, where it would be worse."""
+    zero, one, half = number(0, y), number(1, y), number(0.5, y)
+    terms = bind.add(
+        bind.subtract(bind.multiply(y, bind.log(y)), y),
+        bind.multiply(half, bind.log(bind.multiply(number(2 * math.pi, y), y))),
+    )
+    small = bind.logical_and(bind.greater_equal(y, zero), bind.less_equal(y, one))
+    return bind.select(small, zeros_like(y), terms)
+
+
+@export("nn.l2_loss")
+def l2_loss(t: Any, name: str | None = None) -> Tensor:
+    """Half the sum of squares, a scalar of t's floating dtype.
+
+    >>> import tvtf as tf
+    >>> tf.nn.l2_loss([1., 2.]).numpy()
+    np.float32(2.5)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/l2_loss
+    """
+    x = convert_to_tensor(t)
+    total = bind.reduce_sum(bind.square(x), axis=tuple(range(x.ndim)), keepdims=False)
+    return bind.multiply(total, number(0.5, total))

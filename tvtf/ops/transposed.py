@@ -1,0 +1,183 @@
+"""Transposed convolutions: the gradient of a convolution for its input, used as an op of its own."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.ops.conv import group_count
+from tvtf.ops.rules import bind, static_dims
+from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, show_shape
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
+    x = convert_to_tensor(x)
+    w = convert_to_tensor(w, dtype_hint=x.dtype)
+    for value, what in ((x, "input"), (w, "filter")):
+        if value.ndim != rank + 2:
+            raise Refused(f"{what} must be {rank + 2}-dimensional, but got {show_shape(value._type.shape)}").told_by(op)
+    return x, w
+
+
+def _whole_shape(shape: tuple[Dim, ...], x: Tensor, w: Tensor, first: bool, op: str) -> tuple[Dim, ...]:
+    """The result's shape, channels last; batch and channels filled in where only spatial sizes were given."""
+    rank = x.ndim - 2
+    if len(shape) == rank:
+        return (x._type.shape[0], *shape, w._type.shape[-2])
+    if len(shape) != rank + 2:
+        raise ValueError(f"{op}: output_shape must have {rank} or {rank + 2} dims, but got {show_shape(shape)}")
+    return (shape[0], *shape[2:], shape[1]) if first else tuple(shape)
+
+
+def transposed(
+    x: Any, w: Any, output_shape: Any, strides: Any, padding: Any, data_format: str | None, dilations: Any, rank: int
+) -> Tensor:
+    """The transposed convolution over ``rank`` spatial axes in either data format."""
+    op = f"Conv{rank}DTranspose"
+    first = is_channels_first(data_format, rank, op)
+    x, w = _checked(x, w, rank, op)
+    x = channels_last(x) if first else x
+    shape = _whole_shape(static_dims(output_shape, "output_shape"), x, w, first, op)
+    hops = spatial_steps(strides, rank, first, "strides", op)
+    holes = spatial_steps(dilations, rank, first, "dilations", op)
+    pads = paddings(padding, shape[1:-1], w._type.shape[:-2], hops, holes, first, op)
+    try:
+        groups = group_count(shape[-1], w._type.shape[-2])
+    except Refused as refusal:
+        raise refusal.told_by(op) from None
+    y = bind.conv_input_grad(x, w, shape=shape, strides=hops, padding=pads, dilations=holes, groups=groups)
+    return channels_first(y) if first else y
+
+
+@export("nn.conv2d_transpose")
+def conv2d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str = "NHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """The transpose of :func:`conv2d`, also called deconvolution: each value adds a scaled filter to the result.
+
+    Args:
+      input: floating tensor of shape (batch, height, width, channels), or channels second for "NCHW".
+      filters: tensor of the same dtype, shape (height, width, results, channels).
+      output_shape: the result's shape, or its height and width.
+      strides: distance of the filters in the result, int or list of 1, 2 or 4 ints.
+      padding: "SAME", "VALID" or pairs per axis: what the convolution from the result to the input would use.
+      data_format: "NHWC" or "NCHW".
+      dilations: distance of the filter's taps, as strides.
+
+    Returns:
+      A tensor of ``output_shape`` and the input's dtype.
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) when a convolution of ``output_shape`` does not give input's
+        shape.
+
+    >>> import tvtf as tf
+    >>> x, w = tf.constant(1., shape=(1, 1, 1, 1)), tf.constant([[[[1.]], [[2.]]], [[[3.]], [[4.]]]])
+    >>> tf.nn.conv2d_transpose(x, w, [1, 2, 2, 1], 2).numpy().ravel()
+    array([1., 2., 3., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/conv2d_transpose
+    """
+    return transposed(input, filters, output_shape, strides, padding, data_format, dilations, 2)
+
+
+@export("nn.conv1d_transpose")
+def conv1d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str = "NWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """The transpose of 1-D convolution: filters of shape (width, results, channels); see :func:`conv2d_transpose`.
+
+    >>> import tvtf as tf
+    >>> tf.nn.conv1d_transpose(tf.constant([[[1.]]]), tf.constant([[[1.]], [[2.]]]), [1, 2, 1], 2).numpy().ravel()
+    array([1., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/conv1d_transpose
+    """
+    return transposed(input, filters, output_shape, strides, padding, data_format, dilations, 1)
+
+
+@export("nn.conv3d_transpose")
+def conv3d_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str = "NDHWC",
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """The transpose of 3-D convolution: filters (depth, height, width, results, channels);
+    see :func:`conv2d_transpose`.
+
+    >>> import tvtf as tf
+    >>> x, w = tf.constant(2., shape=(1, 1, 1, 1, 1)), tf.constant(1., shape=(1, 1, 2, 1, 1))
+    >>> tf.nn.conv3d_transpose(x, w, [1, 1, 1, 2, 1], [1, 1, 2]).numpy().ravel()
+    array([2., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/conv3d_transpose
+    """
+    return transposed(input, filters, output_shape, strides, padding, data_format, dilations, 3)
+
+
+@export("nn.conv_transpose")
+def conv_transpose(
+    input: Any,
+    filters: Any,
+    output_shape: Any,
+    strides: Any,
+    padding: Any = "SAME",
+    data_format: str | None = None,
+    dilations: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """The transposed convolution of 1, 2 or 3 spatial axes, told by the length of ``output_shape``.
+
+    Raises:
+      ValueError: when ``output_shape`` has not 3, 4 or 5 dims.
+
+    >>> import tvtf as tf
+    >>> tf.nn.conv_transpose(tf.constant([[[1.]]]), tf.constant([[[1.]], [[2.]]]), [1, 2, 1], 2).numpy().ravel()
+    array([1., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/conv_transpose
+    """
+    shape = static_dims(output_shape, "output_shape")
+    if len(shape) not in (3, 4, 5):
+        raise ValueError(
+            f"`output_shape` must be of length 3, 4 or 5. Received: output_shape={output_shape} of length {len(shape)}."
+        )
+    return transposed(input, filters, shape, strides, padding, data_format, dilations, len(shape) - 2)
+
+
+@export("nn.atrous_conv2d_transpose")
+def atrous_conv2d_transpose(
+    value: Any, filters: Any, output_shape: Any, rate: int, padding: Any, name: str | None = None
+) -> Tensor:
+    """The transpose of :func:`atrous_conv2d`: filters of shape (height, width, results, channels), taps ``rate`` apart.
+
+    >>> import tvtf as tf
+    >>> x, w = tf.constant(1., shape=(1, 1, 1, 1)), tf.constant(1., shape=(1, 2, 1, 1))
+    >>> tf.nn.atrous_conv2d_transpose(x, w, [1, 1, 3, 1], 2, "VALID").numpy().ravel()
+    array([1., 0., 1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/atrous_conv2d_transpose
+    """
+    return transposed(value, filters, output_shape, 1, padding, "NHWC", rate, 2)
