@@ -15,6 +15,8 @@ from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
+from tvtf.ops.rules import scalar
+from tvtf.passes.inplace import InPlace, slice_kernel
 from tvtf.passes.rewrite import Bindings, rewrite_functions
 
 
@@ -33,6 +35,7 @@ class _Legalizer:
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
         self.known: dict[Any, tuple[ir.GlobalVar, Any]] = {}
         self.taken = {gv.name_hint for gv in mod.get_global_vars()}
+        self.in_place = InPlace(mod)
 
     def run(self) -> tvm.IRModule:
         lowered = rewrite_functions(self.mod, self.binding)
@@ -145,13 +148,33 @@ def _branch(function: ir.GlobalVar, captured: list[Any], call: relax.Call) -> re
     return Bindings.typed(body, call.ty)
 
 
-def _while(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
+def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
     from tvtf.passes.codegen.loop import IMPURE_LOOP, PURE_LOOP
 
-    operands = [bound.attrs["condition"], bound.attrs["body"], *bound.inputs]
+    overwritten = legalizer.in_place.carried.get(bound.attrs["body"].name_hint, ())
+    inputs = [_copied(legalizer, out, x) if i in overwritten else x for i, x in enumerate(bound.inputs)]
+    operands = [bound.attrs["condition"], bound.attrs["body"], *inputs]
     attrs = ir.make_node("ir.DictAttrs", carried=bound.attrs["carried"])
     op = ir.Op.get(PURE_LOOP if bound.primitive.pure else IMPURE_LOOP)
     return relax.Call(op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
+
+
+def _copied(legalizer: _Legalizer, out: Bindings, x: Any) -> Any:
+    """``x`` in memory of its own."""
+    func, args, _ = gen_call_tir_inputs(lambda t: scalar(lambda _, value: value)(t), x)
+    operands = args if isinstance(args, relax.Tuple) else relax.Tuple(list(args))
+    kernel = legalizer.add("copy", func)
+    return out.emit(relax.Call(_CALL_TIR, [kernel, operands], ty_args=[x.ty], ret_ty=x.ty), "own")
+
+
+def _stack_change(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+    """``stack_write`` and ``stack_add``: into the buffer itself where the loop owns it."""
+    buffer, index, _ = bound.inputs
+    if buffer not in legalizer.in_place.owned:
+        return legalizer.kernel_call(call, bound)
+    kernel = legalizer.add(bound.primitive.name, slice_kernel(bound.primitive.name, buffer.ty, index.ty))
+    out.emit(void_call(kernel, bound.inputs, call.span), "_")
+    return buffer
 
 
 def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
@@ -182,4 +205,4 @@ def _branching(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
     return out.typed(relax.If(ok, out.typed(yes, ok.ty), out.typed(no, ok.ty)), ok.ty)
 
 
-CONTROL = {"cond": _cond, "effect_cond": _cond, "while": _while, "effect_while": _while, "guard": _guard}
+CONTROL = {"cond": _cond, "effect_cond": _cond, "while": _while, "effect_while": _while, "stack_write": _stack_change, "stack_add": _stack_change, "guard": _guard}

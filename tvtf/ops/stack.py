@@ -6,7 +6,6 @@ may use the old value afterwards. Each place is written once: so a write lets th
 
 from __future__ import annotations
 
-import itertools
 from typing import Any
 
 import numpy as np
@@ -19,7 +18,6 @@ from tvtf.shape import Dim, TensorType, same_shape, show_shape
 from tvtf.tensor import Tensor
 
 EXPORT = "loops are exported as a whole"
-_serial = itertools.count()
 
 
 def _require_index(index: TensorType) -> None:
@@ -59,20 +57,20 @@ def _added(buffer: np.ndarray, index: np.ndarray, value: np.ndarray) -> np.ndarr
 
 
 def new_stack(length: Dim, of: TensorType) -> Tensor:
-    """A buffer of zeros for ``length`` values of a type, in memory that no other stack shares."""
-    return bind.stack_new(shape=(length, *of.shape), dtype=of.dtype, serial=next(_serial))
+    """A buffer of zeros for ``length`` values of a type; loops that write it start with a copy of their own."""
+    return bind.stack_new(shape=(length, *of.shape), dtype=of.dtype)
 
 
 @primitive(
-    type=lambda *, shape, dtype, serial: TensorType(tuple(shape), dtype),
-    numpy=lambda *, shape, dtype, serial: np.zeros(shape, dtype.np),
+    type=lambda *, shape, dtype: TensorType(tuple(shape), dtype),
+    numpy=lambda *, shape, dtype: np.zeros(shape, dtype.np),
     lower=kernel("stack.new"),
     batch=lambda size, inputs, batched, **attrs: bind.stack_new(**attrs),
     why_not={"vjp": "no inputs", "onnx": EXPORT},
 )
-def stack_new(shape: tuple[Dim, ...], dtype: DType, serial: int) -> Any:
-    """Zeros; ``serial`` keeps two of them apart, which a pass would otherwise make one."""
-    return (), {"shape": shape, "dtype": dtype, "serial": serial}
+def stack_new(shape: tuple[Dim, ...], dtype: DType) -> Any:
+    """Zeros."""
+    return (), {"shape": shape, "dtype": dtype}
 
 
 def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any, None]:

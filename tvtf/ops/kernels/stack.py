@@ -7,7 +7,7 @@ from typing import Any
 from tvm import te, tirx
 
 
-def new(*, shape: tuple[Any, ...], dtype: str, serial: int) -> te.Tensor:
+def new(*, shape: tuple[Any, ...], dtype: str) -> te.Tensor:
     return te.compute(shape, lambda *_: tirx.const(0, dtype), name="stack")
 
 

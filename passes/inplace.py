@@ -1,0 +1,90 @@
+"""Stacks that a loop carries are written in place.
+
+A carried value of a loop's body is the body's own where nothing uses it but one ``stack_write`` or ``stack_add``; the loop
+starts with a copy of what it was given.
+"""
+
+from __future__ import annotations
+
+from collections import Counter
+from typing import Any
+
+import tvm
+from tvm import relax, tirx
+
+from tvtf import dialect
+
+WRITES = ("stack_write", "stack_add")
+LOOPS = ("while", "effect_while")
+
+
+class InPlace:
+    """What the loops of a dialect module may overwrite."""
+
+    def __init__(self, mod: tvm.IRModule) -> None:
+        self.owned: set[relax.Var] = set()
+        self.carried: dict[str, set[int]] = {}
+        bodies = {b.attrs["body"].name_hint: b.attrs["carried"] for b in _loops(mod)}
+        for name, count in bodies.items():
+            self._scan(name, mod[name], count)
+
+    def _scan(self, name: str, body: relax.Function, count: int) -> None:
+        uses = _uses(body)
+        params = {p: k for k, p in enumerate(body.params[:count]) if uses[p] == 1}
+        self.carried[name] = set()
+        for binding in _bindings(body):
+            if not dialect.is_dialect(binding.value):
+                continue
+            bound = dialect.read(binding.value)
+            if bound.primitive.name in WRITES and bound.inputs[0] in {*params, *self.owned}:
+                buffer = bound.inputs[0]
+                self.owned.add(buffer)
+                if buffer in params:
+                    self.carried[name].add(params[buffer])
+                if uses[binding.var] == 1:
+                    self.owned.add(binding.var)
+
+
+def _bindings(func: relax.Function) -> list[relax.VarBinding]:
+    return [b for block in func.body.blocks for b in block.bindings]
+
+
+def _loops(mod: tvm.IRModule) -> list[dialect.Bound]:
+    functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
+    calls = [b.value for f in functions for b in _bindings(f) if dialect.is_dialect(b.value)]
+    return [bound for bound in map(dialect.read, calls) if bound.primitive.name in LOOPS]
+
+
+def _uses(func: relax.Function) -> Counter[relax.Var]:
+    counts: Counter[relax.Var] = Counter()
+
+    def count(expr: Any) -> None:
+        if isinstance(expr, relax.Var):
+            counts[expr] += 1
+
+    for binding in _bindings(func):
+        relax.analysis.post_order_visit(binding.value, count)
+    relax.analysis.post_order_visit(func.body.body, count)
+    return counts
+
+
+def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -> tirx.PrimFunc:
+    """``kernel(buffer, index, value)``: writes or adds ``value`` at ``buffer[index]``, in place."""
+    dtype = str(buffer.dtype)
+    shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
+    target = tirx.decl_buffer(shape, dtype, "buffer")
+    place = tirx.decl_buffer((), str(index.dtype), "index")
+    value = tirx.decl_buffer(shape[1:], dtype, "value")
+    axes = [tirx.Var(f"i{i}", "int64") for i in range(len(shape) - 1)]
+    at = [tirx.Cast("int64", tirx.BufferLoad(place, [])), *axes]
+    new = tirx.BufferLoad(value, axes)
+    if name == "stack_add":
+        new = tirx.BufferLoad(target, at) + new
+    loop: Any = tirx.BufferStore(target, new, at)
+    for axis, extent in reversed(list(zip(axes, shape[1:]))):
+        loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop)
+    return tirx.PrimFunc([target, place, value], loop).with_attr("tirx.is_scheduled", True)
+
+
+def _extent(dim: Any, axis: int) -> Any:
+    return tirx.IntImm("int64", int(dim.value)) if isinstance(dim, tirx.IntImm) else tirx.Var(f"n{axis}", "int64")
