@@ -6,9 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import REAL
-from tvtf.ops.elementwise import tensor_of, unary_op
-from tvtf.ops.rules import bind, number
+from tvtf.dtypes import FLOATING, REAL, as_dtype
+from tvtf.ops.elementwise import like, nodes, scaled, shifted, tensor_of, unary_op, widened
+from tvtf.ops.rules import bind, draw, number, static_value
+from tvtf.primitive import Sample, export
+from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @unary_op(
@@ -35,3 +37,212 @@ def relu(features: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/relu
     """
     return tensor_of(features)
+
+
+@unary_op(
+    domain=REAL,
+    numpy=lambda x: np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(6)),
+    lower=lambda t, x: t.minimum(t.maximum(x, t.const(0, x)), t.const(6, x)),
+    vjp=lambda ct, y, x: bind.select(
+        bind.logical_and(bind.greater(y, number(0, y)), bind.less(y, number(6, y))), ct, number(0, ct)
+    ),
+    onnx=nodes(("Min", ("Max", 0, 0.0), 6.0)),
+    samples=(-3.0, 9.0),
+    public=("nn.relu6",),
+)
+def relu6(features: Any, name: str | None = None) -> Any:
+    """``min(max(features, 0), 6)``, elementwise; the gradient at 0 and at 6 is 0.
+
+    >>> import tvtf as tf
+    >>> tf.nn.relu6([-1., 2., 9.]).numpy()
+    array([0., 2., 6.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/relu6
+    """
+    return tensor_of(features)
+
+
+def _leaky_vjp(ct: Tensor, y: Tensor, x: Tensor, *, alpha: float) -> Tensor:
+    return bind.select(bind.greater(x, number(0, x)), ct, scaled(ct, alpha))
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=widened(lambda x, *, alpha: np.where(x > 0, x, x * x.dtype.type(alpha))),
+    lower=lambda t, x, *, alpha: t.select(x > t.const(0, x), x, x * t.const(alpha, x)),
+    vjp=_leaky_vjp,
+    batch=lambda size, inputs, batched, *, alpha: bind.leaky_relu(inputs[0], alpha=alpha),
+    onnx=lambda e, inputs, outputs, types, *, alpha: e.node("LeakyRelu", inputs, outputs, alpha=alpha),
+    samples=lambda: [Sample((draw(i, s),), {"alpha": 0.3}, FLOATING) for i, s in enumerate(((3,), (), (2, 4), (0, 2)))],
+    public=("nn.leaky_relu",),
+)
+def leaky_relu(features: Any, alpha: Any = 0.2, name: str | None = None) -> Any:
+    """``features`` where positive, else ``alpha * features``, elementwise.
+
+    Args:
+      features: floating tensor of shape (...); integers become float32.
+      alpha: the slope below 0; its gradient there holds at 0, too.
+
+    Returns:
+      A tensor of the same shape.
+
+    >>> import tvtf as tf
+    >>> tf.nn.leaky_relu([-1., 2.]).numpy()
+    array([-0.2,  2. ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/leaky_relu
+    """
+    x = convert_to_tensor(features)
+    floating = bind.cast(x, dtype=as_dtype("float32")) if x.dtype.is_integer else x
+    return (floating,), {"alpha": float(static_value(alpha, "alpha"))}
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=widened(lambda x: np.where(x < 0, np.expm1(np.minimum(x, 0)), x)),
+    lower=lambda t, x: t.select(x < t.const(0, x), t.expm1(t.minimum(x, t.const(0, x))), x),
+    vjp=lambda ct, y, x: bind.select(bind.less(y, number(0, y)), bind.multiply(ct, shifted(y, 1)), ct),
+    onnx="Elu",
+    public=("nn.elu",),
+)
+def elu(features: Any, name: str | None = None) -> Any:
+    """``exp(features) - 1`` where negative, else ``features``, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.nn.elu([-1., 2.]).numpy()
+    array([-0.63212055,  2.        ], dtype=float32)
+
+    Source: https://arxiv.org/abs/1511.07289
+    """
+    return tensor_of(features)
+
+
+SELU_ALPHA = 1.6732632423543772848170429916717
+SELU_SCALE = 1.0507009873554804934193349852946
+
+
+def _selu(x: np.ndarray) -> np.ndarray:
+    scale, slope = x.dtype.type(SELU_SCALE), x.dtype.type(SELU_SCALE * SELU_ALPHA)
+    return np.where(x < 0, slope * np.expm1(np.minimum(x, 0)), scale * x)
+
+
+def _selu_lower(t: Any, x: Any) -> Any:
+    below = t.const(SELU_SCALE * SELU_ALPHA, x) * t.expm1(t.minimum(x, t.const(0, x)))
+    return t.select(x < t.const(0, x), below, t.const(SELU_SCALE, x) * x)
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=widened(_selu),
+    lower=_selu_lower,
+    vjp=lambda ct, y, x: bind.select(
+        bind.less(y, number(0, y)), bind.multiply(ct, shifted(y, SELU_SCALE * SELU_ALPHA)), scaled(ct, SELU_SCALE)
+    ),
+    onnx=lambda e, inputs, outputs, types: e.node("Selu", inputs, outputs, alpha=SELU_ALPHA, gamma=SELU_SCALE),
+    public=("nn.selu",),
+)
+def selu(features: Any, name: str | None = None) -> Any:
+    """``scale * elu(features, alpha)``, elementwise, with the constants that keep mean 0 and variance 1.
+
+    >>> import tvtf as tf
+    >>> tf.nn.selu([0., 1.]).numpy()
+    array([0.      , 1.050701], dtype=float32)
+
+    Source: https://arxiv.org/abs/1706.02515
+    """
+    return tensor_of(features)
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=widened(lambda x: np.maximum(x, 0) + np.log1p(np.exp(-np.abs(x)))),
+    lower=lambda t, x: t.maximum(x, t.const(0, x)) + t.log1p(t.exp(-t.magnitude(x))),
+    vjp=lambda ct, y, x: bind.multiply(ct, bind.sigmoid(x)),
+    onnx=nodes(("Add", ("Max", 0, 0.0), ("Log", ("Add", ("Exp", ("Neg", ("Abs", 0))), 1.0)))),
+    public=("nn.softplus", "math.softplus"),
+)
+def softplus(features: Any, name: str | None = None) -> Any:
+    """``log(exp(features) + 1)``, elementwise, without overflow.
+
+    >>> import tvtf as tf
+    >>> tf.nn.softplus([0., 100.]).numpy()
+    array([  0.6931472, 100.       ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/softplus
+    """
+    return tensor_of(features)
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=widened(lambda x: x / (np.abs(x) + 1)),
+    lower=lambda t, x: x / (t.magnitude(x) + t.const(1, x)),
+    vjp=lambda ct, y, x: bind.divide(ct, bind.square(shifted(bind.abs(x), 1))),
+    onnx="Softsign",
+    public=("nn.softsign",),
+)
+def softsign(features: Any, name: str | None = None) -> Any:
+    """``features / (|features| + 1)``, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.nn.softsign([-1., 3.]).numpy()
+    array([-0.5 ,  0.75], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/softsign
+    """
+    return tensor_of(features)
+
+
+@export("nn.silu", "nn.swish")
+def silu(features: Any, beta: Any = 1.0) -> Any:
+    """``features * sigmoid(beta * features)``, elementwise.
+
+    Args:
+      features: floating tensor of shape (...).
+      beta: a number or tensor of the same dtype.
+
+    Returns:
+      A tensor of the same shape and dtype.
+
+    >>> import tvtf as tf
+    >>> tf.nn.silu([0., 1.]).numpy()
+    array([0.       , 0.7310586], dtype=float32)
+
+    Source: https://arxiv.org/abs/1710.05941
+    """
+    x = convert_to_tensor(features)
+    slope = like(beta, x.dtype)
+    steep = x if isinstance(beta, (int, float)) and beta == 1 else bind.multiply(slope, x)
+    return bind.multiply(x, bind.sigmoid(steep))
+
+
+@export("nn.gelu")
+def gelu(features: Any, approximate: bool = False, name: str | None = None) -> Any:
+    """``x * P(X <= x)`` for a normal X, elementwise.
+
+    Args:
+      features: floating tensor of shape (...).
+      approximate: take the tanh form of the paper for the normal distribution.
+
+    Returns:
+      A tensor of the same shape and dtype.
+
+    Raises:
+      ValueError: for a tensor that is not floating.
+
+    >>> import tvtf as tf
+    >>> tf.nn.gelu([0., 1.]).numpy()
+    array([0.       , 0.8413447], dtype=float32)
+
+    Source: https://arxiv.org/abs/1606.08415
+    """
+    x = convert_to_tensor(features)
+    if not x.dtype.is_floating:
+        raise ValueError(f"`features.dtype` must be a floating point tensor. Received:features.dtype={x.dtype!r}")
+    half = scaled(x, 0.5)
+    return bind.multiply(half, shifted(_gelu_tanh(x) if approximate else bind.erf(scaled(x, np.sqrt(0.5))), 1))
+
+
+def _gelu_tanh(x: Tensor) -> Tensor:
+    cubic = bind.multiply(x, shifted(scaled(bind.square(x), 0.044715), 1))
+    return bind.tanh(scaled(cubic, np.sqrt(2 / np.pi)))

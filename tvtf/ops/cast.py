@@ -8,9 +8,10 @@ import numpy as np
 
 from tvtf.dtypes import COMPILED, DType, as_dtype
 from tvtf.errors import UnimplementedError
-from tvtf.ops.rules import bind, draw, kernel
-from tvtf.primitive import Sample, hooks, primitive
-from tvtf.shape import TensorType
+from tvtf.ops.rules import bind, draw, kernel, number
+from tvtf.primitive import Sample, export, hooks, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType, same_dim, show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 _TENSORFLOW = {"float32": "float", "float64": "double", "float16": "half"}
@@ -114,3 +115,106 @@ def cast_tensor(x: Tensor, dtype: Any) -> Tensor:
 
 
 hooks.cast = cast_tensor
+
+
+@export("saturate_cast", "dtypes.saturate_cast")
+def saturate_cast(value: Any, dtype: Any, name: str | None = None) -> Any:
+    """``value`` cast to another dtype, clamped to what that can hold.
+
+    Args:
+      value: real tensor of shape (...).
+      dtype: the dtype to have, or its name.
+
+    Returns:
+      A tensor of the same shape.
+
+    >>> import tvtf as tf
+    >>> tf.saturate_cast([300., -5., 2.7], tf.uint8).numpy()
+    array([255,   0,   2], dtype=uint8)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/dtypes/saturate_cast
+    """
+    x, target = convert_to_tensor(value), as_dtype(dtype)
+    if not (x.dtype.is_integer or x.dtype.is_floating) or not (target.is_integer or target.is_floating):
+        return cast_tensor(x, target)
+    low, high = _bounds(x.dtype, target)
+    if low > x.dtype.min:
+        x = bind.maximum(x, number(low, x))
+    if high < x.dtype.max:
+        x = bind.minimum(x, number(high, x))
+    return cast_tensor(x, target)
+
+
+def _bounds(source: DType, target: DType) -> tuple[Any, Any]:
+    """The target's limits in the source's dtype, moved inwards where that rounds them out of range."""
+    limits = [source.np.type(target.min if source.is_floating else max(target.min, source.min))]
+    limits += [source.np.type(target.max if source.is_floating else min(target.max, source.max))]
+    if source.is_floating and target.is_integer and int(limits[1]) > target.max:
+        limits[1] = np.nextafter(limits[1], source.np.type(0))
+    return limits[0], limits[1]
+
+
+# -- the same bits
+
+
+def _bitcast_type(x: TensorType, *, dtype: DType) -> TensorType:
+    for given in (x.dtype, dtype):
+        if not given.is_numeric:
+            raise Refused(
+                f"Value for attr 'type' of {given.name} is not in the list of allowed values: numeric types", TypeError
+            )
+    wide, narrow = x.dtype.size, dtype.size
+    if wide >= narrow:
+        return TensorType(x.shape if wide == narrow else (*x.shape, wide // narrow), dtype)
+    if not x.shape or not same_dim(x.shape[-1], narrow // wide):
+        pair = f"{x.dtype.as_datatype_enum} to {dtype.as_datatype_enum}"
+        raise Refused(f"Cannot bitcast from {pair}: the last dim of {show_shape(x.shape)} must be {narrow // wide}")
+    return TensorType(x.shape[:-1], dtype)
+
+
+def _bitcast_numpy(x: np.ndarray, *, dtype: DType) -> np.ndarray:
+    whole = np.ascontiguousarray(x).reshape(x.shape)
+    if x.dtype.itemsize == dtype.np.itemsize:
+        return whole.view(dtype.np)
+    if x.dtype.itemsize > dtype.np.itemsize:
+        return whole[..., None].view(dtype.np)
+    return whole.view(dtype.np).reshape(x.shape[:-1])
+
+
+def _bitcast_samples() -> list[Sample]:
+    pairs = (("int32", "float32"), ("float32", "uint8"), ("bfloat16", "int16"), ("float64", "int32"))
+    narrow = [Sample((draw(0, (2, 3)),), {"dtype": as_dtype(b)}, (as_dtype(a),), gradient=False) for a, b in pairs]
+    wide = Sample((draw(0, (3, 4)),), {"dtype": as_dtype("float32")}, (as_dtype("uint8"),), gradient=False)
+    return [*narrow, wide]
+
+
+@primitive(
+    type=_bitcast_type,
+    numpy=_bitcast_numpy,
+    lower=kernel("bits.bitcast"),
+    vjp=lambda ct, y, x, *, dtype: None,
+    batch=lambda size, inputs, batched, *, dtype: bind.bitcast(inputs[0], dtype=dtype),
+    why_not={"onnx": "ONNX has no operator that reads or sets the bits of a float"},
+    samples=_bitcast_samples,
+    public=("bitcast",),
+)
+def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
+    """The same bits as another dtype.
+
+    Args:
+      input: numeric tensor of shape (...).
+      type: the dtype to have. A narrower one adds a last axis of its count; a wider one takes that axis away.
+
+    Returns:
+      A tensor of that dtype, in the machine's order of bytes.
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) when the last axis does not fill the wider dtype.
+
+    >>> import tvtf as tf
+    >>> tf.bitcast(1., tf.int32).numpy()
+    np.int32(1065353216)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/bitcast
+    """
+    return (convert_to_tensor(input),), {"dtype": as_dtype(type)}

@@ -19,15 +19,19 @@ def unary_op(
     lower: Callable[..., Any] | None,
     domain: Sequence[DType] = FLOATING_AND_COMPLEX,
     result: DType | None = None,
-    samples: tuple[float, float] = (-2.0, 2.0),
+    samples: Any = (-2.0, 2.0),
     gradient: bool = True,
     **columns: Any,
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """An elementwise primitive of one input; ``samples`` is the range they are drawn from, ``gradient`` False where it jumps."""
+    """An elementwise primitive of one input, sampled in the range ``samples`` (or by that function).
+
+    ``lower`` is an expression of the scalar library and its values, unless a ``kernel`` column is given; ``gradient`` is
+    False where the function jumps.
+    """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
         columns.setdefault("type", unary(domain, result))
-        columns.setdefault("samples", unary_samples(domain, *samples, gradient=gradient))
+        columns["samples"] = samples if callable(samples) else unary_samples(domain, *samples, gradient=gradient)
         return _declare(front, numpy, lower, columns)
 
     return declare
@@ -43,7 +47,7 @@ def binary_op(
     gradient: bool = True,
     **columns: Any,
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
-    """An elementwise primitive of two inputs of one dtype, broadcasting."""
+    """An elementwise primitive of two inputs of one dtype, broadcasting; see :func:`unary_op`."""
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
         columns.setdefault("type", binary(domain, result))
@@ -54,8 +58,9 @@ def binary_op(
 
 
 def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[str, Any]) -> Primitive[Any]:
+    lower = columns.pop("kernel") if "kernel" in columns else lower and scalar(lower)
     columns.setdefault("batch", batch_elementwise(columns.get("name") or front.__name__))
-    return primitive(numpy=numpy, lower=lower and scalar(lower), **columns)(front)
+    return primitive(numpy=numpy, lower=lower, **columns)(front)
 
 
 # -- operands
@@ -87,7 +92,7 @@ def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def like(value: Any, dtype: DType) -> Tensor:
-    """``value`` as an operand next to a tensor of ``dtype``: tensors as they are, NumPy values cast, Python ones checked."""
+    """``value`` as an operand beside a tensor of ``dtype``: tensors stay, NumPy values are cast, Python ones checked."""
     kind = type(value)
     if kind is int or kind is bool or kind is float:
         array = number(value, dtype)
@@ -142,12 +147,13 @@ def shifted(x: Tensor, amount: float) -> Tensor:
 
 
 def widened(function: Callable[..., Any]) -> Callable[..., Any]:
-    """A NumPy kernel that computes 16-bit floats in float32."""
+    """A NumPy kernel that computes 16-bit floats in float32 and rounds once."""
 
     def run(*arrays: np.ndarray, **attrs: Any) -> Any:
-        return function(
-            *(a.astype(np.float32) if a.dtype.itemsize == 2 and a.dtype.kind in "fV" else a for a in arrays), **attrs
-        )
+        narrow = arrays[0].dtype
+        if narrow.itemsize != 2 or narrow.kind not in "fV":
+            return function(*arrays, **attrs)
+        return np.asarray(function(*(a.astype(np.float32) for a in arrays), **attrs)).astype(narrow)
 
     return run
 
@@ -158,17 +164,23 @@ def widened(function: Callable[..., Any]) -> Callable[..., Any]:
 def nodes(tree: tuple[Any, ...]) -> Callable[..., None]:
     """An ``onnx`` column from a tree of nodes: ``("Not", ("Equal", 0, 1))``.
 
-    An int is an input by position, a float a constant of the first input's dtype.
+    An int is an input by position, a float a constant of the first input's dtype; a dict at the end holds attributes.
     """
 
     def emit(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, **_: Any) -> None:
-        op, *operands = tree
-        e.node(op, [_leaf(e, o, inputs, types[0][0].dtype) for o in operands], outputs)
+        op, leaves, options = _parts(tree)
+        e.node(op, [_leaf(e, leaf, inputs, types[0][0].dtype) for leaf in leaves], outputs, **options)
 
     return emit
 
 
+def _parts(tree: tuple[Any, ...]) -> tuple[str, list[Any], dict[str, Any]]:
+    op, *leaves = tree
+    return (op, leaves[:-1], leaves[-1]) if isinstance(leaves[-1], dict) else (op, leaves, {})
+
+
 def _leaf(e: Any, leaf: Any, inputs: Sequence[str], dtype: DType) -> str:
     if isinstance(leaf, tuple):
-        return e.computed(leaf[0], [_leaf(e, part, inputs, dtype) for part in leaf[1:]])
+        op, leaves, options = _parts(leaf)
+        return e.computed(op, [_leaf(e, part, inputs, dtype) for part in leaves], **options)
     return inputs[leaf] if isinstance(leaf, int) else e.const(np.array(leaf, dtype.np))

@@ -6,8 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.ops.elementwise import chain, nodes, scaled, tensor_of, unary_op, widened
+from tvtf.ops.elementwise import chain, nodes, scaled, shifted, tensor_of, unary_op, widened
 from tvtf.ops.rules import bind, number
+from tvtf.primitive import export
+from tvtf.tensor import convert_to_tensor
 
 
 @unary_op(
@@ -52,7 +54,7 @@ def log(x: Any, name: str | None = None) -> Any:
 @unary_op(
     numpy=np.sqrt,
     lower=lambda t, x: t.sqrt(x),
-    vjp=chain(lambda y, x: bind.real_divide(number(0.5, y), y)),
+    vjp=chain(lambda y, x: bind.divide(number(0.5, y), y)),
     onnx="Sqrt",
     samples=(0.1, 4.0),
     public=("sqrt", "math.sqrt"),
@@ -134,3 +136,61 @@ def sigmoid(x: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/math/sigmoid
     """
     return tensor_of(x)
+
+
+@unary_op(
+    numpy=np.expm1,
+    lower=lambda t, x: t.expm1(x),
+    vjp=chain(lambda y, x: shifted(y, 1)),
+    onnx=nodes(("Sub", ("Exp", 0), 1.0)),
+    public=("math.expm1",),
+)
+def expm1(x: Any, name: str | None = None) -> Any:
+    """``exp(x) - 1``, elementwise; exact near 0.
+
+    >>> import tvtf as tf
+    >>> tf.math.expm1(1e-10).numpy()
+    np.float32(1e-10)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/expm1
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    numpy=np.log1p,
+    lower=lambda t, x: t.log1p(x),
+    vjp=chain(lambda y, x: bind.reciprocal(shifted(x, 1))),
+    onnx=nodes(("Log", ("Add", 0, 1.0))),
+    samples=(-0.8, 3.0),
+    public=("math.log1p",),
+)
+def log1p(x: Any, name: str | None = None) -> Any:
+    """``log(1 + x)``, elementwise; exact near 0.
+
+    >>> import tvtf as tf
+    >>> tf.math.log1p(1e-10).numpy()
+    np.float32(1e-10)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/log1p
+    """
+    return tensor_of(x)
+
+
+@export("math.log_sigmoid")
+def log_sigmoid(x: Any, name: str | None = None) -> Any:
+    """``log(sigmoid(x))``, elementwise, without overflow.
+
+    Args:
+      x: floating tensor of shape (...).
+
+    Returns:
+      A tensor of the same shape and dtype.
+
+    >>> import tvtf as tf
+    >>> tf.math.log_sigmoid([0., -100.]).numpy()
+    array([  -0.6931472, -100.       ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/log_sigmoid
+    """
+    return bind.negative(bind.softplus(bind.negative(convert_to_tensor(x))))

@@ -7,13 +7,13 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import COMPLEX, FLOATING, FLOATING_AND_COMPLEX, NUMERIC, REAL, SIGNED, as_dtype
-from tvtf.ops.elementwise import binary_op, conj, hinted_operands, nodes, operands, tensor_of, unary_op
-from tvtf.ops.rules import bind, number, unbroadcast, zeros_like
+from tvtf.ops.elementwise import binary_op, conj, hinted_operands, nodes, operands, tensor_of, unary_op, widened
+from tvtf.ops.rules import bind, kernel, number, unbroadcast, zeros_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.shape import as_shape
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
-MSG_DIVISION = "Integer division by zero"
 MSG_NEGATIVE_POWER = "Integers to negative integer powers are not allowed"
 
 
@@ -99,12 +99,13 @@ def multiply(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _divide_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
-    by_x = bind.real_divide(ct, conj(y))
+    by_x = bind.divide(ct, conj(y))
     by_y = bind.negative(bind.multiply(by_x, conj(z)))
     return unbroadcast(by_x, x), unbroadcast(by_y, y)
 
 
 @binary_op(
+    name="divide",
     tf_name="RealDiv",
     domain=FLOATING_AND_COMPLEX,
     numpy=np.divide,
@@ -242,7 +243,8 @@ def _all(flags: Tensor) -> Tensor:
     tf_name="Pow",
     domain=FLOATING + SIGNED + COMPLEX,
     numpy=_pow_numpy,
-    lower=lambda t, x, y: t.power(x, y),
+    lower=None,
+    kernel=kernel("power.power"),
     vjp=_pow_vjp,
     guard=_pow_guard,
     onnx="Pow",
@@ -268,7 +270,7 @@ def pow(x: Any, y: Any, name: str | None = None) -> Any:
     tf_name="Neg",
     domain=NUMERIC,
     numpy=np.negative,
-    lower=lambda t, x: -x if t.is_float(x) else t.const(0, x) - x,
+    lower=lambda t, x: t.negative(x),
     vjp=lambda ct, y, x: bind.negative(ct),
     onnx="Neg",
     value=lambda x: None if x.known is None else -x.known,
@@ -287,6 +289,7 @@ def negative(x: Any, name: str | None = None) -> Any:
 
 
 @unary_op(
+    name="abs",
     domain=FLOATING + SIGNED,
     numpy=np.abs,
     lower=lambda t, x: t.magnitude(x),
@@ -357,3 +360,134 @@ def square(x: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/math/square
     """
     return tensor_of(x)
+
+
+@binary_op(
+    domain=FLOATING + SIGNED + COMPLEX,
+    numpy=widened(lambda x, y: np.square(x - y) if x.dtype.kind != "c" else (x - y) * np.conj(x - y)),
+    lower=lambda t, x, y: (x - y) * (x - y),
+    vjp=lambda ct, z, x, y: _square_vjp(ct, x, y),
+    onnx=nodes(("Mul", ("Sub", 0, 1), ("Sub", 0, 1))),
+    public=("math.squared_difference",),
+)
+def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
+    """``(x - y) * conj(x - y)`` elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.math.squared_difference([1., 5.], 3.).numpy()
+    array([4., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/squared_difference
+    """
+    return operands(x, y), {}
+
+
+def _square_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    difference = bind.subtract(x, y)
+    by_x = bind.multiply(ct, bind.add(difference, difference))
+    return unbroadcast(by_x, x), unbroadcast(bind.negative(by_x), y)
+
+
+@export("clip_by_value")
+def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | None = None) -> Any:
+    """``t`` within [min, max], elementwise; NaN stays NaN, and ``min`` wins where the two cross.
+
+    Args:
+      t: real tensor of shape (...).
+      clip_value_min: tensor of the same dtype, of a shape that broadcasts to that of ``t``.
+      clip_value_max: as ``clip_value_min``.
+
+    Returns:
+      A tensor like ``t``.
+
+    Raises:
+      ValueError: when the bounds' shapes don't broadcast to that of ``t``.
+
+    >>> import tvtf as tf
+    >>> tf.clip_by_value([-1., 0.5, 2.], 0., 1.).numpy()
+    array([0. , 0.5, 1. ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/clip_by_value
+    """
+    t = convert_to_tensor(t)
+    below = minimum(t, clip_value_max)
+    _require_shape(t, below)
+    clipped = maximum(below, clip_value_min)
+    _require_shape(t, clipped)
+    return clipped
+
+
+def _require_shape(t: Tensor, result: Tensor) -> None:
+    if not t.shape.is_compatible_with(result.shape):
+        raise ValueError(f"Shapes {t.shape} and {result.shape} are incompatible")
+
+
+@export("add_n", "math.add_n")
+def add_n(inputs: Any, name: str | None = None) -> Any:
+    """The sum of tensors of one shape and dtype.
+
+    Args:
+      inputs: a tensor, or a list of tensors of the same numeric dtype and shape (...).
+
+    Returns:
+      A tensor of that dtype and shape.
+
+    Raises:
+      ValueError: an empty list, or shapes that differ.
+
+    >>> import tvtf as tf
+    >>> tf.add_n([[1., 2.], [3., 4.]]).numpy()
+    array([4., 6.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/add_n
+    """
+    tensors = _terms("add_n", inputs)
+    total = tensors[0]
+    for term in tensors[1:]:
+        if not total.shape.is_compatible_with(term.shape):
+            raise ValueError(f"Shapes must be equal, but are {total.shape} and {term.shape}: add_n takes equal shapes")
+        total = add.bind(total, term)
+    return total
+
+
+def _terms(op: str, inputs: Any) -> list[Tensor]:
+    if is_tensor(inputs):
+        return [convert_to_tensor(inputs)]
+    if not isinstance(inputs, (list, tuple)) or not inputs:
+        raise ValueError(
+            f"{op}: inputs must be a list of at least one Tensor with the same dtype and shape, got {inputs!r}"
+        )
+    return [convert_to_tensor(term) for term in inputs]
+
+
+@export("math.accumulate_n")
+def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name: str | None = None) -> Any:
+    """The sum of tensors of one shape and dtype, as :func:`add_n`.
+
+    Args:
+      inputs: a list of tensors of the same numeric dtype and shape (...).
+      shape: the shape that the tensors are expected to have.
+      tensor_dtype: the dtype that they are expected to have.
+
+    Returns:
+      A tensor of that dtype and shape.
+
+    Raises:
+      ValueError: an empty list, or a tensor of another shape.
+      TypeError: a tensor of another dtype than ``tensor_dtype``.
+
+    >>> import tvtf as tf
+    >>> tf.math.accumulate_n([[1, 2], [3, 4]]).numpy()
+    array([4, 6], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/accumulate_n
+    """
+    tensors = _terms("accumulate_n", inputs)
+    for term in tensors:
+        if shape is not None and not term.shape.is_compatible_with(shape):
+            raise ValueError(
+                f"Shapes {as_shape(shape)} and {term.shape} are incompatible: accumulate_n adds equal shapes"
+            )
+        if tensor_dtype is not None and term.dtype is not as_dtype(tensor_dtype):
+            raise TypeError(f"tensor_dtype is {as_dtype(tensor_dtype).name}, but input is of type {term.dtype.name}")
+    return add_n(tensors)

@@ -7,7 +7,11 @@ from typing import Any
 
 from tvm import te, tirx
 
+from tvtf.ops.kernels import fastmath
+from tvtf.ops.kernels.special import digamma, erfinv, let, ndtri, trigamma
 from tvtf.shape import broadcast_shapes, simplify_dim
+
+__all__ = ["digamma", "erfinv", "ndtri", "trigamma"]
 
 _HALF = ("float16", "bfloat16")
 
@@ -55,6 +59,11 @@ def const(value: Any, like: Any) -> Any:
     return tirx.const(value, dtype_of(like))
 
 
+def is_value(x: Any, value: float) -> Any:
+    """Whether ``x`` is a number, as an expression: Python's ``==`` gives one only when asked for its truth."""
+    return tirx.EQ(x, const(value, x))
+
+
 def is_float(x: Any) -> bool:
     return dtype_of(x).startswith(("float", "bfloat"))
 
@@ -64,7 +73,8 @@ def select(condition: Any, yes: Any, no: Any) -> Any:
 
 
 def isnan(x: Any) -> Any:
-    return x != x
+    """Not ``x != x``, which TVM's simplifier takes for false."""
+    return tirx.isnan(x)
 
 
 def maximum(x: Any, y: Any) -> Any:
@@ -79,7 +89,7 @@ def minimum(x: Any, y: Any) -> Any:
 
 
 sin, cos = tirx.sin, tirx.cos
-exp, log, sqrt = tirx.exp, tirx.log, tirx.sqrt
+exp, log, sqrt = fastmath.exp, fastmath.log, tirx.sqrt
 floor, ceil, nearbyint, trunc = tirx.floor, tirx.ceil, tirx.nearbyint, tirx.trunc
 
 
@@ -90,15 +100,37 @@ def libm(name: str, *values: Any) -> Any:
 
 
 def tanh(x: Any) -> Any:
-    """Not TVM's own, whose quotient of exponentials loses every digit near 0."""
-    return libm("tanh", x)
+    """Not TVM's own for float64, whose quotient of exponentials loses every digit near 0."""
+    return fastmath.tanh(x) if dtype_of(x) == "float32" else libm("tanh", x)
+
+
+def erf(x: Any) -> Any:
+    return fastmath.erf(x) if dtype_of(x) == "float32" else libm("erf", x)
+
+
+def expm1(x: Any) -> Any:
+    return libm("expm1", x)
+
+
+def log1p(x: Any) -> Any:
+    return libm("log1p", x)
 
 
 def sigmoid(x: Any) -> Any:
     """Stable on both sides: exp only of what is not positive."""
+    if dtype_of(x) == "float32":
+        return fastmath.sigmoid(x)
     one = const(1, x)
-    small = exp(-magnitude(x))
-    return select(x >= const(0, x), one, small) / (one + small)
+    return let(exp(-magnitude(x)), lambda small: select(x >= const(0, x), one, small) / (one + small))
+
+
+def negative(x: Any) -> Any:
+    """Unsigned integers go by the signed ones' bits: TVM tells LLVM that unsigned subtraction never wraps."""
+    if is_float(x):
+        return -x
+    signed = dtype_of(x).removeprefix("u")
+    bits = x.astype(signed)
+    return (const(0, bits) - bits).astype(dtype_of(x))
 
 
 def magnitude(x: Any) -> Any:
@@ -112,28 +144,56 @@ def sign(x: Any) -> Any:
     return select(isnan(x), x, stepped) if is_float(x) else stepped
 
 
-def power(x: Any, y: Any) -> Any:
-    return tirx.pow(x, y) if is_float(x) else integer_power(x, y)
+# -- division: integers by 0 and the smallest one by -1 would end the process
 
 
-def integer_power(x: Any, y: Any) -> Any:
-    """By squaring, bit after bit of the exponent; wraps around as a product would."""
-    bits = int("".join(c for c in dtype_of(y) if c.isdigit())) - 1
-    return _squaring(const(1, x), x, y, bits)
+def _safe_divisor(x: Any, y: Any) -> Any:
+    """``y``, or 1 where the division can't be done."""
+    unsafe = is_value(y, 0)
+    if dtype_of(y).startswith("int"):
+        unsafe = tirx.Or(unsafe, is_value(y, -1))
+    return tirx.Select(unsafe, const(1, y), y)
 
 
-def _squaring(result: Any, base: Any, exponent: Any, bits: int) -> Any:
-    dtype = dtype_of(base)
-    steps = []
-    for _ in range(bits):
-        odd = (exponent & const(1, exponent)) == const(1, exponent)
-        names = tirx.Var("product", dtype), tirx.Var("square", dtype), tirx.Var("rest", dtype_of(exponent))
-        steps.append((names, (select(odd, result * base, result), base * base, exponent >> const(1, exponent))))
-        result, base, exponent = names
-    for names, values in reversed(steps):
-        for name, value in zip(names, values):
-            result = tirx.Let(name, value, result)
-    return result
+def _quotient(x: Any, y: Any) -> Any:
+    """Rounded towards 0; any value where ``y`` is 0, for a guard has told that already."""
+    divided = tirx.truncdiv(x, _safe_divisor(x, y))
+    return tirx.Select(is_value(y, -1), const(0, x) - x, divided) if dtype_of(y).startswith("int") else divided
+
+
+def truncate_divide(x: Any, y: Any) -> Any:
+    return tirx.trunc(x / y) if is_float(x) else _quotient(x, y)
+
+
+def truncate_remainder(x: Any, y: Any) -> Any:
+    return libm("fmod", x, y) if is_float(x) else tirx.truncmod(x, _safe_divisor(x, y))
+
+
+def floor_divide(x: Any, y: Any) -> Any:
+    if is_float(x):
+        return tirx.floor(x / y)
+    if dtype_of(x).startswith("u"):
+        return _quotient(x, y)
+    wrong = _differs(truncate_remainder(x, y), y)
+    return _quotient(x, y) - tirx.Select(wrong, const(1, x), const(0, x))
+
+
+def floor_remainder(x: Any, y: Any) -> Any:
+    if dtype_of(x).startswith("u"):
+        return truncate_remainder(x, y)
+    return let(truncate_remainder(x, y), lambda rest: tirx.Select(_differs(rest, y), rest + y, rest))
+
+
+def _differs(rest: Any, y: Any) -> Any:
+    """Whether a remainder is there and has not the divisor's sign."""
+    zero = const(0, rest)
+    return tirx.Or(tirx.And(rest < zero, y > zero), tirx.And(rest > zero, y < zero))
+
+
+def shift_count(y: Any) -> Any:
+    """``y`` in [0, bits), beyond which LLVM leaves a shift open."""
+    bits = int("".join(c for c in dtype_of(y) if c.isdigit()))
+    return minimum(maximum(y, const(0, y)), const(bits - 1, y))
 
 
 # -- bools are compared as bytes: TVM has no comparison of bools
@@ -144,11 +204,13 @@ def _comparable(x: Any) -> Any:
 
 
 def equal(x: Any, y: Any) -> Any:
-    return _comparable(x) == _comparable(y)
+    return tirx.EQ(_comparable(x), _comparable(y))
 
 
 def not_equal(x: Any, y: Any) -> Any:
-    return _comparable(x) != _comparable(y)
+    """NaN differs from everything; TVM's own comparison says that it does not."""
+    differ = tirx.NE(_comparable(x), _comparable(y))
+    return tirx.Or(differ, tirx.Or(isnan(x), isnan(y))) if is_float(x) else differ
 
 
 def both(x: Any, y: Any) -> Any:
@@ -164,7 +226,7 @@ def negated(x: Any) -> Any:
 
 
 def isinf(x: Any) -> Any:
-    return magnitude(x) == tirx.const(float("inf"), dtype_of(x))
+    return is_value(magnitude(x), float("inf"))
 
 
 def isfinite(x: Any) -> Any:
@@ -184,16 +246,16 @@ def converted(x: Any, dtype: str) -> Any:
     if source == dtype:
         return x
     if dtype == "bool":
-        return widen(x) != const(0, widen(x))
+        return not_equal(widen(x), const(0, widen(x)))
     if is_float(x) and "int" in dtype:
         return float_to_integer(widen(x), dtype)
-    if source in _HALF and dtype in _HALF:
-        return widen(x).astype(dtype)
-    return x.astype(dtype)
+    if dtype == "bfloat16":
+        return (x if source == "float32" else x.astype("float32")).astype(dtype)
+    return widen(x).astype(dtype)
 
 
 def float_to_integer(x: Any, dtype: str) -> Any:
-    """Through int32 (int64 for wide types), whose smallest number stands for what does not fit: LLVM leaves that undefined."""
+    """Through int32, or int64 for wide types; its smallest number stands for what does not fit, which LLVM leaves open."""
     if dtype == "uint64":
         return _to_uint64(x)
     wide = "int32" if dtype in ("int8", "uint8", "int16", "uint16", "int32") else "int64"

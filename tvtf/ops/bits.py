@@ -1,0 +1,160 @@
+"""Operations on the bits of integers, elementwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import INTEGER, DType, as_dtype
+from tvtf.ops.elementwise import binary_op, operands, tensor_of, unary_op
+
+
+def _unsigned(dtype: DType) -> DType:
+    return dtype if dtype.is_unsigned else as_dtype(f"u{dtype.name}")
+
+
+@binary_op(
+    domain=INTEGER,
+    numpy=np.bitwise_and,
+    lower=lambda t, x, y: x & y,
+    onnx="BitwiseAnd",
+    public=("bitwise.bitwise_and",),
+)
+def bitwise_and(x: Any, y: Any, name: str | None = None) -> Any:
+    """The bits that both integers have, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.bitwise.bitwise_and(6, 3).numpy()
+    np.int32(2)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/bitwise_and
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=INTEGER,
+    numpy=np.bitwise_or,
+    lower=lambda t, x, y: x | y,
+    onnx="BitwiseOr",
+    public=("bitwise.bitwise_or",),
+)
+def bitwise_or(x: Any, y: Any, name: str | None = None) -> Any:
+    """The bits that one of the integers has, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.bitwise.bitwise_or(6, 3).numpy()
+    np.int32(7)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/bitwise_or
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=INTEGER,
+    numpy=np.bitwise_xor,
+    lower=lambda t, x, y: x ^ y,
+    onnx="BitwiseXor",
+    public=("bitwise.bitwise_xor",),
+)
+def bitwise_xor(x: Any, y: Any, name: str | None = None) -> Any:
+    """The bits that exactly one of the integers has, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.bitwise.bitwise_xor(6, 3).numpy()
+    np.int32(5)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/bitwise_xor
+    """
+    return operands(x, y), {}
+
+
+@unary_op(
+    domain=INTEGER,
+    numpy=np.invert,
+    lower=lambda t, x: ~x,
+    onnx="BitwiseNot",
+    public=("bitwise.invert",),
+)
+def invert(x: Any, name: str | None = None) -> Any:
+    """All bits flipped, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.bitwise.invert(5).numpy()
+    np.int32(-6)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/invert
+    """
+    return tensor_of(x)
+
+
+def _within_width(function: Callable[..., Any]) -> Callable[..., Any]:
+    """Counts outside [0, bits) are clamped into it, as TensorFlow's kernels do."""
+    return lambda x, y: function(x, np.clip(y, 0, 8 * x.dtype.itemsize - 1).astype(x.dtype))
+
+
+def _shift(e: Any, direction: str, x: str, y: str, dtype: DType) -> str:
+    """ONNX shifts unsigned integers only, and leaves a count beyond the width open."""
+    bits = e.const(np.array(8 * dtype.size - 1, dtype.np))
+    count = e.computed("Min", [e.computed("Max", [y, e.const(np.array(0, dtype.np))]), bits])
+    wide = _unsigned(dtype)
+    return e.cast(e.computed("BitShift", [e.cast(x, wide), e.cast(count, wide)], direction=direction), dtype)
+
+
+def _left_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    e.node("Identity", [_shift(e, "LEFT", *inputs, types[0][0].dtype)], outputs)
+
+
+def _right_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    """A negative number's complement is shifted, so that ones come in from the left."""
+    x, y = inputs
+    dtype = types[0][0].dtype
+    positive = _shift(e, "RIGHT", x, y, dtype)
+    if dtype.is_unsigned:
+        e.node("Identity", [positive], outputs)
+        return
+    negative = e.computed("BitwiseNot", [_shift(e, "RIGHT", e.computed("BitwiseNot", [x]), y, dtype)])
+    e.node("Where", [e.computed("Less", [x, e.const(np.array(0, dtype.np))]), negative, positive], outputs)
+
+
+@binary_op(
+    domain=INTEGER,
+    numpy=_within_width(np.left_shift),
+    lower=lambda t, x, y: x << t.shift_count(y),
+    onnx=_left_onnx,
+    public=("bitwise.left_shift",),
+)
+def left_shift(x: Any, y: Any, name: str | None = None) -> Any:
+    """The bits of ``x`` moved ``y`` places up, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
+
+    >>> import tvtf as tf
+    >>> tf.bitwise.left_shift(3, 2).numpy()
+    np.int32(12)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/left_shift
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=INTEGER,
+    numpy=_within_width(np.right_shift),
+    lower=lambda t, x, y: x >> t.shift_count(y),
+    onnx=_right_onnx,
+    public=("bitwise.right_shift",),
+)
+def right_shift(x: Any, y: Any, name: str | None = None) -> Any:
+    """The bits of ``x`` moved ``y`` places down, elementwise, with broadcasting; ``y`` is clamped to [0, bits).
+
+    The sign stays.
+
+    >>> import tvtf as tf
+    >>> tf.bitwise.right_shift(-8, 1).numpy()
+    np.int32(-4)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/bitwise/right_shift
+    """
+    return operands(x, y), {}

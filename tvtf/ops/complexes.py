@@ -1,0 +1,211 @@
+"""Complex numbers: they run eagerly only, for the compiled dtypes have none."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import COMPLEX, DType, as_dtype
+from tvtf.ops.elementwise import binary_op, operands, tensor_of, unary_op
+from tvtf.ops.rules import bind, broadcast_types, require_dtype, require_same_dtype, unbroadcast, zeros_like
+from tvtf.primitive import export
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+WHY_NOT = {
+    "lower": "TVM has no complex element type; complex ops run eagerly",
+    "onnx": "ONNX's operators take no complex tensors",
+}
+_PARTS = (as_dtype("float32"), as_dtype("float64"))
+
+
+def _whole(part: DType) -> DType:
+    return as_dtype("complex64" if part is _PARTS[0] else "complex128")
+
+
+def _part_type(x: TensorType) -> TensorType:
+    require_dtype(x, COMPLEX, "input")
+    return TensorType(x.shape, x.dtype.real_dtype)
+
+
+def _whole_type(real: TensorType, imag: TensorType) -> TensorType:
+    require_same_dtype((real, imag), ("real", "imag"))
+    require_dtype(real, _PARTS, "real")
+    return TensorType(broadcast_types(real, imag), _whole(real.dtype))
+
+
+@binary_op(
+    name="complex",
+    type=_whole_type,
+    domain=_PARTS,
+    numpy=lambda real, imag: _joined(real, imag),
+    lower=None,
+    vjp=lambda ct, z, real, imag: (unbroadcast(bind.real(ct), real), unbroadcast(bind.imag(ct), imag)),
+    onnx=None,
+    why_not=WHY_NOT,
+    public=("complex", "dtypes.complex"),
+)
+def complex_(real: Any, imag: Any, name: str | None = None) -> Any:
+    """The complex tensor of two parts, with broadcasting.
+
+    Args:
+      real: float32 or float64 tensor of shape (...).
+      imag: tensor of the same dtype, of a shape that broadcasts with that of ``real``.
+
+    Returns:
+      A complex64 or complex128 tensor of the broadcast shape.
+
+    >>> import tvtf as tf
+    >>> tf.complex(1., 2.).numpy()
+    np.complex64(1+2j)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/dtypes/complex
+    """
+    return operands(real, imag), {}
+
+
+def _joined(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
+    whole = np.empty(np.broadcast_shapes(real.shape, imag.shape), np.result_type(real.dtype, np.complex64))
+    whole.real, whole.imag = real, imag
+    return whole
+
+
+@unary_op(
+    name="real",
+    type=_part_type,
+    domain=COMPLEX,
+    numpy=np.real,
+    lower=None,
+    vjp=lambda ct, y, x: bind.complex(ct, zeros_like(ct)),
+    onnx=None,
+    why_not=WHY_NOT,
+)
+def real_part(x: Any) -> Any:
+    """The real part of a complex tensor."""
+    return tensor_of(x)
+
+
+@unary_op(
+    name="imag",
+    type=_part_type,
+    domain=COMPLEX,
+    numpy=np.imag,
+    lower=None,
+    vjp=lambda ct, y, x: bind.complex(zeros_like(ct), ct),
+    onnx=None,
+    why_not=WHY_NOT,
+)
+def imaginary_part(x: Any) -> Any:
+    """The imaginary part of a complex tensor."""
+    return tensor_of(x)
+
+
+@unary_op(
+    name="conj",
+    domain=COMPLEX,
+    numpy=np.conj,
+    lower=None,
+    vjp=lambda ct, y, x: bind.conj(ct),
+    onnx=None,
+    why_not=WHY_NOT,
+)
+def conjugate(x: Any) -> Any:
+    """The conjugate of a complex tensor."""
+    return tensor_of(x)
+
+
+def _magnitude_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """0 where x is."""
+    return bind.divide_no_nan(bind.multiply(bind.complex(ct, zeros_like(ct)), x), bind.complex(y, zeros_like(y)))
+
+
+@unary_op(type=_part_type, domain=COMPLEX, numpy=np.abs, lower=None, vjp=_magnitude_vjp, onnx=None, why_not=WHY_NOT)
+def complex_abs(x: Any) -> Any:
+    """The magnitude of a complex tensor."""
+    return tensor_of(x)
+
+
+@export("math.real")
+def real(input: Any, name: str | None = None) -> Any:
+    """The real part; a real tensor is its own.
+
+    Args:
+      input: numeric tensor of shape (...).
+
+    Returns:
+      A floating tensor of the same shape for a complex one, else ``input``.
+
+    >>> import tvtf as tf
+    >>> tf.math.real([1+2j]).numpy()
+    array([1.])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/real
+    """
+    x = convert_to_tensor(input)
+    return real_part.bind(x) if x.dtype.is_complex else x
+
+
+@export("math.imag")
+def imag(input: Any, name: str | None = None) -> Any:
+    """The imaginary part; zeros for a real tensor.
+
+    Args:
+      input: numeric tensor of shape (...).
+
+    Returns:
+      A real tensor of the same shape.
+
+    >>> import tvtf as tf
+    >>> tf.math.imag([1+2j]).numpy()
+    array([2.])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/imag
+    """
+    x = convert_to_tensor(input)
+    return imaginary_part.bind(x) if x.dtype.is_complex else zeros_like(x)
+
+
+@export("math.conj")
+def conj(x: Any, name: str | None = None) -> Any:
+    """The complex conjugate; a real tensor is its own.
+
+    Args:
+      x: numeric tensor of shape (...).
+
+    Returns:
+      A tensor of the same shape and dtype.
+
+    Raises:
+      TypeError: for a tensor that is not numeric.
+
+    >>> import tvtf as tf
+    >>> tf.math.conj([1+2j]).numpy()
+    array([1.-2.j])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/conj
+    """
+    x = convert_to_tensor(x)
+    if not x.dtype.is_numeric:
+        raise TypeError(f"Expected numeric or variant tensor, got dtype {x.dtype!r}")
+    return conjugate.bind(x) if x.dtype.is_complex else x
+
+
+@export("math.angle")
+def angle(input: Any, name: str | None = None) -> Any:
+    """The argument in radians: 0 or pi for a real tensor.
+
+    Args:
+      input: floating or complex tensor of shape (...).
+
+    Returns:
+      A floating tensor of the same shape.
+
+    >>> import tvtf as tf
+    >>> tf.math.angle([1j]).numpy()
+    array([1.57079633])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/angle
+    """
+    x = convert_to_tensor(input)
+    return bind.atan2(imag(x), real(x))

@@ -1,0 +1,379 @@
+"""Division that rounds, remainders, and products and quotients that are 0 where a factor is, elementwise."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING_AND_COMPLEX, REAL, as_dtype
+from tvtf.ops.elementwise import binary_op, conj, nodes, operands
+from tvtf.ops.rules import bind, full_like, number, unbroadcast, zeros_like
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.tensor import Tensor
+
+MSG_DIVISION = "Integer division by zero"
+
+
+def _guard(x: Tensor, y: Tensor) -> list[tuple[Tensor, str]]:
+    """Compiled code asks before an integer division; the numpy column refuses in the same words."""
+    if not y._type.dtype.is_integer:
+        return []
+    nonzero = bind.not_equal(y, number(0, y))
+    axes = tuple(range(len(y._type.shape)))
+    return [(bind.reduce_all(nonzero, axis=axes, keepdims=False), MSG_DIVISION)]
+
+
+def _either(integers: Callable[..., Any], floats: Callable[..., Any]) -> Callable[..., Any]:
+    """A numpy column that divides integers (never by zero) and floats, 16-bit ones in float32."""
+
+    def run(x: np.ndarray, y: np.ndarray) -> Any:
+        if x.dtype.kind in "iu":
+            if x.size and not y.all():
+                raise Refused(MSG_DIVISION)
+            return integers(x, y)
+        wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        return floats(x.astype(wide), y.astype(wide))
+
+    return run
+
+
+def _truncated(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    return ((x - np.fmod(x, y)) // y).astype(x.dtype)
+
+
+def _floored_remainder(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+    rest = np.fmod(x, y)
+    return np.where((rest != 0) & ((y < 0) != (rest < 0)), rest + y, rest)
+
+
+def _known(function: Callable[..., Any]) -> Callable[..., Any]:
+    def value(x: Any, y: Any) -> Any:
+        if x.known is None or y.known is None or any(isinstance(d, int) and d == 0 for d in y.known.flat):
+            return None
+        return function(x.known, y.known)
+
+    return value
+
+
+_REST = ("Mod", 0, 1, {"fmod": 1})
+_WRONG_SIDE = ("And", ("Not", ("Equal", _REST, 0.0)), ("Xor", ("Less", 1, 0.0), ("Less", _REST, 0.0)))
+
+
+def _by_type(integers: tuple[Any, ...], floats: tuple[Any, ...]) -> Callable[..., None]:
+    """An ``onnx`` column that differs between integers and floats."""
+    of_integers, of_floats = nodes(integers), nodes(floats)
+
+    def emit(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+        (of_integers if types[0][0].dtype.is_integer else of_floats)(e, inputs, outputs, types)
+
+    return emit
+
+
+@binary_op(
+    tf_name="FloorDiv",
+    domain=REAL,
+    numpy=_either(np.floor_divide, lambda x, y: np.floor(x / y)),
+    lower=lambda t, x, y: t.floor_divide(x, y),
+    vjp=lambda ct, z, x, y: (None, None),
+    guard=_guard,
+    onnx=_by_type(("Div", ("Sub", 0, ("Mod", 0, 1)), 1), ("Floor", ("Div", 0, 1))),
+    value=_known(lambda x, y: x // y),
+    samples=(1.0, 4.0),
+    gradient=False,
+    public=("math.floordiv", "floordiv"),
+)
+def floordiv(x: Any, y: Any, name: str | None = None) -> Any:
+    """``floor(x / y)`` elementwise, with broadcasting.
+
+    Args:
+      x: real tensor of shape (...).
+      y: tensor of the same dtype, of a shape that broadcasts with x's.
+
+    Returns:
+      A tensor of that dtype and the broadcast shape; it has no gradient.
+
+    Raises:
+      InvalidArgumentError: an integer divided by 0.
+
+    >>> import tvtf as tf
+    >>> tf.math.floordiv([7, -7], 2).numpy()
+    array([ 3, -4], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/floordiv
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    tf_name="FloorMod",
+    domain=REAL,
+    numpy=_either(np.remainder, _floored_remainder),
+    lower=lambda t, x, y: t.floor_remainder(x, y),
+    vjp=lambda ct, z, x, y: (
+        unbroadcast(ct, x),
+        unbroadcast(bind.negative(bind.multiply(ct, bind.floordiv(x, y))), y),
+    ),
+    guard=_guard,
+    onnx=_by_type(("Mod", 0, 1), ("Where", _WRONG_SIDE, ("Add", _REST, 1), _REST)),
+    value=_known(lambda x, y: x % y),
+    samples=(1.0, 4.0),
+    gradient=False,
+    public=("math.floormod", "floormod", "math.mod", "mod"),
+)
+def floormod(x: Any, y: Any, name: str | None = None) -> Any:
+    """The remainder of the floored division, elementwise, with broadcasting: it has the sign of ``y``.
+
+    Raises:
+      InvalidArgumentError: an integer divided by 0.
+
+    >>> import tvtf as tf
+    >>> tf.math.floormod([7, -7], 4).numpy()
+    array([3, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/floormod
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    tf_name="TruncateDiv",
+    domain=REAL,
+    numpy=_either(_truncated, lambda x, y: np.trunc(x / y)),
+    lower=lambda t, x, y: t.truncate_divide(x, y),
+    vjp=lambda ct, z, x, y: (None, None),
+    guard=_guard,
+    onnx=_by_type(("Div", 0, 1), ("Mul", ("Sign", ("Div", 0, 1)), ("Floor", ("Abs", ("Div", 0, 1))))),
+    samples=(1.0, 4.0),
+    gradient=False,
+    public=("truncatediv",),
+)
+def truncatediv(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x / y`` rounded towards 0, elementwise, with broadcasting.
+
+    Raises:
+      InvalidArgumentError: an integer divided by 0.
+
+    >>> import tvtf as tf
+    >>> tf.truncatediv([7, -7], 2).numpy()
+    array([ 3, -3], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/truncatediv
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    tf_name="TruncateMod",
+    domain=REAL,
+    numpy=_either(np.fmod, np.fmod),
+    lower=lambda t, x, y: t.truncate_remainder(x, y),
+    vjp=lambda ct, z, x, y: (
+        unbroadcast(ct, x),
+        unbroadcast(bind.negative(bind.multiply(ct, bind.truncatediv(x, y))), y),
+    ),
+    guard=_guard,
+    onnx=nodes(_REST),
+    samples=(1.0, 4.0),
+    gradient=False,
+    public=("truncatemod",),
+)
+def truncatemod(x: Any, y: Any, name: str | None = None) -> Any:
+    """The remainder of the division rounded towards 0, elementwise, with broadcasting: it has the sign of ``x``.
+
+    Raises:
+      InvalidArgumentError: an integer divided by 0.
+
+    >>> import tvtf as tf
+    >>> tf.truncatemod([7, -7], 4).numpy()
+    array([ 3, -3], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/truncatemod
+    """
+    return operands(x, y), {}
+
+
+# -- 0 where a factor is
+
+
+def _is_zero(x: Tensor) -> Tensor:
+    return bind.equal(x, number(0, x))
+
+
+def _divide_no_nan_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    by_x = bind.divide_no_nan(ct, conj(y))
+    return unbroadcast(by_x, x), unbroadcast(bind.negative(bind.multiply(by_x, conj(z))), y)
+
+
+@binary_op(
+    tf_name="DivNoNan",
+    name="divide_no_nan",
+    domain=FLOATING_AND_COMPLEX,
+    numpy=lambda x, y: np.where(y == 0, np.zeros((), x.dtype), np.divide(x, y)),
+    lower=lambda t, x, y: t.select(t.is_value(y, 0), t.const(0, x), x / y),
+    vjp=_divide_no_nan_vjp,
+    onnx=nodes(("Where", ("Equal", 1, 0.0), 0.0, ("Div", 0, 1))),
+    samples=(0.5, 3.0),
+)
+def float_divide_no_nan(x: Any, y: Any) -> Any:
+    """:func:`divide_no_nan` of floating or complex operands."""
+    return operands(x, y), {}
+
+
+@export("math.divide_no_nan")
+def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x / y`` elementwise, with broadcasting; 0 where ``y`` is 0.
+
+    Args:
+      x: numeric tensor of shape (...).
+      y: tensor of the same dtype, of a shape that broadcasts with x's.
+
+    Returns:
+      A tensor of the broadcast shape and that dtype; of float64 for integers.
+
+    >>> import tvtf as tf
+    >>> tf.math.divide_no_nan([3., 3.], [2., 0.]).numpy()
+    array([1.5, 0. ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/divide_no_nan
+    """
+    pair = operands(x, y)
+    if all(p.dtype.is_integer for p in pair):
+        pair = tuple(bind.cast(p, dtype=as_dtype("float64")) for p in pair)  # type: ignore[assignment]
+    return float_divide_no_nan.bind(*pair)
+
+
+@binary_op(
+    tf_name="MulNoNan",
+    domain=FLOATING_AND_COMPLEX,
+    numpy=lambda x, y: np.where(y == 0, np.zeros((), x.dtype), np.multiply(x, y)),
+    lower=lambda t, x, y: t.select(t.is_value(y, 0), t.const(0, x), x * y),
+    vjp=lambda ct, z, x, y: (
+        unbroadcast(bind.multiply_no_nan(ct, conj(y)), x),
+        unbroadcast(bind.multiply_no_nan(conj(x), ct), y),
+    ),
+    onnx=nodes(("Where", ("Equal", 1, 0.0), 0.0, ("Mul", 0, 1))),
+    public=("math.multiply_no_nan",),
+)
+def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x * y`` elementwise, with broadcasting; 0 where ``y`` is 0, even if ``x`` is infinite or NaN.
+
+    >>> import tvtf as tf
+    >>> tf.math.multiply_no_nan([float("inf"), 2.], [0., 3.]).numpy()
+    array([0., 6.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/multiply_no_nan
+    """
+    return operands(x, y), {}
+
+
+def _unless_zero(x: Tensor, value: Tensor) -> Tensor:
+    """``value`` where ``x`` is not 0, else 0."""
+    zero = full_like(value, 0)
+    return bind.select(_is_zero(x), zero, value)
+
+
+def _x_times(function: Callable[..., Any]) -> Callable[..., Any]:
+    def run(x: np.ndarray, y: np.ndarray) -> np.ndarray:
+        wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
+        return np.where(x == 0, np.zeros((), wide), function(x.astype(wide), y.astype(wide)))
+
+    return run
+
+
+@binary_op(
+    domain=FLOATING_AND_COMPLEX,
+    numpy=_x_times(np.divide),
+    lower=lambda t, x, y: t.select(t.is_value(x, 0), t.const(0, x), x / y),
+    vjp=lambda ct, z, x, y: (
+        unbroadcast(bind.multiply(ct, conj(_unless_zero(x, bind.reciprocal(y)))), x),
+        unbroadcast(bind.multiply(ct, conj(bind.negative(bind.xdivy(x, bind.square(y))))), y),
+    ),
+    onnx=nodes(("Where", ("Equal", 0, 0.0), 0.0, ("Div", 0, 1))),
+    samples=(0.5, 3.0),
+    public=("math.xdivy",),
+)
+def xdivy(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x / y`` elementwise, with broadcasting; 0 where ``x`` is 0.
+
+    >>> import tvtf as tf
+    >>> tf.math.xdivy([0., 3.], [0., 2.]).numpy()
+    array([0. , 1.5], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/xdivy
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=FLOATING_AND_COMPLEX,
+    numpy=_x_times(lambda x, y: x * np.log(y)),
+    lower=lambda t, x, y: t.select(t.is_value(x, 0), t.const(0, x), x * t.log(y)),
+    vjp=lambda ct, z, x, y: (
+        unbroadcast(bind.multiply(ct, conj(_unless_zero(x, bind.log(y)))), x),
+        unbroadcast(bind.multiply(ct, conj(bind.xdivy(x, y))), y),
+    ),
+    onnx=nodes(("Where", ("Equal", 0, 0.0), 0.0, ("Mul", 0, ("Log", 1)))),
+    samples=(0.5, 3.0),
+    public=("math.xlogy",),
+)
+def xlogy(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x * log(y)`` elementwise, with broadcasting; 0 where ``x`` is 0.
+
+    >>> import tvtf as tf
+    >>> tf.math.xlogy([0., 3.], [0., 1.]).numpy()
+    array([0., 0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/xlogy
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=FLOATING_AND_COMPLEX,
+    numpy=_x_times(lambda x, y: x * np.log1p(y)),
+    lower=lambda t, x, y: t.select(t.is_value(x, 0), t.const(0, x), x * t.log1p(y)),
+    vjp=lambda ct, z, x, y: (
+        unbroadcast(bind.multiply(ct, conj(_unless_zero(x, bind.log1p(y)))), x),
+        unbroadcast(bind.multiply(ct, conj(bind.xdivy(x, bind.add(y, number(1, y))))), y),
+    ),
+    onnx=nodes(("Where", ("Equal", 0, 0.0), 0.0, ("Mul", 0, ("Log", ("Add", 1, 1.0))))),
+    samples=(-0.5, 3.0),
+    public=("math.xlog1py",),
+)
+def xlog1py(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x * log(1 + y)`` elementwise, with broadcasting; 0 where ``x`` is 0.
+
+    >>> import tvtf as tf
+    >>> tf.math.xlog1py([0., 3.], [-1., 0.]).numpy()
+    array([0., 0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/xlog1py
+    """
+    return operands(x, y), {}
+
+
+@binary_op(
+    domain=(as_dtype("float32"), as_dtype("float64")),
+    name="nextafter",
+    tf_name="NextAfter",
+    numpy=np.nextafter,
+    lower=lambda t, x, y: t.libm("nextafter", x, y),
+    vjp=lambda ct, z, x1, x2: (unbroadcast(ct, x1), zeros_like(x2)),
+    onnx=None,
+    gradient=False,
+    why_not={"onnx": "ONNX has no operator that reads or sets the bits of a float"},
+    public=("math.nextafter",),
+)
+def nextafter(x1: Any, x2: Any, name: str | None = None) -> Any:
+    """The next floating number after ``x1`` on the way to ``x2``, elementwise, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.math.nextafter(1., 2.).numpy()
+    np.float32(1.0000001)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/nextafter
+    """
+    return operands(x1, x2), {}

@@ -1,0 +1,47 @@
+"""Powers: the C library's for floats, by squaring for integers."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvtf.ops.kernels.common import long
+from tvtf.ops.kernels.scalar import elementwise
+
+
+def power(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    """``x ** y``, broadcasting; integers wrap around, and a negative exponent counts as 0."""
+    if "int" in str(x.dtype):
+        return _integer_power(x, y)
+    return elementwise(lambda t, base, exponent: tirx.pow(base, exponent), (x, y), {})
+
+
+def _integer_power(x: te.Tensor, y: te.Tensor) -> te.Tensor:
+    bases = elementwise(lambda t, base, exponent: base, (x, y), {})
+    exponents = elementwise(lambda t, base, exponent: exponent, (x, y), {})
+    return te.extern([bases.shape], [bases, exponents], _loop, name="power", dtype=str(x.dtype))
+
+
+def _loop(ins: Any, outs: Any) -> Any:
+    """An element after the other; a product's bits run out after as many squarings as the exponent has bits."""
+    dtype = str(outs[0].dtype)
+    total = long(1)
+    for extent in outs[0].shape:
+        total = total * long(extent)
+    with IRBuilder() as builder:
+        bases, exponents, out = map(T.buffer_proxy, (*ins, outs[0]))
+        with T.seq_scope():
+            square, rest = (T.buffer_proxy(T.alloc_buffer([1], dtype, scope="local")) for _ in range(2))
+            with T.serial(long(0), total) as i:
+                out[i] = tirx.const(1, dtype)
+                square[0] = bases[i]
+                rest[0] = exponents[i]
+                with T.While(rest[0] > tirx.const(0, dtype)):
+                    with T.If(tirx.EQ(rest[0] & tirx.const(1, dtype), tirx.const(1, dtype))), T.Then():
+                        out[i] = out[i] * square[0]
+                    square[0] = square[0] * square[0]
+                    rest[0] = rest[0] >> tirx.const(1, dtype)
+        return builder.get()

@@ -1,0 +1,177 @@
+"""Special functions over TIR scalars, computed in float64 and rounded once."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from functools import reduce
+from typing import Any
+
+import numpy as np
+from tvm import tirx
+
+Function = Callable[..., Any]
+
+
+def real(value: float) -> Any:
+    return tirx.const(float(value), "float64")
+
+
+def let(value: Any, body: Function) -> Any:
+    """``body`` of a value that is computed once."""
+    name = tirx.Var("value", str(value.ty.dtype))
+    return tirx.Let(name, value, body(name))
+
+
+def libm(name: str, value: Any) -> Any:
+    return tirx.call_pure_extern("float64", name, value)
+
+
+def in_double(function: Function) -> Function:
+    """``function`` of a float64, for an argument of any floating dtype."""
+
+    def run(x: Any) -> Any:
+        return let(x.astype("float64"), function).astype(str(x.ty.dtype))
+
+    return run
+
+
+def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
+    """By Horner's rule, the highest power first."""
+    return reduce(lambda sum_, c: sum_ * x + real(c), coefficients[1:], real(coefficients[0]))
+
+
+# -- the inverse of erfc: a start from Giles, "Approximating the erfinv function" (2012), or for small arguments from
+# -- the first term of the asymptotic expansion; then Halley's method
+
+_CENTRAL = (
+    2.81022636e-08,
+    3.43273939e-07,
+    -3.5233877e-06,
+    -4.39150654e-06,
+    0.00021858087,
+    -0.00125372503,
+    -0.00417768164,
+    0.246640727,
+    1.50140941,
+)
+_TAIL = (
+    -0.000200214257,
+    0.000100950558,
+    0.00134934322,
+    -0.00367342844,
+    0.00573950773,
+    -0.0076224613,
+    0.00943887047,
+    1.00167406,
+    2.83297682,
+)
+_HALLEY_STEPS = 3
+
+
+def _start(q: Any) -> Any:
+    """Roughly the z with erfc(z) = q, for 0 < q <= 1."""
+    w = -libm("log", q * (real(2) - q))
+
+    def choose(w: Any) -> Any:
+        giles = tirx.Select(
+            w < real(5), polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
+        ) * (real(1) - q)
+        log = tirx.max(-libm("log", q), real(1))
+        far = tirx.sqrt(log - real(0.5) * libm("log", real(np.pi) * log))
+        return tirx.Select(w < real(16), giles, far)
+
+    return let(w, choose)
+
+
+def _step(q: Any, z: Any) -> Any:
+    def improved(error: Any) -> Any:
+        return z - error / (real(1) + z * error)
+
+    return let((q - libm("erfc", z)) * real(np.sqrt(np.pi) / 2) * libm("exp", z * z), improved)
+
+
+def _refined(q: Any, z: Any, steps: int) -> Any:
+    return z if not steps else let(_step(q, z), lambda better: _refined(q, better, steps - 1))
+
+
+def inverse_erfc(q: Any) -> Any:
+    """For 0 < q <= 1; infinite at 0."""
+    inside = tirx.Select(q > real(0), q, real(1))
+    found = let(inside, lambda p: let(_start(p), lambda z: _refined(p, z, _HALLEY_STEPS)))
+    return tirx.Select(q > real(0), found, real(np.inf))
+
+
+@in_double
+def erfinv(x: Any) -> Any:
+    """By symmetry from the side where ``1 - |x|`` is exact; NaN outside [-1, 1]."""
+    size = tirx.abs(x)
+    found = inverse_erfc(real(1) - size)
+    signed = tirx.Select(x < real(0), -found, found)
+    small = x * polynomial(x * x, (0.12755617530559795, 0.2320136665346543, 0.8862269254527579))
+    near = tirx.Select(size < real(1e-3), small, signed)
+    return tirx.Select(size <= real(1), near, real(np.nan))
+
+
+@in_double
+def ndtri(p: Any) -> Any:
+    """By symmetry from the smaller tail; NaN outside [0, 1]."""
+    lower = p < real(0.5)
+    found = real(np.sqrt(2)) * inverse_erfc(real(2) * tirx.min(p, real(1) - p))
+    return tirx.Select(tirx.And(p >= real(0), p <= real(1)), tirx.Select(lower, -found, found), real(np.nan))
+
+
+# -- digamma and trigamma: the recurrence up to 10, then the asymptotic series (Abramowitz and Stegun 6.3.18, 6.4.12);
+# -- the reflection formula below 0
+
+_SHIFTS = 10
+_DIGAMMA_SERIES = (691 / 32760, -1 / 132, 1 / 240, -1 / 252, 1 / 120, -1 / 12)
+_TRIGAMMA_SERIES = (-691 / 2730, 5 / 66, -1 / 30, 1 / 42, -1 / 30, 1 / 6)
+
+
+def _shifted(x: Any, term: Function) -> tuple[Any, Any]:
+    """The sum of ``term`` at x, x + 1... x + 9, and x + 10, for x > 0."""
+    terms = [term(x + real(i)) for i in range(_SHIFTS)]
+    return reduce(lambda a, b: a + b, terms), x + real(_SHIFTS)
+
+
+def _digamma_above(x: Any) -> Any:
+    below, far = _shifted(x, lambda y: real(1) / y)
+
+    def series(square: Any) -> Any:
+        return libm("log", far) - real(0.5) / far + square * polynomial(square, _DIGAMMA_SERIES) - below
+
+    return let(real(1) / (far * far), series)
+
+
+def _trigamma_above(x: Any) -> Any:
+    below, far = _shifted(x, lambda y: real(1) / (y * y))
+
+    def series(square: Any) -> Any:
+        return real(1) / far + real(0.5) * square + square / far * polynomial(square, _TRIGAMMA_SERIES) + below
+
+    return let(real(1) / (far * far), series)
+
+
+def _reflected(x: Any, above: Function, reflect: Function, pole: float) -> Any:
+    negative = x <= real(0)
+    value = let(tirx.Select(negative, real(1) - x, x), above)
+    whole = tirx.And(negative, tirx.EQ(x, tirx.floor(x)))
+    angle = real(np.pi) * tirx.Select(whole, real(0.5), x - tirx.nearbyint(x))
+    both = let(value, lambda v: tirx.Select(negative, reflect(v, angle), v))
+    return tirx.Select(whole, real(pole), both)
+
+
+@in_double
+def digamma(x: Any) -> Any:
+    """NaN at 0, -1, -2..."""
+    return _reflected(x, _digamma_above, lambda v, angle: v - real(np.pi) / libm("tan", angle), np.nan)
+
+
+def _trigamma_reflection(value: Any, angle: Any) -> Any:
+    return let(real(np.pi) / libm("sin", angle), lambda r: r * r - value)
+
+
+@in_double
+def trigamma(x: Any) -> Any:
+    """Infinite at 0, -1, -2..."""
+    return _reflected(x, _trigamma_above, _trigamma_reflection, np.inf)

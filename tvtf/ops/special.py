@@ -1,0 +1,226 @@
+"""Special functions, elementwise: SciPy's eagerly, series and Newton's method in compiled code."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING
+from tvtf.ops.elementwise import binary_op, chain, nodes, operands, scaled, tensor_of, unary_op, widened
+from tvtf.ops.rules import bind, number, unbroadcast
+from tvtf.tensor import Tensor
+
+NO_ONNX = {"onnx": "ONNX has no operator for this function nor one that computes it to full precision"}
+
+
+def scipy(name: str) -> Callable[..., Any]:
+    """A function of scipy.special, imported when first called: it takes a tenth of a second."""
+
+    def run(*arrays: np.ndarray) -> Any:
+        import scipy.special
+
+        return getattr(scipy.special, name)(*arrays)
+
+    return widened(run)
+
+
+def _gauss(x: Tensor, factor: float) -> Tensor:
+    """``factor * exp(-x**2)``."""
+    return scaled(bind.exp(bind.negative(bind.square(x))), factor)
+
+
+_TWO_BY_ROOT_PI = 2 / np.sqrt(np.pi)
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=scipy("erf"),
+    lower=lambda t, x: t.erf(x),
+    vjp=chain(lambda y, x: _gauss(x, _TWO_BY_ROOT_PI)),
+    onnx="Erf",
+    public=("math.erf",),
+)
+def erf(x: Any, name: str | None = None) -> Any:
+    """The error function, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.erf([0., 1.]).numpy()
+    array([0.       , 0.8427008], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/erf
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=scipy("erfc"),
+    lower=lambda t, x: t.libm("erfc", x),
+    vjp=chain(lambda y, x: _gauss(x, -_TWO_BY_ROOT_PI)),
+    onnx=nodes(("Sub", 1.0, ("Erf", 0))),
+    public=("math.erfc",),
+)
+def erfc(x: Any, name: str | None = None) -> Any:
+    """``1 - erf(x)``, elementwise; exact where it is small.
+
+    >>> import tvtf as tf
+    >>> tf.math.erfc([0.]).numpy()
+    array([1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/erfc
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=scipy("erfinv"),
+    lower=lambda t, x: t.erfinv(x),
+    vjp=chain(lambda y, x: scaled(bind.exp(bind.square(y)), 1 / _TWO_BY_ROOT_PI)),
+    onnx=None,
+    why_not=NO_ONNX,
+    samples=(-0.9, 0.9),
+    public=("math.erfinv",),
+)
+def erfinv(x: Any, name: str | None = None) -> Any:
+    """The inverse of the error function, elementwise; infinite at -1 and 1, NaN beyond.
+
+    >>> import tvtf as tf
+    >>> tf.math.erfinv([0., 1.]).numpy()
+    array([ 0., inf], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/erfinv
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=scipy("ndtri"),
+    lower=lambda t, x: t.ndtri(x),
+    vjp=chain(lambda y, x: scaled(bind.exp(scaled(bind.square(y), 0.5)), np.sqrt(2 * np.pi))),
+    onnx=None,
+    why_not=NO_ONNX,
+    samples=(0.05, 0.95),
+    public=("math.ndtri",),
+)
+def ndtri(x: Any, name: str | None = None) -> Any:
+    """The quantile of the normal distribution at ``x``, elementwise; infinite at 0 and 1, NaN beyond.
+
+    >>> import tvtf as tf
+    >>> tf.math.ndtri([0.5, 1.]).numpy()
+    array([ 0., inf], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/ndtri
+    """
+    return tensor_of(x)
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=scipy("gammaln"),
+    lower=lambda t, x: t.libm("lgamma", x),
+    vjp=chain(lambda y, x: bind.digamma(x)),
+    onnx=None,
+    why_not=NO_ONNX,
+    samples=(0.3, 5.0),
+    public=("math.lgamma",),
+)
+def lgamma(x: Any, name: str | None = None) -> Any:
+    """The logarithm of the magnitude of the gamma function, elementwise; infinite at 0, -1, -2...
+
+    >>> import tvtf as tf
+    >>> tf.math.lgamma([1., 3.]).numpy()
+    array([0.       , 0.6931472], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/lgamma
+    """
+    return tensor_of(x)
+
+
+def _digamma(x: np.ndarray) -> np.ndarray:
+    """SciPy has an infinity at 0; TensorFlow NaN at every pole."""
+    return np.where((x <= 0) & (x == np.floor(x)), x.dtype.type(np.nan), scipy("psi")(x))
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=widened(_digamma),
+    lower=lambda t, x: t.digamma(x),
+    vjp=chain(lambda y, x: bind.trigamma(x)),
+    onnx=None,
+    why_not=NO_ONNX,
+    samples=(0.3, 5.0),
+    public=("math.digamma",),
+)
+def digamma(x: Any, name: str | None = None) -> Any:
+    """The derivative of :func:`lgamma`, elementwise; NaN at 0, -1, -2...
+
+    >>> import tvtf as tf
+    >>> tf.math.digamma([1.]).numpy()
+    array([-0.5772157], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/digamma
+    """
+    return tensor_of(x)
+
+
+def _trigamma(x: np.ndarray) -> np.ndarray:
+    import scipy.special
+
+    upper = scipy.special.zeta(2.0, np.where(x > 0, x, 1 - x).astype(np.float64))
+    reflected = np.square(np.pi / np.sin(np.pi * x.astype(np.float64))) - upper
+    pole = (x <= 0) & (x == np.floor(x))
+    return np.where(pole, np.inf, np.where(x > 0, upper, reflected)).astype(x.dtype)
+
+
+@unary_op(
+    domain=FLOATING,
+    numpy=widened(_trigamma),
+    lower=lambda t, x: t.trigamma(x),
+    vjp=chain(lambda y, x: bind.polygamma(number(2, x), x)),
+    onnx=None,
+    why_not=NO_ONNX,
+    samples=(0.3, 5.0),
+)
+def trigamma(x: Any) -> Any:
+    """The derivative of :func:`digamma`, elementwise."""
+    return tensor_of(x)
+
+
+def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """By SciPy's zeta for n > 0; NaN for orders that are not whole or negative."""
+    import scipy.special
+
+    whole = (n >= 0) & (n == np.floor(n))
+    order, y = np.broadcast_arrays(np.where(whole, n, 0), x)
+    higher = np.where(order % 2 == 0, -1.0, 1.0) * scipy.special.gamma(order + 1.0) * scipy.special.zeta(order + 1.0, y)
+    return np.where(whole, np.where(order == 0, _digamma(y), higher), np.nan)
+
+
+@binary_op(
+    domain=FLOATING,
+    numpy=widened(_polygamma),
+    lower=None,
+    vjp=lambda ct, z, n, x: (
+        None,
+        unbroadcast(bind.multiply(ct, bind.polygamma(bind.add(n, number(1, n)), x)), x),
+    ),
+    onnx=None,
+    why_not=NO_ONNX | {"lower": "the Hurwitz zeta function has no kernel yet: call it outside tf.function"},
+    samples=(1.0, 1.0),
+    gradient=False,
+    public=("math.polygamma",),
+)
+def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
+    """The derivative of order ``a`` of :func:`digamma`, elementwise, with broadcasting; eagerly only.
+
+    >>> import tvtf as tf
+    >>> tf.math.polygamma(1., 1.).numpy()
+    np.float32(1.6449341)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/polygamma
+    """
+    return operands(a, x), {}
