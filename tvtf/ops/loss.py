@@ -204,6 +204,12 @@ def _sparse_type(labels: TensorType, logits: TensorType) -> TensorType:
     return TensorType(logits.shape[:-1], logits.dtype)
 
 
+def _sparse_grad_type(ct: TensorType, labels: TensorType, logits: TensorType) -> TensorType:
+    _sparse_type(labels, logits)
+    require_same_dtype((logits, ct), ("features", "gradients"))
+    return logits
+
+
 def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
     shown = f"labels.shape={labels.shape} and logits.shape={logits.shape}"
     if not logits.ndim:
@@ -297,11 +303,11 @@ def _sparse_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
 
 def _sparse_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     dtype, classes = types[0][2].dtype, types[0][2].shape[-1]
-    chance, rest, hot = e.temp(), e.temp(), e.temp()
+    chance, rest, tall, hot = e.temp(), e.temp(), e.temp(), e.temp()
     e.node("Softmax", [inputs[2]], [chance], axis=-1)
-    depth = e.const(np.array(classes, np.int64))
-    e.node("OneHot", [inputs[1], depth, e.const(np.array([0, 1], dtype.np))], [hot], axis=-1)
-    e.node("Sub", [chance, hot], [rest])
+    e.node("Unsqueeze", [inputs[1], e.const(np.array([-1], np.int64))], [tall])
+    e.node("Equal", [tall, e.const(np.arange(classes, dtype=types[0][1].dtype.np))], [hot])
+    e.node("Sub", [chance, e.cast(hot, dtype)], [rest])
     _row_scaled_onnx(e, inputs[0], rest, types, outputs)
 
 
@@ -323,7 +329,7 @@ def sparse_softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
 
 
 @primitive(
-    type=lambda ct, labels, logits: logits,
+    type=_sparse_grad_type,
     numpy=_sparse_grad_array,
     lower=kernel("softmax.sparse_cross_entropy_grad"),
     vjp=_sparse_grad_vjp,

@@ -144,13 +144,13 @@ def _samples() -> list[Sample]:
 
 def _sample(i: int, shape: Any, first: int, **options: Any) -> Sample:
     inputs = (draw(i, shape), draw(i + 20, shape[first:]), draw(i + 40, shape[first:]))
-    return Sample(inputs, {"first": first, "epsilon": 1e-3}, FLOATING, **options)
+    return Sample(inputs, {"first": first, "epsilon": 2.0**-10}, FLOATING, **options)
 
 
 def _grad_samples() -> list[Sample]:
     cases = (((2, 5), 1), ((2, 3, 4), 1), ((4,), 0))
     return [
-        Sample((draw(i, s), draw(i + 20, s)), {"first": first, "epsilon": 1e-3}, FLOATING)
+        Sample((draw(i, s), draw(i + 20, s)), {"first": first, "epsilon": 2.0**-10}, FLOATING)
         for i, (s, first) in enumerate(cases)
     ]
 

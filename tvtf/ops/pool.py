@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING, REAL
+from tvtf.dtypes import FLOATING, int8, int16, int32, int64, uint8, uint16
 from tvtf.ops.conv import merged, parted
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch
 from tvtf.ops.softmax import wide
@@ -18,6 +18,7 @@ from tvtf.shape import Dim, TensorType, same_shape, show_shape, simplify_dim
 from tvtf.tensor import Tensor
 
 Sizes = tuple[int, ...]
+MAX_TYPES = (*FLOATING, int32, int64, uint8, int16, int8, uint16)
 
 
 def _ones(strides: Sizes) -> Sizes:
@@ -39,7 +40,7 @@ def _pool_type(domain: Any) -> Any:
     return rule
 
 
-_max_type, _avg_type = _pool_type(REAL), _pool_type(FLOATING)
+_max_type, _avg_type = _pool_type(MAX_TYPES), _pool_type(FLOATING)
 
 
 def _require_shape(x: TensorType, wanted: TensorType, name: str) -> None:
@@ -206,14 +207,10 @@ def _y_shape(case: Any) -> tuple[int, ...]:
 
 
 def _max_samples() -> list[Sample]:
-    made = [Sample((_distinct(i, c[0]),), _attrs(c), REAL) for i, c in enumerate(_CASES)]
+    exported = (*FLOATING, int8, uint8, int16, uint16, int32)
+    made = [Sample((_distinct(i, c[0]),), _attrs(c), exported) for i, c in enumerate(_CASES)]
     case, unknown = _CASES[1], (("n", None, None, None),)
-    missing = lambda dtype: np.array([np.nan, 1, 3, -np.inf, 2, np.nan], dtype.np).reshape(1, 6, 1)  # noqa: E731
-    return [
-        *made,
-        Sample((_distinct(1, case[0]),), _attrs(case), FLOATING, symbolic=unknown),
-        Sample((missing,), {"window": (2,), "strides": (2,), "padding": ((0, 0),)}, FLOATING, gradient=False),
-    ]
+    return [*made, Sample((_distinct(1, case[0]),), _attrs(case), FLOATING, symbolic=unknown)]
 
 
 def _max_grad_samples() -> list[Sample]:
@@ -227,7 +224,7 @@ def _max_pick_samples() -> list[Sample]:
 def _max_grad_sample(i: int, case: Any, shape: Any) -> Sample:
     values = _distinct(i, case[0])
     result = lambda dtype: _max_array(values(dtype), **_attrs(case)).astype(dtype.np)  # noqa: E731
-    return Sample((draw(i, shape), values, result), _attrs(case), FLOATING)
+    return Sample((draw(i, shape), values, result), _attrs(case), FLOATING, gradient=(0,))
 
 
 def _avg_samples() -> list[Sample]:
@@ -247,7 +244,7 @@ def _avg_grad_samples() -> list[Sample]:
     name="max_pool",
     type=_max_type,
     numpy=_max_array,
-    lower=kernel("pool.max_pool_nd"),
+    lower=kernel("nn.max_pool"),
     vjp=lambda ct, y, x, **attrs: bind.max_pool_grad(ct, x, y, **attrs),
     batch=_joined("max_pool"),
     onnx=_pool_onnx("MaxPool"),
@@ -262,7 +259,7 @@ def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
 @primitive(
     type=_max_grad_type,
     numpy=_max_grad_array,
-    lower=kernel("pool.max_pool_nd_grad"),
+    lower=kernel("nn.max_pool_grad"),
     vjp=lambda c, g, ct, x, y, **attrs: (bind.max_pool_pick(c, x, y, **attrs), None, None),
     batch=_joined("max_pool_grad"),
     samples=_max_grad_samples,

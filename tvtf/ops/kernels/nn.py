@@ -7,15 +7,29 @@ from typing import Any
 
 from tvm import te, tirx
 
-from tvtf.ops.kernels.common import compute, padded, reduce_axis
-from tvtf.ops.kernels.pool import Padding, _first_largest, _flat
+from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, padded, reduce_axis
+from tvtf.ops.kernels.pool import Padding, _first_largest, _flat, max_pool_nd, max_pool_nd_grad
+
+
+def comparable(x: te.Tensor) -> te.Tensor:
+    """16-bit floats as float32: TVM has no test for NaN in bfloat16."""
+    return cast(x, accumulator_dtype(str(x.dtype)))
+
+
+def max_pool(x: te.Tensor, **attrs: Any) -> te.Tensor:
+    return cast(max_pool_nd(comparable(x), **attrs), str(x.dtype))
+
+
+def max_pool_grad(ct: te.Tensor, x: te.Tensor, y: te.Tensor, **attrs: Any) -> te.Tensor:
+    return max_pool_nd_grad(ct, comparable(x), comparable(y), **attrs)
 
 
 def max_pool_pick(
     c: te.Tensor, x: te.Tensor, y: te.Tensor, *, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
     """The value of ``c`` at the first largest value of ``x`` in each window."""
-    first, around = _first_largest(x, y, window, strides, padding), padded(c, padding)
+    first = _first_largest(comparable(x), comparable(y), window, strides, padding)
+    around = padded(c, padding)
     taps = [reduce_axis(extent, "k") for extent in window]
     nothing = tirx.const(0, str(c.dtype))
 
