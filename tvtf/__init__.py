@@ -45,6 +45,7 @@ from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
 from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.namespaces import install as _install  # noqa: E402
+from tvtf.optimizers import schedules as _schedules  # noqa: E402,F401 - declares tf.optimizers
 from tvtf.primitive import public_names as _public_names  # noqa: E402
 from tvtf.shape import TensorShape, TensorSpec  # noqa: E402
 from tvtf.tensor import (  # noqa: E402

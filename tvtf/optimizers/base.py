@@ -1,0 +1,393 @@
+"""What optimizers share: the step counter, the learning rate, slots, clipping, weight decay."""
+
+from __future__ import annotations
+
+import re
+import warnings
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import DType, float32, int64
+from tvtf.ops.cast import cast_tensor
+from tvtf.ops.rules import number
+from tvtf.optimizers import clipping
+from tvtf.optimizers.schedules import LearningRateSchedule
+from tvtf.primitive import export
+from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.track import AutoTrackable, NoDependency
+from tvtf.variable import Variable
+
+MSG_RATE = (
+    "Argument `learning_rate` should be float, or an instance of LearningRateSchedule, or a callable (that takes in the "
+    "current iteration value and returns the corresponding learning rate value). Received instead: learning_rate={}"
+)
+MSG_CLIPPING = (
+    "Only one of `clipnorm`, `clipvalue` and `global_clipnorm` can be set. Received: clipnorm={}, clipvalue={}, "
+    "global_clipnorm={}"
+)
+MSG_UNKNOWN = (
+    "Unknown variable: {}. This optimizer can only be called for the variables it was originally built with. When working "
+    "with a new set of variables, you should recreate a new optimizer instance."
+)
+MSG_UNBUILT = (
+    "When passing `grads` without `variables`, the optimizer must already be built on a list of variables. Call "
+    "`optimizer.build(trainable_variables)` first. "
+)
+MSG_COUNT = (
+    "When passing `grads` as a list of gradient tensors, the gradients must match `optimizer.variables` one-to-on. Received "
+    "a list of {} gradients, but the optimizer is tracking {} trainable variables."
+)
+MSG_MISSING = (
+    "Gradients do not exist for variables {} when minimizing the loss. If using `model.compile()`, did you forget to provide "
+    "a `loss` argument?"
+)
+MSG_BUILT = "`exclude_from_weight_decay()` can only be configured before the optimizer is built."
+MSG_SCHEDULED = (
+    "This optimizer was created with a `LearningRateSchedule` object as its `learning_rate` constructor argument, hence its "
+    "learning rate is not settable. If you need the learning rate to be settable, you should instantiate the optimizer with "
+    "a float `learning_rate` argument."
+)
+
+
+@export("optimizers.Optimizer", "keras.optimizers.Optimizer", "keras.Optimizer")
+class Optimizer(AutoTrackable):
+    """The base of optimizers: subclasses make slots in ``build`` and write one variable's update in ``update_step``.
+
+    Args:
+      learning_rate: float, a Variable, a schedule, or a function of no arguments that gives it.
+      weight_decay: each step first takes ``weight_decay * learning_rate`` of every variable away; None for none.
+      clipnorm: each gradient is scaled to at most this norm.
+      clipvalue: each gradient's elements are clipped to [-clipvalue, clipvalue].
+      global_clipnorm: all gradients are scaled by one factor to at most this norm together.
+      loss_scale_factor: gradients are divided by it; :meth:`scale_loss` multiplies.
+      name: its name; the class's where None.
+
+    Raises:
+      ValueError: a learning rate that is none, more than one way of clipping, an unknown argument.
+
+    >>> import tvtf as tf
+    >>> w = tf.Variable([1., 2.])
+    >>> optimizer = tf.optimizers.SGD(0.5)
+    >>> _ = optimizer.apply_gradients([(tf.constant([1., 1.]), w)])
+    >>> w.numpy(), int(optimizer.iterations)
+    (array([0.5, 1.5], dtype=float32), 1)
+
+    Source: https://keras.io/api/optimizers/
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any,
+        weight_decay: float | None = None,
+        clipnorm: float | None = None,
+        clipvalue: float | None = None,
+        global_clipnorm: float | None = None,
+        loss_scale_factor: float | None = None,
+        name: str | None = None,
+        **kwargs: Any,
+    ) -> None:
+        if kwargs:
+            raise ValueError(f"Argument(s) not recognized: {kwargs}")
+        if sum(a is not None for a in (clipnorm, clipvalue, global_clipnorm)) > 1:
+            raise ValueError(MSG_CLIPPING.format(clipnorm, clipvalue, global_clipnorm))
+        self.name = name or _snake(type(self).__name__)
+        self.weight_decay = weight_decay
+        self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
+        self.loss_scale_factor = loss_scale_factor
+        self.built = False
+        self._variables: Any = NoDependency([])
+        self._places: Any = NoDependency({})
+        self._step: Any = NoDependency({})
+        self._undecayed: Any = NoDependency((frozenset(), None))
+        self._iterations = self.add_variable((), dtype=int64, name="iteration")
+        self._learning_rate = self._rate(learning_rate)
+
+    def _rate(self, learning_rate: Any) -> Any:
+        if isinstance(learning_rate, Variable) or callable(learning_rate):
+            return learning_rate
+        if not isinstance(learning_rate, float):
+            raise ValueError(MSG_RATE.format(learning_rate))
+        return self.add_variable((), learning_rate, name="learning_rate")
+
+    # -- state
+
+    @property
+    def iterations(self) -> Variable:
+        """How many steps were done: an int64 Variable."""
+        return self._iterations
+
+    @property
+    def variables(self) -> list[Variable]:
+        """The optimizer's own Variables, in the order they were made."""
+        return list(self._variables)
+
+    @property
+    def learning_rate(self) -> Any:
+        """The Variable given or made for a float; else the current value."""
+        rate = self._learning_rate
+        if isinstance(rate, LearningRateSchedule):
+            return rate(self._iterations)
+        return rate if isinstance(rate, Variable) else rate()
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        if isinstance(value, LearningRateSchedule) or (callable(value) and not isinstance(value, Variable)):
+            self._learning_rate = value
+        elif isinstance(self._learning_rate, Variable):
+            self._learning_rate.assign(value)
+        else:
+            raise TypeError(MSG_SCHEDULED)
+
+    def add_variable(self, shape: Any, initializer: float = 0.0, dtype: Any = float32, name: str | None = None) -> Variable:
+        """A Variable of the optimizer's, filled with a number."""
+        start = np.full(tuple(shape), initializer, dtype.np)
+        variable = Variable(start, trainable=False, name=f"{self.name}/{name or 'variable'}")
+        self._variables.append(variable)
+        return variable
+
+    def add_variable_from_reference(
+        self, reference_variable: Variable, name: str | None = None, initializer: float = 0.0
+    ) -> Variable:
+        """A slot: a Variable of the shape and dtype of another."""
+        own = re.sub("[/:]", "_", reference_variable.name.removesuffix(":0"))
+        return self.add_variable(reference_variable.shape, initializer, reference_variable.dtype, f"{own}_{name or 'var'}")
+
+    def add_optimizer_variables(self, trainable_variables: Sequence[Variable], name: Any, initializer: float = 0.0) -> Any:
+        """A list of slots, one for each variable; for several names a list of lists, made variable by variable."""
+        names = [name] if isinstance(name, str) else list(name)
+        rows = [[self.add_variable_from_reference(v, n, initializer) for n in names] for v in trainable_variables]
+        columns = [list(column) for column in zip(*rows)] if rows else [[] for _ in names]
+        return columns[0] if isinstance(name, str) else columns
+
+    def build(self, variables: Sequence[Variable]) -> None:
+        """Makes the slots for ``variables``; later steps may be for some of these only."""
+        self._trainable_variables = NoDependency(list(variables))
+        self._places = NoDependency({id(v): i for i, v in enumerate(variables)})
+        self.built = True
+
+    def _slot(self, slots: Sequence[Variable], variable: Variable) -> Variable:
+        return slots[self._places[id(variable)]]
+
+    # -- a step
+
+    def apply_gradients(self, grads_and_vars: Iterable[tuple[Any, Variable]], name: str | None = None) -> Variable:
+        """Does one step.
+
+        Args:
+          grads_and_vars: pairs of a gradient (None: the variable stays as it is, with a warning) and its Variable.
+
+        Returns:
+          The step counter.
+
+        Raises:
+          ValueError: when every gradient is None, or a variable is not one that the optimizer was built with.
+        """
+        pairs = list(grads_and_vars)
+        self.apply([g for g, _ in pairs], [v for _, v in pairs])
+        return self._iterations
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Variable] | None = None) -> None:
+        """Does one step with gradients in the order of ``trainable_variables``, or of those it was built with."""
+        if not len(grads):
+            return
+        grads, variables = self._given(list(grads), self._known(grads, trainable_variables))
+        self._step = NoDependency({})
+        self._update([self._unscaled(convert_to_tensor(g)) for g in grads], variables)
+        for variable in variables:
+            if variable.constraint is not None:
+                variable.assign(variable.constraint(variable.value()))
+        self._iterations.assign_add(1)
+        self._step = NoDependency({})
+
+    def _known(self, grads: Sequence[Any], variables: Sequence[Variable] | None) -> list[Variable]:
+        if variables is None:
+            return self._built_with(len(grads))
+        variables = list(variables)
+        if not self.built:
+            self.build(variables)
+        for variable in variables:
+            if id(variable) not in self._places:
+                raise ValueError(MSG_UNKNOWN.format(variable))
+        return variables
+
+    def _built_with(self, count: int) -> list[Variable]:
+        if not self.built:
+            raise ValueError(MSG_UNBUILT)
+        if count != len(self._trainable_variables):
+            raise ValueError(MSG_COUNT.format(count, len(self._trainable_variables)))
+        return list(self._trainable_variables)
+
+    @staticmethod
+    def _given(grads: list[Any], variables: list[Variable]) -> tuple[list[Any], list[Variable]]:
+        kept = [(g, v) for g, v in zip(grads, variables) if g is not None]
+        if not kept:
+            raise ValueError("No gradients provided for any variable.")
+        missing = [v.name for g, v in zip(grads, variables) if g is None]
+        if missing:
+            warnings.warn(MSG_MISSING.format(missing), stacklevel=4)
+        return [g for g, _ in kept], [v for _, v in kept]
+
+    def _unscaled(self, grad: Tensor) -> Tensor:
+        return grad if self.loss_scale_factor is None else grad / number(self.loss_scale_factor, grad)
+
+    def scale_loss(self, loss: Any) -> Any:
+        """The loss times ``loss_scale_factor``, for gradients that would vanish in 16 bits."""
+        return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
+
+    def _update(self, grads: list[Tensor], variables: list[Variable]) -> None:
+        grads = clipping.clipped(grads, self.clipnorm, self.clipvalue, self.global_clipnorm)
+        rate = convert_to_tensor(self.learning_rate)
+        for grad, variable in zip(grads, variables):
+            self._decay(variable, rate)
+            self.update_step(cast_tensor(grad, variable.dtype), variable, rate)
+
+    def update_step(self, gradient: Tensor, variable: Variable, learning_rate: Tensor) -> None:
+        """One variable's update; subclasses write it."""
+        raise NotImplementedError(f"{type(self).__name__} must override update_step(gradient, variable, learning_rate)")
+
+    def once(self, key: str, dtype: DType, compute: Callable[[], Any]) -> Any:
+        """What is the same for all variables of a dtype, computed once a step."""
+        found = self._step.get((key, dtype))
+        if found is None:
+            found = self._step[key, dtype] = compute()
+        return found
+
+    def rate_for(self, variable: Variable, learning_rate: Tensor) -> Tensor:
+        """The learning rate in a variable's dtype."""
+        return self.once("rate", variable.dtype, lambda: cast_tensor(learning_rate, variable.dtype))
+
+    # -- weight decay
+
+    def exclude_from_weight_decay(
+        self, var_list: Iterable[Variable] | None = None, var_names: Iterable[str] | None = None
+    ) -> None:
+        """Names variables that weight decay leaves alone: by themselves, or by patterns found in their names.
+
+        Raises:
+          ValueError: after the optimizer was built.
+        """
+        if self.built:
+            raise ValueError(MSG_BUILT)
+        pattern = "|".join(sorted(set(var_names))) if var_names else None
+        self._undecayed = NoDependency((frozenset(id(v) for v in var_list or ()), pattern))
+
+    def _decays(self, variable: Variable) -> bool:
+        excluded, pattern = self._undecayed
+        return id(variable) not in excluded and not (pattern and re.search(pattern, variable.name))
+
+    def _decay(self, variable: Variable, learning_rate: Tensor) -> None:
+        if self.weight_decay is None or not self._decays(variable):
+            return
+        value, rate = variable.value(), self.rate_for(variable, learning_rate)
+        variable.assign(value - value * number(self.weight_decay, value) * rate, read_value=False)
+
+    # -- by loss
+
+    def minimize(self, loss: Any, var_list: Any, tape: Any = None) -> Variable:
+        """Differentiates and does one step.
+
+        Args:
+          loss: a function of no arguments, or a tensor computed under ``tape``.
+          var_list: Variables, or a function that gives them.
+          tape: the tape that recorded ``loss``.
+
+        Raises:
+          ValueError: a tensor without its tape.
+        """
+        if not callable(loss) and tape is None:
+            raise ValueError("`tape` is required when a `Tensor` loss is passed.")
+        value, tape = _recorded(loss, tape)
+        variables = list(var_list() if callable(var_list) else var_list)
+        return self.apply_gradients(zip(tape.gradient(value, variables), variables))
+
+    # -- configuration
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make an equal optimizer."""
+        rate = self._learning_rate
+        if isinstance(rate, LearningRateSchedule):
+            rate = {"class_name": type(rate).__name__, "config": rate.get_config()}
+        return {
+            "name": self.name,
+            "learning_rate": float(rate) if isinstance(rate, Variable) else rate,
+            **{k: getattr(self, k) for k in ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor")},
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Optimizer:
+        """The optimizer that :meth:`get_config` describes."""
+        rate = config["learning_rate"]
+        if isinstance(rate, dict):
+            from tvtf.optimizers import schedules
+
+            config = config | {"learning_rate": schedules.deserialize(rate)}
+        return cls(**config)
+
+
+def _recorded(loss: Any, tape: Any) -> tuple[Any, Any]:
+    """The loss and its tape; a function is recorded now."""
+    if not callable(loss):
+        return loss, tape
+    from tvtf.frontend.tape import GradientTape
+
+    with GradientTape() as recorded:
+        value = loss()
+    return value, recorded
+
+
+def _snake(name: str) -> str:
+    """``RMSprop`` as ``rmsprop``, ``AdamW`` as ``adam_w``: as Keras names optimizers."""
+    return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub(r"\W+", "", name)).lower()
+
+
+@export("keras.optimizers.serialize", "optimizers.serialize")
+def serialize(optimizer: Optimizer) -> dict[str, Any]:
+    """A dict of an optimizer's class and configuration.
+
+    >>> import tvtf as tf
+    >>> tf.optimizers.serialize(tf.optimizers.SGD(0.5))["class_name"]
+    'SGD'
+    """
+    return {"class_name": type(optimizer).__name__, "config": optimizer.get_config()}
+
+
+@export("keras.optimizers.deserialize", "optimizers.deserialize")
+def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
+    """The optimizer that :func:`serialize` describes.
+
+    Raises:
+      ValueError: for a class that is neither known nor in ``custom_objects``.
+    """
+    name = config["class_name"]
+    known = {c.__name__.lower(): c for c in _subclasses(Optimizer)}
+    found = (custom_objects or {}).get(name) or known.get(name.lower())
+    if found is None:
+        raise ValueError(f"Unknown optimizer {name!r}: expected one of {sorted(c.__name__ for c in known.values())}")
+    return found.from_config({"learning_rate": 0.001, **config["config"]} if config["config"] else {"learning_rate": 0.001})
+
+
+def _subclasses(base: type) -> list[type]:
+    return [c for direct in base.__subclasses__() for c in (direct, *_subclasses(direct))]
+
+
+@export("keras.optimizers.get", "optimizers.get")
+def get(identifier: Any) -> Optimizer:
+    """An optimizer from its name, its configuration, or itself.
+
+    Raises:
+      ValueError: for anything else.
+
+    >>> import tvtf as tf
+    >>> type(tf.optimizers.get("adam")).__name__
+    'Adam'
+    """
+    if isinstance(identifier, Optimizer):
+        return identifier
+    if isinstance(identifier, dict):
+        return deserialize(identifier)
+    named = {c.__name__.lower(): c for c in _subclasses(Optimizer)}
+    if isinstance(identifier, str) and identifier.lower() in named:
+        return named[identifier.lower()]()
+    raise ValueError(f"Could not interpret optimizer identifier: {identifier}")

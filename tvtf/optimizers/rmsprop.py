@@ -1,0 +1,79 @@
+"""RMSprop."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.ops.rules import bind, number
+from tvtf.optimizers.base import Optimizer
+from tvtf.primitive import export
+from tvtf.tensor import Tensor
+from tvtf.variable import Variable
+
+
+@export("optimizers.RMSprop", "keras.optimizers.RMSprop")
+class RMSprop(Optimizer):
+    """Steps divided by the root of a running mean of squared gradients.
+
+    Args:
+      learning_rate: float, a Variable, a schedule or a function.
+      rho: decay of the mean of squares.
+      momentum: float; above 0 the steps are accumulated.
+      epsilon: added under the root.
+      centered: whether the square of the mean gradient is subtracted: the variance instead of the square.
+      **options: those of :class:`Optimizer`.
+
+    >>> import tvtf as tf
+    >>> w = tf.Variable(1.)
+    >>> _ = tf.optimizers.RMSprop(0.1).apply_gradients([(tf.constant(2.), w)])
+    >>> w.numpy().round(4)
+    np.float32(0.6838)
+
+    Source: https://keras.io/api/optimizers/rmsprop/; Hinton, Neural Networks for Machine Learning, lecture 6, 2012.
+    """
+
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.9,
+        momentum: float = 0.0,
+        epsilon: float = 1e-7,
+        centered: bool = False,
+        **options: Any,
+    ) -> None:
+        super().__init__(learning_rate, **options)
+        self.rho, self.momentum, self.epsilon, self.centered = rho, momentum, epsilon, centered
+
+    def build(self, variables: Sequence[Variable]) -> None:
+        if self.built:
+            return
+        super().build(variables)
+        self._velocities = self.add_optimizer_variables(variables, "velocity")
+        self._momentums = self.add_optimizer_variables(variables, "momentum") if self.momentum > 0 else []
+        self._average_gradients = self.add_optimizer_variables(variables, "average_gradient") if self.centered else []
+
+    def update_step(self, gradient: Tensor, variable: Variable, learning_rate: Tensor) -> None:
+        spread = self._mean(self._velocities, variable, gradient * gradient)
+        if self.centered:
+            mean = self._mean(self._average_gradients, variable, gradient)
+            spread = spread - mean * mean
+        step = self.rate_for(variable, learning_rate) * gradient / bind.sqrt(spread + number(self.epsilon, spread))
+        variable.assign(variable.value() - self._accumulated(variable, step), read_value=False)
+
+    def _mean(self, slots: Sequence[Variable], variable: Variable, value: Tensor) -> Tensor:
+        slot = self._slot(slots, variable)
+        mean = slot.value() * number(self.rho, value) + value * number(1 - self.rho, value)
+        slot.assign(mean, read_value=False)
+        return mean
+
+    def _accumulated(self, variable: Variable, step: Tensor) -> Tensor:
+        if not self.momentum > 0:
+            return step
+        slot = self._slot(self._momentums, variable)
+        moved = slot.value() * number(self.momentum, step) + step
+        slot.assign(moved, read_value=False)
+        return moved
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {k: getattr(self, k) for k in ("rho", "momentum", "epsilon", "centered")}

@@ -1,0 +1,232 @@
+"""Learning rates as functions of the step: computed in the training step itself, eagerly or compiled.
+
+Source: https://keras.io/api/optimizers/learning_rate_schedules/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from math import pi
+from typing import Any
+
+from tvtf.dtypes import DType
+from tvtf.ops.cast import cast_tensor
+from tvtf.ops.rules import bind, number
+from tvtf.primitive import export
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _public(*names: str) -> Any:
+    return export(*(f"{root}.{name}" for root in ("optimizers.schedules", "keras.optimizers.schedules") for name in names))
+
+
+@_public("LearningRateSchedule")
+class LearningRateSchedule:
+    """A learning rate by step: subclasses define ``__call__(step) -> tensor`` and ``get_config()``."""
+
+    def __call__(self, step: Any) -> Tensor:
+        raise NotImplementedError(f"Learning rate schedule '{type(self).__name__}' must override `__call__(self, step)`.")
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make an equal schedule: the public attributes."""
+        return dict(vars(self))
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> LearningRateSchedule:
+        return cls(**config)
+
+
+class _Decay(LearningRateSchedule):
+    """A schedule from an initial rate over ``decay_steps`` steps."""
+
+    def __init__(self, initial_learning_rate: Any, decay_steps: int, name: str) -> None:
+        if decay_steps <= 0:
+            raise ValueError(f"Argument `decay_steps` must be > 0. Received: decay_steps={decay_steps}")
+        self.initial_learning_rate = initial_learning_rate
+        self.decay_steps = decay_steps
+        self.name = name
+
+    def _start(self, step: Any) -> tuple[Tensor, Tensor]:
+        """The initial rate, and the step in its dtype."""
+        start = convert_to_tensor(self.initial_learning_rate)
+        return start, cast_tensor(convert_to_tensor(step), start.dtype)
+
+
+@_public("ExponentialDecay")
+class ExponentialDecay(_Decay):
+    """``initial_learning_rate * decay_rate ** (step / decay_steps)``, the exponent rounded down where ``staircase``.
+
+    >>> schedule = ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
+    >>> schedule(10).numpy().round(4)
+    np.float32(0.05)
+
+    Raises:
+      ValueError: when ``decay_steps`` is not positive.
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: Any,
+        decay_steps: int,
+        decay_rate: float,
+        staircase: bool = False,
+        name: str = "ExponentialDecay",
+    ) -> None:
+        super().__init__(initial_learning_rate, decay_steps, name)
+        self.decay_rate, self.staircase = decay_rate, staircase
+
+    def __call__(self, step: Any) -> Tensor:
+        start, at = self._start(step)
+        done = at / number(self.decay_steps, at)
+        return start * bind.pow(number(self.decay_rate, start), bind.floor(done) if self.staircase else done)
+
+
+@_public("InverseTimeDecay")
+class InverseTimeDecay(_Decay):
+    """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``, the quotient rounded down where ``staircase``.
+
+    >>> InverseTimeDecay(0.1, decay_steps=10, decay_rate=1.0)(10).numpy().round(4)
+    np.float32(0.05)
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: Any,
+        decay_steps: int,
+        decay_rate: float,
+        staircase: bool = False,
+        name: str = "InverseTimeDecay",
+    ) -> None:
+        super().__init__(initial_learning_rate, decay_steps, name)
+        self.decay_rate, self.staircase = decay_rate, staircase
+
+    def __call__(self, step: Any) -> Tensor:
+        start, at = self._start(step)
+        done = at / number(self.decay_steps, at)
+        done = bind.floor(done) if self.staircase else done
+        return start / (number(1, start) + number(self.decay_rate, start) * done)
+
+
+@_public("PolynomialDecay")
+class PolynomialDecay(_Decay):
+    """From the initial to the end rate as ``(1 - step / decay_steps) ** power``; ``cycle`` stretches instead of stopping.
+
+    >>> PolynomialDecay(0.1, decay_steps=10, end_learning_rate=0.0)(5).numpy().round(4)
+    np.float32(0.05)
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: Any,
+        decay_steps: int,
+        end_learning_rate: float = 0.0001,
+        power: float = 1.0,
+        cycle: bool = False,
+        name: str = "PolynomialDecay",
+    ) -> None:
+        super().__init__(initial_learning_rate, decay_steps, name)
+        self.end_learning_rate, self.power, self.cycle = end_learning_rate, power, cycle
+
+    def __call__(self, step: Any) -> Tensor:
+        start, at = self._start(step)
+        end, length = number(self.end_learning_rate, start), number(self.decay_steps, start)
+        if self.cycle:
+            begun = bind.select(bind.equal(at, number(0, at)), number(1, at), bind.ceil(at / length))
+            length = length * begun
+        else:
+            at = bind.minimum(at, length)
+        left = number(1, start) - at / length
+        return (start - end) * bind.pow(left, number(self.power, left)) + end
+
+
+@_public("CosineDecay")
+class CosineDecay(_Decay):
+    """Half a cosine from the initial rate to ``alpha`` times it, after a linear rise to ``warmup_target`` where given.
+
+    >>> CosineDecay(0.1, decay_steps=10)(5).numpy().round(4)
+    np.float32(0.05)
+
+    Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017.
+    """
+
+    def __init__(
+        self,
+        initial_learning_rate: Any,
+        decay_steps: int,
+        alpha: float = 0.0,
+        name: str = "CosineDecay",
+        warmup_target: Any = None,
+        warmup_steps: int = 0,
+    ) -> None:
+        super().__init__(initial_learning_rate, decay_steps, name)
+        self.alpha, self.warmup_target, self.warmup_steps = alpha, warmup_target, warmup_steps
+
+    def __call__(self, step: Any) -> Tensor:
+        start, at = self._start(step)
+        length = number(self.decay_steps, start)
+        if self.warmup_target is None:
+            return self._decayed(bind.minimum(at, length), length, start)
+        warm, top = number(self.warmup_steps, start), number(self.warmup_target, start)
+        at = bind.minimum(at, length + warm)
+        rising = (top - start) * (at / warm) + start
+        return bind.select(bind.less(at, warm), rising, self._decayed(at - warm, length, top))
+
+    def _decayed(self, at: Tensor, length: Tensor, top: Tensor) -> Tensor:
+        wave = number(0.5, at) * (number(1, at) + bind.cos(number(pi, at) * (at / length)))
+        return top * (number(1 - self.alpha, at) * wave + number(self.alpha, at))
+
+
+@_public("PiecewiseConstantDecay")
+class PiecewiseConstantDecay(LearningRateSchedule):
+    """``values[0]`` up to step ``boundaries[0]``, ``values[1]`` up to ``boundaries[1]``, and so on.
+
+    >>> schedule = PiecewiseConstantDecay([10, 20], [1.0, 0.5, 0.1])
+    >>> [float(schedule(step)) for step in (10, 11)]
+    [1.0, 0.5]
+
+    Raises:
+      ValueError: when there is not one value more than boundaries.
+    """
+
+    def __init__(self, boundaries: Sequence[Any], values: Sequence[Any], name: str = "PiecewiseConstant") -> None:
+        if len(boundaries) != len(values) - 1:
+            raise ValueError(
+                "The length of boundaries should be 1 less than the length of values. Received: "
+                f"boundaries={boundaries} of length {len(boundaries)}, and values={values} of length {len(values)}."
+            )
+        self.boundaries, self.values, self.name = boundaries, values, name
+
+    def __call__(self, step: Any) -> Tensor:
+        at = convert_to_tensor(step)
+        values = [convert_to_tensor(v) for v in self.values]
+        chosen = values[-1]
+        for boundary, value in zip(reversed(self.boundaries), reversed(values[:-1])):
+            chosen = bind.select(bind.less_equal(at, _boundary(boundary, at.dtype)), value, chosen)
+        return chosen
+
+
+def _boundary(value: Any, dtype: DType) -> Tensor:
+    return cast_tensor(convert_to_tensor(value), dtype)
+
+
+@_public("serialize")
+def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
+    """A dict of a schedule's class and configuration."""
+    return {"class_name": type(learning_rate_schedule).__name__, "config": learning_rate_schedule.get_config()}
+
+
+@_public("deserialize")
+def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> LearningRateSchedule:
+    """The schedule that :func:`serialize` describes.
+
+    >>> deserialize(serialize(ExponentialDecay(0.1, 10, 0.5))).decay_rate
+    0.5
+
+    Raises:
+      ValueError: for a class that is neither known nor in ``custom_objects``.
+    """
+    known = {c.__name__: c for c in (ExponentialDecay, InverseTimeDecay, PolynomialDecay, CosineDecay, PiecewiseConstantDecay)}
+    found = (known | (custom_objects or {})).get(config["class_name"])
+    if found is None:
+        raise ValueError(f"Unknown schedule {config['class_name']!r}: expected one of {sorted(known)}")
+    return found.from_config(config["config"])

@@ -1,0 +1,63 @@
+"""Gradient descent with momentum."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.ops.rules import number
+from tvtf.optimizers.base import Optimizer
+from tvtf.primitive import export
+from tvtf.tensor import Tensor
+from tvtf.variable import Variable
+
+
+@export("optimizers.SGD", "keras.optimizers.SGD")
+class SGD(Optimizer):
+    """``w -= rate * g``; with momentum ``m = momentum * m - rate * g; w += m``.
+
+    Args:
+      learning_rate: float, a Variable, a schedule or a function.
+      momentum: float in [0, 1].
+      nesterov: whether the step looks ahead: ``w += momentum * m - rate * g``.
+      **options: those of :class:`Optimizer`.
+
+    Raises:
+      ValueError: a momentum that is none.
+
+    >>> import tvtf as tf
+    >>> w = tf.Variable(1.)
+    >>> _ = tf.optimizers.SGD(0.1).apply_gradients([(tf.constant(2.), w)])
+    >>> w.numpy().round(4)
+    np.float32(0.8)
+
+    Source: https://keras.io/api/optimizers/sgd/; Sutskever et al., On the importance of initialization and momentum, 2013.
+    """
+
+    def __init__(
+        self, learning_rate: Any = 0.01, momentum: float = 0.0, nesterov: bool = False, **options: Any
+    ) -> None:
+        super().__init__(learning_rate, **options)
+        if not isinstance(momentum, float) or not 0 <= momentum <= 1:
+            raise ValueError("`momentum` must be a float between [0, 1].")
+        self.momentum = momentum
+        self.nesterov = nesterov
+
+    def build(self, variables: Sequence[Variable]) -> None:
+        if self.built:
+            return
+        super().build(variables)
+        self.momentums = self.add_optimizer_variables(variables, "momentum") if self.momentum else []
+
+    def update_step(self, gradient: Tensor, variable: Variable, learning_rate: Tensor) -> None:
+        step = gradient * self.rate_for(variable, learning_rate)
+        if not self.momentum:
+            variable.assign(variable.value() - step, read_value=False)
+            return
+        slot, factor = self._slot(self.momentums, variable), number(self.momentum, gradient)
+        moved = slot.value() * factor - step
+        slot.assign(moved, read_value=False)
+        variable.assign(variable.value() + (moved * factor - step if self.nesterov else moved), read_value=False)
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"momentum": self.momentum, "nesterov": self.nesterov}
