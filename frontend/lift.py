@@ -7,7 +7,7 @@ from typing import Any
 
 from tvm import relax
 
-from tvtf import nest
+from tvtf import dialect, nest
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.shape import TensorType
@@ -69,9 +69,16 @@ def _define_dims(trace: Trace) -> None:
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
+    computed = {bound.attrs["size"] for bound in _calls(trace) if bound.primitive.name == "stack_sized"}
     for symbol in relax.analysis.free_symbolic_vars(body):
+        if symbol in computed:
+            continue
         outer = _carrier(trace.parent, symbol)
         trace.capture(outer, outer._type, "sized")
+
+
+def _calls(trace: Trace) -> Iterable[dialect.Bound]:
+    return (dialect.read(b.value) for b in trace.bindings if dialect.is_dialect(b.value))
 
 
 def _carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor:
@@ -85,8 +92,6 @@ def _carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor:
 
 
 def _bound(trace: Trace) -> Iterable[SymbolicTensor]:
-    from tvtf.dialect import from_relax_type
-
     for binding in trace.bindings:
         if isinstance(binding.var.ty, relax.TensorType) and binding.var.ty.shape is not None:
-            yield SymbolicTensor(binding.var, from_relax_type(binding.var.ty), trace)
+            yield SymbolicTensor(binding.var, dialect.from_relax_type(binding.var.ty), trace)

@@ -19,7 +19,7 @@ from tvtf.ops.control import call
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.rules import bind, zeros_like
-from tvtf.ops.stack import new_stack
+from tvtf.ops.stack import new_stack, stack_of
 from tvtf.passes.autodiff import Record, Recorder, sweep
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -129,15 +129,14 @@ class _Loop:
 
     def stacked(self, needed: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
         """The number of iterations, and by carried value the stack of what each iteration starts from."""
-        length = self.bound
-        if needed and length is None:
-            count, _ = self.run_counted([], None)
-            length = _length_of(count)
-        return self.run_counted(needed, length)
+        types = [self.start[j]._type for j in needed]
+        if not needed or self.bound is not None:
+            return self.run_counted(needed, [new_stack(self.bound, t) for t in types])
+        count, _ = self.run_counted([], [])
+        return self.run_counted(needed, [stack_of(count, t) for t in types])
 
-    def run_counted(self, needed: Sequence[int], length: Any) -> tuple[Tensor, dict[int, Tensor]]:
+    def run_counted(self, needed: Sequence[int], stacks: Sequence[Tensor]) -> tuple[Tensor, dict[int, Tensor]]:
         size = len(self.start)
-        stacks = [new_stack(length, self.start[j]._type) for j in needed]
 
         def more(count: Tensor, *rest: Tensor) -> Any:
             return call(self.condition, [*rest[:size], *self.invariants])[0]
@@ -213,13 +212,6 @@ def _used(trace: Trace, results: Sequence[Any]) -> set[Any]:
         if binding.var in used:
             used.update(relax.analysis.free_vars(binding.value))
     return used
-
-
-def _length_of(count: Tensor) -> Any:
-    raise NotImplementedError(
-        "the gradient of a loop whose number of iterations is not bounded: give tf.while_loop maximum_iterations, or put "
-        "tf.autograph.experimental.set_loop_options(maximum_iterations=...) first in the loop"
-    )
 
 
 def _int(value: int) -> Tensor:

@@ -15,6 +15,7 @@ from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
+from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.inplace import InPlace, slice_kernel
 from tvtf.passes.rewrite import Bindings, rewrite_functions
@@ -159,12 +160,34 @@ def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     return relax.Call(op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
 
 
+def _kernel_value(kernel: ir.GlobalVar, args: Any, ty: Any) -> relax.Call:
+    operands = args if isinstance(args, relax.Tuple) else relax.Tuple(list(args))
+    return relax.Call(_CALL_TIR, [kernel, operands], ty_args=[ty], ret_ty=ty)
+
+
 def _copied(legalizer: _Legalizer, out: Bindings, x: Any) -> Any:
     """``x`` in memory of its own."""
     func, args, _ = gen_call_tir_inputs(lambda t: scalar(lambda _, value: value)(t), x)
-    operands = args if isinstance(args, relax.Tuple) else relax.Tuple(list(args))
-    kernel = legalizer.add("copy", func)
-    return out.emit(relax.Call(_CALL_TIR, [kernel, operands], ty_args=[x.ty], ret_ty=x.ty), "own")
+    return out.emit(_kernel_value(legalizer.add("copy", func), args, x.ty), "own")
+
+
+def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+    """Binds the stack's length from the tensor that holds it, then fills the stack."""
+    func, args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
+    length = out.emit(_kernel_value(legalizer.add("length", func), args, relax.TensorType((1,), "int64")), "length")
+    shape = out.emit(_effect("vm.builtin.tensor_to_shape", [length], relax.ShapeType(ndim=1)), "shape")
+    matched = relax.ShapeType([bound.attrs["size"]])
+    out.bindings.append(relax.MatchCast(relax.Var("size", matched), shape, matched))
+    # FuseOps orders a dataflow block by its tensors alone: nothing that uses the dim may share one with the cast.
+    out.emit(_effect("vm.builtin.null_value", [], relax.AnyType()), "_")
+    dims = (bound.attrs["size"], *bound.attrs["shape"])
+    func, args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=dims, dtype=bound.attrs["dtype"].name)
+    return call_kernel(legalizer.add("stack_new", func), args, types, call)
+
+
+def _effect(builtin: str, args: list[Any], ty: Any) -> relax.Call:
+    """A call that ends a dataflow block."""
+    return relax.Call(relax.ExternFunc(builtin), args, ret_ty=ty)
 
 
 def _stack_change(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
@@ -205,4 +228,4 @@ def _branching(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
     return out.typed(relax.If(ok, out.typed(yes, ok.ty), out.typed(no, ok.ty)), ok.ty)
 
 
-CONTROL = {"cond": _cond, "effect_cond": _cond, "while": _while, "effect_while": _while, "stack_write": _stack_change, "stack_add": _stack_change, "guard": _guard}
+CONTROL = {"cond": _cond, "effect_cond": _cond, "while": _while, "effect_while": _while, "stack_sized": _stack_sized, "stack_write": _stack_change, "stack_add": _stack_change, "guard": _guard}

@@ -17,7 +17,7 @@ from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
 from tvtf.primitive import Primitive, table
-from tvtf.shape import substitute_dim
+from tvtf.shape import fresh_dim, substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 
@@ -34,6 +34,7 @@ class Evaluation:
         self.function = function
         self.values: dict[relax.Var, Any] = dict(zip(function.params, args))
         self.dims = bound_dims(function.params, [a._type.shape for a in args])
+        self.computed: set[tirx.Var] = set()
 
     def run(self) -> tuple[Tensor, ...]:
         trace = state.trace
@@ -52,6 +53,15 @@ class Evaluation:
                 if trace is not None and binding.value.span is not None:
                     trace.span = binding.value.span
                 self.values[binding.var] = self.value(binding.value)
+                if self.computed:
+                    self.learn(binding.var)
+
+    def learn(self, var: relax.Var) -> None:
+        """What a dim that the program computes is here, from the tensor that has it."""
+        if isinstance(var.ty, relax.TensorType):
+            for symbol, dim in zip(var.ty.shape.values, self.values[var]._type.shape):
+                if symbol in self.computed:
+                    self.dims[symbol] = dim
 
     def value(self, expr: Any) -> Any:
         if isinstance(expr, relax.Var):
@@ -83,6 +93,9 @@ class Evaluation:
             return tuple(map(self.attribute, value))
         if isinstance(value, ir.GlobalVar):
             return Subfunction(self.mod, value.name_hint, type(self))
+        if isinstance(value, tirx.Var) and value not in self.dims:
+            self.dims[value] = fresh_dim(value.name)
+            self.computed.add(value)
         if isinstance(value, ir.Expr):
             return substitute_dim(value, self.dims)
         return value

@@ -10,12 +10,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.ops.rules import bind, kernel
 from tvtf.primitive import primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, same_shape, show_shape
-from tvtf.tensor import Tensor
+from tvtf.shape import Dim, TensorType, fresh_dim, same_shape, show_shape
+from tvtf.tensor import EagerTensor, Tensor
 
 EXPORT = "loops are exported as a whole"
 
@@ -71,6 +72,23 @@ def new_stack(length: Dim, of: TensorType) -> Tensor:
 def stack_new(shape: tuple[Dim, ...], dtype: DType) -> Any:
     """Zeros."""
     return (), {"shape": shape, "dtype": dtype}
+
+
+def stack_of(count: Tensor, of: TensorType) -> Tensor:
+    """A buffer of zeros for as many values as the integer scalar ``count`` says when the program runs."""
+    if isinstance(count, EagerTensor):
+        return new_stack(int(count), of)
+    return bind.stack_sized(count, shape=of.shape, dtype=of.dtype, size=fresh_dim(state.trace.root.unique("count")))
+
+
+@primitive(
+    type=lambda count, *, shape, dtype, size: TensorType((size, *shape), dtype),
+    numpy=lambda count, *, shape, dtype, size: np.zeros((int(count), *shape), dtype.np),
+    why_not={"lower": "its length is bound by passes/legalize.py", "vjp": "no floating inputs", "onnx": EXPORT},
+)
+def stack_sized(count: Tensor, shape: tuple[Dim, ...], dtype: DType, size: Dim) -> Any:
+    """Zeros of shape ``(size, *shape)``, where the dim ``size`` is ``count``."""
+    return (count,), {"shape": shape, "dtype": dtype, "size": size}
 
 
 def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any, None]:

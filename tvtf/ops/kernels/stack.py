@@ -32,3 +32,8 @@ def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
         return tirx.Select(tirx.EQ(i, place), change(old, *rest), old)
 
     return te.compute(buffer.shape, element, name="changed")
+
+
+def length(count: te.Tensor) -> te.Tensor:
+    """A scalar as the vector that a shape is made of."""
+    return te.compute((1,), lambda _: count().astype("int64"), name="length")
