@@ -11,7 +11,7 @@ import tvm_ffi
 from tvm import relax
 from tvm.script import tirx as T
 
-from tvtf.runtime import linker
+from tvtf.passes.codegen import linker
 from tvtf.passes.codegen.elf import UnsupportedObjectError, read_object
 from tvtf.passes.codegen.linker import LinkError, export_linker, link
 
