@@ -90,7 +90,7 @@ class Simplified(Evaluation):
 
 
 BROADCASTING = frozenset(
-    "add subtract multiply real_divide floordiv floormod maximum minimum pow squared_difference atan2 equal not_equal less "
+    "add subtract multiply divide floordiv floormod maximum minimum pow squared_difference atan2 equal not_equal less "
     "less_equal greater greater_equal logical_and logical_or bitwise_and bitwise_or bitwise_xor select".split()
 )
 
@@ -171,7 +171,7 @@ def _pass_through(walk: Simplified, step: Step) -> Tensor:
 
 RULES: dict[str, Callable[[Simplified, Step], Tensor | None]] = {
     "multiply": _one_is_neutral,
-    "real_divide": _one_is_neutral,
+    "divide": _one_is_neutral,
     "subtract": _subtract_zero,
     "reshape": _same_shape,
     "broadcast_to": _same_shape,

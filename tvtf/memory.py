@@ -30,7 +30,12 @@ def variable_handle(variable: Any) -> Any:
 
 
 def to_handle(array: np.ndarray) -> Any:
-    """An array as a TVM tensor of the same memory; a strided or read-only one is copied."""
+    """An array as a TVM tensor of the same memory; a strided or read-only one is copied.
+
+    NumPy calls any empty array contiguous, whatever its strides; kernels look at them.
+    """
+    if not array.size:
+        array = np.empty(array.shape, array.dtype)
     if not array.flags.c_contiguous or not array.flags.writeable:
         array = array.copy(order="C")
     if array.dtype == _BFLOAT16:

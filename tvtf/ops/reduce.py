@@ -11,6 +11,7 @@ import numpy as np
 from tvtf.dtypes import NUMERIC, REAL, DType, as_dtype, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.scan import conjugate, wide_type
 from tvtf.ops.rules import (
     batch_axes,
     bind,
@@ -36,11 +37,19 @@ def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool)
 
 
 def reduction_samples(domain: Any, **options: Any) -> Any:
-    cases = (((3,), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), ()), ((), ()), ((0, 3), (0,)))
-    return lambda: [
-        Sample((draw(i, s),), {"axis": a, "keepdims": bool(i % 2)}, tuple(domain), **options)
-        for i, (s, a) in enumerate(cases)
-    ]
+    cases = (((3,), (0,)), ((2, 3, 4), (1,)), ((2, 3, 4), (0, 2)), ((2, 3), ()), ((), ()))
+
+    def make() -> list[Sample]:
+        found = [
+            Sample((draw(i, s),), {"axis": a, "keepdims": bool(i % 2)}, tuple(domain), **options)
+            for i, (s, a) in enumerate(cases)
+        ]
+        empty = Sample((draw(5, (0, 3)),), {"axis": (0,), "keepdims": True}, tuple(domain), gradient=False)
+        sums = {"axis": (1,), "keepdims": False}
+        unknown = Sample((draw(6, (2, 3)),), sums, tuple(domain), symbolic=(("n", "m"),), **options)
+        return [*found, empty, unknown]
+
+    return make
 
 
 def front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
@@ -52,7 +61,7 @@ def front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
 @primitive(
     tf_name="Sum",
     type=reduction(NUMERIC),
-    numpy=lambda x, *, axis, keepdims: np.sum(x, axis=axis, keepdims=keepdims, dtype=_wide(x)),
+    numpy=lambda x, *, axis, keepdims: np.sum(x, axis=axis, keepdims=keepdims, dtype=wide_type(x)),
     lower=kernel("reduce.sum"),
     vjp=lambda ct, y, x, *, axis, keepdims: expand_reduced(ct, x, axis, keepdims),
     batch=batch_axes("reduce_sum"),
@@ -84,16 +93,13 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
+    count = math.prod(x.shape[a] for a in axis)
     if x.dtype.kind not in "iu":
-        return np.mean(x, axis=axis, keepdims=keepdims, dtype=_wide(x))
-    total = np.sum(x, axis=axis, keepdims=keepdims, dtype=np.uint64 if x.dtype == np.uint64 else np.int64)
-    count = max(math.prod(x.shape[a] for a in axis), 1)
-    return np.sign(total) * (np.abs(total) // count)
-
-
-def _wide(x: np.ndarray) -> Any:
-    """The type to accumulate in: float32 for 16-bit floats."""
-    return np.float32 if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
+        wide = wide_type(x)
+        return np.sum(x, axis=axis, keepdims=keepdims, dtype=wide) / wide.type(count)
+    wide = np.dtype(np.uint64 if x.dtype == np.uint64 else np.int64)
+    total = np.sum(x, axis=axis, keepdims=keepdims, dtype=wide)
+    return np.sign(total) * (np.abs(total) // wide.type(max(count, 1)))
 
 
 def _mean_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -104,6 +110,18 @@ def _mean_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     return bind.divide(spread, bind.cast(scalar_of(count), dtype=x.dtype))
 
 
+def _mean_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+    """ReduceMean, but a division by zero where there is nothing: the runtimes disagree on that."""
+    x = types[0][0]
+    count = size_of(x.shape[a] for a in axis)
+    if not isinstance(count, int) or count:
+        e.reduce("ReduceMean", inputs, outputs, axis, keepdims)
+        return
+    total = e.temp()
+    e.reduce("ReduceSum", inputs, [total], axis, keepdims)
+    e.node("Identity" if x.dtype.is_integer else "Div", [total] if x.dtype.is_integer else [total, total], outputs)
+
+
 @primitive(
     tf_name="Mean",
     type=reduction(NUMERIC),
@@ -111,7 +129,7 @@ def _mean_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     lower=kernel("reduce.mean"),
     vjp=_mean_vjp,
     batch=batch_axes("reduce_mean"),
-    onnx=lambda e, inputs, outputs, types, *, axis, keepdims: e.reduce("ReduceMean", inputs, outputs, axis, keepdims),
+    onnx=_mean_nodes,
     samples=reduction_samples(NUMERIC),
     public=("reduce_mean", "math.reduce_mean"),
 )
@@ -232,8 +250,8 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
     dims = x._type.shape
     count = size_of(dims[a] for a in axis)
     flat = bind.reshape(bind.transpose(x, perm=perm), shape=(count, *(dims[i] for i in rest)))
-    before = bind.cumprod(flat, axis=0, exclusive=True, reverse=False)
-    after = bind.cumprod(flat, axis=0, exclusive=True, reverse=True)
+    before = bind.cumprod(conjugate(flat), axis=0, exclusive=True, reverse=False)
+    after = bind.cumprod(conjugate(flat), axis=0, exclusive=True, reverse=True)
     others = bind.reshape(bind.multiply(before, after), shape=tuple(dims[p] for p in perm))
     back = tuple(int(i) for i in np.argsort(perm))
     return bind.multiply(expand_reduced(ct, x, axis, keepdims), bind.transpose(others, perm=back))
@@ -242,7 +260,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdi
 @primitive(
     tf_name="Prod",
     type=reduction(NUMERIC),
-    numpy=lambda x, *, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims, dtype=_wide(x)),
+    numpy=lambda x, *, axis, keepdims: np.prod(x, axis=axis, keepdims=keepdims, dtype=wide_type(x)),
     lower=kernel("reduce.prod"),
     vjp=_prod_vjp,
     batch=batch_axes("reduce_prod"),
@@ -280,15 +298,18 @@ def _flag_front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
     return front(convert_to_tensor(input_tensor, boolean), axis, keepdims)
 
 
-def _flag_nodes(reduce: str) -> Any:
-    """Through int32: ONNX reduces bools only from opset 20 on, and onnxruntime not at all."""
+def _any_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+    """As a sum of int32: ONNX's own reductions of bools are new and not in every runtime."""
+    count = e.temp()
+    e.reduce("ReduceSum", [e.cast(inputs[0], int32)], [count], axis, keepdims)
+    e.node("Cast", [count], outputs, to=9)
 
-    def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
-        reduced = e.temp()
-        e.reduce(reduce, [e.cast(inputs[0], int32)], [reduced], axis, keepdims)
-        e.node("Cast", [reduced], outputs, to=9)
 
-    return nodes
+def _all_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
+    absent, found = e.temp(), e.temp()
+    e.node("Not", inputs, [absent])
+    _any_nodes(e, [absent], [found], types, axis=axis, keepdims=keepdims)
+    e.node("Not", [found], outputs)
 
 
 @primitive(
@@ -297,7 +318,7 @@ def _flag_nodes(reduce: str) -> Any:
     numpy=lambda x, *, axis, keepdims: np.any(x, axis=axis, keepdims=keepdims),
     lower=kernel("reduce.any"),
     batch=batch_axes("reduce_any"),
-    onnx=_flag_nodes("ReduceMax"),
+    onnx=_any_nodes,
     samples=reduction_samples((boolean,), gradient=False),
     public=("reduce_any", "math.reduce_any"),
 )
@@ -322,7 +343,7 @@ def reduce_any(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
     numpy=lambda x, *, axis, keepdims: np.all(x, axis=axis, keepdims=keepdims),
     lower=kernel("reduce.all"),
     batch=batch_axes("reduce_all"),
-    onnx=_flag_nodes("ReduceMin"),
+    onnx=_all_nodes,
     samples=reduction_samples((boolean,), gradient=False),
     public=("reduce_all", "math.reduce_all"),
 )

@@ -2,15 +2,26 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable, Sequence
 from typing import Any
 
+import ml_dtypes
 import numpy as np
 
-from tvtf.dtypes import COMPILED, NUMERIC
+from tvtf.dtypes import COMPILED, FLOATING, NUMERIC, REAL, DType, float32, int64
 from tvtf.ops.arrange import brackets
-from tvtf.ops.indexing import in_range, require_index
-from tvtf.ops.rules import bind, draw, kernel
-from tvtf.primitive import Sample, primitive
+from tvtf.ops.indexing import (
+    check_nd,
+    eager_only,
+    guard_nd,
+    in_range,
+    index_depth,
+    nd_places,
+    require_index,
+)
+from tvtf.ops.rules import bind, draw, kernel, require_same_dtype, static_dims, zeros_like
+from tvtf.ops.scan import wide_type
+from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -39,7 +50,7 @@ def check_ids(ids: np.ndarray, num_segments: int) -> None:
 def segment_numpy(update: Any, empty: Any) -> Any:
     def run(data: np.ndarray, ids: np.ndarray, *, num_segments: int) -> np.ndarray:
         check_ids(ids, num_segments)
-        wide = np.float32 if data.dtype.itemsize == 2 and data.dtype.kind not in "iu" else data.dtype
+        wide = wide_type(data)
         rest = data.shape[ids.ndim :]
         result = np.full((num_segments, *rest), empty(data.dtype), wide)
         kept = ids.ravel() >= 0
@@ -65,7 +76,7 @@ def gathered(rows: Tensor, ids: Tensor) -> Tensor:
 
 
 def segment_samples() -> list[Sample]:
-    types = tuple(t for t in NUMERIC if t in COMPILED)
+    types = REAL
     return [
         Sample((draw(0, (4, 3)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, types),
         Sample((draw(1, (2, 2)), np.array([[1, 0], [1, 1]], "int64")), {"num_segments": 2}, types),
@@ -73,23 +84,33 @@ def segment_samples() -> list[Sample]:
     ]
 
 
-def _segment_nodes(mode: str, empty: float) -> Any:
+def _segment_nodes(mode: str, empty: Callable[[np.dtype], Any]) -> Any:
     """ScatterND over a row more than there are segments: negative ids go there, and it is cut off."""
 
     def nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, num_segments: Dim) -> None:
-        data, ids = types[0]
-        shape = types[1][0].shape
-        start, wide, negative, safe, lifted, filled = (e.temp() for _ in range(6))
-        e.node("Expand", [e.const(np.array(empty, data.dtype.np)), e.shape((num_segments + 1, *shape[1:]))], [start])
-        e.node("Cast", [inputs[1]], [wide], to=7)
-        e.node("Less", [wide, e.const(np.array(0))], [negative])
+        data, shape = types[0][0], types[1][0].shape
+        start, negative, safe, lifted = (e.temp() for _ in range(4))
+        first = e.const(np.array(empty(data.dtype.np), data.dtype.np))
+        e.node("Expand", [first, e.shape((num_segments + 1, *shape[1:]))], [start])
+        ids = e.cast(inputs[1], int64)
+        e.node("Less", [ids, e.const(np.array(0))], [negative])
         last = e.shape((num_segments,))
-        e.node("Where", [negative, last, wide], [safe])
+        e.node("Where", [negative, last, ids], [safe])
         e.node("Unsqueeze", [safe, e.const(np.array([-1]))], [lifted])
-        e.node("ScatterND", [start, lifted, inputs[0]], [filled], reduction=mode)
+        filled = scatter_node(e, [start, lifted, inputs[0]], data.dtype, mode)
         e.node("Slice", [filled, e.const(np.array([0])), last, e.const(np.array([0]))], outputs)
 
     return nodes
+
+
+def scatter_node(e: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
+    """ScatterND; 16-bit floats reduce in float32."""
+    wide = float32 if dtype in FLOATING and dtype.size == 2 and mode != "none" else dtype
+    data, places, updates = inputs
+    operands = [data, places, updates] if wide is dtype else [e.cast(data, wide), places, e.cast(updates, wide)]
+    filled = e.temp()
+    e.node("ScatterND", operands, [filled], reduction=mode)
+    return filled if wide is dtype else e.cast(filled, dtype)
 
 
 @primitive(
@@ -98,7 +119,7 @@ def _segment_nodes(mode: str, empty: float) -> Any:
     numpy=segment_numpy(np.add, lambda t: 0),
     lower=kernel("indexing.segment_sum"),
     vjp=lambda ct, y, data, ids, *, num_segments: (gathered(ct, ids), None),
-    onnx=_segment_nodes("add", 0),
+    onnx=_segment_nodes("add", lambda _: 0),
     guard=segment_guard,
     samples=segment_samples,
     public=("math.unsorted_segment_sum",),
@@ -132,3 +153,335 @@ def segment_front(data: Any, segment_ids: Any, num_segments: Any) -> Any:
     return (convert_to_tensor(data), convert_to_tensor(segment_ids)), {
         "num_segments": static_dims(num_segments, "num_segments")[0]
     }
+
+
+def lowest_finite(dtype: np.dtype) -> Any:
+    return np.iinfo(dtype).min if dtype.kind in "iu" else ml_dtypes.finfo(dtype).min
+
+
+def highest_finite(dtype: np.dtype) -> Any:
+    return np.iinfo(dtype).max if dtype.kind in "iu" else ml_dtypes.finfo(dtype).max
+
+
+def _extreme_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
+    """Equal extremes of a segment share its cotangent."""
+    best = bind.cast(bind.equal(data, gathered(y, ids)), dtype=data.dtype)
+    count = bind.unsorted_segment_sum(best, ids, num_segments=num_segments)
+    some = bind.maximum(count, EagerTensor(np.ones((), data.dtype.np)))
+    return bind.multiply(best, gathered(bind.divide(ct, some), ids)), None
+
+
+def _extreme_samples() -> list[Sample]:
+    return [
+        Sample((draw(0, (4, 3)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, REAL),
+        Sample((draw(2, (0, 2)), np.zeros(0, "int64")), {"num_segments": 2}, REAL),
+    ]
+
+
+@primitive(
+    name="unsorted_segment_max",
+    type=_segment_type,
+    numpy=segment_numpy(np.maximum, lowest_finite),
+    lower=kernel("indexing.segment_max"),
+    vjp=_extreme_vjp,
+    onnx=_segment_nodes("max", lowest_finite),
+    guard=segment_guard,
+    samples=_extreme_samples,
+    public=("math.unsorted_segment_max",),
+)
+def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """The largest of the slices of ``data`` that have the same id; the lowest number where there are none.
+
+    >>> import tvtf as tf
+    >>> tf.math.unsorted_segment_max([1, 2, 3], [0, 1, 0], 2).numpy()
+    array([3, 2], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for an id out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_max
+    """
+    return segment_front(data, segment_ids, num_segments)
+
+
+@primitive(
+    name="unsorted_segment_min",
+    type=_segment_type,
+    numpy=segment_numpy(np.minimum, highest_finite),
+    lower=kernel("indexing.segment_min"),
+    vjp=_extreme_vjp,
+    onnx=_segment_nodes("min", highest_finite),
+    guard=segment_guard,
+    samples=_extreme_samples,
+    public=("math.unsorted_segment_min",),
+)
+def unsorted_segment_min(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """The smallest of the slices of ``data`` that have the same id; the highest number where there are none.
+
+    >>> import tvtf as tf
+    >>> tf.math.unsorted_segment_min([1, 2, 3], [0, 1, 0], 2).numpy()
+    array([1, 2], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for an id out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_min
+    """
+    return segment_front(data, segment_ids, num_segments)
+
+
+def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments: Dim) -> tuple[Any, ...]:
+    """The product of the segment's other elements: by division where none is zero, else that of the others."""
+    zero, one = (EagerTensor(np.array(v, data.dtype.np)) for v in (0, 1))
+    is_zero = bind.equal(data, zero)
+    zeros = bind.unsorted_segment_sum(bind.cast(is_zero, dtype=data.dtype), ids, num_segments=num_segments)
+    kept = bind.select(is_zero, one, data)
+    product = gathered(bind.unsorted_segment_prod(kept, ids, num_segments=num_segments), ids)
+    others = bind.select(is_zero, product, bind.divide(product, kept))
+    alone = bind.equal(gathered(zeros, ids), bind.cast(is_zero, dtype=data.dtype))
+    return bind.multiply(gathered(ct, ids), bind.select(alone, others, zero)), None
+
+
+@primitive(
+    name="unsorted_segment_prod",
+    type=_segment_type,
+    numpy=segment_numpy(np.multiply, lambda t: 1),
+    lower=kernel("indexing.segment_prod"),
+    vjp=_prod_vjp,
+    onnx=_segment_nodes("mul", lambda t: 1),
+    guard=segment_guard,
+    samples=segment_samples,
+    public=("math.unsorted_segment_prod",),
+)
+def unsorted_segment_prod(data: Any, segment_ids: Any, num_segments: Any, name: str | None = None) -> Any:
+    """The product of the slices of ``data`` that have the same id; one where there are none.
+
+    >>> import tvtf as tf
+    >>> tf.math.unsorted_segment_prod([1, 2, 3], [0, 1, 0], 2).numpy()
+    array([3, 2], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for an id out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_prod
+    """
+    return segment_front(data, segment_ids, num_segments)
+
+
+# -- tensor_scatter_nd_*
+
+
+def _scatter_type(x: TensorType, indices: TensorType, updates: TensorType) -> TensorType:
+    require_index(indices)
+    require_same_dtype((x, updates), ("tensor", "updates"))
+    if not indices.shape:
+        raise Refused("indices must be at least a vector")
+    depth, lead = index_depth(indices), indices.shape[:-1]
+    if depth > len(x.shape):
+        raise Refused(f"The inner {depth} dimensions of indices don't index into shape {brackets(x.shape)}")
+    if len(updates.shape) < len(lead) or not all(map(agree_dim, lead, updates.shape)):
+        raise Refused(
+            f"Outer dimensions of indices and update must match. Indices shape: {brackets(indices.shape)}, "
+            f"updates shape:{brackets(updates.shape)}"
+        )
+    rest, inner = x.shape[depth:], updates.shape[len(lead) :]
+    if len(rest) != len(inner) or not all(map(agree_dim, rest, inner)):
+        raise Refused(
+            f"Inner dimensions of output shape must match inner dimensions of updates shape. "
+            f"Output: {brackets(x.shape)} updates: {brackets(updates.shape)}"
+        )
+    return x
+
+
+def _scatter_numpy(ufunc: Any) -> Any:
+    def run(x: np.ndarray, indices: np.ndarray, updates: np.ndarray) -> np.ndarray:
+        check_nd(indices, x.shape)
+        result = x.astype(wide_type(x))
+        places = nd_places(indices) if indices.shape[-1] else ...
+        if ufunc is None:
+            result[places] = updates
+        elif indices.shape[-1]:
+            ufunc.at(result, places, updates.astype(result.dtype))
+        else:
+            for row in updates.reshape((-1, *x.shape)):
+                result = ufunc(result, row.astype(result.dtype))
+        return result
+
+    return run
+
+
+def _scatter_guard(x: Tensor, indices: Tensor, updates: Tensor) -> list[tuple[Tensor, str]]:
+    return guard_nd(indices, x._type.shape)
+
+
+def _scatter_nodes(mode: str) -> Any:
+    def nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+        operands = [inputs[0], e.cast(inputs[1], int64), inputs[2]]
+        e.node("Identity", [scatter_node(e, operands, types[0][0].dtype, mode)], outputs)
+
+    return nodes
+
+
+def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
+    twice = 2 if repeated else 1
+    cases = (
+        ((4, 2), [[0], [twice], [2]], (3, 2), "int32"),
+        ((3, 3), [[0, 1], [2, 2]], (2,), "int64"),
+        ((4,), np.zeros((0, 1)), (0,), "int32"),
+    )
+    return lambda: [
+        Sample((draw(i, s), np.array(at, t), draw(i + 9, u)), {}, tuple(domain))
+        for i, (s, at, u, t) in enumerate(cases)
+    ]
+
+
+@primitive(
+    name="tensor_scatter_update",
+    type=_scatter_type,
+    numpy=_scatter_numpy(None),
+    lower=kernel("indexing.scatter_update"),
+    vjp=lambda ct, y, x, indices, updates: (
+        bind.tensor_scatter_update(ct, indices, zeros_like(updates)),
+        None,
+        bind.gather_nd(ct, indices),
+    ),
+    onnx=_scatter_nodes("none"),
+    guard=_scatter_guard,
+    samples=_scatter_samples(COMPILED, repeated=False),
+    public=("tensor_scatter_nd_update",),
+)
+def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """A copy of ``tensor`` with the slices that the index vectors name replaced; the last of equal ones wins.
+
+    Args:
+      tensor: tensor of shape t.
+      indices: int16, int32 or int64 tensor of shape (..., k).
+      updates: tensor of the same dtype and shape ``indices.shape[:-1] + t[k:]``.
+
+    >>> import tvtf as tf
+    >>> tf.tensor_scatter_nd_update([1, 2, 3], [[0], [2]], [8, 9]).numpy()
+    array([8, 2, 9], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for an index out of range, or (ValueError while tracing) shapes that don't fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_update
+    """
+    return _scatter_front(tensor, indices, updates)
+
+
+def _scatter_front(tensor: Any, indices: Any, updates: Any) -> Any:
+    x = convert_to_tensor(tensor)
+    return (x, convert_to_tensor(indices), convert_to_tensor(updates, dtype_hint=x.dtype)), {}
+
+
+@primitive(
+    name="tensor_scatter_add",
+    type=_scatter_type,
+    numpy=_scatter_numpy(np.add),
+    lower=kernel("indexing.scatter_add"),
+    vjp=lambda ct, y, x, indices, updates: (ct, None, bind.gather_nd(ct, indices)),
+    onnx=_scatter_nodes("add"),
+    guard=_scatter_guard,
+    samples=_scatter_samples(NUMERIC),
+    public=("tensor_scatter_nd_add",),
+)
+def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """A copy of ``tensor`` with ``updates`` added to the slices that the index vectors name.
+
+    >>> import tvtf as tf
+    >>> tf.tensor_scatter_nd_add([1, 2, 3], [[0], [0]], [8, 9]).numpy()
+    array([18,  2,  3], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for an index out of range, or (ValueError while tracing) shapes that don't fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_add
+    """
+    return _scatter_front(tensor, indices, updates)
+
+
+@export("tensor_scatter_nd_sub")
+def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+    """A copy of ``tensor`` with ``updates`` subtracted from the slices that the index vectors name.
+
+    >>> import tvtf as tf
+    >>> tf.tensor_scatter_nd_sub([9, 2, 3], [[0]], [8]).numpy()
+    array([1, 2, 3], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_sub
+    """
+    (x, places, new), _ = _scatter_front(tensor, indices, updates)
+    return bind.tensor_scatter_add(x, places, bind.negative(new))
+
+
+def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
+    """Whatever equals the extreme shares its cotangent, as in TensorFlow."""
+    old = bind.cast(bind.equal(x, y), dtype=x.dtype)
+    new = bind.cast(bind.equal(updates, bind.gather_nd(y, indices)), dtype=x.dtype)
+    shared = bind.divide(ct, bind.tensor_scatter_add(old, indices, new))
+    return bind.multiply(shared, old), None, bind.multiply(bind.gather_nd(shared, indices), new)
+
+
+@primitive(
+    name="tensor_scatter_max",
+    type=_scatter_type,
+    numpy=_scatter_numpy(np.maximum),
+    lower=kernel("indexing.scatter_max"),
+    vjp=_scatter_extreme_vjp,
+    onnx=_scatter_nodes("max"),
+    guard=_scatter_guard,
+    samples=_scatter_samples(REAL),
+    public=("tensor_scatter_nd_max",),
+)
+def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """A copy of ``tensor`` with the larger of old and new at the slices that the index vectors name.
+
+    >>> import tvtf as tf
+    >>> tf.tensor_scatter_nd_max([1, 2, 3], [[0], [1]], [8, 0]).numpy()
+    array([8, 2, 3], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_max
+    """
+    return _scatter_front(tensor, indices, updates)
+
+
+@primitive(
+    name="tensor_scatter_min",
+    type=_scatter_type,
+    numpy=_scatter_numpy(np.minimum),
+    lower=kernel("indexing.scatter_min"),
+    vjp=_scatter_extreme_vjp,
+    onnx=_scatter_nodes("min"),
+    guard=_scatter_guard,
+    samples=_scatter_samples(REAL),
+    public=("tensor_scatter_nd_min",),
+)
+def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+    """A copy of ``tensor`` with the smaller of old and new at the slices that the index vectors name.
+
+    >>> import tvtf as tf
+    >>> tf.tensor_scatter_nd_min([1, 2, 3], [[0], [1]], [8, 0]).numpy()
+    array([1, 0, 3], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_min
+    """
+    return _scatter_front(tensor, indices, updates)
+
+
+@export("scatter_nd")
+def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
+    """Zeros of ``shape`` with ``updates`` added where the index vectors say.
+
+    >>> import tvtf as tf
+    >>> tf.scatter_nd([[1], [1]], [2, 3], [3]).numpy()
+    array([0, 5, 0], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for an index out of range, or (ValueError while tracing) shapes that don't fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/scatter_nd
+    """
+    new = convert_to_tensor(updates)
+    start = bind.broadcast_to(EagerTensor(np.zeros((), new.dtype.np)), shape=static_dims(shape))
+    return bind.tensor_scatter_add(start, convert_to_tensor(indices), new)
