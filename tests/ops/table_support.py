@@ -81,18 +81,18 @@ def some_cases(prim):
     return chosen
 
 
-def differences(case, found, what):
+def differences(case, found, what, by_dtype=tolerances.BY_DTYPE):
     """What is wrong with results, one line each, empty where nothing is."""
     if len(found) != len(case.expected):
         return [f"{case.name}: {what} gives {len(found)} results, the numpy column {len(case.expected)}"]
-    lines = [_difference(case, f, e, t) for f, e, t in zip(map(np.asarray, found), case.expected, case.types)]
+    lines = [_difference(case, f, e, t, by_dtype) for f, e, t in zip(map(np.asarray, found), case.expected, case.types)]
     return [f"{case.name}: {what} {line}" for line in lines if line]
 
 
-def _difference(case, found, expected, tensor_type):
+def _difference(case, found, expected, tensor_type, by_dtype):
     if found.dtype != tensor_type.dtype.np or found.shape != expected.shape:
         return f"has {found.dtype}{found.shape}, expected {tensor_type.dtype.name}{expected.shape}"
-    return mismatch(found, expected, tolerances.of(case.prim.name, tensor_type.dtype.name))
+    return mismatch(found, expected, tolerances.of(case.prim.name, tensor_type.dtype.name, by_dtype))
 
 
 def mismatch(found, expected, tolerance):

@@ -4,6 +4,7 @@ import gradient_support
 import numpy as np
 import onnx_support
 import pytest
+import tolerances
 from table_support import (
     OWN,
     all_cases,
@@ -114,7 +115,7 @@ def test_onnx_in_every_dtype_is_the_numpy_column(prim):
 def onnx_differences(case, symbolic=False):
     try:
         model = export(function_of([case]), *specs_of(case, symbolic))
-        return differences(case, onnx_support.run_model(model, case.arrays), "ONNX")
+        return differences(case, onnx_support.run_model(model, case.arrays), "ONNX", tolerances.EXPORTED)
     except UnimplementedError as error:
         return [] if "onnx" in case.prim.why_not else [f"{case.name}: {error}"]
     except Exception as error:  # whatever breaks in one case must be told with its name

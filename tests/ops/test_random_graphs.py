@@ -6,9 +6,9 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 from table_support import mismatch, tensor
-from tvtf.passes.interpret import evaluate
 
 import tvtf as tf
+from tvtf.interpret import evaluate
 from tvtf.onnx import export
 
 COLUMNS = 3
