@@ -106,7 +106,7 @@ class Compiled:
         self.count = len(results.computed)
         self.single = self.count == 1
         self.executable = executable_for(graph.entry(self._donations(graph))) if self.count else None
-        self.simple = results.leaves == [("computed", 0)] and self.single and not self.updates and not self.captures
+        self.simple = results.is_bare and self.single and not self.updates and not self.captures
         self.bound = concrete.bound
         self.lock = shared_lock(concrete.variables)
 

@@ -239,6 +239,7 @@ class Results:
         self._updated = {self._params[trace.captures[id(v)][1]._var] for v, _ in self.updates}
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure)
         self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced)]
+        self.is_bare = self.leaves == [("computed", 0)] and not nest.is_nested(structure)
 
     def _computed(self, value: SymbolicTensor) -> int:
         known = self._index.get(value._var)

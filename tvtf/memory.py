@@ -30,18 +30,14 @@ def variable_handle(variable: Any) -> Any:
 
 
 def to_handle(array: np.ndarray) -> Any:
-    """An array as a TVM tensor of the same memory; a strided or read-only one is copied.
-
-    NumPy calls any empty array contiguous, whatever its strides; kernels look at them.
-    """
-    if not array.size:
-        array = np.empty(array.shape, array.dtype)
+    """An array as a TVM tensor of the same memory; a strided or read-only one is copied."""
     if not array.flags.c_contiguous or not array.flags.writeable:
         array = array.copy(order="C")
     if array.dtype == _BFLOAT16:
-        bits = tvm_ffi.from_dlpack(array.view(np.uint16))
-        return bits._create_view(array.shape, "bfloat16")
-    return tvm_ffi.from_dlpack(array)
+        return tvm_ffi.from_dlpack(array.view(np.uint16))._create_view(array.shape, "bfloat16")
+    handle = tvm_ffi.from_dlpack(array)
+    # NumPy gives empty arrays zero strides, which kernels refuse; a view has the usual ones.
+    return handle if array.size else handle._create_view(array.shape, array.dtype.name)
 
 
 def tensor_of(handle: Any) -> EagerTensor:
