@@ -39,10 +39,13 @@ from tvtf.dtypes import (  # noqa: E402
     uint64,
 )
 from tvtf.frontend import autograph as _autograph  # noqa: E402,F401 - how functions are traced
+from tvtf.frontend import cases as _cases  # noqa: E402,F401 - declares tf.case, tf.switch_case
 from tvtf.frontend import control as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
+from tvtf.frontend import functional as _functional  # noqa: E402,F401 - declares tf.map_fn, tf.scan ...
 from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run eagerly
 from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
+from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
 from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.namespaces import install as _install  # noqa: E402
 from tvtf.optimizers import schedules as _schedules  # noqa: E402,F401 - declares tf.optimizers

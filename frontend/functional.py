@@ -1,0 +1,235 @@
+"""``tf.map_fn``, ``tf.foldl``, ``tf.foldr`` and ``tf.scan``: loops over the leading axis of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.frontend.control import traced_while
+from tvtf.ops.rules import bind
+from tvtf.ops.stack import new_stack, stack_read, stack_write
+from tvtf.primitive import export, hooks
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _elements(elems: Any) -> tuple[list[Tensor], Any]:
+    """The flat tensors and their common first dim."""
+    flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
+    if not flat:
+        raise ValueError("elems must be a Tensor or (possibly nested) sequence of Tensors. Got none.")
+    for e in flat:
+        if not e.ndim:
+            raise ValueError(f"Elements in elems must be 1+ dimensional Tensors, not scalars: {e!r}")
+    return flat, flat[0]._type.shape[0]
+
+
+def _at(flat: Sequence[Tensor], elems: Any, index: Any) -> Any:
+    place = convert_to_tensor(index)
+    return nest.pack_sequence_as(elems, [stack_read.bind(x, place) for x in flat])
+
+
+class _Stacks:
+    """Results of each turn, in one buffer per value."""
+
+    def __init__(self, results: Any, size: Any) -> None:
+        self.structure = results
+        self.buffers = [new_stack(size, convert_to_tensor(r)._type) for r in nest.flatten(results)]
+
+    def written(self, buffers: Sequence[Tensor], index: Tensor, results: Any) -> list[Tensor]:
+        return [stack_write.bind(b, index, convert_to_tensor(r)) for b, r in zip(buffers, nest.flatten(results))]
+
+
+def _stacked(results: Sequence[Any]) -> Any:
+    """Python results of each turn as stacked tensors."""
+    return nest.map_structure(lambda *values: hooks.pack(list(values), None), *results)
+
+
+def _types_aside(function: Callable[[], Any]) -> Any:
+    """What a function would return, traced for its types only."""
+    from tvtf.emit import Trace, tracing
+
+    with tracing(Trace("aside", state.trace)):
+        return nest.map_structure(convert_to_tensor, function())
+
+
+def _limit(flat: Sequence[Tensor], size: Any) -> Tensor:
+    if isinstance(size, int):
+        return convert_to_tensor(size)
+    from tvtf.dtypes import as_dtype
+
+    return stack_read.bind(bind.shape(flat[0], dtype=as_dtype("int32")), convert_to_tensor(0))
+
+
+@export("map_fn")
+def map_fn(
+    fn: Callable[[Any], Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+    fn_output_signature: Any = None,
+) -> Any:
+    """``fn`` applied to each slice of ``elems`` along its first axis, results stacked.
+
+    Args:
+      fn: function of one slice (in the structure of ``elems``).
+      elems: tensor of shape (n, ...), or a structure of such.
+      fn_output_signature: dtypes of the results; they are found by tracing, so it may be left out.
+
+    Returns:
+      Tensors of shape (n, ...) in the structure that ``fn`` returns.
+
+    Raises:
+      TypeError: ``fn`` is not callable.
+      ValueError: a scalar among ``elems``.
+
+    >>> import tvtf as tf
+    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3])).numpy()
+    array([1, 4, 9], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/map_fn
+    """
+    if not callable(fn):
+        raise TypeError(f"The provided function {fn!r} is not callable.fn must be callable.")
+    flat, size = _elements(elems)
+    if state.trace is None:
+        return _stacked([fn(_at(flat, elems, i)) for i in range(size)])
+    stacks = _Stacks(_types_aside(lambda: fn(_at(flat, elems, 0))), size)
+    limit, one = _limit(flat, size), convert_to_tensor(1)
+
+    def body(i: Tensor, buffers: Any) -> Any:
+        return bind.add(i, one), stacks.written(buffers, i, fn(_at(flat, elems, i)))
+
+    start = (convert_to_tensor(0), stacks.buffers)
+    _, buffers = traced_while(lambda i, _: bind.less(i, limit), body, start, bound=size)
+    return nest.pack_sequence_as(stacks.structure, buffers)
+
+
+def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool) -> Any:
+    if not callable(fn):
+        raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
+    flat, size = _elements(elems)
+    limit = _limit(flat, size)
+    one = convert_to_tensor(1)
+
+    def place(i: Any) -> Any:
+        return bind.subtract(bind.subtract(limit, one), i) if backwards else i
+
+    first = 0 if initializer is not None else 1
+    start = _at(flat, elems, place(convert_to_tensor(0))) if initializer is None else initializer
+    if state.trace is None:
+        value = nest.map_structure(convert_to_tensor, start)
+        for i in range(first, size):
+            value = fn(value, _at(flat, elems, place(convert_to_tensor(i))))
+        return value
+
+    def body(i: Tensor, value: Any) -> Any:
+        return bind.add(i, one), fn(value, _at(flat, elems, place(i)))
+
+    return traced_while(lambda i, _: bind.less(i, limit), body, (convert_to_tensor(first), start), bound=size)[1]
+
+
+@export("foldl")
+def foldl(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """``fn(fn(initializer, elems[0]), elems[1]) ...``; without ``initializer`` the first element starts.
+
+    >>> import tvtf as tf
+    >>> tf.foldl(lambda a, x: a + x, tf.constant([1, 2, 3])).numpy()
+    np.int32(6)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/foldl
+    """
+    return _fold(fn, elems, initializer, backwards=False)
+
+
+@export("foldr")
+def foldr(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """As ``foldl``, from the last element to the first.
+
+    >>> import tvtf as tf
+    >>> tf.foldr(lambda a, x: a - x, tf.constant([1, 2, 9])).numpy()
+    np.int32(6)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/foldr
+    """
+    return _fold(fn, elems, initializer, backwards=True)
+
+
+@export("scan")
+def scan(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """As ``foldl``, with every intermediate value stacked: shape (n, ...).
+
+    Args:
+      fn: function of the value so far and a slice of ``elems``; returns the next value.
+      elems: tensor of shape (n, ...), or a structure of such.
+      initializer: the first value; without it the first slice is, and stands first in the result.
+      reverse: go from the last slice to the first.
+
+    >>> import tvtf as tf
+    >>> tf.scan(lambda a, x: a + x, tf.constant([1, 2, 3])).numpy()
+    array([1, 3, 6], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/scan
+    """
+    if not callable(fn):
+        raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
+    flat, size = _elements(elems)
+    limit, one = _limit(flat, size), convert_to_tensor(1)
+
+    def place(i: Tensor) -> Tensor:
+        return bind.subtract(bind.subtract(limit, one), i) if reverse else i
+
+    first = 0 if initializer is not None else 1
+    zero = convert_to_tensor(0)
+    start = nest.map_structure(convert_to_tensor, _at(flat, elems, place(zero)) if initializer is None else initializer)
+    if state.trace is None:
+        return _eager_scan(fn, start, [_at(flat, elems, place(convert_to_tensor(i))) for i in range(first, size)], first, reverse)
+    stacks = _Stacks(start, size)
+    buffers = stacks.written(stacks.buffers, place(zero), start) if first else stacks.buffers
+
+    def body(i: Tensor, value: Any, buffers: Any) -> Any:
+        new = fn(value, _at(flat, elems, place(i)))
+        return bind.add(i, one), new, stacks.written(buffers, place(i), new)
+
+    begin = (convert_to_tensor(first), start, buffers)
+    *_, buffers = traced_while(lambda i, *_: bind.less(i, limit), body, begin, bound=size)
+    return nest.pack_sequence_as(start, buffers)
+
+
+def _eager_scan(fn: Callable[..., Any], start: Any, slices: Sequence[Any], first: int, reverse: bool) -> Any:
+    values = [start]
+    for piece in slices:
+        values.append(fn(values[-1], piece))
+    kept = values if first else values[1:]
+    return _stacked(kept[::-1] if reverse else kept)
