@@ -11,7 +11,17 @@ import numpy as np
 from tvtf.dtypes import COMPILED, DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.arrange import brackets
 from tvtf.ops.dims import at_least_zero, ceil_div
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_dims, static_int, static_value
+from tvtf.ops.rules import (
+    bind,
+    draw,
+    kernel,
+    require_dtype,
+    require_same_dtype,
+    static_dims,
+    static_int,
+    static_value,
+    stretch,
+)
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType
@@ -294,23 +304,25 @@ def _one_hot_vjp(ct: Tensor, y: Tensor, indices: Tensor, on: Tensor, off: Tensor
 
 
 def _one_hot_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, depth: Dim, axis: int) -> Tensor:
-    if batched[1] or batched[2]:
-        raise NotImplementedError("one_hot over batched on_value or off_value")
-    return bind.one_hot(*inputs, depth=depth, axis=axis + 1)
+    if not (batched[1] or batched[2]):
+        return bind.one_hot(*inputs, depth=depth, axis=axis + 1)
+    flags = (EagerTensor(np.array(v)) for v in (True, False))
+    hot = bind.one_hot(stretch(size, inputs[0], batched[0]), *flags, depth=depth, axis=axis + 1)
+    lifted = (1,) * (hot.ndim - 1)
+    on, off = (bind.reshape(x, shape=(size, *lifted)) if b else x for x, b in zip(inputs[1:], batched[1:]))
+    return bind.select(hot, on, off)
 
 
 def _one_hot_nodes(e: Any, inputs: Sequence[str], outputs: Sequence[str], types: Any, *, depth: Dim, axis: int) -> None:
-    """ONNX counts negative indices from the end, TensorFlow makes all of them off: those go one past the end first."""
-    index, negative, safe, values = (e.temp() for _ in range(4))
+    """By comparison: ONNX's OneHot counts negative indices from the end and takes no scalar."""
+    index, lifted, steps, placed, hot = (e.temp() for _ in range(5))
     e.node("Cast", [inputs[0]], [index], to=7)
-    e.node("Less", [index, e.const(np.array(0))], [negative])
-    limit = _scalar_dim(e, depth)
-    e.node("Where", [negative, limit, index], [safe])
-    lifted = [e.temp(), e.temp()]
-    for scalar, vector in zip((inputs[2], inputs[1]), lifted):
-        e.node("Unsqueeze", [scalar, e.const(np.array([0]))], [vector])
-    e.node("Concat", lifted, [values], axis=0)
-    e.node("OneHot", [safe, limit, values], outputs, axis=axis)
+    e.node("Unsqueeze", [index, e.const(np.array([axis]))], [lifted])
+    e.node("Range", [e.const(np.array(0)), _scalar_dim(e, depth), e.const(np.array(1))], [steps])
+    rank = len(types[0][0].shape) + 1
+    e.node("Reshape", [steps, e.const(np.array([-1 if i == axis else 1 for i in range(rank)]))], [placed])
+    e.node("Equal", [lifted, placed], [hot])
+    e.node("Where", [hot, inputs[1], inputs[2]], outputs)
 
 
 @primitive(

@@ -12,7 +12,7 @@ from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.arrange import brackets
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind, draw, kernel, static_int, stretch
+from tvtf.ops.rules import bind, draw, kernel, static_int, stretch, zeros_like
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, size_of
@@ -97,7 +97,7 @@ def _gather_vjp(
     order = [*range(batch_dims), *middle, *range(batch_dims, axis), *range(axis + count, ct.ndim)]
     batch = params._type.shape[:batch_dims]
     extent = params._type.shape[axis]
-    ids = _flat_ids(indices, batch, extent) if batch_dims else indices
+    ids = flat_ids(indices, batch, extent) if batch_dims else indices
     rows = bind.transpose(ct, perm=tuple(order))
     summed = bind.unsorted_segment_sum(rows, ids, num_segments=size_of((*batch, extent)))
     rest = tuple(d for i, d in enumerate(params._type.shape) if i >= batch_dims and i != axis)
@@ -106,7 +106,7 @@ def _gather_vjp(
     return bind.transpose(summed, perm=tuple(back)), None
 
 
-def _flat_ids(indices: Tensor, batch: Sequence[Dim], extent: Dim) -> Tensor:
+def flat_ids(indices: Tensor, batch: Sequence[Dim], extent: Dim) -> Tensor:
     """Indices into the batch axes and the gathered one taken together."""
     starts = bind.range(size=size_of(batch), start=0, delta=1, dtype=int64)
     offsets = bind.multiply(starts, bind.range(size=1, start=extent, delta=1, dtype=int64))
@@ -231,6 +231,140 @@ def gather(
     if batch > along and batch <= at.ndim:
         raise ValueError(f"batch_dims ({batch}) must be less than or equal to axis ({along})")
     return bind.gather(x, at, axis=along, batch_dims=batch)
+
+
+# -- gather_nd
+
+
+def _nd_type(params: TensorType, indices: TensorType) -> TensorType:
+    require_index(indices)
+    if not indices.shape:
+        raise Refused("indices must be at least a vector")
+    depth = index_depth(indices)
+    if depth > len(params.shape):
+        raise Refused(f"index innermost dimension length must be <= params rank; saw: {depth} vs. {len(params.shape)}")
+    return TensorType((*indices.shape[:-1], *params.shape[depth:]), params.dtype)
+
+
+def index_depth(indices: TensorType) -> int:
+    """The number of axes that each index of ``indices`` goes into: its last dim, which must be known."""
+    depth = indices.shape[-1]
+    if not isinstance(depth, int):
+        raise Refused(f"Expected indices with a known last dimension, but got shape {brackets(indices.shape)}")
+    return depth
+
+
+def check_nd(indices: np.ndarray, shape: Sequence[int], what: str = "shape") -> None:
+    extents = np.array(shape[: indices.shape[-1]], np.int64)
+    wrong = ((indices < 0) | (indices >= extents)).any(-1)
+    if wrong.any():
+        place = np.argwhere(wrong)[0]
+        name = f"indices{brackets([int(p) for p in place])}" if len(place) else "indices"
+        found = ", ".join(map(str, indices[tuple(place)]))
+        raise Refused(f"{name} = [{found}] does not index into {what} {brackets(shape)}")
+
+
+def guard_nd(indices: Tensor, shape: Sequence[Dim], what: str = "shape") -> list[tuple[Tensor, str]]:
+    depth = index_depth(indices._type)
+    if not depth:
+        return []
+    limits = bind.stack(*(scalar_of(d) for d in shape[:depth]), axis=0)
+    wide = bind.cast(indices, dtype=int64)
+    fits = bind.logical_and(bind.less(wide, limits), bind.greater_equal(wide, EagerTensor(np.array(0))))
+    inside = bind.reduce_all(fits, axis=tuple(range(indices.ndim)), keepdims=False)
+    return [(inside, f"indices do not index into {what} {brackets(shape)}")]
+
+
+def nd_places(indices: np.ndarray) -> tuple[np.ndarray, ...]:
+    """The NumPy index of an array of index vectors."""
+    return tuple(np.moveaxis(indices, -1, 0))
+
+
+def _nd_numpy(params: np.ndarray, indices: np.ndarray) -> np.ndarray:
+    check_nd(indices, params.shape, "param shape")
+    if not indices.shape[-1]:
+        return np.broadcast_to(params, (*indices.shape[:-1], *params.shape)).copy()
+    return params[nd_places(indices)]
+
+
+def _nd_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
+    params, indices = inputs
+    if not batched[0]:
+        return bind.gather_nd(params, indices)
+    return bind.gather_nd(params, with_batch_places(stretch(size, indices, batched[1]), 1))
+
+
+def with_batch_places(indices: Tensor, batch_dims: int) -> Tensor:
+    """Index vectors that begin with their own place in the leading ``batch_dims`` axes."""
+    shape = indices._type.shape
+    parts = []
+    for axis in range(batch_dims):
+        steps = bind.range(size=shape[axis], start=0, delta=1, dtype=indices.dtype)
+        aligned = bind.reshape(steps, shape=tuple(shape[axis] if i == axis else 1 for i in range(len(shape))))
+        parts.append(bind.broadcast_to(aligned, shape=(*shape[:-1], 1)))
+    return bind.concat(*parts, indices, axis=len(shape) - 1)
+
+
+def _nd_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    e.node("GatherND", [inputs[0], e.cast(inputs[1], int64)], outputs)
+
+
+@primitive(
+    name="gather_nd",
+    type=_nd_type,
+    numpy=_nd_numpy,
+    lower=kernel("indexing.gather_nd"),
+    vjp=lambda ct, y, params, indices: (
+        bind.tensor_scatter_add(zeros_like(params), indices, ct),
+        None,
+    ),
+    batch=_nd_batch,
+    onnx=_nd_nodes,
+    guard=lambda params, indices: guard_nd(indices, params._type.shape, "param shape"),
+    samples=lambda: [
+        Sample((draw(i, s), np.array(at, t)), {}, COMPILED)
+        for i, (s, at, t) in enumerate(
+            (
+                ((3, 2), [[0, 1], [2, 0], [0, 1]], "int32"),
+                ((3, 2), [[[2]], [[0]]], "int64"),
+                ((4,), [3], "int32"),
+                ((2, 2), np.zeros((0, 2)), "int32"),
+            )
+        )
+    ],
+)
+def gather_places(params: Tensor, indices: Tensor) -> Any:
+    """The slices of ``params`` that the index vectors in the last axis of ``indices`` name."""
+    return (params, indices), {}
+
+
+@export("gather_nd")
+def gather_nd(
+    params: Any, indices: Any, batch_dims: int = 0, name: str | None = None, bad_indices_policy: str = ""
+) -> Tensor:
+    """The slices of ``params`` that the index vectors in the last axis of ``indices`` name.
+
+    Args:
+      params: tensor of shape p.
+      indices: int16, int32 or int64 tensor of shape (..., k), k <= rank of params.
+      batch_dims: number of leading axes that params and indices share.
+
+    Returns:
+      A tensor of shape ``indices.shape[:-1] + p[batch_dims + k:]``.
+
+    >>> import tvtf as tf
+    >>> tf.gather_nd([[1, 2], [3, 4]], [[0, 1], [1, 0]]).numpy()
+    array([2, 3], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for an index out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/gather_nd
+    """
+    x, at = convert_to_tensor(params), convert_to_tensor(indices)
+    if batch_dims:
+        at = with_batch_places(at, static_int(batch_dims, "batch_dims"))
+    return bind.gather_nd(x, at)
 
 
 # -- places that hold

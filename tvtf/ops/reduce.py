@@ -11,7 +11,6 @@ import numpy as np
 from tvtf.dtypes import NUMERIC, REAL, DType, as_dtype, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.scan import conjugate, wide_type
 from tvtf.ops.rules import (
     batch_axes,
     bind,
@@ -24,6 +23,7 @@ from tvtf.ops.rules import (
     require_dtype,
     static_int,
 )
+from tvtf.ops.scan import conjugate, wide_type
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, size_of

@@ -12,7 +12,6 @@ from tvtf.dtypes import COMPILED, FLOATING, NUMERIC, REAL, DType, float32, int64
 from tvtf.ops.arrange import brackets
 from tvtf.ops.indexing import (
     check_nd,
-    eager_only,
     guard_nd,
     in_range,
     index_depth,

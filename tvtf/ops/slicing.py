@@ -14,7 +14,7 @@ from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, p
 from tvtf.ops.rules import bind, draw, kernel, static_dims
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, is_static_shape, same_shape
+from tvtf.shape import Dim, TensorType, is_static_shape, same_shape, simplify_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
@@ -75,20 +75,21 @@ def _strided_batch(
 def _strided_nodes(
     e: Any, inputs: Any, outputs: Any, types: Any, *, begin: Any, size: Any, strides: Any, checked: Any
 ) -> None:
-    """ONNX reads an end below zero from the back: past the front it has to be below -extent."""
-    last = tuple(b + n * s if s > 0 else b + n * s - _FAR for b, n, s in zip(begin, size, strides))
-    empty = [i for i, n in enumerate(size) if isinstance(n, int) and n == 0]
-    starts = tuple(0 if i in empty else b for i, b in enumerate(begin))
-    ends = tuple(0 if i in empty else d for i, d in enumerate(last))
-    steps = tuple(1 if i in empty else s for i, s in enumerate(strides))
     if not begin:
         e.node("Identity", inputs, outputs)
         return
+    bounds = [_onnx_bounds(*spec) for spec in zip(begin, size, strides)]
+    first, last, steps = zip(*bounds)
     axes = e.const(np.arange(len(begin)))
-    e.node("Slice", [inputs[0], e.shape(starts), e.shape(ends), axes, e.const(np.array(steps))], outputs)
+    e.node("Slice", [inputs[0], e.shape(first), e.shape(last), axes, e.const(np.array(steps))], outputs)
 
 
-_FAR = 0
+def _onnx_bounds(begin: Dim, size: Dim, step: int) -> tuple[Dim, Dim, int]:
+    """Start, end and step; an end before the first element has to be far below zero, as ONNX wraps small negatives."""
+    if isinstance(size, int) and size == 0:
+        return 0, 0, 1
+    end = simplify_dim(begin + size * step)
+    return begin, int(np.iinfo(np.int64).min) if isinstance(end, int) and end < 0 else end, step
 
 
 @primitive(

@@ -1,15 +1,18 @@
-"""TE kernels that read and write at computed places; every index is clamped, so that bad data can't reach other memory."""
+"""TE kernels that read and write at computed places; indices are clamped, so bad data cannot reach other memory."""
 
 from __future__ import annotations
 
 from typing import Any
 
+import ml_dtypes
 from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.ops.kernels.common import accumulator_dtype, compute, long
+from tvtf.ops.kernels import scalar
+from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, compute, long
 from tvtf.ops.kernels.reduce import narrowed
+from tvtf.ops.kernels.scan import product
 
 
 def clamped(index: Any, extent: Any) -> Any:
@@ -26,6 +29,17 @@ def gather(params: te.Tensor, indices: te.Tensor, *, axis: int, batch_dims: int)
         return params(*i[:axis], clamped(found, params.shape[axis]), *i[axis + count :])
 
     return compute(extents, element, "gather")
+
+
+def gather_nd(params: te.Tensor, indices: te.Tensor) -> te.Tensor:
+    lead, depth = len(indices.shape) - 1, int(indices.shape[-1])
+    extents = [*list(indices.shape)[:lead], *list(params.shape)[depth:]]
+
+    def element(*i: Any) -> Any:
+        at = (clamped(indices(*i[:lead], long(k)), params.shape[k]) for k in range(depth))
+        return params(*at, *i[lead:])
+
+    return compute(extents, element, "gather_nd")
 
 
 def _start(x_extent: Any, size: Any, start: te.Tensor, wrap: bool) -> Any:
@@ -70,11 +84,9 @@ def _flat(buffer: Any) -> Any:
     return T.buffer_proxy(buffer)
 
 
-def _product(extents: Any) -> Any:
-    total = long(1)
-    for extent in extents:
-        total = total * long(extent)
-    return total
+def statements() -> Any:
+    """A frame for several statements; TVM's own ``seq_scope`` is a pragma that its code generator warns of."""
+    return T.serial(long(0), long(1))
 
 
 def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, combine: Any) -> te.Tensor:
@@ -82,21 +94,23 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
     rank = len(ids.shape)
     rest = list(data.shape)[rank:]
     wide = accumulator_dtype(str(data.dtype))
-    count, inner = _product(ids.shape), _product(rest)
+    count, inner = product(ids.shape), product(rest)
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             rows, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
-            with T.seq_scope():
+            with statements():
                 with T.serial(long(0), long(num_segments) * inner) as i:
-                    out[i] = tirx.const(empty, wide)
+                    out[i] = tirx.const(empty, wide) if isinstance(empty, int) else empty
                 with T.serial(long(0), count) as i:
                     place = places[i].astype("int64")
-                    with T.If(tirx.all(place >= 0, place < long(num_segments))), T.Then():
-                        with T.serial(long(0), inner) as j:
-                            row = rows[i * inner + j]
-                            old = out[place * inner + j]
-                            out[place * inner + j] = combine(old, row if str(data.dtype) == wide else row.astype(wide))
+                    with (
+                        T.If(tirx.all(place >= 0, place < long(num_segments))),
+                        T.Then(),
+                        T.serial(long(0), inner) as j,
+                    ):
+                        to = place * inner + j
+                        out[to] = combine(out[to], as_dtype(rows[i * inner + j], wide))
             return builder.get()
 
     shape = [long(num_segments), *rest]
@@ -105,3 +119,78 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
 
 def segment_sum(data: te.Tensor, ids: te.Tensor, *, num_segments: Any) -> te.Tensor:
     return segment(data, ids, num_segments, 0, lambda old, new: old + new)
+
+
+def segment_prod(data: te.Tensor, ids: te.Tensor, *, num_segments: Any) -> te.Tensor:
+    return segment(data, ids, num_segments, 1, lambda old, new: old * new)
+
+
+def segment_max(data: te.Tensor, ids: te.Tensor, *, num_segments: Any) -> te.Tensor:
+    return segment(data, ids, num_segments, lowest_finite(data), scalar.maximum)
+
+
+def segment_min(data: te.Tensor, ids: te.Tensor, *, num_segments: Any) -> te.Tensor:
+    return segment(data, ids, num_segments, highest_finite(data), scalar.minimum)
+
+
+def lowest_finite(data: te.Tensor) -> Any:
+    return _finite(str(data.dtype), "min")
+
+
+def highest_finite(data: te.Tensor) -> Any:
+    return _finite(str(data.dtype), "max")
+
+
+def _finite(dtype: str, end: str) -> Any:
+    """The least or greatest finite number of a type, in the type that sums are held in."""
+    if "float" in dtype:
+        return tirx.const(float(getattr(ml_dtypes.finfo(dtype), end)), accumulator_dtype(dtype))
+    return getattr(tirx, f"{end}_value")(dtype)
+
+
+def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) -> te.Tensor:
+    """A copy of ``x`` with the rows that ``indices`` names combined with ``updates``; others are left out."""
+    depth, wide = int(indices.shape[-1]), accumulator_dtype(str(x.dtype))
+    count, inner = product(list(indices.shape)[:-1]), product(list(x.shape)[depth:])
+
+    def body(ins: Any, outs: Any) -> Any:
+        with IRBuilder() as builder:
+            (old, places, new), out = map(_flat, ins), _flat(outs[0])
+            with statements():
+                with T.serial(long(0), product(x.shape)) as i:
+                    out[i] = as_dtype(old[i], wide)
+                with T.serial(long(0), count) as i:
+                    place, inside = _flat_place(places, i, depth, x.shape)
+                    with T.If(inside), T.Then(), T.serial(long(0), inner) as j:
+                        to = place * inner + j
+                        out[to] = combine(out[to], as_dtype(new[i * inner + j], wide))
+            return builder.get()
+
+    result = te.extern([x.shape], [x, indices, updates], body, name="scatter", dtype=wide)
+    return narrowed(result, str(x.dtype))
+
+
+def _flat_place(places: Any, row: Any, depth: int, shape: Any) -> tuple[Any, Any]:
+    """The row-major position of an index vector, and whether it lies inside."""
+    place, inside = long(0), tirx.const(True, "bool")
+    for k in range(depth):
+        at = places[row * depth + k].astype("int64")
+        place = place * long(shape[k]) + at
+        inside = tirx.all(inside, at >= 0, at < long(shape[k]))
+    return place, inside
+
+
+def scatter_update(x: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
+    return scatter(x, indices, updates, lambda _old, new: new)
+
+
+def scatter_add(x: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
+    return scatter(x, indices, updates, lambda old, new: old + new)
+
+
+def scatter_max(x: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
+    return scatter(x, indices, updates, scalar.maximum)
+
+
+def scatter_min(x: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
+    return scatter(x, indices, updates, scalar.minimum)

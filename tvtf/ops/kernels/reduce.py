@@ -10,6 +10,7 @@ from tvm import te, tirx
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long, reduce_axis
 from tvtf.ops.kernels.scalar import dims, widen
+from tvtf.shape import simplify_dim
 
 
 def reduce(x: te.Tensor, axis: tuple[int, ...], keepdims: bool, combine: Callable[..., Any]) -> te.Tensor:
@@ -71,10 +72,14 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
     integer = "int" in str(x.dtype)
     wide = "uint64" if str(x.dtype) == "uint64" else "int64" if integer else accumulator_dtype(str(x.dtype))
     total = reduce(cast(x, wide), axis, keepdims, te.sum)
+    known = simplify_dim(count)
+    is_empty = isinstance(known, int) and known == 0
     divisor = (tirx.max(count, long(1)) if integer else count).astype(wide)
 
     def element(*i: Any) -> Any:
-        return tirx.truncdiv(total(*i), divisor) if integer else total(*i) / divisor
+        if integer:
+            return tirx.truncdiv(total(*i), divisor)
+        return tirx.const(float("nan"), wide) if is_empty else total(*i) / divisor
 
     return narrowed(compute(total.shape, element, "mean"), str(x.dtype))
 

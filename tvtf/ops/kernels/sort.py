@@ -1,0 +1,130 @@
+"""Stable merge sort of rows, for every type and for lengths known or not; TVM's own sort is wrong for some types."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
+
+from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, compute, long
+from tvtf.ops.kernels.scan import product, rows
+
+
+def precedes(a: Any, b: Any, descending: bool) -> Any:
+    """Whether a goes strictly before b; NaN counts as the largest."""
+    before = a > b if descending else a < b
+    if "float" not in str(a.ty.dtype):
+        return before
+    odd, even = (a, b) if descending else (b, a)
+    return tirx.any(before, tirx.all(tirx.isnan(odd), tirx.Not(tirx.isnan(even))))
+
+
+def order(x: te.Tensor, descending: bool) -> te.Tensor:
+    """For each row (the last axis) the int32 places of its elements in order, equal ones as they come."""
+    length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
+    wide = accumulator_dtype(str(x.dtype))
+
+    def body(ins: Any, outs: Any) -> Any:
+        with IRBuilder() as builder:
+            keys, places, spare = (T.buffer_proxy(b) for b in (ins[0], *outs))
+            with rows(count, count * length) as row:
+                _sort_row(
+                    lambda i: as_dtype(keys[row * length + i], wide), places, spare, row * length, length, descending
+                )
+            return builder.get()
+
+    return te.extern([x.shape, x.shape], [x], body, name="order", dtype=["int32", "int32"])[0]
+
+
+def _sort_row(key: Any, places: Any, spare: Any, base: Any, length: Any, descending: bool) -> None:
+    """Bottom-up merge sort: sorted runs of 1, 2, 4, ... places are merged in pairs."""
+    width = T.buffer_proxy(T.decl_buffer([1], "int64", scope="local"))
+    with T.serial(long(0), length) as i:
+        places[base + i] = i.astype("int32")
+    width[0] = long(1)
+    with T.While(width[0] < length):
+        with T.serial(long(0), tirx.floordiv(length + width[0] * 2 - 1, width[0] * 2)) as pair:
+            low = pair * width[0] * 2
+            middle, high = tirx.min(low + width[0], length), tirx.min(low + width[0] * 2, length)
+            _merge(key, places, spare, base, (low, middle, high), descending)
+        with T.serial(long(0), length) as i:
+            places[base + i] = spare[base + i]
+        width[0] = width[0] * 2
+
+
+def _merge(key: Any, places: Any, spare: Any, base: Any, run: tuple[Any, Any, Any], descending: bool) -> None:
+    low, middle, high = run
+    left, right = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+    left[0] = low
+    right[0] = middle
+    with T.serial(long(0), high - low) as step:
+        to = base + low + step
+        with T.If(left[0] >= middle):
+            with T.Then():
+                _take(spare, places, base, to, right)
+            with T.Else(), T.If(right[0] >= high):
+                with T.Then():
+                    _take(spare, places, base, to, left)
+                with T.Else():
+                    first, second = (key(places[base + at[0]].astype("int64")) for at in (left, right))
+                    with T.If(precedes(second, first, descending)):
+                        with T.Then():
+                            _take(spare, places, base, to, right)
+                        with T.Else():
+                            _take(spare, places, base, to, left)
+
+
+def _take(spare: Any, places: Any, base: Any, to: Any, at: Any) -> None:
+    spare[to] = places[base + at[0]]
+    at[0] = at[0] + long(1)
+
+
+def _at(x: te.Tensor, places: te.Tensor, extent: Any, name: str) -> te.Tensor:
+    shape = [*list(x.shape)[:-1], long(extent)]
+    return compute(shape, lambda *i: x(*i[:-1], places(*i).astype("int64")), name)
+
+
+def argsort(x: te.Tensor, *, descending: bool) -> te.Tensor:
+    found = order(x, descending)
+    return compute(x.shape, lambda *i: found(*i), "argsort")
+
+
+def sort(x: te.Tensor, *, descending: bool) -> te.Tensor:
+    return _at(x, order(x, descending), x.shape[-1], "sort")
+
+
+def top_k(x: te.Tensor, *, k: Any, index_type: str) -> list[te.Tensor]:
+    found = order(x, True)
+    shape = [*list(x.shape)[:-1], long(k)]
+    return [_at(x, found, k, "values"), compute(shape, lambda *i: found(*i).astype(index_type), "places")]
+
+
+def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type: str) -> te.Tensor:
+    """By bisection, row by row."""
+    length, width = long(sequence.shape[-1]), long(values.shape[-1])
+    count = product(list(values.shape)[:-1])
+
+    def body(ins: Any, outs: Any) -> Any:
+        with IRBuilder() as builder:
+            edges, wanted, out = (T.buffer_proxy(b) for b in (*ins, *outs))
+            with rows(count * width, count * width) as at:
+                low, high = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+                low[0] = long(0)
+                high[0] = length
+                with T.While(low[0] < high[0]):
+                    middle = tirx.floordiv(low[0] + high[0], long(2))
+                    edge, value = edges[tirx.floordiv(at, width) * length + middle], wanted[at]
+                    goes_on = (
+                        tirx.Not(precedes(value, edge, False)) if side == "right" else precedes(edge, value, False)
+                    )
+                    with T.If(goes_on):
+                        with T.Then():
+                            low[0] = middle + 1
+                        with T.Else():
+                            high[0] = middle
+                out[at] = low[0].astype(out_type)
+            return builder.get()
+
+    return te.extern([values.shape], [sequence, values], body, name="searchsorted", dtype=out_type)

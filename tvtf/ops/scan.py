@@ -1,0 +1,302 @@
+"""Running sums and products along an axis, and the linear recurrence that their gradients are."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING, NUMERIC
+from tvtf.ops.dims import at_least_zero
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim, show_shape
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+NO_ONNX = "ONNX has no running product before opset 26, and no recurrence but Loop and Scan"
+
+
+def wide_type(x: np.ndarray) -> np.dtype:
+    """The type to accumulate in: float32 for 16-bit floats, else its own."""
+    return np.dtype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x.dtype
+
+
+def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> TensorType:
+    require_dtype(x, NUMERIC)
+    rank = len(x.shape)
+    if not 0 <= axis < rank:
+        raise Refused(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
+    return x
+
+
+def _scan_numpy(accumulate: Any, start: int) -> Any:
+    def run(x: np.ndarray, *, axis: int, exclusive: bool, reverse: bool) -> np.ndarray:
+        turned = np.flip(x, axis) if reverse else x
+        total = accumulate(turned, axis, wide_type(x))
+        if exclusive and total.shape[axis]:
+            total = np.roll(total, 1, axis)
+            total[(slice(None),) * axis + (0,)] = start
+        return np.flip(total, axis) if reverse else total
+
+    return run
+
+
+def _scan_batch(name: str) -> Any:
+    def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: int, **attrs: Any) -> Tensor:
+        return getattr(bind, name)(inputs[0], axis=axis + 1, **attrs)
+
+    return rule
+
+
+def _scan_samples() -> list[Sample]:
+    cases = (((4,), 0, False, False), ((2, 3), 1, True, False), ((3, 2), 0, False, True), ((2, 3, 2), 1, True, True))
+    found = [
+        Sample((draw(i, s),), {"axis": a, "exclusive": e, "reverse": r}, NUMERIC)
+        for i, (s, a, e, r) in enumerate(cases)
+    ]
+    empty = Sample((draw(9, (0, 2)),), {"axis": 0, "exclusive": True, "reverse": False}, NUMERIC)
+    unknown = Sample(
+        (draw(8, (3, 2)),), {"axis": 0, "exclusive": False, "reverse": False}, NUMERIC, symbolic=(("n", None),)
+    )
+    return [*found, empty, unknown]
+
+
+def _scan_front(x: Any, axis: Any, exclusive: bool, reverse: bool) -> Any:
+    tensor = convert_to_tensor(x)
+    along = static_int(axis, "axis")
+    along = along + tensor.ndim if -tensor.ndim <= along < 0 else along
+    return (tensor,), {"axis": along, "exclusive": bool(exclusive), "reverse": bool(reverse)}
+
+
+def _cumsum_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, exclusive: bool, reverse: bool) -> None:
+    options = {"exclusive": int(exclusive), "reverse": int(reverse)}
+    e.node("CumSum", [inputs[0], e.const(np.array(axis))], outputs, **options)
+
+
+@primitive(
+    type=_scan_type,
+    numpy=_scan_numpy(lambda x, axis, dtype: np.cumsum(x, axis, dtype=dtype), 0),
+    lower=kernel("scan.cumsum"),
+    vjp=lambda ct, y, x, *, axis, exclusive, reverse: bind.cumsum(
+        ct, axis=axis, exclusive=exclusive, reverse=not reverse
+    ),
+    batch=_scan_batch("cumsum"),
+    onnx=_cumsum_nodes,
+    samples=_scan_samples,
+    public=("cumsum", "math.cumsum"),
+)
+def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+    """Running sum along ``axis``.
+
+    Args:
+      x: numeric tensor.
+      axis: int in [-rank, rank).
+      exclusive: each element is the sum of those before it, without its own.
+      reverse: run from the end.
+
+    Returns:
+      A tensor of the same shape and dtype.
+
+    >>> import tvtf as tf
+    >>> tf.cumsum([1, 2, 3]).numpy()
+    array([1, 3, 6], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/cumsum
+    """
+    return _scan_front(x, axis, exclusive, reverse)
+
+
+def conjugate(x: Tensor) -> Tensor:
+    return bind.conj(x) if x.dtype.is_complex else x
+
+
+def _cumprod_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, exclusive: bool, reverse: bool) -> Tensor:
+    """The product before an element times the sum of what follows from it: without division, so right at zeros."""
+    factors = conjugate(x)
+    before = bind.cumprod(factors, axis=axis, exclusive=True, reverse=reverse)
+    back = 1 if reverse else -1
+    after = shifted(ct, axis, back) if exclusive else ct
+    follows = bind.linear_recurrence(shifted(factors, axis, back), after, axis=axis, reverse=not reverse)
+    return bind.multiply(before, follows)
+
+
+def shifted(x: Tensor, axis: int, step: int) -> Tensor:
+    """``x`` moved by one along ``axis``, forwards (1) or back (-1), with a zero coming in."""
+    shape = x._type.shape
+    size = (*shape[:axis], at_least_zero(shape[axis] - 1), *shape[axis + 1 :])
+    zeros = (0,) * len(shape)
+    moved = (*zeros[:axis], 1, *zeros[axis + 1 :])
+    taken, placed = (zeros, moved) if step == 1 else (moved, zeros)
+    ones = (1,) * len(shape)
+    kept = bind.strided_slice(x, begin=taken, size=size, strides=ones, checked=())
+    return bind.strided_slice_grad(kept, shape=shape, begin=placed, strides=ones)
+
+
+@primitive(
+    type=_scan_type,
+    numpy=_scan_numpy(lambda x, axis, dtype: np.cumprod(x, axis, dtype=dtype), 1),
+    lower=kernel("scan.cumprod"),
+    vjp=_cumprod_vjp,
+    batch=_scan_batch("cumprod"),
+    samples=_scan_samples,
+    public=("math.cumprod",),
+    why_not={"onnx": NO_ONNX},
+)
+def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
+    """Running product along ``axis``; its gradient is right where elements are zero, too.
+
+    Args:
+      x: numeric tensor.
+      axis: int in [-rank, rank).
+      exclusive: each element is the product of those before it, without its own.
+      reverse: run from the end.
+
+    Returns:
+      A tensor of the same shape and dtype.
+
+    >>> import tvtf as tf
+    >>> tf.math.cumprod([1, 2, 3]).numpy()
+    array([1, 2, 6], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/cumprod
+    """
+    return _scan_front(x, axis, exclusive, reverse)
+
+
+def _recurrence_type(a: TensorType, b: TensorType, *, axis: int, reverse: bool) -> TensorType:
+    require_same_dtype((a, b), ("a", "b"))
+    require_dtype(a, NUMERIC)
+    if len(a.shape) != len(b.shape) or not all(map(agree_dim, a.shape, b.shape)):
+        raise Refused(f"Expected a and b of one shape, but got {show_shape(a.shape)} and {show_shape(b.shape)}")
+    return b
+
+
+def _recurrence_numpy(a: np.ndarray, b: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    factors, terms = (np.moveaxis(v, axis, 0).astype(wide_type(v)) for v in (a, b))
+    result = np.empty_like(terms)
+    value = np.zeros_like(terms[0]) if len(terms) else None
+    for i in reversed(range(len(terms))) if reverse else range(len(terms)):
+        value = factors[i] * value + terms[i]
+        result[i] = value
+    return np.moveaxis(result, 0, axis)
+
+
+def _recurrence_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, axis: int, reverse: bool) -> tuple[Tensor, Tensor]:
+    later, earlier = (1, -1) if reverse else (-1, 1)
+    follows = bind.linear_recurrence(shifted(conjugate(a), axis, later), ct, axis=axis, reverse=not reverse)
+    return bind.multiply(follows, conjugate(shifted(y, axis, earlier))), follows
+
+
+def _recurrence_batch(size: Dim, inputs: Any, batched: Any, *, axis: int, reverse: bool) -> Tensor:
+    wide = [stretch(size, x, b) for x, b in zip(inputs, batched)]
+    return bind.linear_recurrence(*wide, axis=axis + 1, reverse=reverse)
+
+
+@primitive(
+    type=_recurrence_type,
+    numpy=_recurrence_numpy,
+    lower=kernel("scan.linear_recurrence"),
+    vjp=_recurrence_vjp,
+    batch=_recurrence_batch,
+    samples=lambda: [
+        Sample((draw(0, s), draw(1, s)), {"axis": a, "reverse": r}, FLOATING)
+        for s, a, r in (((4,), 0, False), ((2, 3), 1, True), ((0, 2), 0, False))
+    ],
+    why_not={"onnx": NO_ONNX},
+)
+def linear_recurrence(a: Any, b: Any, axis: int = 0, reverse: bool = False) -> Any:
+    """``h[t] = a[t] * h[t - 1] + b[t]`` along ``axis``, from h = 0."""
+    return (convert_to_tensor(a), convert_to_tensor(b)), {"axis": axis, "reverse": reverse}
+
+
+# -- log-sum-exp
+
+
+def _logsum_type(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
+    require_dtype(x, FLOATING)
+    rank = len(x.shape)
+    if not 0 <= axis < rank:
+        raise Refused(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
+    return x
+
+
+def _logsum_numpy(x: np.ndarray, *, axis: int, reverse: bool) -> np.ndarray:
+    turned = np.flip(x, axis) if reverse else x
+    total = np.logaddexp.accumulate(turned.astype(wide_type(x)), axis)
+    return np.flip(total, axis) if reverse else total
+
+
+def _logsum_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: int, reverse: bool) -> Tensor:
+    """With y[i] = log(sum of exp(x[j])): every factor exp(y[j] - y[j + 1]) is at most one, so nothing overflows."""
+    later = 1 if reverse else -1
+    step = bind.exp(_difference(y, shifted(y, axis, later)))
+    follows = bind.linear_recurrence(step, ct, axis=axis, reverse=not reverse)
+    return bind.multiply(bind.exp(_difference(x, y)), follows)
+
+
+def _difference(x: Tensor, y: Tensor) -> Tensor:
+    """``x - y`` where x can be -inf beside y; -inf beside -inf is -inf."""
+    lowest = EagerTensor(np.array(-np.inf, x.dtype.np))
+    return bind.select(bind.equal(x, lowest), lowest, bind.subtract(x, y))
+
+
+@primitive(
+    name="cumulative_logsumexp",
+    type=_logsum_type,
+    numpy=_logsum_numpy,
+    lower=kernel("scan.cumulative_logsumexp"),
+    vjp=_logsum_vjp,
+    batch=_scan_batch("cumulative_logsumexp"),
+    samples=lambda: [
+        Sample((draw(0, s),), {"axis": a, "reverse": r}, FLOATING)
+        for s, a, r in (((4,), 0, False), ((2, 3), 1, True), ((0, 2), 0, False))
+    ],
+    why_not={"onnx": NO_ONNX},
+)
+def running_logsumexp(x: Tensor, axis: int, reverse: bool) -> Any:
+    """``log(cumsum(exp(x)))`` without overflow."""
+    return (x,), {"axis": axis, "reverse": reverse}
+
+
+@export("math.cumulative_logsumexp")
+def cumulative_logsumexp(
+    x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
+) -> Tensor:
+    """``log(cumsum(exp(x)))`` along ``axis``, without overflow.
+
+    Args:
+      x: floating tensor.
+      axis: int in [-rank, rank).
+      exclusive: leave each element's own term out; the first is -inf.
+      reverse: run from the end.
+
+    >>> import tvtf as tf
+    >>> tf.math.cumulative_logsumexp([0., 0.]).numpy()
+    array([0.       , 0.6931472], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/cumulative_logsumexp
+    """
+    tensor = convert_to_tensor(x)
+    along = static_int(axis, "axis")
+    along = along + tensor.ndim if -tensor.ndim <= along < 0 else along
+    total = bind.cumulative_logsumexp(tensor, axis=along, reverse=bool(reverse))
+    return _without_own(total, along, bool(reverse)) if exclusive else total
+
+
+def _without_own(total: Tensor, axis: int, reverse: bool) -> Tensor:
+    """The running value before each element: -inf comes in at the start."""
+    shape = total._type.shape
+    edge = (*shape[:axis], 1, *shape[axis + 1 :])
+    first = bind.broadcast_to(EagerTensor(np.array(-np.inf, total.dtype.np)), shape=edge)
+    begin = tuple(int(reverse and i == axis) for i in range(len(shape)))
+    size = (*shape[:axis], at_least_zero(shape[axis] - 1), *shape[axis + 1 :])
+    rest = bind.strided_slice(total, begin=begin, size=size, strides=(1,) * len(shape), checked=())
+    return bind.concat(*((rest, first) if reverse else (first, rest)), axis=axis)

@@ -1,0 +1,451 @@
+"""Sorting and searching: sort, argsort, top_k, searchsorted, unique."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import REAL, DType, as_dtype, int32, int64
+from tvtf.ops.arrange import brackets
+from tvtf.ops.indexing import eager_only, flat_ids
+from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim, size_of
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+# -- the order of the last axis; NaN counts as the largest, equal elements keep their order
+
+
+def _order(x: np.ndarray, descending: bool) -> np.ndarray:
+    keys = x.astype(np.float32) if x.dtype.itemsize == 2 and x.dtype.kind not in "iu" else x
+    if not descending:
+        return np.argsort(keys, -1, kind="stable")
+    turned = np.argsort(np.flip(keys, -1), -1, kind="stable")
+    return np.flip(x.shape[-1] - 1 - turned, -1)
+
+
+def _row_type(x: TensorType, result: DType | None = None) -> TensorType:
+    require_dtype(x, REAL, "values")
+    if not x.shape:
+        raise Refused("input must be >= 1-D, got shape []")
+    return TensorType(x.shape, result or x.dtype)
+
+
+def along_rows(x: Tensor, places: Tensor) -> Tensor:
+    """For each row the elements at its places."""
+    return bind.gather(x, places, axis=x.ndim - 1, batch_dims=x.ndim - 1)
+
+
+def _sort_vjp(ct: Tensor, y: Tensor, x: Tensor, *, descending: bool) -> Tensor:
+    places = bind.argsort(x, descending=descending)
+    return along_rows(ct, bind.argsort(places, descending=False))
+
+
+def _row_samples(**options: Any) -> Any:
+    nan = np.array([2.0, np.nan, 1.0, np.inf, np.nan, -np.inf], "float32")
+    shapes = ((7,), (2, 5), (0,), (2, 1, 3), (3, 0))
+
+    def make() -> list[Sample]:
+        found = [Sample((draw(i, s),), {"descending": bool(i % 2)}, REAL, **options) for i, s in enumerate(shapes)]
+        ties = [Sample((draw(8, (9,), -1, 1),), {"descending": d}, REAL, gradient=False) for d in (True, False)]
+        odd = [Sample((nan,), {"descending": d}, (), gradient=False) for d in (True, False)]
+        unknown = Sample((draw(7, (2, 6)),), {"descending": True}, REAL, symbolic=(("n", "m"),), **options)
+        return [*found, *ties, *odd, unknown]
+
+    return make
+
+
+def _top_nodes(e: Any, x: str, dtype: DType, count: Dim, descending: bool) -> tuple[str, str]:
+    """TopK in a type that runtimes sort: values (in that type) and int64 places."""
+    wide = {"int8": int32, "int16": int32, "uint8": int32, "uint16": int32, "uint32": int64, "uint64": int64}
+    wide |= {"float16": as_dtype("float32"), "bfloat16": as_dtype("float32")}
+    source = e.cast(x, wide[dtype.name]) if dtype.name in wide else x
+    values, places = e.temp(), e.temp()
+    e.node("TopK", [source, e.shape((count,))], [values, places], axis=-1, largest=int(descending), sorted=1)
+    return (e.cast(values, dtype) if dtype.name in wide else values), places
+
+
+def _sort_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
+    values, _ = _top_nodes(e, inputs[0], types[0][0].dtype, types[0][0].shape[-1], descending)
+    e.node("Identity", [values], outputs)
+
+
+def _argsort_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, descending: bool) -> None:
+    _, places = _top_nodes(e, inputs[0], types[0][0].dtype, types[0][0].shape[-1], descending)
+    e.node("Cast", [places], outputs, to=6)
+
+
+@primitive(
+    name="argsort",
+    type=lambda x, *, descending: _row_type(x, int32),
+    numpy=lambda x, *, descending: _order(x, descending),
+    lower=kernel("sort.argsort"),
+    batch=lambda size, inputs, batched, *, descending: bind.argsort(inputs[0], descending=descending),
+    onnx=_argsort_nodes,
+    samples=_row_samples(gradient=False),
+)
+def argsort_rows(x: Tensor, descending: bool) -> Any:
+    """The int32 places of the elements of each row, in order."""
+    return (x,), {"descending": descending}
+
+
+@primitive(
+    name="sort",
+    type=lambda x, *, descending: _row_type(x),
+    numpy=lambda x, *, descending: np.take_along_axis(x, _order(x, descending), -1),
+    lower=kernel("sort.sort"),
+    vjp=_sort_vjp,
+    batch=lambda size, inputs, batched, *, descending: bind.sort(inputs[0], descending=descending),
+    onnx=_sort_nodes,
+    samples=_row_samples(),
+)
+def sort_rows(x: Tensor, descending: bool) -> Any:
+    """The elements of each row, in order."""
+    return (x,), {"descending": descending}
+
+
+def _moved(values: Any, axis: Any, direction: str, apply: Any, op: str) -> Tensor:
+    if direction not in ("ASCENDING", "DESCENDING"):
+        raise ValueError(
+            f"Argument `direction` should be one of ASCENDING, DESCENDING. Received: direction={direction}"
+        )
+    x = convert_to_tensor(values)
+    try:
+        along = canonical_axis(axis, x.ndim)
+    except Refused as refusal:
+        raise refusal.told_by(op) from None
+    if along == x.ndim - 1:
+        return apply(x, descending=direction == "DESCENDING")
+    perm = [i for i in range(x.ndim) if i != along] + [along]
+    done = apply(bind.transpose(x, perm=tuple(perm)), descending=direction == "DESCENDING")
+    return bind.transpose(done, perm=tuple(int(i) for i in np.argsort(perm)))
+
+
+@export("sort")
+def sort(values: Any, axis: int = -1, direction: str = "ASCENDING", name: str | None = None) -> Tensor:
+    """The elements along ``axis`` in order; NaN counts as the largest.
+
+    Args:
+      values: real tensor of rank 1 or more.
+      axis: int in [-rank, rank).
+      direction: "ASCENDING" or "DESCENDING".
+
+    >>> import tvtf as tf
+    >>> tf.sort([3, 1, 2]).numpy()
+    array([1, 2, 3], dtype=int32)
+
+    Raises:
+      ValueError: for another direction.
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sort
+    """
+    return _moved(values, axis, direction, bind.sort, "Sort")
+
+
+@export("argsort")
+def argsort(
+    values: Any, axis: int = -1, direction: str = "ASCENDING", stable: bool = False, name: str | None = None
+) -> Tensor:
+    """The int32 places that sort ``values`` along ``axis``; equal elements keep their order, NaN counts as the largest.
+
+    Args:
+      values: real tensor of rank 1 or more.
+      axis: int in [-rank, rank).
+      direction: "ASCENDING" or "DESCENDING".
+      stable: the order is stable whatever this says.
+
+    >>> import tvtf as tf
+    >>> tf.argsort([3, 1, 2]).numpy()
+    array([1, 2, 0], dtype=int32)
+
+    Raises:
+      ValueError: for another direction.
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/argsort
+    """
+    return _moved(values, axis, direction, bind.argsort, "ArgSort")
+
+
+# -- top_k
+
+
+class TopKV2(NamedTuple):
+    """What :func:`top_k` gives."""
+
+    values: Tensor
+    indices: Tensor
+
+
+def _top_type(x: TensorType, *, k: Dim, index_type: DType) -> tuple[TensorType, TensorType]:
+    require_dtype(x, REAL, "input")
+    if not x.shape:
+        raise Refused("input must be >= 1-D, got shape []")
+    if isinstance(k, int) and k < 0:
+        raise Refused(f"Need k >= 0, got {k}")
+    if isinstance(k, int) and isinstance(x.shape[-1], int) and x.shape[-1] < k:
+        raise Refused(f"input must have at least k columns. Had {x.shape[-1]}, needed {k}")
+    shape = (*x.shape[:-1], k)
+    return TensorType(shape, x.dtype), TensorType(shape, index_type)
+
+
+def _top_numpy(x: np.ndarray, *, k: int, index_type: DType) -> tuple[np.ndarray, np.ndarray]:
+    places = _order(x, True)[..., :k]
+    return np.take_along_axis(x, places, -1), places
+
+
+def _top_vjp(cts: Any, ys: Any, x: Tensor, *, k: Dim, index_type: DType) -> Tensor:
+    shape = x._type.shape
+    rows, extent = shape[:-1], shape[-1]
+    ids = flat_ids(ys[1], rows, extent)
+    whole = size_of(shape)
+    flat = bind.unsorted_segment_sum(cts[0], ids, num_segments=whole)
+    return bind.reshape(flat, shape=shape)
+
+
+def _top_guard(x: Tensor, *, k: Dim, index_type: DType) -> list[tuple[Tensor, str]]:
+    from tvtf.ops.dims import proves, scalar_of
+
+    extent = x._type.shape[-1]
+    if proves(extent >= k, extent, k):
+        return []
+    return [(bind.greater_equal(scalar_of(extent), scalar_of(k)), f"input must have at least k columns, needed {k}")]
+
+
+def _top_k_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, k: Dim, index_type: DType) -> None:
+    values, places = _top_nodes(e, inputs[0], types[0][0].dtype, k, True)
+    e.node("Identity", [values], outputs[:1])
+    e.node("Identity", [e.cast(places, index_type)], outputs[1:])
+
+
+@primitive(
+    name="top_k",
+    tf_name="TopKV2",
+    type=_top_type,
+    numpy=_top_numpy,
+    lower=kernel("sort.top_k"),
+    vjp=_top_vjp,
+    batch=lambda size, inputs, batched, *, k, index_type: bind.top_k(inputs[0], k=k, index_type=index_type),
+    onnx=_top_k_nodes,
+    guard=_top_guard,
+    samples=lambda: [
+        Sample((draw(i, s),), {"k": k, "index_type": t}, REAL)
+        for i, (s, k, t) in enumerate((((7,), 3, int32), ((2, 5), 5, int64), ((3,), 0, int32)))
+    ],
+)
+def top_rows(x: Tensor, k: Dim, index_type: DType) -> Any:
+    """The ``k`` largest of each row and their places."""
+    return (x,), {"k": k, "index_type": index_type}
+
+
+@export("math.top_k", "nn.top_k")
+def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, name: str | None = None) -> TopKV2:
+    """The ``k`` largest elements of the last axis, largest first, and their places.
+
+    Args:
+      input: real tensor of shape (..., n), n >= k.
+      k: int, or a scalar computed from shapes.
+      sorted: the result is sorted whatever this says.
+      index_type: int16, int32 or int64.
+
+    Returns:
+      values and indices of shape (..., k); of equal elements the first comes first.
+
+    >>> import tvtf as tf
+    >>> values, indices = tf.math.top_k([1, 5, 3], 2)
+    >>> values.numpy(), indices.numpy()
+    (array([5, 3], dtype=int32), array([1, 2], dtype=int32))
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a negative k or one above n.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/top_k
+    """
+    return TopKV2(*bind.top_k(convert_to_tensor(input), k=_count(k), index_type=as_dtype(index_type)))
+
+
+def _count(k: Any) -> Dim:
+    from tvtf.ops.rules import static_dims
+
+    return static_dims(k, "k")[0]
+
+
+@export("math.in_top_k", "nn.in_top_k")
+def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) -> Tensor:
+    """Whether the target of each row is among its ``k`` largest predictions; ties at the edge are all in.
+
+    Args:
+      targets: int32 or int64 vector of class numbers.
+      predictions: float32 tensor of shape (batch, classes).
+      k: int.
+
+    >>> import tvtf as tf
+    >>> tf.math.in_top_k([1, 0], [[0.1, 0.9], [0.2, 0.8]], 1).numpy()
+    array([ True, False])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/in_top_k
+    """
+    wanted, scores = convert_to_tensor(targets), convert_to_tensor(predictions)
+    rows, classes = scores._type.shape
+    on, off = (EagerTensor(np.array(v)) for v in (True, False))
+    hot = bind.one_hot(bind.cast(wanted, dtype=int64), on, off, depth=classes, axis=1)
+    zero = EagerTensor(np.zeros((), scores.dtype.np))
+    own = bind.reduce_sum(bind.select(hot, scores, zero), axis=(1,), keepdims=True)
+    above = bind.cast(bind.greater(scores, own), dtype=int32)
+    finite = bind.reduce_all(bind.is_finite(bind.select(hot, scores, zero)), axis=(1,), keepdims=False)
+    known = bind.logical_and(finite, bind.reduce_any(hot, axis=(1,), keepdims=False))
+    ahead = bind.reduce_sum(above, axis=(1,), keepdims=False)
+    return bind.logical_and(known, bind.less(ahead, EagerTensor(np.array(static_int(k, "k"), np.int32))))
+
+
+# -- searchsorted
+
+
+def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_type: DType) -> TensorType:
+    require_same_dtype((sequence, values), ("sorted_sequence", "values"))
+    require_dtype(sequence, REAL, "sorted_sequence")
+    rows = len(sequence.shape) - 1
+    if len(values.shape) - 1 != rows or not all(map(agree_dim, sequence.shape[:rows], values.shape[:rows])):
+        raise Refused(
+            f"Leading dim_size of both tensors must match: {brackets(sequence.shape)} vs. {brackets(values.shape)}"
+        )
+    return TensorType(values.shape, out_type)
+
+
+def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: str, out_type: DType) -> np.ndarray:
+    result = np.zeros(values.shape, out_type.np)
+    for row in np.ndindex(values.shape[:-1]):
+        result[row] = np.searchsorted(sequence[row], values[row], side)
+    return result
+
+
+def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
+    return bind.searchsorted(*(stretch(size, x, b) for x, b in zip(inputs, batched)), **attrs)
+
+
+def _search_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, side: str, out_type: DType) -> None:
+    """The number of elements below (or up to) each value."""
+    wide, tall, below, count = (e.temp() for _ in range(4))
+    e.node("Unsqueeze", [inputs[0], e.const(np.array([-2]))], [wide])
+    e.node("Unsqueeze", [inputs[1], e.const(np.array([-1]))], [tall])
+    e.node("Less" if side == "left" else "LessOrEqual", [wide, tall], [below])
+    e.node("ReduceSum", [e.cast(below, int64), e.const(np.array([-1]))], [count], keepdims=0)
+    e.node("Identity", [count if out_type is int64 else e.cast(count, out_type)], outputs)
+
+
+@primitive(
+    name="searchsorted",
+    tf_name="LowerBound",
+    type=_search_type,
+    numpy=_search_numpy,
+    lower=kernel("sort.searchsorted"),
+    batch=_search_batch,
+    onnx=_search_nodes,
+    samples=lambda: [
+        Sample((lambda t: np.sort(draw(0, (2, 5))(t), -1), draw(1, (2, 3))), {"side": s, "out_type": t}, REAL)
+        for s, t in (("left", int32), ("right", int64))
+    ],
+)
+def search_rows(sequence: Tensor, values: Tensor, side: str, out_type: DType) -> Any:
+    """Where each value goes into the sorted row of its number."""
+    return (sequence, values), {"side": side, "out_type": out_type}
+
+
+@export("searchsorted")
+def searchsorted(
+    sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = int32, name: str | None = None
+) -> Tensor:
+    """Where each value would go into the sorted last axis so that it stays sorted.
+
+    Args:
+      sorted_sequence: real tensor of shape (..., n), each row ascending.
+      values: tensor of the same dtype and shape (..., m).
+      side: "left" puts a value before its equals, "right" after them.
+      out_type: int32 or int64.
+
+    >>> import tvtf as tf
+    >>> tf.searchsorted([1, 3, 5], [0, 3, 9]).numpy()
+    array([0, 1, 3], dtype=int32)
+
+    Raises:
+      ValueError: for another side.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/searchsorted
+    """
+    if side not in ("left", "right"):
+        raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'.")
+    edges = convert_to_tensor(sorted_sequence)
+    wanted = convert_to_tensor(values, dtype_hint=edges.dtype)
+    extent, shape = edges._type.shape[-1], wanted._type.shape
+    count = size_of(edges._type.shape[:-1])
+    flat = bind.reshape(edges, shape=(count, extent))
+    found = bind.searchsorted(flat, bind.reshape(wanted, shape=(count, -1)), side=side, out_type=as_dtype(out_type))
+    return bind.reshape(found, shape=shape)
+
+
+# -- unique: shapes that depend on the data
+
+
+class Unique(NamedTuple):
+    """What :func:`unique` gives."""
+
+    y: Tensor
+    idx: Tensor
+
+
+class UniqueWithCounts(NamedTuple):
+    """What :func:`unique_with_counts` gives."""
+
+    y: Tensor
+    idx: Tensor
+    count: Tensor
+
+
+def _uniques(x: Any, out_idx: Any, op: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    array = eager_only(convert_to_tensor(x), op)
+    if array.ndim != 1:
+        raise Refused(f"unique expects a 1D vector, but got shape {brackets(array.shape)}").told_by("Unique")
+    _, first, back, count = np.unique(array, return_index=True, return_inverse=True, return_counts=True)
+    rank = np.argsort(first)
+    place = np.empty_like(rank)
+    place[rank] = np.arange(len(rank))
+    kind = as_dtype(out_idx).np
+    return array[first[rank]], place[back].astype(kind), count[rank].astype(kind)
+
+
+@export("unique")
+def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
+    """The distinct elements of a vector in order of first occurrence, and for each element the place of its like.
+
+    >>> import tvtf as tf
+    >>> y, idx = tf.unique([7, 1, 7])
+    >>> y.numpy(), idx.numpy()
+    (array([7, 1], dtype=int32), array([0, 1, 0], dtype=int32))
+
+    Raises:
+      UnimplementedError: while tracing: the length of the result depends on the data.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/unique
+    """
+    y, idx, _ = _uniques(x, out_idx, "unique")
+    return Unique(EagerTensor(y), EagerTensor(idx))
+
+
+@export("unique_with_counts")
+def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
+    """As :func:`unique`, and how often each distinct element occurs.
+
+    >>> import tvtf as tf
+    >>> tf.unique_with_counts([7, 1, 7]).count.numpy()
+    array([2, 1], dtype=int32)
+
+    Raises:
+      UnimplementedError: while tracing: the length of the result depends on the data.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/unique_with_counts
+    """
+    return UniqueWithCounts(*map(EagerTensor, _uniques(x, out_idx, "unique_with_counts")))
