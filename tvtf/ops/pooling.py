@@ -8,7 +8,7 @@ from typing import Any
 
 from tvtf.ops.rules import bind, number
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, result_sizes, spatial_steps
-from tvtf.primitive import export, public_names
+from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -210,10 +210,10 @@ def pool(
       strides: ints, default 1; not together with dilations above 1.
       padding: "SAME", "VALID" or pairs per axis.
       data_format: None, "NWC", "NCW", "NHWC", "NCHW", "NDHWC" or "NCDHW".
-      dilations: distance of the window's places, default 1; then padding counts as zeros, as in TensorFlow.
+      dilations: distance of the window's places, default 1; above 1 only with "VALID".
 
     Raises:
-      ValueError: for another pooling type, or strides and dilations both above 1.
+      ValueError: for another pooling type, or dilations above 1 together with strides or padding.
 
     >>> import tvtf as tf
     >>> tf.nn.pool(tf.constant([[[1.], [3.], [2.]]]), [2], "MAX").numpy().ravel()
@@ -236,22 +236,24 @@ def pool(
             "`strides > 1` not supported in conjunction with `dilation_rate > 1`. "
             f"Received: strides={list(hops)} and dilation_rate={list(holes)}"
         )
-    y = _dilated(channels_last(x) if first else x, pooling_type, window_shape, padding, holes, first)
+    if padding != "VALID":
+        raise ValueError(
+            "pooling with 'SAME' padding is not implemented for `dilation_rate` > 1. "
+            f"Received: padding={padding} and dilation_rate={list(holes)}"
+        )
+    window = spatial_steps(window_shape, rank, first, "ksize", "Pool")
+    y = _dilated(channels_last(x) if first else x, pooling_type, window, holes)
     return channels_first(y) if first else y
 
 
-def _dilated(x: Tensor, kind: str, window_shape: Any, padding: Any, holes: tuple[int, ...], first: bool) -> Tensor:
+def _dilated(x: Tensor, kind: str, window: tuple[int, ...], holes: tuple[int, ...]) -> Tensor:
     """Pooling over windows with holes: the maximum or sum of one shifted view per tap."""
-    rank = len(holes)
-    window = spatial_steps(window_shape, rank, first, "ksize", "Pool")
-    sizes = x._type.shape[1:-1]
-    pads = paddings(padding, sizes, window, (1,) * rank, holes, first, "Pool")
-    around = public_names()["pad"](x, [[0, 0], *map(list, pads), [0, 0]]) if any(map(any, pads)) else x
-    results = result_sizes(sizes, window, (1,) * rank, pads, holes)
+    ones = (1,) * len(holes)
+    results = result_sizes(x._type.shape[1:-1], window, ones, ((0, 0),) * len(holes), holes)
     views = []
     for tap in itertools.product(*map(range, window)):
         starts = [t * d for t, d in zip(tap, holes)]
         places = tuple(slice(a, a + n) for a, n in zip(starts, results))
-        views.append(around[(slice(None), *places)])  # type: ignore[index]
+        views.append(x[(slice(None), *places)])  # type: ignore[index]
     combined = reduce(bind.maximum if kind == "MAX" else bind.add, views)
     return combined if kind == "MAX" else bind.multiply(combined, number(1 / len(views), combined))

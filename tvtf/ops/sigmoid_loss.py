@@ -34,6 +34,10 @@ def _positive_part(x: Tensor) -> Tensor:
     return bind.select(bind.greater_equal(x, zeros_like(x)), x, zeros_like(x))
 
 
+def _negative_part(x: Tensor) -> Tensor:
+    return bind.select(bind.greater_equal(x, zeros_like(x)), zeros_like(x), x)
+
+
 @export("nn.sigmoid_cross_entropy_with_logits")
 def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, name: str | None = None) -> Tensor:
     """Cross entropy between labels and ``sigmoid(logits)``, elementwise, computed so that nothing overflows.
@@ -64,6 +68,8 @@ def sigmoid_cross_entropy_with_logits(labels: Any = None, logits: Any = None, na
 def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any, name: str | None = None) -> Tensor:
     """:func:`sigmoid_cross_entropy_with_logits` with the positive labels' part times ``pos_weight``.
 
+    The gradient for a logit of 0 is the derivative; TensorFlow's is not, as it takes those of |x| and relu there as 0.
+
     Raises:
       ValueError: when the shapes differ.
 
@@ -76,7 +82,7 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
     y, x = _same_shaped(labels, logits)
     one = number(1, x)
     weight = bind.add(one, bind.multiply(bind.subtract(convert_to_tensor(pos_weight, x.dtype), one), y))
-    negative = bind.add(_softplus_of_minus_abs(x), bind.relu(bind.negative(x)))
+    negative = bind.subtract(_softplus_of_minus_abs(x), _negative_part(x))
     return bind.add(bind.multiply(bind.subtract(one, y), x), bind.multiply(weight, negative))
 
 

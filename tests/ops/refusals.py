@@ -1,0 +1,22 @@
+"""Asks an op to refuse, eagerly and while traced."""
+
+import pytest
+
+import tvtf as tf
+
+
+def refusal(kind, call):
+    """The message of the error that a call raises."""
+    with pytest.raises(kind) as caught:
+        call()
+    return str(caught.value)
+
+
+def eager_refusal(call):
+    """The message of an InvalidArgumentError without the node's name, which TensorFlow leaves empty in eager ops."""
+    return refusal(tf.errors.InvalidArgumentError, call).removesuffix(" name: ")
+
+
+def traced_refusal(call, kind=ValueError):
+    """The last line of the error that a call raises while traced."""
+    return refusal(kind, tf.function(call)).strip().splitlines()[-1].strip()
