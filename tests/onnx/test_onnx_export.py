@@ -139,6 +139,18 @@ def test_while_becomes_loop():
         np.testing.assert_array_equal(found, x ** (times + 1))
 
 
+def test_the_gradient_of_a_loop_is_exported_too():
+    @tf.function
+    def slope(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.while_loop(lambda i, y: tf.less(i, 3), lambda i, y: [tf.add(i, 1), tf.multiply(y, x)], [0, x])[1]
+        return tape.gradient(y, x)
+
+    x = np.array([1, 2, 3], np.float32)
+    np.testing.assert_allclose(run(export(slope, tf.TensorSpec([3])), x=x)["output"], 4 * x**3, rtol=1e-6)
+
+
 # -- files
 
 

@@ -17,13 +17,20 @@ _OPTIONS.log_severity_level = 3
 
 
 def run_model(model, arrays):
-    """The outputs of a model at its inputs, in order."""
+    """The outputs of a model at its inputs, in order; None where neither of the two can run it."""
     session = session_of(float32_edges(model))
+    if session is None and crashes_the_reference(model, arrays):
+        return None
     if session is None:
         feeds = {i.name: a for i, a in zip(model.graph.input, arrays)}
         return [np.asarray(r) for r in ReferenceEvaluator(model).run(None, feeds)]
     found = session.run(None, {i.name: _without_bfloat16(a) for i, a in zip(session.get_inputs(), arrays)})
     return [_as_declared(f, o) for f, o in zip(found, model.graph.output)]
+
+
+def crashes_the_reference(model, arrays):
+    """The reference evaluator's ConvTranspose gives None for an empty batch (onnx 1.23)."""
+    return any(n.op_type == "ConvTranspose" for n in model.graph.node) and not all(a.size for a in arrays)
 
 
 def session_of(model):

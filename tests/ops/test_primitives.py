@@ -115,7 +115,8 @@ def test_onnx_in_every_dtype_is_the_numpy_column(prim):
 def onnx_differences(case, symbolic=False):
     try:
         model = export(function_of([case]), *specs_of(case, symbolic))
-        return differences(case, onnx_support.run_model(model, case.arrays), "ONNX", tolerances.EXPORTED)
+        found = onnx_support.run_model(model, case.arrays)
+        return [] if found is None else differences(case, found, "ONNX", tolerances.EXPORTED)
     except UnimplementedError as error:
         return [] if "onnx" in case.prim.why_not else [f"{case.name}: {error}"]
     except Exception as error:  # whatever breaks in one case must be told with its name

@@ -9,6 +9,7 @@ from onnx import GraphProto
 
 from tvtf.dtypes import as_dtype
 from tvtf.onnx.emitter import Emitter
+from tvtf.onnx.stacks import STACKS
 from tvtf.shape import TensorType
 
 if TYPE_CHECKING:
@@ -67,4 +68,5 @@ def _roles(carried: int) -> list[str]:
     return ["iteration", "condition", *(f"carried_{i}" for i in range(carried))]
 
 
-CONTROL = {"cond": _cond, "while": _while}
+CONTROL = {"cond": _cond, "while": _while, "effect_cond": _cond, "effect_while": _while} | STACKS
+"""An effect inside a branch or body is refused where it stands, by its own name."""

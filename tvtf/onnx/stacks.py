@@ -1,0 +1,61 @@
+"""The stacks that loops keep for their gradients, as tensors that ScatterND writes into."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+from onnx import helper
+
+from tvtf.dtypes import DType, as_dtype
+from tvtf.onnx.emitter import Emitter
+from tvtf.onnx.standard import ELEMENT
+from tvtf.shape import TensorType
+
+if TYPE_CHECKING:
+    from tvtf.dialect import Bound
+    from tvtf.onnx.program import Program
+
+
+def _new(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    e = program.emitter
+    _zeros(e, e.shape(types[0].shape), outputs, types[0].dtype)
+
+
+def _sized(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    """The new dim is read from the buffer from here on."""
+    e = program.emitter
+    shape = e.computed("Concat", [_reshaped(e, inputs[0], (1,)), e.shape(types[0].shape[1:])], axis=0)
+    _zeros(e, shape, outputs, types[0].dtype)
+    e.model.dims.learn(outputs[0], types[0].shape)
+
+
+def _zeros(e: Emitter, shape: str, outputs: Sequence[str], dtype: DType) -> None:
+    e.node("ConstantOfShape", [shape], outputs, value=helper.make_tensor("zero", ELEMENT[dtype], [1], [0]))
+
+
+def _reshaped(e: Emitter, scalar: str, shape: tuple[int, ...]) -> str:
+    """An integer scalar as an int64 tensor of one element."""
+    return e.computed("Reshape", [e.cast(scalar, as_dtype("int64")), e.const(np.array(shape, np.int64))])
+
+
+def _read(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    program.emitter.node("Gather", inputs, outputs, axis=0)
+
+
+def _write(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    _scatter(program.emitter, inputs, outputs)
+
+
+def _add(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    _scatter(program.emitter, inputs, outputs, reduction="add")
+
+
+def _scatter(e: Emitter, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
+    buffer, index, value = inputs
+    row = e.computed("Unsqueeze", [value, e.const(np.array([0], np.int64))])
+    e.node("ScatterND", [buffer, _reshaped(e, index, (1, 1)), row], outputs, **attrs)
+
+
+STACKS = {"stack_new": _new, "stack_sized": _sized, "stack_read": _read, "stack_write": _write, "stack_add": _add}
