@@ -18,7 +18,9 @@ from tvtf.tensor import Tensor, convert_to_tensor
     numpy=lambda x: np.maximum(x, x.dtype.type(0)),
     lower=lambda t, x: t.maximum(x, t.const(0, x)),
     vjp=lambda ct, y, x: bind.select(bind.greater(y, number(0, y)), ct, number(0, ct)),
-    onnx="Relu",
+    onnx=lambda e, inputs, outputs, types: e.node(
+        "Identity" if types[0][0].dtype.is_unsigned else "Relu", inputs, outputs
+    ),
     public=("nn.relu",),
 )
 def relu(features: Any, name: str | None = None) -> Any:

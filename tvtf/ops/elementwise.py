@@ -25,8 +25,8 @@ def unary_op(
 ) -> Callable[[Callable[..., Any]], Primitive[Any]]:
     """An elementwise primitive of one input, sampled in the range ``samples`` (or by that function).
 
-    ``lower`` is an expression of the scalar library and its values, unless a ``kernel`` column is given; ``gradient`` is
-    False where the function jumps.
+    ``lower`` is an expression of the scalar library and its values, unless a ``kernel`` column is given;
+    ``gradient`` is False where the function jumps.
     """
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
@@ -92,7 +92,7 @@ def hinted_operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
 
 
 def like(value: Any, dtype: DType) -> Tensor:
-    """``value`` as an operand beside a tensor of ``dtype``: tensors stay, NumPy values are cast, Python ones checked."""
+    """``value`` as an operand beside one of ``dtype``: tensors stay, NumPy values are cast, Python ones checked."""
     kind = type(value)
     if kind is int or kind is bool or kind is float:
         array = number(value, dtype)

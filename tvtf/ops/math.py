@@ -383,7 +383,10 @@ def squared_difference(x: Any, y: Any, name: str | None = None) -> Any:
 
 
 def _square_vjp(ct: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Tensor]:
+    """The value is real, so only the real part of a complex cotangent counts."""
     difference = bind.subtract(x, y)
+    if ct._type.dtype.is_complex:
+        ct = bind.complex(bind.real(ct), zeros_like(bind.real(ct)))
     by_x = bind.multiply(ct, bind.add(difference, difference))
     return unbroadcast(by_x, x), unbroadcast(bind.negative(by_x), y)
 
@@ -454,9 +457,7 @@ def _terms(op: str, inputs: Any) -> list[Tensor]:
     if is_tensor(inputs):
         return [convert_to_tensor(inputs)]
     if not isinstance(inputs, (list, tuple)) or not inputs:
-        raise ValueError(
-            f"{op}: inputs must be a list of at least one Tensor with the same dtype and shape, got {inputs!r}"
-        )
+        raise ValueError(f"{op}: inputs must be a list of tensors of one dtype and shape, got {inputs!r}")
     return [convert_to_tensor(term) for term in inputs]
 
 
@@ -485,9 +486,7 @@ def accumulate_n(inputs: Any, shape: Any = None, tensor_dtype: Any = None, name:
     tensors = _terms("accumulate_n", inputs)
     for term in tensors:
         if shape is not None and not term.shape.is_compatible_with(shape):
-            raise ValueError(
-                f"Shapes {as_shape(shape)} and {term.shape} are incompatible: accumulate_n adds equal shapes"
-            )
+            raise ValueError(f"Shapes {as_shape(shape)} and {term.shape} are incompatible")
         if tensor_dtype is not None and term.dtype is not as_dtype(tensor_dtype):
             raise TypeError(f"tensor_dtype is {as_dtype(tensor_dtype).name}, but input is of type {term.dtype.name}")
     return add_n(tensors)

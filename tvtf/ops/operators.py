@@ -99,6 +99,9 @@ def _yielding(operate: Operator, reflected: str) -> Operator:
 
 # -- the short way
 
+_UNQUIET = (ValueError, RuntimeError, OverflowError)
+"""Shapes that don't broadcast, a quiet context entered already, an int that does not fit: the complete way tells."""
+
 
 def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
     """``complete``, done at once where nothing is to be traced, recorded or converted."""
@@ -112,21 +115,39 @@ def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
                 direct = a.dtype is b.dtype and kind in kinds
             else:
                 b = y
-                direct = (
-                    type(y) is float
-                    and kind == "f"
-                    and kind in kinds
-                    or type(y) is int
-                    and kind in kinds
-                    and kind in "fi"
-                )
+                direct = kind in kinds and (kind == "f" if type(y) is float else type(y) is int and kind in "fi")
             if direct:
                 try:
                     result = state.quiet.run(ufunc, a, b)
-                except (ValueError, RuntimeError, OverflowError):
+                except _UNQUIET:
                     return complete(x, y)
                 return EagerTensor(result if type(result) is np.ndarray else np.asarray(result))
         return complete(x, y)
+
+    return operate
+
+
+def _quick_reflected(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
+    """The same for a Python number on the left."""
+
+    def operate(x: Any, y: Any) -> Any:
+        kind = x._array.dtype.kind
+        direct = kind in kinds and (kind == "f" if type(y) is float else type(y) is int and kind in "fi")
+        if direct and state.trace is None and not state.tapes:
+            try:
+                return EagerTensor(np.asarray(state.quiet.run(ufunc, y, x._array)))
+            except _UNQUIET:
+                return complete(x, y)
+        return complete(x, y)
+
+    return operate
+
+
+def _quick_unary(ufunc: np.ufunc, kinds: str, complete: Callable[[Any], Any]) -> Callable[[Any], Any]:
+    def operate(x: Any) -> Any:
+        if x._array.dtype.kind in kinds and state.trace is None and not state.tapes:
+            return EagerTensor(np.asarray(ufunc(x._array)))
+        return complete(x)
 
     return operate
 
@@ -158,6 +179,7 @@ QUICK: dict[str, tuple[np.ufunc, str]] = {
     "sub": (np.subtract, "fiuc"),
     "mul": (np.multiply, "fiuc"),
     "truediv": (np.divide, "fc"),
+    "pow": (np.power, "f"),
     "lt": (np.less, "fiu"),
     "le": (np.less_equal, "fiu"),
     "gt": (np.greater, "fiu"),
@@ -165,6 +187,8 @@ QUICK: dict[str, tuple[np.ufunc, str]] = {
     "eq": (np.equal, "fiucb"),
     "ne": (np.not_equal, "fiucb"),
 }
+
+QUICK_UNARY: dict[str, tuple[np.ufunc, str]] = {"neg": (np.negative, "fiuc"), "abs": (np.absolute, "fi")}
 
 
 def _as_method(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
@@ -183,6 +207,11 @@ def install() -> None:
         _attach(f"__{name}__", _as_method(function, 1))
     for name, (ufunc, kinds) in QUICK.items():
         setattr(EagerTensor, f"__{name}__", _quick(ufunc, kinds, getattr(Tensor, f"__{name}__")))
+        if name in ARITHMETIC:
+            complete = getattr(Tensor, f"__r{name}__")
+            setattr(EagerTensor, f"__r{name}__", _quick_reflected(ufunc, kinds, complete))
+    for name, (ufunc, kinds) in QUICK_UNARY.items():
+        setattr(EagerTensor, f"__{name}__", _quick_unary(ufunc, kinds, getattr(Tensor, f"__{name}__")))
     EagerTensor.__hash__ = Tensor.__hash__  # type: ignore[method-assign]
 
 

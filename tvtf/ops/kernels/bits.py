@@ -43,9 +43,8 @@ def _joined(x: te.Tensor, dtype: str, count: int) -> te.Tensor:
     wide = _unsigned(size * count)
 
     def whole(*index: Any) -> Any:
-        parts = [
-            _as(x(*index, i), _unsigned(size)).astype(wide) << tirx.const(8 * size * i, wide) for i in range(count)
-        ]
-        return _as(reduce(lambda a, b: a | b, parts), dtype)
+        parts = [_as(x(*index, i), _unsigned(size)).astype(wide) for i in range(count)]
+        shifted = [part << tirx.const(8 * size * i, wide) for i, part in enumerate(parts)]
+        return _as(reduce(lambda a, b: a | b, shifted), dtype)
 
     return te.compute(dims(x)[:-1], whole, name="bitcast")

@@ -255,7 +255,7 @@ def converted(x: Any, dtype: str) -> Any:
 
 
 def float_to_integer(x: Any, dtype: str) -> Any:
-    """Through int32, or int64 for wide types; its smallest number stands for what does not fit, which LLVM leaves open."""
+    """Through int32, or int64 for wide types; its smallest number stands for what does not fit."""
     if dtype == "uint64":
         return _to_uint64(x)
     wide = "int32" if dtype in ("int8", "uint8", "int16", "uint16", "int32") else "int64"

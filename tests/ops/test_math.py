@@ -1,0 +1,208 @@
+"""Edges of elementwise functions that samples don't reach: NaN, zeros, limits of integers, refusals."""
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+NAN, INF = float("nan"), float("inf")
+
+
+def both(function, *args):
+    """The eager and the compiled result, which must be the same but for rounding."""
+    tensors = [tf.constant(a) for a in args]
+    eager, compiled = function(*tensors).numpy(), tf.function(function)(*tensors).numpy()
+    np.testing.assert_allclose(compiled, eager, rtol=1e-6)
+    return eager
+
+
+@pytest.mark.parametrize(
+    "function",
+    [
+        lambda x: tf.maximum(x, 1.0),
+        lambda x: tf.maximum(1.0, x),
+        lambda x: tf.minimum(x, 1.0),
+        lambda x: tf.clip_by_value(x, 0.0, 1.0),
+        tf.nn.relu,
+        tf.nn.relu6,
+        tf.nn.elu,
+        tf.sign,
+        tf.tanh,
+        tf.sigmoid,
+        tf.nn.softplus,
+    ],
+)
+def test_nan_stays(function):
+    assert np.isnan(both(function, np.array([NAN], np.float32))).all()
+
+
+def test_nan_differs_from_itself():
+    x = np.array([NAN, 1.0], np.float32)
+    np.testing.assert_array_equal(both(lambda x: x != tf.identity(x), x), [True, False])
+    np.testing.assert_array_equal(both(lambda x: x == tf.identity(x), x), [False, True])
+    np.testing.assert_array_equal(both(tf.math.is_nan, x), [True, False])
+
+
+@pytest.mark.parametrize("function", [tf.tanh, tf.math.log1p, tf.math.expm1, tf.sinh, tf.asinh, tf.nn.elu])
+@pytest.mark.parametrize("dtype", [np.float32, np.float64])
+def test_small_arguments_keep_their_digits(function, dtype):
+    x = np.array([1e-30, -1e-20, 1e-10], dtype)
+    np.testing.assert_allclose(both(function, x), x, rtol=1e-6)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x, y: x // y, [-(2**31), 3, -4]),
+        (lambda x, y: x % y, [0, 1, 1]),
+        (tf.truncatediv, [-(2**31), 3, -3]),
+        (tf.truncatemod, [0, 1, -1]),
+    ],
+)
+def test_integer_division_at_its_limits(function, expected):
+    x, y = np.array([-(2**31), 7, -7], np.int32), np.array([-1, 2, 2], np.int32)
+    np.testing.assert_array_equal(both(function, x, y), expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "op"),
+    [
+        (lambda x, y: x // y, "FloorDiv"),
+        (lambda x, y: x % y, "FloorMod"),
+        (tf.truncatediv, "TruncateDiv"),
+        (tf.truncatemod, "TruncateMod"),
+    ],
+)
+def test_integers_divided_by_zero_are_refused_eagerly_and_compiled(function, op):
+    args = tf.constant([1, 2]), tf.constant([1, 0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=rf"^Integer division by zero \[Op:{op}\]"):
+        function(*args)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="^Integer division by zero"):
+        tf.function(function)(*args)
+
+
+def test_integer_powers_wrap_around_and_refuse_negative_exponents():
+    base, exponent = np.array([3, -7, 2, 0], np.int32), np.array([40, 3, 31, 0], np.int32)
+    np.testing.assert_array_equal(both(tf.pow, base, exponent), np.power(base, exponent))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="^Integers to negative integer powers are not allowed"):
+        tf.pow(2, -1)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="^Integers to negative integer powers are not allowed"):
+        tf.function(tf.pow)(tf.constant(2), tf.constant(-1))
+
+
+def test_negated_unsigned_integers_wrap_around():
+    for dtype in (np.uint8, np.uint32, np.uint64):
+        np.testing.assert_array_equal(
+            both(lambda x: -x, np.array([0, 1, 7], dtype)), np.array([0, -1, -7]).astype(dtype)
+        )
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: tf.bitwise.left_shift(x, 33), [-(2**31), 0]),
+        (lambda x: tf.bitwise.left_shift(x, -1), [1, -8]),
+        (lambda x: tf.bitwise.right_shift(x, 1), [0, -4]),
+        (lambda x: tf.bitwise.right_shift(x, 40), [0, -1]),
+    ],
+)
+def test_shift_counts_are_clamped(function, expected):
+    np.testing.assert_array_equal(both(function, np.array([1, -8], np.int32)), expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "expected"),
+    [
+        (lambda x: tf.math.divide_no_nan(1.0, x), [0.0, 0.5]),
+        (lambda x: tf.math.multiply_no_nan(NAN, x) * 0.0, [0.0, NAN]),
+        (lambda x: tf.math.xlogy(x, 0.0 * x), [0.0, -INF]),
+        (lambda x: tf.math.xdivy(x, 0.0 * x), [0.0, INF]),
+        (lambda x: tf.math.xlog1py(x, -x / 2.0), [0.0, -INF]),
+    ],
+)
+def test_zero_times_anything_is_zero(function, expected):
+    np.testing.assert_array_equal(both(function, np.array([0.0, 2.0], np.float32)), expected)
+
+
+@pytest.mark.parametrize(
+    ("function", "at", "expected"),
+    [
+        (lambda x: tf.maximum(x, 1.0), 1.0, 1.0),
+        (lambda x: tf.minimum(x, 1.0), 1.0, 1.0),
+        (tf.nn.relu, 0.0, 0.0),
+        (tf.nn.relu6, 6.0, 0.0),
+        (tf.abs, 0.0, 0.0),
+        (lambda x: tf.pow(x, 2.0), -3.0, -6.0),
+        (lambda x: tf.pow(2.0, x), 3.0, 8 * np.log(2.0)),
+        (lambda x: tf.pow(x, 0.0), 0.0, np.nan),
+    ],
+)
+def test_gradients_at_ties_and_edges_are_tensorflows(function, at, expected):
+    x = tf.constant(at)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+    np.testing.assert_allclose(tape.gradient(y, x), expected, rtol=1e-6)
+
+
+@pytest.mark.parametrize("function", [tf.floor, tf.math.ceil, tf.math.rint])
+def test_rounding_has_no_gradient(function):
+    x = tf.constant(1.5)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+    assert tape.gradient(y, x) is None
+
+
+def test_where_broadcasts_and_takes_the_tensors_dtype():
+    found = tf.where([[True], [False]], tf.constant([1.0, 2.0]), 0)
+    np.testing.assert_array_equal(found, [[1, 2], [0, 0]])
+    assert found.dtype is tf.float32
+    with pytest.raises(ValueError, match="^x and y must both be non-None or both be None.$"):
+        tf.where(True, None, 1.0)
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"^condition \[3\], then \[2\], and else \[\] must be broadcastable \[Op:SelectV2\]",
+    ):
+        tf.where([True, False, True], [1.0, 2.0], 0.0)
+
+
+def test_logic_refuses_integers():
+    with pytest.raises(
+        tf.errors.InvalidArgumentError,
+        match=r"^cannot compute LogicalAnd as input #1\(zero-based\) was expected to be a bool tensor",
+    ):
+        tf.logical_and(tf.constant(True), tf.constant(1))
+
+
+def test_clipping_wants_bounds_that_fit_and_lets_the_lower_one_win():
+    np.testing.assert_array_equal(tf.clip_by_value([1.0, 5.0], 2.0, 1.0), [2, 2])
+    with pytest.raises(ValueError, match=r"^Shapes \(2,\) and \(3, 2\) are incompatible$"):
+        tf.clip_by_value([1.0, 5.0], tf.zeros([3, 2]), 1.0)
+
+
+def test_sums_of_tensors_want_one_shape():
+    np.testing.assert_array_equal(tf.add_n([tf.constant([1, 2]), tf.constant([3, 4])]), [4, 6])
+    with pytest.raises(ValueError, match=r"^add_n: inputs must be a list of tensors of one dtype and shape, got \[\]$"):
+        tf.add_n([])
+    with pytest.raises(ValueError, match=r"^Shapes \(3,\) and \(2,\) are incompatible$"):
+        tf.math.accumulate_n([[1, 2]], shape=[3])
+
+
+def test_complex_gradients_conjugate():
+    x = tf.constant(1 + 2j)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.abs(x)
+    np.testing.assert_allclose(tape.gradient(y, x), (1 + 2j) / np.sqrt(5))
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.math.real(x * x)
+    np.testing.assert_allclose(tape.gradient(y, x), 2 - 4j)
+
+
+@pytest.mark.parametrize(("function", "inverse"), [(tf.math.erfinv, tf.math.erf), (tf.math.ndtri, lambda x: x)])
+def test_inverses_reach_their_ends(function, inverse):
+    ends = both(function, np.array([1.0, 2.0], np.float32))
+    assert ends[0] == INF
+    assert np.isnan(ends[1])
