@@ -18,7 +18,9 @@ MSG_MANY_TRUE = "Input error: more than one condition evaluated as True but excl
 
 
 @export("switch_case")
-def switch_case(branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: str = "switch_case") -> Any:
+def switch_case(
+    branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: str = "switch_case"
+) -> Any:
     """The function that an integer chooses; an index out of range chooses the default, or the last one.
 
     Args:
@@ -185,4 +187,3 @@ def _nested_case(pairs: Sequence[tuple[Tensor, Any]], default: Any) -> Any:
         return default()
     (pred, fn), *others = pairs
     return traced_cond(pred, fn, lambda: _nested_case(others, default))
-

@@ -214,7 +214,9 @@ def scan(
     zero = convert_to_tensor(0)
     start = nest.map_structure(convert_to_tensor, _at(flat, elems, place(zero)) if initializer is None else initializer)
     if state.trace is None:
-        return _eager_scan(fn, start, [_at(flat, elems, place(convert_to_tensor(i))) for i in range(first, size)], first, reverse)
+        return _eager_scan(
+            fn, start, [_at(flat, elems, place(convert_to_tensor(i))) for i in range(first, size)], first, reverse
+        )
     stacks = _Stacks(start, size)
     buffers = stacks.written(stacks.buffers, place(zero), start) if first else stacks.buffers
 

@@ -69,7 +69,9 @@ def cond_vjp(cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branc
     results = [[_or_zeros(b, b.structure[i], captured[i]) for i in used] for b in branches]
     shared = lift(branches)
     graphs = [b.trace.finish(r) for b, r in zip(branches, results)]
-    found = dict(zip(used, cond_primitive.bind(pred, *shared, then_branch=graphs[0], else_branch=graphs[1]) if used else ()))
+    found = dict(
+        zip(used, cond_primitive.bind(pred, *shared, then_branch=graphs[0], else_branch=graphs[1]) if used else ())
+    )
     return (None, *(found.get(i) for i in range(len(captured))))
 
 
@@ -110,7 +112,14 @@ class _Loop:
         shared = lift([more, way_back])
         carried = 1 + len(entry) + len(sums)
         found = while_primitive.bind(
-            count, *entry, *sums, *shared, condition=more.graph(), body=way_back.graph(), carried=carried, bound=self.bound
+            count,
+            *entry,
+            *sums,
+            *shared,
+            condition=more.graph(),
+            body=way_back.graph(),
+            carried=carried,
+            bound=self.bound,
         )
         return self.gathered(plan, found[1 : 1 + len(entry)], found[1 + len(entry) :])
 
@@ -194,7 +203,9 @@ class _Step:
         slices = [(position[id(r.inputs[0])], r.inputs[1], ct) for r, ct in zip(reads, found[last:]) if ct is not None]
         return new_cts, found[first:last], slices
 
-    def run(self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor]) -> tuple[list[Any], list[Any]]:
+    def run(
+        self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor]
+    ) -> tuple[list[Any], list[Any]]:
         new_cts, found, slices = self.swept(values, cts)
         totals = dict(zip(self.summed, sums))
         for k, index, ct in slices:

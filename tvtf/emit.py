@@ -133,7 +133,7 @@ class Trace:
 
     def unique(self, name: str) -> str:
         count = self._names[name] = self._names.get(name, -1) + 1
-        return f"{name}_{count}" if count else name
+        return self.unique(f"{name}_{count}") if count else name
 
     def owns(self, tensor: SymbolicTensor) -> bool:
         return tensor._trace is self

@@ -1,0 +1,296 @@
+"""tf.cond, tf.while_loop and their kin: eager == traced, gradients == finite differences, errors in full."""
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+X = np.array([0.5, -0.3, 0.9])
+
+
+def difference(function, x, step=1e-6):
+    """The gradient of a scalar function by central differences."""
+    found = np.zeros_like(x)
+    for place in np.ndindex(x.shape):
+        up, down = x.copy(), x.copy()
+        up[place] += step
+        down[place] -= step
+        found[place] = (float(function(tf.constant(up))) - float(function(tf.constant(down)))) / (2 * step)
+    return found
+
+
+def gradient(function):
+    @tf.function(autograph=False)
+    def differentiated(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x)
+        return tape.gradient(y, x)
+
+    return differentiated
+
+
+def branching(x):
+    return tf.reduce_sum(tf.cond(tf.reduce_sum(x) > 0.0, lambda: tf.sin(x) * x, lambda: x * x * x))
+
+
+def counted(x):
+    _, y = tf.while_loop(lambda i, y: i < 4, lambda i, y: (i + 1, tf.sin(y) * x), (0, x))
+    return tf.reduce_sum(y)
+
+
+def limited(x):
+    (y,) = tf.while_loop(lambda y: tf.reduce_sum(y) < 1e9, lambda y: (y * y + x,), (x,), maximum_iterations=3)
+    return tf.reduce_sum(y)
+
+
+def no_turns(x):
+    _, y = tf.while_loop(lambda i, y: i < 0, lambda i, y: (i + 1, y * x), (0, x))
+    return tf.reduce_sum(y * y)
+
+
+def nested(x):
+    def turn(i, y):
+        y = tf.cond(tf.reduce_sum(y) > 1.0, lambda: tf.sin(y) * x, lambda: y * y + x)
+        _, y = tf.while_loop(lambda j, y: j < i, lambda j, y: (j + 1, y * x + 0.1), (0, y))
+        return i + 1, y
+
+    return tf.reduce_sum(tf.while_loop(lambda i, y: i < 3, turn, (0, x))[1])
+
+
+def mapped(x):
+    return tf.reduce_sum(tf.map_fn(lambda v: v * v * x, x))
+
+
+def scanned(x):
+    return tf.reduce_sum(tf.scan(lambda a, v: a * v + 1.0, x) * x)
+
+
+def folded(x):
+    return tf.foldr(lambda a, v: a * v + tf.sin(a), x)
+
+
+PROGRAMS = [branching, counted, limited, no_turns, nested, mapped, scanned, folded]
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_compiled_equals_eager(program):
+    for values in (X, -X):
+        np.testing.assert_allclose(tf.function(program)(tf.constant(values)), program(tf.constant(values)), rtol=1e-12)
+
+
+@pytest.mark.parametrize("program", PROGRAMS)
+def test_gradients_are_those_of_finite_differences_to_second_order(program):
+    first = gradient(program)
+    np.testing.assert_allclose(first(tf.constant(X)), difference(program, X), rtol=1e-6, atol=1e-8)
+    weights = np.array([1.0, 2.0, -1.0])
+
+    def slope(x):
+        return tf.reduce_sum(first(x) * weights)
+
+    np.testing.assert_allclose(gradient(slope)(tf.constant(X)), difference(slope, X), rtol=1e-5, atol=1e-7)
+
+
+def test_the_untaken_branch_does_not_run():
+    v = tf.Variable(1.0)
+
+    @tf.function
+    def step(x):
+        return tf.cond(x > 0.0, lambda: v.assign_add(x), lambda: v.assign(-x))
+
+    assert float(step(tf.constant(2.0))) == 3.0
+    assert float(v) == 3.0
+    assert float(step(tf.constant(-5.0))) == 5.0
+    assert float(v) == 5.0
+
+
+def test_a_loop_carries_the_variables_it_assigns():
+    v, scale = tf.Variable(1.0), tf.Variable(2.0)
+
+    @tf.function
+    def grow(n):
+        def turn(i):
+            v.assign(v * scale)
+            return (i + 1,)
+
+        tf.while_loop(lambda i: i < n, turn, (0,))
+        return v + 1.0
+
+    assert float(grow(tf.constant(5))) == 33.0
+    assert float(v) == 32.0
+    assert float(scale) == 2.0
+
+
+def test_gradients_of_variables_and_captured_tensors_add_up_over_turns():
+    v, big = tf.Variable([1.0, 2.0]), tf.constant(np.ones(100, np.float32))
+
+    @tf.function
+    def slopes(n):
+        with tf.GradientTape() as tape:
+            tape.watch(big)
+            _, y = tf.while_loop(
+                lambda i, y: i < n, lambda i, y: (i + 1, y + tf.reduce_sum(big * big) * v), (0, tf.zeros([2]))
+            )
+        return tape.gradient(y, [v, big])
+
+    by_v, by_big = slopes(tf.constant(3))
+    assert by_v.numpy().tolist() == [300.0, 300.0]
+    assert by_big.numpy().tolist() == [18.0] * 100
+
+
+def test_unknown_dims_go_through_branches_and_loops():
+    @tf.function(input_signature=[tf.TensorSpec([None, 2]), tf.TensorSpec([], tf.int32)])
+    def grown(x, n):
+        y = x + 1.0
+        step = lambda x: tf.cond(tf.reduce_sum(x) < 10.0, lambda: x + y, lambda: -x)  # noqa: E731
+        return tf.while_loop(lambda i, x: i < n, lambda i, x: (i + 1, step(x)), (0, x))[1]
+
+    assert grown(tf.constant([[1.0, 2.0]]), tf.constant(4)).numpy().tolist() == [[-3.0, -5.0]]
+    assert grown(tf.ones([3, 2]), tf.constant(1)).shape == (3, 2)
+
+
+def test_a_million_turns():
+    @tf.function
+    def count(n):
+        return tf.while_loop(lambda i: i < n, lambda i: (i + 1,), (0,))[0]
+
+    assert int(count(tf.constant(1_000_000))) == 1_000_000
+
+
+def test_ten_thousand_turns_backwards():
+    @tf.function
+    def slope(x, n):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            _, y = tf.while_loop(lambda i, y: i < n, lambda i, y: (i + 1, y + tf.sin(x)), (0, x))
+        return tape.gradient(y, x)
+
+    np.testing.assert_allclose(slope(tf.constant(0.5, tf.float64), tf.constant(10_000)), 1 + 10_000 * np.cos(0.5))
+
+
+def test_gradients_of_slices_stay_linear_in_the_rows():
+    x = tf.constant(np.random.default_rng(0).normal(size=(3000, 2)))
+
+    @tf.function
+    def slope(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.zeros([2], tf.float64)
+            for row in x:
+                total = total * 0.99 + row * row
+        return tape.gradient(total, x)
+
+    np.testing.assert_allclose(slope(x), 2 * x.numpy() * (0.99 ** np.arange(2999, -1, -1))[:, None])
+
+
+def test_integers_have_no_gradient():
+    @tf.function
+    def slopes(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            i, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), (0, x))
+        return tape.gradient(y, x)
+
+    assert float(slopes(tf.constant(2.0))) == 32.0
+
+
+@pytest.mark.parametrize("index", [-1, 0, 1, 2, 9])
+def test_switch_case(index):
+    branches = [lambda: 10, lambda: 20, lambda: 30]
+    expected = 30 if index not in (0, 1) else (10, 20)[index]
+    assert int(tf.switch_case(tf.constant(index), branches)) == expected
+    assert int(tf.function(lambda i: tf.switch_case(i, branches))(tf.constant(index))) == expected
+    default = tf.function(lambda i: tf.switch_case(i, {1: lambda: 1, 0: lambda: 0}, default=lambda: 7))
+    assert int(default(tf.constant(index))) == (index if index in (0, 1) else 7)
+
+
+def test_case():
+    def program(x):
+        return tf.case([(x > 5, lambda: 1), (x > 3, lambda: 2)], default=lambda: 3)
+
+    compiled = tf.function(program)
+    for x, expected in ((9, 1), (4, 2), (0, 3)):
+        assert program(tf.constant(x)) == expected
+        assert int(compiled(tf.constant(x))) == expected
+
+
+def test_case_without_a_true_predicate_fails_when_it_runs():
+    compiled = tf.function(lambda x: tf.case([(x > 5, lambda: 1), (x > 3, lambda: 2)]))
+    assert int(compiled(tf.constant(4))) == 2
+    with pytest.raises(tf.errors.InvalidArgumentError, match="None of conditions evaluated as True"):
+        compiled(tf.constant(0))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="None of conditions evaluated as True"):
+        tf.case([(tf.constant(False), lambda: 1)])
+
+
+def test_eager_loops_are_python():
+    seen = []
+    result = tf.while_loop(lambda i: i < 3, lambda i: (seen.append(int(i)) or i + 1,), (tf.constant(0),))
+    assert seen == [0, 1, 2]
+    assert int(result[0]) == 3
+
+
+def plain(message):
+    """The error's own lines, without the user's stack."""
+    text = str(message)
+    return text.split("\n\n", 2)[2] if text.startswith("in user code") else text
+
+
+@pytest.mark.parametrize(
+    ("program", "kind", "message"),
+    [
+        (lambda x: tf.cond(x > 0, lambda: x), TypeError, "cond(): 'false_fn' argument required"),
+        (lambda x: tf.cond(x > 0, 1, lambda: x), TypeError, "'true_fn' must be callable."),
+        (lambda x: tf.while_loop(1, lambda y: y, [x]), TypeError, "'cond' must be callable."),
+        (lambda x: tf.while_loop(lambda y: y, 1, [x]), TypeError, "'body' must be callable."),
+        (lambda x: tf.while_loop(lambda: True, lambda: [], []), ValueError, "'loop_vars' must be provided."),
+        (
+            lambda x: tf.cond(x > 0.0, lambda: x, lambda: None),
+            ValueError,
+            "Lengths of branch outputs of cond must match.\nlen(graphs[0].outputs): 1\nlen(graphs[1].outputs): 0\n",
+        ),
+        (
+            lambda x: tf.while_loop(lambda y: True, lambda y: tf.cast(y, tf.int32), [x]),
+            TypeError,
+            "Loop var x:0 enters the loop with type tf.float32 but has type tf.int32 after 1 iteration. x:0 type should "
+            "remain constant.",
+        ),
+        (
+            lambda x: tf.while_loop(lambda y: True, lambda y: tf.reshape(y, [1]), [x]),
+            ValueError,
+            "Input tensor `x:0` enters the loop with shape (), but has shape (1,) after one iteration. To allow the shape "
+            "to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific "
+            "shape.",
+        ),
+        (
+            lambda x: tf.while_loop(lambda y: y, lambda y: y, [x]),
+            TypeError,
+            "While: the loop's condition must be a scalar of dtype bool, but has shape () and dtype float32; reduce it with "
+            "tf.reduce_all or tf.reduce_any",
+        ),
+        (lambda x: tf.switch_case(1, [lambda: x]), TypeError, "'branch_index' must be a Tensor, got <class 'int'>"),
+        (
+            lambda x: tf.switch_case(tf.constant(1), {1: lambda: x, 2: lambda: x}),
+            ValueError,
+            "branch indices (keys) must form contiguous range of [0 to 2) but found {1,2}",
+        ),
+        (lambda x: tf.map_fn(lambda v: v, x), ValueError, None),
+    ],
+)
+def test_errors_while_tracing(program, kind, message):
+    traced = tf.function(lambda x: program(x), autograph=False)
+    with pytest.raises(kind) as error:
+        traced(tf.constant(1.0))
+    if message is not None:
+        assert str(error.value) == message
+
+
+def test_branches_of_different_dtypes_are_told_with_both():
+    traced = tf.function(lambda x: tf.cond(x > 0.0, lambda: x, lambda: 1), autograph=False)
+    with pytest.raises(TypeError) as error:
+        traced(tf.constant(1.0))
+    text = str(error.value)
+    assert text.startswith(
+        "true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure of return values."
+    )
+    assert text.endswith("have different types")
