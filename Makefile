@@ -1,0 +1,85 @@
+# Every target makes what it needs: .venv from a Python 3.10 to 3.13 (or from the one that PYTHON names), then packages.
+# A stamp in .venv says which extras are in; it is made anew when pyproject.toml changes.
+
+SHELL := bash
+.SHELLFLAGS := -euo pipefail -c
+.DEFAULT_GOAL := help
+.DELETE_ON_ERROR:
+
+BIN := .venv/bin
+WHEEL := $(CURDIR)/.venv/wheel
+# Byte code is written when a module is first imported: compiling all of it takes longer than downloading it.
+INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+SEEDS := 5
+WORKERS := 2
+
+.PHONY: help train text test test-all test-oracle lint bench wheel clean
+
+help:
+	@echo "make train        train on scanned digits: accuracy over $(SEEDS) seeds, checkpoints, ONNX"
+	@echo "make text         train a character-level transformer on Python's standard library"
+	@echo "make test         lint, types, import rules, tests, examples: what CI runs"
+	@echo "make test-all     make test, with the longer sweeps"
+	@echo "make test-oracle  compare with TensorFlow itself"
+	@echo "make lint         only lint, types and import rules"
+	@echo "make bench        benchmarks, side by side with TensorFlow, JAX and PyTorch"
+	@echo "make clean        remove .venv and what the tools left"
+
+train: .venv/train
+	$(BIN)/tvtf train digits --seeds $(SEEDS)
+
+text: .venv/train
+	$(BIN)/tvtf train text
+
+test: lint
+	$(BIN)/pytest -n $(WORKERS) -m "not oracle"
+	PYTHONPATH=$(WHEEL) $(BIN)/pytest -n $(WORKERS) -p no:cacheprovider --doctest-modules --pyargs tvtf
+
+test-all: lint
+	$(BIN)/pytest -n $(WORKERS) -m "(sweep or not sweep) and not oracle"
+	PYTHONPATH=$(WHEEL) $(BIN)/pytest -n $(WORKERS) -p no:cacheprovider --doctest-modules --pyargs tvtf
+
+test-oracle: .venv/oracle/ready
+	.venv/oracle/bin/pytest -m oracle
+
+# Checkers don't know pyproject.toml's package-dir: types and import rules are checked on the wheel's layout.
+lint: .venv/dev wheel
+	$(BIN)/ruff check .
+	$(BIN)/ruff format --check .
+	MYPYPATH=$(WHEEL) $(BIN)/mypy -p tvtf
+	cd $(WHEEL) && $(CURDIR)/$(BIN)/lint-imports --config $(CURDIR)/pyproject.toml --cache-dir $(CURDIR)/.import_linter_cache
+
+wheel: .venv/dev
+	@rm -rf build $(WHEEL)
+	@$(BIN)/python $(INSTALL) --no-deps --no-build-isolation --target $(WHEEL) .
+	@rm -rf build
+
+bench: .venv/bench/ready
+	for program in benchmarks/*.py; do .venv/bench/bin/python $$program; done
+
+clean:
+	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache
+
+export PYTHON
+
+.venv/python:
+	@python=$$(bash .ci/python) && $$python -m venv .venv && touch $@
+
+.venv/train: .venv/python pyproject.toml
+	$(BIN)/python $(INSTALL) --editable '.[train]'
+	@touch $@
+
+.venv/dev: .venv/python pyproject.toml
+	$(BIN)/python $(INSTALL) 'setuptools>=77' --editable '.[dev]'
+	@touch $@ .venv/train
+
+# TensorFlow and its like pin packages of their own: each group gets an environment to itself.
+.venv/oracle/ready: .venv/python pyproject.toml
+	$(BIN)/python -m venv .venv/oracle
+	.venv/oracle/bin/python $(INSTALL) --editable '.[dev]' tensorflow-cpu
+	@touch $@
+
+.venv/bench/ready: .venv/python pyproject.toml
+	$(BIN)/python -m venv .venv/bench
+	.venv/bench/bin/python $(INSTALL) --editable '.[bench]'
+	@touch $@

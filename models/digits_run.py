@@ -1,0 +1,70 @@
+"""``tvtf train digits``: train, evaluate, save, export, compare, and tell."""
+
+from __future__ import annotations
+
+import statistics
+from pathlib import Path
+
+from rich.console import Console
+
+import tvtf as tf
+from tvtf import saved
+from tvtf.models.digits import Digits, load
+from tvtf.models.exports import has_onnxruntime, inference_difference, step_difference
+from tvtf.models.report import percent, show
+from tvtf.models.training import Fit, Plan, told_stages
+
+EPOCHS = 20
+
+
+def run(
+    folder: Path, seeds: int, epochs: int | None = None, stop_after: int | None = None, resume: bool = False
+) -> None:
+    """Trains one network for each seed; the first is saved and exported."""
+    console, data = Console(), load()
+    accuracies: list[float] = []
+    for seed in range(seeds):
+        digits = Digits(seed, data)
+        plan = Plan(folder / f"seed-{seed}", epochs or EPOCHS, stop_after, resume)
+        outcome = Fit(digits, plan, console).run()
+        if outcome.epochs < plan.epochs:
+            console.print(f"stopped after epoch {outcome.epochs} of {plan.epochs}; go on with --resume")
+            return
+        accuracies.append(digits.evaluate())
+        if seed == 0:
+            show(console, "digits", told_stages(outcome, digits) + finished(digits, folder))
+    if seeds > 1:
+        console.print(mean(accuracies))
+
+
+def mean(accuracies: list[float]) -> str:
+    """The seeds' accuracies in one line.
+
+    >>> mean([0.98, 0.99])
+    'held-out accuracy: mean of 2 seeds 98.50 % (98.00 %, 99.00 %)'
+    """
+    each = ", ".join(map(percent, accuracies))
+    return f"held-out accuracy: mean of {len(accuracies)} seeds {percent(statistics.mean(accuracies))} ({each})"
+
+
+def finished(digits: Digits, folder: Path) -> list[tuple[str, str]]:
+    """Evaluates, saves and exports a trained network; the rows that tell of it."""
+    rows = [
+        ("held-out accuracy, compiled", percent(digits.evaluate())),
+        ("held-out accuracy, eager", percent(digits.evaluate(eager=True))),
+    ]
+    saved.save(folder / "model", digits.logits)
+    return rows + exported(digits, folder) + [("written to", str(folder))]
+
+
+def exported(digits: Digits, folder: Path) -> list[tuple[str, str]]:
+    """ONNX models of the inference function and of the training step, compared with ONNX Runtime."""
+    if not has_onnxruntime():
+        return [("ONNX", "not compared: ONNX Runtime is not installed (pip install 'tvtf[train]')")]
+    logits = inference_difference(digits.logits, folder / "model.onnx", tf.constant(digits.test.images))
+    batch = next(digits.batches(0))
+    step = step_difference(digits.step, folder / "train_step.onnx", *batch, tf.constant(digits.rate(0, 1)))
+    return [
+        ("ONNX Runtime's largest difference, logits", f"{logits:.1e}"),
+        ("ONNX Runtime's largest difference, step", f"{step:.1e}"),
+    ]

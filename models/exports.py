@@ -1,0 +1,72 @@
+"""ONNX models of what was trained, run in ONNX Runtime and compared with tvtf's own results."""
+
+from __future__ import annotations
+
+import importlib.util
+import warnings
+from collections.abc import Sequence
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tvtf as tf
+
+QUIET = 3
+"""ONNX Runtime's log level for errors and worse."""
+
+
+def has_onnxruntime() -> bool:
+    """Whether the ``train`` extra's ONNX Runtime is installed."""
+    return importlib.util.find_spec("onnxruntime") is not None
+
+
+def inference_difference(fn: Any, path: Path, *args: Any) -> float:
+    """Exports a function of one result to ``path``; the largest difference of ONNX Runtime's result from tvtf's."""
+    model = tf.onnx.export(fn, path=path)
+    feeds = {value.name: arg.numpy() for value, arg in zip(model.graph.input, args)}
+    return largest_difference(_run(path, feeds), [fn(*args).numpy()])
+
+
+def step_difference(step: Any, path: Path, *args: Any) -> float:
+    """Exports a whole training step to ``path``; the largest difference after one step, over its results and all state.
+
+    The Variables keep their values.
+    """
+    concrete = step.get_concrete_function(*args)
+    model = tf.onnx.export(concrete, path=path)
+    updated = [variable for variable, _ in concrete.results.updates]
+    state = [v for v in concrete.captures if any(v is u for u in updated)]
+    before = [v.numpy() for v in state]
+    values = [arg.numpy() for arg in args] + before
+    theirs = _run(path, {value.name: array for value, array in zip(model.graph.input, values)})
+    ours = [result.numpy() for result in step(*args)] + [v.numpy() for v in updated]
+    for variable, value in zip(state, before):
+        variable.assign(value)
+    return largest_difference(theirs, ours)
+
+
+def largest_difference(one: Sequence[Any], other: Sequence[Any]) -> float:
+    """The largest absolute difference between two lists of arrays of equal shapes.
+
+    >>> largest_difference([np.array([1.0, 2.0])], [np.array([1.0, 2.5])])
+    0.5
+
+    Raises:
+      ValueError: when there are more in one list, or shapes differ.
+    """
+    for a, b in zip(one, other, strict=True):
+        if np.shape(a) != np.shape(b):
+            raise ValueError(f"results of shapes {np.shape(a)} and {np.shape(b)} can't be compared")
+    return max(float(np.max(np.abs(np.subtract(a, b, dtype=np.float64)), initial=0.0)) for a, b in zip(one, other))
+
+
+def _run(path: Path, feeds: dict[str, Any]) -> list[Any]:
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # raised inside onnxruntime's own import
+        import onnxruntime
+
+    options = onnxruntime.SessionOptions()
+    options.log_severity_level = QUIET
+    session = onnxruntime.InferenceSession(str(path), options, providers=["CPUExecutionProvider"])
+    return list(session.run(None, {name: np.asarray(value) for name, value in feeds.items()}))

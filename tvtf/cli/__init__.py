@@ -1,0 +1,28 @@
+"""The ``tvtf`` command; each subcommand imports what it needs when it runs, so that ``tvtf --help`` answers at once."""
+
+from __future__ import annotations
+
+import click
+
+from tvtf.cli.devices import devices
+from tvtf.cli.inference import compile_, export, run
+from tvtf.cli.train import train
+from tvtf.version import __version__
+
+
+@click.group(context_settings={"help_option_names": ["-h", "--help"], "max_content_width": 100})
+@click.version_option(__version__, prog_name="tvtf")
+def main() -> None:
+    """TensorFlow 2's way of writing programs, compiled by Apache TVM.
+
+    \b
+    Examples:
+      tvtf train digits                          train a small network, from scratch to ONNX
+      tvtf compile runs/digits/model -o lib.so   one library with code and weights
+      tvtf run lib.so --input x.npy              run it, without the compiler
+      tvtf export runs/digits/model -o m.onnx    the same model for ONNX Runtime
+    """
+
+
+for command in (train, compile_, run, export, devices):
+    main.add_command(command)

@@ -1,0 +1,69 @@
+"""``tvtf devices``: what compiled code will run on."""
+
+from __future__ import annotations
+
+import platform
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tvtf.cli.told import told
+
+GPU_KINDS = ("cuda", "rocm", "vulkan", "metal", "opencl")
+MOST_GPUS = 16
+
+
+@click.command()
+@told
+def devices() -> None:
+    """Show the processor, its vector width, the cores used, GPUs, and the cache folder."""
+    from tvtf.runtime.cache import folder
+    from tvtf.runtime.target import host_target
+    from tvtf.threads import available_cores
+
+    target = host_target()
+    rows = {
+        "processor": processor_name(),
+        "compiled for": f"{target.attrs['mcpu']}, {vector_bits(target)}-bit vectors",
+        "cores used": f"{available_cores()} (set TVTF_NUM_THREADS for another number)",
+        "GPUs": ", ".join(gpus()) or "none that TVM sees",
+        "cache": str(folder()),
+    }
+    for name, value in rows.items():
+        click.echo(f"{name + ':':14}{value}")
+
+
+def processor_name() -> str:
+    """The processor's name as the system gives it.
+
+    >>> bool(processor_name())
+    True
+    """
+    try:
+        lines = Path("/proc/cpuinfo").read_text().splitlines()
+    except OSError:
+        lines = []
+    named = (line.partition(":")[2].strip() for line in lines if line.startswith("model name"))
+    return next(named, platform.processor() or platform.machine())
+
+
+def vector_bits(target: Any) -> int:
+    """The width of the vectors that kernels are compiled for."""
+    from tvtf.passes.schedule.cpu.target import CpuTarget
+
+    return CpuTarget.of(target).vector_bits
+
+
+def gpus() -> list[str]:
+    """Every GPU that TVM's runtimes can open, as ``kind:index name``."""
+    import tvm
+
+    found = []
+    for kind in GPU_KINDS:
+        for index in range(MOST_GPUS):
+            device = tvm.device(kind, index)
+            if not device.exist:
+                break
+            found.append(f"{kind}:{index} {device.device_name}")
+    return found

@@ -1,0 +1,96 @@
+"""``tvtf compile``, ``tvtf run`` and ``tvtf export``: saved modules at work, without the code that trained them."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tvtf.cli.told import told
+
+MODEL = click.argument("model", type=click.Path(path_type=Path))
+DEFAULT_BATCH = 256
+A_FILE = "A .npy or .csv file, or -."
+
+
+def output(default: str) -> Any:
+    return click.option(
+        "-o", "--output", type=click.Path(dir_okay=False, path_type=Path), default=default, show_default=True
+    )
+
+
+@click.command("compile")
+@MODEL
+@output("lib.so")
+@told
+def compile_(model: Path, output: Path) -> None:
+    """Compile MODEL, a folder such as runs/digits/model, into one library.
+
+    The library holds code for this machine's processor and the weights. It runs with `tvtf run`, or from C++ with TVM's
+    runtime, without Python and without the compiler.
+    """
+    from tvtf import saved
+    from tvtf.saved import library
+
+    loaded = saved.load(model)
+    library.write(loaded, output)
+    click.echo(f"{output}: {loaded.description}, {output.stat().st_size / 1e6:.1f} MB")
+
+
+@click.command()
+@MODEL
+@output("model.onnx")
+@told
+def export(model: Path, output: Path) -> None:
+    """Write MODEL, a folder such as runs/digits/model, as an ONNX model."""
+    from tvtf import onnx, saved
+
+    loaded = saved.load(model)
+    onnx.export(loaded.function, path=output)
+    click.echo(f"{output}: {loaded.description}, {output.stat().st_size / 1e6:.1f} MB")
+
+
+@click.command()
+@MODEL
+@click.option(
+    "--input", "inputs", multiple=True, required=True, metavar="[NAME=]FILE", help="A .npy or .csv file, or -."
+)
+@click.option(
+    "--output", "outputs", multiple=True, metavar="[NAME=]FILE", help="A .npy or .csv file, or -.  [default: -]"
+)
+@click.option("--batch", type=click.IntRange(min=1), metavar="N", help=f"Rows at a time.  [default: {DEFAULT_BATCH}]")
+@told
+def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: int | None) -> None:
+    """Run MODEL, a library or a saved module's folder, on arrays.
+
+    A dash is CSV on standard input or output. Rows of CSV are flattened items of the first axis. With several inputs or
+    outputs, give each with its name.
+    """
+    from tvtf.cli import arrays
+    from tvtf.saved.batches import run_batched
+    from tvtf.saved.description import SavedModuleError
+
+    program = opened(model)
+    description = program.description
+    if not outputs and len(description.outputs) > 1:
+        named = ", ".join(value.name for value in description.outputs)
+        raise SavedModuleError(f"{model} has several outputs ({named}); name their files: --output NAME=FILE")
+    targets = arrays.assigned(outputs or ("-",), description.outputs, "output", every=False)
+    sources = arrays.assigned(inputs, description.inputs, "input", every=True)
+    given = [arrays.read(sources[value.name], value) for value in description.inputs]
+    results = run_batched(program, given, batch or DEFAULT_BATCH, asked=batch is not None)
+    for value, result in zip(description.outputs, results):
+        if value.name in targets:
+            arrays.write(targets[value.name], result)
+
+
+def opened(model: Path) -> Any:
+    """A library, or a saved module's folder, as something with a ``description`` and ``run``."""
+    if model.is_dir():
+        from tvtf import saved
+
+        return saved.load(model)
+    from tvtf.saved.library import Library
+
+    return Library(model)

@@ -1,0 +1,47 @@
+"""Failures as one line on stderr: what a user can mend ends the command with exit code 1 and no traceback."""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import click
+
+Command = TypeVar("Command", bound=Callable[..., Any])
+
+
+def told(command: Command) -> Command:
+    """Decorates a command so that bad input, full disks and missing files are told, not traced."""
+
+    @functools.wraps(command)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        from tvtf.errors import OpError
+
+        try:
+            return command(*args, **kwargs)
+        except (OpError, OSError, ValueError) as failure:
+            raise click.ClickException(one_line(message(failure))) from failure
+
+    return run  # type: ignore[return-value]
+
+
+def message(failure: Exception) -> str:
+    """The failure's text; the system's errors with their path.
+
+    >>> message(FileNotFoundError(2, "No such file or directory", "x.npy"))
+    'x.npy: No such file or directory'
+    """
+    if isinstance(failure, OSError) and failure.strerror:
+        return f"{failure.filename}: {failure.strerror}" if failure.filename else failure.strerror
+    return str(failure)
+
+
+def one_line(text: str) -> str:
+    """A text without line breaks.
+
+    >>> one_line("a\\n  b")
+    'a b'
+    """
+    return re.sub(r"\s*\n\s*", " ", text.strip())

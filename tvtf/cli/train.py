@@ -1,0 +1,71 @@
+"""``tvtf train``: the models of ``tvtf.models`` on real data."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tvtf.cli.told import told
+
+INTERRUPTED = 130
+"""The exit code of a command that Ctrl-C ended: 128 and the signal's number."""
+
+
+@click.group()
+def train() -> None:
+    """Train a model from scratch on real data: digits or text."""
+
+
+def shared(command: Callable[..., Any]) -> Callable[..., Any]:
+    """The options of every training command."""
+    for option in reversed(
+        [
+            click.option("--epochs", type=click.IntRange(min=1), help="How long to train.  [default: the model's own]"),
+            click.option("--stop-after", type=click.IntRange(min=1), metavar="N", help="Stop once N epochs are done."),
+            click.option("--resume", is_flag=True, help="Go on from the last checkpoint, as if never stopped."),
+            click.option(
+                "--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for everything written."
+            ),
+        ]
+    ):
+        command = option(command)
+    return told(command)
+
+
+@train.command()
+@click.option("--seeds", type=click.IntRange(min=1), default=1, show_default=True, help="Train with seeds 0 to N-1.")
+@shared
+def digits(seeds: int, out: Path | None, **plan: Any) -> None:
+    """A small convolutional network on scanned digits.
+
+    1,797 images of 8x8 pixels that come with scikit-learn; a fifth, drawn with the seed, is held out. Writes
+    checkpoints, a saved module, and ONNX models of the inference function and of the whole training step.
+    """
+    from tvtf.models.digits_run import run
+
+    interruptible(lambda: run(out or Path("runs/digits"), seeds, **plan))
+
+
+@train.command()
+@click.option("--seed", type=int, default=0, show_default=True, help="Decides initial weights and order.")
+@shared
+def text(seed: int, out: Path | None, **plan: Any) -> None:
+    """A character-level transformer on Python's own standard library.
+
+    Every tenth source file, told by its path, is held out. Reports bits per character there, and prints a sample.
+    """
+    from tvtf.models.text_run import run
+
+    interruptible(lambda: run(out or Path("runs/text"), seed, **plan))
+
+
+def interruptible(action: Callable[[], None]) -> None:
+    """Ctrl-C ends the command with one line; what the last whole epoch left on disk is the state to resume from."""
+    try:
+        action()
+    except KeyboardInterrupt:
+        click.echo("\nstopped; go on from the last checkpoint with --resume", err=True)
+        raise SystemExit(INTERRUPTED) from None

@@ -1,0 +1,167 @@
+"""What a saved function takes and gives, as it stands in ``module.json`` and at the end of a compiled library."""
+
+from __future__ import annotations
+
+import hashlib
+import json
+from collections.abc import Callable, Mapping, Sequence
+from dataclasses import dataclass
+from typing import Any, TypeVar
+
+import numpy as np
+
+from tvtf import dtypes
+from tvtf.dtypes import DType
+from tvtf.version import __version__
+
+FORMAT = "tvtf-module"
+VERSION = 1
+Item = TypeVar("Item")
+
+
+class SavedModuleError(ValueError):
+    """A saved module or library can't be used; the text says which file, what is wrong and what helps."""
+
+
+@dataclass(frozen=True)
+class Value:
+    """One input, output or variable: a name, a dtype, and dims, of which unknown ones are names."""
+
+    name: str
+    dtype: DType
+    shape: tuple[int | str, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}: {self.dtype.name} ({', '.join(map(str, self.shape))})"
+
+    def as_json(self) -> dict[str, Any]:
+        return {"name": self.name, "dtype": self.dtype.name, "shape": list(self.shape)}
+
+    @classmethod
+    def of_json(cls, data: Mapping[str, Any]) -> Value:
+        name, dims = data["name"], data["shape"]
+        if not isinstance(name, str) or not isinstance(dims, list):
+            raise TypeError(f"not a name with dims: {data}")
+        if not all(isinstance(d, str) or (type(d) is int and d >= 0) for d in dims):
+            raise ValueError(f"dims must be names or sizes, but are {dims}")
+        return cls(name, dtypes.as_dtype(data["dtype"]), tuple(dims))
+
+    def check(self, array: np.ndarray, dims: dict[str, int]) -> None:
+        """Refuses an array of another dtype or shape; learns what the named dims are in this call.
+
+        Raises:
+          SavedModuleError: with the input's name, what it must be, and what came.
+
+        >>> Value("x", dtypes.float32, ("batch", 2)).check(np.zeros((3, 5), np.float32), {})
+        Traceback (most recent call last):
+        tvtf.saved.description.SavedModuleError: input 'x' must have shape (batch, 2), but got (3, 5)
+        """
+        if dtypes.from_array(array) is not self.dtype:
+            raise SavedModuleError(
+                f"input {self.name!r} must be {self.dtype.name}, but got {array.dtype}; convert it first"
+            )
+        known = dict(dims)
+        if len(array.shape) != len(self.shape) or not all(map(_fits(dims), self.shape, array.shape)):
+            raise SavedModuleError(f"input {self.name!r} must have shape {self._dims(known)}, but got {array.shape}")
+
+    def _dims(self, known: Mapping[str, int]) -> str:
+        told = [f"{d}={known[d]}" if isinstance(d, str) and d in known else str(d) for d in self.shape]
+        return f"({', '.join(told)}{',' if len(told) == 1 else ''})"
+
+
+def _fits(dims: dict[str, int]) -> Callable[[int | str, int], bool]:
+    return lambda wanted, size: size == (dims.setdefault(wanted, size) if isinstance(wanted, str) else wanted)
+
+
+@dataclass(frozen=True)
+class Description:
+    """A function's name and signature."""
+
+    name: str
+    inputs: tuple[Value, ...]
+    outputs: tuple[Value, ...]
+
+    def __str__(self) -> str:
+        return f"{self.name}({', '.join(map(str, self.inputs))}) -> {', '.join(map(str, self.outputs))}"
+
+    def as_json(self) -> dict[str, Any]:
+        return {
+            "format": FORMAT,
+            "version": VERSION,
+            "producer": f"tvtf {__version__}",
+            "name": self.name,
+            "inputs": [value.as_json() for value in self.inputs],
+            "outputs": [value.as_json() for value in self.outputs],
+        }
+
+    @classmethod
+    def of_json(cls, data: Any, place: str) -> Description:
+        """Reads what `as_json` gave.
+
+        Raises:
+          SavedModuleError: it is of another format or version, or damaged.
+        """
+        check_header(data, place)
+        inputs, outputs = (values(data, key, place) for key in ("inputs", "outputs"))
+        return cls(str(entry(data, "name", place)), inputs, outputs)
+
+    def check(self, arrays: Sequence[np.ndarray]) -> dict[str, int]:
+        """Refuses arrays that don't fit the inputs; gives the sizes of the named dims.
+
+        Raises:
+          SavedModuleError: with what was expected and what came.
+        """
+        if len(arrays) != len(self.inputs):
+            named = ", ".join(value.name for value in self.inputs)
+            raise SavedModuleError(f"{self.name} takes {len(self.inputs)} inputs ({named}), but got {len(arrays)}")
+        dims: dict[str, int] = {}
+        for value, array in zip(self.inputs, arrays):
+            value.check(array, dims)
+        return dims
+
+
+def check_header(data: Any, place: str) -> None:
+    """Refuses what is not a description of a version that this tvtf reads."""
+    if not isinstance(data, dict) or data.get("format") != FORMAT:
+        raise SavedModuleError(f"{place} is not a description of a saved module: its format is not {FORMAT!r}")
+    if data.get("version") != VERSION:
+        raise SavedModuleError(
+            f"{place} has version {data.get('version')!r} of the format, and tvtf {__version__} reads version "
+            f"{VERSION}; save the module again with this tvtf, or install the one that wrote it"
+        )
+
+
+def entry(data: Mapping[str, Any], key: str, place: str) -> Any:
+    """One entry of a description.
+
+    Raises:
+      SavedModuleError: it is missing.
+    """
+    if key not in data:
+        raise SavedModuleError(f"{place} is damaged: it has no {key!r}; save the module again")
+    return data[key]
+
+
+def values(data: Mapping[str, Any], key: str, place: str) -> tuple[Value, ...]:
+    """A list of inputs, outputs or variables."""
+    listed = entry(data, key, place)
+    try:
+        return tuple(map(Value.of_json, listed))
+    except (TypeError, ValueError, KeyError) as cause:
+        raise SavedModuleError(
+            f"{place} is damaged: its {key!r} can't be read ({cause}); save the module again"
+        ) from cause
+
+
+def parse(text: bytes, place: str) -> Any:
+    """JSON, or a `SavedModuleError` that names the place and the position."""
+    try:
+        return json.loads(text)
+    except (ValueError, RecursionError) as cause:
+        raise SavedModuleError(f"{place} is damaged: it is no JSON ({cause}); save the module again") from cause
+
+
+def checksum(program: Any) -> str:
+    """The SHA-256 of a JSON value, whatever its layout in the file."""
+    text = json.dumps(program, sort_keys=True, separators=(",", ":"))
+    return hashlib.sha256(text.encode()).hexdigest()

@@ -1,0 +1,142 @@
+"""Compiled libraries: one file with the code, the weights and, at its end, a description of what it takes and gives.
+
+The description follows the image that the system's loader maps, which ignores it: JSON, its length in eight bytes, and
+a mark. Running a library takes TVM's runtime (3 MB) and not its compiler.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import importlib.util
+import json
+import os
+import sys
+import threading
+import uuid
+from collections.abc import Sequence
+from pathlib import Path
+from typing import TYPE_CHECKING, Any
+
+import numpy as np
+import tvm_ffi
+
+from tvtf.memory import to_array, to_handle
+from tvtf.saved.description import Description, SavedModuleError, parse
+
+if TYPE_CHECKING:
+    from tvtf.saved.function import SavedFunction
+
+MARK = b"tvtf-library\n"
+LENGTH_BYTES = 8
+CPU, POOLED = 1, 2
+RUNTIMES = ("libtvm_runtime.so", "libtvm_runtime.dylib", "tvm_runtime.dll")
+
+
+def write(saved: SavedFunction, path: str | os.PathLike[str]) -> None:
+    """Compiles a saved function for this machine into one library, which appears whole or not at all.
+
+    Raises:
+      UnimplementedError: for an op that has no native kernel.
+      OSError: the file can't be written.
+    """
+    from tvtf.passes.pipeline import compile_module
+    from tvtf.runtime.target import host_target
+
+    place = Path(path)
+    made = place.with_name(f".{place.name}.{uuid.uuid4().hex}.part")
+    try:
+        made.touch()
+        compile_module(saved.closed(), host_target(), made, exported=True)
+        _finish(made, saved.description)
+        os.replace(made, place)
+    finally:
+        made.unlink(missing_ok=True)
+
+
+def _finish(path: Path, description: Description) -> None:
+    """Appends the description and sees to it that all is on the disk."""
+    text = json.dumps(description.as_json()).encode()
+    with path.open("ab") as file:
+        file.write(text + len(text).to_bytes(LENGTH_BYTES, "little") + MARK)
+        file.flush()
+        os.fsync(file.fileno())
+
+
+def is_library(path: str | os.PathLike[str]) -> bool:
+    """Whether a file ends as `write` ends it."""
+    try:
+        with open(path, "rb") as file:
+            file.seek(-len(MARK), os.SEEK_END)
+            return file.read() == MARK
+    except OSError:
+        return False
+
+
+def read_description(path: str | os.PathLike[str]) -> Description:
+    """What a library takes and gives.
+
+    Raises:
+      SavedModuleError: the file isn't there, or is no library of tvtf, or is cut short.
+    """
+    place = Path(path)
+    if not place.is_file():
+        raise SavedModuleError(f"{place} is not there")
+    if not is_library(place):
+        raise SavedModuleError(f"{place} is no library that `tvtf compile` made, or is cut short; compile it again")
+    with place.open("rb") as file:
+        file.seek(-len(MARK) - LENGTH_BYTES, os.SEEK_END)
+        length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+        text = _before(file, length, place)
+    return Description.of_json(parse(text, str(place)), str(place))
+
+
+def _before(file: Any, length: int, place: Path) -> bytes:
+    """The bytes of the description."""
+    end = file.tell() - LENGTH_BYTES
+    if length > end:
+        raise SavedModuleError(f"{place} is damaged: its description has an impossible length; compile it again")
+    file.seek(end - length)
+    return bytes(file.read(length))
+
+
+class Library:
+    """A compiled library, loaded; safe to use from several threads, one call at a time."""
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.description = read_description(path)
+        load_runtime()
+        try:
+            machine = tvm_ffi.load_module(os.path.abspath(path))["vm_load_executable"]()
+        except (RuntimeError, OSError, AttributeError) as cause:
+            raise SavedModuleError(f"{path} can't be loaded ({cause}); compile it again on this machine") from cause
+        machine["vm_initialization"](CPU, 0, POOLED)
+        self._main = machine["main"]
+        self._lock = threading.Lock()
+
+    def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
+        """The outputs as arrays of their own, in the order of the description.
+
+        Raises:
+          SavedModuleError: an array has another dtype or shape than the library takes.
+        """
+        self.description.check(arrays)
+        with self._lock:
+            results = self._main(*map(to_handle, arrays))
+            single = len(self.description.outputs) == 1
+            return [to_array(r).copy() for r in ([results] if single else results)]
+
+
+def load_runtime() -> None:
+    """Loads TVM's runtime for libraries to link to, unless the whole of TVM is there already.
+
+    Raises:
+      SavedModuleError: TVM isn't installed.
+    """
+    if "tvm" in sys.modules:
+        return
+    spec = importlib.util.find_spec("tvm")
+    folder = Path(spec.origin).parent if spec and spec.origin else Path()
+    found = next((path for name in RUNTIMES for path in (folder / name, folder / "lib" / name) if path.is_file()), None)
+    if found is None:
+        raise SavedModuleError("TVM's runtime isn't installed; install it with: pip install tvtf")
+    ctypes.CDLL(str(found), ctypes.RTLD_GLOBAL)
