@@ -206,3 +206,13 @@ def test_inverses_reach_their_ends(function, inverse):
     ends = both(function, np.array([1.0, 2.0], np.float32))
     assert ends[0] == INF
     assert np.isnan(ends[1])
+
+
+def test_where_of_a_condition_alone_gives_its_indices_eagerly_only():
+    condition = tf.constant([[True, False], [False, True]])
+    np.testing.assert_array_equal(tf.where(condition), [[0, 0], [1, 1]])
+    assert tf.where(condition).dtype is tf.int64
+    with pytest.raises(
+        tf.errors.UnimplementedError, match=r"^tf.where\(condition\) without x and y gives a row for each"
+    ):
+        tf.function(tf.where)(condition)

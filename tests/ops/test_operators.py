@@ -1,4 +1,4 @@
-"""Python's operators on tensors and Variables: TensorFlow's rules and texts, and the short way equal to the complete."""
+"""Operators on tensors and Variables: TensorFlow's rules and texts, and the short way equal to the complete one."""
 
 import operator
 

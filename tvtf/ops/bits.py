@@ -105,7 +105,8 @@ def _shift(e: Any, direction: str, x: str, y: str, dtype: DType) -> str:
 
 
 def _left_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
-    e.node("Identity", [_shift(e, "LEFT", *inputs, types[0][0].dtype)], outputs)
+    x, y = inputs
+    e.node("Identity", [_shift(e, "LEFT", x, y, types[0][0].dtype)], outputs)
 
 
 def _right_onnx(e: Any, inputs: Any, outputs: Any, types: Any) -> None:

@@ -219,7 +219,7 @@ def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
 
     >>> import tvtf as tf
     >>> tf.math.polygamma(1., 1.).numpy()
-    np.float32(1.6449341)
+    np.float32(1.644934)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/polygamma
     """
