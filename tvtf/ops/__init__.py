@@ -2,6 +2,7 @@
 
 from tvtf.ops import (
     activation,
+    aggregate,
     arrange,
     array,
     attention,
@@ -18,6 +19,7 @@ from tvtf.ops import (
     dropout,
     einsum,
     exponential,
+    grids,
     indexing,
     linalg,
     loss,
@@ -25,6 +27,7 @@ from tvtf.ops import (
     nn,
     norm,
     operators,
+    pad,
     pool,
     pooling,
     random,
@@ -32,6 +35,7 @@ from tvtf.ops import (
     rounding,
     scan,
     scatter,
+    segment,
     sigmoid_loss,
     slicing,
     softmax,
@@ -45,6 +49,7 @@ from tvtf.ops import (
 
 __all__ = [
     "activation",
+    "aggregate",
     "arrange",
     "array",
     "attention",
@@ -61,6 +66,7 @@ __all__ = [
     "dropout",
     "einsum",
     "exponential",
+    "grids",
     "indexing",
     "linalg",
     "loss",
@@ -68,6 +74,7 @@ __all__ = [
     "nn",
     "norm",
     "operators",
+    "pad",
     "pool",
     "pooling",
     "random",
@@ -75,6 +82,7 @@ __all__ = [
     "rounding",
     "scan",
     "scatter",
+    "segment",
     "sigmoid_loss",
     "slicing",
     "softmax",

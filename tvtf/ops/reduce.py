@@ -22,6 +22,7 @@ from tvtf.ops.rules import (
     reduction,
     require_dtype,
     static_int,
+    static_value,
 )
 from tvtf.ops.scan import conjugate, wide_type
 from tvtf.primitive import Sample, primitive
@@ -55,7 +56,16 @@ def reduction_samples(domain: Any, **options: Any) -> Any:
 def front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
     """The inputs and attributes shared by all reductions."""
     x = convert_to_tensor(input_tensor)
-    return (x,), {"axis": canonical_axes(axis, x.ndim), "keepdims": bool(keepdims)}
+    axes = canonical_axes(axis, x.ndim)
+    if axis is not None and len(axes) < np.size(static_value(axis, "axis")):
+        _refuse_repeated(np.ravel(static_value(axis, "axis")), x.ndim)
+    return (x,), {"axis": axes, "keepdims": bool(keepdims)}
+
+
+def _refuse_repeated(axes: Any, rank: int) -> None:
+    seen = [int(a) % rank for a in axes]
+    twice = next(a for i, a in enumerate(seen) if a in seen[:i])
+    raise Refused(f"Invalid reduction arguments: Axes contains duplicate dimension: {twice}").told_by("Reduce")
 
 
 @primitive(

@@ -452,8 +452,8 @@ def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> _Taken:
     for bound in (part.start, part.stop, step):
         if isinstance(bound, Tensor):
             raise TypeError(
-                f"slice of dimension {axis}: the bound {bound!r} is computed by the program, so the length of the result is "
-                "not known while tracing; compute it from shapes, use tf.slice with a fixed size, or index with a scalar"
+                f"slice of dimension {axis}: the bound {bound!r} is computed by the program, so the result's length is not "
+                "known while tracing; compute it from shapes, use tf.slice with a fixed size, or index with a scalar"
             )
     if not isinstance(step, int):
         raise TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")

@@ -82,6 +82,14 @@ def choose(index: Any, bounds: Sequence[Any], low: int, high: int, of: Any) -> A
     return tirx.if_then_else(index < bounds[middle], left, right)
 
 
+def when(conditions: Sequence[Any], value: Any, other: Any) -> Any:
+    """``value``, read only where all conditions hold, else ``other``; bfloat16 through float32, as TVM mixes it up."""
+    if str(value.ty.dtype) != "bfloat16":
+        return tirx.if_then_else(tirx.all(*conditions), value, other)
+    wide = tirx.if_then_else(tirx.all(*conditions), value.astype("float32"), other.astype("float32"))
+    return wide.astype("bfloat16")
+
+
 def strided_slice(
     x: te.Tensor, *, begin: tuple[Any, ...], size: tuple[Any, ...], strides: tuple[int, ...], checked: tuple[int, ...]
 ) -> te.Tensor:
@@ -103,7 +111,7 @@ def strided_slice_grad(
             inside += [distance >= 0, distance < long(extent) * step]
             inside += [tirx.floormod(distance, long(step)) == 0] if step > 1 else []
         source = ct(*(d if s == 1 else tirx.floordiv(d, long(s)) for d, s in zip(away, steps)))
-        return tirx.if_then_else(tirx.all(*inside), source, tirx.const(0, ct.dtype)) if inside else source
+        return when(inside, source, tirx.const(0, ct.dtype)) if inside else source
 
     return compute(shape, element, "strided_slice_grad")
 
@@ -142,3 +150,36 @@ def one_hot(indices: te.Tensor, on: te.Tensor, off: te.Tensor, *, depth: Any, ax
 
 def ensure_shape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
     return compute(shape, lambda *i: x(*i), "ensure_shape")
+
+
+def pad(x: te.Tensor, value: te.Tensor, *, paddings: tuple[tuple[Any, Any], ...]) -> te.Tensor:
+    extents = [long(d) + long(low) + long(high) for d, (low, high) in zip(x.shape, paddings)]
+
+    def element(*i: Any) -> Any:
+        source = [at - long(low) for at, (low, _) in zip(i, paddings)]
+        inside = []
+        for at, extent, (low, high) in zip(source, x.shape, paddings):
+            inside += [] if isinstance(low, int) and low == 0 else [at >= 0]
+            inside += [] if isinstance(high, int) and high == 0 else [at < extent]
+        return when(inside, x(*source), value()) if inside else x(*source)
+
+    return compute(extents, element, "pad")
+
+
+def tile(x: te.Tensor, *, multiples: tuple[Any, ...]) -> te.Tensor:
+    extents = [long(d) * long(m) for d, m in zip(x.shape, multiples)]
+    once = [isinstance(m, int) and m == 1 for m in multiples]
+    return compute(
+        extents,
+        lambda *i: x(*(at if one else tirx.floormod(at, d) for at, d, one in zip(i, x.shape, once))),
+        "tile",
+    )
+
+
+def band_part(x: te.Tensor, *, lower: int, upper: int) -> te.Tensor:
+    def element(*i: Any) -> Any:
+        below, above = i[-2] - i[-1], i[-1] - i[-2]
+        kept = tirx.all(*([below <= lower] if lower >= 0 else []), *([above <= upper] if upper >= 0 else []))
+        return tirx.Select(kept, x(*i), tirx.const(0, x.dtype))
+
+    return compute(x.shape, element, "band_part") if lower >= 0 or upper >= 0 else compute(x.shape, x, "band_part")

@@ -10,6 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import scalar
+from tvtf.ops.kernels.array import when
 from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, compute, long
 from tvtf.ops.kernels.reduce import narrowed
 from tvtf.ops.kernels.scan import product
@@ -72,7 +73,7 @@ def dynamic_slice_grad(
     def element(*i: Any) -> Any:
         source = [at - first[a] if a in first else at for a, at in enumerate(i)]
         inside = [tirx.all(source[a] >= 0, source[a] < ct.shape[a]) for a in first]
-        return tirx.if_then_else(tirx.all(*inside), ct(*source), tirx.const(0, ct.dtype))
+        return when(inside, ct(*source), tirx.const(0, ct.dtype))
 
     return compute(whole, element, "window_grad")
 

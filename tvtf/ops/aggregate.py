@@ -1,0 +1,196 @@
+"""Statistics composed from reductions: log-sum-exp, variance, norms, counts."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING, as_dtype, int64
+from tvtf.dtypes import bool as boolean
+from tvtf.ops.math import abs as magnitude
+from tvtf.ops.rules import bind, canonical_axes, reduced_shape, require_dtype
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+
+def _number(value: float, like: Tensor) -> Tensor:
+    return EagerTensor(np.asarray(value, like.dtype.np))
+
+
+def _require_floating(x: Tensor, op: str) -> None:
+    try:
+        require_dtype(x._type, FLOATING, "input_tensor")
+    except Refused as refusal:
+        raise refusal.told_by(op) from None
+
+
+@export("reduce_logsumexp", "math.reduce_logsumexp")
+def reduce_logsumexp(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """``log(sum(exp(x)))`` over axes, without overflow: the largest element is taken out first.
+
+    Args:
+      input_tensor: floating tensor.
+      axis: int or ints in [-rank, rank), or None for all.
+      keepdims: keep reduced axes with size 1.
+
+    >>> import tvtf as tf
+    >>> tf.reduce_logsumexp([1000., 1000.]).numpy()
+    np.float32(1000.6932)
+
+    Raises:
+      InvalidArgumentError: (TypeError while tracing) for anything but floats.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_logsumexp
+    """
+    x = convert_to_tensor(input_tensor)
+    _require_floating(x, "IsFinite")
+    axes = canonical_axes(axis, x.ndim)
+    largest = bind.stop_gradient(bind.reduce_max(x, axis=axes, keepdims=True))
+    shift = bind.select(bind.is_finite(largest), largest, _number(0, x))
+    total = bind.reduce_sum(bind.exp(bind.subtract(x, shift)), axis=axes, keepdims=True)
+    result = bind.add(bind.log(total), shift)
+    return result if keepdims else bind.reshape(result, shape=reduced_shape(x._type.shape, axes, False))
+
+
+@export("math.reduce_variance")
+def reduce_variance(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """The mean squared distance from the mean, over axes; real for complex tensors.
+
+    Args:
+      input_tensor: floating or complex tensor.
+      axis: int or ints in [-rank, rank), or None for all.
+      keepdims: keep reduced axes with size 1.
+
+    >>> import tvtf as tf
+    >>> tf.math.reduce_variance([1., 2., 3.]).numpy()
+    np.float32(0.6666667)
+
+    Raises:
+      TypeError: for integers.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_variance
+    """
+    x = convert_to_tensor(input_tensor)
+    if not x.dtype.is_differentiable:
+        raise TypeError(f"Input must be either real or complex. Received integer type {x.dtype!s}.")
+    axes = canonical_axes(axis, x.ndim)
+    distance = bind.subtract(x, bind.reduce_mean(x, axis=axes, keepdims=True))
+    return bind.reduce_mean(_squared(distance), axis=axes, keepdims=bool(keepdims))
+
+
+def _squared(x: Tensor) -> Tensor:
+    """|x| squared, real."""
+    return bind.square(magnitude(x) if x.dtype.is_complex else x)
+
+
+@export("math.reduce_std")
+def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None) -> Tensor:
+    """The standard deviation over axes: the square root of :func:`reduce_variance`.
+
+    >>> import tvtf as tf
+    >>> tf.math.reduce_std([1., 3.]).numpy()
+    np.float32(1.0)
+
+    Raises:
+      TypeError: for integers.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_std
+    """
+    return bind.sqrt(reduce_variance(input_tensor, axis, keepdims))
+
+
+@export("math.reduce_euclidean_norm")
+def reduce_euclidean_norm(
+    input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
+) -> Tensor:
+    """``sqrt(sum(x * x))`` over axes; integers are rounded down.
+
+    >>> import tvtf as tf
+    >>> tf.math.reduce_euclidean_norm([3., 4.]).numpy()
+    np.float32(5.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_euclidean_norm
+    """
+    x = convert_to_tensor(input_tensor)
+    if x.dtype.is_integer:
+        whole = reduce_euclidean_norm(bind.cast(x, dtype=as_dtype("float64")), axis, keepdims)
+        return bind.cast(whole, dtype=x.dtype)
+    total = bind.reduce_sum(bind.multiply(x, x), axis=canonical_axes(axis, x.ndim), keepdims=bool(keepdims))
+    return bind.sqrt(total)
+
+
+@export("math.count_nonzero")
+def count_nonzero(
+    input: Any, axis: Any = None, keepdims: bool | None = None, dtype: Any = int64, name: str | None = None
+) -> Tensor:
+    """How many elements are not zero (not empty, for strings), over axes.
+
+    >>> import tvtf as tf
+    >>> tf.math.count_nonzero([[1, 0], [2, 3]], axis=1).numpy()
+    array([1, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/count_nonzero
+    """
+    x = convert_to_tensor(input)
+    zero = EagerTensor(np.array(b"", object) if x.dtype.name == "string" else np.zeros((), x.dtype.np))
+    hits = x if x.dtype is boolean else bind.not_equal(x, zero)
+    axes = canonical_axes(axis, x.ndim)
+    total = bind.reduce_sum(bind.cast(hits, dtype=int64), axis=axes, keepdims=bool(keepdims))
+    return bind.cast(total, dtype=as_dtype(dtype))
+
+
+@export("norm", "linalg.norm")
+def norm(
+    tensor: Any, ord: Any = "euclidean", axis: Any = None, keepdims: bool | None = None, name: str | None = None
+) -> Tensor:
+    """The norm of vectors (``axis`` an int, or None for all elements as one) or matrices (``axis`` two ints).
+
+    Args:
+      tensor: floating or complex tensor.
+      ord: "euclidean", 1, 2, inf or a positive number for vectors; "euclidean", "fro", 1 or inf for matrices.
+      axis: int, two ints or None.
+      keepdims: keep reduced axes with size 1.
+
+    >>> import tvtf as tf
+    >>> tf.norm([3., 4.]).numpy()
+    np.float32(5.0)
+
+    Raises:
+      ValueError: for an ``ord`` that is no norm, or more than two axes.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/norm
+    """
+    x = convert_to_tensor(tensor)
+    pair = isinstance(axis, (list, tuple))
+    if pair and len(axis) != 2:
+        raise ValueError("'axis' must be None, an integer, or a tuple of 2 unique integers")
+    if pair:
+        return _matrix_norm(x, ord, canonical_axes(axis, x.ndim), tuple(a % x.ndim for a in axis), bool(keepdims))
+    if not (ord in ("euclidean", np.inf) or (isinstance(ord, (int, float)) and ord > 0)):
+        raise ValueError(f"'ord' must be a supported vector norm, got {ord}")
+    return _vector_norm(x, ord, canonical_axes(axis, x.ndim), bool(keepdims))
+
+
+def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    size = magnitude(x)
+    if ord in ("euclidean", "fro", 2):
+        return bind.sqrt(bind.reduce_sum(bind.multiply(size, size), axis=axes, keepdims=keepdims))
+    if ord == 1:
+        return bind.reduce_sum(size, axis=axes, keepdims=keepdims)
+    if ord == np.inf:
+        return bind.reduce_max(size, axis=axes, keepdims=keepdims)
+    total = bind.reduce_sum(bind.pow(size, _number(ord, size)), axis=axes, keepdims=keepdims)
+    return bind.pow(total, _number(1 / ord, size))
+
+
+def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], given: tuple[int, int], keepdims: bool) -> Tensor:
+    if ord in ("euclidean", "fro"):
+        return _vector_norm(x, "euclidean", axes, keepdims)
+    if ord not in (1, np.inf):
+        raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, inf], got {ord}")
+    summed, best = given if ord == 1 else given[::-1]
+    sums = bind.reduce_sum(magnitude(x), axis=(summed,), keepdims=True)
+    largest = bind.reduce_max(sums, axis=(best,), keepdims=True)
+    return largest if keepdims else bind.reshape(largest, shape=reduced_shape(x._type.shape, axes, False))

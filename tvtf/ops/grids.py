@@ -1,0 +1,473 @@
+"""Regular arrangements: eye, band_part, meshgrid, sequence_mask, blocks of space, shapes that broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
+from tvtf.dtypes import bool as boolean
+from tvtf.ops.arrange import brackets
+from tvtf.ops.create import arange, checked_dims
+from tvtf.ops.indexing import eager_only
+from tvtf.ops.rules import bind, draw, kernel, static_dims, static_int
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorShape, TensorType, as_shape, broadcast_shapes, simplify_dim
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
+
+
+@export("eye", "linalg.eye")
+def eye(
+    num_rows: Any, num_columns: Any = None, batch_shape: Any = None, dtype: Any = float32, name: str | None = None
+) -> Tensor:
+    """The identity matrix, or a batch of them.
+
+    >>> import tvtf as tf
+    >>> tf.eye(2).numpy()
+    array([[1., 0.],
+           [0., 1.]], dtype=float32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a negative size.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/eye
+    """
+    kind = as_dtype(dtype)
+    rows = checked_dims(num_rows, "num_rows")[0]
+    columns = rows if num_columns is None else checked_dims(num_columns, "num_columns")[0]
+    on, off = (EagerTensor(np.array(v, kind.np)) for v in (1, 0))
+    places = bind.range(size=rows, start=0, delta=1, dtype=int64)
+    one = bind.one_hot(places, on, off, depth=columns, axis=1)
+    if batch_shape is None:
+        return one
+    return bind.broadcast_to(one, shape=(*checked_dims(batch_shape, "batch_shape"), rows, columns))
+
+
+# -- band_part
+
+
+def _band_type(x: TensorType, *, lower: int, upper: int) -> TensorType:
+    if len(x.shape) < 2:
+        raise Refused(f"input must be at least 2-dim, received shape: {brackets(x.shape)}")
+    for what, extent, given in (("lower", x.shape[-2], lower), ("upper", x.shape[-1], upper)):
+        if isinstance(extent, int) and given > extent:
+            side = "rows" if what == "lower" else "columns"
+            raise Refused(f"num_{what} must be negative or less or equal to number of {side} ({extent}) got: {given}")
+    return x
+
+
+def _band_numpy(x: np.ndarray, *, lower: int, upper: int) -> np.ndarray:
+    away = np.arange(x.shape[-1]) - np.arange(x.shape[-2])[:, None]
+    kept = (away >= -lower if lower >= 0 else True) & (away <= upper if upper >= 0 else True)
+    return np.where(kept, x, np.zeros((), x.dtype))
+
+
+def _band_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, lower: int, upper: int) -> None:
+    """Trilu, once for each side, in a type that every runtime has it for."""
+    dtype = types[0][0].dtype
+    wide = (
+        float32
+        if dtype.is_floating and dtype.size == 2
+        else int64
+        if dtype.size < 8 and dtype is not float32
+        else dtype
+    )
+    value = e.cast(inputs[0], wide) if wide is not dtype else inputs[0]
+    for side, edge in ((0, upper), (1, -lower)):
+        if (upper, lower)[side] >= 0:
+            cut = e.temp()
+            e.node("Trilu", [value, e.const(np.array(edge))], [cut], upper=side)
+            value = cut
+    e.node("Identity", [e.cast(value, dtype) if wide is not dtype else value], outputs)
+
+
+@primitive(
+    name="band_part",
+    tf_name="MatrixBandPart",
+    type=_band_type,
+    numpy=_band_numpy,
+    lower=kernel("array.band_part"),
+    vjp=lambda ct, y, x, *, lower, upper: bind.band_part(ct, lower=lower, upper=upper),
+    batch=lambda size, inputs, batched, *, lower, upper: bind.band_part(inputs[0], lower=lower, upper=upper),
+    onnx=_band_nodes,
+    samples=lambda: [
+        Sample((draw(i, s),), {"lower": a, "upper": b}, COMPILED)
+        for i, (s, a, b) in enumerate((((3, 4), 1, 1), ((2, 3, 3), -1, 0), ((3, 2), 0, -1), ((2, 2), -1, -1)))
+    ],
+)
+def band(x: Tensor, lower: int, upper: int) -> Any:
+    """``x`` with zeros outside a band around the diagonal of the last two axes."""
+    return (x,), {"lower": lower, "upper": upper}
+
+
+@export("linalg.band_part")
+def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = None) -> Tensor:
+    """Matrices with zeros outside ``num_lower`` diagonals below and ``num_upper`` above the main one; -1 keeps all.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.band_part([[1, 2], [3, 4]], -1, 0).numpy()
+    array([[1, 0],
+           [3, 4]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a tensor of rank below 2 or a band wider than the matrix.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/band_part
+    """
+    lower, upper = static_int(num_lower, "num_lower"), static_int(num_upper, "num_upper")
+    return bind.band_part(convert_to_tensor(input), lower=lower, upper=upper)
+
+
+# -- diagonals
+
+
+def _matrix_dims(x: Tensor) -> tuple[Dim, Dim]:
+    if x.ndim < 2:
+        raise Refused(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by("MatrixDiagPartV3")
+    return x._type.shape[-2], x._type.shape[-1]
+
+
+def _known_dims(x: Tensor) -> tuple[int, int]:
+    rows, columns = _matrix_dims(x)
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise TypeError(f"the matrix's own dims must be known while tracing, but the shape is {x.shape}")
+    return rows, columns
+
+
+def _diagonal_length(rows: int, columns: int, k: int) -> int:
+    length = min(rows + min(k, 0), columns - max(k, 0))
+    if length <= 0:
+        raise Refused(f"k must be in ({-rows}, {columns}), but got {k}").told_by("MatrixDiagPartV3")
+    return length
+
+
+@export("linalg.diag_part")
+def diag_part(input: Any, name: str = "diag_part", k: int = 0) -> Tensor:
+    """The k-th diagonal of matrices (above the main one where k > 0, below where k < 0).
+
+    Args:
+      input: tensor of shape (..., rows, columns).
+      k: which diagonal.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.diag_part([[1, 2], [3, 4]]).numpy()
+    array([1, 4], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a diagonal outside the matrix.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag_part
+    """
+    x = convert_to_tensor(input)
+    rows, columns = _known_dims(x)
+    places = np.arange(_diagonal_length(rows, columns, k)) * (columns + 1) + (k if k > 0 else -k * columns)
+    flat = bind.reshape(x, shape=(*x._type.shape[:-2], rows * columns))
+    return bind.gather(flat, EagerTensor(places), axis=x.ndim - 2, batch_dims=0)
+
+
+@export("linalg.diag")
+def diag(diagonal: Any, name: str = "diag", k: int = 0) -> Tensor:
+    """Square matrices with the given k-th diagonal, zeros elsewhere.
+
+    Args:
+      diagonal: tensor of shape (..., n).
+      k: which diagonal.
+
+    Returns:
+      A tensor of shape (..., n + abs(k), n + abs(k)).
+
+    >>> import tvtf as tf
+    >>> tf.linalg.diag([1, 2]).numpy()
+    array([[1, 0],
+           [0, 2]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag
+    """
+    x = convert_to_tensor(diagonal)
+    size = x._type.shape[-1]
+    zero = EagerTensor(np.zeros((), x.dtype.np))
+    lead = ((0, 0),) * (x.ndim - 1)
+    wide = bind.pad(x, zero, paddings=(*lead, (max(k, 0), max(-k, 0))))
+    total = simplify_dim(size + abs(k))
+    across = bind.reshape(wide, shape=(*x._type.shape[:-1], 1, total))
+    return bind.select(_diagonal_mask(total, total, k), across, zero)
+
+
+def _diagonal_mask(rows: Dim, columns: Dim, k: int) -> Tensor:
+    """True on the k-th diagonal."""
+    on, off = (EagerTensor(np.array(v)) for v in (True, False))
+    places = bind.range(size=rows, start=k, delta=1, dtype=int64)
+    return bind.one_hot(places, on, off, depth=columns, axis=1)
+
+
+@export("linalg.set_diag")
+def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: int = 0) -> Tensor:
+    """Matrices with their k-th diagonal replaced.
+
+    Args:
+      input: tensor of shape (..., rows, columns).
+      diagonal: tensor of shape (..., length of that diagonal).
+      k: which diagonal.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.set_diag([[1, 2], [3, 4]], [8, 9]).numpy()
+    array([[8, 2],
+           [3, 9]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where the diagonal's length is another.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/set_diag
+    """
+    x, new = convert_to_tensor(input), convert_to_tensor(diagonal)
+    rows, columns = _known_dims(x)
+    length = _diagonal_length(rows, columns, k)
+    if new.shape[-1] != length:
+        raise Refused(f"Expected a diagonal of length {length}, but got shape {brackets(new.shape)}").told_by(
+            "MatrixSetDiagV3"
+        )
+    zero = EagerTensor(np.zeros((), new.dtype.np))
+    low = max(k, 0)
+    padded = bind.pad(new, zero, paddings=(*((0, 0),) * (new.ndim - 1), (low, columns - low - length)))
+    across = bind.reshape(padded, shape=(*new._type.shape[:-1], 1, columns))
+    return bind.select(_diagonal_mask(rows, columns, k), across, x)
+
+
+@export("meshgrid")
+def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[Tensor]:
+    """The coordinates of a grid from its vectors: one tensor of the grid's shape for each.
+
+    Args:
+      args: vectors (or scalars).
+      indexing: "xy" (the first two axes swapped, as for pictures) or "ij".
+
+    >>> import tvtf as tf
+    >>> x, y = tf.meshgrid([1, 2], [3, 4])
+    >>> x.numpy()
+    array([[1, 2],
+           [1, 2]], dtype=int32)
+
+    Raises:
+      ValueError: for another ``indexing``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/meshgrid
+    """
+    if indexing not in ("xy", "ij"):
+        raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'")
+    vectors = [bind.reshape(convert_to_tensor(a), shape=(-1,)) for a in args]
+    places = list(range(len(vectors)))
+    if indexing == "xy" and len(vectors) > 1:
+        places[:2] = [1, 0]
+    shape: list[Dim] = [1] * len(vectors)
+    for vector, place in zip(vectors, places):
+        shape[place] = vector._type.shape[0]
+    return [_along(v, p, tuple(shape)) for v, p in zip(vectors, places)]
+
+
+def _along(vector: Tensor, axis: int, shape: tuple[Dim, ...]) -> Tensor:
+    lifted = bind.reshape(vector, shape=tuple(d if i == axis else 1 for i, d in enumerate(shape)))
+    return bind.broadcast_to(lifted, shape=shape)
+
+
+@export("sequence_mask")
+def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: str | None = None) -> Tensor:
+    """For each length so many True (or ones), then False, in a new last axis of ``maxlen``.
+
+    Args:
+      lengths: integer tensor of any shape.
+      maxlen: int, or a scalar computed from shapes; the largest length where None, which only eager code knows.
+      dtype: of the result.
+
+    >>> import tvtf as tf
+    >>> tf.sequence_mask([1, 2], 3).numpy()
+    array([[ True, False, False],
+           [ True,  True, False]])
+
+    Raises:
+      UnimplementedError: without ``maxlen`` while tracing: the length of the result depends on the data.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sequence_mask
+    """
+    counts = convert_to_tensor(lengths)
+    if maxlen is None:
+        found = eager_only(counts, "sequence_mask without maxlen")
+        maxlen = int(found.max(initial=0))
+    steps = arange(maxlen, dtype=counts.dtype)
+    lifted = bind.reshape(counts, shape=(*counts._type.shape, 1))
+    mask = bind.less(steps, lifted)
+    return mask if as_dtype(dtype) is boolean else bind.cast(mask, dtype=as_dtype(dtype))
+
+
+# -- shapes that broadcast
+
+
+@export("broadcast_static_shape")
+def broadcast_static_shape(shape_x: Any, shape_y: Any) -> TensorShape:
+    """The shape that two shapes broadcast to; unknown dims broadcast to unknown ones.
+
+    >>> import tvtf as tf
+    >>> tf.broadcast_static_shape(tf.TensorShape([2, 1]), tf.TensorShape([3]))
+    TensorShape([2, 3])
+
+    Raises:
+      ValueError: where they don't fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/broadcast_static_shape
+    """
+    first, second = as_shape(shape_x), as_shape(shape_y)
+    if first.rank is None or second.rank is None:
+        return TensorShape(None)
+    rank = max(first.rank, second.rank)
+    pairs = zip([1] * (rank - first.rank) + list(first), [1] * (rank - second.rank) + list(second))
+    return TensorShape([_broadcast_known(a, b, first, second) for a, b in pairs])
+
+
+def _broadcast_known(a: int | None, b: int | None, first: TensorShape, second: TensorShape) -> int | None:
+    if a is None or b is None:
+        return next((d for d in (a, b) if d not in (None, 1)), None)
+    if a != b and 1 not in (a, b):
+        raise ValueError(
+            "Incompatible shapes for broadcasting. Two shapes are compatible if for each dimension pair they are either "
+            f"equal or one of them is 1. Received: {first} and {second}."
+        )
+    return a if b == 1 else b
+
+
+@export("broadcast_dynamic_shape")
+def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
+    """The shape that two shape vectors broadcast to, as a vector.
+
+    >>> import tvtf as tf
+    >>> tf.broadcast_dynamic_shape([2, 1], [3]).numpy()
+    array([2, 3], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where they don't fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/broadcast_dynamic_shape
+    """
+    first, second = static_dims(shape_x), static_dims(shape_y)
+    wide = broadcast_shapes(first, second)
+    if wide is None:
+        raise Refused(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").told_by("BroadcastArgs")
+    kind = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, Tensor)), int32)
+    if all(isinstance(d, int) for d in wide):
+        return constant(np.array(wide, kind.np))
+    vector = bind.shape(bind.broadcast_to(EagerTensor(np.array(False)), shape=wide), dtype=kind)
+    if isinstance(vector, SymbolicTensor):
+        vector.known = np.array([*wide], object)
+    return vector
+
+
+# -- blocks of space
+
+
+@export("nn.space_to_depth")
+def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
+    """Blocks of ``block_size`` x ``block_size`` pixels moved into the channels.
+
+    Args:
+      input: tensor of shape (n, h, w, c), h and w multiples of the block size ((n, c, h, w) for "NCHW").
+      block_size: int above 1.
+
+    >>> import tvtf as tf
+    >>> tf.nn.space_to_depth([[[[1], [2]], [[3], [4]]]], 2).numpy()
+    array([[[[1, 2, 3, 4]]]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where the block size doesn't divide.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/space_to_depth
+    """
+    x = _channels_last(convert_to_tensor(input), data_format)
+    n, h, w, c = x._type.shape
+    b = _block(block_size, (h, w))
+    apart = bind.reshape(x, shape=(n, _over(h, b), b, _over(w, b), b, c))
+    moved = bind.transpose(apart, perm=(0, 1, 3, 2, 4, 5))
+    deep = bind.reshape(moved, shape=(n, _over(h, b), _over(w, b), simplify_dim(c * b * b)))
+    return _channels_back(deep, data_format)
+
+
+@export("nn.depth_to_space")
+def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
+    """The inverse of :func:`space_to_depth`: channels moved into blocks of pixels.
+
+    >>> import tvtf as tf
+    >>> tf.nn.depth_to_space([[[[1, 2, 3, 4]]]], 2).shape
+    TensorShape([1, 2, 2, 1])
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where the squared block size doesn't divide the channels.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/depth_to_space
+    """
+    x = _channels_last(convert_to_tensor(input), data_format)
+    n, h, w, c = x._type.shape
+    b = _block(block_size, ())
+    if isinstance(c, int) and c % (b * b):
+        message = f"Input depth dimension {c} should be divisible by: {b * b}"
+        raise Refused(message).told_by("DepthToSpace")
+    apart = bind.reshape(x, shape=(n, h, w, b, b, _over(c, b * b)))
+    moved = bind.transpose(apart, perm=(0, 1, 3, 2, 4, 5))
+    wide = bind.reshape(moved, shape=(n, simplify_dim(h * b), simplify_dim(w * b), _over(c, b * b)))
+    return _channels_back(wide, data_format)
+
+
+def _over(dim: Dim, divisor: int) -> Dim:
+    return simplify_dim(dim // divisor)
+
+
+def _block(block_size: Any, extents: Sequence[Dim]) -> int:
+    size = static_int(block_size, "block_size")
+    if size < 2:
+        raise Refused(f"Block size should be > 1, but was: {size}").told_by("SpaceToDepth")
+    for extent in extents:
+        if isinstance(extent, int) and extent % size:
+            message = f"Image height and width should be divisible by block_size {size}, but one is {extent}"
+            raise Refused(message).told_by("SpaceToDepth")
+    return size
+
+
+def _channels_last(x: Tensor, data_format: str) -> Tensor:
+    if data_format not in ("NHWC", "NCHW"):
+        raise ValueError(f"Expected data_format 'NHWC' or 'NCHW', but got {data_format!r}")
+    if x.ndim != 4:
+        raise Refused(f"Input rank should be 4 instead of: {x.ndim}").told_by("SpaceToDepth")
+    return x if data_format == "NHWC" else bind.transpose(x, perm=(0, 2, 3, 1))
+
+
+def _channels_back(x: Tensor, data_format: str) -> Tensor:
+    return x if data_format == "NHWC" else bind.transpose(x, perm=(0, 3, 1, 2))
+
+
+@export("math.invert_permutation")
+def invert_permutation(x: Any, name: str | None = None) -> Tensor:
+    """Where each number stands in a permutation of 0, ..., n - 1.
+
+    >>> import tvtf as tf
+    >>> tf.math.invert_permutation([2, 0, 1]).numpy()
+    array([1, 2, 0], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for a vector that is no permutation.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/invert_permutation
+    """
+    places = convert_to_tensor(x)
+    if isinstance(places, EagerTensor):
+        _check_permutation(places.eager_array())
+    return bind.cast(bind.argsort(places, descending=False), dtype=places.dtype)
+
+
+def _check_permutation(array: np.ndarray) -> None:
+    count = len(array)
+    outside = array[(array < 0) | (array >= count)]
+    if outside.size:
+        raise Refused(f"{outside[0]} is not between 0 and {count}").told_by("InvertPermutation")
+    seen, places = np.unique(array, return_index=True)
+    if len(seen) < count:
+        repeated = np.delete(array, places)[0]
+        raise Refused(f"{repeated} is duplicated in the input.").told_by("InvertPermutation")

@@ -1,0 +1,326 @@
+"""More of the same elements: pad, tile, repeat, reverse, roll."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import COMPILED
+from tvtf.ops.arrange import brackets
+from tvtf.ops.rules import bind, draw, kernel, require_same_dtype, static_dims, static_int, static_value, stretch
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, simplify_dim, size_of
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+Pairs = tuple[tuple[Dim, Dim], ...]
+
+
+def _pad_type(x: TensorType, value: TensorType, *, paddings: Pairs) -> TensorType:
+    require_same_dtype((x, value), ("input", "constant_values"))
+    if len(paddings) != len(x.shape):
+        raise Refused(
+            f"The first dimension of paddings must be the rank of inputs[{len(paddings)},2] {brackets(x.shape)}"
+        )
+    for low, high in paddings:
+        if any(isinstance(p, int) and p < 0 for p in (low, high)):
+            raise Refused(f"Paddings must be non-negative: {low} {high}")
+    return TensorType(tuple(simplify_dim(d + a + b) for d, (a, b) in zip(x.shape, paddings)), x.dtype)
+
+
+def _pad_vjp(ct: Tensor, y: Tensor, x: Tensor, value: Tensor, *, paddings: Pairs) -> tuple[Tensor, Tensor]:
+    begin, ones = tuple(low for low, _ in paddings), (1,) * len(paddings)
+    inner = bind.strided_slice(ct, begin=begin, size=x._type.shape, strides=ones, checked=())
+    whole = {"axis": tuple(range(ct.ndim)), "keepdims": False}
+    return inner, bind.subtract(bind.reduce_sum(ct, **whole), bind.reduce_sum(inner, **whole))
+
+
+def _pad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, paddings: Pairs) -> Tensor:
+    x = stretch(size, inputs[0], batched[0])
+    if not batched[1]:
+        return bind.pad(x, inputs[1], paddings=((0, 0), *paddings))
+    inside = bind.broadcast_to(EagerTensor(np.array(True)), shape=x._type.shape)
+    flags = bind.pad(inside, EagerTensor(np.array(False)), paddings=((0, 0), *paddings))
+    zero = EagerTensor(np.zeros((), x.dtype.np))
+    value = bind.reshape(inputs[1], shape=(size, *(1,) * (x.ndim - 1)))
+    return bind.select(flags, bind.pad(x, zero, paddings=((0, 0), *paddings)), value)
+
+
+def _pad_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, paddings: Pairs) -> None:
+    if not paddings:
+        e.node("Identity", inputs[:1], outputs)
+        return
+    pads = (*(low for low, _ in paddings), *(high for _, high in paddings))
+    e.node("Pad", [inputs[0], e.shape(pads), inputs[1]], outputs)
+
+
+@primitive(
+    name="pad",
+    tf_name="PadV2",
+    type=_pad_type,
+    numpy=lambda x, value, *, paddings: np.pad(x, paddings, constant_values=value[()]) if paddings else x,
+    lower=kernel("array.pad"),
+    vjp=_pad_vjp,
+    batch=_pad_batch,
+    onnx=_pad_nodes,
+    samples=lambda: [
+        Sample(
+            (draw(0, s), draw(1, ())), {"paddings": p}, COMPILED, symbolic=(("n", None), ()) if len(s) == 2 else None
+        )
+        for s, p in (((2, 3), ((1, 0), (0, 2))), ((3,), ((2, 2),)), ((), ()), ((0, 2), ((1, 1), (0, 0))))
+    ],
+)
+def pad_around(x: Tensor, value: Tensor, paddings: Pairs) -> Any:
+    """``x`` with so many elements of ``value`` before and after it along every axis."""
+    return (x, value), {"paddings": paddings}
+
+
+@export("pad")
+def pad(
+    tensor: Any, paddings: Any, mode: str = "CONSTANT", constant_values: Any = 0, name: str | None = None
+) -> Tensor:
+    """Elements put around a tensor.
+
+    Args:
+      tensor: tensor of rank r.
+      paddings: r pairs (before, after) of ints.
+      mode: "CONSTANT" puts ``constant_values``; "REFLECT" mirrors without the edge, "SYMMETRIC" with it.
+      constant_values: scalar of the tensor's dtype.
+
+    >>> import tvtf as tf
+    >>> tf.pad([1, 2, 3], [[1, 2]]).numpy()
+    array([0, 1, 2, 3, 0, 0], dtype=int32)
+    >>> tf.pad([1, 2, 3], [[2, 1]], "REFLECT").numpy()
+    array([3, 2, 1, 2, 3, 2], dtype=int32)
+
+    Raises:
+      ValueError: for another mode.
+      InvalidArgumentError: (ValueError while tracing) for paddings that don't fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/pad
+    """
+    x, how = convert_to_tensor(tensor), mode.upper()
+    if how not in ("CONSTANT", "REFLECT", "SYMMETRIC"):
+        expected = '"CONSTANT", "REFLECT", or "SYMMETRIC"'
+        raise ValueError(f"Value of argument `mode` expected to be one of {expected}. Received `mode` = {how}")
+    pairs = _pairs(paddings, x)
+    if how == "CONSTANT":
+        return bind.pad(x, convert_to_tensor(constant_values, x.dtype), paddings=pairs)
+    for axis, (low, high) in enumerate(pairs):
+        x = _mirrored(x, axis, low, high, int(how == "REFLECT"))
+    return x
+
+
+def _pairs(paddings: Any, x: Tensor) -> Pairs:
+    rows = static_value(paddings, "paddings")
+    if not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
+        raise Refused(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").told_by("Pad")
+    pairs = tuple(tuple(static_dims(list(row), "paddings")) for row in rows)
+    if len(pairs) != x.ndim:
+        raise Refused(
+            f"The first dimension of paddings must be the rank of inputs[{len(pairs)},2] {brackets(x.shape)}"
+        ).told_by("Pad")
+    return pairs
+
+
+def _mirrored(x: Tensor, axis: int, low: Dim, high: Dim, edge: int) -> Tensor:
+    extent = x._type.shape[axis]
+    known = all(isinstance(d, int) for d in (extent, low, high))
+    if known and (low > extent - edge or high > extent - edge):
+        words = ("less than", "not less than") if edge else ("no greater than", "greater than")
+        message = f"paddings must be {words[0]} the dimension size: {low}, {high} {words[1]} {extent}"
+        raise Refused(message).told_by("MirrorPad")
+    parts = [x]
+    if not (isinstance(low, int) and low == 0):
+        parts.insert(0, part(x, axis, low - 1 + edge, low, -1))
+    if not (isinstance(high, int) and high == 0):
+        parts.append(part(x, axis, extent - 1 - edge, high, -1))
+    return bind.concat(*parts, axis=axis) if len(parts) > 1 else x
+
+
+def part(x: Tensor, axis: int, begin: Dim, size: Dim, step: int = 1) -> Tensor:
+    """``size`` elements along one axis from ``begin``, all of the others."""
+    shape, rank = x._type.shape, x.ndim
+    return bind.strided_slice(
+        x,
+        begin=tuple(begin if i == axis else 0 for i in range(rank)),
+        size=tuple(size if i == axis else d for i, d in enumerate(shape)),
+        strides=tuple(step if i == axis else 1 for i in range(rank)),
+        checked=(),
+    )
+
+
+# -- tile and repeat
+
+
+def _tile_type(x: TensorType, *, multiples: tuple[Dim, ...]) -> TensorType:
+    if len(multiples) != len(x.shape):
+        raise Refused(
+            f"Expected multiples argument to be a vector of length {len(x.shape)} but got length {len(multiples)}"
+        )
+    for i, m in enumerate(multiples):
+        if isinstance(m, int) and m < 0:
+            raise Refused(f"Expected multiples[{i}] >= 0, but got {m}")
+    return TensorType(tuple(simplify_dim(d * m) for d, m in zip(x.shape, multiples)), x.dtype)
+
+
+def _tile_vjp(ct: Tensor, y: Tensor, x: Tensor, *, multiples: tuple[Dim, ...]) -> Tensor:
+    """The sum over the copies: each axis seen as (copies, elements)."""
+    dims = tuple(d for m, own in zip(multiples, x._type.shape) for d in (m, own))
+    apart = bind.reshape(ct, shape=dims)
+    return bind.reduce_sum(apart, axis=tuple(range(0, len(dims), 2)), keepdims=False)
+
+
+@primitive(
+    name="tile",
+    type=_tile_type,
+    numpy=lambda x, *, multiples: np.tile(x, multiples) if multiples else x,
+    lower=kernel("array.tile"),
+    vjp=_tile_vjp,
+    batch=lambda size, inputs, batched, *, multiples: bind.tile(inputs[0], multiples=(1, *multiples)),
+    onnx=lambda e, inputs, outputs, types, *, multiples: (
+        e.node("Tile", [inputs[0], e.shape(multiples)], outputs) if multiples else e.node("Identity", inputs, outputs)
+    ),
+    samples=lambda: [
+        Sample((draw(0, s),), {"multiples": m}, COMPILED)
+        for s, m in (((2, 3), (2, 1)), ((3,), (3,)), ((), ()), ((2,), (0,)), ((1, 2), (2, 2)))
+    ],
+)
+def tile_by(x: Tensor, multiples: tuple[Dim, ...]) -> Any:
+    """``x`` so many times along every axis."""
+    return (x,), {"multiples": multiples}
+
+
+@export("tile")
+def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
+    """A tensor repeated as a whole, so many times along every axis.
+
+    Args:
+      input: tensor of rank r.
+      multiples: r ints, or scalars computed from shapes.
+
+    >>> import tvtf as tf
+    >>> tf.tile([1, 2], [2]).numpy()
+    array([1, 2, 1, 2], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for another number of multiples or negative ones.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/tile
+    """
+    return bind.tile(convert_to_tensor(input), multiples=static_dims(multiples, "multiples"))
+
+
+@export("repeat")
+def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) -> Tensor:
+    """Each element along ``axis`` repeated; the flattened tensor where axis is None.
+
+    Args:
+      input: tensor.
+      repeats: int, or ints known while tracing, one for each element along the axis.
+      axis: int in [-rank, rank).
+
+    >>> import tvtf as tf
+    >>> tf.repeat([1, 2], [2, 3]).numpy()
+    array([1, 1, 2, 2, 2], dtype=int32)
+
+    Raises:
+      ValueError: where the number of repeats is not that of elements.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/repeat
+    """
+    x = convert_to_tensor(input)
+    if axis is None:
+        x, axis = bind.reshape(x, shape=(size_of(x._type.shape),)), 0
+    axis = static_int(axis, "axis") % max(x.ndim, 1)
+    if not x.ndim:
+        x = bind.reshape(x, shape=(1,))
+    given = static_value(repeats, "repeats")
+    counts = list(given) if isinstance(given, (list, tuple)) else [given]
+    return _repeated(x, counts[0], axis) if len(counts) == 1 else _repeated_each(x, counts, axis)
+
+
+def _repeated(x: Tensor, count: Dim, axis: int) -> Tensor:
+    shape = x._type.shape
+    lifted = bind.reshape(x, shape=(*shape[: axis + 1], 1, *shape[axis + 1 :]))
+    wide = bind.broadcast_to(lifted, shape=(*shape[: axis + 1], count, *shape[axis + 1 :]))
+    return bind.reshape(wide, shape=(*shape[:axis], simplify_dim(shape[axis] * count), *shape[axis + 1 :]))
+
+
+def _repeated_each(x: Tensor, counts: list[int], axis: int) -> Tensor:
+    extent = x._type.shape[axis]
+    if extent != len(counts):
+        raise ValueError(f"Dimensions {extent} and {len(counts)} are not compatible")
+    places = EagerTensor(np.repeat(np.arange(len(counts)), counts))
+    return bind.gather(x, places, axis=axis, batch_dims=0)
+
+
+# -- reverse and roll
+
+
+@export("reverse")
+def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
+    """The elements in reverse order along the axes.
+
+    >>> import tvtf as tf
+    >>> tf.reverse([1, 2, 3], [0]).numpy()
+    array([3, 2, 1], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range or given twice.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/reverse
+    """
+    x = convert_to_tensor(tensor)
+    axes = [static_int(a, "axis") for a in np.ravel(static_value(axis, "axis"))]
+    for i, a in enumerate(axes):
+        if not -x.ndim <= a < x.ndim:
+            raise Refused(f"'axis'[{i}] = {a} is out of valid range [0, {x.ndim - 1}]").told_by("ReverseV2")
+        axes[i] = a % x.ndim
+        if axes[i] in axes[:i]:
+            raise Refused(f"axis {axes[i]} specified more than once.").told_by("ReverseV2")
+    shape = x._type.shape
+    begin = tuple(d - 1 if i in axes else 0 for i, d in enumerate(shape))
+    strides = tuple(-1 if i in axes else 1 for i in range(x.ndim))
+    return bind.strided_slice(x, begin=begin, size=shape, strides=strides, checked=())
+
+
+@export("roll")
+def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
+    """The elements moved along the axes; what leaves at one end comes in at the other.
+
+    Args:
+      input: tensor.
+      shift: int or ints known while tracing.
+      axis: int or ints, one for each shift.
+
+    >>> import tvtf as tf
+    >>> tf.roll([1, 2, 3], 1, 0).numpy()
+    array([3, 1, 2], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an axis out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/roll
+    """
+    x = convert_to_tensor(input)
+    axes = [int(a) for a in np.ravel(static_value(axis, "axis"))]
+    shifts = [int(s) for s in np.ravel(static_value(shift, "shift"))]
+    for a, s in zip(axes, shifts):
+        if not -x.ndim <= a < x.ndim:
+            raise Refused(f"axis {a} is out of range").told_by("Roll")
+        x = _rolled(x, s, a % x.ndim)
+    return x
+
+
+def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
+    extent = x._type.shape[axis]
+    if isinstance(extent, int) and extent == 0:
+        return x
+    moved = simplify_dim((extent * (1 + abs(shift)) + shift) % extent)
+    if isinstance(moved, int) and moved == 0:
+        return x
+    last, first = part(x, axis, extent - moved, moved), part(x, axis, 0, simplify_dim(extent - moved))
+    return bind.concat(last, first, axis=axis)
