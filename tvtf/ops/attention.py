@@ -37,7 +37,7 @@ def scaled_dot_product_attention(
     >>> tf.nn.scaled_dot_product_attention(*[tf.constant([[1., 0.], [0., 1.]])] * 3, is_causal=True).numpy()[0]
     array([1., 0.], dtype=float32)
 
-    Source: Vaswani et al., Attention Is All You Need, 2017, https://arxiv.org/abs/1706.03762
+    Source: https://arxiv.org/abs/1706.03762 (Vaswani et al., Attention Is All You Need, 2017)
     """
     q, k, v = (convert_to_tensor(t) for t in (query, key, value))
     factor = scale if scale is not None else q._type.shape[-1] ** -0.5

@@ -174,10 +174,10 @@ def fused_batch_norm(
     batch_mean, batch_variance = moments(wide, axes, keepdims=True)
     y = batch_normalization(wide, batch_mean, batch_variance, offset, scale, least)
     unbiased = bind.multiply(batch_variance, _unbiasing(wide, axes))
-    kept = (
+    running_mean, running_variance = (
         _averaged(new, old, exponential_avg_factor, axes) for new, old in ((batch_mean, mean), (unbiased, variance))
     )
-    return (_cast(y, x.dtype), *kept)
+    return _cast(y, x.dtype), running_mean, running_variance
 
 
 def _fused_format(x: Tensor, data_format: str) -> bool:
@@ -211,8 +211,8 @@ def _inference(
             "Both `mean` and `variance` must be a 1D tensor when `is_training` is False. Received: "
             f"mean={mean}, variance={variance}"
         )
-    shaped = (_channels(v, wide, channel, n) for v, n in ((mean, "mean"), (variance, "variance")))
-    y = batch_normalization(wide, *shaped, offset, scale, epsilon)
+    center, spread = (_channels(v, wide, channel, n) for v, n in ((mean, "mean"), (variance, "variance")))
+    y = batch_normalization(wide, center, spread, offset, scale, epsilon)
     return _cast(y, x.dtype), convert_to_tensor(mean), convert_to_tensor(variance)
 
 
@@ -240,7 +240,7 @@ def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e
     ``scale`` and ``offset`` hold one value per channel or are None; as many groups as channels
     is instance normalisation.
 
-    Source: Wu, He, Group Normalization, 2018, https://arxiv.org/abs/1803.08494
+    Source: https://arxiv.org/abs/1803.08494 (Wu, He, Group Normalization, 2018)
     """
     x = convert_to_tensor(x)
     shape = x._type.shape

@@ -253,7 +253,7 @@ def _evaluate(operands: list[Operand], output: Labels) -> Tensor:
         needed = set(output).union(*(x.labels for x in rest))
         operands = [*rest, _multiplied(first, second, needed)]
     if len(operands) == 2:
-        return _final_product(*operands, output)
+        return _final_product(operands[0], operands[1], output)
     return operands[0].summed(set(output)).arranged(output)
 
 

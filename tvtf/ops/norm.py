@@ -188,7 +188,7 @@ def layer_norm(x: Any, scale: Any, offset: Any, axis: Any = -1, epsilon: float =
     >>> tf.nn.layer_norm([[1., 3.]], [1., 1.], [0., 0.], epsilon=0.).numpy()
     array([[-1.,  1.]], dtype=float32)
 
-    Source: Ba, Kiros, Hinton, Layer Normalization, 2016, https://arxiv.org/abs/1607.06450
+    Source: https://arxiv.org/abs/1607.06450 (Ba, Kiros, Hinton, Layer Normalization, 2016)
     """
     x = convert_to_tensor(x)
     inputs = (x, convert_to_tensor(scale, dtype_hint=x.dtype), convert_to_tensor(offset, dtype_hint=x.dtype))

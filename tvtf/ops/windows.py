@@ -180,7 +180,8 @@ def padded(x: np.ndarray, padding: Padding, value: Any = 0) -> np.ndarray:
 
 
 def cropped(x: np.ndarray, padding: Padding) -> np.ndarray:
-    return x[(slice(None), *(slice(low, n - high) for (low, high), n in zip(padding, x.shape[1:-1])))]
+    inside = (slice(None), *(slice(low, n - high) for (low, high), n in zip(padding, x.shape[1:-1])))
+    return x[inside]
 
 
 def taps(
