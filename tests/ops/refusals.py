@@ -18,5 +18,6 @@ def eager_refusal(call):
 
 
 def traced_refusal(call, kind=ValueError):
-    """The last line of the error that a call raises while traced."""
-    return refusal(kind, tf.function(call)).strip().splitlines()[-1].strip()
+    """The message of the error that a call raises while traced, without the user's lines around it."""
+    last = refusal(kind, tf.function(call)).strip().splitlines()[-1]
+    return last.strip().removeprefix(f"{kind.__name__}: ")

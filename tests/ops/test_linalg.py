@@ -134,7 +134,7 @@ def test_matmul_refuses_shapes():
     x = np.zeros((2, 3))
     expected = "Matrix size-incompatible: In[0]: [2,3], In[1]: [2,3] [Op:MatMul]"
     assert eager_refusal(lambda: tf.matmul(x, x)) == expected
-    expected = "ValueError: Dimensions must be equal, but are 3 and 2 for MatMul with input shapes: [2,3], [2,3]."
+    expected = "Dimensions must be equal, but are 3 and 2 for MatMul with input shapes: [2,3], [2,3]."
     assert traced_refusal(lambda: tf.matmul(x, x)) == expected
     assert eager_refusal(lambda: tf.matmul(x, np.zeros(3))) == "In[1] ndims must be >= 2 [Op:MatMul]"
     expected = "In[0] and In[1] must have compatible batch dimensions: [2,2,3] vs. [3,3,3] [Op:MatMul]"

@@ -144,7 +144,7 @@ def test_bias_refusals():
         message == "Must provide as many biases as the last dimension of the input tensor: [2] vs. [2,3] [Op:BiasAdd]"
     )
     message = traced_refusal(lambda: tf.nn.bias_add(x, [0.0, 0.0]))
-    assert message == "ValueError: Dimensions must be equal, but are 3 and 2 for BiasAdd with input shapes: [2,3], [2]."
+    assert message == "Dimensions must be equal, but are 3 and 2 for BiasAdd with input shapes: [2,3], [2]."
     message = refusal(ValueError, lambda: tf.nn.bias_add(x, [0.0], data_format="X"))
     assert message == "`data_format` must be of the form `N...C` or `NC...`. Received: data_format=X"
 
