@@ -57,6 +57,9 @@ class Variable(Trackable):
 
     is_batched = False
     __array_priority__ = 100
+    _array: np.ndarray
+    _handle: Any
+    _is_taken: bool
 
     def __init__(
         self,
@@ -86,8 +89,7 @@ class Variable(Trackable):
                 f"The initial value's shape ({TensorShape(array.shape)}) is not compatible with the explicitly supplied "
                 f"`shape` argument ({self._static_shape})."
             )
-        self._array = array
-        self._handle: Any = None
+        self._adopt(array)
         self._dtype: DType = dtypes.from_array(array)
         self._trainable = True if trainable is None else bool(trainable)
         self._shared_name = "/".join([*state.name_scopes, name or "Variable"])
@@ -203,26 +205,32 @@ class Variable(Trackable):
     def _store(self, array: np.ndarray) -> None:
         """Takes a value over: copied into the variable's memory where only the Variable holds that, else into new."""
         with self.lock:
-            if array.shape == self._array.shape and sys.getrefcount(self._array) <= _OWN_REFERENCES + (self._handle is not None):
+            if array.shape == self._array.shape and not self._is_shared():
                 np.copyto(self._array, array)
             else:
                 self._adopt(np.array(array, order="C"))
 
     def own_memory(self) -> None:
         """Before compiled code writes into it: memory that somebody else can see is left to them."""
-        if sys.getrefcount(self._array) > _OWN_REFERENCES + (self._handle is not None):
+        if self._is_shared():
             self._adopt(self._array.copy())
+
+    def _is_shared(self) -> bool:
+        """Whether somebody else holds the array. A handle made of it does; one that it was made of does not."""
+        made_of_array = self._handle is not None and not self._is_taken
+        return sys.getrefcount(self._array) > _OWN_REFERENCES + made_of_array
 
     def take(self, handle: Any) -> None:
         """The new value that compiled code returned: in this memory already (donated), or in its own."""
         if self._handle is None or handle.data_ptr != self._handle.data_ptr:
-            from tvtf.runtime.memory import to_array
+            from tvtf.memory import to_array
 
             self._adopt(to_array(handle), handle)
 
     def _adopt(self, array: np.ndarray, handle: Any = None) -> None:
         self._array = array
         self._handle = handle
+        self._is_taken = handle is not None
 
     # -- tracking (see tvtf.track)
 
@@ -250,7 +258,7 @@ class Variable(Trackable):
         return iter(self._as_tensor())  # type: ignore[call-overload]
 
     def __hash__(self) -> int:
-        raise TypeError("Variable is unhashable. Instead, use variable.ref() as the key.")
+        raise TypeError(f"Variable is unhashable. Instead, use variable.ref() as the key. (Variable: {self!r})")
 
     def __deepcopy__(self, memo: Any) -> Variable:
         copied = Variable(self.numpy(), trainable=self.trainable, name=self._shared_name, constraint=self.constraint)
