@@ -268,7 +268,7 @@ def _visible_dim(dim: Any) -> int | None:
         value = dim.__index__()
     except AttributeError:
         raise TypeError(
-            f"Dimension value must be integer or None or have an __index__ method, got value {dim!r} with type {type(dim)!r}"
+            f"Dimension value must be integer or None or have an __index__ method, got value '{dim!r}' with type '{type(dim)!r}'"
         ) from None
     if value < 0:
         raise ValueError(f"Dimension {value} must be >= 0")

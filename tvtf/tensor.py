@@ -147,7 +147,7 @@ class EagerTensor(Tensor):
         return self._array.__dlpack_device__()
 
     def __bool__(self) -> bool:
-        return bool(self._array)
+        return bool(self._array.size) and bool(self._array)
 
     def __int__(self) -> int:
         return int(self._array)
@@ -162,7 +162,7 @@ class EagerTensor(Tensor):
         return self._array.__index__()
 
     def __format__(self, spec: str) -> str:
-        return format(self.numpy(), spec) if self._array.ndim == 0 else format(str(self), spec)
+        return format(self.numpy(), spec)
 
     def __len__(self) -> int:
         if not self._array.ndim:
@@ -341,6 +341,14 @@ def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
     return tensor
 
 
+def _expected(tensor: Tensor, dtype: Any) -> Tensor:
+    if dtype is not None and tensor.dtype is not dtypes.as_dtype(dtype):
+        shown = _numpy_text(tensor._array, False) if isinstance(tensor, EagerTensor) else str(tensor)
+        wanted = dtypes.as_dtype(dtype)
+        raise TypeError(f"Expected tensor {shown} with dtype {wanted!r}, but got dtype {tensor.dtype!r}.")
+    return tensor
+
+
 def _contains_tensor(values: Sequence[Any]) -> bool:
     return any(_contains_tensor(v) if isinstance(v, (list, tuple)) else is_tensor(v) for v in values)
 
@@ -364,17 +372,31 @@ def _hinted(value: Any, hint: DType) -> np.ndarray:
 
 
 def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
-    if array.dtype.kind in "SU" or array.dtype == object:
+    if array.dtype.kind in "SUO":
+        _check_texts(array)
         return _strings(array.tolist(), dtype)
-    found = dtypes._BY_NUMPY.get(array.dtype.newbyteorder("="))
+    found = dtypes._BY_NUMPY.get(array.dtype.newbyteorder("=")) if array.dtype.names is None else None
     if found is None:
         raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported numpy type: {array.dtype}).")
-    return array.astype((dtype or found).np, order="C", copy=True)
+    if dtype is dtypes.string:
+        raise ValueError(f"Failed to convert a NumPy array of {array.dtype} to a Tensor of dtype string.")
+    with np.errstate(all="ignore"):
+        return array.astype((dtype or found).np, order="C", copy=True)
+
+
+def _check_texts(array: np.ndarray) -> None:
+    for each in array.ravel().tolist():
+        if not isinstance(each, (str, bytes)):
+            raise ValueError(
+                f"Failed to convert a NumPy array to a Tensor (Unsupported object type {type(each).__name__})."
+            )
 
 
 def _from_python(value: Any, dtype: DType | None) -> np.ndarray:
     kinds = _kinds(value)
-    if str in kinds or bytes in kinds:
+    if kinds & {str, bytes}:
+        if kinds - {str, bytes}:
+            raise ValueError(MSG_MIXED)
         return _strings(value, dtype)
     target = dtype or _inferred(kinds, value)
     _check_kinds(kinds, value, target)
@@ -395,7 +417,16 @@ def _kinds(value: Any) -> set[type]:
     """The Python types of all leaves."""
     if not isinstance(value, (list, tuple, range)):
         return {_python_kind(value)}
+    if None in map(_none_or_type, value) and len(value) > 1:
+        raise ValueError(MSG_MIXED)
     return set().union(*map(_kinds, value)) if len(value) else set()
+
+
+def _none_or_type(value: Any) -> type | None:
+    return None if value is None else type(value)
+
+
+_NUMPY_KINDS = {"b": bool, "i": int, "u": int, "f": float, "c": complex, "S": bytes, "U": str, "V": float}
 
 
 def _python_kind(value: Any) -> type:
@@ -403,35 +434,53 @@ def _python_kind(value: Any) -> type:
         if isinstance(value, kind):
             return kind
     if isinstance(value, np.generic) or hasattr(value, "__array__"):
-        return {"b": bool, "i": int, "u": int, "c": complex, "S": bytes, "U": str}.get(np.asarray(value).dtype.kind, float)
+        found = _NUMPY_KINDS.get(np.asarray(value).dtype.kind)
+        if found is not None:
+            return found
     raise ValueError(f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor.")
 
 
 def _inferred(kinds: set[type], value: Any) -> DType:
-    numpy_type = _numpy_leaf_type(value)
-    if numpy_type is not None:
-        return numpy_type
-    for kind, found in ((complex, dtypes.complex128), (float, dtypes.float32), (int, dtypes.int32), (bool, dtypes.bool)):
-        if kind in kinds:
-            return found
-    return dtypes.float32
+    """By the first leaf: a bool takes bools only, an int becomes a float where one follows, NumPy's floats stay."""
+    if not kinds:
+        return dtypes.float32
+    first = next(_leaves(value))
+    kind = _python_kind(first)
+    if kinds - _FOLLOWS[kind]:
+        raise ValueError(MSG_MIXED)
+    if kind is float:
+        return _numpy_float(first)
+    return dtypes.float32 if float in kinds and kind is int else _BY_KIND[kind]
 
 
-def _numpy_leaf_type(value: Any) -> DType | None:
-    """The dtype of the first leaf where that is NumPy's."""
-    while isinstance(value, (list, tuple)) and value:
-        value = value[0]
-    return dtypes._BY_NUMPY.get(np.asarray(value).dtype) if isinstance(value, (np.generic, np.ndarray)) else None
+MSG_MIXED = "Can't convert Python sequence with mixed types to Tensor."
+_FOLLOWS = {
+    bool: {bool},
+    int: {bool, int, float},
+    float: {bool, int, float},
+    complex: {bool, int, float, complex},
+}
+_BY_KIND = {bool: dtypes.bool, int: dtypes.int32, complex: dtypes.complex128}
 
 
-_ACCEPTS = {"b": {bool}, "i": {int}, "u": {int}, "f": {int, float}, "c": {int, float, complex}, "s": {str, bytes}}
+def _leaves(value: Any) -> Iterator[Any]:
+    if not isinstance(value, (list, tuple, range)):
+        yield value
+        return
+    for each in value:
+        yield from _leaves(each)
+
+
+def _numpy_float(leaf: Any) -> DType:
+    is_numpy = isinstance(leaf, np.generic) or hasattr(leaf, "__array__")
+    return dtypes._BY_NUMPY.get(np.asarray(leaf).dtype, dtypes.float32) if is_numpy else dtypes.float32
+
+
+_ACCEPTS = {"b": {bool}, "i": {bool, int}, "u": {bool, int}, "f": {bool, int, float}, "s": {str, bytes}}
 
 
 def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:
-    if len(kinds) > 1 and bool in kinds:
-        raise ValueError("Can't convert Python sequence with mixed types to Tensor.")
-    refused = kinds - _ACCEPTS[target.kind]
-    if refused:
+    if kinds - _ACCEPTS.get(target.kind, {int, float, complex}):
         raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {target.name}")
 
 
@@ -442,31 +491,40 @@ def _shown(value: Any) -> str:
 
 def _fitted(value: Any, target: DType) -> np.ndarray:
     try:
-        return np.array(value, dtype=target.np)
+        with np.errstate(over="ignore"):
+            return np.array(value, dtype=target.np)
     except OverflowError as error:
         raise OutOfRangeInteger(
             f"Can't convert Python sequence with out-of-range integer to Tensor: {_shown(value)} does not fit {target.name}."
         ) from error
     except (TypeError, ValueError) as error:
-        kind = "non-rectangular Python sequence" if _is_uniform(value) else "Python sequence with mixed types"
-        raise ValueError(f"Can't convert {kind} to Tensor.") from error
+        raise ValueError(MSG_MIXED if _leads_with_scalar(value) else MSG_RAGGED) from error
+
+
+MSG_RAGGED = "Can't convert non-rectangular Python sequence to Tensor."
 
 
 class OutOfRangeInteger(ValueError, OverflowError):
     """An int that its dtype can't hold."""
 
 
-def _is_uniform(value: Any) -> bool:
-    """Whether each list holds either lists or scalars, not both."""
-    if not isinstance(value, (list, tuple)):
-        return True
-    return len({isinstance(v, (list, tuple)) for v in value}) < 2 and all(map(_is_uniform, value))
+def _leads_with_scalar(value: Any) -> bool:
+    """Whether some list begins with a scalar and goes on with a list."""
+    if not isinstance(value, (list, tuple)) or not value:
+        return False
+    nested = [isinstance(v, (list, tuple)) for v in value]
+    return (not nested[0] and any(nested)) or any(map(_leads_with_scalar, value))
 
 
 def _strings(value: Any, dtype: DType | None) -> np.ndarray:
     if dtype not in (None, dtypes.string):
         raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {dtype.name}")  # type: ignore[union-attr]
-    texts = np.array(value, dtype=object)
+    try:
+        texts = np.array(value, dtype=object)
+    except ValueError as error:
+        raise ValueError(MSG_RAGGED) from error
+    if any(isinstance(v, (list, tuple)) for v in texts.ravel()):
+        raise ValueError(MSG_RAGGED)
     encoded = [_as_bytes(v) for v in texts.ravel()]
     result = np.empty(texts.shape, object)
     result.ravel()[:] = encoded
@@ -475,7 +533,7 @@ def _strings(value: Any, dtype: DType | None) -> np.ndarray:
 
 def _as_bytes(value: Any) -> bytes:
     if isinstance(value, bytes):
-        return value
+        return bytes(value)
     if isinstance(value, str):
         return value.encode()
     raise TypeError(f"Cannot convert {value!r} to EagerTensor of dtype string")
@@ -494,19 +552,18 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
     Source: https://www.tensorflow.org/api_docs/python/tf/constant
     """
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
-        tensor = convert_to_tensor(value, dtype=None)
-        return tensor if dtype is None or tensor.dtype is dtypes.as_dtype(dtype) else hooks.cast(tensor, dtype)
+        return _expected(convert_to_tensor(value, dtype_hint=dtype), dtype)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
-    made = EagerTensor(array if shape is None else _shaped(array, tuple(as_shape(shape).as_list())))  # type: ignore[arg-type]
+    made = EagerTensor(array if shape is None else _shaped(array, tuple(as_shape(shape).as_list()), value))  # type: ignore[arg-type]
     return made if state.trace is None else state.trace.own_constant(made)
 
 
-def _shaped(array: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
+def _shaped(array: np.ndarray, shape: tuple[int, ...], value: Any) -> np.ndarray:
     if array.size == int(np.prod(shape)):
         return array.reshape(shape)
     if array.size == 1:
         return np.full(shape, array.reshape(())[()], array.dtype)
     raise TypeError(
-        f"Eager execution of tf.constant with unsupported shape. Tensor {array} (converted from the value) has "
-        f"{array.size} elements, but got `shape` {shape} with {int(np.prod(shape))} elements."
+        f"Eager execution of tf.constant with unsupported shape. Tensor {array} (converted from {_shown(value)}) has "
+        f"{array.size} elements, but got `shape` {shape} with {int(np.prod(shape))} elements)."
     )
