@@ -118,6 +118,11 @@ class ConcreteFunction:
         return self.arguments.rebuild(named)
 
     @property
+    def structured_outputs(self) -> Any:
+        """The traced results in the structure that the function returns."""
+        return self.results.traced
+
+    @property
     def trainable_variables(self) -> tuple[Variable, ...]:
         return tuple(v for v in self.variables if v.trainable)
 

@@ -271,7 +271,10 @@ def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
 
 
 def _names_of(name: str, value: Any) -> list[str]:
-    leaves = len(nest.flatten(value))
-    return [name] if not nest.is_nested(value) else [f"{name}_{i}" for i in range(leaves)]
+    """TensorFlow's names of an argument's leaves: by key or index, level after level."""
+    if not nest.is_nested(value):
+        return [name]
+    keys = nest.sorted_keys(value) if isinstance(value, Mapping) else range(len(value))
+    return [n for k in keys for n in _names_of(f"{name}_{k}", value[k])]
 
 

@@ -67,14 +67,14 @@ class GradientTape(Recorder):
 
     def _start(self) -> None:
         if self._recording:
-            raise ValueError("Tape is already recording.")
+            raise ValueError("Tape is still recording, This can happen if you try to re-enter an already-active tape.")
         state.tapes = [*state.tapes, self]
         self.level = state.batches
         self._recording = True
 
     def _stop(self) -> None:
         if not self._recording:
-            raise ValueError("Tape is not recording.")
+            raise RuntimeError("Trying to stop recording a tape which is not recording.")
         state.tapes = [t for t in state.tapes if t is not self]
         self._recording = False
 
@@ -144,7 +144,7 @@ class GradientTape(Recorder):
           RuntimeError: a second call on a tape that is not persistent.
           LookupError: an op on the way has no gradient.
         """
-        self._use()
+        self._use(unconnected_gradients)
         targets = [self._tensor_of(t) for t in nest.flatten(target)]
         flat = nest.flatten(sources)
         found = self._sweep(targets, flat, self._seeds(targets, output_gradients))
@@ -152,7 +152,9 @@ class GradientTape(Recorder):
             found = [_zeros(s) if g is None else g for g, s in zip(found, flat)]
         return nest.pack_sequence_as(sources, found)
 
-    def _use(self) -> None:
+    def _use(self, unconnected: str) -> None:
+        if unconnected not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
+            raise ValueError(f"Unknown value for unconnected_gradients: {unconnected!r}")
         if self._used and not self.persistent:
             raise RuntimeError(MSG_ONCE)
         self._used = True
@@ -208,7 +210,7 @@ class GradientTape(Recorder):
         array([[2., 0.],
                [0., 4.]], dtype=float32)
         """
-        self._use()
+        self._use(unconnected_gradients)
         flat = nest.flatten(sources)
         target = self._tensor_of(target)
         found = self._mapped_sweep(target, basis(_value(target)), flat)
@@ -234,7 +236,7 @@ class GradientTape(Recorder):
         Raises:
           ValueError: when target and source have no leading dimension in common.
         """
-        self._use()
+        self._use(unconnected_gradients)
         target, value, given = self._tensor_of(target), _value(target), _value(source)
         if not value._type.shape or not given._type.shape or not same_dim(value._type.shape[0], given._type.shape[0]):
             raise ValueError(
