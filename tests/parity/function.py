@@ -1,0 +1,279 @@
+"""When functions are traced, what they take, return and refuse."""
+
+import collections
+
+import numpy as np
+
+Pair = collections.namedtuple("Pair", "first second")
+
+
+def programs(tf):
+    return _counts(tf) | _signatures(tf) | _variables(tf) | _results(tf) | _misuse(tf) | _inspection(tf)
+
+
+def _counts(tf):
+    def count(function, calls):
+        counts = []
+        for args, kwargs in calls:
+            function(*args, **kwargs)
+            counts.append(function.experimental_get_tracing_count())
+        return counts
+
+    def of(*values):
+        return [((v,), {}) for v in values]
+
+    class Thing:
+        pass
+
+    def tensors():
+        one, two = tf.constant(1), tf.constant(2)
+        return count(
+            tf.function(lambda x: x),
+            of(one, two, tf.constant([1]), tf.constant([1, 2]), tf.constant(1.0), tf.constant(True), tf.constant([3])),
+        )
+
+    def python_values():
+        return count(tf.function(lambda x: x), of(1, 1, 2, 1.0, True, None, "a", "a", b"a", 1j, 1j))
+
+    def structures():
+        values = (1, 2), [1, 2], [1, 2], {"a": 1}, {"a": 1}, {"b": 1}, {"a": 2}, [], (), [[]], Pair(1, 2), Pair(1, 2)
+        return count(tf.function(lambda x: 0), of(*values))
+
+    def tensors_in_structures():
+        a, b = tf.constant(1.0), tf.constant([1.0])
+        values = (a, a), (a, b), [a, a], {"x": a, "y": b}, {"y": b, "x": a}, {"x": b, "y": a}
+        return count(tf.function(lambda x: 0), of(*values))
+
+    def arrays():
+        values = np.float32(1), np.float32(2), np.float64(2), np.array([1, 2]), np.array([3, 4]), np.array([1.0]), np.int64(3)
+        return count(tf.function(lambda x: x), of(*values))
+
+    def objects():
+        a, b = Thing(), Thing()
+        return count(tf.function(lambda t: 0), of(a, a, b, a, Thing(), Thing()))
+
+    def functions():
+        def first():
+            return 1
+
+        return count(tf.function(lambda f: 0), of(first, first, len, first, len))
+
+    def defaults():
+        calls = [((1,), {}), ((1, 1), {}), ((1,), {"y": 1}), ((1,), {"y": 2}), ((), {"x": 1, "y": 2})]
+        calls += [((tf.constant(1),), {}), ((tf.constant(1), tf.constant(1)), {}), ((tf.constant(2),), {"y": tf.constant(3)})]
+        return count(tf.function(lambda x, y=1: x + y), calls)
+
+    def varargs():
+        one = tf.constant(1)
+        calls = [((one,), {}), ((one, one), {}), ((one,), {"k": one}), ((one,), {"j": one}), ((one, one), {})]
+        return count(tf.function(lambda *args, **kwargs: 0), calls)
+
+    def keyword_order():
+        one = tf.constant(1)
+        return count(tf.function(lambda **kw: 0), [((), {"a": one, "b": one}), ((), {"b": one, "a": one})])
+
+    def relaxed():
+        f = tf.function(lambda x: x + 1, reduce_retracing=True)
+        return count(f, of(*(tf.zeros(s) for s in ([1], [2], [3], [4], [2, 2], [3, 2], [3, 5], [7, 9]))))
+
+    def relaxed_pairs():
+        f = tf.function(lambda x, y: 0, reduce_retracing=True)
+        return count(f, [((tf.zeros([n]), tf.zeros([m])), {}) for n, m in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 5), (6, 7))])
+
+    def relaxed_numbers():
+        return count(tf.function(lambda x: 0, reduce_retracing=True), of(1, 2, 3, 1.0, 2.0))
+
+    def methods():
+        class Owner:
+            @tf.function
+            def double(self, x):
+                traces.append(self)
+                return x * 2
+
+        traces = []
+        a, b = Owner(), Owner()
+        for owner in (a, a, b, a, b):
+            owner.double(tf.constant(1.0))
+        return len(traces)
+
+    return {f"count {f.__name__}": f for f in (
+        tensors, python_values, structures, tensors_in_structures, arrays, objects, functions, defaults, varargs,
+        keyword_order, relaxed, relaxed_pairs, relaxed_numbers, methods,
+    )}  # fmt: skip
+
+
+def _signatures(tf):
+    spec = tf.TensorSpec
+
+    def specified(*specs, body=lambda x: x + 1):
+        return tf.function(body, input_signature=specs)
+
+    def serves_all():
+        f = specified(spec([None], tf.float32))
+        made = f(tf.zeros([1])), f(tf.zeros([2])), f([1.0, 2.0]), f(np.ones(3, np.float32))
+        return made, f.experimental_get_tracing_count()
+
+    def nested():
+        f = specified({"a": spec([None]), "b": (spec([]),)}, body=lambda d: d["a"] * d["b"][0])
+        return f({"a": tf.ones([2]), "b": (tf.constant(3.0),)}), f.experimental_get_tracing_count()
+
+    def with_default():
+        return specified(spec([None]), body=lambda x, y=2.0: x * y)(tf.ones([2]))
+
+    return {
+        "signature serves all": serves_all,
+        "signature nested": nested,
+        "signature with a default": with_default,
+        "signature keyword": lambda: specified(spec([None]))(x=tf.ones([2])),
+    }
+
+
+def _variables(tf):
+    def created_once():
+        class Lazy:
+            v = None
+
+            @tf.function
+            def __call__(self, x):
+                traces.append(x)
+                if self.v is None:
+                    self.v = tf.Variable(2.0)
+                return self.v * x
+
+        traces = []
+        lazy = Lazy()
+        results, counts = [], []
+        for x in 1.0, 2.0, [1.0]:
+            results.append(lazy(tf.constant(x)).numpy())
+            counts.append(len(traces))
+        return results, counts
+
+    def created_twice():
+        try:
+            tf.function(lambda x: tf.Variable(1.0) * x)(tf.constant(1.0))
+        except ValueError as error:
+            return str(error).splitlines()[-1].strip().removeprefix("ValueError: ")
+
+    def as_arguments():
+        a, b, wide = tf.Variable(1.0), tf.Variable(2.0), tf.Variable([1.0, 2.0])
+        f = tf.function(lambda v: v + 1)
+        made = [(f(v).numpy(), f.experimental_get_tracing_count()) for v in (a, b, a, wide)]
+        return made
+
+    def same_and_other():
+        a, b = tf.Variable(1.0), tf.Variable(2.0)
+
+        @tf.function
+        def f(x, y):
+            x.assign_add(10.0)
+            return x + y
+
+        return [(f(*vs).numpy(), f.experimental_get_tracing_count()) for vs in ((a, b), (b, a), (a, a), (b, b))]
+
+    def op_assign_in_order():
+        v = tf.Variable(1.0)
+
+        @tf.function
+        def f():
+            before = v * 1.0
+            v.assign_add(1.0)
+            between = v * 1.0
+            v.assign(v * 10.0)
+            return before, between, v
+
+        return f(), f(), v.numpy()
+
+    def failing_op_between():
+        v, table = tf.Variable(1.0), tf.constant([1.0, 2.0])
+
+        @tf.function
+        def f(i):
+            v.assign(2.0)
+            v.assign(tf.gather(table, i))
+            v.assign(4.0)
+
+        try:
+            f(tf.constant(5))
+        except tf.errors.InvalidArgumentError:
+            return v.numpy()
+        return "not refused"
+
+    def unused_failing_op():
+        @tf.function
+        def f(i):
+            tf.gather(tf.constant([1.0, 2.0]), i)
+            return i + 1
+
+        return f(tf.constant(5))
+
+    return {f"variable {f.__name__}": f for f in (
+        created_once, created_twice, as_arguments, same_and_other, op_assign_in_order, failing_op_between, unused_failing_op,
+    )}  # fmt: skip
+
+
+def _results(tf):
+    def result(make):
+        return lambda: tf.function(make)(tf.constant(2))
+
+    v = tf.Variable(5)
+    return {
+        "return none": result(lambda x: None),
+        "return number": result(lambda x: 3),
+        "return numbers": result(lambda x: (1, 2.5, True, "a", np.float64(2), [4])),
+        "return mixed": result(lambda x: (x, None, 3, {"a": 2.5, "b": [x + 1]})),
+        "return namedtuple": result(lambda x: Pair(x, x + 1)),
+        "return argument": result(lambda x: x),
+        "return same twice": result(lambda x: (x + 1,) * 2),
+        "return empty": result(lambda x: ((), [], {})),
+        "return ordered": result(lambda x: collections.OrderedDict(b=x, a=x + 1)),
+        "return captured": result(lambda x, c=tf.constant(7): c),
+        "return large captured": result(lambda x, c=tf.range(100): c[-1] + c[x]),
+        "return variable": result(lambda x: v),
+        "return assigned": result(lambda x: v.assign_add(x)),
+        "return constants": result(lambda x: tf.zeros([2]) + 1),
+    }
+
+
+def _misuse(tf):
+    def ints_and_floats():
+        tf.function(lambda x: x + tf.constant(1.5))(tf.constant(1))
+
+    def last_line(program):
+        def run():
+            try:
+                program()
+            except Exception as error:
+                raise type(error)(str(error).strip().splitlines()[-1].strip().split(": ")[-1]) from None
+
+        return run
+
+    return {
+        "int + float": last_line(ints_and_floats),
+        "too few arguments": last_line(lambda: tf.function(lambda x, y: x)(1)),
+        "too many arguments": last_line(lambda: tf.function(lambda x: x)(1, 2)),
+        "unknown keyword": last_line(lambda: tf.function(lambda x: x)(1, z=2)),
+    }
+
+
+def _inspection(tf):
+    spec = tf.TensorSpec
+
+    def concrete(body, *args, **kwargs):
+        return tf.function(body).get_concrete_function(*args, **kwargs)
+
+    return {
+        "structured_input_signature": lambda: concrete(lambda x, y=2: x, spec([None, 2])).structured_input_signature,
+        "structured_input_signature named": lambda: concrete(lambda x: x, spec([1], name="n")).structured_input_signature,
+        "structured_input_signature nested": lambda: concrete(
+            lambda x, **k: x, {"a": spec([1])}, b=spec([2])
+        ).structured_input_signature,
+        "structured_outputs": lambda: tf.nest.map_structure(
+            lambda t: (t.shape, t.dtype), concrete(lambda x: (x, {"a": x + 1}), spec([3])).structured_outputs
+        ),
+        "pretty_printed_signature": lambda: concrete(
+            lambda x, y=2, *, k=None: x, spec([None, 2]), k=spec([1])
+        ).pretty_printed_signature(),
+        "concrete call": lambda: concrete(lambda x: x + 1, spec([None]))(tf.constant([1.0, 2.0])),
+        "concrete of values": lambda: concrete(lambda x, y: x + y, spec([]), 2.0)(tf.constant(1.0)),
+    }
+

@@ -1,0 +1,132 @@
+"""What Variables hold, print, refuse, and what values taken from them keep."""
+
+import copy
+
+import numpy as np
+
+
+def programs(tf):
+    return _making(tf) | _assigning(tf) | _keeping(tf)
+
+
+def _making(tf):
+    make = tf.Variable
+    return {
+        "repr": lambda: repr(make([1.0, 2.0], name="v")),
+        "repr scalar": lambda: repr(make(1.0)),
+        "repr int": lambda: repr(make(3)),
+        "repr matrix": lambda: repr(make([[1.0, 2.0], [3.0, 4.0]])),
+        "repr bool": lambda: repr(make(True)),
+        "repr text": lambda: repr(make("a")),
+        "repr bfloat16": lambda: repr(make(1.5, dtype=tf.bfloat16)),
+        "names": lambda: (make(1.0).name, make(1.0, name="w").name),
+        "trainable": lambda: (make(1.0).trainable, make(1.0, trainable=False).trainable, make(1).trainable),
+        "from function": lambda: make(lambda: tf.constant(2.0)).numpy(),
+        "from variable": lambda: make(make(2.0)).numpy(),
+        "from list of tensors": lambda: make([tf.constant(1.0), 2.0]).numpy(),
+        "nothing": lambda: make(),
+        "dtype": lambda: make(1, dtype=tf.float64).dtype,
+        "static shape": lambda: make([1.0], shape=tf.TensorShape([None])).shape,
+        "hash": lambda: hash(make(1.0)),
+        "iterate": lambda: list(make([1.0, 2.0])),
+        "bool": lambda: bool(make(0.0)),
+        "int": lambda: int(make(2.5)),
+        "float": lambda: float(make(2.5)),
+        "numpy": lambda: type(make(1.0).numpy()).__name__,
+        "asarray": lambda: np.asarray(make([1.0, 2.0])),
+        "asarray dtype": lambda: np.asarray(make([1.0, 2.0]), np.float64).dtype,
+        "arithmetic": lambda: (make(1.0) + 1, 2 * make([1.0, 2.0]), make([1.0]) > 0.5, -make(1.0)),
+        "slice": lambda: make([1.0, 2.0, 3.0])[1:],
+        "equal": lambda: make(1.0) == 1.0,
+        "shape": lambda: (make([[1.0]]).shape, make([[1.0]]).dtype),
+        "ref": lambda: (lambda v: (v.ref() == v.ref(), v.ref() == make(1.0).ref(), v.ref().deref() is v))(make(1.0)),
+        "is_tensor": lambda: tf.is_tensor(make(1.0)),
+    }
+
+
+def _assigning(tf):
+    def after(change, value=(1.0, 2.0)):
+        variable = tf.Variable(list(value))
+        change(variable)
+        return variable
+
+    def failed(change):
+        variable = tf.Variable([1.0, 2.0])
+        try:
+            change(variable)
+        except (ValueError, TypeError):
+            return variable.numpy()
+        return "not refused"
+
+    def deepcopied():
+        first = tf.Variable([1.0], name="w", trainable=False)
+        second = copy.deepcopy(first)
+        second.assign([2.0])
+        return first.numpy(), second.numpy(), second.trainable, second.name
+
+    return {
+        "assign": lambda: after(lambda v: v.assign([3.0, 4.0])),
+        "assign_add": lambda: after(lambda v: v.assign_add([3.0, 4.0])),
+        "assign_sub": lambda: after(lambda v: v.assign_sub([3.0, 4.0])),
+        "assign variable": lambda: after(lambda v: v.assign(tf.Variable([5.0, 6.0]))),
+        "assign ints": lambda: after(lambda v: v.assign([5, 6])),
+        "assign result": lambda: repr(tf.Variable([1.0, 2.0]).assign([3.0, 4.0])),
+        "assign_add result": lambda: repr(tf.Variable(1.0).assign_add(1.0)),
+        "assign without result": lambda: tf.Variable(1.0).assign(2.0, read_value=False),
+        "assign chain": lambda: after(lambda v: v.assign_add([1.0, 1.0]).assign_sub([3.0, 3.0])),
+        "result of assign in arithmetic": lambda: tf.Variable(1.0).assign_add(1.0) * 2,
+        "assign shape": lambda: tf.Variable([1.0, 2.0]).assign([1.0, 2.0, 3.0]),
+        "assign broadcast": lambda: tf.Variable([1.0, 2.0]).assign(3.0),
+        "assign dtype": lambda: tf.Variable([1.0, 2.0]).assign(tf.constant([1, 2])),
+        "assign float to int": lambda: tf.Variable(1).assign(1.5),
+        "assign to unknown dim": lambda: repr(tf.Variable([1.0], shape=tf.TensorShape([None])).assign([1.0, 2.0]).numpy()),
+        "failed assign leaves": lambda: failed(lambda v: v.assign([1.0, 2.0, 3.0])),
+        "failed assign_add leaves": lambda: failed(lambda v: v.assign_add(tf.constant([1, 2]))),
+        "deepcopy": deepcopied,
+    }
+
+
+def _keeping(tf):
+    """Everything taken before an update keeps its value."""
+
+    def eagerly(take):
+        v = tf.Variable([1.0, 2.0])
+        taken = take(v)
+        v.assign_add([10.0, 10.0])
+        v.assign([7.0, 7.0])
+        return taken, v
+
+    def traced(take):
+        v = tf.Variable([1.0, 2.0])
+
+        @tf.function
+        def step():
+            taken = take(v)
+            v.assign_add([10.0, 10.0])
+            return taken, v.read_value()
+
+        return step(), step(), v.numpy()
+
+    def compiled(take):
+        v = tf.Variable([1.0, 2.0])
+        step = tf.function(lambda: v.assign_add([10.0, 10.0]))
+        step()
+        taken = take(v)
+        step()
+        step()
+        return taken, v.numpy()
+
+    ways = {
+        "read_value": lambda v: v.read_value(),
+        "value": lambda v: v.value(),
+        "identity": tf.identity,
+        "convert": tf.convert_to_tensor,
+        "slice": lambda v: v[1:],
+        "plus": lambda v: v + 0.0,
+        "reshape": lambda v: tf.reshape(v, [2, 1]),
+    }
+    outside = ways | {"numpy": lambda v: v.numpy()}
+    made = {f"{label} before an eager update": lambda w=way: eagerly(w) for label, way in outside.items()}
+    made |= {f"{label} before a traced update": lambda w=way: traced(w) for label, way in ways.items()}
+    made |= {f"{label} before a compiled update": lambda w=way: compiled(w) for label, way in outside.items()}
+    return made

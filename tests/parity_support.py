@@ -1,0 +1,54 @@
+"""Programs that run the same under tvtf and TensorFlow, and TensorFlow's answers to them as committed text.
+
+``python tests/parity_support.py`` in an environment with TensorFlow writes the answers anew.
+"""
+
+import importlib
+import json
+import re
+from pathlib import Path
+
+GOLDEN = Path(__file__).parent / "golden"
+ROOMS = ("tensor", "variable", "function", "tape")
+
+_NOISE = (
+    (re.compile(r"\{\{function_node [^}]*\}\} "), ""),
+    (re.compile(r" at 0x[0-9a-f]+"), " at 0x"),
+    (re.compile(r"\[Op:(\w+)\] name:.*"), r"[Op:\1]"),
+    (re.compile(r"tensorflow\.python\.framework\.ops\.EagerTensor"), "EagerTensor"),
+    (re.compile(r"to variable ' "), "to variable '"),
+    (re.compile(r"mismatch\.The"), "mismatch. The"),
+)
+_SAME_TYPE = {"InaccessibleTensorError": "TypeError", "OutOfRangeInteger": "ValueError"}
+
+
+def programs(room, tf):
+    """Label -> function of no arguments."""
+    return importlib.import_module(f"parity.{room}").programs(tf)
+
+
+def golden(room):
+    return json.loads((GOLDEN / f"parity_{room}.json").read_text())
+
+
+def answer(program):
+    """What a program gives or raises, as text without addresses and graph node names."""
+    try:
+        text = str(program())
+    except Exception as error:
+        text = f"{_SAME_TYPE.get(type(error).__name__, type(error).__name__)}: {error}"
+    for pattern, replacement in _NOISE:
+        text = pattern.sub(replacement, text)
+    return text.rstrip()
+
+
+def record():
+    import tensorflow
+
+    for room in ROOMS:
+        answers = {label: answer(program) for label, program in programs(room, tensorflow).items()}
+        (GOLDEN / f"parity_{room}.json").write_text(json.dumps(answers, indent=0, ensure_ascii=False) + "\n")
+
+
+if __name__ == "__main__":
+    record()

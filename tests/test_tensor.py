@@ -1,0 +1,157 @@
+"""Tensors: made, printed and refused as in TensorFlow; their memory is nobody else's."""
+
+import gc
+
+import numpy as np
+import parity_support
+import pytest
+
+import tvtf as tf
+from tvtf.tensor import OutOfRangeInteger
+
+PROGRAMS = parity_support.programs("tensor", tf)
+GOLDEN = parity_support.golden("tensor")
+
+
+@pytest.mark.parametrize("label", PROGRAMS)
+def test_tensorflow_says_the_same(label):
+    assert parity_support.answer(PROGRAMS[label]) == GOLDEN[label]
+
+
+def misaligned(values):
+    raw = np.zeros(values.nbytes + 1, np.uint8)
+    made = raw[1:].view(values.dtype).reshape(values.shape)
+    made[...] = values
+    assert not made.flags.aligned
+    return made
+
+
+def read_only(values):
+    values.flags.writeable = False
+    return values
+
+
+SIX = np.arange(6, dtype=np.float32).reshape(2, 3)
+AWKWARD = {
+    "transposed": SIX.T.copy().T,
+    "strided": np.repeat(SIX, 2, axis=1)[:, ::2],
+    "reversed": SIX[::-1, ::-1][::-1, ::-1],
+    "read-only": read_only(SIX.copy()),
+    "misaligned": misaligned(SIX),
+    "big-endian": SIX.astype(">f4"),
+    "fortran": np.asfortranarray(SIX),
+    "broadcast": np.broadcast_to(SIX, (2, 3)),
+}
+
+
+@pytest.mark.parametrize("label", AWKWARD)
+def test_awkward_arrays_are_read(label):
+    array = AWKWARD[label]
+    plus_one = tf.function(lambda x: x + 1.0)
+    assert tf.constant(array).numpy().tolist() == SIX.tolist()
+    assert plus_one(array).numpy().tolist() == (SIX + 1).tolist()
+    assert (tf.constant(array) + array).numpy().tolist() == (SIX * 2).tolist()
+    assert plus_one(tf.constant(array)).numpy().tolist() == (SIX + 1).tolist()
+
+
+def test_a_scalar_array_is_a_scalar():
+    assert repr(tf.constant(np.array(2.0, np.float32))) == "<tf.Tensor: shape=(), dtype=float32, numpy=2.0>"
+    assert tf.function(lambda x: x + 1.0)(np.array(2.0, np.float32)).numpy() == 3.0
+
+
+@pytest.mark.parametrize("value, dtype", [(300, tf.int8), ([1, 300], tf.uint8), (-1, tf.uint8), (2**40, tf.int32)])
+def test_an_integer_that_does_not_fit_is_refused(value, dtype):
+    """TensorFlow 2.21 wraps silently; older ones refused, as tvtf does."""
+    with pytest.raises(OutOfRangeInteger) as caught:
+        tf.constant(value, dtype)
+    assert str(caught.value) == (
+        f"Can't convert Python sequence with out-of-range integer to Tensor: {value} does not fit {dtype.name}."
+    )
+
+
+@pytest.mark.parametrize("label", ["numpy", "array", "dlpack"])
+def test_the_source_may_change_afterwards(label):
+    source = np.array([1.0, 2.0], np.float32)
+    made = {"numpy": tf.constant, "array": tf.convert_to_tensor, "dlpack": lambda a: tf.constant(np.from_dlpack(a))}[label](source)
+    source[:] = 9
+    assert made.numpy().tolist() == [1.0, 2.0]
+
+
+def test_asarray_is_a_read_only_view():
+    tensor = tf.constant([1.0, 2.0])
+    view = np.asarray(tensor)
+    assert np.shares_memory(view, np.asarray(tensor))
+    with pytest.raises(ValueError, match="read-only"):
+        view[0] = 5.0
+    copied = np.array(tensor)
+    copied[0] = 5.0
+    assert tensor.numpy().tolist() == [1.0, 2.0]
+
+
+def test_asarray_of_a_compiled_result_outlives_it():
+    made = tf.function(lambda x: x + 1.0)(tf.zeros([1000]))
+    view = np.asarray(made)
+    del made
+    gc.collect()
+    tf.function(lambda x: x - 7.0)(tf.zeros([1000]))
+    assert view.tolist() == [1.0] * 1000
+
+
+def test_dlpack_shares_the_memory():
+    tensor = tf.constant([1.0, 2.0])
+    shared = np.from_dlpack(tensor)
+    assert shared.tolist() == [1.0, 2.0]
+    assert np.shares_memory(shared, np.asarray(tensor))
+    assert tensor.__dlpack_device__() == (1, 0)
+
+
+def test_dlpack_of_a_compiled_result():
+    made = tf.function(lambda x: x * 2)(tf.constant([1, 2]))
+    assert np.from_dlpack(made).tolist() == [2, 4]
+
+
+def test_attributes_cannot_be_added():
+    with pytest.raises(AttributeError):
+        tf.constant(1).colour = "red"
+
+
+def test_symbolic_tensors_print_as_tensorflows():
+    seen = []
+
+    @tf.function
+    def f(x):
+        seen.extend([repr(x), str(x), f"{x.shape}"])
+        return x
+
+    f.get_concrete_function(tf.TensorSpec([None, 3], tf.float32))
+    assert seen == ["<tf.Tensor 'x:0' shape=(None, 3) dtype=float32>", 'Tensor("x:0", shape=(None, 3), dtype=float32)', "(None, 3)"]
+
+
+@pytest.mark.parametrize(
+    "use, error, message",
+    [
+        (lambda x: bool(x), TypeError, "Using a symbolic `tf.Tensor` as a Python `bool` is not allowed."),
+        (lambda x: [*x], TypeError, "Iterating over a symbolic `tf.Tensor` is not allowed."),
+        (lambda x: len(x), TypeError, "len is not well defined for a symbolic Tensor (x:0). Please call `x.shape` rather than `len(x)`"),
+        (lambda x: np.asarray(x), NotImplementedError, "Cannot convert a symbolic tf.Tensor (x:0) to a numpy array."),
+        (lambda x: x.numpy(), NotImplementedError, "numpy() is only available when eager execution is enabled"),
+        (lambda x: float(x), TypeError, "float() argument must be a string or a real number, not 'SymbolicTensor'"),
+    ],
+)
+def test_symbolic_tensors_have_no_value(use, error, message):
+    function = tf.function(use, autograph=False, input_signature=[tf.TensorSpec([None], tf.float32)])
+    with pytest.raises(error) as caught:
+        function(tf.zeros([2]))
+    assert str(caught.value).startswith(message)
+
+
+def test_conversion_functions_teach_types():
+    class Celsius:
+        def __init__(self, degrees):
+            self.degrees = degrees
+
+    def convert(value, dtype=None, name=None, as_ref=False):
+        return tf.constant(value.degrees, dtype)
+
+    tf.register_tensor_conversion_function(Celsius, convert)
+    assert (tf.convert_to_tensor(Celsius(20.0)) + 1.0).numpy() == 21.0
