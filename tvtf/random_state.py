@@ -62,7 +62,7 @@ class Stream:
         seeds.functions.add(self)
 
     def _start(self) -> np.ndarray:
-        """The op's own seed is its position in the trace where none was given."""
+        """The op's own seed is its position among those without one, where none was given."""
         given = self.op_seed if seeds.seed is None or self.op_seed is not None else self.position
         return first_state(given)
 
@@ -134,5 +134,5 @@ _positions: weakref.WeakKeyDictionary[Any, list[Stream]] = weakref.WeakKeyDictio
 def _stream_of(root: Any, op_seed: int | None) -> Stream:
     """A new stream for an op of a trace; it lives as long as the trace."""
     streams = _positions.setdefault(root, [])
-    streams.append(Stream(op_seed, len(streams)))
+    streams.append(Stream(op_seed, sum(s.op_seed is None for s in streams)))
     return streams[-1]

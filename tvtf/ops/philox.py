@@ -19,10 +19,14 @@ LANES = 4
 LOW = np.uint64(0xFFFFFFFF)
 
 
-def blocks(state: np.ndarray, first: int, count: int) -> np.ndarray:
-    """``count`` consecutive blocks of four random words of a generator state, uint32 of shape (count, 4)."""
+def blocks(state: np.ndarray, count: int) -> np.ndarray:
+    """The first ``count`` blocks of four random words of a generator state, uint32 of shape (count, 4)."""
+    return blocks_at(state, np.arange(count, dtype=np.uint64))
+
+
+def blocks_at(state: np.ndarray, at: np.ndarray) -> np.ndarray:
+    """The blocks that lie ``at`` (uint64) positions from a generator state."""
     words = state.view(np.uint64)
-    at = np.arange(count, dtype=np.uint64) + np.uint64(first)
     low = words[0] + at
     high = words[1] + (low < at)
     counter = [low & LOW, low >> np.uint64(32), high & LOW, high >> np.uint64(32)]
@@ -48,7 +52,7 @@ def scrambled(seed: np.ndarray) -> np.ndarray:
     """The generator state for a seed of two integers: its key and high counter are one Philox block of the seed."""
     wide = seed.astype(np.int64)
     key = SCRAMBLING_KEY[0] | SCRAMBLING_KEY[1] << 32
-    mix = blocks(np.array([*wide, np.uint64(key).astype(np.int64)], np.int64), 0, 1)[0].astype(np.uint64)
+    mix = blocks(np.array([*wide, np.uint64(key).astype(np.int64)], np.int64), 1)[0].astype(np.uint64)
     return np.array([0, mix[2] | mix[3] << np.uint64(32), mix[0] | mix[1] << np.uint64(32)], np.uint64).view(np.int64)
 
 
@@ -59,7 +63,7 @@ def state_of(seed: np.ndarray) -> np.ndarray:
 
 def words(seed: np.ndarray, count: int) -> np.ndarray:
     """The first ``count`` words of a seed's sequence, uint32."""
-    return blocks(state_of(seed), 0, -(-count // LANES)).ravel()[:count]
+    return blocks(state_of(seed), -(-count // LANES)).ravel()[:count]
 
 
 def double_words(seed: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:

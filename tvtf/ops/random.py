@@ -21,6 +21,9 @@ WORDS = (int32, int64, uint32, uint64)
 STATE = (int64, uint64)
 MSG_EMPTY_RANGE = "Need minval < maxval, got {} >= {}"
 BOX_MULLER_EPSILON = 1.0e-7
+TRUNCATED_AT = 2.0
+RESERVED_BLOCKS = 256
+"""Philox blocks that TensorFlow sets aside for four numbers drawn by rejection, and for each number of a stateful op."""
 MANTISSA_BITS = {"float16": 10, "bfloat16": 7, "float32": 23}
 _NO_ONNX = "ONNX's random operators have no defined sequence"
 
@@ -50,8 +53,15 @@ def _seed_sample(*values: int) -> np.ndarray:
 
 def _samples(domain: Sequence[DType]) -> Callable[[], list[Sample]]:
     def make() -> list[Sample]:
-        cases = [((7,), _seed_sample(1, 2)), ((2, 3), _seed_sample(-1, 5, 9)), ((), _seed_sample(0, 0)), ((0, 3), _seed_sample(3, 4))]
-        return [Sample((seed,), {"shape": s, "dtype": d}, (int64,), gradient=False) for d in domain for s, seed in cases]
+        cases = [
+            ((7,), _seed_sample(1, 2)),
+            ((2, 3), _seed_sample(-1, 5, 9)),
+            ((), _seed_sample(0, 0)),
+            ((0, 3), _seed_sample(3, 4)),
+        ]
+        return [
+            Sample((seed,), {"shape": s, "dtype": d}, (int64,), gradient=False) for d in domain for s, seed in cases
+        ]
 
     return make
 
@@ -127,7 +137,9 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
         if end.shape:
             raise Refused(f"{name} must be 0-D, got shape {show_shape(end.shape)}")
         if end.dtype not in (int32, int64) or end.dtype is not low.dtype:
-            raise Refused(f"minval and maxval must both be int32 or int64, but got {low.dtype.name} and {high.dtype.name}")
+            raise Refused(
+                f"minval and maxval must both be int32 or int64, but got {low.dtype.name} and {high.dtype.name}"
+            )
     return TensorType(shape, low.dtype)
 
 
@@ -151,7 +163,12 @@ def _integers_guard(seed: Tensor, low: Tensor, high: Tensor, *, shape: tuple[Dim
     lower=kernel("random.integers"),
     guard=_integers_guard,
     samples=lambda: [
-        Sample((_seed_sample(1, 2), *(lambda d, v=v: np.array(v, d.np) for v in ends)), {"shape": (5,)}, (int64,), gradient=False)
+        Sample(
+            (_seed_sample(1, 2), *(lambda d, v=v: np.array(v, d.np) for v in ends)),
+            {"shape": (5,)},
+            (int64,),
+            gradient=False,
+        )
         for ends in ((0, 10), (-5, 5), (-(2**62), 2**62))
     ],
     why_not={"onnx": _NO_ONNX},
@@ -185,16 +202,16 @@ def _group(dtype: DType) -> int:
     return 2 if dtype is float64 else 4
 
 
-def _normal_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+def normal_array(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     count = prod(shape)
-    blocks = philox.blocks(philox.state_of(seed), 0, -(-count // _group(dtype)))
+    blocks = philox.blocks(philox.state_of(seed), -(-count // _group(dtype)))
     return _normals(blocks, dtype).ravel()[:count].astype(dtype.np).reshape(shape)
 
 
 @primitive(
     tf_name="StatelessRandomNormalV2",
     type=_type(FLOATING),
-    numpy=_normal_numpy,
+    numpy=normal_array,
     lower=kernel("random.normal"),
     vjp=_no_gradient,
     samples=_samples(FLOATING),
@@ -208,12 +225,49 @@ def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
     return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
 
 
+def _truncated_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    count = prod(shape)
+    kept = _kept(philox.state_of(seed), -(-count // _group(dtype)), dtype)
+    return kept.ravel()[:count].astype(dtype.np).reshape(shape)
+
+
+def _kept(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
+    """Each group's first normal numbers within the bound; a group has a stretch of blocks of its own to draw from."""
+    width = _group(dtype)
+    kept, filled = np.zeros((groups, width), float64.np), np.zeros(groups, np.intp)
+    pending, tried = np.arange(groups), 0
+    while pending.size:
+        at = pending.astype(np.uint64) * np.uint64(width * RESERVED_BLOCKS // 4) + np.uint64(tried)
+        for value in _normals(philox.blocks_at(state, at), dtype).T:
+            fits = (abs(value) < TRUNCATED_AT) & (filled[pending] < width)
+            kept[pending[fits], filled[pending[fits]]] = value[fits]
+            filled[pending[fits]] += 1
+        pending, tried = pending[filled[pending] < width], tried + 1
+    return kept
+
+
+@primitive(
+    tf_name="StatelessTruncatedNormalV2",
+    type=_type(FLOATING),
+    numpy=_truncated_numpy,
+    lower=kernel("random.truncated_normal"),
+    vjp=_no_gradient,
+    samples=_samples(FLOATING),
+    why_not={"onnx": _NO_ONNX},
+)
+def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
+    """Standard normal numbers, those not within (-2, 2) drawn again; ``seed`` as for :func:`stateless_random_bits`."""
+    return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
+
+
 # -- the state of a generator
 
 
 def _skip_type(state: TensorType, *, blocks: Dim) -> TensorType:
     if state.dtype not in STATE or state.shape != (3,):
-        raise Refused(f"state must be int64 or uint64 of shape (3,), but got {state.dtype.name} of shape {show_shape(state.shape)}")
+        raise Refused(
+            f"state must be int64 or uint64 of shape (3,), but got {state.dtype.name} of shape {show_shape(state.shape)}"
+        )
     return state
 
 
@@ -223,7 +277,8 @@ def _skip_type(state: TensorType, *, blocks: Dim) -> TensorType:
     numpy=lambda state, *, blocks: philox.skipped(state, blocks),
     lower=kernel("random.skip"),
     samples=lambda: [
-        Sample((_seed_sample(*s),), {"blocks": n}, (int64,), gradient=False) for s, n in (((1, 2, 3), 5), ((-2, -1, 3), 7))
+        Sample((_seed_sample(*s),), {"blocks": n}, (int64,), gradient=False)
+        for s, n in (((1, 2, 3), 5), ((-2, -1, 3), 7))
     ],
     why_not={"onnx": _NO_ONNX},
 )
@@ -366,4 +421,38 @@ def stateless_normal(
     check_algorithm(alg)
     dtype = as_dtype(dtype)
     drawn = bind.stateless_random_normal(_seed_tensor(seed), shape=static_dims(shape), dtype=dtype)
+    return shifted(drawn, mean, stddev, dtype)
+
+
+@export("random.stateless_truncated_normal")
+def stateless_truncated_normal(
+    shape: Any,
+    seed: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    name: str | None = None,
+    alg: Any = "auto_select",
+) -> Tensor:
+    """Normal random numbers within two standard deviations, as a function of the seed: TensorFlow's own but for rounding.
+
+    Args:
+      shape: the result's shape; may hold scalars computed from shapes.
+      seed: int32 or int64 of shape (2,).
+      mean: tensor that broadcasts with ``shape``.
+      stddev: tensor that broadcasts with ``shape``.
+      dtype: float16, bfloat16, float32 or float64.
+
+    Returns:
+      A tensor of ``shape`` and ``dtype``.
+
+    >>> import tvtf as tf
+    >>> bool(abs(tf.random.stateless_truncated_normal([99], seed=[1, 2]).numpy()).max() < 2)
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_truncated_normal
+    """
+    check_algorithm(alg)
+    dtype = as_dtype(dtype)
+    drawn = bind.stateless_random_truncated_normal(_seed_tensor(seed), shape=static_dims(shape), dtype=dtype)
     return shifted(drawn, mean, stddev, dtype)

@@ -5,16 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
-from tvtf.ops.random import shifted, stretched
+from tvtf.ops.random import RESERVED_BLOCKS, shifted, stretched
 from tvtf.ops.rules import bind, static_dims
+from tvtf.primitive import export
 from tvtf.random_state import advanced
 from tvtf.shape import Dim, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
-from tvtf.primitive import export
-
-RESERVED_BLOCKS = 256
-"""Philox blocks that a draw takes for each number (TensorFlow's FillPhiloxRandom): what a rejection may need at most."""
 _UNIFORM = (float16, bfloat16, float32, float64, int32, int64)
 
 
@@ -100,4 +97,26 @@ def normal(
     """
     dtype = as_dtype(dtype)
     drawn = _drawn("RandomStandardNormal", seed, static_dims(shape), dtype, bind.stateless_random_normal)
+    return shifted(drawn, mean, stddev, dtype)
+
+
+@export("random.truncated_normal")
+def truncated_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Normal random numbers within two standard deviations, new ones with each call; arguments as for :func:`normal`.
+
+    >>> import tvtf as tf
+    >>> bool(abs(tf.random.truncated_normal([99], seed=1).numpy()).max() < 2)
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/truncated_normal
+    """
+    dtype = as_dtype(dtype)
+    drawn = _drawn("TruncatedNormal", seed, static_dims(shape), dtype, bind.stateless_random_truncated_normal)
     return shifted(drawn, mean, stddev, dtype)

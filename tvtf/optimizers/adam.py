@@ -107,7 +107,9 @@ class AdamW(Adam):
     Source: https://keras.io/api/optimizers/adamw/; Loshchilov and Hutter, Decoupled Weight Decay Regularization, 2019.
     """
 
-    def __init__(self, learning_rate: Any = 0.001, weight_decay: float | None = 0.004, *args: Any, **options: Any) -> None:
+    def __init__(
+        self, learning_rate: Any = 0.001, weight_decay: float | None = 0.004, *args: Any, **options: Any
+    ) -> None:
         super().__init__(learning_rate, *args, weight_decay=weight_decay, **options)
         if weight_decay is None:
             raise ValueError("Argument `weight_decay` must be a float. Received: weight_decay=None")

@@ -140,7 +140,9 @@ class Optimizer(AutoTrackable):
         else:
             raise TypeError(MSG_SCHEDULED)
 
-    def add_variable(self, shape: Any, initializer: float = 0.0, dtype: Any = float32, name: str | None = None) -> Variable:
+    def add_variable(
+        self, shape: Any, initializer: float = 0.0, dtype: Any = float32, name: str | None = None
+    ) -> Variable:
         """A Variable of the optimizer's, filled with a number."""
         start = np.full(tuple(shape), initializer, dtype.np)
         variable = Variable(start, trainable=False, name=f"{self.name}/{name or 'variable'}")
@@ -152,9 +154,13 @@ class Optimizer(AutoTrackable):
     ) -> Variable:
         """A slot: a Variable of the shape and dtype of another."""
         own = re.sub("[/:]", "_", reference_variable.name.removesuffix(":0"))
-        return self.add_variable(reference_variable.shape, initializer, reference_variable.dtype, f"{own}_{name or 'var'}")
+        return self.add_variable(
+            reference_variable.shape, initializer, reference_variable.dtype, f"{own}_{name or 'var'}"
+        )
 
-    def add_optimizer_variables(self, trainable_variables: Sequence[Variable], name: Any, initializer: float = 0.0) -> Any:
+    def add_optimizer_variables(
+        self, trainable_variables: Sequence[Variable], name: Any, initializer: float = 0.0
+    ) -> Any:
         """A list of slots, one for each variable; for several names a list of lists, made variable by variable."""
         names = [name] if isinstance(name, str) else list(name)
         rows = [[self.add_variable_from_reference(v, n, initializer) for n in names] for v in trainable_variables]
@@ -312,7 +318,10 @@ class Optimizer(AutoTrackable):
         return {
             "name": self.name,
             "learning_rate": float(rate) if isinstance(rate, Variable) else rate,
-            **{k: getattr(self, k) for k in ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor")},
+            **{
+                k: getattr(self, k)
+                for k in ("weight_decay", "clipnorm", "clipvalue", "global_clipnorm", "loss_scale_factor")
+            },
         }
 
     @classmethod
@@ -365,7 +374,9 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     found = (custom_objects or {}).get(name) or known.get(name.lower())
     if found is None:
         raise ValueError(f"Unknown optimizer {name!r}: expected one of {sorted(c.__name__ for c in known.values())}")
-    return found.from_config({"learning_rate": 0.001, **config["config"]} if config["config"] else {"learning_rate": 0.001})
+    return found.from_config(
+        {"learning_rate": 0.001, **config["config"]} if config["config"] else {"learning_rate": 0.001}
+    )
 
 
 def _subclasses(base: type) -> list[type]:

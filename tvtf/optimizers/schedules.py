@@ -17,7 +17,9 @@ from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _public(*names: str) -> Any:
-    return export(*(f"{root}.{name}" for root in ("optimizers.schedules", "keras.optimizers.schedules") for name in names))
+    return export(
+        *(f"{root}.{name}" for root in ("optimizers.schedules", "keras.optimizers.schedules") for name in names)
+    )
 
 
 @_public("LearningRateSchedule")
@@ -25,7 +27,9 @@ class LearningRateSchedule:
     """A learning rate by step: subclasses define ``__call__(step) -> tensor`` and ``get_config()``."""
 
     def __call__(self, step: Any) -> Tensor:
-        raise NotImplementedError(f"Learning rate schedule '{type(self).__name__}' must override `__call__(self, step)`.")
+        raise NotImplementedError(
+            f"Learning rate schedule '{type(self).__name__}' must override `__call__(self, step)`."
+        )
 
     def get_config(self) -> dict[str, Any]:
         """The arguments that make an equal schedule: the public attributes."""
@@ -225,7 +229,10 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
     Raises:
       ValueError: for a class that is neither known nor in ``custom_objects``.
     """
-    known = {c.__name__: c for c in (ExponentialDecay, InverseTimeDecay, PolynomialDecay, CosineDecay, PiecewiseConstantDecay)}
+    known = {
+        c.__name__: c
+        for c in (ExponentialDecay, InverseTimeDecay, PolynomialDecay, CosineDecay, PiecewiseConstantDecay)
+    }
     found = (known | (custom_objects or {})).get(config["class_name"])
     if found is None:
         raise ValueError(f"Unknown schedule {config['class_name']!r}: expected one of {sorted(known)}")

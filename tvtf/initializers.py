@@ -1,0 +1,495 @@
+"""Initializers: functions of a shape and dtype, with Keras 3's names, arguments and, for a seed, its numbers.
+
+Source: https://keras.io/api/layers/initializers/
+"""
+
+from __future__ import annotations
+
+import random as python_random
+import re
+from collections.abc import Callable, Sequence
+from math import prod, sqrt
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import DType, as_dtype, float32, int64
+from tvtf.ops import create, random
+from tvtf.ops.cast import cast_tensor
+from tvtf.primitive import export
+from tvtf.random_state import seeds
+from tvtf.shape import as_shape
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+
+# Public lower-case names (`constant`, `zeros`) are installed in this very module: it imports nothing under one of these.
+TRUNCATED_DEVIATION = 0.87962566103423978
+"""Standard deviation of a standard normal cut off at 2."""
+SEED_RANGE = 2**31 - 2
+"""Keras folds seeds into [0, SEED_RANGE)."""
+FAN_MODES = ("fan_avg", "fan_in", "fan_out")
+DISTRIBUTIONS = ("truncated_normal", "uniform", "untruncated_normal")
+
+
+def _public(*names: str) -> Any:
+    return export(*(f"{root}.{name}" for root in ("initializers", "keras.initializers") for name in names))
+
+
+@_public("Initializer")
+class Initializer:
+    """A function ``(shape, dtype=None) -> tensor``; subclasses define ``__call__`` and ``get_config``."""
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        raise NotImplementedError("Initializer subclasses must implement the `__call__()` method.")
+
+    def get_config(self) -> dict[str, Any]:
+        """The arguments that make an equal initializer."""
+        return {}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Initializer:
+        return cls(**config)
+
+    def clone(self) -> Initializer:
+        return self.from_config(self.get_config())
+
+
+def _dtype(dtype: Any) -> DType:
+    return float32 if dtype is None else as_dtype(dtype)
+
+
+def _dims(shape: Any) -> tuple[int, ...]:
+    return tuple(as_shape(shape).as_list())  # type: ignore[arg-type]
+
+
+# -- constants
+
+
+@_public("Zeros", "zeros")
+@export("zeros_initializer")
+class Zeros(Initializer):
+    """Zeros.
+
+    >>> Zeros()((2,)).numpy()
+    array([0., 0.], dtype=float32)
+    """
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return create.zeros(shape, _dtype(dtype))
+
+
+@_public("Ones", "ones")
+@export("ones_initializer")
+class Ones(Initializer):
+    """Ones.
+
+    >>> Ones()((2,)).numpy()
+    array([1., 1.], dtype=float32)
+    """
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return create.ones(shape, _dtype(dtype))
+
+
+@_public("Constant", "constant")
+@export("constant_initializer")
+class Constant(Initializer):
+    """One value, or an array that broadcasts to the shape.
+
+    >>> Constant(3.0)((2,)).numpy()
+    array([3., 3.], dtype=float32)
+    """
+
+    def __init__(self, value: Any = 0.0) -> None:
+        self.value = value
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        value = np.asarray(self.value).astype(_dtype(dtype).np)
+        return EagerTensor(np.broadcast_to(value, _dims(shape)).copy())
+
+    def get_config(self) -> dict[str, Any]:
+        return {"value": self.value}
+
+
+@_public("Identity", "identity", "IdentityInitializer")
+class Identity(Initializer):
+    """The identity matrix times ``gain``; the shape must have two dims.
+
+    Raises:
+      ValueError: for another rank.
+
+    >>> Identity(2.0)((2, 2)).numpy()
+    array([[2., 0.],
+           [0., 2.]], dtype=float32)
+    """
+
+    def __init__(self, gain: float = 1.0) -> None:
+        self.gain = gain
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        dims = _dims(shape)
+        if len(dims) != 2:
+            raise ValueError(
+                f"Identity matrix initializer can only be used for 2D matrices. Received: shape={shape} of rank {len(dims)}."
+            )
+        return EagerTensor((np.eye(*dims) * self.gain).astype(_dtype(dtype).np))
+
+    def get_config(self) -> dict[str, Any]:
+        return {"gain": self.gain}
+
+
+# -- random
+
+
+class RandomInitializer(Initializer):
+    """The base of random ones: the same instance gives the same numbers for the same shape each time.
+
+    Args:
+      seed: an int; drawn from the global seed (``tf.random.set_seed``) where None.
+
+    Raises:
+      ValueError: for a seed of another type.
+    """
+
+    def __init__(self, seed: int | None = None) -> None:
+        if seed is not None and not isinstance(seed, int):
+            raise ValueError(f"`seed` argument should be an integer. Received: seed={seed}")
+        self._given = seed
+        self.seed = _default_seed() if seed is None else seed
+
+    @property
+    def _words(self) -> Tensor:
+        return convert_to_tensor([self.seed % SEED_RANGE, 0], int64)
+
+    def get_config(self) -> dict[str, Any]:
+        return {"seed": self._given}
+
+
+def _default_seed() -> int:
+    return python_random.randint(1, 10**9) if seeds.seed is None else seeds.next_op_seed()
+
+
+@_public("RandomNormal", "random_normal")
+@export("random_normal_initializer")
+class RandomNormal(RandomInitializer):
+    """Normal numbers.
+
+    >>> RandomNormal(stddev=1.0, seed=1)((3,)).shape
+    TensorShape([3])
+    """
+
+    def __init__(self, mean: float = 0.0, stddev: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.mean, self.stddev = mean, stddev
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return random.stateless_normal(shape, self._words, self.mean, self.stddev, _dtype(dtype))
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"mean": self.mean, "stddev": self.stddev}
+
+
+@_public("TruncatedNormal", "truncated_normal")
+class TruncatedNormal(RandomNormal):
+    """Normal numbers, those beyond two standard deviations drawn again.
+
+    >>> TruncatedNormal(stddev=1.0, seed=1)((3,)).shape
+    TensorShape([3])
+    """
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return random.stateless_truncated_normal(shape, self._words, self.mean, self.stddev, _dtype(dtype))
+
+
+@_public("RandomUniform", "random_uniform")
+@export("random_uniform_initializer")
+class RandomUniform(RandomInitializer):
+    """Numbers spread evenly over [minval, maxval).
+
+    >>> RandomUniform(seed=1)((3,)).shape
+    TensorShape([3])
+    """
+
+    def __init__(self, minval: float = -0.05, maxval: float = 0.05, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.minval, self.maxval = minval, maxval
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return random.stateless_uniform(shape, self._words, self.minval, self.maxval, _dtype(dtype))
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"minval": self.minval, "maxval": self.maxval}
+
+
+@_public("VarianceScaling", "variance_scaling")
+class VarianceScaling(RandomInitializer):
+    """Random numbers whose variance is ``scale`` divided by the number of inputs, outputs, or their mean.
+
+    Args:
+      scale: positive factor.
+      mode: "fan_in", "fan_out" or "fan_avg".
+      distribution: "truncated_normal" ("normal"), "untruncated_normal" or "uniform".
+      seed: an int or None.
+      input_axes: the axes whose product is the number of inputs, where the shape's last two dims don't say it.
+      output_axes: likewise for outputs; both or none.
+
+    Raises:
+      ValueError: for another scale, mode or distribution.
+
+    >>> VarianceScaling(mode="fan_out", seed=1)((3, 4)).shape
+    TensorShape([3, 4])
+    """
+
+    def __init__(
+        self,
+        scale: float = 1.0,
+        mode: str = "fan_in",
+        distribution: str = "truncated_normal",
+        seed: int | None = None,
+        input_axes: Sequence[int] | None = None,
+        output_axes: Sequence[int] | None = None,
+    ) -> None:
+        if scale <= 0.0:
+            raise ValueError(f"Argument `scale` must be positive float. Received: scale={scale}")
+        if mode not in FAN_MODES:
+            raise ValueError(f"Invalid `mode` argument: {mode}. Please use one of {FAN_MODES}")
+        drawn = {"normal": "truncated_normal"}.get(distribution.lower(), distribution.lower())
+        if drawn not in DISTRIBUTIONS:
+            raise ValueError(f"Invalid `distribution` argument: {distribution}. Please use one of {DISTRIBUTIONS}")
+        super().__init__(seed)
+        self.scale, self.mode, self.distribution = scale, mode, drawn
+        self.input_axes, self.output_axes = input_axes, output_axes
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        variance = self.scale / max(1.0, self._fan(_dims(shape)))
+        if self.distribution == "uniform":
+            limit = sqrt(3.0 * variance)
+            return random.stateless_uniform(shape, self._words, -limit, limit, _dtype(dtype))
+        if self.distribution == "untruncated_normal":
+            return random.stateless_normal(shape, self._words, 0.0, sqrt(variance), _dtype(dtype))
+        deviation = sqrt(variance) / TRUNCATED_DEVIATION
+        return random.stateless_truncated_normal(shape, self._words, 0.0, deviation, _dtype(dtype))
+
+    def _fan(self, shape: tuple[int, ...]) -> float:
+        fan_in, fan_out = compute_fans(shape, self.input_axes, self.output_axes)
+        return {"fan_in": fan_in, "fan_out": fan_out}.get(self.mode, (fan_in + fan_out) / 2.0)
+
+    def get_config(self) -> dict[str, Any]:
+        names = ("scale", "mode", "distribution", "input_axes", "output_axes")
+        return super().get_config() | {name: getattr(self, name) for name in names}
+
+
+def compute_fans(
+    shape: Sequence[int], input_axes: Sequence[int] | None = None, output_axes: Sequence[int] | None = None
+) -> tuple[int, int]:
+    """How many inputs and outputs a weight of this shape connects; all but the last two dims are a receptive field.
+
+    >>> compute_fans((3, 3, 8, 16))
+    (72, 144)
+    """
+    if input_axes is not None and output_axes is not None:
+        return prod(shape[a] for a in input_axes), prod(shape[a] for a in output_axes)
+    if len(shape) < 2:
+        return (shape[0], shape[0]) if shape else (1, 1)
+    field = prod(shape[:-2])
+    return shape[-2] * field, shape[-1] * field
+
+
+class _Scaled(VarianceScaling):
+    """A variance scaling of fixed scale, mode and distribution."""
+
+    fixed: tuple[float, str, str]
+
+    def __init__(
+        self,
+        seed: int | None = None,
+        input_axes: Sequence[int] | None = None,
+        output_axes: Sequence[int] | None = None,
+    ) -> None:
+        super().__init__(*self.fixed, seed, input_axes, output_axes)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            name: value for name, value in super().get_config().items() if name in ("seed", "input_axes", "output_axes")
+        }
+
+
+@_public("GlorotUniform", "glorot_uniform")
+class GlorotUniform(_Scaled):
+    """Uniform in +-sqrt(6 / (inputs + outputs)).
+
+    >>> GlorotUniform(seed=1)((2, 3)).shape
+    TensorShape([2, 3])
+
+    Source: Glorot and Bengio, Understanding the difficulty of training deep feedforward neural networks, 2010.
+    """
+
+    fixed = (1.0, "fan_avg", "uniform")
+
+
+@_public("GlorotNormal", "glorot_normal")
+class GlorotNormal(_Scaled):
+    """Truncated normal of variance 2 / (inputs + outputs).
+
+    Source: Glorot and Bengio, 2010.
+    """
+
+    fixed = (1.0, "fan_avg", "truncated_normal")
+
+
+@_public("LecunUniform", "lecun_uniform")
+class LecunUniform(_Scaled):
+    """Uniform in +-sqrt(3 / inputs).
+
+    Source: Klambauer et al., Self-Normalizing Neural Networks, 2017.
+    """
+
+    fixed = (1.0, "fan_in", "uniform")
+
+
+@_public("LecunNormal", "lecun_normal")
+class LecunNormal(_Scaled):
+    """Truncated normal of variance 1 / inputs.
+
+    Source: Klambauer et al., 2017.
+    """
+
+    fixed = (1.0, "fan_in", "truncated_normal")
+
+
+@_public("HeUniform", "he_uniform")
+class HeUniform(_Scaled):
+    """Uniform in +-sqrt(6 / inputs).
+
+    Source: He et al., Delving Deep into Rectifiers, 2015.
+    """
+
+    fixed = (2.0, "fan_in", "uniform")
+
+
+@_public("HeNormal", "he_normal")
+class HeNormal(_Scaled):
+    """Truncated normal of variance 2 / inputs.
+
+    Source: He et al., 2015.
+    """
+
+    fixed = (2.0, "fan_in", "truncated_normal")
+
+
+@_public("Orthogonal", "orthogonal", "OrthogonalInitializer")
+class Orthogonal(RandomInitializer):
+    """A matrix (all dims but the last as rows) with orthonormal rows or columns, times ``gain``.
+
+    Raises:
+      ValueError: for fewer than two dims.
+
+    >>> q = Orthogonal(seed=1)((3, 3)).numpy()
+    >>> bool(abs(q @ q.T - np.eye(3)).max() < 1e-6)
+    True
+
+    Source: Saxe et al., Exact solutions to the nonlinear dynamics of learning in deep linear neural networks, 2014.
+    """
+
+    def __init__(self, gain: float = 1.0, seed: int | None = None) -> None:
+        super().__init__(seed)
+        self.gain = gain
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        dims = _dims(shape)
+        if len(dims) < 2:
+            raise ValueError(
+                "The tensor to initialize must be at least two-dimensional. Received: "
+                f"shape={shape} of rank {len(dims)}."
+            )
+        return EagerTensor((self.gain * self._matrix(prod(dims[:-1]), dims[-1])).reshape(dims).astype(_dtype(dtype).np))
+
+    def _matrix(self, rows: int, columns: int) -> np.ndarray:
+        words = np.array([self.seed % SEED_RANGE, 0], np.int64)
+        drawn = random.normal_array(words, shape=(max(rows, columns), min(rows, columns)), dtype=float32)
+        q, r = np.linalg.qr(drawn)
+        q = q * np.sign(np.diag(r))
+        return q.T if rows < columns else q
+
+    def get_config(self) -> dict[str, Any]:
+        return super().get_config() | {"gain": self.gain}
+
+
+# -- by name
+
+
+def _known() -> dict[str, type[Initializer]]:
+    classes: list[type[Initializer]] = [
+        Zeros,
+        Ones,
+        Constant,
+        Identity,
+        RandomNormal,
+        TruncatedNormal,
+        RandomUniform,
+        VarianceScaling,
+        Orthogonal,
+    ]
+    classes += [GlorotUniform, GlorotNormal, LecunUniform, LecunNormal, HeUniform, HeNormal]
+    named = {c.__name__: c for c in classes} | {
+        re.sub("(?<=[a-z])([A-Z])", r"_\1", c.__name__).lower(): c for c in classes
+    }
+    short = {"normal": RandomNormal, "uniform": RandomUniform, "zero": Zeros, "one": Ones}
+    return named | short | {"IdentityInitializer": Identity, "OrthogonalInitializer": Orthogonal}
+
+
+@_public("serialize")
+def serialize(initializer: Initializer) -> dict[str, Any]:
+    """A dict of an initializer's class and configuration.
+
+    >>> serialize(Zeros())
+    {'class_name': 'Zeros', 'config': {}}
+    """
+    return {"class_name": type(initializer).__name__, "config": initializer.get_config()}
+
+
+@_public("deserialize")
+def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Initializer:
+    """The initializer that :func:`serialize` describes.
+
+    Raises:
+      ValueError: for a name that is neither known nor in ``custom_objects``.
+    """
+    known = _known() | (custom_objects or {})
+    name = config["class_name"]
+    if name not in known:
+        raise ValueError(f"Unknown initializer {name!r}: expected one of {sorted(known)}")
+    return known[name].from_config(config.get("config", {}))
+
+
+@_public("get")
+def get(identifier: Any) -> Callable[..., Tensor] | None:
+    """An initializer from its name, configuration, class, a tensor of the right shape, or itself.
+
+    Raises:
+      ValueError: for anything else.
+
+    >>> type(get("glorot_uniform")).__name__
+    'GlorotUniform'
+    """
+    if identifier is None:
+        return None
+    if isinstance(identifier, str):
+        return deserialize({"class_name": identifier})
+    if isinstance(identifier, dict):
+        return deserialize(identifier)
+    if is_tensor(identifier) or isinstance(identifier, (np.ndarray, np.generic)):
+        return _of_value(convert_to_tensor(identifier))
+    if not callable(identifier):
+        raise ValueError(f"Could not interpret initializer identifier: {identifier}")
+    return identifier() if isinstance(identifier, type) else identifier
+
+
+def _of_value(value: Tensor) -> Callable[..., Tensor]:
+    def initialize(shape: Any, dtype: Any = None) -> Tensor:
+        if _dims(shape) != tuple(value.shape):
+            raise ValueError(
+                f"Expected `shape` to be {value.shape} for direct tensor as initializer. Received shape={shape}"
+            )
+        return cast_tensor(value, _dtype(dtype))
+
+    return initialize
