@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import te, tirx
+from tvm.ir import Call, TensorLoad
 
 from tvtf.ops.kernels import fastmath
 from tvtf.ops.kernels.special import digamma, erfinv, let, ndtri, trigamma
@@ -69,6 +70,9 @@ def is_float(x: Any) -> bool:
 
 
 def select(condition: Any, yes: Any, no: Any) -> Any:
+    """``yes`` where the condition holds. A loaded bool is compared as an integer: TVM negates it as one and fails."""
+    if isinstance(condition, (Call, TensorLoad)):
+        condition = tirx.NE(condition.astype("int8"), tirx.const(0, "int8"))
     return tirx.Select(condition, yes, no)
 
 
