@@ -1,0 +1,47 @@
+"""``tvtf train text``: train, measure on held-out files, save, export, and show a sample."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+import numpy as np
+from rich.console import Console
+
+from tvtf import saved
+from tvtf.models.exports import has_onnxruntime, inference_difference
+from tvtf.models.report import show
+from tvtf.models.text import Text, windows
+from tvtf.models.training import Fit, Plan, told_stages
+
+EPOCHS = 12
+PROMPT = "def read_"
+SAMPLED = 400
+
+
+def run(
+    folder: Path, seed: int, epochs: int | None = None, stop_after: int | None = None, resume: bool = False
+) -> None:
+    """Trains a transformer and tells its bits per character."""
+    console = Console()
+    text = Text(seed)
+    plan = Plan(folder / f"seed-{seed}", epochs or EPOCHS, stop_after, resume)
+    outcome = Fit(text, plan, console).run()
+    if outcome.epochs < plan.epochs:
+        console.print(f"stopped after epoch {outcome.epochs} of {plan.epochs}; go on with --resume")
+        return
+    show(console, "text", told_stages(outcome, text) + finished(text, folder))
+    console.print(text.sample(PROMPT, SAMPLED), markup=False, highlight=False)
+
+
+def finished(text: Text, folder: Path) -> list[tuple[str, str]]:
+    """Evaluates, saves and exports the trained transformer; the rows that tell of it."""
+    rows = [
+        ("characters to train on, held out", f"{len(text.train):,}, {len(text.test):,}"),
+        ("bits per character, held out", f"{text.bits_per_character():.3f}"),
+    ]
+    saved.save(folder / "model", text.logits)
+    if has_onnxruntime():
+        seen, _ = windows(text.test, np.arange(2), text.sizes.context)
+        difference = inference_difference(text.logits, folder / "model.onnx", seen)
+        rows.append(("ONNX Runtime's largest difference, logits", f"{difference:.1e}"))
+    return [*rows, ("written to", str(folder))]

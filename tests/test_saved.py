@@ -1,0 +1,333 @@
+"""Saved functions: what comes back, what a damaged folder or library says, and running without the compiler."""
+
+import json
+import os
+import shutil
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+from tvtf import saved
+from tvtf.saved import library
+from tvtf.saved.batches import run_batched
+from tvtf.saved.description import checksum
+
+ROWS = np.arange(12, dtype=np.float32).reshape(4, 3) - 5
+
+
+class Affine(tf.Module):
+    def __init__(self):
+        super().__init__(name="affine")
+        self.kernel = tf.Variable([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25]], name="kernel")
+        self.bias = tf.Variable([0.125, -1.0], name="bias")
+
+    @tf.function(input_signature=[tf.TensorSpec(["batch", 3], tf.float32, name="rows")])
+    def scores(self, rows):
+        return tf.nn.relu(tf.matmul(rows, self.kernel) + self.bias)
+
+
+def expected(rows):
+    model = Affine()
+    return np.maximum(rows @ model.kernel.numpy() + model.bias.numpy(), 0)
+
+
+@pytest.fixture
+def folder(tmp_path):
+    return Path(saved.save(tmp_path / "model", Affine().scores))
+
+
+@pytest.fixture(scope="module")
+def compiled(tmp_path_factory):
+    place = tmp_path_factory.mktemp("library")
+    library.write(saved.load(saved.save(place / "model", Affine().scores)), place / "lib.so")
+    return place / "lib.so"
+
+
+def edited(folder, **changes):
+    path = folder / "module.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | changes))
+
+
+def refusal(action):
+    with pytest.raises(saved.SavedModuleError) as caught:
+        action()
+    return str(caught.value)
+
+
+def test_a_loaded_function_gives_what_the_saved_one_gave(folder):
+    loaded = saved.load(folder)
+    np.testing.assert_array_equal(loaded(ROWS).numpy(), expected(ROWS))
+    assert str(loaded.description) == "scores(rows: float32 (batch, 3)) -> output: float32 (batch, 2)"
+
+
+def test_the_variables_are_a_checkpoint_that_restores_into_variables(folder):
+    prefix = json.loads((folder / "module.json").read_text())["checkpoint"]
+    kernel = tf.Variable(np.zeros((3, 2), np.float32))
+    tf.train.Checkpoint(values={"kernel": kernel}).restore(folder / prefix).expect_partial()
+    np.testing.assert_array_equal(kernel.numpy(), Affine().kernel.numpy())
+
+
+def test_structures_come_back_flat_with_the_names_that_onnx_gives(tmp_path):
+    @tf.function(input_signature=[tf.TensorSpec([2], tf.int32), tf.TensorSpec([2], tf.float32)])
+    def several(count, x):
+        return {"twice": x + x, "same": count, "fixed": tf.constant([7, 8])}
+
+    loaded = saved.load(saved.save(tmp_path, several))
+    results = loaded.run([np.array([1, 2], np.int32), np.array([0.5, 1], np.float32)])
+    assert [value.name for value in loaded.description.outputs] == ["fixed", "same", "twice"]
+    assert [result.tolist() for result in results] == [[7, 8], [1, 2], [1.0, 2.0]]
+
+
+def test_large_constants_are_kept_beside_the_program(tmp_path):
+    table = np.arange(100, dtype=np.float32)
+    constant = tf.constant(table)
+    loaded = saved.load(saved.save(tmp_path, lambda x: x + constant, tf.TensorSpec([100], tf.float32)))
+    assert len(loaded.variables) == 1
+    np.testing.assert_array_equal(loaded(table).numpy(), 2 * table)
+
+
+def test_variables_of_one_name_stay_apart(tmp_path):
+    pair = [tf.Variable([1.0], name="w"), tf.Variable([10.0], name="w")]
+    loaded = saved.load(saved.save(tmp_path, lambda x: x * pair[0] + pair[1], tf.TensorSpec([1], tf.float32)))
+    assert loaded(np.array([2.0], np.float32)).numpy().tolist() == [12.0]
+
+
+def test_saving_again_replaces_the_values_and_leaves_no_others(folder):
+    model = Affine()
+    model.bias.assign([5.0, 5.0])
+    saved.save(folder, model.scores)
+    assert len(list(folder.glob("variables-*.index"))) == 1
+    np.testing.assert_array_equal(saved.load(folder)(ROWS * 0).numpy(), np.full((4, 2), 5.0))
+
+
+def test_a_function_that_updates_is_refused(tmp_path):
+    count = tf.Variable(0.0, name="count")
+    with pytest.raises(ValueError) as caught:
+        saved.save(tmp_path / "m", tf.function(lambda: count.assign_add(1.0)))
+    assert str(caught.value) == (
+        "save: <lambda> updates count:0; save a function that only reads its variables, or export the step with "
+        "tvtf.onnx.export"
+    )
+    assert not (tmp_path / "m").exists()
+
+
+@pytest.mark.parametrize(
+    "array, message",
+    [
+        (ROWS.astype(np.float64), "input 'rows' must be float32, but got float64; convert it first"),
+        (ROWS[:, :2], "input 'rows' must have shape (batch, 3), but got (4, 2)"),
+        (ROWS[0], "input 'rows' must have shape (batch, 3), but got (3,)"),
+    ],
+)
+def test_arrays_that_do_not_fit_are_refused(folder, compiled, array, message):
+    assert refusal(lambda: saved.load(folder)(array)) == message
+    assert refusal(lambda: library.Library(compiled).run([array])) == message
+
+
+def test_named_dims_must_agree(tmp_path):
+    specs = [tf.TensorSpec(["n"], tf.float32), tf.TensorSpec(["n"], tf.float32)]
+    loaded = saved.load(saved.save(tmp_path, tf.function(lambda a, b: a + b, input_signature=specs)))
+    one, two = np.zeros(2, np.float32), np.zeros(3, np.float32)
+    assert refusal(lambda: loaded(one, two)) == "input 'b' must have shape (n=2,), but got (3,)"
+    assert refusal(lambda: loaded(one)) == "<lambda> takes 2 inputs (a, b), but got 1"
+
+
+def test_a_folder_without_a_module_is_named(tmp_path):
+    assert (
+        refusal(lambda: saved.load(tmp_path)) == f"{tmp_path} is not a saved module: there is no {tmp_path}/module.json"
+    )
+
+
+def test_damaged_descriptions_are_told(folder):
+    path = folder / "module.json"
+    whole = path.read_bytes()
+    path.write_bytes(whole[:100])
+    assert refusal(lambda: saved.load(folder)).startswith(f"{path} is damaged: it is no JSON (")
+    path.write_text("[]")
+    assert refusal(lambda: saved.load(folder)) == (
+        f"{path} is not a description of a saved module: its format is not 'tvtf-module'"
+    )
+
+
+def test_an_unknown_version_is_told(folder):
+    edited(folder, version=7)
+    assert refusal(lambda: saved.load(folder)) == (
+        f"{folder}/module.json has version 7 of the format, and tvtf {tf.__version__} reads version 1; save the module "
+        "again with this tvtf, or install the one that wrote it"
+    )
+
+
+def test_a_changed_program_is_told(folder):
+    edited(folder, program={"nodes": []})
+    told = f"{folder}/module.json is damaged: its program is not the one that was saved; save the module again"
+    assert refusal(lambda: saved.load(folder)) == told
+    edited(folder, sha256=checksum({"nodes": []}))
+    told = f"{folder}/module.json is damaged: its program can't be read; save the module again"
+    assert refusal(lambda: saved.load(folder)) == told
+
+
+def test_missing_and_wrong_entries_are_told(folder):
+    edited(folder, inputs=[{"name": "rows", "dtype": "float33", "shape": [1]}])
+    assert refusal(lambda: saved.load(folder)).startswith(
+        f"{folder}/module.json is damaged: its 'inputs' can't be read ("
+    )
+    edited(folder, inputs=[])
+    assert refusal(lambda: saved.load(folder)) == (
+        f"{folder}/module.json is damaged: its program takes 3 values, and it lists 0 inputs and 2 variables; save the "
+        "module again"
+    )
+
+
+def test_damaged_variables_are_told(folder):
+    data = next(folder.glob("*.data-*"))
+    os.truncate(data, 3)
+    assert refusal(lambda: saved.load(folder)).startswith(f"the variables in {folder} can't be read: ")
+
+
+def test_variables_of_another_shape_are_told(folder):
+    variables = json.loads((folder / "module.json").read_text())["variables"]
+    edited(folder, variables=[v | {"shape": [9]} if v["name"] == "bias" else v for v in variables])
+    assert refusal(lambda: saved.load(folder)) == (
+        f"the variables in {folder} don't fit its description: bias must have shape (9,), but has (2,); save the module "
+        "again"
+    )
+
+
+# -- libraries
+
+
+def test_a_library_gives_the_same(compiled):
+    np.testing.assert_allclose(library.Library(compiled).run([ROWS])[0], expected(ROWS), rtol=1e-6)
+
+
+def test_results_of_a_library_are_the_callers_own(compiled):
+    opened = library.Library(compiled)
+    first = opened.run([ROWS])[0]
+    opened.run([ROWS * 0])
+    np.testing.assert_allclose(first, expected(ROWS), rtol=1e-6)
+
+
+def test_a_library_runs_in_a_process_without_the_compiler(compiled, tmp_path):
+    np.save(tmp_path / "rows.npy", ROWS)
+    program = f"""
+        import sys
+        import numpy as np
+        from tvtf.saved.library import Library
+        print(Library({str(compiled)!r}).run([np.load({str(tmp_path / "rows.npy")!r})])[0].tolist())
+        assert "tvm" not in sys.modules
+        maps = open("/proc/self/maps").read() if sys.platform == "linux" else ""
+        assert "libtvm_compiler" not in maps
+    """
+    done = subprocess.run([sys.executable, "-c", textwrap.dedent(program)], capture_output=True, text=True, check=False)
+    assert (done.returncode, done.stderr) == (0, "")
+    np.testing.assert_allclose(json.loads(done.stdout), expected(ROWS), rtol=1e-6)
+
+
+CPP = """
+    #include <tvm/ffi/container/tensor.h>
+    #include <tvm/ffi/extra/module.h>
+    #include <cstdio>
+    #include <cstdlib>
+
+    namespace ffi = tvm::ffi;
+
+    struct Heap {
+      void AllocData(DLTensor* t) { t->data = std::aligned_alloc(64, 4096); }
+      void FreeData(DLTensor* t) { std::free(t->data); }
+    };
+
+    int main(int, char** argv) {
+      ffi::Module library = ffi::Module::LoadFromFile(argv[1]);
+      ffi::Module machine = library->GetFunction("vm_load_executable").value()().cast<ffi::Module>();
+      machine->GetFunction("vm_initialization").value()(1, 0, 2);
+      ffi::Tensor rows = ffi::Tensor::FromNDAlloc(Heap(), ffi::Shape({1, 3}), DLDataType{kDLFloat, 32, 1}, DLDevice{kDLCPU, 0});
+      for (int i = 0; i < 3; ++i) static_cast<float*>(rows.data_ptr())[i] = i + 1;
+      ffi::Tensor out = machine->GetFunction("main").value()(rows).cast<ffi::Tensor>();
+      const float* scores = static_cast<const float*>(out.data_ptr());
+      std::printf("%.3f %.3f\\n", scores[0], scores[1]);
+    }
+"""
+
+
+def test_a_library_runs_from_cpp_without_python(compiled, tmp_path):
+    compiler = shutil.which("g++")
+    if compiler is None:
+        pytest.skip("no C++ compiler (g++) on this machine")
+    from importlib.util import find_spec
+
+    import tvm_ffi.libinfo as ffi
+
+    runtime = Path(find_spec("tvm").origin).parent / "lib"
+    core = Path(ffi.find_libtvm_ffi()).parent
+    (tmp_path / "run.cc").write_text(textwrap.dedent(CPP))
+    paths = [
+        *(f"-I{path}" for path in (ffi.find_include_path(), ffi.find_dlpack_include_path())),
+        f"-L{runtime}",
+        f"-L{core}",
+    ]
+    libraries = ["-Wl,--no-as-needed", "-ltvm_runtime", "-ltvm_ffi", f"-Wl,-rpath,{runtime}:{core}"]
+    command = [compiler, "-std=c++17", str(tmp_path / "run.cc"), "-o", str(tmp_path / "run"), *paths, *libraries]
+    built = subprocess.run(command, capture_output=True, text=True, check=False)
+    assert built.returncode == 0, built.stderr
+    done = subprocess.run([str(tmp_path / "run"), str(compiled)], capture_output=True, text=True, check=False)
+    wanted = expected(np.array([[1.0, 2.0, 3.0]], np.float32))[0]
+    assert (done.returncode, done.stdout) == (0, f"{wanted[0]:.3f} {wanted[1]:.3f}\n"), done.stderr
+
+
+def test_other_files_are_no_libraries(tmp_path, compiled):
+    assert refusal(lambda: library.Library(tmp_path / "no.so")) == f"{tmp_path}/no.so is not there"
+    cut = tmp_path / "cut.so"
+    cut.write_bytes(compiled.read_bytes()[:-1])
+    told = f"{cut} is no library that `tvtf compile` made, or is cut short; compile it again"
+    assert refusal(lambda: library.Library(cut)) == told
+    cut.write_bytes(b"\xff" * 8 + library.MARK)
+    told = f"{cut} is damaged: its description has an impossible length; compile it again"
+    assert refusal(lambda: library.Library(cut)) == told
+
+
+def test_a_library_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):
+    def fail(*_):
+        raise OSError(28, "No space left on device")
+
+    place = tmp_path / "out"
+    place.mkdir()
+    monkeypatch.setattr(library, "_finish", fail)
+    with pytest.raises(OSError):
+        library.write(saved.load(folder), place / "lib.so")
+    assert list(place.iterdir()) == []
+
+
+# -- batches
+
+
+def test_rows_are_run_in_parts(folder):
+    loaded = saved.load(folder)
+    sizes = []
+    run = loaded.run
+    loaded.run = lambda arrays: sizes.append(len(arrays[0])) or run(arrays)
+    np.testing.assert_array_equal(run_batched(loaded, [ROWS], 3)[0], expected(ROWS))
+    assert sizes == [3, 1]
+
+
+def test_no_rows_give_no_rows(folder):
+    assert run_batched(saved.load(folder), [ROWS[:0]], 3)[0].shape == (0, 2)
+
+
+def test_a_fixed_batch_takes_whole_batches(tmp_path):
+    loaded = saved.load(saved.save(tmp_path, tf.function(lambda x: x + 1.0), tf.TensorSpec([2, 3], tf.float32)))
+    np.testing.assert_array_equal(run_batched(loaded, [ROWS], 2)[0], ROWS + 1)
+    told = "<lambda> takes 2 rows at a time, and 3 is no multiple of that"
+    assert refusal(lambda: run_batched(loaded, [ROWS[:3]], 2)) == told
+
+
+def test_what_has_no_first_axis_in_common_runs_whole_or_is_refused(tmp_path):
+    mean = tf.function(lambda x: tf.reduce_sum(x), input_signature=[tf.TensorSpec(["n"], tf.float32)])
+    loaded = saved.load(saved.save(tmp_path, mean))
+    assert run_batched(loaded, [ROWS[0]], 2, asked=False)[0] == ROWS[0].sum()
+    told = "<lambda> can't be run in batches: its values share no first axis"
+    assert refusal(lambda: run_batched(loaded, [ROWS[0]], 2)) == told
