@@ -1,4 +1,4 @@
-"""``tf.cond``, ``tf.case``, ``tf.switch_case`` and ``tf.while_loop``: plain Python eagerly, primitives while tracing."""
+"""``tf.cond`` and ``tf.while_loop``: plain Python eagerly, primitives while tracing."""
 
 from __future__ import annotations
 
@@ -15,18 +15,21 @@ from tvtf.shape import TensorShape, agree_dim
 from tvtf.tensor import Tensor, convert_to_tensor
 
 MSG_BRANCHES = (
-    "{first} and {second} arguments to tf.{op} must have the same number, type, and overall structure of return values.\n\n"
+    "{first} and {second} arguments to tf.{op} must have the same number, type, and overall structure of return "
+    "values.\n\n"
     "{first} output: {a}\n{second} output: {b}\n\nError details:\n{detail}"
 )
 MSG_LENGTHS = (
     "Lengths of branch outputs of {op} must match.\nlen(graphs[0].outputs): {a}\nlen(graphs[{i}].outputs): {b}\n"
 )
 MSG_LOOP_SHAPE = (
-    "Input tensor `{name}` enters the loop with shape {entry}, but has shape {left} after one iteration. To allow the shape "
+    "Input tensor `{name}` enters the loop with shape {entry}, but has shape {left} after one iteration. To allow "
+    "the shape "
     "to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape."
 )
 MSG_LOOP_TYPE = (
-    "Loop var {name} enters the loop with type {entry!r} but has type {left!r} after 1 iteration. {name} type should remain "
+    "Loop var {name} enters the loop with type {entry!r} but has type {left!r} after 1 iteration. {name} type should "
+    "remain "
     "constant."
 )
 
@@ -42,7 +45,8 @@ def cond(
 
     Args:
       pred: a scalar boolean tensor; a Python bool decides while tracing.
-      true_fn, false_fn: functions of no arguments that return the same structure of tensors, with equal dtypes and shapes.
+      true_fn, false_fn: functions of no arguments that return the same structure of tensors, with equal dtypes and
+      shapes.
 
     Returns:
       What the chosen function returned.
@@ -122,7 +126,8 @@ def _check_leaves(mine: Any, other: Any) -> None:
         raise TypeError(f"{mine!r} and {other!r} have different types")
     if not _same(mine._type.shape, other._type.shape):
         raise _ShapesDiffer(
-            f"{mine!r} and {other!r} have different shapes; compiled branches must return equal shapes: pad or slice one"
+            f"{mine!r} and {other!r} have different shapes; compiled branches must return equal shapes: pad or slice "
+            "one"
         )
 
 
@@ -234,7 +239,8 @@ def traced_while(
 ) -> Any:
     """The primitive; Variables that the body assigns are carried along and assigned outside.
 
-    ``bound``: the greatest number of iterations (an int or dim), where it is known. ``names``: of the flat loop variables.
+    ``bound``: the greatest number of iterations (an int or dim), where it is known. ``names``: of the flat loop
+    variables.
     """
     from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
 

@@ -15,7 +15,7 @@ from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 
 class Inner:
-    """A function traced within the active trace: its parameters, the structure it returned, and that structure's tensors."""
+    """A function traced within the active trace: its parameters, what it returned, and the tensors in that."""
 
     def __init__(self, name: str, function: Callable[..., Any], types: Sequence[TensorType] = ()) -> None:
         self.trace = Trace(name, state.trace)
@@ -45,7 +45,7 @@ def variable_value(inner: Inner, variable: Any) -> SymbolicTensor:
 
 
 def lift(inners: Sequence[Inner]) -> list[Tensor]:
-    """Gives all the functions the same captures, in the same order, and returns these as tensors of the active trace."""
+    """Gives the functions the same captures in the same order, and returns these as tensors of the active trace."""
     for inner in inners:
         _define_dims(inner.trace)
     outers = {key: outer for inner in inners for key, (outer, _) in inner.trace.captures.items()}

@@ -1,8 +1,8 @@
 """Gradients of ``cond`` and ``while``.
 
-A branch is run again and swept. A loop is run again with a stack of what each iteration starts from, as far as the way back
-needs that; the way back is a loop over these, whose body runs the iteration again and sweeps it. Both are made of primitives,
-so that they have gradients themselves. Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
+A branch is run again and swept. A loop is run again with a stack of what each iteration starts from, as far as the way
+back needs that; the way back is a loop over these, whose body runs the iteration again and sweeps it. Both are made of
+primitives, so that they have gradients themselves. Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Stacks that a loop carries are written in place.
 
-A carried value of a loop's body is the body's own where nothing uses it but one ``stack_write`` or ``stack_add``; the loop
-starts with a copy of what it was given.
+A carried value of a loop's body is the body's own where nothing uses it but one ``stack_write`` or ``stack_add``;
+the loop starts with a copy of what it was given.
 """
 
 from __future__ import annotations

@@ -19,7 +19,7 @@ ARTIFACT = "autograph_info__"
 
 
 class _Status(threading.local):
-    """How deep this thread is in calls that AutoGraph must leave alone, and the bodies of converted functions it is in."""
+    """How deep this thread is in calls to leave alone, and the bodies of converted functions it is in."""
 
     def __init__(self) -> None:
         self.disabled = 0

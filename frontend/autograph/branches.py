@@ -76,7 +76,7 @@ class _Branching:
         return as_tensors(values)
 
     def fillings(self, body: Callable[[], None], orelse: Callable[[], None]) -> dict[str, Any]:
-        """In a loop one branch may return while the other goes on: zeros then stand for what that one does not return."""
+        """In a loop one branch may return while the other goes on: zeros stand for what that one does not return."""
         if not status.scopes or not status.scopes[-1].loops or not any(map(_unreturned, self.before[: self.nouts])):
             return {}
         ends = [self.aside(run) for run in (body, orelse)]
@@ -124,8 +124,8 @@ def _require_same_leaf(name: str, main: Any, other: Any) -> None:
     if not travels(main) or not travels(other):
         if main is not other and (travels(main) or travels(other) or main != other):
             raise TypeError(
-                f"'{name}' is {main!r} in the main branch, but {other!r} in the else branch; only tensors and numbers may "
-                "differ between the branches of an if on a tensor"
+                f"'{name}' is {main!r} in the main branch, but {other!r} in the else branch; only tensors and numbers "
+                "may differ between the branches of an if on a tensor"
             )
         return
     mine, yours = convert_to_tensor(main), convert_to_tensor(other)

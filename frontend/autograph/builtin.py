@@ -53,7 +53,7 @@ def range_(*bounds: Any) -> Any:
 
 
 def arange_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, name: str = "range") -> Any:
-    """``tf.range``, remembering its bounds for a loop over it; where its length depends on data only a loop can use it."""
+    """``tf.range`` that remembers its bounds for a loop; where its length depends on data only a loop can use it."""
     return known_range(start, limit, delta, dtype)
 
 

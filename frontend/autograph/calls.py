@@ -76,7 +76,7 @@ def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
         return (f.__func__, (f.__self__,)) if isinstance(f.__func__, types.FunctionType) else (None, ())
     if isinstance(f, types.FunctionType):
         return f, ()
-    call = getattr(type(f), "__call__", None)
+    call = next((vars(c)["__call__"] for c in type(f).__mro__ if "__call__" in vars(c)), None)
     return (call, (f,)) if isinstance(call, types.FunctionType) and not isinstance(f, type) else (None, ())
 
 

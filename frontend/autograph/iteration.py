@@ -1,4 +1,4 @@
-"""What a converted ``for`` runs over on the device: ranges, tensors by their leading axis, and these enumerated or zipped."""
+"""What a converted ``for`` runs over on the device: ranges, tensors by leading axis, these enumerated or zipped."""
 
 from __future__ import annotations
 
@@ -29,8 +29,8 @@ class Range:
 
     def _as_tensor(self) -> Tensor:
         raise TypeError(
-            "the length of this tf.range depends on data, so it can't be a tensor of a compiled function: iterate over it "
-            "with for, or pass bounds that are known while tracing"
+            "the length of this tf.range depends on data, so it can't be a tensor of a compiled function: iterate over "
+            "it with for, or pass bounds that are known while tracing"
         )
 
     @property
@@ -104,7 +104,7 @@ _ranges: dict[int, tuple[weakref.ref[Tensor], Range]] = {}
 
 
 def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
-    """``tf.range`` of these bounds: a tensor whose bounds are remembered, or a ``Range`` where its length isn't known."""
+    """``tf.range`` of these bounds: a tensor whose bounds are remembered, or a ``Range`` of unknown length."""
     if _depends_on_data(start, limit, delta):
         return Range.of(start, limit, delta, dtype)
     made = create.arange(start, limit, delta, dtype)
@@ -112,10 +112,9 @@ def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
         first, last = (0, start) if limit is None else (start, limit)
         bounds = [_bound(x, made) for x in (first, last, delta)]
         if all(b is not None for b in bounds):
-            _ranges[id(made)] = (
-                weakref.ref(made, lambda _, key=id(made): _ranges.pop(key, None)),
-                Range(*bounds, size=made._type.shape[0]),
-            )
+            key = id(made)
+            kept = weakref.ref(made, lambda _: _ranges.pop(key, None))
+            _ranges[key] = kept, Range(*bounds, size=made._type.shape[0])
     return made
 
 

@@ -21,8 +21,8 @@ from tvtf.tensor import convert_to_tensor
 class FunctionScope:
     """The body of a converted function; within it conversion is on again where it was off.
 
-    ``loops`` counts the traced loops it is in; ``partial`` tells that one of them has a return statement, so that only the
-    running program knows whether the function returns.
+    ``loops`` counts the traced loops it is in; ``partial`` tells that one of them has a return statement, so that
+    only the running program knows whether the function returns.
     """
 
     def __init__(self, function_name: str, scope_name: str, options: Any) -> None:

@@ -35,19 +35,19 @@ LIMITATIONS = (
     "#consistency-of-control-flow-types"
 )
 MSG_WHILE_CHANGED = (
-    "The condition of while loop started as non-Tensor, then changed to Tensor. This may happen either because variables "
-    "changed type, or when a break or return statement inside the loop depends on a Tensor condition. In both cases, changing "
-    f"to a TF loop should remove the error.\nSee {LIMITATIONS} for more info."
+    "The condition of while loop started as non-Tensor, then changed to Tensor. This may happen either because "
+    "variables changed type, or when a break or return statement inside the loop depends on a Tensor condition. In "
+    f"both cases, changing to a TF loop should remove the error.\nSee {LIMITATIONS} for more info."
 )
 MSG_FOR_BREAK = (
-    "break and return statements which depend on a TF condition are not supported in Python for loops. Did you intend to make "
-    f"it a TF loop?\nSee {LIMITATIONS} for more info."
+    "break and return statements which depend on a TF condition are not supported in Python for loops. Did you intend "
+    f"to make it a TF loop?\nSee {LIMITATIONS} for more info."
 )
 
 MSG_NO_ITERATION = "loop must iterate at least once to initialize "
 
 for_loops: dict[type, Callable[..., None]] = {}
-"""Loops over other iterables, by type: ``loop(iterable, extra_test, body, get_state, set_state, symbol_names, opts)``."""
+"""Loops over other iterables, by type; each takes the arguments of :func:`for_stmt`."""
 
 
 def while_stmt(
@@ -160,7 +160,7 @@ class _Loop:
         )
 
     def initialized(self, ran: Tensor, final: tuple[Any, ...]) -> tuple[Any, ...]:
-        """What only an iteration defines is an error to use where none ran; a return value is asked for only if one did."""
+        """What only an iteration defines is an error to use where none ran."""
         return tuple(
             nest.map_structure(lambda leaf, n=name: only_if(leaf, ran, MSG_NO_ITERATION + n), value)
             if missing and isinstance(before, Undefined)
@@ -171,7 +171,7 @@ class _Loop:
     # -- symbols without a value before the loop
 
     def with_placeholders(self, body: Callable[[], None]) -> tuple[Any, ...]:
-        """Traces one iteration aside to learn the types of what the loop defines; zeros stand for it before the first."""
+        """Traces one iteration aside for the types of what the loop defines; zeros stand for it before the first."""
         failure = ""
         first: tuple[Any, ...] = (None,) * len(self.before)
         try:
@@ -210,8 +210,8 @@ def _parameter(aside: Trace, value: Any) -> Any:
 def _require_start(name: str, value: Any, after: Any, failure: str) -> None:
     if isinstance(value, UndefinedReturnValue) or (value is None and isinstance(after, UndefinedReturnValue)):
         raise NotImplementedError(
-            "a return statement cannot be placed inside this TensorFlow loop; this may happen if a return statement depends on "
-            "a static Python condition such as a hyperparameter"
+            "a return statement cannot be placed inside this TensorFlow loop; this may happen if a return statement depends "
+            "on a static Python condition such as a hyperparameter"
         )
     if value is None and after is not None:
         raise ValueError(
@@ -227,8 +227,8 @@ def _check_leaf(name: str, before: Any, after: Any) -> None:
     if not travels(before) or not travels(after):
         if before is not after and (travels(before) or travels(after) or before != after):
             raise TypeError(
-                f"'{name}' is {before!r} before the loop, but {after!r} after one iteration; only tensors and numbers may "
-                "change in a loop on a tensor"
+                f"'{name}' is {before!r} before the loop, but {after!r} after one iteration; only tensors and numbers "
+                "may change in a loop on a tensor"
             )
         return
     entry, left = convert_to_tensor(before), convert_to_tensor(after)

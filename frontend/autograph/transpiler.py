@@ -1,4 +1,4 @@
-"""From a Python function to its converted twin: malt's passes with tvtf's operators, and a map from new lines to old ones."""
+"""From a Python function to its converted twin: malt's passes, tvtf's operators, and a map from new lines to old."""
 
 from __future__ import annotations
 
@@ -59,8 +59,10 @@ class _Unsupported(ast.NodeVisitor):
 
     def visit(self, node: ast.AST) -> Any:
         construct = self.CONSTRUCTS.get(type(node).__name__)
-        if getattr(node, "type_params", None):
-            construct = "type parameter list"
+        if isinstance(node, (ast.For, ast.While)) and node.orelse:
+            construct = "else clause of a loop"
+        if isinstance(node, ast.Attribute) and node.attr.startswith("__") and not node.attr.endswith("__"):
+            construct = f"private name {node.attr}"
         if construct:
             line = self.first_line + node.lineno - 1  # type: ignore[attr-defined]
             raise errors.UnsupportedLanguageElementError(
@@ -145,7 +147,8 @@ def transpiled(function: Callable[..., Any]) -> Any:
     function = inspect.unwrap(function) if hasattr(function, "python_function") else function
     if not hasattr(function, "__code__"):
         raise ConversionError(
-            "Cannot apply autograph to a function that doesn't expose a __code__ object. If this is a @tf.function, try "
+            "Cannot apply autograph to a function that doesn't expose a __code__ object. If this is a @tf.function, "
+            "try "
             "passing f.python_function instead."
         )
     try:

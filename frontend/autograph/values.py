@@ -1,4 +1,5 @@
-"""The symbols that a converted statement reads and writes: tensors travel through the graph, other objects stay as they are.
+"""The symbols that a converted statement reads and writes: tensors travel through the graph, other objects stay as
+they are.
 
 Source: the checks and their texts follow tensorflow/python/autograph/operators/control_flow.py.
 """
@@ -51,7 +52,8 @@ def require_condition(cond: Any, tag: str) -> Tensor:
     cond = convert_to_tensor(cond)
     if not cond.dtype.is_bool:
         raise ValueError(
-            f"condition of {tag} expected to be `tf.bool` scalar, got {cond}; to use as boolean Tensor, use `tf.cast`; {hint}"
+            f"condition of {tag} expected to be `tf.bool` scalar, got {cond}; to use as boolean Tensor, use "
+            f"`tf.cast`; {hint}"
         )
     if not cond.ndim:
         return cond

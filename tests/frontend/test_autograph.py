@@ -388,7 +388,8 @@ ERRORS = [
         float_condition,
         "if x:",
         ValueError,
-        'condition of if statement expected to be `tf.bool` scalar, got Tensor("x:0", shape=(), dtype=float32); to use as '
+        'condition of if statement expected to be `tf.bool` scalar, got Tensor("x:0", shape=(), dtype=float32); to '
+        "use as "
         "boolean Tensor, use `tf.cast`; to check for None, use `is not None`",
     ),
     (
@@ -458,7 +459,8 @@ def with_match(n):
 
 def test_what_cannot_be_converted_runs_as_it_is_and_says_why(caplog):
     cause = (
-        f"match statement in line {line_of(with_match, 'match n')} of {__file__} is not supported by AutoGraph; write it "
+        f"match statement in line {line_of(with_match, 'match n')} of {__file__} is not supported by AutoGraph; "
+        "write it "
         "with if and while"
     )
     with (
@@ -545,3 +547,32 @@ def test_user_exceptions_keep_their_type():
     with pytest.raises(Custom) as error:
         tf.function(program)(tf.constant(1))
     assert error.value.code == 7
+
+
+def loop_with_else(n):
+    for i in range(3):
+        n += i
+    else:
+        n += 10
+    return n
+
+
+class Private:
+    def __init__(self):
+        self.__scale = 3
+
+    def scaled(self, n):
+        return n * self.__scale
+
+
+@pytest.mark.parametrize(
+    ("program", "where", "construct", "result"),
+    [
+        (loop_with_else, "for i in", "else clause of a loop", 14),
+        (Private().scaled, "self.__scale", "private name __scale", 3),
+    ],
+)
+def test_unsupported_constructs_are_named_with_their_line(caplog, program, where, construct, result):
+    with caplog.at_level(logging.WARNING, "tensorflow"):
+        assert int(tf.function(program)(tf.constant(1))) == result
+    assert f"Cause: {construct} in line {line_of(program, where)} of {__file__} is not supported" in caplog.text

@@ -243,7 +243,7 @@ def plain(message):
         (lambda x: tf.cond(x > 0, 1, lambda: x), TypeError, "'true_fn' must be callable."),
         (lambda x: tf.while_loop(1, lambda y: y, [x]), TypeError, "'cond' must be callable."),
         (lambda x: tf.while_loop(lambda y: y, 1, [x]), TypeError, "'body' must be callable."),
-        (lambda x: tf.while_loop(lambda: True, lambda: [], []), ValueError, "'loop_vars' must be provided."),
+        (lambda x: tf.while_loop(lambda: True, list, []), ValueError, "'loop_vars' must be provided."),
         (
             lambda x: tf.cond(x > 0.0, lambda: x, lambda: None),
             ValueError,
@@ -252,20 +252,24 @@ def plain(message):
         (
             lambda x: tf.while_loop(lambda y: True, lambda y: tf.cast(y, tf.int32), [x]),
             TypeError,
-            "Loop var x:0 enters the loop with type tf.float32 but has type tf.int32 after 1 iteration. x:0 type should "
+            "Loop var x:0 enters the loop with type tf.float32 but has type tf.int32 after 1 iteration. x:0 type "
+            "should "
             "remain constant.",
         ),
         (
             lambda x: tf.while_loop(lambda y: True, lambda y: tf.reshape(y, [1]), [x]),
             ValueError,
-            "Input tensor `x:0` enters the loop with shape (), but has shape (1,) after one iteration. To allow the shape "
-            "to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific "
+            "Input tensor `x:0` enters the loop with shape (), but has shape (1,) after one iteration. To allow the "
+            "shape "
+            "to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a "
+            "less-specific "
             "shape.",
         ),
         (
             lambda x: tf.while_loop(lambda y: y, lambda y: y, [x]),
             TypeError,
-            "While: the loop's condition must be a scalar of dtype bool, but has shape () and dtype float32; reduce it with "
+            "While: the loop's condition must be a scalar of dtype bool, but has shape () and dtype float32; reduce "
+            "it with "
             "tf.reduce_all or tf.reduce_any",
         ),
         (lambda x: tf.switch_case(1, [lambda: x]), TypeError, "'branch_index' must be a Tensor, got <class 'int'>"),
@@ -291,6 +295,7 @@ def test_branches_of_different_dtypes_are_told_with_both():
         traced(tf.constant(1.0))
     text = str(error.value)
     assert text.startswith(
-        "true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure of return values."
+        "true_fn and false_fn arguments to tf.cond must have the same number, type, and overall structure of return "
+        "values."
     )
     assert text.endswith("have different types")

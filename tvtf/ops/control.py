@@ -2,7 +2,8 @@
 
 A function attribute is a :class:`tvtf.emit.Graph` where a program is traced, a
 :class:`tvtf.interpret.Subfunction` where a module is evaluated, and a Relax ``GlobalVar`` in the IR; whatever it uses
-comes in as arguments. Functions with effects are bound to ``effect_cond`` and ``effect_while``, which no pass drops or moves.
+comes in as arguments. Functions with effects are bound to ``effect_cond`` and ``effect_while``, which no pass drops
+or moves.
 """
 
 from __future__ import annotations
@@ -71,7 +72,8 @@ def require_condition(pred: TensorType, what: str) -> None:
     """Refuses anything but a scalar boolean."""
     if not pred.dtype.is_bool or pred.shape:
         raise Refused(
-            f"{what} must be a scalar of dtype bool, but has shape {show_shape(pred.shape)} and dtype {pred.dtype.name}; "
+            f"{what} must be a scalar of dtype bool, but has shape {show_shape(pred.shape)} and dtype "
+            f"{pred.dtype.name}; "
             "reduce it with tf.reduce_all or tf.reduce_any",
             TypeError,
         )
@@ -83,7 +85,8 @@ def _cond_type(pred: TensorType, *captured: TensorType, then_branch: Any, else_b
     for i, (mine, other) in enumerate(zip(types, result_types(else_branch, captured), strict=True)):
         if mine.dtype is not other.dtype or not same_shape(mine.shape, other.shape):
             raise Refused(
-                f"output {i} has shape {show_shape(mine.shape)} and dtype {mine.dtype.name} in the true branch, but shape "
+                f"output {i} has shape {show_shape(mine.shape)} and dtype {mine.dtype.name} in the true branch, but "
+                "shape "
                 f"{show_shape(other.shape)} and dtype {other.dtype.name} in the false branch; both must give the same"
             )
     return types
@@ -94,12 +97,14 @@ def _cond_numpy(pred: np.ndarray, *captured: np.ndarray, then_branch: Any, else_
 
 
 def _while_type(*inputs: TensorType, condition: Any, body: Any, carried: int, bound: Any) -> tuple[TensorType, ...]:
-    require_condition(*result_types(condition, inputs), "the loop's condition")
+    (tested,) = result_types(condition, inputs)
+    require_condition(tested, "the loop's condition")
     types = inputs[:carried]
     for i, (entry, left) in enumerate(zip(types, result_types(body, inputs), strict=True)):
         if entry.dtype is not left.dtype or not same_shape(entry.shape, left.shape):
             raise Refused(
-                f"loop variable {i} enters with shape {show_shape(entry.shape)} and dtype {entry.dtype.name}, but has shape "
+                f"loop variable {i} enters with shape {show_shape(entry.shape)} and dtype {entry.dtype.name}, but "
+                "has shape "
                 f"{show_shape(left.shape)} and dtype {left.dtype.name} after one iteration; both must be the same"
             )
     return types
@@ -117,7 +122,6 @@ _COND: dict[str, Any] = {
     "type": _cond_type,
     "numpy": _cond_numpy,
     "vjp": _late("cond_vjp"),
-    "batch": _late("cond_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT},
 }
 
@@ -126,7 +130,6 @@ _WHILE: dict[str, Any] = {
     "type": _while_type,
     "numpy": _while_numpy,
     "vjp": _late("while_vjp"),
-    "batch": _late("while_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT},
 }
 

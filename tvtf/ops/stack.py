@@ -1,7 +1,8 @@
 """Stacks: one buffer for a value of every iteration of a loop, written in place.
 
-``stack_write`` and ``stack_add`` give the buffer back as a new value; compiled code updates the old one's memory, so nothing
-may use the old value afterwards. Each place is written once: so a write lets the cotangent of the buffer through as it is.
+``stack_write`` and ``stack_add`` give the buffer back as a new value; compiled code updates the old one's memory, so
+nothing may use the old value afterwards. Each place is written once: so a write lets the cotangent of the buffer
+through as it is.
 """
 
 from __future__ import annotations
