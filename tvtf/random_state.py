@@ -1,8 +1,8 @@
-"""Where the seeds of stateful random ops come from: the global seed, op seeds, and the state that moves on with each call.
+"""Where stateful random ops draw from: the global seed, op seeds, and states that move on with each call.
 
-An op's sequence is a Philox stream whose key is the global seed and whose high counter is the op's own seed, as in TensorFlow's
-kernels. Eagerly the position in each stream is kept by op and seeds; in a traced function each op has a Variable of its own,
-which the function reads and assigns.
+An op's sequence is a Philox stream whose key is the global seed and whose high counter is the op's own seed, as in
+TensorFlow's kernels. Eagerly the position in each stream is kept by op and seed; in a traced function each op has a
+Variable of its own, which the function reads and assigns.
 """
 
 from __future__ import annotations
@@ -86,8 +86,8 @@ seeds = Seeds()
 def set_seed(seed: int) -> None:
     """Sets the global seed: random ops without a seed of their own repeat, those with one start again.
 
-    Eagerly, the numbers that follow are TensorFlow's own for the same calls. In a ``tf.function`` an op without a seed has
-    a stream of its own by its place in the function.
+    Eagerly, the numbers that follow are TensorFlow's own for the same calls. In a ``tf.function`` an op with a seed has
+    TensorFlow's stream for it; one without has a stream of its own by its place in the function.
 
     Args:
       seed: an int.
@@ -117,14 +117,11 @@ def advanced(op: str, op_seed: int | None, blocks: Dim) -> Tensor:
 
 def _advanced_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:
     with seeds.lock:
-        if op_seed is None and seeds.seed is not None:
-            op_seed = seeds.next_op_seed()
         if op_seed is None:
-            return first_state(None)
-        key = (op, op_seed)
-        now = seeds.eager.get(key)
+            return first_state(None if seeds.seed is None else seeds.next_op_seed())
+        now = seeds.eager.get((op, op_seed))
         now = first_state(op_seed) if now is None else now
-        seeds.eager[key] = philox.skipped(now, blocks)
+        seeds.eager[op, op_seed] = philox.skipped(now, blocks)
         return now
 
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING, DType, as_dtype, float16, float32, float64, int32, int64, uint32, uint64
-from tvtf.dtypes import bfloat16
+from tvtf.dtypes import FLOATING, DType, as_dtype, bfloat16, float16, float32, float64, int32, int64, uint32, uint64
 from tvtf.ops import philox
-from tvtf.ops.rules import bind, kernel, static_dims
+from tvtf.ops.indexing import gather
+from tvtf.ops.rules import bind, kernel, number, static_dims
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, show_shape
@@ -260,6 +260,39 @@ def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float3
     return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
 
 
+# -- order
+
+
+def _permutation_numpy(seed: np.ndarray, *, size: int) -> np.ndarray:
+    words = philox.words(seed, size).tolist()
+    order = list(range(size))
+    for i in range(size - 1):
+        other = i + words[i] % (size - i)
+        order[i], order[other] = order[other], order[i]
+    return np.array(order, np.int64)
+
+
+def _permutation_type(seed: TensorType, *, size: Dim) -> TensorType:
+    _check_seed(seed)
+    return TensorType((size,), int64)
+
+
+@primitive(
+    tf_name="StatelessShuffle",
+    type=_permutation_type,
+    numpy=_permutation_numpy,
+    lower=kernel("random.permutation"),
+    samples=lambda: [Sample((_seed_sample(1, 2),), {"size": n}, (int64,), gradient=False) for n in (0, 1, 5, 9)],
+    why_not={"onnx": _NO_ONNX},
+)
+def stateless_random_permutation(seed: Any, size: Dim) -> Any:
+    """The numbers from 0 to size - 1 in random order; ``seed`` as for :func:`stateless_random_bits`.
+
+    Source: Durstenfeld, Algorithm 235: Random permutation, 1964.
+    """
+    return (convert_to_tensor(seed),), {"size": size}
+
+
 # -- the state of a generator
 
 
@@ -456,3 +489,111 @@ def stateless_truncated_normal(
     dtype = as_dtype(dtype)
     drawn = bind.stateless_random_truncated_normal(_seed_tensor(seed), shape=static_dims(shape), dtype=dtype)
     return shifted(drawn, mean, stddev, dtype)
+
+
+@export("random.experimental.stateless_shuffle")
+def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str | None = None) -> Tensor:
+    """The rows of ``value`` (along its first axis) in an order that is a function of the seed: TensorFlow's own.
+
+    >>> import tvtf as tf
+    >>> tf.random.experimental.stateless_shuffle([10, 20, 30, 40], seed=[1, 2]).numpy().tolist()
+    [30, 40, 20, 10]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/experimental/stateless_shuffle
+    """
+    check_algorithm(alg)
+    return shuffled(_seed_tensor(seed), convert_to_tensor(value))
+
+
+def shuffled(seed: Tensor, value: Tensor) -> Tensor:
+    """The rows of ``value`` in random order; a scalar as it is."""
+    if not value.ndim:
+        return value
+    return gather(value, bind.stateless_random_permutation(seed, size=value._type.shape[0]))
+
+
+_INDEX = (int32, int64)
+
+
+@export("random.stateless_categorical")
+def stateless_categorical(
+    logits: Any, num_samples: Any, seed: Any, dtype: Any = int64, name: str | None = None
+) -> Tensor:
+    """Classes drawn with the odds that each row of logits gives, as a function of the seed.
+
+    They are TensorFlow's own as long as TensorFlow's kernel takes the rows in one thread, which it does for small ones.
+
+    Args:
+      logits: float tensor of shape (batch, classes); what is not finite is never drawn.
+      num_samples: how many for each row.
+      seed: int32 or int64 of shape (2,).
+      dtype: int32 or int64.
+
+    Returns:
+      A tensor of shape (batch, num_samples).
+
+    Raises:
+      ValueError: for another dtype.
+      InvalidArgumentError: (ValueError while tracing) for logits of another rank.
+
+    >>> import tvtf as tf
+    >>> tf.random.stateless_categorical([[0., 100.]], 3, seed=[1, 2]).numpy()
+    array([[1, 1, 1]])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_categorical
+    """
+    return sampled(_seed_tensor(seed), convert_to_tensor(logits), num_samples, as_dtype(dtype or int64))
+
+
+def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Tensor:
+    """Where uniform numbers fall among the running sums of each row's chances, computed in float64."""
+    if dtype not in _INDEX:
+        raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
+    if logits.ndim != 2:
+        raise Refused(f"logits should be a matrix, got shape {show_shape(logits._type.shape)}").told_by("Multinomial")
+    (count,) = static_dims(num_samples, "num_samples")
+    sums = _running_sums(bind.cast(logits, dtype=float64))
+    batch, classes = logits._type.shape
+    drawn = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)
+    found = bind.multiply(drawn, sums[:, -1:])
+    passed = bind.less_equal(
+        bind.reshape(sums, shape=(batch, 1, classes)), bind.reshape(found, shape=(batch, count, 1))
+    )
+    return bind.reduce_sum(bind.cast(passed, dtype=dtype), axis=(2,), keepdims=False)
+
+
+def _running_sums(logits: Tensor) -> Tensor:
+    finite = bind.less(bind.abs(logits), number(np.inf, logits))
+    largest = bind.reduce_max(
+        bind.select(finite, logits, number(np.finfo(np.float64).min, logits)), axis=(1,), keepdims=True
+    )
+    chances = bind.select(finite, bind.exp(bind.subtract(logits, largest)), number(0, logits))
+    return bind.cumsum(chances, axis=1, exclusive=False, reverse=False)
+
+
+@export("random.split", "random.experimental.stateless_split")
+def split(seed: Any, num: int = 2, alg: Any = "auto_select") -> Tensor:
+    """``num`` new seeds from one: a tensor of shape (num, 2) and the seed's dtype.
+
+    >>> import tvtf as tf
+    >>> tf.random.split([1, 2], 2).shape
+    TensorShape([2, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/split
+    """
+    seed = _seed_tensor(seed)
+    return stateless_uniform((num, 2), seed, None, None, seed.dtype, alg=alg)
+
+
+@export("random.fold_in", "random.experimental.stateless_fold_in")
+def fold_in(seed: Any, data: Any, alg: Any = "auto_select") -> Tensor:
+    """A new seed from a seed and an integer scalar, such as a step number: shape (2,), the dtype of ``data``.
+
+    >>> import tvtf as tf
+    >>> tf.random.fold_in([1, 2], 5).shape
+    TensorShape([2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/fold_in
+    """
+    data = convert_to_tensor(data)
+    return convert_to_tensor([stateless_uniform((), seed, None, None, data.dtype, alg=alg), data])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
-from tvtf.ops.random import RESERVED_BLOCKS, shifted, stretched
+from tvtf.ops.random import RESERVED_BLOCKS, sampled, shifted, shuffled, stretched
 from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export
 from tvtf.random_state import advanced
@@ -120,3 +120,48 @@ def truncated_normal(
     dtype = as_dtype(dtype)
     drawn = _drawn("TruncatedNormal", seed, static_dims(shape), dtype, bind.stateless_random_truncated_normal)
     return shifted(drawn, mean, stddev, dtype)
+
+
+@export("random.shuffle")
+def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """The rows of ``value`` (along its first axis) in random order, another with each call.
+
+    >>> import tvtf as tf
+    >>> sorted(tf.random.shuffle([1, 2, 3]).numpy().tolist())
+    [1, 2, 3]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/shuffle
+    """
+    tensor = convert_to_tensor(value)
+    if not tensor.ndim:
+        return tensor
+    return shuffled(advanced(f"RandomShuffle:{tensor.dtype.name}", seed, (tensor._type.shape[0] + 3) // 4), tensor)
+
+
+@export("random.categorical")
+def categorical(
+    logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None
+) -> Tensor:
+    """Classes drawn with the odds that each row of logits gives, new ones with each call.
+
+    Args:
+      logits: float tensor of shape (batch, classes); what is not finite is never drawn.
+      num_samples: how many for each row.
+      dtype: int32 or int64 (where None).
+      seed: the op's own seed; see :func:`tvtf.random.set_seed`.
+
+    Returns:
+      A tensor of shape (batch, num_samples).
+
+    >>> import tvtf as tf
+    >>> tf.random.categorical([[0., 100.]], 3).numpy()
+    array([[1, 1, 1]])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/categorical
+    """
+    tensor = convert_to_tensor(logits)
+    (count,) = static_dims(num_samples, "num_samples")
+    rows = tensor._type.shape[0] if tensor.ndim else 1
+    words = rows * ((count + 3) // 4 * 8)
+    state = advanced(f"Multinomial:{tensor.dtype.name}:{as_dtype(dtype or int64).name}", seed, words * RESERVED_BLOCKS)
+    return sampled(state, tensor, count, as_dtype(dtype or int64))

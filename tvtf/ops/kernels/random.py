@@ -10,6 +10,8 @@ from math import pi
 from typing import Any
 
 from tvm import te, tirx
+from tvm.script.ir_builder import IRBuilder
+from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import fastmath, scalar
 from tvtf.ops.kernels.common import compute, long, reduce_axis
@@ -268,7 +270,29 @@ def within(numbers: te.Tensor, count: Any, tried: int, width: int) -> te.Tensor:
     return compute((count, width), chosen, "kept")
 
 
-# -- states
+# -- order and states
+
+
+def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
+    """Swaps one after the other, which only a loop can say."""
+    count = long(size)
+    words = blocks(seed, groups((size,), 4))
+
+    def body(ins: Any, outs: Any) -> Any:
+        with IRBuilder() as builder:
+            drawn, order = T.buffer_proxy(ins[0]), T.buffer_proxy(outs[0])
+            with T.serial(long(0), long(1)):
+                with T.serial(long(0), count) as i:
+                    order[i] = i
+                with T.serial(long(0), count) as i:
+                    step = tirx.truncmod(drawn[i >> long(2), i & long(3)].astype("int64"), count - i)
+                    with T.serial(long(0), long(1)):
+                        kept = T.Bind(order[i])
+                        order[i] = order[i + step]
+                        order[i + step] = kept
+            return builder.get()
+
+    return te.extern([[count]], [words], body, name="permutation", dtype="int64")
 
 
 def skip(state: te.Tensor, *, blocks: Any) -> te.Tensor:

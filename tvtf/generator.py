@@ -1,0 +1,183 @@
+"""``tf.random.Generator``: a stream of random numbers whose state is a Variable of its own."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import as_dtype, float32, int64, uint64
+from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, shifted, uniform_from
+from tvtf.ops.rules import bind, static_dims
+from tvtf.primitive import export
+from tvtf.shape import Dim, size_of
+from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.track import AutoTrackable
+from tvtf.variable import Variable
+
+PHILOX = 1
+"""TensorFlow's number of the algorithm."""
+STATE_SIZE = 3
+
+
+def _state_from_seed(seed: Any) -> np.ndarray:
+    """TensorFlow's rule: an int fills the state from its low 64 bits on, a list from the key backwards."""
+    words = (
+        [seed >> (64 * i) for i in range(STATE_SIZE)] if isinstance(seed, int) else np.ravel(seed).tolist()[:STATE_SIZE]
+    )
+    words = [0] * (STATE_SIZE - len(words)) + words
+    return np.array([w & 0xFFFFFFFFFFFFFFFF for w in words], np.uint64).view(np.int64)
+
+
+@export("random.Generator", "random.experimental.Generator")
+class Generator(AutoTrackable):
+    """A stream of random numbers: each call draws on from where the one before stopped, eagerly or compiled.
+
+    The numbers are TensorFlow's own. In a ``tf.function`` the state is read and assigned as any Variable is; a checkpoint
+    holds it.
+
+    >>> import tvtf as tf
+    >>> g = tf.random.Generator.from_seed(1)
+    >>> g.uniform([2]).numpy()
+    array([0.78749514, 0.3906511 ], dtype=float32)
+    >>> g.state.numpy()
+    array([513,   0,   0])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/Generator
+    """
+
+    def __init__(self, copy_from: Generator | None = None, state: Any = None, alg: Any = "philox") -> None:
+        if (copy_from is None) == (state is None):
+            raise ValueError("Exactly one of copy_from and state must be given: use Generator.from_seed(seed)")
+        check_algorithm(alg)
+        start = copy_from.state.numpy() if copy_from is not None else np.asarray(state)
+        if start.shape != (STATE_SIZE,):
+            raise ValueError(
+                f"state must have shape ({STATE_SIZE},), but got {start.shape}: counter low, high, and key"
+            )
+        self._state_var = Variable(start.astype(np.int64), trainable=False, name="StateVar")
+
+    @classmethod
+    def from_state(cls, state: Any, alg: Any = "philox") -> Generator:
+        """From an int64 state of shape (3,): counter low, counter high, key."""
+        return cls(state=state, alg=alg)
+
+    @classmethod
+    def from_seed(cls, seed: Any, alg: Any = "philox") -> Generator:
+        """From an int, or up to three of them."""
+        return cls(state=_state_from_seed(seed), alg=alg)
+
+    @classmethod
+    def from_non_deterministic_state(cls, alg: Any = "philox") -> Generator:
+        """From the operating system's entropy."""
+        return cls(state=np.frombuffer(os.urandom(8 * STATE_SIZE), np.int64), alg=alg)
+
+    @classmethod
+    def from_key_counter(cls, key: Any, counter: Any, alg: Any = "philox") -> Generator:
+        """From a scalar key and a counter of shape (2,)."""
+        return cls(state=np.array([*np.ravel(counter), key], np.int64), alg=alg)
+
+    @property
+    def state(self) -> Variable:
+        """int64 of shape (3,): counter low, counter high, key."""
+        return self._state_var
+
+    @property
+    def key(self) -> Tensor:
+        """The stream's key, a scalar."""
+        return self._state_var.value()[-1]
+
+    @property
+    def algorithm(self) -> int:
+        return PHILOX
+
+    def reset(self, state: Any) -> None:
+        """Goes on from another state."""
+        self._state_var.assign(state)
+
+    def reset_from_seed(self, seed: Any) -> None:
+        """Starts again from a seed."""
+        self._state_var.assign(_state_from_seed(seed))
+
+    def reset_from_key_counter(self, key: Any, counter: Any) -> None:
+        """Goes on from another key and counter."""
+        self._state_var.assign(np.array([*np.ravel(counter), key], np.int64))
+
+    def skip(self, delta: Dim) -> Tensor:
+        """Moves on as if ``delta`` numbers had been drawn; gives the state from before."""
+        now = self._state_var.value()
+        self._state_var.assign(bind.philox_skip(now, blocks=delta * RESERVED_BLOCKS), read_value=False)
+        return now
+
+    def uniform(
+        self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, name: str | None = None
+    ) -> Tensor:
+        """Uniform numbers in [minval, maxval); arguments as for ``tf.random.stateless_uniform``."""
+        dtype, dims = as_dtype(dtype), static_dims(shape)
+        if dtype.is_integer and (minval is None) != (maxval is None):
+            raise ValueError(
+                f"For integer dtype {dtype!r}, minval and maxval must be both `None` or both non-`None`; got "
+                f"minval={minval} and maxval={maxval}"
+            )
+        return uniform_from(self.skip(size_of(dims)), dims, minval, maxval, dtype)
+
+    def uniform_full_int(self, shape: Any, dtype: Any = uint64, name: str | None = None) -> Tensor:
+        """Integers over the whole range of a 32- or 64-bit dtype."""
+        return self.uniform(shape, None, None, dtype)
+
+    def normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
+    ) -> Tensor:
+        """Normal numbers; arguments as for ``tf.random.normal``."""
+        dims, dtype = static_dims(shape), as_dtype(dtype)
+        return shifted(
+            bind.stateless_random_normal(self.skip(size_of(dims)), shape=dims, dtype=dtype), mean, stddev, dtype
+        )
+
+    def truncated_normal(
+        self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
+    ) -> Tensor:
+        """Normal numbers within two standard deviations; arguments as for ``tf.random.truncated_normal``."""
+        dims, dtype = static_dims(shape), as_dtype(dtype)
+        drawn = bind.stateless_random_truncated_normal(self.skip(size_of(dims)), shape=dims, dtype=dtype)
+        return shifted(drawn, mean, stddev, dtype)
+
+    def make_seeds(self, count: int = 1) -> Tensor:
+        """Seeds for stateless functions: int64 of shape (2, count), a seed in each column."""
+        keys = self.uniform_full_int((count,), int64)
+        return convert_to_tensor([keys, keys - keys])
+
+    def split(self, count: int = 1) -> list[Generator]:
+        """New generators with keys drawn from this one; eagerly only, for they have Variables."""
+        return [Generator(state=[0, 0, key]) for key in self.uniform_full_int((count,), int64).numpy().tolist()]
+
+
+class _Global:
+    """The process's own generator."""
+
+    generator: Generator | None = None
+
+
+@export("random.get_global_generator", "random.experimental.get_global_generator")
+def get_global_generator() -> Generator:
+    """The process's generator, from the operating system's entropy where none was set.
+
+    >>> import tvtf as tf
+    >>> tf.random.get_global_generator() is tf.random.get_global_generator()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/get_global_generator
+    """
+    if _Global.generator is None:
+        _Global.generator = Generator.from_non_deterministic_state()
+    return _Global.generator
+
+
+@export("random.set_global_generator", "random.experimental.set_global_generator")
+def set_global_generator(generator: Generator) -> None:
+    """Makes a generator the process's own.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/set_global_generator
+    """
+    _Global.generator = generator
