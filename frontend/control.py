@@ -27,6 +27,10 @@ MSG_LOOP_SHAPE = (
     "the shape "
     "to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape."
 )
+MSG_VARYING = (
+    "`{name}` enters the loop with shape {entry}, but has shape {left} after one iteration: a compiled loop keeps its shapes. "
+    "Start with a tensor of the final shape and update slices of it, or run the loop eagerly."
+)
 MSG_LOOP_TYPE = (
     "Loop var {name} enters the loop with type {entry!r} but has type {left!r} after 1 iteration. {name} type should "
     "remain "
@@ -154,7 +158,8 @@ def while_loop(
       body: function of the loop variables; returns new ones of the same structure, dtypes and shapes.
       loop_vars: list or tuple of tensors and structures of tensors.
       maximum_iterations: stops after so many at the latest.
-      shape_invariants, parallel_iterations, back_prop, swap_memory, name: accepted.
+      shape_invariants: accepted; a compiled loop keeps the shapes of its variables.
+      parallel_iterations, back_prop, swap_memory, name: accepted.
 
     Returns:
       The last loop variables, in the structure of ``loop_vars``.
@@ -162,6 +167,7 @@ def while_loop(
     Raises:
       TypeError: ``cond`` or ``body`` is not callable, or a loop variable's dtype changes.
       ValueError: no loop variables, or a structure or shape that changes.
+      NotImplementedError: a shape that changes in spite of ``shape_invariants``.
 
     >>> import tvtf as tf
     >>> (i,) = tf.while_loop(lambda i: tf.constant(i.numpy() < 3), lambda i: (tf.add(i, 1),), (tf.constant(0),))
@@ -252,7 +258,7 @@ def traced_while(
 
     test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
     step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), types)
-    _check_carried(entry, step.leaves, names or [getattr(t, "name", "Const:0") for t in entry])
+    _check_carried(entry, step.leaves, names or [getattr(t, "name", "Const:0") for t in entry], shape_invariants)
     variables = assigned_variables([test, step])
     carried_values = _carry_variables((test, step), variables)
     updates = [variable_value(step, v) for v in variables]
@@ -279,9 +285,13 @@ def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Te
     return values
 
 
-def _check_carried(entry: Sequence[Tensor], left: Sequence[Tensor], names: Sequence[str]) -> None:
+def _check_carried(
+    entry: Sequence[Tensor], left: Sequence[Tensor], names: Sequence[str], invariants: Any = None
+) -> None:
     for before, after, name in zip(entry, left, names):
         if before.dtype is not after.dtype:
             raise TypeError(MSG_LOOP_TYPE.format(name=name, entry=before.dtype, left=after.dtype))
         if not _same(before._type.shape, after._type.shape):
+            if invariants is not None:
+                raise NotImplementedError(MSG_VARYING.format(name=name, entry=before.shape, left=after.shape))
             raise ValueError(MSG_LOOP_SHAPE.format(name=name, entry=before.shape, left=after.shape))

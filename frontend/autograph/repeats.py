@@ -140,7 +140,14 @@ class _Loop:
             *(n for n, v in zip(self.names, entry) for x in nest.flatten(v) if x is not None),
         ]
         condition, step, start, count = self.limited(condition, step, [*extra, *leaves], limit)
-        outputs = traced_while(condition, step, start, bound=self.bound, names=["<counter>"] * count + names)[count:]
+        outputs = traced_while(
+            condition,
+            step,
+            start,
+            self.opts.get("shape_invariants"),
+            bound=self.bound,
+            names=["<counter>"] * count + names,
+        )[count:]
         final = restored(outputs)
         return self.initialized(outputs[0], final) if extra else final
 
@@ -210,8 +217,8 @@ def _parameter(aside: Trace, value: Any) -> Any:
 def _require_start(name: str, value: Any, after: Any, failure: str) -> None:
     if isinstance(value, UndefinedReturnValue) or (value is None and isinstance(after, UndefinedReturnValue)):
         raise NotImplementedError(
-            "a return statement cannot be placed inside this TensorFlow loop; this may happen if a return statement depends "
-            "on a static Python condition such as a hyperparameter"
+            "a return statement cannot be placed inside this TensorFlow loop; this may happen if a return statement "
+            "depends on a static Python condition such as a hyperparameter"
         )
     if value is None and after is not None:
         raise ValueError(
