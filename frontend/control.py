@@ -28,8 +28,8 @@ MSG_LOOP_SHAPE = (
     "to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape."
 )
 MSG_VARYING = (
-    "`{name}` enters the loop with shape {entry}, but has shape {left} after one iteration: a compiled loop keeps its shapes. "
-    "Start with a tensor of the final shape and update slices of it, or run the loop eagerly."
+    "`{name}` enters the loop with shape {entry}, but has shape {left} after one iteration: a compiled loop keeps its "
+    "shapes. Start with a tensor of the final shape and update slices of it, or run the loop eagerly."
 )
 MSG_LOOP_TYPE = (
     "Loop var {name} enters the loop with type {entry!r} but has type {left!r} after 1 iteration. {name} type should "

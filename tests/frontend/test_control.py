@@ -308,6 +308,6 @@ def test_shapes_that_change_are_refused_in_compiled_loops_even_with_invariants()
     with pytest.raises(NotImplementedError) as error:
         tf.function(grow, autograph=False)(tf.constant(1.0))
     assert str(error.value) == (
-        "`x:0` enters the loop with shape (), but has shape (1,) after one iteration: a compiled loop keeps its shapes. "
-        "Start with a tensor of the final shape and update slices of it, or run the loop eagerly."
+        "`x:0` enters the loop with shape (), but has shape (1,) after one iteration: a compiled loop keeps its "
+        "shapes. Start with a tensor of the final shape and update slices of it, or run the loop eagerly."
     )
