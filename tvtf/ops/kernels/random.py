@@ -66,6 +66,11 @@ def wide(first: Any, second: Any) -> Any:
     return u64(first) | (u64(second) << u64(32))
 
 
+def carry(a: Any, b: Any, total: Any) -> Any:
+    """1 where ``a + b`` wrapped around; by bits, since TVM takes ``total < a`` for never true."""
+    return ((a & b) | ((a | b) & tirx.bitwise_not(total))) >> u64(63)
+
+
 # -- Philox
 
 
@@ -106,8 +111,9 @@ def blocks(seed: te.Tensor, count: Any, at: Callable[[Any], Any] = lambda block:
 
 def block_at(names: Names, state: te.Tensor, block: Any) -> Words:
     start, key = state(long(0)), state(long(2))
-    moved = names(start + u64(block))
-    upper = names(state(long(1)) + tirx.Select(moved < start, u64(1), u64(0)))
+    offset = names(u64(block))
+    moved = names(start + offset)
+    upper = names(state(long(1)) + carry(start, offset, moved))
     counter = tuple(map(names, (low(moved), high(moved), low(upper), high(upper))))
     return rounds(names, counter, (names(low(key)), names(high(key))))
 
@@ -298,5 +304,5 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
 def skip(state: te.Tensor, *, blocks: Any) -> te.Tensor:
     step = u64(long(blocks))
     moved = u64(state(long(0))) + step
-    carried = u64(state(long(1))) + tirx.Select(moved < step, u64(1), u64(0))
+    carried = u64(state(long(1))) + carry(u64(state(long(0))), step, moved)
     return compute((3,), lambda i: pick(i, (moved, carried, u64(state(long(2))))).astype(str(state.dtype)), "skip")
