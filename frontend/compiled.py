@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-import threading
 from collections.abc import Sequence
 from typing import Any
 
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend.failure import raised_by
+from tvtf.frontend.vectorize import is_mapped
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.interpret import evaluate
 from tvtf.passes.pipeline import compile_module
@@ -39,7 +39,7 @@ class GraphFunction:
         self._backward: Backward | None = None
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
-        if state.trace is not None:
+        if state.trace is not None or is_mapped(inputs):
             return evaluate(self.graph.module(), "main", inputs)
         outputs = self._run(inputs)
         for tape in state.tapes:
@@ -91,9 +91,6 @@ class Backward:
         return gradients
 
 
-_merging = threading.Lock()
-
-
 class Compiled:
     """A concrete function's code with everything a call needs at hand; Variables that it updates are donated."""
 
@@ -108,7 +105,7 @@ class Compiled:
         self.executable = executable_for(graph.entry(self._donations(graph))) if self.count else None
         self.simple = results.is_bare and self.single and not self.updates and not self.captures
         self.bound = concrete.bound
-        self.lock = shared_lock(concrete.variables)
+        self.lock = lock_of(concrete.variables)
 
     def _donations(self, graph: Graph) -> list[tuple[int, int]]:
         first = len(graph.params)
@@ -127,7 +124,7 @@ class Compiled:
         """With Variables among the arguments."""
         captures = [self.bound(c, variables) for c in self.captures]
         updates = [(self.bound(v, variables), index) for v, index in self.updates]
-        with shared_lock([c for c in captures if isinstance(c, Variable)]):
+        with lock_of([c for c in captures if isinstance(c, Variable)]):
             return self._call(tensors, captures, updates)
 
     def _call(self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]) -> Any:
@@ -167,12 +164,24 @@ def current(param: Any) -> EagerTensor:
     return EagerTensor(param._array) if isinstance(param, Variable) else param
 
 
-def shared_lock(variables: Sequence[Variable]) -> Any:
-    """One lock for Variables that are used together, so that concurrent steps are whole."""
-    if not variables:
-        return threading.RLock()
-    with _merging:
-        lock = variables[0].lock
-        for variable in variables:
-            variable.lock = lock
-        return lock
+def lock_of(variables: Sequence[Variable]) -> Any:
+    """What a call holds, so that concurrent steps on the same Variables are whole."""
+    locks = sorted({id(v.lock): v.lock for v in variables}.values(), key=id)
+    return locks[0] if len(locks) == 1 else Locks(locks)
+
+
+class Locks:
+    """Several locks as one; everybody takes them in the same order, so that nobody waits in a circle."""
+
+    __slots__ = ("_locks",)
+
+    def __init__(self, locks: list[Any]) -> None:
+        self._locks = locks
+
+    def __enter__(self) -> None:
+        for lock in self._locks:
+            lock.acquire()
+
+    def __exit__(self, *_: Any) -> None:
+        for lock in self._locks:
+            lock.release()

@@ -38,6 +38,11 @@ class Batched(Tensor):
         return f"<tf.Tensor of a vectorized map: shape={self.shape} dtype={self.dtype.name}>"
 
 
+def is_mapped(tensors: Sequence[Tensor]) -> bool:
+    """Whether one of them stands for many elements, which compiled code can't take."""
+    return bool(state.batches) and any(x.is_batched for x in tensors)
+
+
 def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
     """Binds a primitive over the innermost level among its inputs; tapes opened inside that level see elements."""
     level = max(x.level for x in inputs if x.is_batched)  # type: ignore[attr-defined]
