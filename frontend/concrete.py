@@ -14,8 +14,10 @@ from tvtf import nest
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
+from tvtf.frontend.calling import bind_call
 from tvtf.frontend.signature import Arguments, aliases
 from tvtf.ops.rules import bind
+from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
 from tvtf.shape import TensorSpec, TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -61,14 +63,12 @@ class ConcreteFunction:
     # -- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        tensors = [convert_to_tensor(a, s.dtype) for a, s in zip(nest.flatten((args, kwargs)), self.arguments.specs)]
-        if len(tensors) != len(self.arguments.specs):
-            raise TypeError(f"{self.name} takes {len(self.arguments.specs)} tensors, but got {len(tensors)}")
-        return self.call_flat(tensors)
+        """On the arguments of the Python function; what it was traced for with a Python value may be left out."""
+        return self.call_flat(*bind_call(self._signature, self.arguments, args, kwargs))
 
     def call_flat(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         """On tensors of any kind, in the order of the specs, and the Variables among the arguments."""
-        if state.trace is not None:
+        if state.trace is not None or is_mapped(tensors):
             return self.inline(tensors, variables)
         if state.tapes:
             return self._call_recorded(tensors, variables)

@@ -7,7 +7,6 @@ Source: https://www.tensorflow.org/guide/function#rules_of_tracing
 from __future__ import annotations
 
 import inspect
-import weakref
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -81,7 +80,7 @@ def _covers(wide: TensorSpec, narrow: TensorSpec) -> bool:
 
 
 def value_key(value: Any) -> Any:
-    """What makes two Python values the same argument: equality where hashable, else identity (while it lives)."""
+    """What makes two Python values the same argument: equality where hashable, else identity; traces keep their arguments."""
     if isinstance(value, Variable):
         return "variable", value._type, value.shape, value.trainable
     if isinstance(value, Tensor):
@@ -89,19 +88,12 @@ def value_key(value: Any) -> Any:
     try:
         hash(value)
     except TypeError:
-        return _identity(value)
-    return ("value", value) if _compares_by_value(value) else _identity(value)
+        return "object", id(value)
+    return ("value", value) if _compares_by_value(value) else ("object", id(value))
 
 
 def _compares_by_value(value: Any) -> bool:
     return value is None or isinstance(value, (bool, int, float, complex, str, bytes)) or type(value).__hash__ is not object.__hash__
-
-
-def _identity(value: Any) -> Any:
-    try:
-        return "object", weakref.ref(value)
-    except TypeError:
-        return "object", id(value)
 
 
 class Arguments:
@@ -208,7 +200,7 @@ class Signature:
         specs = self.specs or ()
         given, rest = tuple(values[: len(specs)]), tuple(values[len(specs) :])
         wanted = nest.flatten(list(specs))
-        flat = _flatten_up_to(list(specs), list(given)) if len(given) == len(specs) else None
+        flat = flatten_up_to(list(specs), list(given)) if len(given) == len(specs) else None
         if flat is None or args[len(specs) :]:
             raise TypeError(
                 f"Binding inputs to tf.function failed due to `expected {len(specs)} arguments but got {len(args) + len(kwargs)}`. "
@@ -247,7 +239,7 @@ class Signature:
         return f"({', '.join(f'{n}: {s!r}' for n, s in zip(self.python.parameters, self.specs))})"
 
 
-def _flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
+def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
     """The parts of ``deep`` where ``shallow`` has leaves; None where the forms differ."""
     if not nest.is_nested(shallow):
         return [deep]
@@ -256,7 +248,7 @@ def _flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
     if isinstance(shallow, Mapping) and set(shallow) != set(deep):
         return None
     keys = nest.sorted_keys(shallow) if isinstance(shallow, Mapping) else range(len(shallow))
-    parts = [_flatten_up_to(shallow[k], deep[k]) for k in keys]
+    parts = [flatten_up_to(shallow[k], deep[k]) for k in keys]
     return None if any(p is None for p in parts) else [leaf for part in parts for leaf in part or ()]
 
 

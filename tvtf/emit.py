@@ -186,6 +186,7 @@ class Trace:
 
     def embed(self, tensor: Tensor) -> SymbolicTensor:
         """A constant of the IR."""
+        dialect.to_relax_type(tensor._type)
         array = tensor.eager_array()
         constant = relax.const(np.ascontiguousarray(array).reshape(array.shape), tensor.dtype.name)
         symbol = SymbolicTensor(constant, tensor._type, self)
@@ -373,5 +374,6 @@ def _set_type(expr: Any, ty: Any) -> None:
 def _with_value(prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], result: Any) -> Any:
     """Keeps what is known of integer values computed from shapes (see the ``value`` column)."""
     if prim.value is not None:
-        result.known = prim.value(*inputs, **attrs)
+        known = prim.value(*inputs, **attrs)
+        result.known = None if known is None else np.asarray(known, object)
     return result
