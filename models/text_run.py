@@ -43,5 +43,5 @@ def finished(text: Text, folder: Path) -> list[tuple[str, str]]:
     if has_onnxruntime():
         seen, _ = windows(text.test, np.arange(2), text.sizes.context)
         difference = inference_difference(text.logits, folder / "model.onnx", seen)
-        rows.append(("ONNX Runtime's largest difference, logits", f"{difference:.1e}"))
+        rows.append(("ONNX Runtime differs by, logits", f"{difference:.1e}"))
     return [*rows, ("written to", str(folder))]

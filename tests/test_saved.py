@@ -193,8 +193,8 @@ def test_variables_of_another_shape_are_told(folder):
     variables = json.loads((folder / "module.json").read_text())["variables"]
     edited(folder, variables=[v | {"shape": [9]} if v["name"] == "bias" else v for v in variables])
     assert refusal(lambda: saved.load(folder)) == (
-        f"the variables in {folder} don't fit its description: bias must have shape (9,), but has (2,); save the module "
-        "again"
+        f"the variables in {folder} don't fit its description: bias must have shape (9,), but has (2,); save the "
+        "module again"
     )
 
 
@@ -245,7 +245,8 @@ CPP = """
       ffi::Module library = ffi::Module::LoadFromFile(argv[1]);
       ffi::Module machine = library->GetFunction("vm_load_executable").value()().cast<ffi::Module>();
       machine->GetFunction("vm_initialization").value()(1, 0, 2);
-      ffi::Tensor rows = ffi::Tensor::FromNDAlloc(Heap(), ffi::Shape({1, 3}), DLDataType{kDLFloat, 32, 1}, DLDevice{kDLCPU, 0});
+      DLDataType kind{kDLFloat, 32, 1};
+      ffi::Tensor rows = ffi::Tensor::FromNDAlloc(Heap(), ffi::Shape({1, 3}), kind, DLDevice{kDLCPU, 0});
       for (int i = 0; i < 3; ++i) static_cast<float*>(rows.data_ptr())[i] = i + 1;
       ffi::Tensor out = machine->GetFunction("main").value()(rows).cast<ffi::Tensor>();
       const float* scores = static_cast<const float*>(out.data_ptr());

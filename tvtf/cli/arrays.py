@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import io
 import math
+import sys
 from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
@@ -60,7 +61,7 @@ def read(file: str, value: Value) -> np.ndarray:
     """
     if file.endswith(".npy"):
         return _read_npy(file)
-    text = click.get_text_stream("stdin").read() if file == PIPE else Path(file).read_text()
+    text = sys.stdin.read() if file == PIPE else Path(file).read_text()
     return _parse_csv(text, value, "standard input" if file == PIPE else file)
 
 

@@ -1,0 +1,171 @@
+"""The ``tvtf`` command: what it prints, what it writes, and one clear line for bad input."""
+
+import json
+import os
+import subprocess
+import sys
+from pathlib import Path
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+import tvtf as tf
+from tvtf import saved
+from tvtf.cli import main
+
+ROWS = np.array([[1.0, -2.0, 3.0], [0.5, 0.25, -1.0], [4.0, 0.0, 2.0]], np.float32)
+WEIGHTS = np.array([[1.0, -2.0], [0.5, 3.0], [-1.5, 0.25]], np.float32)
+
+
+@pytest.fixture(scope="module")
+def model(tmp_path_factory):
+    weights = tf.Variable(WEIGHTS, name="weights")
+    spec = tf.TensorSpec(["batch", 3], tf.float32, name="rows")
+    scores = tf.function(lambda rows: tf.matmul(rows, weights), input_signature=[spec])
+    return saved.save(tmp_path_factory.mktemp("cli") / "model", scores)
+
+
+@pytest.fixture
+def place(tmp_path, monkeypatch):
+    monkeypatch.chdir(tmp_path)
+    np.save("rows.npy", ROWS)
+    (tmp_path / "rows.csv").write_text("1,-2,3\n0.5,0.25,-1\n4,0,2\n")
+    return tmp_path
+
+
+def tvtf(*args, stdin=None):
+    return CliRunner().invoke(main, [str(a) for a in args], input=stdin)
+
+
+def refused(*args, stdin=None):
+    """The one line of a command that ends with exit code 1."""
+    result = tvtf(*args, stdin=stdin)
+    assert (result.exit_code, result.stdout, result.stderr.count("\n")) == (1, "", 1), result.output
+    return result.stderr.rstrip("\n")
+
+
+def test_help_names_every_command_and_loads_no_compiler():
+    program = (
+        "import sys; from tvtf.cli import main; main(['--help'], standalone_mode=False); print('tvm' in sys.modules)"
+    )
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    *text, loaded = done.stdout.splitlines()
+    assert loaded == "False"
+    commands = {line.split()[0] for line in text[text.index("Commands:") + 1 :]}
+    assert commands == {"compile", "devices", "export", "run", "train"}
+
+
+def test_version():
+    assert tvtf("--version").stdout == f"tvtf, version {tf.__version__}\n"
+
+
+def test_devices():
+    lines = tvtf("devices").stdout.splitlines()
+    assert [line.partition(":")[0] for line in lines] == ["processor", "compiled for", "cores used", "GPUs", "cache"]
+    assert lines[4].split()[-1] == os.environ["TVTF_CACHE_DIR"]
+
+
+def test_compile_run_and_export(model, place):
+    compiled = tvtf("compile", model, "-o", "lib.so")
+    assert compiled.exit_code == 0, compiled.output
+    described = "<lambda>(rows: float32 (batch, 3)) -> output: float32 (batch, 2)"
+    assert compiled.stdout.startswith(f"lib.so: {described}, ")
+    for source in ("lib.so", model):
+        assert tvtf("run", source, "--input", "rows.npy", "--output", "out.npy", "--batch", 2).output == ""
+        np.testing.assert_allclose(np.load("out.npy"), ROWS @ WEIGHTS, rtol=1e-6)
+    exported = tvtf("export", model, "-o", "model.onnx")
+    assert exported.stdout.startswith(f"model.onnx: {described}, "), exported.output
+
+
+def test_an_exported_model_runs_in_onnxruntime(model, place):
+    onnxruntime = pytest.importorskip("onnxruntime")
+    tvtf("export", model, "-o", "model.onnx")
+    session = onnxruntime.InferenceSession("model.onnx", providers=["CPUExecutionProvider"])
+    np.testing.assert_allclose(session.run(None, {"rows": ROWS})[0], ROWS @ WEIGHTS, rtol=1e-6)
+
+
+def test_csv_in_pipes_keeps_every_digit(model, place):
+    piped = tvtf("run", model, "--input", "-", stdin="0.1,0.2,0.3\n")
+    wanted = (np.array([[0.1, 0.2, 0.3]], np.float32) @ WEIGHTS)[0]
+    assert piped.exit_code == 0, piped.output
+    np.testing.assert_allclose(np.array(piped.stdout.split(","), np.float32), wanted, rtol=1e-6)
+    tvtf("run", model, "--input", "rows=rows.csv", "--output", "output=out.csv")
+    np.testing.assert_allclose(np.loadtxt("out.csv", delimiter=","), ROWS @ WEIGHTS, rtol=1e-6)
+
+
+def test_several_inputs_and_outputs_go_by_name(place):
+    specs = [tf.TensorSpec(["n"], tf.int32), tf.TensorSpec(["n"], tf.int32)]
+    both = tf.function(lambda a, b: {"total": a + b, "product": a * b}, input_signature=specs)
+    folder = saved.save(place / "both", both)
+    np.save("a.npy", np.array([1, 2], np.int32))
+    np.save("b.npy", np.array([3, 5], np.int32))
+    inputs = ("--input", "b=b.npy", "--input", "a=a.npy")
+    assert tvtf("run", folder, *inputs, "--output", "total=-").stdout == "4\n7\n"
+    assert refused("run", folder, *inputs) == (
+        f"Error: {folder} has several outputs (product, total); name their files: --output NAME=FILE"
+    )
+    assert refused("run", folder, "--input", "a.npy", "--output", "total=-") == (
+        "Error: --input a.npy doesn't name one of a, b: give it as --input NAME=FILE"
+    )
+    assert refused("run", folder, "--input", "a=a.npy", "--output", "total=-") == (
+        "Error: --input is missing for b: give each as --input NAME=FILE"
+    )
+    assert (
+        refused("run", folder, *inputs, "--input", "a=b.npy", "--output", "total=-")
+        == "Error: --input a is given twice"
+    )
+
+
+@pytest.mark.parametrize("command", ["compile", "export"])
+def test_what_is_no_model_is_named_and_nothing_is_written(place, command):
+    (place / "empty").mkdir()
+    before = sorted(os.listdir())
+    told = "Error: {0} is not a saved module: there is no {0}/module.json"
+    assert refused(command, "nowhere", "-o", "out") == told.format("nowhere")
+    assert refused(command, "empty", "-o", "out") == told.format("empty")
+    assert refused(command, "rows.npy", "-o", "out") == told.format("rows.npy")
+    assert sorted(os.listdir()) == before
+
+
+def test_inputs_that_do_not_fit_are_refused(model, place):
+    np.save("wide.npy", ROWS.astype(np.float64))
+    np.save("short.npy", ROWS[:, :2])
+    (place / "torn.npy").write_bytes((place / "rows.npy").read_bytes()[:20])
+    (place / "words.csv").write_text("1,2,x\n")
+    (place / "short.csv").write_text("1,2\n")
+    run = ("run", model, "--output", "out.npy", "--input")
+    assert refused(*run, "wide.npy") == "Error: input 'rows' must be float32, but got float64; convert it first"
+    assert refused(*run, "short.npy") == "Error: input 'rows' must have shape (batch, 3), but got (3, 2)"
+    assert refused(*run, "no.npy") == "Error: no.npy: No such file or directory"
+    assert refused(*run, "rows.txt") == "Error: rows.txt must be a .npy or .csv file, or - for CSV in a pipe"
+    assert refused(*run, "torn.npy").startswith("Error: torn.npy is no array in NumPy's format: ")
+    assert refused(*run, "words.csv").startswith("Error: words.csv is no CSV of float32: could not convert string 'x'")
+    assert refused(*run, "short.csv") == (
+        "Error: short.csv must have 3 numbers per row for input rows: float32 (batch, 3), but has 2"
+    )
+    assert not (place / "out.npy").exists()
+
+
+def test_usage_errors_end_with_two(model):
+    result = tvtf("run", model)
+    assert (result.exit_code, result.stderr.splitlines()[-1]) == (2, "Error: Missing option '--input'.")
+    result = tvtf("run", model, "--input", "-", "--batch", "0")
+    assert result.exit_code == 2
+    assert result.stderr.splitlines()[-1] == "Error: Invalid value for '--batch': 0 is not in the range x>=1."
+    assert tvtf("frobnicate").stderr.splitlines()[-1] == "Error: No such command 'frobnicate'."
+
+
+def test_an_unknown_format_version_is_one_line(model, place):
+    (place / "future").mkdir()
+    description = json.loads(Path(model, "module.json").read_text()) | {"version": 99}
+    (place / "future" / "module.json").write_text(json.dumps(description))
+    assert refused("compile", "future") == (
+        f"Error: future/module.json has version 99 of the format, and tvtf {tf.__version__} reads version 1; save the "
+        "module again with this tvtf, or install the one that wrote it"
+    )
+
+
+def test_a_folder_that_cannot_be_written(model, place):
+    assert refused("compile", model, "-o", "no/lib.so").startswith("Error: no/.lib.so.")
+    assert not (place / "no").exists()
