@@ -247,7 +247,9 @@ class Trace:
         written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
         if not all(g.pure for g in graphs.values()):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
-        call = dialect.write(prim, [x._var for x in own], written, dialect.to_relax_types(types), self.span or user_span())
+        call = dialect.write(
+            prim, [x._var for x in own], written, dialect.to_relax_types(types), self.span or user_span()
+        )
         self.pure = self.pure and prim.pure
         result = self._bind(call, types, prim.name)
         return _with_value(prim, own, attrs, result)
@@ -310,7 +312,9 @@ def tracing(trace: Trace) -> Any:
         state.trace, state.tapes = outer, tapes
 
 
-def trace_graph(name: str, function: Callable[..., Any], types: Sequence[TensorType], parent: Trace | None = None) -> Graph:
+def trace_graph(
+    name: str, function: Callable[..., Any], types: Sequence[TensorType], parent: Trace | None = None
+) -> Graph:
     """The graph of ``function`` over tensors of the given types."""
     with tracing(Trace(name, parent)) as trace:
         params = [trace.add_param(t) for t in types]

@@ -12,7 +12,7 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_same_dtype, static_int, static_value, stretch
 from tvtf.primitive import Sample, export, hooks, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, is_static_shape, same_dim, simplify_dim
+from tvtf.shape import Dim, TensorType, agree_dim, is_static_shape, same_dim, simplify_dim, size_of
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 # -- concat
@@ -215,14 +215,28 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     """
     if is_tensor(values):
         values = unstack(values)
-    if not any(map(is_tensor, values)) and axis == 0 and not _holds_tensor(values):
-        return convert_to_tensor(values)
+    if axis == 0 and not _holds_tensor(values):
+        packed = _as_one(values)
+        if packed is not None:
+            return packed
     tensors = [v if is_tensor(v) else hooks.pack(v, None) if _holds_tensor(v) else v for v in values]
     tensors = alike(tensors)
     rank = tensors[0].ndim + 1
     if not -rank <= axis < rank:
         raise ValueError(f"Argument `axis` = {axis} not in range [{-rank}, {rank})")
     return bind.stack(*tensors, axis=axis % rank)
+
+
+def _as_one(values: Any) -> Tensor | None:
+    """Python and NumPy values as one constant, or None where their shapes differ: stack has the words for that."""
+    try:
+        return convert_to_tensor(values)
+    except (TypeError, ValueError):
+        return None
+
+
+def flattened(x: Tensor) -> Tensor:
+    return bind.reshape(x, shape=(size_of(x._type.shape),))
 
 
 def _holds_tensor(value: Any) -> bool:

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
-from tvtf.ops.arrange import brackets
+from tvtf.ops.arrange import brackets, flattened
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.indexing import eager_only
 from tvtf.ops.rules import bind, draw, kernel, static_dims, static_int
@@ -257,7 +257,7 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
     """
     if indexing not in ("xy", "ij"):
         raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'")
-    vectors = [bind.reshape(convert_to_tensor(a), shape=(-1,)) for a in args]
+    vectors = [flattened(convert_to_tensor(a)) for a in args]
     places = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         places[:2] = [1, 0]

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import as_dtype, int32
+from tvtf.ops.arrange import flattened
 from tvtf.ops.indexing import eager_only
 from tvtf.ops.rules import bind, static_dims, static_int
 from tvtf.primitive import export
@@ -42,7 +43,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_mean
     """
     x, ids, count = _operands(data, segment_ids, num_segments)
-    return bind.real_divide(bind.unsorted_segment_sum(x, ids, num_segments=count), _counts(x, ids, count))
+    return bind.divide(bind.unsorted_segment_sum(x, ids, num_segments=count), _counts(x, ids, count))
 
 
 @export("math.unsorted_segment_sqrt_n")
@@ -56,7 +57,7 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
     Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_sqrt_n
     """
     x, ids, count = _operands(data, segment_ids, num_segments)
-    return bind.real_divide(bind.unsorted_segment_sum(x, ids, num_segments=count), bind.sqrt(_counts(x, ids, count)))
+    return bind.divide(bind.unsorted_segment_sum(x, ids, num_segments=count), bind.sqrt(_counts(x, ids, count)))
 
 
 def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, int]:
@@ -192,7 +193,7 @@ def bincount(
     length = _bins(numbers, minlength, maxlength)
     if axis == -1 and numbers.ndim == 2:
         return _rowwise(numbers, weights, length, as_dtype(dtype), binary_output)
-    kept = bind.reshape(numbers, shape=(-1,))
+    kept = flattened(numbers)
     return _counted(kept, weights, length, as_dtype(dtype), binary_output)
 
 
@@ -226,5 +227,5 @@ def _rowwise(numbers: Tensor, weights: Any, length: int, dtype: Any, binary: boo
         if weights is None
         else bind.split(convert_to_tensor(weights), sizes=(1,) * len(rows), axis=0)
     )
-    flat = (bind.reshape(row, shape=(-1,)) for row in rows)
+    flat = (flattened(row) for row in rows)
     return bind.stack(*(_counted(r, w, length, dtype, binary) for r, w in zip(flat, shares)), axis=0)

@@ -13,7 +13,7 @@ from tvtf.ops.indexing import eager_only, flat_ids
 from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, size_of
+from tvtf.shape import Dim, TensorType, agree_dim, simplify_dim, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 # -- the order of the last axis; NaN counts as the largest, equal elements keep their order
@@ -383,7 +383,9 @@ def searchsorted(
     extent, shape = edges._type.shape[-1], wanted._type.shape
     count = size_of(edges._type.shape[:-1])
     flat = bind.reshape(edges, shape=(count, extent))
-    found = bind.searchsorted(flat, bind.reshape(wanted, shape=(count, -1)), side=side, out_type=as_dtype(out_type))
+    each = size_of(shape[edges.ndim - 1 :]) if edges.ndim == wanted.ndim else simplify_dim(size_of(shape) // count)
+    rows = bind.reshape(wanted, shape=(count, each))
+    found = bind.searchsorted(flat, rows, side=side, out_type=as_dtype(out_type))
     return bind.reshape(found, shape=shape)
 
 

@@ -1,0 +1,206 @@
+"""tensor[...], slices, gather and scatter: NumPy's values, TensorFlow's words."""
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+GRID = np.arange(24, dtype=np.float32).reshape(4, 6)
+UNKNOWN = [tf.TensorSpec([None, None], tf.float32)]
+
+KEYS = {
+    "row": np.s_[1],
+    "last row": np.s_[-1],
+    "element": np.s_[2, -3],
+    "window": np.s_[1:3, 2:5],
+    "open ends": np.s_[1:, :-2],
+    "steps": np.s_[::2, 1::3],
+    "backwards": np.s_[::-1, ::-2],
+    "backwards window": np.s_[3:0:-1, 4:1:-1],
+    "past the end": np.s_[2:99, -99:2],
+    "nothing": np.s_[3:1],
+    "ellipsis": np.s_[..., 1],
+    "new axes": np.s_[None, :, None, 2],
+    "whole": np.s_[:, :],
+}
+
+
+def raised(error, call):
+    with pytest.raises(error) as told:
+        call()
+    return str(told.value)
+
+
+@pytest.mark.parametrize("key", KEYS.values(), ids=KEYS)
+def test_getitem_is_numpys_eagerly_and_compiled_with_unknown_dims(key):
+    def pick(x):
+        return x[key]
+
+    expected = GRID[key]
+    np.testing.assert_array_equal(pick(tf.constant(GRID)).numpy(), expected)
+    np.testing.assert_array_equal(tf.function(pick)(tf.constant(GRID)).numpy(), expected)
+    np.testing.assert_array_equal(tf.function(pick, input_signature=UNKNOWN)(tf.constant(GRID)).numpy(), expected)
+
+
+@pytest.mark.parametrize("key", [np.s_[1:3, ::-2], np.s_[-1], np.s_[::2, None]])
+def test_getitem_gradient_puts_the_cotangent_back(key):
+    x = tf.constant(GRID)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = tf.reduce_sum(x[key] * x[key])
+    expected = np.zeros_like(GRID)
+    expected[key] = 2 * GRID[key]
+    np.testing.assert_array_equal(tape.gradient(y, x).numpy(), expected)
+
+
+@pytest.mark.parametrize("place", [0, 3, -1])
+def test_an_index_that_the_program_computes(place):
+    @tf.function
+    def pick(x, i):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = x[i, 1]
+        return y, tape.gradient(y, x)
+
+    value, gradient = pick(tf.constant(GRID), tf.constant(place))
+    assert value.numpy() == GRID[place, 1]
+    assert np.argwhere(gradient.numpy()).tolist() == [[place % 4, 1]]
+
+
+def test_a_variable_is_indexed_like_its_value():
+    assert tf.Variable(GRID)[1:3, -1].numpy().tolist() == GRID[1:3, -1].tolist()
+
+
+def test_a_boolean_mask_selects_eagerly():
+    assert tf.constant([1, 2, 3])[tf.constant([True, False, True])].numpy().tolist() == [1, 3]
+
+
+def test_what_the_running_program_alone_knows_is_refused_with_the_reason():
+    @tf.function
+    def masked(x):
+        return x[x > 1.0]
+
+    refused = raised(tf.errors.UnimplementedError, lambda: masked(tf.constant([1.0, 2.0])))
+    assert (
+        "boolean_mask: the shape of the result depends on the data, and compiled code needs shapes that follow from the "
+        "arguments' shapes; call it outside the tf.function, or keep all elements and select with "
+        "tf.where(condition, x, y)"
+    ) in refused
+
+
+INDEX = (
+    "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid "
+    "indices, got "
+)
+
+
+@pytest.mark.parametrize(
+    ("key", "error", "message"),
+    [
+        (1.0, TypeError, INDEX + "1.0"),
+        ("a", TypeError, INDEX + "'a'"),
+        (np.array([0, 1]), TypeError, INDEX + "array([0, 1])"),
+        (True, ValueError, "mask cannot be scalar."),
+        (5, tf.errors.InvalidArgumentError, "slice index 5 of dimension 0 out of bounds. [Op:StridedSlice] name: "),
+        (
+            (0, 0, 1),
+            tf.errors.InvalidArgumentError,
+            "Index out of range using input dim 2; input has only 2 dims [Op:StridedSlice] name: ",
+        ),
+        (
+            (..., ...),
+            tf.errors.InvalidArgumentError,
+            "Multiple ellipses in slice spec not allowed [Op:StridedSlice] name: ",
+        ),
+        (np.s_[::0], tf.errors.InvalidArgumentError, "strides[0] must be non-zero [Op:StridedSlice] name: "),
+    ],
+)
+def test_bad_keys_in_tensorflows_words(key, error, message):
+    assert raised(error, lambda: tf.constant(GRID)[key]) == message
+
+
+def test_strided_slice_masks():
+    x = tf.constant(GRID)
+    picked = tf.strided_slice(x, [0, 1, 0], [0, 2, 9], [1, 1, 2], ellipsis_mask=1, new_axis_mask=0, shrink_axis_mask=2)
+    np.testing.assert_array_equal(picked.numpy(), GRID[..., 1, 0:9:2])
+
+
+@pytest.mark.parametrize(
+    ("begin", "size", "message"),
+    [
+        ([0, 1], [2, 9], "Expected size[1] in [0, 5], but got 9"),
+        ([5, 1], [0, 1], "Expected begin[0] in [0, 4], but got 5"),
+    ],
+)
+def test_slice_refuses_windows_outside(begin, size, message):
+    assert raised(tf.errors.InvalidArgumentError, lambda: tf.slice(GRID, begin, size)).startswith(message)
+
+
+# -- gather
+
+
+@pytest.mark.parametrize(("axis", "batch_dims"), [(0, 0), (1, 0), (2, 0), (1, 1), (2, 1), (2, 2)])
+def test_gather_and_its_gradient(axis, batch_dims):
+    params = np.random.default_rng(0).normal(size=(2, 3, 4))
+    shape = {0: (2, 2), 1: (2, 2), 2: (2, 3, 2)}[batch_dims]
+    indices = np.random.default_rng(1).integers(0, params.shape[axis], shape)
+    x = tf.constant(params)
+
+    def value(x):
+        return tf.gather(x, indices, axis=axis, batch_dims=batch_dims)
+
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = value(x)
+        total = tf.reduce_sum(y * y)
+    expected = np.zeros_like(params)
+    for place in np.ndindex(*y.shape.as_list()):
+        at = indices[place[:batch_dims] + place[axis : axis + indices.ndim - batch_dims]]
+        source = (*place[:axis], at, *place[axis + indices.ndim - batch_dims :])
+        assert y.numpy()[place] == params[source]
+        expected[source] += 2 * params[source]
+    np.testing.assert_allclose(tape.gradient(total, x).numpy(), expected)
+    np.testing.assert_array_equal(tf.function(value)(x).numpy(), y.numpy())
+
+
+@pytest.mark.parametrize(
+    ("call", "message"),
+    [
+        (lambda: tf.gather([1, 2, 3], [0, 7]), "indices[1] = 7 is not in [0, 3)"),
+        (lambda: tf.gather([1, 2, 3], -1), "indices = -1 is not in [0, 3)"),
+        (lambda: tf.gather([1, 2, 3], [[0, 7]]), "indices[0,1] = 7 is not in [0, 3)"),
+        (lambda: tf.gather_nd(GRID, [[0, 1], [1, 9]]), "indices[1] = [1, 9] does not index into param shape [4,6]"),
+        (lambda: tf.scatter_nd([[0], [5]], [1, 2], [3]), "indices[1] = [5] does not index into shape [3]"),
+        (lambda: tf.math.unsorted_segment_sum([1, 2], [0, 5], 3), "segment_ids[1] = 5 is out of range [0, 3)"),
+    ],
+)
+def test_indices_out_of_range_are_named(call, message):
+    assert raised(tf.errors.InvalidArgumentError, call).startswith(message + " [Op:")
+
+
+@pytest.mark.parametrize("places", [[0, 7], [-1, 0], [2**31 - 1, -(2**31)]])
+def test_compiled_gather_never_reads_outside(places):
+    @tf.function
+    def pick(x, i):
+        return tf.gather(x, i)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"indices are not in \[0, 3\)"):
+        pick(tf.constant([1.0, 2.0, 3.0]), tf.constant(places))
+
+
+def test_scatter_adds_repeated_places_and_update_keeps_the_last():
+    assert tf.scatter_nd([[1], [1], [0]], [2, 3, 4], [3]).numpy().tolist() == [4, 5, 0]
+    x = tf.constant([1.0, 2.0, 3.0])
+    assert tf.tensor_scatter_nd_update(x, [[1], [1]], [8.0, 9.0]).numpy().tolist() == [1, 9, 3]
+    assert tf.tensor_scatter_nd_sub(x, [[1]], [8.0]).numpy().tolist() == [1, -6, 3]
+    assert tf.tensor_scatter_nd_min(x, [[1], [2]], [8.0, 0.0]).numpy().tolist() == [1, 2, 0]
+
+
+def test_segments():
+    data, ids = [[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]], [0, 0, 2]
+    assert tf.math.segment_sum(data, ids).numpy().tolist() == [[4, 6], [0, 0], [5, 6]]
+    assert tf.math.segment_mean(data, ids).numpy().tolist() == [[2, 3], [0, 0], [5, 6]]
+    assert tf.math.segment_max(data, ids).numpy().tolist() == [[3, 4], [0, 0], [5, 6]]
+    assert tf.math.unsorted_segment_sum(data, [1, -1, 1], 2).numpy().tolist() == [[0, 0], [6, 8]]
+    refused = raised(tf.errors.InvalidArgumentError, lambda: tf.math.segment_sum(data, [1, 0, 2]))
+    assert refused.startswith("segment ids are not increasing [Op:SegmentSum]")
