@@ -55,7 +55,7 @@ wheel: .venv/dev
 	@rm -rf build
 
 bench: .venv/bench/ready
-	for program in benchmarks/*.py; do .venv/bench/bin/python $$program; done
+	.venv/bench/bin/python -m benchmarks
 
 clean:
 	rm -rf .venv build dist *.egg-info .pytest_cache .mypy_cache .ruff_cache .hypothesis .import_linter_cache

@@ -1,0 +1,120 @@
+"""Runs workloads in all peers in turns, so that all meet the same machine, a few calls a round."""
+
+from __future__ import annotations
+
+import json
+import statistics
+import subprocess
+import sys
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, field
+from pathlib import Path
+from typing import Any
+
+from benchmarks.peers import Peer
+from benchmarks.workload import Workload
+
+TOLERANCE = 2e-2
+"""Relative difference of first results from which a peer is said to have computed something else."""
+
+
+class Process:
+    """A peer's own process, so that no framework's threads, libraries or memory are another's."""
+
+    def __init__(self, peer: Peer, log: Any = None) -> None:
+        self.peer = peer
+        self._process = subprocess.Popen(
+            [sys.executable, "-m", "benchmarks.worker", peer.name],
+            cwd=Path(__file__).parent.parent,
+            stdin=subprocess.PIPE,
+            stdout=subprocess.PIPE,
+            stderr=log or subprocess.DEVNULL,
+            text=True,
+        )
+
+    def ask(self, **request: Any) -> dict[str, Any]:
+        stdin, stdout = self._process.stdin, self._process.stdout
+        if stdin is None or stdout is None or self._process.poll() is not None:
+            return {"error": f"the process ended with {self._process.returncode}"}
+        stdin.write(json.dumps(request) + "\n")
+        stdin.flush()
+        answer = stdout.readline()
+        return json.loads(answer) if answer else {"error": f"the process ended with {self._process.wait()}"}
+
+    def close(self) -> None:
+        if self._process.stdin is not None:
+            self._process.stdin.close()
+        self._process.wait()
+        if self._process.stdout is not None:
+            self._process.stdout.close()
+
+
+@dataclass
+class Timing:
+    """One peer's seconds a call in one workload: a list of samples for each round."""
+
+    rounds: list[list[float]] = field(default_factory=list)
+    result: float | None = None
+    error: str = ""
+
+    @property
+    def median(self) -> float:
+        """The median of the rounds' medians."""
+        return statistics.median(map(statistics.median, self.rounds))
+
+    @property
+    def best(self) -> float:
+        return min(map(min, self.rounds))
+
+
+@dataclass
+class Row:
+    """A workload with every peer's timing by name."""
+
+    workload: Workload
+    timings: dict[str, Timing]
+
+    def timed(self, name: str) -> Timing | None:
+        timing = self.timings.get(name)
+        return timing if timing is not None and timing.rounds else None
+
+    def best_peer(self, of: str, seconds: Callable[[Timing], float]) -> str | None:
+        others = {n: seconds(t) for n, t in self.timings.items() if n != of and t.rounds}
+        return min(others, key=others.__getitem__) if others else None
+
+    def ratio(self, of: str, seconds: Callable[[Timing], float]) -> float | None:
+        """The time of ``of`` over that of the best other."""
+        own, best = self.timed(of), self.best_peer(of, seconds)
+        return seconds(own) / seconds(self.timings[best]) if own and best else None
+
+    def strangers(self, of: str) -> list[str]:
+        """Peers whose first result is not that of ``of``: they ran another program."""
+        own = self.timings[of].result if of in self.timings else None
+        return [n for n, t in self.timings.items() if _differ(own, t.result)]
+
+
+def _differ(a: float | None, b: float | None) -> bool:
+    return a is not None and b is not None and abs(a - b) > TOLERANCE * max(abs(a), abs(b), 1e-3)
+
+
+def measure(workload: Workload, processes: Sequence[Process], rounds: int, seconds: float, tiny: bool = False) -> Row:
+    """Builds the workload in each process, then samples them in turn, ``rounds`` times for ``seconds`` each."""
+    built = [(p, _built(p, workload, tiny)) for p in processes if p.peer.runs(workload)]
+    ready = [(p, t) for p, t in built if t is not None]
+    for _ in range(rounds):
+        for process, timing in ready:
+            if not timing.error:
+                _sample(process, timing, seconds)
+    return Row(workload, {p.peer.name: t for p, t in ready})
+
+
+def _built(process: Process, workload: Workload, tiny: bool) -> Timing | None:
+    answer = process.ask(build=workload.name, tiny=tiny)
+    return Timing(result=answer.get("result"), error=answer.get("error", "")) if answer.get("built", True) else None
+
+
+def _sample(process: Process, timing: Timing, seconds: float) -> None:
+    answer = process.ask(seconds=seconds)
+    timing.error = answer.get("error", "")
+    if not timing.error:
+        timing.rounds.append(answer["samples"])

@@ -1,0 +1,51 @@
+"""The results as a Markdown table of microseconds and ratios, and as JSON."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from benchmarks.harness import Row, Timing
+
+OWN = "tvtf"
+
+
+def markdown(rows: Sequence[Row], names: Sequence[str], seconds: Callable[[Timing], float]) -> str:
+    """Microseconds a call for each peer, and the ratio of tvtf to the best other (below 1: tvtf is ahead)."""
+    header = ["workload", *names, "ratio", "best peer", "asked of tvtf"]
+    lines = [header, ["---", *("---:" for _ in names), "---:", "---", "---"]]
+    lines += [_cells(row, names, seconds) for row in rows]
+    return "\n".join(f"| {' | '.join(line)} |" for line in lines)
+
+
+def _cells(row: Row, names: Sequence[str], seconds: Callable[[Timing], float]) -> list[str]:
+    times = [_time(row.timings.get(name), seconds) for name in names]
+    ratio, best = row.ratio(OWN, seconds), row.best_peer(OWN, seconds)
+    return [row.workload.title, *times, "" if ratio is None else f"{ratio:.2f}", best or "", row.workload.asked]
+
+
+def _time(timing: Timing | None, seconds: Callable[[Timing], float]) -> str:
+    if timing is None:
+        return ""
+    return microseconds(seconds(timing)) if timing.rounds else "failed"
+
+
+def microseconds(seconds: float) -> str:
+    amount = seconds * 1e6
+    return f"{amount:.2f}" if amount < 10 else f"{amount:,.0f}"
+
+
+def remarks(rows: Sequence[Row]) -> list[str]:
+    """What the table doesn't show: failures, and peers whose results differ."""
+    told = [f"{r.workload.name}, {n}: {t.error}" for r in rows for n, t in r.timings.items() if t.error]
+    return told + [f"{r.workload.name}, {n}: its result is not tvtf's" for r in rows for n in r.strangers(OWN)]
+
+
+def as_json(rows: Sequence[Row]) -> list[dict[str, Any]]:
+    return [{"workload": r.workload.name, "peers": {n: _summary(t) for n, t in r.timings.items()}} for r in rows]
+
+
+def _summary(timing: Timing) -> dict[str, Any]:
+    if not timing.rounds:
+        return {"error": timing.error}
+    return {"median_s": timing.median, "best_s": timing.best, "rounds": len(timing.rounds), "result": timing.result}

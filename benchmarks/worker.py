@@ -1,0 +1,82 @@
+"""A peer's process: ``python -m benchmarks.worker PEER`` answers one JSON request a line with one JSON answer.
+
+Requests are ``{"build": NAME, "tiny": BOOL}`` and ``{"seconds": S}``, which gives the seconds of single calls, sampled
+for about S seconds. Answers go to the process's own standard output; what frameworks print goes to standard error.
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+import time
+from itertools import repeat
+from typing import Any
+
+import numpy as np
+
+from benchmarks.peers import PEERS
+from benchmarks.workload import Call, SelfTimed
+from benchmarks.workloads import WORKLOADS
+
+SHORTEST_SAMPLE = 2e-4
+"""Seconds: calls that are shorter are timed many at a time."""
+SETTLING_CALLS = 3
+
+
+def seconds_of(call: Call, count: int) -> float:
+    """The mean of ``count`` calls."""
+    started = time.perf_counter()
+    for _ in repeat(None, count):
+        call()
+    return (time.perf_counter() - started) / count
+
+
+def sampled(call: Call | SelfTimed, seconds: float) -> list[float]:
+    """Times of single calls, at least one."""
+    if isinstance(call, SelfTimed):
+        return [call.run()]
+    count = max(1, round(SHORTEST_SAMPLE / max(seconds_of(call, 1), 1e-7)))
+    samples, end = [], time.perf_counter() + seconds
+    while not samples or time.perf_counter() < end:
+        samples.append(seconds_of(call, count))
+    return samples
+
+
+def warmed(call: Call | SelfTimed) -> float | None:
+    """Compiles and settles the call; its first result, summed, to compare between peers."""
+    if isinstance(call, SelfTimed):
+        return None
+    first = summed(call())
+    for _ in range(SETTLING_CALLS):
+        call()
+    return first
+
+
+def summed(result: Any) -> float:
+    detached = result.detach() if hasattr(result, "detach") else result
+    return float(np.sum(np.asarray(detached), dtype=np.float64))
+
+
+def serve(peer_name: str) -> None:
+    answers = os.fdopen(os.dup(1), "w")
+    os.dup2(2, 1)
+    builder = next(p for p in PEERS if p.name == peer_name).load()
+    call: Any = None
+    for line in sys.stdin:
+        request = json.loads(line)
+        try:
+            if "build" in request:
+                call = None
+                workload = WORKLOADS[request["build"]]
+                call = builder(workload, workload.tiny if request["tiny"] else workload.full)
+                answer: Any = {"built": call is not None, "result": None if call is None else warmed(call)}
+            else:
+                answer = {"samples": sampled(call, request["seconds"])}
+        except Exception as error:  # whatever a framework raises is told in the table
+            answer = {"error": f"{type(error).__name__}: {error}".splitlines()[0][:200]}
+        print(json.dumps(answer), file=answers, flush=True)
+
+
+if __name__ == "__main__":
+    serve(sys.argv[1])

@@ -1,0 +1,40 @@
+"""What a benchmark is: one program, written once for each framework."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any, NamedTuple
+
+Call = Callable[[], Any]
+"""Runs the program once, from its inputs to a result that is there. A ``SelfTimed`` one gives the seconds it took."""
+CORES = len(os.sched_getaffinity(0)) if hasattr(os, "sched_getaffinity") else os.cpu_count() or 1
+
+
+class SelfTimed(NamedTuple):
+    """A call that measures itself: ``run()`` gives seconds."""
+
+    run: Callable[[], float]
+
+
+@dataclass(frozen=True)
+class Workload:
+    """A program to time; ``full`` and ``tiny`` are its sizes, ``asked`` the project's aim for it.
+
+    ``tensorflow(tf, function, size)`` serves tvtf and TensorFlow alike, ``function`` being ``tf.function`` with the
+    mode's options. The others are ``jax(jax, size)``, ``torch(torch, compiled, size)``, where ``compiled`` is
+    ``torch.compile`` or does nothing, and ``onnxruntime(size)``. Each gives a :data:`Call`, or None where the framework
+    can't run the program. With ``is_eager`` there is nothing to compile: a framework has one mode.
+    """
+
+    name: str
+    title: str
+    full: Any
+    tiny: Any
+    tensorflow: Callable[[Any, Callable[..., Any], Any], Any]
+    jax: Callable[[Any, Any], Any] | None = None
+    torch: Callable[[Any, Callable[..., Any], Any], Any] | None = None
+    onnxruntime: Callable[[Any], Any] | None = None
+    is_eager: bool = False
+    asked: str = ""

@@ -1,0 +1,105 @@
+"""What a call costs when there is next to nothing to compute: a traced function, an eager op, an eager tape."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workload import Call, Workload
+
+SIZE = 100
+
+
+def traced_tensorflow(tf: Any, function: Any, size: None) -> Call:
+    return partial(function(lambda x: x + 1.0), tf.constant(3.0))
+
+
+def traced_jax(jax: Any, size: None) -> Call:
+    return partial(jax.jit(lambda x: x + 1.0), jax.numpy.float32(3.0))
+
+
+def traced_torch(torch: Any, compiled: Any, size: None) -> Call:
+    return torch.inference_mode()(partial(compiled(lambda x: x + 1.0), torch.tensor(3.0)))
+
+
+def add_tensorflow(tf: Any, function: Any, size: None) -> Call:
+    x, y = tf.constant(3.0), tf.constant(2.0)
+    return lambda: x + y
+
+
+def add_jax(jax: Any, size: None) -> Call:
+    x, y = jax.numpy.float32(3.0), jax.numpy.float32(2.0)
+    return lambda: x + y
+
+
+def add_torch(torch: Any, compiled: Any, size: None) -> Call:
+    x, y = torch.tensor(3.0), torch.tensor(2.0)
+    return lambda: x + y
+
+
+def values() -> np.ndarray:
+    return np.linspace(-1.0, 1.0, SIZE, dtype=np.float32)
+
+
+def tape_tensorflow(tf: Any, function: Any, size: None) -> Call:
+    x = tf.constant(values())
+
+    def gradient() -> Any:
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.multiply(tf.sin(x), x))
+        return tape.gradient(y, x)
+
+    return gradient
+
+
+def tape_jax(jax: Any, size: None) -> Call:
+    x = jax.numpy.asarray(values())
+    return partial(jax.grad(lambda x: jax.numpy.sum(jax.numpy.sin(x) * x)), x)
+
+
+def tape_torch(torch: Any, compiled: Any, size: None) -> Call:
+    x = torch.tensor(values(), requires_grad=True)
+
+    def gradient() -> Any:
+        return torch.autograd.grad((torch.sin(x) * x).sum(), x)[0]
+
+    return gradient
+
+
+WORKLOADS = [
+    Workload(
+        name="call",
+        title="call of a small function",
+        full=None,
+        tiny=None,
+        tensorflow=traced_tensorflow,
+        jax=traced_jax,
+        torch=traced_torch,
+        asked="<= 5, then 3.5",
+    ),
+    Workload(
+        name="add",
+        title="eager add",
+        full=None,
+        tiny=None,
+        tensorflow=add_tensorflow,
+        jax=add_jax,
+        torch=add_torch,
+        is_eager=True,
+        asked="<= 2, then 1.5",
+    ),
+    Workload(
+        name="tape",
+        title="eager tape: sin, multiply, sum",
+        full=None,
+        tiny=None,
+        tensorflow=tape_tensorflow,
+        jax=tape_jax,
+        torch=tape_torch,
+        is_eager=True,
+        asked="<= 21",
+    ),
+]

@@ -1,0 +1,86 @@
+"""The benchmarks run: every workload in tvtf at tiny sizes, and the table of what is and is not there."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from benchmarks import __main__ as program
+from benchmarks.harness import Process, Row, Timing, measure
+from benchmarks.peers import PEERS, TVTF, Peer
+from benchmarks.table import markdown, microseconds, remarks
+from benchmarks.workload import Workload
+from benchmarks.workloads import WORKLOADS
+
+
+@pytest.fixture(scope="module")
+def process():
+    started = Process(TVTF)
+    yield started
+    started.close()
+
+
+@pytest.mark.parametrize("name", WORKLOADS)
+def test_a_workload_runs_in_tvtf(process, name):
+    row = measure(WORKLOADS[name], [process], rounds=2, seconds=0.0, tiny=True)
+    assert row.timings["tvtf"].error == ""
+    assert len(row.timings["tvtf"].rounds) == 2
+    assert row.timings["tvtf"].best > 0
+
+
+def unused(*_):
+    return None
+
+
+def workload(**columns):
+    return Workload("w", "a workload", None, None, tensorflow=unused, asked="<= 5", **columns)
+
+
+def row(**microseconds):
+    return Row(workload(), {n: Timing([[m * 1e-6, m * 2e-6, m * 3e-6]], result=1.0) for n, m in microseconds.items()})
+
+
+def test_the_table_gives_medians_and_the_ratio_to_the_best_other():
+    text = markdown([row(tvtf=1.0, JAX=4.0, TF=100.0)], ["tvtf", "JAX", "TF", "torch"], lambda t: t.median)
+    assert text.splitlines() == [
+        "| workload | tvtf | JAX | TF | torch | ratio | best peer | asked of tvtf |",
+        "| --- | ---: | ---: | ---: | ---: | ---: | --- | --- |",
+        "| a workload | 2.00 | 8.00 | 200 |  | 0.25 | JAX | <= 5 |",
+    ]
+
+
+@pytest.mark.parametrize("seconds, text", [(1.234e-6, "1.23"), (99e-6, "99"), (0.0123, "12,300")])
+def test_times_have_the_digits_that_matter(seconds, text):
+    assert microseconds(seconds) == text
+
+
+def test_failures_and_other_results_are_told():
+    found = row(tvtf=1.0, JAX=4.0)
+    found.timings["JAX"].result = 1.5
+    found.timings["TF"] = Timing(error="ValueError: no")
+    assert remarks([found]) == ["w, TF: ValueError: no", "w, JAX: its result is not tvtf's"]
+    assert "failed" in markdown([found], ["TF"], lambda t: t.best)
+
+
+def test_a_peer_is_asked_only_for_what_is_written_for_it():
+    plain, compiled, jax = PEERS[4], PEERS[5], PEERS[3]
+    assert plain.runs(workload(torch=unused)) and compiled.runs(workload(torch=unused))
+    assert not compiled.runs(workload(torch=unused, is_eager=True))
+    assert not jax.runs(workload(torch=unused))
+    assert TVTF.runs(workload())
+
+
+def test_peers_that_are_not_installed_are_left_out(monkeypatch, capsys):
+    monkeypatch.setattr(program, "PEERS", (Peer("nobody", "no_such_package", unused),))
+    program.main(["add"])
+    assert "left out: nobody (no_such_package is not installed)" in capsys.readouterr().out
+
+
+def test_a_name_that_does_not_exist_is_refused():
+    with pytest.raises(SystemExit, match="^no workload or peer is called nothing, nobody$"):
+        program.chosen(SimpleNamespace(workloads=["nothing"], peers="tvtf,nobody"))
+
+
+def test_a_process_that_ended_is_an_error(process):
+    gone = Process(Peer("nobody", "no_such_package", unused))
+    assert gone.ask(build="add", tiny=True) == {"error": "the process ended with 1"}
+    gone.close()
