@@ -22,12 +22,12 @@ import numpy as np
 import tvm
 from tvm import te, tirx
 from tvm.target import Target, codegen
-from tvtf.passes.schedule.cpu import emit, schedule
-from tvtf.passes.schedule.cpu.target import CpuTarget
 
 from tvtf.ops.kernels import conv, fastmath, pool
 from tvtf.ops.kernels.common import compute, reduce_axis
 from tvtf.ops.kernels.matmul import matmul
+from tvtf.passes.schedule.cpu import emit, schedule
+from tvtf.passes.schedule.cpu.target import CpuTarget
 
 CORES = int(os.environ["TVM_NUM_THREADS"])
 TARGET = Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "num-cores": CORES})

@@ -16,7 +16,9 @@ class Misfit(Exception):
     """Why an argument does not fit."""
 
 
-def bind_call(signature: inspect.Signature, traced: Arguments, args: Any, kwargs: Any) -> tuple[list[Any], list[Variable]]:
+def bind_call(
+    signature: inspect.Signature, traced: Arguments, args: Any, kwargs: Any
+) -> tuple[list[Any], list[Variable]]:
     """The tensors and the Variables of a call, in the order in which the trace takes them; its own Python values fill in.
 
     Raises:

@@ -9,12 +9,12 @@ from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend.failure import raised_by
 from tvtf.frontend.vectorize import is_mapped
-from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.interpret import evaluate
+from tvtf.memory import handle_of, tensor_of, variable_handle
+from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.passes.pipeline import compile_module
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable
-from tvtf.memory import handle_of, tensor_of, variable_handle
 from tvtf.runtime.target import host_target
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.variable import Variable
@@ -156,7 +156,9 @@ class Compiled:
             variable = updated.get(index)
             return tensor_of(outputs[index]) if variable is None else EagerTensor(variable._array)
 
-        return self.results.assemble({"computed": computed, "param": lambda i: current(params[i]), "value": lambda v: v})
+        return self.results.assemble(
+            {"computed": computed, "param": lambda i: current(params[i]), "value": lambda v: v}
+        )
 
 
 def current(param: Any) -> EagerTensor:

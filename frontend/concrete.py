@@ -16,9 +16,9 @@ from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call
 from tvtf.frontend.signature import Arguments, aliases
-from tvtf.ops.rules import bind
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
+from tvtf.ops.rules import bind
 from tvtf.shape import TensorSpec, TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
@@ -114,7 +114,9 @@ class ConcreteFunction:
 
     @property
     def structured_input_signature(self) -> Any:
-        named = [s if s.name else TensorSpec(s.shape, s.dtype, n) for s, n in zip(self.arguments.specs, self.arguments.names)]
+        named = [
+            s if s.name else TensorSpec(s.shape, s.dtype, n) for s, n in zip(self.arguments.specs, self.arguments.names)
+        ]
         return self.arguments.rebuild(named)
 
     @property
@@ -131,7 +133,9 @@ class ConcreteFunction:
         inputs = "\n".join(f"  {line}" for line in self._described_inputs())
         outputs = nest.map_structure(_described, self.results.traced)
         captured = [f"  {id(c)}: {_described(c)}" for c in self.captures] or ["  None"]
-        return "\n".join(["Input Parameters:", inputs or "  None", "Output Type:", f"  {outputs}", "Captures:", *captured])
+        return "\n".join(
+            ["Input Parameters:", inputs or "  None", "Output Type:", f"  {outputs}", "Captures:", *captured]
+        )
 
     def _described_inputs(self) -> list[str]:
         args, kwargs = self.arguments.structure
@@ -239,7 +243,9 @@ class Results:
         self.structure = structure
         self.computed: list[SymbolicTensor] = []
         self._index: dict[Any, int] = {}
-        self._params = {p._var: i for i, p in enumerate([*trace.params, *(inner for _, inner in trace.captures.values())])}
+        self._params = {
+            p._var: i for i, p in enumerate([*trace.params, *(inner for _, inner in trace.captures.values())])
+        }
         self.updates = [(v, self._computed(value)) for v, value in trace.assigned()]
         self._updated = {self._params[trace.captures[id(v)][1]._var] for v, _ in self.updates}
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure)
@@ -280,8 +286,6 @@ class Results:
         return result
 
 
-
-
 def _result(trace: Trace, leaf: Any) -> Any:
     """A returned leaf as a tensor of the trace; None stays."""
     if leaf is None:
@@ -294,5 +298,3 @@ def _result(trace: Trace, leaf: Any) -> Any:
         )
     tensor = convert_to_tensor(leaf)
     return tensor if not isinstance(tensor, SymbolicTensor) else trace.own(tensor)
-
-

@@ -239,5 +239,3 @@ def function(
         return Function(python_function, input_signature, autograph, relaxed)
 
     return make if func is None else make(func)
-
-

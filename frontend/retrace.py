@@ -75,4 +75,6 @@ def cure(reason: str) -> str:
         return "Use reduce_retracing=True, or an input_signature with None for the dims that vary."
     if "dtype" in reason:
         return "Cast the argument to one dtype before the call."
-    return "Pass the value as a tensor (tf.constant) instead of a Python value, or make the object once, outside the loop."
+    return (
+        "Pass the value as a tensor (tf.constant) instead of a Python value, or make the object once, outside the loop."
+    )

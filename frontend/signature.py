@@ -65,7 +65,9 @@ class Leaf:
 
     def typed_text(self) -> str:
         """The leaf's trace type as TensorFlow prints it."""
-        return repr(TensorSpec(self.spec.shape, self.spec.dtype)) if self.spec is not None else f"Literal[{self.value!r}]"
+        return (
+            repr(TensorSpec(self.spec.shape, self.spec.dtype)) if self.spec is not None else f"Literal[{self.value!r}]"
+        )
 
     def describe(self) -> str:
         return f"{self.value!r}" if self.spec is None else f"{self.spec.dtype.name}{list(self.spec.shape)}"
@@ -93,7 +95,11 @@ def value_key(value: Any) -> Any:
 
 
 def _compares_by_value(value: Any) -> bool:
-    return value is None or isinstance(value, (bool, int, float, complex, str, bytes)) or type(value).__hash__ is not object.__hash__
+    return (
+        value is None
+        or isinstance(value, (bool, int, float, complex, str, bytes))
+        or type(value).__hash__ is not object.__hash__
+    )
 
 
 class Arguments:
@@ -126,7 +132,9 @@ class Arguments:
         wider = [a.widened(b) for a, b in zip(self.leaves, earlier.leaves)]
         return None if any(w is None for w in wider) else Arguments(self.structure, wider)  # type: ignore[arg-type]
 
-    def rebuild(self, tensors: Sequence[Any], variables: Sequence[Any] | None = None) -> tuple[tuple[Any, ...], dict[str, Any]]:
+    def rebuild(
+        self, tensors: Sequence[Any], variables: Sequence[Any] | None = None
+    ) -> tuple[tuple[Any, ...], dict[str, Any]]:
         """``(args, kwargs)`` with the given tensors, and Variables, in their places."""
         given, stand_ins = iter(tensors), iter(self.variables if variables is None else variables)
         flat = [self._replaced(leaf, given, stand_ins) for leaf in self.leaves]
@@ -164,7 +172,9 @@ class Signature:
     def _check_specs(self) -> None:
         for spec in nest.flatten(list(self.specs or ())):
             if not isinstance(spec, TensorSpec):
-                raise TypeError(f"input_signature must be a possibly nested sequence of TensorSpec objects, got {self.specs!r}")
+                raise TypeError(
+                    f"input_signature must be a possibly nested sequence of TensorSpec objects, got {self.specs!r}"
+                )
 
     def bind(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         """The call's arguments, defaults filled in.
@@ -182,7 +192,9 @@ class Signature:
         try:
             bound = self.python.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(f"Binding inputs to tf.function failed due to `{error}`. {self._received(args, kwargs)}") from None
+            raise TypeError(
+                f"Binding inputs to tf.function failed due to `{error}`. {self._received(args, kwargs)}"
+            ) from None
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
@@ -213,7 +225,12 @@ class Signature:
 
     def _specified(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
         named = TensorSpec.__new__(TensorSpec)
-        named.shape, named.dtype, named.dim_names, named.name = spec.shape, spec.dtype, spec.dim_names, spec.name or name
+        named.shape, named.dtype, named.dim_names, named.name = (
+            spec.shape,
+            spec.dtype,
+            spec.dim_names,
+            spec.name or name,
+        )
         if isinstance(value, TensorSpec):
             return Leaf(name, value).with_spec(named)
         tensor = self._cast(value, spec, args, kwargs)
@@ -225,7 +242,9 @@ class Signature:
         try:
             tensor = convert_to_tensor(value, dtype_hint=spec.dtype)
         except (TypeError, ValueError) as error:
-            raise TypeError(f"Binding inputs to tf.function failed due to `{error}`. {self._received(args, kwargs)}") from None
+            raise TypeError(
+                f"Binding inputs to tf.function failed due to `{error}`. {self._received(args, kwargs)}"
+            ) from None
         found = TensorSpec(tensor.shape, tensor.dtype)
         if not spec.is_compatible_with(tensor):
             raise TypeError(
@@ -268,5 +287,3 @@ def _names_of(name: str, value: Any) -> list[str]:
         return [name]
     keys = nest.sorted_keys(value) if isinstance(value, Mapping) else range(len(value))
     return [n for k in keys for n in _names_of(f"{name}_{k}", value[k])]
-
-

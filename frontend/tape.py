@@ -10,10 +10,11 @@ import numpy as np
 
 from tvtf import nest
 from tvtf.context import state
+from tvtf.frontend.signature import flatten_up_to
 from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff import Recorder, ones_for, sweep
-from tvtf.shape import same_dim
+from tvtf.shape import same_dim, same_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import ReadVariable, Variable
 
@@ -86,7 +87,9 @@ class GradientTape(Recorder):
         """
         for each in nest.flatten(tensor):
             if not is_tensor(each):
-                raise ValueError(f"Passed in object {each} of type {type(each).__name__!r}, not tf.Tensor or tf.Variable or ExtensionType.")
+                raise ValueError(
+                    f"Passed in object {each} of type {type(each).__name__!r}, not tf.Tensor or tf.Variable or ExtensionType."
+                )
             if not each.dtype.is_differentiable:
                 logger.warning("The dtype of the watched tensor must be floating (e.g. tf.float32), got %r", each.dtype)
             self._watch_one(each)
@@ -147,7 +150,7 @@ class GradientTape(Recorder):
         self._use(unconnected_gradients)
         targets = [self._tensor_of(t) for t in nest.flatten(target)]
         flat = nest.flatten(sources)
-        found = self._sweep(targets, flat, self._seeds(targets, output_gradients))
+        found = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
         if unconnected_gradients == UnconnectedGradients.ZERO:
             found = [_zeros(s) if g is None else g for g, s in zip(found, flat)]
         return nest.pack_sequence_as(sources, found)
@@ -180,13 +183,14 @@ class GradientTape(Recorder):
             )
         return target
 
-    def _seeds(self, targets: list[Any], output_gradients: Any) -> list[Tensor]:
+    def _seeds(self, targets: list[Any], structure: Any, output_gradients: Any) -> list[Tensor]:
         ones = ones_for([t._as_tensor() if isinstance(t, Variable) else t for t in targets])
         if output_gradients is None:
             return ones
-        given = nest.flatten(output_gradients)
-        return [o if g is None else convert_to_tensor(g, o.dtype) for o, g in zip(ones, given)]
-
+        given = flatten_up_to(structure, output_gradients)
+        if given is None:
+            raise ValueError("output_gradients must have the structure of the target")
+        return [o if g is None else _seed(g, o) for o, g in zip(ones, given)]
 
     def jacobian(
         self,
@@ -251,6 +255,13 @@ class GradientTape(Recorder):
             return _unconnected(unconnected_gradients, (batch, *rest, *given._type.shape[1:]), given)
         axes = (1, 0, *range(2, len(given._type.shape) + 1))
         return bind.reshape(bind.transpose(found, perm=axes), shape=(batch, *rest, *given._type.shape[1:]))
+
+
+def _seed(given: Any, like: Tensor) -> Tensor:
+    seed = convert_to_tensor(given, like.dtype)
+    if not same_shape(seed._type.shape, like._type.shape):
+        raise ValueError(f"output_gradients of shape {seed.shape} do not fit a target of shape {like.shape}")
+    return seed
 
 
 def _value(x: Any) -> Tensor:

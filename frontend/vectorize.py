@@ -73,7 +73,9 @@ def _wrapped(found: Any, level: int) -> Any:
     return Batched(found, level)
 
 
-def each_by_itself(prim: Primitive[Any], size: Any, inputs: Sequence[Any], batched: Sequence[bool], **attrs: Any) -> Any:
+def each_by_itself(
+    prim: Primitive[Any], size: Any, inputs: Sequence[Any], batched: Sequence[bool], **attrs: Any
+) -> Any:
     """The batching rule of primitives without one: an application for each element, stacked.
 
     Raises:
@@ -81,7 +83,10 @@ def each_by_itself(prim: Primitive[Any], size: Any, inputs: Sequence[Any], batch
     """
     if not isinstance(size, int):
         raise ValueError(f"{prim.tf_name} has no batching rule and maps over an axis of unknown size {size}")
-    runs = [as_tuple(prim.bind(*(_element(x, i) if b else x for x, b in zip(inputs, batched)), **attrs)) for i in range(size)]
+    runs = [
+        as_tuple(prim.bind(*(_element(x, i) if b else x for x, b in zip(inputs, batched)), **attrs))
+        for i in range(size)
+    ]
     stacked = tuple(_stack(column) for column in zip(*runs))
     return stacked if len(stacked) > 1 else stacked[0]
 
@@ -120,7 +125,9 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
     tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
     sizes = {str(t._type.shape[0]) if t._type.shape else "scalar" for t in tensors}
     if len(sizes) != 1 or "scalar" in sizes:
-        raise ValueError(f"vectorized_map needs elements of one leading size, but got shapes {[tuple(t.shape) for t in tensors]}")
+        raise ValueError(
+            f"vectorized_map needs elements of one leading size, but got shapes {[tuple(t.shape) for t in tensors]}"
+        )
     with level() as own:
         mapped = fn(nest.pack_sequence_as(elems, [Batched(t, own) for t in tensors]))
         return nest.map_structure(lambda t: unwrapped(t, own, tensors[0]._type.shape[0]), mapped)
@@ -151,5 +158,3 @@ def basis(target: Tensor) -> Tensor:
         raise ValueError(f"a jacobian needs a target of known shape, but got {target!r}")
     count = int(np.prod(shape))
     return convert_to_tensor(np.eye(count, dtype=target.dtype.np).reshape(count, *shape))
-
-

@@ -123,6 +123,3 @@ def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:
     from tvtf.ops.rules import ones_like
 
     return [ones_like(t) for t in targets]
-
-
-

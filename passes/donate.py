@@ -43,7 +43,9 @@ def inplace_pairs(func: tirx.PrimFunc) -> list[list[int]]:
         [out, i]
         for out in written
         for i, param in enumerate(func.params)
-        if i not in written and _same_buffer_type(param, func.params[out]) and _is_local_to(kernel, param, func.params[out])
+        if i not in written
+        and _same_buffer_type(param, func.params[out])
+        and _is_local_to(kernel, param, func.params[out])
     ]
 
 
@@ -167,7 +169,9 @@ class _Plan:
 
 
 def _is_allocation(value: Any) -> bool:
-    return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == "relax.builtin.alloc_tensor"
+    return (
+        isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == "relax.builtin.alloc_tensor"
+    )
 
 
 def _variables(value: Any) -> list[Any]:

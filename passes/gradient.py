@@ -11,9 +11,9 @@ from tvm import ir, relax
 from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
+from tvtf.interpret import evaluate
 from tvtf.passes.autodiff import Recorder, ones_for, sweep
 from tvtf.passes.importer import Imported
-from tvtf.interpret import evaluate
 
 
 def gradient(mod: tvm.IRModule, name: str = "main", wrt: Sequence[str | int] | None = None) -> tvm.IRModule:
@@ -66,7 +66,9 @@ def _emit(mod: tvm.IRModule, name: str, wrt: list[int] | None) -> Any:
     """The function in the dialect; with ``wrt``, its gradients after its outputs."""
     with tracing(Trace(name if wrt is None else f"{name}_adjoint")) as trace:
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in mod[name].params]
-        outputs = list(evaluate(mod, name, params, Imported) if wrt is None else _with_gradients(mod, name, params, wrt))
+        outputs = list(
+            evaluate(mod, name, params, Imported) if wrt is None else _with_gradients(mod, name, params, wrt)
+        )
     return trace.finish(outputs)
 
 

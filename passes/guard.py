@@ -13,8 +13,8 @@ from tvm import relax
 
 from tvtf import dialect
 from tvtf.context import state
-from tvtf.ops.rules import bind
 from tvtf.interpret import Evaluation, reemit
+from tvtf.ops.rules import bind
 from tvtf.primitive import Primitive, table
 
 

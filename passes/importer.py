@@ -56,7 +56,9 @@ class Imported(Evaluation):
             return self.inlined(expr)
         translate = STOCK.get(expr.op.name) if isinstance(expr.op, ir.Op) else None
         if translate is None:
-            raise UnimplementedError(None, str(expr.op), f"the stock Relax op {expr.op} has no translation into tvtf: {expr}")
+            raise UnimplementedError(
+                None, str(expr.op), f"the stock Relax op {expr.op} has no translation into tvtf: {expr}"
+            )
         return translate(self, expr)
 
     def inlined(self, expr: relax.Call) -> Any:
@@ -102,7 +104,9 @@ def _operand(walk: Imported, call: relax.Call, arg: Any) -> Any:
 def _reduce(path: str) -> Translate:
     def translate(walk: Imported, call: relax.Call) -> Tensor:
         axis = call.attrs.axis
-        return tf(path)(walk.value(call.args[0]), axis=None if axis is None else _axes(axis), keepdims=bool(call.attrs.keepdims))
+        return tf(path)(
+            walk.value(call.args[0]), axis=None if axis is None else _axes(axis), keepdims=bool(call.attrs.keepdims)
+        )
 
     return translate
 
@@ -211,7 +215,10 @@ def _max_pool(walk: Imported, call: relax.Call) -> Tensor:
     layout = str(attrs.layout)
     spatial = layout.replace("N", "").replace("C", "")
     y = tf(f"nn.max_pool{len(spatial)}d")(
-        _relaid(x, layout, f"N{spatial}C"), ksize=ints(attrs.pool_size), strides=ints(attrs.strides), padding=_explicit(attrs.padding)
+        _relaid(x, layout, f"N{spatial}C"),
+        ksize=ints(attrs.pool_size),
+        strides=ints(attrs.strides),
+        padding=_explicit(attrs.padding),
     )
     return _relaid(y, f"N{spatial}C", layout)
 
@@ -232,8 +239,12 @@ def _same_names(names: str, prefix: str = "math.") -> dict[str, Translate]:
 
 
 STOCK: dict[str, Translate] = {
-    **_same_names("abs acos acosh asin asinh atan atanh ceil cos cosh erf exp floor log negative round rsqrt sigmoid sign"),
-    **_same_names("sin sinh sqrt square tan tanh add subtract multiply maximum minimum equal not_equal less less_equal"),
+    **_same_names(
+        "abs acos acosh asin asinh atan atanh ceil cos cosh erf exp floor log negative round rsqrt sigmoid sign"
+    ),
+    **_same_names(
+        "sin sinh sqrt square tan tanh add subtract multiply maximum minimum equal not_equal less less_equal"
+    ),
     **_same_names("greater greater_equal logical_and logical_or logical_not logical_xor floor_mod atan2"),
     "relax.divide": _direct("math.divide"),
     "relax.floor_divide": _direct("math.floordiv"),
@@ -244,7 +255,10 @@ STOCK: dict[str, Translate] = {
     "relax.nn.gelu": lambda walk, call: tf("nn.gelu")(walk.value(call.args[0]), approximate=False),
     "relax.nn.gelu_tanh": lambda walk, call: tf("nn.gelu")(walk.value(call.args[0]), approximate=True),
     "relax.nn.leakyrelu": lambda walk, call: tf("nn.leaky_relu")(walk.value(call.args[0]), float(call.attrs.alpha)),
-    **{f"relax.{name}": _reduce(f"math.reduce_{name}") for name in ("sum", "mean", "max", "min", "prod", "variance", "std")},
+    **{
+        f"relax.{name}": _reduce(f"math.reduce_{name}")
+        for name in ("sum", "mean", "max", "min", "prod", "variance", "std")
+    },
     "relax.argmax": _with_axis("math.argmax"),
     "relax.argmin": _with_axis("math.argmin"),
     "relax.reshape": _reshape,

@@ -14,9 +14,9 @@ from tvm.relax.utils import gen_call_tir_inputs
 from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
-from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
+from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
 from tvtf.passes.inplace import InPlace, slice_kernel
 from tvtf.passes.rewrite import Bindings, rewrite_functions
 
@@ -58,8 +58,10 @@ class _Legalizer:
             return rule(self, out, call, bound)
         if bound.primitive.lower is None:
             raise UnimplementedError(
-                None, bound.primitive.tf_name, f"{bound.primitive.name} has no native kernel: "
-                f"{bound.primitive.why_not.get('lower', 'its primitive has no `lower` column')}"
+                None,
+                bound.primitive.tf_name,
+                f"{bound.primitive.name} has no native kernel: "
+                f"{bound.primitive.why_not.get('lower', 'its primitive has no `lower` column')}",
             )
         return self.kernel_call(call, bound)
 
@@ -80,7 +82,9 @@ class _Legalizer:
         """What makes two static calls the same kernel; None where symbolic dims or repeated operands are in it."""
         types = [str(x.ty) for x in bound.inputs]
         dims = [d for x in bound.inputs for d in x.ty.shape.values]
-        if not all(isinstance(d, tirx.IntImm) for d in dims) or isinstance(call.args[-1:] and call.args[-1], relax.ShapeExpr):
+        if not all(isinstance(d, tirx.IntImm) for d in dims) or isinstance(
+            call.args[-1:] and call.args[-1], relax.ShapeExpr
+        ):
             return None
         return bound.primitive.name, repr(sorted(attrs.items())), tuple(types)
 
@@ -129,7 +133,9 @@ _CALL_TIR = ir.Op.get("relax.call_tir")
 
 
 def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Call) -> relax.Call:
-    out_type = call.ty if isinstance(call.ty, relax.TupleType) else out_types[0] if isinstance(out_types, list) else out_types
+    out_type = (
+        call.ty if isinstance(call.ty, relax.TupleType) else out_types[0] if isinstance(out_types, list) else out_types
+    )
     operands = args if isinstance(args, relax.Tuple) else relax.Tuple(list(args))
     return relax.Call(_CALL_TIR, [kernel, operands], ty_args=[out_type], span=call.span, ret_ty=call.ty)
 
@@ -228,4 +234,13 @@ def _branching(out: Bindings, ok: Any, otherwise: Any) -> relax.If:
     return out.typed(relax.If(ok, out.typed(yes, ok.ty), out.typed(no, ok.ty)), ok.ty)
 
 
-CONTROL = {"cond": _cond, "effect_cond": _cond, "while": _while, "effect_while": _while, "stack_sized": _stack_sized, "stack_write": _stack_change, "stack_add": _stack_change, "guard": _guard}
+CONTROL = {
+    "cond": _cond,
+    "effect_cond": _cond,
+    "while": _while,
+    "effect_while": _while,
+    "stack_sized": _stack_sized,
+    "stack_write": _stack_change,
+    "stack_add": _stack_change,
+    "guard": _guard,
+}

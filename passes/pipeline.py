@@ -13,8 +13,8 @@ from tvm.target import Target
 
 from tvtf.context import dials
 from tvtf.passes.codegen.align import ItemAlign
+from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
 from tvtf.passes.codegen.llvm import build_library
-from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
@@ -61,6 +61,7 @@ def phases(target: Target) -> list[Phase]:
         Phase("prim-values", stock.ComputePrimValue()),
         Phase("shapes", stock.VMShapeLower()),
         Phase("symbols", stock.AttachGlobalSymbol()),
+        Phase("bfloat16", Bfloat16Bits),
         Phase("align", ItemAlign),
     ]
 
@@ -103,5 +104,3 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
     build_library(lowered, target, out, check_arguments=exported, poll_signals=not exported)
     if dials.debug >= 2:
         print(f"tvtf: compiled {out.name} in {time.perf_counter() - started:.3f} s")
-
-

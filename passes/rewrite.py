@@ -34,7 +34,9 @@ class Bindings:
         """The function ``like`` with these bindings as its body."""
         result = like.body.body if result is None else result
         body = self.typed(relax.SeqExpr([relax.BindingBlock(self.bindings)], result), result.ty)
-        return relax.Function(like.params, body, result.ty, like.is_pure if pure is None else pure, like.attrs, like.span)
+        return relax.Function(
+            like.params, body, result.ty, like.is_pure if pure is None else pure, like.attrs, like.span
+        )
 
 
 Rewrite = Callable[[Bindings, relax.VarBinding], None]

@@ -90,8 +90,11 @@ class Simplified(Evaluation):
 
 
 BROADCASTING = frozenset(
-    "add subtract multiply divide floordiv floormod maximum minimum pow squared_difference atan2 equal not_equal less "
-    "less_equal greater greater_equal logical_and logical_or bitwise_and bitwise_or bitwise_xor select".split()
+    (
+        *("add", "subtract", "multiply", "divide", "floordiv", "floormod", "maximum", "minimum", "pow", "atan2"),
+        *("squared_difference", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "select"),
+        *("logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor"),
+    )
 )
 
 

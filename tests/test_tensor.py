@@ -72,7 +72,9 @@ def test_an_integer_that_does_not_fit_is_refused(value, dtype):
 @pytest.mark.parametrize("label", ["numpy", "array", "dlpack"])
 def test_the_source_may_change_afterwards(label):
     source = np.array([1.0, 2.0], np.float32)
-    made = {"numpy": tf.constant, "array": tf.convert_to_tensor, "dlpack": lambda a: tf.constant(np.from_dlpack(a))}[label](source)
+    made = {"numpy": tf.constant, "array": tf.convert_to_tensor, "dlpack": lambda a: tf.constant(np.from_dlpack(a))}[
+        label
+    ](source)
     source[:] = 9
     assert made.numpy().tolist() == [1.0, 2.0]
 
@@ -124,7 +126,11 @@ def test_symbolic_tensors_print_as_tensorflows():
         return x
 
     f.get_concrete_function(tf.TensorSpec([None, 3], tf.float32))
-    assert seen == ["<tf.Tensor 'x:0' shape=(None, 3) dtype=float32>", 'Tensor("x:0", shape=(None, 3), dtype=float32)', "(None, 3)"]
+    assert seen == [
+        "<tf.Tensor 'x:0' shape=(None, 3) dtype=float32>",
+        'Tensor("x:0", shape=(None, 3), dtype=float32)',
+        "(None, 3)",
+    ]
 
 
 @pytest.mark.parametrize(
@@ -132,7 +138,11 @@ def test_symbolic_tensors_print_as_tensorflows():
     [
         (lambda x: bool(x), TypeError, "Using a symbolic `tf.Tensor` as a Python `bool` is not allowed."),
         (lambda x: [*x], TypeError, "Iterating over a symbolic `tf.Tensor` is not allowed."),
-        (lambda x: len(x), TypeError, "len is not well defined for a symbolic Tensor (x:0). Please call `x.shape` rather than `len(x)`"),
+        (
+            lambda x: len(x),
+            TypeError,
+            "len is not well defined for a symbolic Tensor (x:0). Please call `x.shape` rather than `len(x)`",
+        ),
         (lambda x: np.asarray(x), NotImplementedError, "Cannot convert a symbolic tf.Tensor (x:0) to a numpy array."),
         (lambda x: x.numpy(), NotImplementedError, "numpy() is only available when eager execution is enabled"),
         (lambda x: float(x), TypeError, "float() argument must be a string or a real number, not 'SymbolicTensor'"),

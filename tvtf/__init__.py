@@ -15,6 +15,8 @@ from tvtf import threads as _threads
 _threads.configure()  # before TVM loads: it reads the number of threads once
 
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
+from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
+from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
 from tvtf.context import executing_eagerly  # noqa: E402
 from tvtf.dtypes import (  # noqa: E402
     DType,
@@ -45,8 +47,6 @@ from tvtf.frontend import functional as _functional  # noqa: E402,F401 - declare
 from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run eagerly
 from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
-from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
-from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
 from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.namespaces import install as _install  # noqa: E402
 from tvtf.optimizers import schedules as _schedules  # noqa: E402,F401 - declares tf.optimizers

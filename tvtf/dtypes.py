@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import builtins
 from typing import Any, Final
 
 import ml_dtypes
@@ -146,7 +147,13 @@ COMPILED: Final = (*REAL, bool)
 _BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in ALL} | {"half": float16, "double": float64, "str": string}
 _BY_NUMPY: Final[dict[Any, DType]] = {t.np: t for t in ALL}
 _BY_ENUM: Final = {t.as_datatype_enum: t for t in ALL}
-_BY_PYTHON: Final[dict[Any, DType]] = {float: float32, int: int32, type(True): bool, complex: complex128, str: string}
+_BY_PYTHON: Final[dict[Any, DType]] = {
+    float: float32,
+    int: int32,
+    builtins.bool: bool,
+    complex: complex128,
+    str: string,
+}
 
 
 def as_dtype(value: Any) -> DType:

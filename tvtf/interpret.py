@@ -21,7 +21,9 @@ from tvtf.shape import fresh_dim, substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 
-def evaluate(mod: tvm.IRModule, name: str, args: Sequence[Tensor], kind: type[Evaluation] | None = None) -> tuple[Tensor, ...]:
+def evaluate(
+    mod: tvm.IRModule, name: str, args: Sequence[Tensor], kind: type[Evaluation] | None = None
+) -> tuple[Tensor, ...]:
     """The outputs of function ``name`` of a dialect module at ``args``; ``kind`` changes what a binding does."""
     return (kind or Evaluation)(mod, mod[name], args).run()
 
@@ -148,4 +150,3 @@ def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -
             if isinstance(symbol, tirx.Var):
                 found.setdefault(symbol, dim)
     return found
-

@@ -294,7 +294,7 @@ class TensorSpec:
     __slots__ = ("shape", "dtype", "name", "dim_names")
 
     def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> None:
-        named = None if shape is None else [d for d in _dims_or_names(shape)]
+        named = None if shape is None else list(_dims_or_names(shape))
         self.shape = TensorShape(None if named is None else [None if isinstance(d, str) else d for d in named])
         self.dim_names = None if named is None else tuple(d if isinstance(d, str) else None for d in named)
         self.dtype = dtypes.as_dtype(dtype)

@@ -255,7 +255,9 @@ class SymbolicTensor(Tensor):
     def __len__(self) -> int:
         dim = self._type.shape[0] if self._type.shape else None
         if not isinstance(dim, int):
-            raise TypeError(f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape information.")
+            raise TypeError(
+                f"len is not well defined for a symbolic Tensor ({self.name}). Please call `x.shape` rather than `len(x)` for shape information."
+            )
         return dim
 
     def __iter__(self) -> Iterator[Tensor]:

@@ -158,7 +158,7 @@ class Variable(Trackable):
         return self._array
 
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
-        return np.array(self._array, dtype=dtype)
+        return np.array(self._require_eager("numpy"), dtype=dtype)
 
     # -- writing
 
@@ -174,11 +174,15 @@ class Variable(Trackable):
         self._store(tensor.eager_array())
         return UnreadVariable(self) if read_value else None
 
-    def assign_add(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_add(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
         """Adds ``delta``."""
         return self._update("add", delta, read_value)
 
-    def assign_sub(self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:
+    def assign_sub(
+        self, delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
         """Subtracts ``delta``."""
         return self._update("subtract", delta, read_value)
 

@@ -17,9 +17,9 @@ from tvm.target import Target
 from tvm.tirx.build import codegen_build, split_host_device_mods
 
 from tvtf.passes.codegen.checks import without_needless_checks
+from tvtf.passes.codegen.linker import link
 from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.vm import generate
-from tvtf.passes.codegen.linker import link
 from tvtf.threads import available_cores
 
 _EMISSION = threading.Lock()

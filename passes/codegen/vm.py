@@ -29,6 +29,7 @@ from tvtf.passes.codegen.loop import (
 )
 
 SHAPE_HEAP = "vm.builtin.alloc_shape_heap"
+STORAGE, TENSOR = "vm.builtin.alloc_storage", "vm.builtin.alloc_tensor"
 KERNEL, BYTECODE = 0, 1
 
 
@@ -150,6 +151,18 @@ class _Function:
     def shape(self, expr: relax.ShapeExpr) -> Operand:
         return self.code.constant(tvm_ffi.Shape(tuple(int(dim) for dim in expr.values)))
 
+    def constant(self, expr: ir.GenericConst) -> Operand:
+        """TVM's file format cannot be read back with a tensor of no bytes in it: such a one is allocated."""
+        if not isinstance(expr.value, tvm_ffi.Tensor) or 0 not in expr.value.shape:
+            return self.code.constant(expr.value)
+        item = self.code.constant(tvm_ffi.dtype(str(expr.value.dtype)))
+        size, zero = self.code.constant(tvm_ffi.Shape((1,))), self.code.constant(0)
+        shape = self.code.constant(tvm_ffi.Shape(tuple(expr.value.shape)))
+        storage = self.code.call_at_entry(STORAGE, [MACHINE, size, zero, item, self.code.constant("global")])
+        place = self.code.call_at_entry(TENSOR, [storage, zero, shape, item])
+        self.allocated.add(place)
+        return place
+
     def tuple(self, expr: relax.Tuple) -> Operand:
         return self.code.call(MAKE_TUPLE, self.values(expr.fields))
 
@@ -218,10 +231,10 @@ class _Function:
         return VOID
 
     def alloc_storage(self, expr: relax.Call) -> Operand:
-        return self.code.call("vm.builtin.alloc_storage", [MACHINE, *self.values(expr.args)])
+        return self.code.call(STORAGE, [MACHINE, *self.values(expr.args)])
 
     def alloc_tensor(self, expr: relax.Call) -> Operand:
-        place = self.code.call("vm.builtin.alloc_tensor", self.values(list(expr.args)[:4]))
+        place = self.code.call(TENSOR, self.values(list(expr.args)[:4]))
         self.allocated.add(place)
         return place
 
@@ -329,7 +342,7 @@ _EXPRESSIONS: dict[type, _Handler] = {
     relax.SeqExpr: _Function.sequence,
     ir.GlobalVar: _Function.global_name,
     relax.ExternFunc: _Function.extern,
-    ir.GenericConst: lambda self, expr: self.code.constant(expr.value),
+    ir.GenericConst: _Function.constant,
 }
 
 

@@ -104,7 +104,9 @@ def test_an_argument_outside_the_signature(args, reason):
 
 def test_too_many_arguments_for_the_signature():
     text = refused(TypeError, specified([None]), tf.zeros([1]), 2, 3)
-    assert text.startswith("Binding inputs to tf.function failed due to `too many positional arguments`. Received args: (")
+    assert text.startswith(
+        "Binding inputs to tf.function failed due to `too many positional arguments`. Received args: ("
+    )
 
 
 def test_a_signature_of_something_else():
@@ -264,7 +266,13 @@ def test_unknown_dims_broadcast_only_where_the_call_fits():
 
 def test_explained_retraces():
     f = tf.function(lambda x, scale=1: x)
-    for x, scale in [(tf.zeros([2]), 1), (tf.zeros([3]), 1), (tf.zeros([3], tf.int32), 1), (tf.zeros([3]), 2), ([tf.zeros([3])], 2)]:
+    for x, scale in [
+        (tf.zeros([2]), 1),
+        (tf.zeros([3]), 1),
+        (tf.zeros([3], tf.int32), 1),
+        (tf.zeros([3]), 2),
+        ([tf.zeros([3])], 2),
+    ]:
         f(x, scale)
     assert f.explain_retraces().splitlines() == [
         "trace 2: argument `x`: shape (2,) -> (3,)",
@@ -354,9 +362,7 @@ def test_concrete_functions_take_exactly_their_arguments():
     concrete = tf.function(lambda x, y: x + y).get_concrete_function(tf.TensorSpec([None]), tf.TensorSpec([]))
     assert concrete(tf.ones([2]), 1.0).numpy().tolist() == [2.0, 2.0]
     assert concrete(y=1.0, x=[1.0, 2.0]).numpy().tolist() == [2.0, 3.0]
-    signature = (
-        "(x: TensorSpec(shape=(None,), dtype=tf.float32, name=None), y: TensorSpec(shape=(), dtype=tf.float32, name=None))"
-    )
+    signature = "(x: TensorSpec(shape=(None,), dtype=tf.float32, name=None), y: TensorSpec(shape=(), dtype=tf.float32, name=None))"
     for args, kwargs, reason in [
         ((1,), {}, "missing a required argument: 'y'"),
         ((1, 2, 3), {}, "too many positional arguments"),
@@ -580,7 +586,12 @@ def test_a_call_waits_for_whoever_holds_one_of_its_variables():
 def python(program, **options):
     environment = os.environ | {"PYTHONWARNINGS": "ignore"}
     return subprocess.Popen(
-        [sys.executable, "-c", textwrap.dedent(program)], stdout=subprocess.PIPE, stderr=subprocess.PIPE, text=True, env=environment, **options
+        [sys.executable, "-c", textwrap.dedent(program)],
+        stdout=subprocess.PIPE,
+        stderr=subprocess.PIPE,
+        text=True,
+        env=environment,
+        **options,
     )
 
 

@@ -10,7 +10,10 @@ CASES = [(room, label) for room in ("function", "tape", "variable") for label in
 
 @pytest.fixture(scope="module")
 def rooms():
-    return {room: (parity_support.programs(room, tf), parity_support.golden(room)) for room in ("function", "tape", "variable")}
+    return {
+        room: (parity_support.programs(room, tf), parity_support.golden(room))
+        for room in ("function", "tape", "variable")
+    }
 
 
 @pytest.mark.parametrize("room, label", CASES)

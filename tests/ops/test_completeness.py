@@ -4,11 +4,11 @@ import re
 
 import numpy as np
 import pytest
-from tvtf.passes import legalize
 
 import tvtf as tf
 from tvtf.dtypes import COMPILED, from_array
 from tvtf.onnx import control
+from tvtf.passes import legalize
 from tvtf.primitive import table, types_tuple
 from tvtf.shape import TensorType
 

@@ -45,7 +45,15 @@ def _counts(tf):
         return count(tf.function(lambda x: 0), of(*values))
 
     def arrays():
-        values = np.float32(1), np.float32(2), np.float64(2), np.array([1, 2]), np.array([3, 4]), np.array([1.0]), np.int64(3)
+        values = (
+            np.float32(1),
+            np.float32(2),
+            np.float64(2),
+            np.array([1, 2]),
+            np.array([3, 4]),
+            np.array([1.0]),
+            np.int64(3),
+        )
         return count(tf.function(lambda x: x), of(*values))
 
     def objects():
@@ -60,7 +68,11 @@ def _counts(tf):
 
     def defaults():
         calls = [((1,), {}), ((1, 1), {}), ((1,), {"y": 1}), ((1,), {"y": 2}), ((), {"x": 1, "y": 2})]
-        calls += [((tf.constant(1),), {}), ((tf.constant(1), tf.constant(1)), {}), ((tf.constant(2),), {"y": tf.constant(3)})]
+        calls += [
+            ((tf.constant(1),), {}),
+            ((tf.constant(1), tf.constant(1)), {}),
+            ((tf.constant(2),), {"y": tf.constant(3)}),
+        ]
         return count(tf.function(lambda x, y=1: x + y), calls)
 
     def varargs():
@@ -78,7 +90,9 @@ def _counts(tf):
 
     def relaxed_pairs():
         f = tf.function(lambda x, y: 0, reduce_retracing=True)
-        return count(f, [((tf.zeros([n]), tf.zeros([m])), {}) for n, m in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 5), (6, 7))])
+        return count(
+            f, [((tf.zeros([n]), tf.zeros([m])), {}) for n, m in ((1, 1), (2, 1), (3, 1), (3, 2), (4, 5), (6, 7))]
+        )
 
     def relaxed_numbers():
         return count(tf.function(lambda x: 0, reduce_retracing=True), of(1, 2, 3, 1.0, 2.0))
@@ -263,10 +277,12 @@ def _inspection(tf):
 
     return {
         "structured_input_signature": lambda: concrete(lambda x, y=2: x, spec([None, 2])).structured_input_signature,
-        "structured_input_signature named": lambda: concrete(lambda x: x, spec([1], name="n")).structured_input_signature,
-        "structured_input_signature nested": lambda: concrete(
-            lambda x, **k: x, {"a": spec([1])}, b=spec([2])
-        ).structured_input_signature,
+        "structured_input_signature named": lambda: (
+            concrete(lambda x: x, spec([1], name="n")).structured_input_signature
+        ),
+        "structured_input_signature nested": lambda: (
+            concrete(lambda x, **k: x, {"a": spec([1])}, b=spec([2])).structured_input_signature
+        ),
         "structured_outputs": lambda: tf.nest.map_structure(
             lambda t: (t.shape, t.dtype), concrete(lambda x: (x, {"a": x + 1}), spec([3])).structured_outputs
         ),
@@ -276,4 +292,3 @@ def _inspection(tf):
         "concrete call": lambda: concrete(lambda x: x + 1, spec([None]))(tf.constant([1.0, 2.0])),
         "concrete of values": lambda: concrete(lambda x, y: x + y, spec([]), 2.0)(tf.constant(1.0)),
     }
-

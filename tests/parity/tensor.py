@@ -82,10 +82,25 @@ VALUES = {
 
 TYPED = [
     *((1, "float32"), (1.5, "int32"), (1.0, "int32"), ([1.0, 2.0], "int32"), (True, "float32"), (True, "int32")),
-    *((1, "bool"), ("a", "int32"), (1, "string"), (1.5, "complex64"), (1, "complex64"), ([1], "string"), (1.5, "string")),
+    *(
+        (1, "bool"),
+        ("a", "int32"),
+        (1, "string"),
+        (1.5, "complex64"),
+        (1, "complex64"),
+        ([1], "string"),
+        (1.5, "string"),
+    ),
     *(([True], "float32"), ([True, False], "int32"), (True, "int64"), (True, "complex64"), ([1], "bool"), (0, "bool")),
     *((True, "string"), ([True, 1], "int32"), ([True, 1.5], "float32"), ([1, True], "float32"), ([1, 2.5], "int32")),
-    *((1, "bfloat16"), ([1.5, 2.3], "bfloat16"), (70000.0, "float16"), (1, "nope"), (2**70, "float32"), (None, "float32")),
+    *(
+        (1, "bfloat16"),
+        ([1.5, 2.3], "bfloat16"),
+        (70000.0, "float16"),
+        (1, "nope"),
+        (2**70, "float32"),
+        (None, "float32"),
+    ),
     *((np.array([1.5]), "int32"), (np.array([1.5]), "float32"), (np.array([1]), "float32"), (np.float32(1.5), "int32")),
     *((np.array([True]), "float32"), (np.array([1]), "bool"), (np.array([300]), "int8"), ([np.float32(1.5)], "int32")),
     *(([np.int64(1)], "float32"), (["1"], "int32"), ([None], "int32"), ([1, [2]], "int32")),

@@ -79,7 +79,9 @@ def _assigning(tf):
         "assign broadcast": lambda: tf.Variable([1.0, 2.0]).assign(3.0),
         "assign dtype": lambda: tf.Variable([1.0, 2.0]).assign(tf.constant([1, 2])),
         "assign float to int": lambda: tf.Variable(1).assign(1.5),
-        "assign to unknown dim": lambda: repr(tf.Variable([1.0], shape=tf.TensorShape([None])).assign([1.0, 2.0]).numpy()),
+        "assign to unknown dim": lambda: repr(
+            tf.Variable([1.0], shape=tf.TensorShape([None])).assign([1.0, 2.0]).numpy()
+        ),
         "failed assign leaves": lambda: failed(lambda v: v.assign([1.0, 2.0, 3.0])),
         "failed assign_add leaves": lambda: failed(lambda v: v.assign_add(tf.constant([1, 2]))),
         "deepcopy": deepcopied,

@@ -10,6 +10,7 @@ import tvm
 from tvm import ir, relax, te, tirx
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 from tvm.target import Target, codegen
+
 from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
 
 HOST = Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "num-cores": 2})

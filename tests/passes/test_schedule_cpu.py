@@ -11,9 +11,9 @@ from hypothesis import strategies as st
 from schedule_programs import AVX2, HOST, TARGETS, run, run_relax, run_te, tensor, values
 from tvm import ir, relax, te, tirx
 from tvm.target import Target
-from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
 
 from tvtf.ops.kernels.matmul import matmul
+from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
 
 few = settings(max_examples=8, deadline=None, derandomize=True)
 extents = st.sampled_from([1, 2, 3, 7, 10, 16, 17, 31, 40, 65])
@@ -285,3 +285,23 @@ def test_functions_without_vector_form_stay_scalar(name: str) -> None:
     x = tensor(a.shape)
     y = te.compute(x.shape, lambda i: getattr(tirx, name)(x(i)))
     np.testing.assert_allclose(run_te(y, {x: a}, a.shape, HOST), getattr(np, name)(a), rtol=1e-5)
+
+
+@pytest.mark.parametrize("shape", [(0, 3), (3, 0), (0, 0)])
+def test_nothing_is_computed_of_no_points(shape: tuple[int, int]) -> None:
+    x = tensor(shape)
+    np.testing.assert_array_equal(
+        run_te(reduce_over(x, (1,)), {x: values(shape)}, shape[:1], HOST), np.zeros(shape[:1])
+    )
+    np.testing.assert_array_equal(
+        run_te(reduce_over(x, (0,)), {x: values(shape)}, shape[1:], HOST), np.zeros(shape[1:])
+    )
+    doubled = te.compute(x.shape, lambda i, j: x[i, j] * 2.0)
+    assert run_te(doubled, {x: values(shape)}, shape, HOST).shape == shape
+
+
+def test_bounds_keep_an_empty_operand_from_being_read() -> None:
+    x, y = tensor((0,)), tensor((20,))
+    joined = te.compute(y.shape, lambda i: tirx.if_then_else(i < 0, x[i], y[i]))
+    b = values((20,))
+    np.testing.assert_array_equal(run_te(joined, {x: values((0,)), y: b}, (20,), HOST), b)

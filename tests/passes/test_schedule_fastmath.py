@@ -9,9 +9,9 @@ import pytest
 import scipy.special
 from schedule_programs import HOST, run_te, tensor
 from tvm import ir, te
-from tvtf.passes.schedule.cpu import schedule
 
 from tvtf.ops.kernels import fastmath
+from tvtf.passes.schedule.cpu import schedule
 
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, 1e-38, -1e-38, 88.7, 88.8, -87.3, -88.0, -100.0]
 EDGES += [-103.9, -104.0, 1e30, -1e30, 1.0, -1.0, 0.625, -0.625, 9.0, -9.0, 4.0, -4.0]

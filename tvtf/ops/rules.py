@@ -115,7 +115,11 @@ def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> No
     if x.dtype not in domain:
         allowed = ", ".join(d.name for d in domain)
         message = f"Value for attr 'T' of {_type_name(x.dtype)} is not in the list of allowed values: {allowed}"
-        raise Refused(message, TypeError, f"{name} has dtype {x.dtype.name}, which is not in the list of allowed values: {allowed}")
+        raise Refused(
+            message,
+            TypeError,
+            f"{name} has dtype {x.dtype.name}, which is not in the list of allowed values: {allowed}",
+        )
 
 
 def _type_name(dtype: DType) -> str:
@@ -152,7 +156,9 @@ def broadcast_types(*types: TensorType) -> tuple[Dim, ...]:
 
 def _incompatible(types: Sequence[TensorType]) -> Refused:
     shown = " vs. ".join("[" + ",".join(map(str, t.shape)) + "]" for t in types)
-    return Refused(f"Incompatible shapes: {shown}", ValueError, f"Dimensions must be equal or 1 to broadcast: input shapes {shown}")
+    return Refused(
+        f"Incompatible shapes: {shown}", ValueError, f"Dimensions must be equal or 1 to broadcast: input shapes {shown}"
+    )
 
 
 def unary(domain: Sequence[DType], result: DType | None = None) -> Callable[..., TensorType]:
@@ -201,7 +207,9 @@ def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
     """Sums a cotangent over the axes along which ``like`` was broadcast."""
     shape, target = ct._type.shape, like._type.shape
     lead = len(shape) - len(target)
-    stretched = [i + lead for i, d in enumerate(target) if isinstance(d, int) and d == 1 and not same_dim(shape[i + lead], 1)]
+    stretched = [
+        i + lead for i, d in enumerate(target) if isinstance(d, int) and d == 1 and not same_dim(shape[i + lead], 1)
+    ]
     axes = (*range(lead), *stretched)
     if not axes:
         return ct
@@ -305,7 +313,9 @@ def random_array(seed: int, shape: Sequence[int], dtype: DType, low: float = -2.
     return np.asarray(values).astype(dtype.np)
 
 
-def unary_samples(domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any) -> Callable[[], list[Sample]]:
+def unary_samples(
+    domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any
+) -> Callable[[], list[Sample]]:
     def make() -> list[Sample]:
         shapes = ((), (3,), (2, 5), (0, 4), (3, 1, 7))
         return [Sample((_draw(i, s, low, high),), {}, tuple(domain), **options) for i, s in enumerate(shapes)]
@@ -313,7 +323,9 @@ def unary_samples(domain: Sequence[DType], low: float = -2.0, high: float = 2.0,
     return make
 
 
-def binary_samples(domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any) -> Callable[[], list[Sample]]:
+def binary_samples(
+    domain: Sequence[DType], low: float = -2.0, high: float = 2.0, **options: Any
+) -> Callable[[], list[Sample]]:
     def make() -> list[Sample]:
         shapes = (((), ()), ((3,), (3,)), ((2, 1, 5), (4, 1)), ((0, 3), (1, 3)), ((2, 3), ()))
         return [
@@ -335,4 +347,3 @@ def draw(seed: int, shape: Sequence[int], low: float = -2.0, high: float = 2.0) 
 
 def is_tracing() -> bool:
     return state.trace is not None
-

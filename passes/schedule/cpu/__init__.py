@@ -14,6 +14,7 @@ from tvm.target import Target
 from tvm.tirx import PrimFunc
 
 from .emit import with_scalar_calls
+from .empty import without_empty
 from .groups import emit_groups
 from .inline import inlined
 from .kernel import read_kernel
@@ -42,6 +43,7 @@ def schedule(func: PrimFunc, target: Target) -> PrimFunc:
     kernel = read_kernel(func)
     if kernel is None:
         return func
+    kernel = without_empty(kernel)
     body = with_scalar_calls(emit_groups(inlined(kernel), kernel, CpuTarget.of(target)))
     # Relax passes that look for reshapes insist on a root block.
     root = SBlockRealize([], True, SBlock([], [], [], "root", body))

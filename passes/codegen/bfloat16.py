@@ -1,0 +1,193 @@
+"""bfloat16 in kernels, as NumPy computes it: float32 arithmetic, each result rounded to the nearest bfloat16.
+
+TVM's own pass copies what it rounds, and does not look into `Let` or `reinterpret`: names come to stand for two
+values, and float32 bits for bfloat16 ones. After `Bfloat16Bits` it finds bit moves only. Within a kernel every value
+of type bfloat16 is a float32 whose lower half is zero; it is rounded where the program casts or computes, and stored
+by its upper half.
+
+Source: https://github.com/jax-ml/ml_dtypes (round to nearest even, NaN stays NaN)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any, TypeVar
+
+import ml_dtypes
+import numpy as np
+import tvm_ffi
+from tvm import ir, tirx, transform
+from tvm.ir import TensorLoad
+from tvm.tirx import BufferStore, PrimFunc, Var, decl_buffer
+from tvm.tirx.buffer import is_buffer_var
+
+Node = TypeVar("Node")
+NARROW, WIDE = "bfloat16", "float32"
+MOVED_BITS = 16
+ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div)
+CHOICES = (tirx.Min, tirx.Max)
+REINTERPRET, CHOOSE = ir.Op.get("tirx.reinterpret"), ir.Op.get("prim.if_then_else")
+
+
+def without_bfloat16(func: PrimFunc) -> PrimFunc:
+    """Return `func` computing in float32 where it did in bfloat16, parameters as they are.
+
+    Example:
+        >>> from tvm.script import tirx as T
+        >>> @T.prim_func(s_tir=True)
+        ... def double(a: T.Buffer((4,), "bfloat16"), b: T.Buffer((4,), "bfloat16")):
+        ...     for i in range(4):
+        ...         with T.sblock("double"):
+        ...             v = T.axis.spatial(4, i)
+        ...             b[v] = a[v] + a[v]
+        >>> "T.float32" in without_bfloat16(double).script()
+        True
+    """
+    return func if not _mentions(func) else func.with_body(_Widening(func).mapped(func.body))
+
+
+@transform.module_pass(opt_level=0, name="Bfloat16Bits")
+def Bfloat16Bits(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Apply `without_bfloat16` to every PrimFunc of a module."""
+    result = mod.clone()
+    for name, func in mod.functions.items():
+        if isinstance(func, PrimFunc):
+            result.update_func(name, without_bfloat16(func))
+    return result
+
+
+def bits_of(value: ir.Expr) -> ir.Expr:
+    """The uint16 that stands for a bfloat16 held as a float32."""
+    return (tirx.reinterpret("uint32", value) >> _u32(MOVED_BITS)).astype("uint16")
+
+
+def from_bits(bits: ir.Expr) -> ir.Expr:
+    """The float32 of a bfloat16's uint16."""
+    return tirx.reinterpret(WIDE, bits.astype("uint32") << _u32(MOVED_BITS))
+
+
+def rounded(value: ir.Expr) -> ir.Expr:
+    """The nearest float32 that is a bfloat16; ties to even, NaN to NaN."""
+    bits = Var("bits", "uint32")
+    is_nan = (bits & _u32(0x7FFFFFFF)) > _u32(0x7F800000)
+    nan = (bits & _u32(0x80000000)) | _u32(0x7FC00000)
+    nearest = (bits + _u32(0x7FFF) + ((bits >> _u32(MOVED_BITS)) & _u32(1))) & _u32(0xFFFF0000)
+    whole = tirx.reinterpret(WIDE, tirx.Select(is_nan, nan, nearest))
+    return tirx.Let(bits, tirx.reinterpret("uint32", value), whole)
+
+
+class _Widening:
+    """The rewrite of one function, from the leaves up: each rule sees its node with operands that are wide already."""
+
+    def __init__(self, func: PrimFunc) -> None:
+        self.parameters = [param for param in func.params if is_buffer_var(param)]
+        self.known: dict[Var, Var] = {}
+
+    def mapped(self, body: Node) -> Node:
+        """`body` rewritten."""
+        rules: list[tuple[Any, Callable[[Any], Any]]] = [
+            (Var, self.variable),
+            (TensorLoad, self.load),
+            (BufferStore, self.store),
+            (tirx.FloatImm, _if_narrow(_constant)),
+            (ARITHMETIC, _if_narrow(lambda node: rounded(type(node)(node.a, node.b)))),
+            (CHOICES, _if_narrow(lambda node: type(node)(node.a, node.b))),
+            (tirx.Select, _if_narrow(lambda node: tirx.Select(node.condition, node.true_value, node.false_value))),
+            (tirx.Let, _if_narrow(lambda node: tirx.Let(node.var, node.value, node.body))),
+            (tirx.Cast, _cast),
+            (ir.Call, _call),
+        ]
+        return tvm_ffi.structural_map(body, rules)
+
+    def variable(self, var: Var) -> Var:
+        """A buffer of the kernel's own, or a name, as float32."""
+        if var not in self.known:
+            self.known[var] = self._wide_variable(var)
+        return self.known[var]
+
+    def _wide_variable(self, var: Var) -> Var:
+        if not is_buffer_var(var):
+            return Var(var.name, WIDE) if _dtype(var) == NARROW else var
+        if str(var.ty.dtype.dtype) != NARROW or any(var.same_as(param) for param in self.parameters):
+            return var
+        return _wide_buffer(var)
+
+    def load(self, load: TensorLoad) -> ir.Expr:
+        """A parameter's bits; a buffer of the kernel's own holds float32."""
+        if _dtype(load) != NARROW:
+            return load
+        fresh = tirx.BufferLoad(load.source, list(load.indices))
+        return from_bits(tirx.reinterpret("uint16", fresh)) if _dtype(fresh) == NARROW else fresh
+
+    def store(self, store: BufferStore) -> BufferStore:
+        """A parameter takes bits."""
+        if str(store.buffer.ty.dtype.dtype) != NARROW:
+            return store
+        return BufferStore(store.buffer, tirx.reinterpret(NARROW, bits_of(store.value)), list(store.indices))
+
+
+def _dtype(value: Any) -> str:
+    return str(getattr(value.ty, "dtype", ""))
+
+
+def _if_narrow(rule: Callable[[Any], ir.Expr]) -> Callable[[Any], ir.Expr]:
+    return lambda node: rule(node) if _dtype(node) == NARROW else node
+
+
+def _constant(node: tirx.FloatImm) -> ir.Expr:
+    return tirx.const(float(np.asarray(node.value, ml_dtypes.bfloat16)), WIDE)
+
+
+def _cast(node: tirx.Cast) -> ir.Expr:
+    """A cast to bfloat16 goes through float32; one from it starts there."""
+    if _dtype(node) != NARROW:
+        return node.value if _dtype(node) == _dtype(node.value) else node
+    return rounded(node.value.astype(WIDE))
+
+
+def _call(node: ir.Call) -> ir.Expr:
+    if node.op.same_as(REINTERPRET):
+        return _reinterpreted(node)
+    if _dtype(node) != NARROW:
+        return node
+    wide = ir.Call(node.op, list(node.args), node.attrs, node.ty_args, ret_ty=ir.PrimType(WIDE))
+    return wide if node.op.same_as(CHOOSE) else rounded(wide)
+
+
+def _reinterpreted(node: ir.Call) -> ir.Expr:
+    (value,) = node.args
+    if _dtype(node) == NARROW:
+        return value if _dtype(value) == WIDE else from_bits(tirx.reinterpret("uint16", value))
+    if _dtype(value) == WIDE and _dtype(node).endswith("16"):
+        return tirx.reinterpret(_dtype(node), bits_of(value))
+    return node
+
+
+def _wide_buffer(buffer: Var) -> Var:
+    kind = buffer.ty
+    return decl_buffer(
+        kind.shape,
+        WIDE,
+        buffer.name,
+        strides=kind.strides,
+        elem_offset=kind.elem_offset,
+        scope=kind.storage_scope,
+        data_alignment=kind.data_alignment,
+        offset_factor=kind.offset_factor,
+        layout=kind.layout,
+    )
+
+
+def _mentions(func: PrimFunc) -> bool:
+    found: list[Any] = []
+    every = (Var, tirx.Cast, ir.Call, tirx.FloatImm)
+    tvm_ffi.structural_walk(func, (every, lambda node: found.append(node) if _is_narrow(node) else None))
+    return bool(found)
+
+
+def _is_narrow(node: Any) -> bool:
+    return _dtype(node) == NARROW or (is_buffer_var(node) and str(node.ty.dtype.dtype) == NARROW)
+
+
+def _u32(value: int) -> ir.Expr:
+    return tirx.const(value, "uint32")
