@@ -10,6 +10,8 @@ BIN := .venv/bin
 WHEEL := $(CURDIR)/.venv/wheel
 # Byte code is written when a module is first imported: compiling all of it takes longer than downloading it.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
+DOCTESTS = PYTHONPATH=$(WHEEL) TVTF_CACHE_DIR=$(CURDIR)/.venv/cache $(BIN)/pytest -n $(WORKERS) \
+	-p no:cacheprovider --doctest-modules --pyargs tvtf
 SEEDS := 5
 WORKERS := 2
 
@@ -33,11 +35,11 @@ text: .venv/train
 
 test: lint
 	$(BIN)/pytest -n $(WORKERS) -m "not oracle"
-	PYTHONPATH=$(WHEEL) $(BIN)/pytest -n $(WORKERS) -p no:cacheprovider --doctest-modules --pyargs tvtf
+	$(DOCTESTS)
 
 test-all: lint
 	$(BIN)/pytest -n $(WORKERS) -m "(sweep or not sweep) and not oracle"
-	PYTHONPATH=$(WHEEL) $(BIN)/pytest -n $(WORKERS) -p no:cacheprovider --doctest-modules --pyargs tvtf
+	$(DOCTESTS)
 
 test-oracle: .venv/oracle/ready
 	.venv/oracle/bin/pytest -m oracle

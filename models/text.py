@@ -26,6 +26,7 @@ class Text:
     """What :func:`tvtf.models.training.fit` trains: the transformer, its step, and windows of text."""
 
     name = "text"
+    counted = "windows"
     batch = BATCH
     steps = STEPS
 
@@ -36,10 +37,6 @@ class Text:
         self.model = Transformer(seed, self.sizes)
         self.optimizer = tf.optimizers.Adam(learning_rate=PEAK_RATE, beta_2=0.99)
         self.step, self.losses, self.logits = self._functions()
-
-    @property
-    def counted(self) -> str:
-        return "windows"
 
     def _functions(self) -> tuple[Any, Any, Any]:
         model, optimizer = self.model, self.optimizer

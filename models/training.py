@@ -186,7 +186,8 @@ class Bar:
     def __init__(self, progress: Progress, trained: Trained, epochs: int) -> None:
         self.progress, self.trained = progress, trained
         name = f"seed {trained.seed}"
-        shown = {"epoch": "-", "loss": math.nan, "accuracy": math.nan, "speed": 0.0, "counted": trained.counted}
+        shown: dict[str, Any] = {"epoch": "-", "loss": math.nan, "accuracy": math.nan, "speed": 0.0}
+        shown["counted"] = trained.counted
         self.task = progress.add_task(name, total=epochs * trained.steps, **shown)
         self.epochs = epochs
         self.steps = 0
@@ -206,8 +207,8 @@ class Bar:
         self.looked = time.perf_counter()
         speed = (self.steps - 1) * self.trained.batch / max(self.looked - self.first, 1e-9)
         done = epoch * self.trained.steps + (self.steps - 1) % self.trained.steps + 1
-        shown = {"epoch": f"{epoch + 1}/{self.epochs}", "loss": self.loss, "accuracy": self.accuracy, "speed": speed}
-        self.progress.update(self.task, completed=done, **shown)
+        shown: dict[str, Any] = {"loss": self.loss, "accuracy": self.accuracy, "speed": speed}
+        self.progress.update(self.task, completed=done, epoch=f"{epoch + 1}/{self.epochs}", **shown)
 
 
 def running(mean: float, value: float, weight: float = 0.05) -> float:

@@ -31,7 +31,6 @@ from tvtf.train.files import remove, replace
 from tvtf.variable import Variable
 
 FILE = "module.json"
-VALUES = "values"
 PREFIX = "variables-"
 OP_NAME = re.compile(r'"tvtf\.(\w+)"')
 
@@ -61,7 +60,7 @@ def save(folder: str | os.PathLike[str], fn: Any, *args: Any) -> str:
     place = Path(folder)
     captured = _named_captures(concrete)
     prefix = PREFIX + _digest(captured)
-    Checkpoint(**{VALUES: captured}).write(place / prefix)
+    Checkpoint(values=captured).write(place / prefix)
     replace(str(place / FILE), json.dumps(_document(concrete, captured, prefix), indent=1).encode())
     _forget_others(place, prefix)
     return os.fspath(folder)
@@ -176,7 +175,7 @@ def _variables(folder: Path, wanted: Sequence[Value], prefix: Any) -> list[Varia
 
 
 def _variable(reader: Any, value: Value, folder: Path) -> Variable:
-    array = reader.get_tensor(f"{VALUES}/{value.name}/.ATTRIBUTES/VARIABLE_VALUE")
+    array = reader.get_tensor(f"values/{value.name}/.ATTRIBUTES/VARIABLE_VALUE")
     if tuple(array.shape) != value.shape:
         raise SavedModuleError(
             f"the variables in {folder} don't fit its description: {value.name} must have shape {value.shape}, "
