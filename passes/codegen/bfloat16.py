@@ -1,9 +1,9 @@
 """bfloat16 in kernels, as NumPy computes it: float32 arithmetic, each result rounded to the nearest bfloat16.
 
-TVM's own pass copies what it rounds, and does not look into `Let` or `reinterpret`: names come to stand for two
-values, and float32 bits for bfloat16 ones. After `Bfloat16Bits` it finds bit moves only. Within a kernel every value
-of type bfloat16 is a float32 whose lower half is zero; it is rounded where the program casts or computes, and stored
-by its upper half.
+TVM's own passes copy what they round, and do not look into `Let`, `reinterpret` or broadcasts: names come to stand for
+two values, and float32 bits for bfloat16 ones. After `Bfloat16Bits` they find nothing to do. Within a kernel every value
+of type bfloat16 is a float32 whose lower half is zero; it is rounded where the program casts or computes. Parameters
+are seen as uint16, of which such a float32 is the upper half.
 
 Source: https://github.com/jax-ml/ml_dtypes (round to nearest even, NaN stays NaN)
 """
@@ -18,11 +18,13 @@ import numpy as np
 import tvm_ffi
 from tvm import ir, tirx, transform
 from tvm.ir import TensorLoad
-from tvm.tirx import BufferStore, PrimFunc, Var, decl_buffer
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.tirx import BufferStore, PrimFunc, Stmt, Var, decl_buffer
 from tvm.tirx.buffer import is_buffer_var
 
 Node = TypeVar("Node")
-NARROW, WIDE = "bfloat16", "float32"
+NARROW, WIDE, BITS = "bfloat16", "float32", "uint16"
+BITS_BYTES = 2
 MOVED_BITS = 16
 ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div)
 CHOICES = (tirx.Min, tirx.Max)
@@ -43,7 +45,7 @@ def without_bfloat16(func: PrimFunc) -> PrimFunc:
         >>> "T.float32" in without_bfloat16(double).script()
         True
     """
-    return func if not _mentions(func) else func.with_body(_Widening(func).mapped(func.body))
+    return func if not _mentions(func) else func.with_body(_Widening(func).body(func.body))
 
 
 @transform.module_pass(opt_level=0, name="Bfloat16Bits")
@@ -58,7 +60,7 @@ def Bfloat16Bits(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModu
 
 def bits_of(value: ir.Expr) -> ir.Expr:
     """The uint16 that stands for a bfloat16 held as a float32."""
-    return (tirx.reinterpret("uint32", value) >> _u32(MOVED_BITS)).astype("uint16")
+    return (tirx.reinterpret("uint32", value) >> _u32(MOVED_BITS)).astype(BITS)
 
 
 def from_bits(bits: ir.Expr) -> ir.Expr:
@@ -80,15 +82,28 @@ class _Widening:
     """The rewrite of one function, from the leaves up: each rule sees its node with operands that are wide already."""
 
     def __init__(self, func: PrimFunc) -> None:
-        self.parameters = [param for param in func.params if is_buffer_var(param)]
-        self.known: dict[Var, Var] = {}
+        narrow = [param for param in func.params if _item(param) == NARROW]
+        self.known: dict[Var, Var] = {param: _retyped(param, BITS, BITS_BYTES) for param in narrow}
+        self.views = [tirx.DeclBuffer(self.known[param], data=param.data) for param in narrow]
+
+    def body(self, body: Stmt) -> Stmt:
+        """The function's body rewritten; in its root block, where it has one, parameters are seen as bits."""
+        mapped = self.mapped(body)
+        if not self.views:
+            return mapped
+        if not isinstance(mapped, SBlockRealize):
+            return tirx.SeqStmt([*self.views, mapped])
+        block = mapped.block
+        inner = tirx.SeqStmt([*self.views, block.body])
+        own = SBlock([], block.reads, block.writes, block.name_hint, inner, None, block.alloc_buffers)
+        return SBlockRealize([], mapped.predicate, own)
 
     def mapped(self, body: Node) -> Node:
         """`body` rewritten."""
         rules: list[tuple[Any, Callable[[Any], Any]]] = [
             (Var, self.variable),
-            (TensorLoad, self.load),
-            (BufferStore, self.store),
+            (TensorLoad, _load),
+            (BufferStore, _store),
             (tirx.FloatImm, _if_narrow(_constant)),
             (ARITHMETIC, _if_narrow(lambda node: rounded(type(node)(node.a, node.b)))),
             (CHOICES, _if_narrow(lambda node: type(node)(node.a, node.b))),
@@ -106,24 +121,29 @@ class _Widening:
         return self.known[var]
 
     def _wide_variable(self, var: Var) -> Var:
-        if not is_buffer_var(var):
-            return Var(var.name, WIDE) if _dtype(var) == NARROW else var
-        if str(var.ty.dtype.dtype) != NARROW or any(var.same_as(param) for param in self.parameters):
-            return var
-        return _wide_buffer(var)
+        if is_buffer_var(var):
+            return _retyped(var, WIDE, int(var.ty.data_alignment)) if _item(var) == NARROW else var
+        return Var(var.name, WIDE) if _dtype(var) == NARROW else var
 
-    def load(self, load: TensorLoad) -> ir.Expr:
-        """A parameter's bits; a buffer of the kernel's own holds float32."""
-        if _dtype(load) != NARROW:
-            return load
-        fresh = tirx.BufferLoad(load.source, list(load.indices))
-        return from_bits(tirx.reinterpret("uint16", fresh)) if _dtype(fresh) == NARROW else fresh
 
-    def store(self, store: BufferStore) -> BufferStore:
-        """A parameter takes bits."""
-        if str(store.buffer.ty.dtype.dtype) != NARROW:
-            return store
-        return BufferStore(store.buffer, tirx.reinterpret(NARROW, bits_of(store.value)), list(store.indices))
+def _load(load: TensorLoad) -> ir.Expr:
+    """From a parameter come bits, from a buffer of the kernel's own float32."""
+    if _dtype(load) != NARROW:
+        return load
+    fresh = tirx.BufferLoad(load.source, list(load.indices))
+    return from_bits(fresh) if _dtype(fresh) == BITS else fresh
+
+
+def _store(store: BufferStore) -> BufferStore:
+    """A parameter takes bits."""
+    if _item(store.buffer) != BITS or _dtype(store.value) == BITS:
+        return store
+    return BufferStore(store.buffer, bits_of(store.value), list(store.indices))
+
+
+def _item(buffer: Var) -> str:
+    """The element type of a buffer."""
+    return str(buffer.ty.dtype.dtype) if is_buffer_var(buffer) else ""
 
 
 def _dtype(value: Any) -> str:
@@ -157,22 +177,22 @@ def _call(node: ir.Call) -> ir.Expr:
 def _reinterpreted(node: ir.Call) -> ir.Expr:
     (value,) = node.args
     if _dtype(node) == NARROW:
-        return value if _dtype(value) == WIDE else from_bits(tirx.reinterpret("uint16", value))
+        return value if _dtype(value) == WIDE else from_bits(tirx.reinterpret(BITS, value))
     if _dtype(value) == WIDE and _dtype(node).endswith("16"):
         return tirx.reinterpret(_dtype(node), bits_of(value))
     return node
 
 
-def _wide_buffer(buffer: Var) -> Var:
+def _retyped(buffer: Var, dtype: str, alignment: int) -> Var:
     kind = buffer.ty
     return decl_buffer(
         kind.shape,
-        WIDE,
+        dtype,
         buffer.name,
         strides=kind.strides,
         elem_offset=kind.elem_offset,
         scope=kind.storage_scope,
-        data_alignment=kind.data_alignment,
+        data_alignment=alignment,
         offset_factor=kind.offset_factor,
         layout=kind.layout,
     )
@@ -186,7 +206,7 @@ def _mentions(func: PrimFunc) -> bool:
 
 
 def _is_narrow(node: Any) -> bool:
-    return _dtype(node) == NARROW or (is_buffer_var(node) and str(node.ty.dtype.dtype) == NARROW)
+    return _dtype(node) == NARROW or (isinstance(node, Var) and _item(node) == NARROW)
 
 
 def _u32(value: int) -> ir.Expr:

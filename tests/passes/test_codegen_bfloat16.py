@@ -84,7 +84,7 @@ def test_not_a_number_is_found():
         ),
         TARGETS[0],
     )
-    np.testing.assert_array_equal(found, np.isnan(ALL))
+    np.testing.assert_array_equal(found, np.isnan(ALL.astype(np.float32)))
 
 
 def test_conditions_choose_among_bfloat16():
