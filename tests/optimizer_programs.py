@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-GOLDEN = Path(__file__).with_name("goldens") / "optimizers.json"
+GOLDEN = Path(__file__).with_name("golden") / "optimizers.json"
 OPTIMIZERS = {
     "SGD": [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"weight_decay": 0.1}, {"clipvalue": 0.05}],
     "Adam": [
@@ -33,7 +33,7 @@ INITIALIZERS = {
     "LecunUniform": [{}], "LecunNormal": [{}], "RandomUniform": [{}], "RandomNormal": [{"stddev": 2.0}],
     "TruncatedNormal": [{"mean": 1.0}], "Orthogonal": [{"gain": 2.0}],
     "VarianceScaling": [{}, {"scale": 2.0, "mode": "fan_out", "distribution": "untruncated_normal"},
-                        {"input_axes": [0], "output_axes": [1, 2], "distribution": "uniform"}],
+                        {"input_axes": [0], "output_axes": [-1], "distribution": "uniform"}],
 }  # fmt: skip
 STEPS = 5
 

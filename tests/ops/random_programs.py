@@ -7,7 +7,7 @@ from pathlib import Path
 
 import numpy as np
 
-GOLDEN = Path(__file__).with_name("goldens") / "random.json"
+GOLDEN = Path(__file__).parents[1] / "golden" / "random.json"
 FLOATS = ("float16", "bfloat16", "float32", "float64")
 WORDS = ("int32", "int64", "uint32", "uint64")
 CHANCES = np.log(np.array([[0.1, 0.2, 0.3, 0.4], [0.4, 0.3, 0.2, 0.1]], np.float32))

@@ -75,6 +75,6 @@ def double_words(seed: np.ndarray, count: int) -> tuple[np.ndarray, np.ndarray]:
 def skipped(state: np.ndarray, blocks_used: int) -> np.ndarray:
     """The state after some blocks were taken: the 128-bit counter moves on."""
     moved = state.view(np.uint64).copy()
-    moved[0] += np.uint64(blocks_used)
-    moved[1] += moved[0] < np.uint64(blocks_used)
+    moved[:1] += np.uint64(blocks_used)
+    moved[1:2] += moved[:1] < np.uint64(blocks_used)
     return moved.view(state.dtype)
