@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tvtf.train.files import replace
+from tvtf.files import replace
 
 HEADER = "epoch,step,loss"
 

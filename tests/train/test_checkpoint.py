@@ -10,7 +10,7 @@ from tvtf import context, errors, train
 from tvtf.module import Module
 from tvtf.shape import TensorShape
 from tvtf.track import AutoTrackable, Trackable
-from tvtf.train import bundle, files, object_graph
+from tvtf.train import bundle, object_graph
 from tvtf.train.messages import TrackableObjectGraph
 from tvtf.train.restoration import restore_slot
 from tvtf.variable import Variable

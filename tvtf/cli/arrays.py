@@ -13,7 +13,7 @@ import click
 import numpy as np
 
 from tvtf.saved.description import SavedModuleError, Value
-from tvtf.train.files import replace
+from tvtf.files import replace
 
 PIPE = "-"
 SUFFIXES = (".npy", ".csv")

@@ -16,7 +16,7 @@ from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of
 from tvtf.onnx.standard import IR_VERSION, OPSET
 from tvtf.shape import TensorType
-from tvtf.train.files import replace
+from tvtf.files import replace
 from tvtf.variable import Variable
 from tvtf.version import __version__
 

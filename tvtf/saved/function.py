@@ -27,7 +27,7 @@ from tvtf.saved.description import Description, SavedModuleError, Value, checksu
 from tvtf.shape import TensorSpec, TensorType
 from tvtf.tensor import EagerTensor
 from tvtf.train import Checkpoint, load_checkpoint
-from tvtf.train.files import remove, replace
+from tvtf.files import remove, replace
 from tvtf.variable import Variable
 
 FILE = "module.json"

@@ -21,7 +21,7 @@ from google.protobuf.message import DecodeError
 
 from tvtf import dtypes
 from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
-from tvtf.train import crc32c, files, strings, table
+from tvtf.train import crc32c, strings, table
 from tvtf.train.messages import BundleEntryProto, BundleHeaderProto
 
 HEADER_KEY: Final = b""

@@ -10,7 +10,7 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tvtf.errors import DataLossError, NotFoundError
-from tvtf.train import bundle, files, state
+from tvtf.train import bundle, state
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions, PathLike
 
 SECONDS_AN_HOUR: Final = 3600.0

@@ -12,7 +12,8 @@ from typing import Any, Final
 
 from google.protobuf import text_format
 
-from tvtf.train import bundle, files
+from tvtf import files
+from tvtf.train import bundle
 from tvtf.train.messages import CheckpointState
 
 STATE_FILE: Final = "checkpoint"
