@@ -29,7 +29,7 @@ from tvtf.tensor import Tensor, constant, convert_to_tensor
 
 
 def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
-    target = _filled(x.shape, shape)
+    target = filled(x.shape, shape)
     if not agree_dim(size_of(x.shape), size_of(target)):
         raise Refused(
             f"Input to reshape is a tensor with {size_of(x.shape)} values, but the requested shape has {size_of(target)}: "
@@ -38,7 +38,7 @@ def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     return TensorType(target, x.dtype)
 
 
-def _filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
+def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     """The target shape with its one -1 computed."""
     unknown = [i for i, d in enumerate(target) if isinstance(d, int) and d < 0]
     if not unknown:
@@ -63,7 +63,7 @@ def _filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     lower=kernel("array.reshape"),
     vjp=lambda ct, y, x, *, shape: bind.reshape(ct, shape=x._type.shape),
     batch=lambda size, inputs, batched, *, shape: bind.reshape(
-        inputs[0], shape=(size, *_filled(inputs[0]._type.shape[1:], shape))
+        inputs[0], shape=(size, *filled(inputs[0]._type.shape[1:], shape))
     ),
     onnx=lambda e, inputs, outputs, types, *, shape: e.node(
         "Reshape", [inputs[0], e.shape(types[1][0].shape)], outputs
@@ -89,7 +89,7 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/reshape
     """
     x = convert_to_tensor(tensor)
-    return (x,), {"shape": _filled(x._type.shape, static_dims(shape))}
+    return (x,), {"shape": filled(x._type.shape, static_dims(shape))}
 
 
 def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:

@@ -18,7 +18,7 @@ from tvtf.ops.indexing import (
     nd_places,
     require_index,
 )
-from tvtf.ops.rules import bind, draw, kernel, require_same_dtype, static_dims, zeros_like
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_dims, zeros_like
 from tvtf.ops.scan import wide_type
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -27,6 +27,7 @@ from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
+    require_dtype(data, NUMERIC, "data")
     require_index(ids)
     rank = len(ids.shape)
     if len(data.shape) < rank or not all(map(agree_dim, data.shape, ids.shape)):
@@ -72,6 +73,11 @@ def gathered(rows: Tensor, ids: Tensor) -> Tensor:
     valid = bind.greater_equal(ids, zero)
     shape = (*ids._type.shape, *(1,) * (taken.ndim - ids.ndim))
     return bind.select(bind.reshape(valid, shape=shape), taken, EagerTensor(np.zeros((), rows.dtype.np)))
+
+
+def _real_segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:
+    require_dtype(data, REAL, "data")
+    return _segment_type(data, ids, num_segments=num_segments)
 
 
 def segment_samples() -> list[Sample]:
@@ -172,14 +178,15 @@ def _extreme_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segmen
 
 def _extreme_samples() -> list[Sample]:
     return [
-        Sample((draw(0, (4, 3)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, REAL),
-        Sample((draw(2, (0, 2)), np.zeros(0, "int64")), {"num_segments": 2}, REAL),
+        Sample((draw(0, (4, 3)), np.array([0, 1, 0, -1], "int32")), {"num_segments": 2}, REAL),
+        Sample((draw(1, (4,)), np.array([0, 2, 0, -1], "int32")), {"num_segments": 3}, REAL, gradient=False),
+        Sample((draw(2, (0, 2)), np.zeros(0, "int64")), {"num_segments": 2}, REAL, gradient=False),
     ]
 
 
 @primitive(
     name="unsorted_segment_max",
-    type=_segment_type,
+    type=_real_segment_type,
     numpy=segment_numpy(np.maximum, lowest_finite),
     lower=kernel("indexing.segment_max"),
     vjp=_extreme_vjp,
@@ -205,7 +212,7 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 @primitive(
     name="unsorted_segment_min",
-    type=_segment_type,
+    type=_real_segment_type,
     numpy=segment_numpy(np.minimum, highest_finite),
     lower=kernel("indexing.segment_min"),
     vjp=_extreme_vjp,

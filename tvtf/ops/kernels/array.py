@@ -7,12 +7,13 @@ from typing import Any
 
 from tvm import te, tirx, topi
 
+from tvtf.ops.array import filled
 from tvtf.ops.kernels.common import accumulator_dtype, compute, long
 from tvtf.ops.kernels.scalar import broadcast_index, dims
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    return topi.reshape(x, tuple(map(long, shape)))
+    return topi.reshape(x, tuple(map(long, filled(dims(x), shape))))
 
 
 def broadcast_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:

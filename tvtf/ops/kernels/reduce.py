@@ -57,7 +57,7 @@ def min(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  #
 
 
 def any(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
-    return _as_bool(reduce(_as_bytes(x), axis, keepdims, _MAX))
+    return _as_bool(reduce(_as_bytes(x), axis, keepdims, _ANY))
 
 
 def all(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
@@ -135,6 +135,7 @@ def _limit(dtype: str, lowest: bool) -> Any:
 _PROD = te.comm_reducer(lambda a, b: a * b, lambda dtype: tirx.const(1, dtype), "prod")
 _MAX = te.comm_reducer(scalar.maximum, lambda dtype: _limit(dtype, True), "max")
 _MIN = te.comm_reducer(scalar.minimum, lambda dtype: _limit(dtype, False), "min")
+_ANY = te.comm_reducer(scalar.maximum, lambda dtype: tirx.const(0, dtype), "any")
 _ALL = te.comm_reducer(scalar.minimum, lambda dtype: tirx.const(1, dtype), "all")
 _LARGEST = te.comm_reducer(lambda a, b: tirx.Select(b > a, b, a), lambda dtype: _limit(dtype, True), "largest")
 _SMALLEST = te.comm_reducer(lambda a, b: tirx.Select(b < a, b, a), lambda dtype: _limit(dtype, False), "smallest")

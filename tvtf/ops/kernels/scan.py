@@ -10,7 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import scalar
-from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, long
+from tvtf.ops.kernels.common import accumulator_dtype, cast, long
 from tvtf.ops.kernels.reduce import narrowed
 
 PARALLEL_FROM = 1 << 15
@@ -36,6 +36,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
     """``step(previous result, elements here, elements before)`` along ``axis``, from ``start``."""
     shape, dtype = list(inputs[0].shape), str(inputs[0].dtype)
     wide = accumulator_dtype(dtype)
+    inputs = [cast(x, wide) for x in inputs]
     outer, length, inner = product(shape[:axis]), long(shape[axis]), product(shape[axis + 1 :])
 
     def body(ins: Any, outs: Any) -> Any:
@@ -48,12 +49,12 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
             ):
                 at = (length - 1 - k if reverse else k) * inner + row * length * inner + j
                 back = at + inner if reverse else at - inner
-                here = [as_dtype(s[at], wide) for s in sources]
+                here = [s[at] for s in sources]
                 with T.If(k == 0):
                     with T.Then():
                         out[at] = step(tirx.const(start, wide), here, None)
                     with T.Else():
-                        out[at] = step(out[back], here, [as_dtype(s[back], wide) for s in sources])
+                        out[at] = step(out[back], here, [s[back] for s in sources])
             return builder.get()
 
     result = te.extern([shape], inputs, body, name="scan", dtype=wide)

@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, compute, long
+from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long
 from tvtf.ops.kernels.scan import product, rows
 
 
@@ -24,15 +24,13 @@ def precedes(a: Any, b: Any, descending: bool) -> Any:
 def order(x: te.Tensor, descending: bool) -> te.Tensor:
     """For each row (the last axis) the int32 places of its elements in order, equal ones as they come."""
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
-    wide = accumulator_dtype(str(x.dtype))
+    x = cast(x, accumulator_dtype(str(x.dtype)))
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             keys, places, spare = (T.buffer_proxy(b) for b in (ins[0], *outs))
             with rows(count, count * length) as row:
-                _sort_row(
-                    lambda i: as_dtype(keys[row * length + i], wide), places, spare, row * length, length, descending
-                )
+                _sort_row(lambda i: keys[row * length + i], places, spare, row * length, length, descending)
             return builder.get()
 
     return te.extern([x.shape, x.shape], [x], body, name="order", dtype=["int32", "int32"])[0]
@@ -105,6 +103,7 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
     """By bisection, row by row."""
     length, width = long(sequence.shape[-1]), long(values.shape[-1])
     count = product(list(values.shape)[:-1])
+    sequence, values = (cast(x, accumulator_dtype(str(x.dtype))) for x in (sequence, values))
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:

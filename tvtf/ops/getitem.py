@@ -1,0 +1,306 @@
+"""What ``tensor[...]`` means, and the functions that slice: strided_slice, slice."""
+
+from __future__ import annotations
+
+import builtins
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.ops.arrange import brackets
+from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves
+from tvtf.ops.rules import bind, static_dims
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, same_shape
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.variable import Variable
+
+MSG_INDEX = (
+    "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid "
+    "indices, got {!r}"
+)
+
+
+class _Taken(NamedTuple):
+    """One axis of the result of a slice before new axes come and indexed ones go."""
+
+    begin: Dim
+    size: Dim
+    step: int
+    dynamic: Tensor | None = None
+    checked: bool = False
+
+
+def getitem(x: Tensor, key: Any) -> Tensor:
+    """``x[key]``: ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
+    if _is_mask(key):
+        return bind_mask(x, key)
+    entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
+    try:
+        return _slice_by(x, entries)
+    except Refused as refusal:
+        raise refusal.told_by("StridedSlice") from None
+
+
+def _is_mask(key: Any) -> bool:
+    kind = getattr(key, "dtype", None)
+    return kind is not None and (kind == "bool" if not isinstance(key, np.ndarray) else kind == np.bool_)
+
+
+def bind_mask(x: Tensor, mask: Any) -> Tensor:
+    from tvtf.ops.indexing import boolean_mask
+
+    return boolean_mask(x, mask)
+
+
+def _entry(key: Any) -> Any:
+    """A part of a slice spec with its numbers unwrapped: None, Ellipsis, a slice, an int, a dim or a scalar tensor."""
+    if key is None or key is Ellipsis:
+        return key
+    if isinstance(key, builtins.slice):
+        return builtins.slice(*(None if v is None else _number(v) for v in (key.start, key.stop, key.step)))
+    if isinstance(key, (bool, np.bool_)):
+        raise ValueError("mask cannot be scalar.")
+    return _number(key)
+
+
+def _number(value: Any) -> Any:
+    given = value
+    if hasattr(value, "_as_tensor"):
+        value = value._as_tensor()
+    if isinstance(value, Tensor):
+        if not value.dtype.is_integer or value.ndim:
+            raise TypeError(MSG_INDEX.format(given))
+        return _scalar_value(value)
+    if isinstance(value, (str, float)) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
+        raise TypeError(MSG_INDEX.format(given))
+    return value.__index__()
+
+
+def _scalar_value(value: Tensor) -> Any:
+    if isinstance(value, EagerTensor):
+        return int(value)
+    known = value.known if isinstance(value, SymbolicTensor) else None
+    return value if known is None else known.item()
+
+
+def _slice_by(x: Tensor, entries: list[Any]) -> Tensor:
+    dims = x._type.shape
+    taken_axes: list[_Taken] = []
+    shape: list[Dim] = []
+    for entry in _without_ellipsis(entries, len(dims)):
+        if entry is None:
+            shape.append(1)
+            continue
+        axis = len(taken_axes)
+        if axis >= len(dims):
+            raise Refused(f"Index out of range using input dim {axis}; input has only {len(dims)} dims")
+        one = (
+            _sliced_axis(entry, dims[axis], axis)
+            if isinstance(entry, builtins.slice)
+            else _indexed_axis(entry, dims[axis], axis)
+        )
+        taken_axes.append(one)
+        if isinstance(entry, builtins.slice):
+            shape.append(one.size)
+    return _apply(x, taken_axes, tuple(shape))
+
+
+def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
+    """The spec with its ellipsis (or its missing end) written out as whole axes."""
+    places = [i for i, e in enumerate(entries) if e is Ellipsis]
+    if len(places) > 1:
+        raise Refused("Multiple ellipses in slice spec not allowed")
+    used = sum(1 for e in entries if e is not None and e is not Ellipsis)
+    missing = [builtins.slice(None)] * (rank - used)
+    at = places[0] if places else len(entries)
+    return [*entries[:at], *missing, *entries[at + 1 :]]
+
+
+def _indexed_axis(index: Any, extent: Dim, axis: int) -> _Taken:
+    if isinstance(index, Tensor):
+        return _Taken(0, extent, 1, dynamic=index)
+    begin = from_end(index, extent)
+    if isinstance(begin, int) and isinstance(extent, int) and not 0 <= begin < extent:
+        raise Refused(f"slice index {begin} of dimension {axis} out of bounds.")
+    return _Taken(begin, 1, 1, checked=not _lies_within(begin, extent))
+
+
+def _lies_within(begin: Dim, extent: Dim) -> bool:
+    return proves(begin >= 0, begin) and proves(begin < extent, begin, extent)
+
+
+def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> _Taken:
+    step = 1 if part.step is None else part.step
+    for bound in (part.start, part.stop, step):
+        if isinstance(bound, Tensor):
+            raise TypeError(
+                f"slice of dimension {axis}: the bound {bound!r} is computed by the program, so the result's length is not "
+                "known while tracing; compute it from shapes, use tf.slice with a fixed size, or index with a scalar"
+            )
+    if not isinstance(step, int):
+        raise TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")
+    if step == 0:
+        raise Refused(f"strides[{axis}] must be non-zero")
+    return _forward(part, extent, step) if step > 0 else _backward(part, extent, step)
+
+
+def _forward(part: builtins.slice, extent: Dim, step: int) -> _Taken:
+    start = 0 if part.start is None else _clamped(part.start, extent, 0, extent)
+    stop = extent if part.stop is None else _clamped(part.stop, extent, 0, extent)
+    return _Taken(start, at_least_zero(ceil_div(stop - start, step)), step)
+
+
+def _backward(part: builtins.slice, extent: Dim, step: int) -> _Taken:
+    start = extent - 1 if part.start is None else _clamped(part.start, extent, -1, extent - 1)
+    stop = -1 if part.stop is None else _clamped(part.stop, extent, -1, extent - 1)
+    return _Taken(start, at_least_zero(ceil_div(start - stop, -step)), step)
+
+
+def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
+    found = from_end(index, extent)
+    if isinstance(index, int) and index >= 0:
+        return dim_min(found, high)
+    return dim_max(found if isinstance(index, int) else dim_min(found, high), low)
+
+
+def _apply(x: Tensor, axes: list[_Taken], shape: tuple[Dim, ...]) -> Tensor:
+    begin, size = tuple(a.begin for a in axes), tuple(a.size for a in axes)
+    strides, checked = tuple(a.step for a in axes), tuple(i for i, a in enumerate(axes) if a.checked)
+    if not _takes_all(x._type.shape, begin, size, strides):
+        x = bind.strided_slice(x, begin=begin, size=size, strides=strides, checked=checked)
+    dynamic = [(i, a.dynamic) for i, a in enumerate(axes) if a.dynamic is not None]
+    if dynamic:
+        places = tuple(i for i, _ in dynamic)
+        x = bind.dynamic_slice(x, *(t for _, t in dynamic), axes=places, sizes=(1,) * len(places), wrap=True)
+    return (
+        x if len(shape) == x.ndim and not dynamic and same_shape(shape, x._type.shape) else bind.reshape(x, shape=shape)
+    )
+
+
+def _takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], strides: Sequence[int]) -> bool:
+    whole = all(isinstance(b, int) and b == 0 and s == 1 for b, s in zip(begin, strides))
+    return whole and same_shape(shape, size)
+
+
+Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
+Variable.__getitem__ = lambda self, key: getitem(self._as_tensor(), key)  # type: ignore[attr-defined]
+
+
+@export("strided_slice")
+def strided_slice(
+    input_: Any,
+    begin: Any,
+    end: Any,
+    strides: Any = None,
+    begin_mask: int = 0,
+    end_mask: int = 0,
+    ellipsis_mask: int = 0,
+    new_axis_mask: int = 0,
+    shrink_axis_mask: int = 0,
+    var: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """What ``input_[begin:end:strides, ...]`` gives; bit i of a mask says something about entry i.
+
+    Args:
+      input_: tensor.
+      begin, end, strides: ints, one for each entry.
+      begin_mask, end_mask: the bound is left out.
+      ellipsis_mask: the entry is ``...``.
+      new_axis_mask: the entry is ``None``.
+      shrink_axis_mask: the entry is the single index ``begin``.
+
+    >>> import tvtf as tf
+    >>> tf.strided_slice([1, 2, 3, 4], [0], [4], [2]).numpy()
+    array([1, 3], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a zero stride or an index out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strided_slice
+    """
+    first, last = static_dims(begin, "begin"), static_dims(end, "end")
+    steps = (1,) * len(first) if strides is None else static_dims(strides, "strides")
+
+    def entry(i: int) -> Any:
+        if ellipsis_mask >> i & 1:
+            return Ellipsis
+        if new_axis_mask >> i & 1:
+            return None
+        if shrink_axis_mask >> i & 1:
+            return first[i]
+        low, high = (None if mask >> i & 1 else bound[i] for mask, bound in ((begin_mask, first), (end_mask, last)))
+        return builtins.slice(low, high, steps[i])
+
+    try:
+        return _slice_by(convert_to_tensor(input_), [entry(i) for i in range(len(first))])
+    except Refused as refusal:
+        raise refusal.told_by("StridedSlice") from None
+
+
+@export("slice")
+def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor:
+    """``size`` elements of every axis from ``begin``; a size of -1 takes the rest.
+
+    Args:
+      input_: tensor of rank r.
+      begin: r ints, or integer tensors that the program computes.
+      size: r ints known while tracing.
+
+    >>> import tvtf as tf
+    >>> tf.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [2, -1]).numpy()
+    array([[2, 3],
+           [5, 6]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where the window does not lie inside.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/slice
+    """
+    x = convert_to_tensor(input_)
+    starts = _starts_of(begin)
+    sizes = static_dims(size, "size")
+    if not len(starts) == len(sizes) == x.ndim:
+        raise Refused(
+            f"Expected begin, end, and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
+            f"{brackets([len(starts)])} and {brackets([len(sizes)])} instead."
+        ).told_by("Slice")
+    return _windowed_slice(x, starts, sizes)
+
+
+def _starts_of(begin: Any) -> list[Any]:
+    if isinstance(begin, (list, tuple)):
+        return [_number(b) for b in begin]
+    vector = convert_to_tensor(begin)
+    if isinstance(vector, SymbolicTensor) and vector.known is None:
+        return [_slice_by(vector, [i]) for i in range(vector._type.shape[0])]
+    return list(static_dims(vector, "begin"))
+
+
+def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tensor:
+    dims = x._type.shape
+    fixed = [0 if isinstance(b, Tensor) else b for b in starts]
+    moving = [i for i, b in enumerate(starts) if isinstance(b, Tensor)]
+    taken_sizes = tuple(_size_of(i, dims[i], fixed[i], s, i in moving) for i, s in enumerate(sizes))
+    whole = tuple(dims[i] if i in moving else n for i, n in enumerate(taken_sizes))
+    if not _takes_all(dims, fixed, whole, (1,) * len(dims)):
+        x = bind.strided_slice(x, begin=tuple(fixed), size=whole, strides=(1,) * len(dims), checked=())
+    if not moving:
+        return x
+    chosen = tuple(taken_sizes[i] for i in moving)
+    return bind.dynamic_slice(x, *(starts[i] for i in moving), axes=tuple(moving), sizes=chosen, wrap=False)
+
+
+def _size_of(axis: int, extent: Dim, begin: Dim, size: Dim, moves: bool) -> Dim:
+    if isinstance(size, int) and size == -1:
+        if moves:
+            raise TypeError(f"slice: size[{axis}] is -1, but begin[{axis}] is computed by the program: give the size")
+        size = extent - begin
+    if all(isinstance(d, int) for d in (extent, begin)) and not 0 <= begin <= extent:
+        raise Refused(f"Expected begin[{axis}] in [0, {extent}], but got {begin}").told_by("Slice")
+    if all(isinstance(d, int) for d in (extent, begin, size)) and not 0 <= size <= extent - begin:
+        raise Refused(f"Expected size[{axis}] in [0, {extent - begin}], but got {size}").told_by("Slice")
+    return size
