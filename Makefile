@@ -11,7 +11,7 @@ WHEEL := $(CURDIR)/.venv/wheel
 # Byte code is written when a module is first imported: compiling all of it takes longer than downloading it.
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 DOCTESTS = PYTHONPATH=$(WHEEL) TVTF_CACHE_DIR=$(CURDIR)/.venv/cache $(BIN)/pytest -n $(WORKERS) \
-	-p no:cacheprovider --doctest-modules --pyargs tvtf
+	-o pythonpath= -p no:cacheprovider --doctest-modules --pyargs tvtf
 SEEDS := 5
 WORKERS := 2
 
