@@ -17,7 +17,7 @@ from tvtf.dtypes import DType, as_dtype, float32, int64
 from tvtf.ops import create, random
 from tvtf.ops.cast import cast_tensor
 from tvtf.primitive import export
-from tvtf.random_state import seeds
+from tvtf.seeds import seeds
 from tvtf.shape import as_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 

@@ -8,8 +8,6 @@ Variable of its own, which the function reads and assigns.
 from __future__ import annotations
 
 import os
-import random
-import threading
 import weakref
 from typing import Any
 
@@ -18,34 +16,13 @@ import numpy as np
 from tvtf.context import state as thread
 from tvtf.ops import philox
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
+from tvtf.seeds import MAX_INT32, seeds
 from tvtf.shape import Dim
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.variable import Variable
 
-MAX_INT32 = 2**31 - 1
 DEFAULT_SEED = 87654321
 """TensorFlow's global seed where only an op seed is given (DEFAULT_GRAPH_SEED)."""
-
-
-class Seeds:
-    """The global seed of the process, and the positions in the streams made from it."""
-
-    def __init__(self) -> None:
-        self.lock = threading.Lock()
-        self.functions: weakref.WeakSet[Stream] = weakref.WeakSet()
-        self.reset(None)
-
-    def reset(self, seed: int | None) -> None:
-        """Starts every stream again from a new global seed."""
-        self.seed = seed
-        self.op_seeds = random.Random(seed)
-        self.eager: dict[Any, np.ndarray] = {}
-        for stream in list(self.functions):
-            stream.restart()
-
-    def next_op_seed(self) -> int:
-        return self.op_seeds.randint(0, MAX_INT32)
 
 
 class Stream:
@@ -77,32 +54,6 @@ def first_state(op_seed: int | None) -> np.ndarray:
     key = DEFAULT_SEED if seeds.seed is None else seeds.seed % MAX_INT32
     counter = (op_seed or 0) % MAX_INT32
     return np.array([0, MAX_INT32 if (key, counter) == (0, 0) else counter, key], np.uint64)
-
-
-seeds = Seeds()
-
-
-@export("random.set_seed")
-def set_seed(seed: int) -> None:
-    """Sets the global seed: random ops without a seed of their own repeat, those with one start again.
-
-    Eagerly, the numbers that follow are TensorFlow's own for the same calls. In a ``tf.function`` an op with a seed has
-    TensorFlow's stream for it; one without has a stream of its own by its place in the function.
-
-    Args:
-      seed: an int.
-
-    >>> import tvtf as tf
-    >>> tf.random.set_seed(1)
-    >>> a = tf.random.uniform([2])
-    >>> tf.random.set_seed(1)
-    >>> bool((a.numpy() == tf.random.uniform([2]).numpy()).all())
-    True
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/random/set_seed
-    """
-    with seeds.lock:
-        seeds.reset(int(seed))
 
 
 def advanced(op: str, op_seed: int | None, blocks: Dim) -> Tensor:

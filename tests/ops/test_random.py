@@ -7,6 +7,7 @@ import random_programs
 import tvtf as tf
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops import philox
+from tvtf.seeds import seeds
 from tvtf.train import Checkpoint
 
 ROUNDING = {"float16": 1e-3, "bfloat16": 8e-3, "float32": 2e-6, "float64": 1e-12}
@@ -92,7 +93,9 @@ def test_function_gives_new_numbers_with_each_call_the_same_as_eager_code_with_o
     tf.random.set_seed(9)
     traced = [[x.numpy() for x in draw()] for _ in range(3)]
     tf.random.set_seed(9)
-    eager = [[tf.random.uniform([3], seed=5).numpy(), tf.random.shuffle(np.arange(6), seed=5).numpy()] for _ in range(3)]
+    eager = [
+        [tf.random.uniform([3], seed=5).numpy(), tf.random.shuffle(np.arange(6), seed=5).numpy()] for _ in range(3)
+    ]
     for found, expected in zip(traced, eager):
         for a, b in zip(found, expected):
             np.testing.assert_array_equal(a, b)
@@ -110,8 +113,6 @@ def test_ops_of_a_function_without_seeds_differ_and_set_seed_starts_them_again()
 
 def test_without_any_seed_numbers_are_not_repeated():
     tf.random.set_seed(1)
-    from tvtf.random_state import seeds
-
     seeds.reset(None)
     assert (tf.random.uniform([4]).numpy() != tf.random.uniform([4]).numpy()).all()
     assert (tf.random.uniform([4], seed=1).numpy() != tf.random.uniform([4], seed=1).numpy()).all()
@@ -206,9 +207,21 @@ def test_generators_are_made_and_reset_in_every_way():
             InvalidArgumentError,
             "seed must have shape [2], not (4,)",
         ),
-        (lambda: tf.random.stateless_uniform([2], [1.0, 2.0]), InvalidArgumentError, "seed must have dtype int32 or int64"),
-        (lambda: tf.random.stateless_uniform([2], [1, 2], alg="threefry"), ValueError, "Unsupported algorithm 'threefry'"),
-        (lambda: tf.random.stateless_uniform([2], [1, 2], dtype="int8"), ValueError, "Argument `dtype` got invalid value"),
+        (
+            lambda: tf.random.stateless_uniform([2], [1.0, 2.0]),
+            InvalidArgumentError,
+            "seed must have dtype int32 or int64",
+        ),
+        (
+            lambda: tf.random.stateless_uniform([2], [1, 2], alg="threefry"),
+            ValueError,
+            "Unsupported algorithm 'threefry'",
+        ),
+        (
+            lambda: tf.random.stateless_uniform([2], [1, 2], dtype="int8"),
+            ValueError,
+            "Argument `dtype` got invalid value",
+        ),
         (
             lambda: tf.random.stateless_uniform([2], [1, 2], None, 3, dtype="int32"),
             ValueError,

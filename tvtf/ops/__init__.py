@@ -43,7 +43,6 @@ from tvtf.ops import (
     sort,
     special,
     state,
-    stateful_random,
     transposed,
     trig,
 )
@@ -91,7 +90,6 @@ __all__ = [
     "sort",
     "special",
     "state",
-    "stateful_random",
     "transposed",
     "trig",
 ]

