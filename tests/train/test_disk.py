@@ -9,7 +9,8 @@ import numpy as np
 import pytest
 
 from tvtf import errors, train
-from tvtf.train import bundle, files
+from tvtf import files
+from tvtf.train import bundle
 from tvtf.variable import Variable
 
 

@@ -19,7 +19,7 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tvtf import dtypes
+from tvtf import dtypes, files
 from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
 from tvtf.train import crc32c, strings, table
 from tvtf.train.messages import BundleEntryProto, BundleHeaderProto

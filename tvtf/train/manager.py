@@ -9,6 +9,7 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
+from tvtf import files
 from tvtf.errors import DataLossError, NotFoundError
 from tvtf.train import bundle, state
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions, PathLike
