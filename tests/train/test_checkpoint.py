@@ -6,7 +6,7 @@ import checkpoint_programs as programs
 import numpy as np
 import pytest
 
-from tvtf import context, errors, train
+from tvtf import context, errors, files, train
 from tvtf.module import Module
 from tvtf.shape import TensorShape
 from tvtf.track import AutoTrackable, Trackable
