@@ -5,16 +5,18 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf.context import state
+from tvtf.context import dials, state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend.failure import raised_by
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
 from tvtf.memory import handle_of, tensor_of, variable_handle
 from tvtf.passes.autodiff import Recorder, sweep
+from tvtf.passes import pipeline
 from tvtf.passes.pipeline import compile_module
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable
+from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import host_target
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.variable import Variable
@@ -23,7 +25,14 @@ from tvtf.variable import Variable
 def executable_for(mod: Any) -> Executable:
     """The compiled module, from the cache where it is there."""
     target = host_target()
-    return cached(key_of(mod, target), lambda path: compile_module(mod, target, path))
+    return cached(key_of(mod, target, *_options()), lambda path: compile_module(mod, target, path))
+
+
+def _options() -> list[str]:
+    """What else the compiled code depends on: passes that users added; under the dials, that they were at work."""
+    names = [name for name, _ in pipeline.user_passes]
+    watching = [f"{dials.verify} {dials.dump}"] if dials.verify or dials.dump else []
+    return [*names, digest_of(run for _, run in pipeline.user_passes), *watching]
 
 
 class GraphFunction:

@@ -16,6 +16,8 @@ from pathlib import Path
 from typing import Any
 
 from tvtf.runtime.executable import Executable
+from tvtf.runtime.origin import digest_of, foreign_kernels
+from tvtf.runtime.seal import is_sealed, seal
 
 _loaded: dict[str, Executable] = {}
 
@@ -40,32 +42,44 @@ def _from_disk(key: str) -> Executable | None:
     if not path.is_file():
         return None
     try:
-        return Executable(path)
+        if is_sealed(path):
+            return Executable(path)
+        warnings.warn(f"the cached library {path} is damaged and is built anew", stacklevel=2)
+        return None
     except (RuntimeError, OSError) as error:
         warnings.warn(f"the cached library {path} can't be loaded and is built anew: {error}", stacklevel=2)
         return None
 
 
 def _built(key: str, build: Callable[[Path], None]) -> Executable:
-    home = _writable(folder())
+    home = folder()
+    try:
+        home.mkdir(parents=True, exist_ok=True)
+        return _built_in(home, key, build)
+    except OSError as error:
+        _warn_once(home, error)
+    with tempfile.TemporaryDirectory() as scratch:
+        made = Path(scratch) / f"{key}.so"
+        build(made)
+        return Executable(made)
+
+
+def _built_in(home: Path, key: str, build: Callable[[Path], None]) -> Executable:
     with tempfile.TemporaryDirectory(prefix=f".{key[:16]}-", dir=home) as scratch:
         made = Path(scratch) / f"{key}.so"
         build(made)
-        if home is None:
-            return Executable(made)
+        seal(made)
         os.replace(made, home / made.name)
         return Executable(home / made.name)
 
 
-def _writable(path: Path) -> Path | None:
-    """The cache folder, made where it is missing; None, with a warning, where nothing can be written there."""
-    try:
-        path.mkdir(parents=True, exist_ok=True)
-        with tempfile.NamedTemporaryFile(dir=path):
-            return path
-    except OSError as error:
-        warnings.warn(f"compiled code is not kept: the cache folder {path} can't be written ({error})", stacklevel=2)
-        return None
+_told: set[Path] = set()
+
+
+def _warn_once(home: Path, error: OSError) -> None:
+    if home not in _told:
+        _told.add(home)
+        warnings.warn(f"compiled code is not kept: the cache folder {home} can't be written ({error})", stacklevel=2)
 
 
 def key_of(mod: Any, target: Any, *more: str) -> str:
@@ -75,7 +89,8 @@ def key_of(mod: Any, target: Any, *more: str) -> str:
     from tvtf.version import __version__
 
     structure = tvm.ir.save_json(mod)
-    parts = (structure, str(target), tvm.__version__, __version__, sources_digest(), *more)
+    kernels = digest_of(foreign_kernels(structure))
+    parts = (structure, str(target), tvm.__version__, __version__, sources_digest(), kernels, *more)
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 
@@ -88,7 +103,7 @@ def sources_digest() -> str:
         import tvtf.ops as ops
         import tvtf.passes as passes
 
-        roots = [Path(p.__file__ or "").parent for p in (ops, passes)]
+        roots = [Path(__file__).parent, *(Path(p.__file__ or "").parent for p in (ops, passes))]
         files = sorted(f for root in roots for f in root.rglob("*.py"))
         stamps = [f"{f.name}:{f.stat().st_size}:{f.stat().st_mtime_ns}" for f in files]
         _digest.append(hashlib.sha256("\n".join(stamps).encode()).hexdigest())

@@ -1,0 +1,42 @@
+"""Digests of code that users bring to the compiler, so that compiled code made by an earlier version of it is not used."""
+
+from __future__ import annotations
+
+import hashlib
+import marshal
+import sys
+from collections.abc import Callable, Iterable
+from pathlib import Path
+from typing import Any
+
+from tvtf.primitive import Primitive, table
+
+
+def digest_of(functions: Iterable[Callable[..., Any]]) -> str:
+    """A digest of the functions' own code and of the files they are written in."""
+    parts = [part for function in functions for part in _parts(function)]
+    return hashlib.sha256(b"\0".join(parts)).hexdigest()
+
+
+def _parts(function: Callable[..., Any]) -> tuple[bytes, bytes]:
+    code = getattr(function, "__code__", None)
+    name = getattr(function, "__qualname__", type(function).__qualname__)
+    return (marshal.dumps(code) if code else name.encode()), _stamp(getattr(function, "__module__", ""))
+
+
+def _stamp(module: str) -> bytes:
+    file = getattr(sys.modules.get(module), "__file__", None)
+    if file is None or not Path(file).is_file():
+        return module.encode()
+    stat = Path(file).stat()
+    return f"{module}:{stat.st_size}:{stat.st_mtime_ns}".encode()
+
+
+def foreign_kernels(structure: str) -> list[Callable[..., Any]]:
+    """What compiles the primitives of a module's text that are not tvtf's own."""
+    used = [p for name, p in table.items() if _is_foreign(p) and f"tvtf.{name}" in structure]
+    return [f for p in used for f in (p.type, p.lower, p.guard) if f is not None]
+
+
+def _is_foreign(prim: Primitive[Any]) -> bool:
+    return not getattr(prim.front, "__module__", "").startswith("tvtf.")
