@@ -54,22 +54,24 @@ def _same_buffer_type(a: Any, b: Any) -> bool:
 
 
 def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
-    """Whether every path from ``source`` to a stage goes through the same element.
+    """Whether every path from ``source`` to a stage goes through the same element, and none starts after the write.
 
-    A stage downstream that reads at another element could, once it is merged with the writing one, see new values.
+    A stage downstream that reads another element, or that comes after the one writing ``output``, could see new values once
+    the stages between are merged into it.
     """
-    downstream = [source]
+    downstream, written = [source], False
     for stage in kernel.stages:
         if not isinstance(stage, Stage):
             if any(v.same_as(b) for v in _variables(stage.body) for b in downstream):
                 return False
             continue
         reads = [load for buffer in downstream for load in reads_of(stage, buffer)]
-        if not reads:
-            continue
-        if stage.reduce or not all(_at_own_point(load, stage) for load in reads):
+        if reads and (written or stage.reduce or not all(_at_own_point(load, stage) for load in reads)):
             return False
-        downstream.append(stage.buffer)
+        if stage.buffer.same_as(output):
+            written = True
+        elif reads:
+            downstream.append(stage.buffer)
     return True
 
 
@@ -105,19 +107,30 @@ class _Plan:
         self.values = {b.var: b.value for b in self.bindings}
         self.last_use: dict[Any, int] = {}
         self.writes: dict[Any, list[int]] = {}
+        self.aliases: dict[Any, set[Any]] = {p: {p} for p in main.params}
         self.last_failure = -1
         for position, binding in enumerate(self.bindings):
-            self._scan(position, binding.value)
-        for var in _variables(main.body.body):
-            self.last_use[var] = len(self.bindings)
+            self._scan(position, binding)
+        self._use(len(self.bindings), main.body.body)
 
-    def _scan(self, position: int, value: Any) -> None:
-        if isinstance(value, relax.If):
+    def _scan(self, position: int, binding: Any) -> None:
+        value, is_kernel = binding.value, self._kernel(binding.value) is not None
+        destinations = self._destinations(value)
+        if (is_kernel and not destinations) or _may_fail(value):
             self.last_failure = position
+        self._use(position, value)
+        if not is_kernel:
+            used = [self.aliases.get(v, set()) for v in _variables(value)]
+            self.aliases[binding.var] = set().union(*used)
+        for out in destinations:
+            self.writes.setdefault(out, []).append(position)
+
+    def _use(self, position: int, value: Any) -> None:
+        """Notes a use of a variable, and of every parameter whose memory it may be: loops and branches hand on operands."""
         for var in _variables(value):
             self.last_use[var] = position
-        for out in self._destinations(value):
-            self.writes.setdefault(out, []).append(position)
+            for param in self.aliases.get(var, ()):
+                self.last_use[param] = position
 
     def _destinations(self, value: Any) -> list[Any]:
         """The allocated arguments that a kernel call is the first to touch: what it writes."""
@@ -160,12 +173,19 @@ class _Plan:
 
     def _reads_own_point(self, call: Any, var: Any, param: Any) -> bool:
         safe = {tuple(map(int, pair)) for pair in self._kernel(call).attrs.get(SAFE, [])}
-        places = [i for i, a in enumerate(call.args) if a.same_as(param)]
+        places = [i for i, a in enumerate(call.args) if param in self.aliases.get(a, ())]
         out = next(i for i, a in enumerate(call.args) if a.same_as(var))
         return all((out, i) in safe for i in places)
 
     def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
         return {self.bindings[self.writes[var][0]].value.op for var in chosen}
+
+
+def _may_fail(value: Any) -> bool:
+    """Branches and loops with effects hold guards."""
+    if isinstance(value, relax.If):
+        return True
+    return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and "impure_while" in value.op.name
 
 
 def _is_allocation(value: Any) -> bool:
