@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import FLOATING, DType, as_dtype, bfloat16, float16, float32, float64, int32, int64, uint32, uint64
-from tvtf.ops import philox
+from tvtf.ops import philox, random_onnx
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, kernel, number, static_dims
 from tvtf.primitive import Sample, export, primitive
@@ -25,7 +25,7 @@ TRUNCATED_AT = 2.0
 RESERVED_BLOCKS = 256
 """Philox blocks that TensorFlow sets aside for four numbers drawn by rejection, and for each number of a stateful op."""
 MANTISSA_BITS = {"float16": 10, "bfloat16": 7, "float32": 23}
-_NO_ONNX = "ONNX's random operators have no defined sequence"
+_NO_ONNX = "takes a loop: ONNX's own random operators have no defined sequence"
 
 
 def _check_seed(seed: TensorType) -> None:
@@ -91,7 +91,7 @@ def _raw(seed: np.ndarray, count: int, size: int) -> np.ndarray:
     numpy=_bits_numpy,
     lower=kernel("random.bits"),
     samples=_samples(WORDS),
-    why_not={"onnx": _NO_ONNX},
+    onnx=random_onnx.bits,
 )
 def stateless_random_bits(seed: Any, shape: Any, dtype: Any) -> Any:
     """Random integers over the whole range of a 32- or 64-bit dtype.
@@ -124,7 +124,7 @@ def _unit64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     lower=kernel("random.uniform"),
     vjp=_no_gradient,
     samples=_samples(FLOATING),
-    why_not={"onnx": _NO_ONNX},
+    onnx=random_onnx.uniform,
 )
 def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any:
     """Random numbers in [0, 1), all multiples of the dtype's epsilon; ``seed`` as for :func:`stateless_random_bits`."""
@@ -144,12 +144,12 @@ def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape
 
 
 def _integers_numpy(seed: np.ndarray, low: np.ndarray, high: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
-    if low >= high and prod(shape):
+    count = prod(shape)
+    if low >= high and count:
         raise Refused(MSG_EMPTY_RANGE.format(low, high))
     unsigned = np.uint32 if low.dtype.itemsize == 4 else np.uint64
     start = low.astype(unsigned)
     span = np.maximum(high.astype(unsigned) - start, unsigned(1))
-    count = prod(shape)
     return (start + _raw(seed, count, low.dtype.itemsize) % span).astype(low.dtype).reshape(shape)
 
 
@@ -172,7 +172,7 @@ def _integers_guard(seed: Tensor, low: Tensor, high: Tensor, *, shape: tuple[Dim
         )
         for ends in ((0, 10), (-5, 5), (-(2**62), 2**62))
     ],
-    why_not={"onnx": _NO_ONNX},
+    onnx=random_onnx.integers,
 )
 def stateless_random_integers(seed: Any, low: Any, high: Any, shape: Any) -> Any:
     """Random integers in [low, high), two scalars of one dtype; ``seed`` as for :func:`stateless_random_bits`."""
@@ -216,7 +216,7 @@ def normal_array(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> n
     lower=kernel("random.normal"),
     vjp=_no_gradient,
     samples=_samples(FLOATING),
-    why_not={"onnx": _NO_ONNX},
+    onnx=random_onnx.normal,
 )
 def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
     """Standard normal numbers; ``seed`` as for :func:`stateless_random_bits`.
@@ -314,7 +314,7 @@ def _skip_type(state: TensorType, *, blocks: Dim) -> TensorType:
         Sample((_seed_sample(*s),), {"blocks": n}, (int64,), gradient=False)
         for s, n in (((1, 2, 3), 5), ((-2, -1, 3), 7))
     ],
-    why_not={"onnx": _NO_ONNX},
+    onnx=random_onnx.skip,
 )
 def philox_skip(state: Any, blocks: Dim) -> Any:
     """The generator state after ``blocks`` blocks were taken."""
