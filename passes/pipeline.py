@@ -21,7 +21,7 @@ from tvtf.passes.guard import insert_guards
 from tvtf.passes.legalize import legalize
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.simplify import simplify
-from tvtf.passes.watch import watched
+from tvtf.passes.watch import dump_folder, watched
 
 Pass = Callable[[tvm.IRModule], tvm.IRModule]
 
@@ -88,9 +88,10 @@ def remove_pass(name: str) -> None:
 
 def lower(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
     """Runs all phases; what is left is bytecode and kernels to generate."""
+    folder = dump_folder()
     with target, tvm.transform.PassContext(opt_level=3):
         for number, phase in enumerate(phases(target)):
-            mod = watched(phase, number, mod)
+            mod = watched(phase, number, mod, folder)
     return mod
 
 

@@ -160,6 +160,12 @@ class Variable(Trackable):
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         return np.array(self._require_eager("numpy"), dtype=dtype)
 
+    def __dlpack__(self, **options: Any) -> Any:
+        return self._require_eager("__dlpack__").__dlpack__(**options)
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return self._array.__dlpack_device__()
+
     # -- writing
 
     def assign(self, value: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True) -> Any:

@@ -11,6 +11,7 @@ import hashlib
 import os
 import tempfile
 import warnings
+import weakref
 from collections.abc import Callable
 from pathlib import Path
 from typing import Any
@@ -19,7 +20,8 @@ from tvtf.runtime.executable import Executable
 from tvtf.runtime.origin import digest_of, foreign_kernels
 from tvtf.runtime.seal import is_sealed, seal
 
-_loaded: dict[str, Executable] = {}
+_loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
+"""Executables that some function still holds: forgetting a function's traces frees their code."""
 
 
 def folder() -> Path:
