@@ -13,7 +13,7 @@ from tvtf.models.report import show
 from tvtf.models.text import Text, windows
 from tvtf.models.training import Fit, Plan, told_stages
 
-EPOCHS = 10
+EPOCHS = 8
 PROMPT = "def read_"
 SAMPLED = 400
 
