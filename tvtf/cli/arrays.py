@@ -12,8 +12,8 @@ from typing import Any
 import click
 import numpy as np
 
-from tvtf.saved.description import SavedModuleError, Value
 from tvtf.files import replace
+from tvtf.saved.description import SavedModuleError, Value
 
 PIPE = "-"
 SUFFIXES = (".npy", ".csv")

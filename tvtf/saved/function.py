@@ -19,6 +19,7 @@ from tvtf import nest
 from tvtf.dialect import relax_op
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.errors import DataLossError, NotFoundError
+from tvtf.files import remove, replace
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, function
 from tvtf.interpret import evaluate
@@ -27,7 +28,6 @@ from tvtf.saved.description import Description, SavedModuleError, Value, checksu
 from tvtf.shape import TensorSpec, TensorType
 from tvtf.tensor import EagerTensor
 from tvtf.train import Checkpoint, load_checkpoint
-from tvtf.files import remove, replace
 from tvtf.variable import Variable
 
 FILE = "module.json"
