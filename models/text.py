@@ -15,7 +15,7 @@ from tvtf.models.transformer import Sizes, Transformer
 
 BATCH = 32
 STEPS = 200
-"""Steps of what is called an epoch here: a fiftieth or so of all windows, after which a checkpoint is written."""
+"""Steps of what is called an epoch here: a twelfth of the text, after which a checkpoint is written."""
 PEAK_RATE = 3e-3
 WARMUP = 100
 EVALUATED = 256

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
-from typing import Any, Protocol
+from typing import Protocol
 
 import numpy as np
 
-from tvtf.saved.description import Description, SavedModuleError, Value
+from tvtf.saved.description import Description, SavedModuleError
 
 
 class Runnable(Protocol):
@@ -73,8 +73,3 @@ def _parts(arrays: Sequence[np.ndarray], rows: int) -> Iterator[list[np.ndarray]
     count = len(arrays[0])
     for start in range(0, max(count, 1), rows):
         yield [np.ascontiguousarray(array[start : start + rows]) for array in arrays]
-
-
-def of_name(values: Sequence[Value], name: str) -> Any:
-    """The value of a name, or None."""
-    return next((value for value in values if value.name == name), None)
