@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 import hashlib
+import inspect
 import marshal
 import sys
-from collections.abc import Callable, Iterable
+from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
@@ -13,15 +14,27 @@ from tvtf.primitive import Primitive, table
 
 
 def digest_of(functions: Iterable[Callable[..., Any]]) -> str:
-    """A digest of the functions' own code and of the files they are written in."""
-    parts = [part for function in functions for part in _parts(function)]
+    """A digest of the functions' own code, of what they enclose, and of the files they are written in."""
+    seen: dict[int, Any] = {}
+    parts = [part for function in functions for part in _parts(function, seen)]
     return hashlib.sha256(b"\0".join(parts)).hexdigest()
 
 
-def _parts(function: Callable[..., Any]) -> tuple[bytes, bytes]:
+def _parts(function: Callable[..., Any], seen: dict[int, Any]) -> Iterator[bytes]:
+    if id(function) in seen:
+        return
+    seen[id(function)] = function
     code = getattr(function, "__code__", None)
     name = getattr(function, "__qualname__", type(function).__qualname__)
-    return (marshal.dumps(code) if code else name.encode()), _stamp(getattr(function, "__module__", ""))
+    yield marshal.dumps(code) if code else name.encode()
+    yield _stamp(getattr(function, "__module__", None) or "")
+    for enclosed in inspect.getclosurevars(function).nonlocals.values() if code else ():
+        yield from _parts(enclosed, seen) if callable(enclosed) else _plain(enclosed)
+
+
+def _plain(value: Any) -> Iterator[bytes]:
+    if isinstance(value, (bool, int, float, complex, str, bytes, tuple)):
+        yield repr(value).encode()
 
 
 def _stamp(module: str) -> bytes:
@@ -35,7 +48,7 @@ def _stamp(module: str) -> bytes:
 def foreign_kernels(structure: str) -> list[Callable[..., Any]]:
     """What compiles the primitives of a module's text that are not tvtf's own."""
     used = [p for name, p in table.items() if _is_foreign(p) and f"tvtf.{name}" in structure]
-    return [f for p in used for f in (p.type, p.lower, p.guard) if f is not None]
+    return [f for p in used for f in (p.front, p.type, p.lower, p.guard) if f is not None]
 
 
 def _is_foreign(prim: Primitive[Any]) -> bool:
