@@ -43,6 +43,8 @@ class Simplified(Evaluation):
         self.kept: list[Any] = []
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        if prim.name == "with_gradient":  # no gradient is taken any more
+            return attrs["forward"](*inputs)
         folded = self.folded(prim, inputs, attrs)
         if folded is not None:
             return folded

@@ -243,7 +243,7 @@ class Trace:
         """Binds a primitive's call and returns its symbolic result(s)."""
         own = [self.own(x) for x in inputs]
         types = prim.typed(*(x._type for x in own), **attrs)
-        graphs = {k: self._graph_of(v, own) for k, v in attrs.items() if isinstance(v, Graph) or hasattr(v, "mod")}
+        graphs = {k: self._graph_of(prim, k, own, attrs) for k, v in attrs.items() if _is_function(v)}
         written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
         if not all(g.pure for g in graphs.values()):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
@@ -266,12 +266,16 @@ class Trace:
         self.bindings.append(relax.VarBinding(item._var, relax.TupleGetItem(tuple_var, index)))
         return item
 
-    def _graph_of(self, function: Any, inputs: Sequence[SymbolicTensor]) -> Graph:
-        """A function of a module, applied to the last of ``inputs``, as a graph of this trace."""
+    def _graph_of(
+        self, prim: Primitive[Any], name: str, inputs: Sequence[SymbolicTensor], attrs: dict[str, Any]
+    ) -> Graph:
+        """A function attribute as a graph of this trace; it is applied to the last inputs where ``operands`` says no other."""
+        function = attrs[name]
         if isinstance(function, Graph):
             return function
         params = function.mod[function.name].params
-        types = [x._type for x in inputs[len(inputs) - len(params) :]]
+        given = [x._type for x in inputs]
+        types = prim.operands(name, given, attrs) if prim.operands else given[len(given) - len(params) :]
         with tracing(Trace(function.name, self)) as inner:
             outputs = function(*[inner.add_param(t, p.name) for t, p in zip(types, params)])
         return inner.finish(outputs)
@@ -289,6 +293,11 @@ class Trace:
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
         return Graph(self, [self.own(t) for t in outputs])
+
+
+def _is_function(value: Any) -> bool:
+    """Whether an attribute is a graph, or a function of a module that is evaluated."""
+    return isinstance(value, Graph) or hasattr(value, "mod")
 
 
 def graph_copier(graph: Graph, trace: Trace) -> Graph:

@@ -44,7 +44,7 @@ class Sample:
     inputs: tuple[Any, ...]
     attrs: dict[str, Any] = field(default_factory=dict)
     dtypes: tuple[DType, ...] = ()
-    gradient: bool = True
+    gradient: bool | tuple[int, ...] = True
     symbolic: tuple[tuple[str | None, ...], ...] | None = None
 
 
@@ -64,6 +64,7 @@ class Primitive(Generic[P]):
         self.onnx: Any = columns.pop("onnx", None)
         self.guard: Rule | None = columns.pop("guard", None)
         self.value: Rule | None = columns.pop("value", None)
+        self.operands: Rule | None = columns.pop("operands", None)
         self.samples: Rule | Sequence[Sample] = columns.pop("samples", ())
         self.public: tuple[str, ...] = tuple(columns.pop("public", ()))
         self.pure: bool = columns.pop("pure", True)
@@ -93,20 +94,17 @@ class Primitive(Generic[P]):
         expected = self.infer_eager(arrays, attrs)
         if self.heavy and hooks.run_compiled is not None:
             return hooks.run_compiled(self, inputs, attrs, expected)
-        results = self._kernel(arrays, attrs)
+        try:
+            results = quietly(self.numpy, arrays, attrs)
+        except Refused as refusal:
+            raise refusal.told_by(self.tf_name) from None
         if type(expected) is TensorType:
             return hooks.wrap(results, expected)
         return tuple(map(hooks.wrap, results, expected))
 
-    def _kernel(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> Any:
-        try:
-            return quietly(self.numpy, arrays, attrs)
-        except Refused as refusal:
-            raise refusal.told_by(self.tf_name) from None
-
     def infer_eager(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> Any:
         key = tuple([(a.shape, a.dtype) for a in arrays])
-        return self.infer(key, tuple(attrs.items()))
+        return self.infer(key, tuple(attrs.items()) if attrs else ())
 
     def _infer(self, key: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         types = [TensorType(shape, hooks.dtype_of(dtype)) for shape, dtype in key]
@@ -166,6 +164,7 @@ def primitive(*, name: str | None = None, **columns: Any) -> Callable[[Callable[
       batch: ``(size, inputs, batched, **attrs) -> output(s)`` over a new leading axis.
       onnx: node name, or ``(exporter, inputs, outputs, types, **attrs) -> None``.
       guard: ``(*inputs, **attrs) -> [(ok: bool tensor, message)]``: what compiled code must check before the kernel.
+      operands: ``(attribute, input types, attrs) -> types``: what a function attribute is applied to.
       value: evaluates the op on known integer values (shapes computed in the program).
       samples: ``() -> list[Sample]``.
       public: the public paths, ``("sin", "math.sin")``.

@@ -1,0 +1,80 @@
+"""Functions with gradients of the user's own."""
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+
+@tf.custom_gradient
+def log1pexp(x):
+    e = tf.exp(x)
+    return tf.math.log(1.0 + e), lambda ct: ct * (1.0 - 1.0 / (1.0 + e))
+
+
+def gradient(function, x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = function(x)
+    return tape.gradient(y, x)
+
+
+def sigmoid(x):
+    return 1 / (1 + np.exp(-x))
+
+
+def test_the_own_gradient_is_used_eagerly():
+    assert gradient(log1pexp, tf.constant(100.0)).numpy() == 1.0
+
+
+def test_the_own_gradient_is_used_by_a_tape_inside_a_function():
+    assert tf.function(lambda x: gradient(log1pexp, x))(tf.constant(100.0)).numpy() == 1.0
+
+
+def test_the_own_gradient_is_used_by_a_tape_around_a_compiled_function():
+    assert gradient(tf.function(lambda x: log1pexp(x) * 2.0), tf.constant(100.0)).numpy() == 2.0
+
+
+def test_second_order():
+    x = tf.constant([0.5, -1.0])
+    expected = sigmoid(x.numpy()) * (1 - sigmoid(x.numpy()))
+    for function in (log1pexp, tf.function(lambda x: log1pexp(x))):
+        assert np.allclose(gradient(lambda v, f=function: gradient(f, v), x), expected, rtol=1e-5)
+
+
+def test_several_arguments_results_and_captures():
+    factor = tf.constant(np.full(40, 3.0, np.float32))
+
+    @tf.custom_gradient
+    def scaled(x, y):
+        def back(dx, dy):
+            return dx * factor, None
+
+        return (x * factor, y), back
+
+    def loss(x):
+        a, b = scaled(x, x * 2.0)
+        return tf.reduce_sum(a) + tf.reduce_sum(b)
+
+    x = tf.ones([40])
+    for function in (loss, tf.function(loss)):
+        assert gradient(function, x).numpy().tolist() == [3.0] * 40
+
+
+def test_an_identity_with_another_gradient():
+    @tf.custom_gradient
+    def reversed_gradient(x):
+        return x, lambda ct: -ct
+
+    for function in (reversed_gradient, tf.function(lambda x: reversed_gradient(x))):
+        assert gradient(function, tf.constant(1.0)).numpy() == -1.0
+
+
+def test_another_number_of_gradients_is_refused():
+    @tf.custom_gradient
+    def wrong(x):
+        return x * 1.0, lambda ct: (ct, ct)
+
+    message = "custom_gradient function 'wrong' expected to return 1 gradients, one for each argument, but returned 2"
+    with pytest.raises(ValueError, match=f"^{message}$"):
+        gradient(wrong, tf.constant(1.0))
