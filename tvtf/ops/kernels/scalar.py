@@ -83,13 +83,19 @@ def isnan(x: Any) -> Any:
 
 def maximum(x: Any, y: Any) -> Any:
     """The larger value; NaN where either is NaN, as NumPy and TensorFlow have it."""
-    larger = tirx.Select(x > y, x, y)
-    return tirx.Select(isnan(x), x, larger) if is_float(x) else larger
+    return tirx.Select(x <= y, y, _unless_nan(x, y))
 
 
 def minimum(x: Any, y: Any) -> Any:
-    smaller = tirx.Select(x < y, x, y)
-    return tirx.Select(isnan(x), x, smaller) if is_float(x) else smaller
+    """The smaller value; NaN where either is NaN, as NumPy and TensorFlow have it."""
+    return tirx.Select(x >= y, y, _unless_nan(x, y))
+
+
+def _unless_nan(x: Any, y: Any) -> Any:
+    """``x``, or ``y`` where that is NaN: by a comparison, which has a vector form where ``isnan`` has none."""
+    if not is_float(y) or isinstance(y, tirx.FloatImm):
+        return x
+    return tirx.Select(y <= tirx.infinity(dtype_of(y)), x, y)
 
 
 sin, cos = tirx.sin, tirx.cos
