@@ -146,6 +146,8 @@ def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
     block = realize.block
     if not _is_plain(loops, realize) or not isinstance(block.body, BufferStore):
         return None
+    if _is_scalar(block, loops):
+        return Stage(block.body.buffer, (), (), None, block.body.value)
     spatial = [iter_var for iter_var in block.iter_vars if iter_var.iter_type == IterVar.DataPar]
     reduce = [iter_var for iter_var in block.iter_vars if iter_var.iter_type == IterVar.CommReduce]
     ordered = _in_buffer_order(spatial, list(block.body.indices))
@@ -160,8 +162,15 @@ def _read_block(loops: list[For], realize: SBlockRealize) -> Stage | None:
     return Stage(block.body.buffer, ordered, axes, init, block.body.value)
 
 
+def _is_scalar(block: SBlock, loops: list[For]) -> bool:
+    """Whether a block stores one element of a tensor of no dims; TE gives it an axis of one point."""
+    return not loops and not list(block.body.indices) and len(block.iter_vars) <= 1 and block.init is None
+
+
 def _is_plain(loops: list[For], realize: SBlockRealize) -> bool:
     block = realize.block
+    if isinstance(block.body, BufferStore) and _is_scalar(block, loops):
+        return isinstance(realize.predicate, tirx.IntImm) and not block.alloc_buffers and not block.match_buffers
     same = all(value.same_as(loop.loop_var) for value, loop in zip(realize.iter_values, loops, strict=False))
     return (
         same
