@@ -57,7 +57,7 @@ class Imported(Evaluation):
         translate = STOCK.get(expr.op.name) if isinstance(expr.op, ir.Op) else None
         if translate is None:
             raise UnimplementedError(
-                None, str(expr.op), f"the stock Relax op {expr.op} has no translation into tvtf: {expr}"
+                None, _name_of(expr.op), f"the stock Relax op {_name_of(expr.op)} has no translation into tvtf: {expr}"
             )
         return translate(self, expr)
 
@@ -78,6 +78,10 @@ class Imported(Evaluation):
 
     def dims_of(self, shape: relax.ShapeExpr) -> tuple[Any, ...]:
         return tuple(substitute_dim(simplify_dim(d), self.dims) for d in shape.values)
+
+
+def _name_of(op: Any) -> str:
+    return op.name if isinstance(op, ir.Op) else str(op)
 
 
 def number(expr: Any) -> Any:
@@ -116,7 +120,22 @@ def _axes(axis: Any) -> Any:
 
 
 def _with_axis(path: str) -> Translate:
-    return lambda walk, call: tf(path)(walk.value(call.args[0]), axis=int(call.attrs.axis))
+    def translate(walk: Imported, call: relax.Call) -> Tensor:
+        x, axis = walk.value(call.args[0]), call.attrs.axis
+        found = tf(path)(tf("reshape")(x, [-1]) if axis is None else x, axis=0 if axis is None else int(axis))
+        return tf("reshape")(found, _result_dims(walk, call)) if call.attrs.keepdims else found
+
+    return translate
+
+
+def _matmul(walk: Imported, call: relax.Call) -> Tensor:
+    """NumPy's product: a vector is a row on the left and a column on the right."""
+    x, y = (walk.value(a) for a in call.args)
+    if x.ndim > 1 and y.ndim > 1:
+        return tf("linalg.matmul")(x, y)
+    row = tf("expand_dims")(x, 0) if x.ndim == 1 else x
+    column = tf("expand_dims")(y, 1) if y.ndim == 1 else y
+    return tf("reshape")(tf("linalg.matmul")(row, column), _result_dims(walk, call))
 
 
 def _reshape(walk: Imported, call: relax.Call) -> Tensor:
@@ -214,13 +233,29 @@ def _max_pool(walk: Imported, call: relax.Call) -> Tensor:
     attrs, x = call.attrs, walk.value(call.args[0])
     layout = str(attrs.layout)
     spatial = layout.replace("N", "").replace("C", "")
+    if set(ints(attrs.dilation)) != {1}:
+        raise UnimplementedError(None, _name_of(call.op), f"dilated pooling has no translation into tvtf: {call}")
     y = tf(f"nn.max_pool{len(spatial)}d")(
         _relaid(x, layout, f"N{spatial}C"),
         ksize=ints(attrs.pool_size),
         strides=ints(attrs.strides),
-        padding=_explicit(attrs.padding),
+        padding=_padding_that_gives(call, [layout.index(letter) for letter in spatial]),
     )
-    return _relaid(y, f"N{spatial}C", layout)
+    return _relaid(y, f"N{spatial}C", str(attrs.out_layout) or layout)
+
+
+def _padding_that_gives(call: relax.Call, axes: list[int]) -> list[tuple[int, int]]:
+    """The padding of each axis, more at its end where ``ceil_mode`` has one window more."""
+    attrs, padding = call.attrs, _explicit(call.attrs.padding)
+    if not attrs.ceil_mode:
+        return padding
+    sizes = ints(call.args[0].ty.shape.values[axis] for axis in axes)
+    return [(0, 0), *map(_ceiled, sizes, ints(attrs.pool_size), ints(attrs.strides), padding[1:-1]), (0, 0)]
+
+
+def _ceiled(size: int, window: int, stride: int, padding: tuple[int, int]) -> tuple[int, int]:
+    before, after = padding
+    return before, after + -(size + before + after - window) % stride
 
 
 def _softmax(path: str) -> Translate:
@@ -245,12 +280,13 @@ STOCK: dict[str, Translate] = {
     **_same_names(
         "sin sinh sqrt square tan tanh add subtract multiply maximum minimum equal not_equal less less_equal"
     ),
-    **_same_names("greater greater_equal logical_and logical_or logical_not logical_xor floor_mod atan2"),
+    **_same_names("greater greater_equal logical_and logical_or logical_not logical_xor atan2"),
     "relax.divide": _direct("math.divide"),
     "relax.floor_divide": _direct("math.floordiv"),
+    "relax.floor_mod": _direct("math.floormod"),
     "relax.power": _direct("math.pow"),
     "relax.where": _direct("where"),
-    "relax.matmul": _direct("linalg.matmul"),
+    "relax.matmul": _matmul,
     **{f"relax.nn.{name}": _direct(f"nn.{name}") for name in ("relu", "relu6", "silu", "selu", "softplus")},
     "relax.nn.gelu": lambda walk, call: tf("nn.gelu")(walk.value(call.args[0]), approximate=False),
     "relax.nn.gelu_tanh": lambda walk, call: tf("nn.gelu")(walk.value(call.args[0]), approximate=True),
