@@ -1,0 +1,151 @@
+"""Compilation that checks itself: a wrong pass and a wrong schedule are named; spans; what the dials print."""
+
+import pytest
+import tvm
+
+import tvtf as tf
+from tvtf import passes
+from tvtf.context import dials
+from tvtf.interpret import Evaluation, reemit
+from tvtf.passes import pipeline, verify
+from tvtf.primitive import table
+from tvtf.runtime.target import host_target
+
+
+@pytest.fixture
+def verifying(monkeypatch, own_cache):
+    monkeypatch.setattr(dials, "verify", True)
+
+
+class Wrong(Evaluation):
+    """sin as cos."""
+
+    def bind(self, prim, inputs, attrs):
+        return super().bind(table["cos"] if prim.name == "sin" else prim, inputs, attrs)
+
+
+def sine():
+    return tf.function(lambda x: (x + 1.0, tf.sin(x)), autograph=False)
+
+
+def test_a_wrong_pass_is_named(verifying):
+    passes.add_pass("wrong", lambda mod: reemit(mod, Wrong))
+    try:
+        with pytest.raises(tf.errors.InternalError) as caught:
+            sine()(tf.ones([2]))
+    finally:
+        passes.remove_pass("wrong")
+    text = str(caught.value)
+    assert text.startswith("TVTF_VERIFY: the pass 'wrong' changed output 1 of main: expected [")
+    assert text.endswith("; TVTF_DUMP=DIR keeps the IR of every step")
+
+
+def test_a_right_pass_is_not(verifying):
+    passes.add_pass("right", lambda mod: reemit(mod, Evaluation))
+    try:
+        assert sine()(tf.ones([2]))[0].numpy().tolist() == [2.0, 2.0]
+    finally:
+        passes.remove_pass("right")
+
+
+def test_a_wrong_schedule_is_named():
+    from tvm.script import tirx as T
+
+    def kernel(factor):
+        @T.prim_func(s_tir=True)
+        def scale(x: T.Buffer((4,), "float32"), y: T.Buffer((4,), "float32")):
+            for i in range(4):
+                with T.sblock("scale"):
+                    v = T.axis.spatial(4, i)
+                    y[v] = x[v] * T.float32(factor)
+
+        return scale
+
+    before = tvm.IRModule({"scale": kernel(2.0)})
+    after = before.clone()
+    after.update_func(before.get_global_var("scale"), kernel(3.0))
+    verify.check_schedules(before, before, host_target())
+    with pytest.raises(tf.errors.InternalError) as caught:
+        verify.check_schedules(before, after, host_target())
+    assert str(caught.value).startswith("TVTF_VERIFY: the schedule of kernel 'scale' changed its result: expected [")
+
+
+def test_a_program_with_everything_verifies(verifying):
+    v = tf.Variable(tf.ones([4]))
+
+    @tf.function(autograph=False)
+    def step(x, i):
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(tf.nn.softmax(x * v)[:2]) + tf.gather(v, i)
+        v.assign_sub(0.1 * tape.gradient(y, v))
+        return tf.cond(y > 0.0, lambda: y, lambda: y * 2.0)
+
+    assert step(tf.ones([4]), tf.constant(1)).numpy() > 0
+
+
+# -- spans
+
+
+def lines_of(mod):
+    return [
+        (b.value.span.source_name.name, b.value.span.line)
+        for function in mod.functions.values()
+        for block in function.body.blocks
+        for b in block.bindings
+        if isinstance(b.value, tvm.relax.Call)
+    ]
+
+
+def test_every_binding_has_the_users_line():
+    def body(x):
+        y = tf.sin(x)
+        z = tf.nn.softmax(y)
+        if tf.reduce_sum(z) > 0.0:
+            z = z * 2.0
+        with tf.GradientTape() as tape:
+            tape.watch(y)
+            w = tf.reduce_sum(y * y)
+        return z + tape.gradient(w, y)
+
+    first = body.__code__.co_firstlineno
+    found = lines_of(tf.function(body).get_concrete_function(tf.TensorSpec([3])).module())
+    assert found
+    assert {file for file, _ in found} == {__file__}
+    assert {line - first for _, line in found} <= {1, 2, 3, 4, 6, 7, 8}
+    assert {1, 2, 8} <= {line - first for _, line in found}
+
+
+def test_spans_survive_the_dialect_passes():
+    mod = tf.function(lambda x: tf.sin(x) * 1.0 + x, autograph=False).get_concrete_function(tf.TensorSpec([3])).module()
+    from tvtf.passes.simplify import simplify
+
+    assert {file for file, _ in lines_of(simplify(mod))} == {__file__}
+
+
+# -- dials
+
+
+def test_debug_levels_print(monkeypatch, capfd, own_cache):
+    monkeypatch.setattr(dials, "debug", 3)
+    tf.function(lambda x: x * 41.0, autograph=False)(tf.ones([2]))
+    out, err = capfd.readouterr()
+    assert "trace 1" in err
+    assert "# after simplify" in err
+    for phase in pipeline.phases(host_target()):
+        assert f"tvtf: {phase.name:14s}" in err
+
+
+def test_dumps_are_numbered(monkeypatch, tmp_path, own_cache):
+    monkeypatch.setattr(dials, "dump", str(tmp_path))
+    tf.function(lambda x: x * 43.0, autograph=False)(tf.ones([2]))
+    names = sorted(p.name for p in tmp_path.rglob("*.py"))
+    assert names == [f"{n:03d}_{phase.name}.py" for n, phase in enumerate(pipeline.phases(host_target()))]
+
+
+def test_passes_come_and_go_by_name():
+    passes.add_pass("a", lambda mod: mod)
+    passes.add_pass("b", lambda mod: mod)
+    passes.remove_pass("a")
+    names = [name for name, _ in pipeline.user_passes]
+    passes.remove_pass("b")
+    assert (names, pipeline.user_passes) == (["b"], [])
