@@ -16,6 +16,7 @@ from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.codegen.loop import MarkPrivate
+from tvtf.passes.codegen.names import NamesFirst
 from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.legalize import legalize
@@ -62,6 +63,7 @@ def phases(target: Target) -> list[Phase]:
         Phase("shapes", stock.VMShapeLower()),
         Phase("symbols", stock.AttachGlobalSymbol()),
         Phase("bfloat16", Bfloat16Bits),
+        Phase("names", NamesFirst),
         Phase("align", ItemAlign),
     ]
 

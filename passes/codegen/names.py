@@ -1,0 +1,161 @@
+"""Names within expressions, as statements before the store that uses them; what grew long rests in a buffer.
+
+TVM 0.27's analyzer replaces a name by its value and does so within the values of other names: a dozen names that use
+each other twice take seconds, in every pass that simplifies and in LLVM code generation. It does not look into memory.
+LLVM keeps such a buffer in registers.
+"""
+
+from __future__ import annotations
+
+import tvm_ffi
+from tvm import ir, tirx, transform
+from tvm.tirx import BufferStore, PrimFunc, SeqStmt, Stmt, Var
+
+from tvtf.passes.schedule.cpu import emit
+
+CHOOSE, REINTERPRET = ir.Op.get("prim.if_then_else"), ir.Op.get("tirx.reinterpret")
+LONG = 60
+Names = list[tuple[Var, ir.Expr]]
+
+
+def with_names_first(func: PrimFunc) -> PrimFunc:
+    """Return `func` with the names of each stored value bound by statements; a branch keeps its own names within.
+
+    Example:
+        >>> from tvm.script import tirx as T
+        >>> @T.prim_func(s_tir=True)
+        ... def fourth(a: T.Buffer((4,), "float32"), b: T.Buffer((4,), "float32")):
+        ...     x = T.float32()
+        ...     for i in range(4):
+        ...         b[i] = T.Let(x * x, where={x: a[i] * a[i]})
+        >>> with_names_first(fourth).body.body
+        x: T.let[T.float32] = a[i] * a[i]
+        b[i] = x * x
+    """
+    in_vectors = tvm_ffi.structural_map(func.body, (tirx.For, _vector_loop))
+    return func.with_body(tvm_ffi.structural_map(in_vectors, (BufferStore, lambda store: _Statements().before(store))))
+
+
+@transform.module_pass(opt_level=0, name="NamesFirst")
+def NamesFirst(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Apply `with_names_first` to every PrimFunc of a module."""
+    result = mod.clone()
+    for name, func in mod.functions.items():
+        if isinstance(func, PrimFunc):
+            result.update_func(name, with_names_first(func))
+    return result
+
+
+def _runs_by_lane(body: Stmt) -> bool:
+    """Whether TVM may run a statement lane by lane, where it does not find the names of whole vectors."""
+    called: list[object] = []
+    tvm_ffi.structural_walk(body, (ir.Call, lambda call: called.append(call.op)))
+    return not all(_is_vectorizable(op) for op in called)
+
+
+def _is_vectorizable(op: object) -> bool:
+    return isinstance(op, ir.Op) and (op.same_as(REINTERPRET) or bool(op.get_attr("TVectorizable")))
+
+
+def _vector_loop(loop: tirx.For) -> Stmt:
+    """Each lane has its own place in the buffers, which are made before the loop."""
+    if loop.kind != tirx.ForKind.VECTORIZED:
+        return loop
+    made: list[Stmt] = []
+    longest = 0 if _runs_by_lane(loop.body) else LONG
+
+    def before(store: BufferStore) -> Stmt:
+        statements = _Statements(longest, loop.extent, loop.loop_var)
+        done = statements.before(store)
+        made.extend(statements.made)
+        return done
+
+    body = tvm_ffi.structural_map(loop.body, (BufferStore, before))
+    return emit.sequence([*made, tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)])
+
+
+class _Statements:
+    """The statements that bind names before a store, each by a name of its own: another store may use the same ones."""
+
+    def __init__(self, longest: int = LONG, lanes: ir.Expr | None = None, lane: ir.Expr | None = None) -> None:
+        self.longest, self.lanes, self.lane = longest, lanes, lane
+        self.made: list[Stmt] = []
+        self.done: list[Stmt] = []
+        self.instead: dict[Var, ir.Expr] = {}
+        self.sizes: dict[Var, int] = {}
+
+    def before(self, store: BufferStore) -> Stmt:
+        """The store, after what it needs; a lane's buffers are left in `made`."""
+        names: Names = []
+        value = _unnamed(store.value, names)
+        for var, own in names:
+            self.bind(var, own)
+        if not names:
+            return store
+        made = self.made if self.lane is None else []
+        return SeqStmt([*made, *self.done, BufferStore(store.buffer, self.using(value), list(store.indices))])
+
+    def bind(self, var: Var, value: ir.Expr) -> None:
+        size = self.size(value)
+        if size > self.longest:
+            self.keep(var, self.using(value))
+        else:
+            fresh = Var(var.name, var.ty)
+            self.done.append(tirx.Bind(fresh, self.using(value)))
+            self.instead[var], self.sizes[var] = fresh, size
+
+    def keep(self, var: Var, value: ir.Expr) -> None:
+        """Put a value into memory."""
+        place = emit.scratch([1 if self.lanes is None else self.lanes], str(var.ty.dtype), var.name, "local")
+        at = [emit.index(0) if self.lane is None else self.lane]
+        self.made.append(emit.allocate(place))
+        self.done.append(emit.store(place, value, at))
+        self.instead[var] = emit.load(place, at)
+
+    def using(self, value: ir.Expr) -> ir.Expr:
+        """An expression with the names as they are bound here."""
+        return _with(value, self.instead)
+
+    def size(self, value: ir.Expr) -> int:
+        """How many operations and operands an expression has once the analyzer has replaced the names in it."""
+        found = 0
+
+        def count(node: object) -> None:
+            nonlocal found
+            found += self.sizes.get(node, 1) if isinstance(node, Var) else 1
+
+        tvm_ffi.structural_walk(value, (ir.Expr, count))
+        return found
+
+
+def _with(value: ir.Expr, instead: dict[Var, ir.Expr]) -> ir.Expr:
+    return tvm_ffi.structural_map(value, (Var, lambda var: instead.get(var, var)))
+
+
+def _unnamed(value: ir.Expr, names: Names) -> ir.Expr:
+    """The expression without its names, which go to `names` in the order they are needed; branches as they are."""
+    branches: dict[Var, ir.Expr] = {}
+
+    def visit(node: ir.Expr) -> ir.Expr:
+        while isinstance(node, tirx.Let):
+            _note(node, names)
+            node = node.body
+        return _set_aside(node, branches) if _is_choice(node) else node
+
+    rest = tvm_ffi.structural_map(value, ((tirx.Let, ir.Call), visit), order="pre")
+    return _with(rest, branches) if branches else rest
+
+
+def _note(let: tirx.Let, names: Names) -> None:
+    if not any(let.var.same_as(var) for var, _ in names):
+        names.append((let.var, _unnamed(let.value, names)))
+
+
+def _is_choice(node: ir.Expr) -> bool:
+    return isinstance(node, ir.Call) and node.op.same_as(CHOOSE)
+
+
+def _set_aside(node: ir.Call, branches: dict[Var, ir.Expr]) -> Var:
+    place = Var("choice", node.ty)
+    branches[place] = node
+    return place
