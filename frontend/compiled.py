@@ -11,8 +11,8 @@ from tvtf.frontend.failure import raised_by
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
 from tvtf.memory import handle_of, tensor_of, variable_handle
-from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.passes import pipeline
+from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.passes.pipeline import compile_module
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable
@@ -106,15 +106,20 @@ class Compiled:
     def __init__(self, concrete: Any) -> None:
         graph, results = concrete.graph, concrete.results
         self.name = concrete.name
+        self.graph = graph
         self.results = results
         self.captures: list[Any] = concrete.captures
         self.updates: list[tuple[Variable, int]] = results.updates
         self.count = len(results.computed)
         self.single = self.count == 1
-        self.executable = executable_for(graph.entry(self._donations(graph))) if self.count else None
+        self.executable = executable_for(self.module()) if self.count else None
         self.simple = results.is_bare and self.single and not self.updates and not self.captures
         self.bound = concrete.bound
         self.lock = lock_of(concrete.variables)
+
+    def module(self) -> Any:
+        """What is compiled: the traced function, with what is donated."""
+        return self.graph.entry(self._donations(self.graph))
 
     def _donations(self, graph: Graph) -> list[tuple[int, int]]:
         first = len(graph.params)

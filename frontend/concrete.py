@@ -76,10 +76,13 @@ class ConcreteFunction:
 
     def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         """On eager tensors, outside tapes and traces."""
-        code = self._compiled
-        if code is None:
-            code = self._compiled = compiled.Compiled(self)
-        return code(tensors, variables)
+        return (self._compiled or self.code())(tensors, variables)
+
+    def code(self) -> compiled.Compiled:
+        """The code, compiled when first asked for."""
+        if self._compiled is None:
+            self._compiled = compiled.Compiled(self)
+        return self._compiled
 
     def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""

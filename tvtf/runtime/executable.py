@@ -35,12 +35,24 @@ class Executable:
             found = functions[name] = self._machine()[name]
         return found
 
+    def instrumented(self, instrument: Callable[..., int], name: str = "main") -> Callable[..., Any]:
+        """The callable on a machine of its own that tells ``instrument`` of each kernel and builtin, before and after.
+
+        It is called as ``instrument(function, name, before, result, *args)`` and gives 0 to let the call happen.
+        """
+        machine = self._new_machine()
+        machine["set_instrument"](instrument)
+        return machine[name]
+
     def _machine(self) -> Any:
         machine = self._local.__dict__.get(" machine")
         if machine is None:
-            machine = self._module["vm_load_executable"]()
-            machine["vm_initialization"](_CPU, 0, _POOLED)
-            self._local.__dict__[" machine"] = machine
+            machine = self._local.__dict__[" machine"] = self._new_machine()
+        return machine
+
+    def _new_machine(self) -> Any:
+        machine = self._module["vm_load_executable"]()
+        machine["vm_initialization"](_CPU, 0, _POOLED)
         return machine
 
 
