@@ -272,7 +272,7 @@ def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
 
 
 def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
-    names = []
+    names: list[str] = []
     for parameter in signature.parameters.values():
         if parameter.kind is parameter.VAR_POSITIONAL:
             names += [f"{parameter.name}_{i}" for i in range(count - len(names))]

@@ -85,7 +85,7 @@ def _at_own_point(load: Any, stage: Stage) -> bool:
 def donate(mod: tvm.IRModule) -> tvm.IRModule:
     """Rewrites ``main``, whose kernels write into allocated destinations, for the donations that are safe."""
     main = mod["main"]
-    pairs = [tuple(map(int, pair)) for pair in (main.attrs or {}).get(DONATE, [])]
+    pairs = [(int(source), int(result)) for source, result in (main.attrs or {}).get(DONATE, [])]
     if not pairs:
         return mod
     plan = _Plan(mod, main)

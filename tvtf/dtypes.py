@@ -35,31 +35,31 @@ class DType:
         return self
 
     @property
-    def is_floating(self) -> bool:
+    def is_floating(self) -> builtins.bool:
         return self.kind == "f"
 
     @property
-    def is_complex(self) -> bool:
+    def is_complex(self) -> builtins.bool:
         return self.kind == "c"
 
     @property
-    def is_integer(self) -> bool:
+    def is_integer(self) -> builtins.bool:
         return self.kind in "iu"
 
     @property
-    def is_unsigned(self) -> bool:
+    def is_unsigned(self) -> builtins.bool:
         return self.kind == "u"
 
     @property
-    def is_bool(self) -> bool:
+    def is_bool(self) -> builtins.bool:
         return self.kind == "b"
 
     @property
-    def is_numeric(self) -> bool:
+    def is_numeric(self) -> builtins.bool:
         return self.kind in "fciu"
 
     @property
-    def is_differentiable(self) -> bool:
+    def is_differentiable(self) -> builtins.bool:
         return self.kind in "fc"
 
     @property
@@ -88,10 +88,10 @@ class DType:
             return ml_dtypes.finfo(self.np)
         raise TypeError(f"Cannot find limits of {self!r}.")
 
-    def is_compatible_with(self, other: Any) -> bool:
+    def is_compatible_with(self, other: Any) -> builtins.bool:
         return self is as_dtype(other)
 
-    def __eq__(self, other: object) -> bool:
+    def __eq__(self, other: object) -> builtins.bool:
         if isinstance(other, DType):
             return self is other
         try:

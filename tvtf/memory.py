@@ -34,10 +34,14 @@ def to_handle(array: np.ndarray) -> Any:
     if not array.flags.c_contiguous or not array.flags.writeable:
         array = array.copy(order="C")
     if array.dtype == _BFLOAT16:
-        return tvm_ffi.from_dlpack(array.view(np.uint16))._create_view(array.shape, "bfloat16")
+        return _seen_as(tvm_ffi.from_dlpack(array.view(np.uint16)), array.shape, "bfloat16")
     handle = tvm_ffi.from_dlpack(array)
     # NumPy gives empty arrays zero strides, which kernels refuse; a view has the usual ones.
-    return handle if array.size else handle._create_view(array.shape, array.dtype.name)
+    return handle if array.size else _seen_as(handle, array.shape, array.dtype.name)
+
+
+def _seen_as(handle: Any, shape: Any, dtype: str) -> Any:
+    return handle._create_view(tuple(shape), dtype)
 
 
 def tensor_of(handle: Any) -> EagerTensor:
@@ -52,5 +56,5 @@ def to_array(handle: Any) -> np.ndarray:
     try:
         return np.from_dlpack(handle)
     except (RuntimeError, BufferError):
-        bits = handle._create_view(tuple(handle.shape), "uint16")
+        bits = _seen_as(handle, handle.shape, "uint16")
         return np.from_dlpack(bits).view(_BFLOAT16)

@@ -133,6 +133,15 @@ def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...] | No
     return None if any(d is None for d in dims) else dims
 
 
+def brackets(shape: Iterable[Any]) -> str:
+    """A shape as TensorFlow's kernels print it.
+
+    >>> brackets((2, 3))
+    '[2,3]'
+    """
+    return f"[{','.join(map(str, shape))}]"
+
+
 def show_shape(shape: Iterable[Dim]) -> str:
     """A shape as a tuple for messages, symbolic dims by name.
 

@@ -478,7 +478,7 @@ def _inferred(kinds: set[type], value: Any) -> DType:
 
 
 MSG_MIXED = "Can't convert Python sequence with mixed types to Tensor."
-_FOLLOWS = {
+_FOLLOWS: dict[type, set[type]] = {
     bool: {bool},
     int: {bool, int, float},
     float: {bool, int, float},
@@ -500,7 +500,13 @@ def _numpy_float(leaf: Any) -> DType:
     return dtypes._BY_NUMPY.get(np.asarray(leaf).dtype, dtypes.float32) if is_numpy else dtypes.float32
 
 
-_ACCEPTS = {"b": {bool}, "i": {bool, int}, "u": {bool, int}, "f": {bool, int, float}, "s": {str, bytes}}
+_ACCEPTS: dict[str, set[type]] = {
+    "b": {bool},
+    "i": {bool, int},
+    "u": {bool, int},
+    "f": {bool, int, float},
+    "s": {str, bytes},
+}
 
 
 def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:

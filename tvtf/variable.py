@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import numpy as np
@@ -247,8 +247,8 @@ class Variable(Trackable):
     def _serialize_to_tensors(self) -> dict[str, np.ndarray]:
         return {"VARIABLE_VALUE": self._array}
 
-    def _restore_from_tensors(self, restored: dict[str, np.ndarray]) -> None:
-        self.assign(restored["VARIABLE_VALUE"])
+    def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray]) -> None:
+        self.assign(tensors["VARIABLE_VALUE"])
 
     # -- Python
 
@@ -263,6 +263,9 @@ class Variable(Trackable):
 
     def __len__(self) -> int:
         return len(self._as_tensor())  # type: ignore[arg-type]
+
+    def __getitem__(self, key: Any) -> Tensor:
+        return self._as_tensor()[key]
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self._as_tensor())  # type: ignore[call-overload]

@@ -31,7 +31,7 @@ def len_(s: Any) -> Any:
     if not x.ndim:
         raise ValueError("len requires a non-scalar tensor, got one of rank 0")
     size = x._type.shape[0]
-    return size if isinstance(size, int) else Leading(x).count()
+    return size if isinstance(size, int) else Leading(x).length()
 
 
 def int_(x: Any = 0, *base: Any) -> Any:

@@ -51,7 +51,7 @@ class Leading(NamedTuple):
     def size(self) -> Any:
         return self.tensor._type.shape[0]
 
-    def count(self) -> Tensor:
+    def length(self) -> Tensor:
         """The size as an int32 scalar of the trace."""
         size = self.size()
         if isinstance(size, int):
@@ -100,7 +100,7 @@ def constant_value(x: Any) -> Any:
     return x.eager_array().item() if isinstance(x, EagerTensor) else x
 
 
-_ranges: dict[int, tuple[weakref.ref[Tensor], Range]] = {}
+_ranges: dict[int, tuple[weakref.ref[SymbolicTensor], Range]] = {}
 
 
 def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
@@ -110,11 +110,11 @@ def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
     made = create.arange(start, limit, delta, dtype)
     if isinstance(made, SymbolicTensor):
         first, last = (0, start) if limit is None else (start, limit)
-        bounds = [_bound(x, made) for x in (first, last, delta)]
-        if all(b is not None for b in bounds):
+        begin, end, step = (_bound(x, made) for x in (first, last, delta))
+        if begin is not None and end is not None and step is not None:
             key = id(made)
             kept = weakref.ref(made, lambda _: _ranges.pop(key, None))
-            _ranges[key] = kept, Range(*bounds, size=made._type.shape[0])
+            _ranges[key] = kept, Range(begin, end, step, made._type.shape[0])
     return made
 
 

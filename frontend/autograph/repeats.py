@@ -351,7 +351,7 @@ class _IndexSteps:
         self.iterated = iterated
         self.position: Any = convert_to_tensor(0)
         shortest = min(_sources(iterated), key=lambda source: (not isinstance(source.size(), int), source.size()))
-        self.size, self.limit = shortest.size(), shortest.count()
+        self.size, self.limit = shortest.size(), shortest.length()
 
     def more(self) -> Any:
         return bind.less(self.position, self.limit)

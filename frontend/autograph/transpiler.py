@@ -89,6 +89,8 @@ class _Directives(directives.DirectivesTransformer):
 class Transpiler(api.PyToPy):
     """malt's transpiler with tvtf's operators as ``ag__``."""
 
+    _extra_locals: dict[str, Any] | None
+
     def get_transformed_name(self, node: Any) -> str:
         return "tf__" + super().get_transformed_name(node).removeprefix("ag__")
 

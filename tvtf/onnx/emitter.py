@@ -114,6 +114,10 @@ class Emitter:
         """The name of an int64 vector that holds the dims, read from the inputs' shapes where they are symbolic."""
         return self.dims.vector(dims)
 
+    def element(self, dtype: DType) -> int:
+        """ONNX's number of a dtype, which attributes take."""
+        return ELEMENT[dtype]
+
     def cast(self, name: str, dtype: DType) -> str:
         """``name`` as ``dtype``; itself where it has it."""
         if self.model.dtypes.get(name) is dtype:

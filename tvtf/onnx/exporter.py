@@ -10,13 +10,13 @@ import onnx
 from onnx import ModelProto, ValueInfoProto, helper
 
 from tvtf import nest
+from tvtf.files import replace
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, function
 from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of
 from tvtf.onnx.standard import IR_VERSION, OPSET
 from tvtf.shape import TensorType
-from tvtf.files import replace
 from tvtf.variable import Variable
 from tvtf.version import __version__
 

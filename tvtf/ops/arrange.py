@@ -12,7 +12,7 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_same_dtype, static_int, static_value, stretch
 from tvtf.primitive import Sample, export, hooks, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, is_static_shape, same_dim, simplify_dim, size_of
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, is_static_shape, same_dim, simplify_dim, size_of
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 # -- concat
@@ -47,11 +47,6 @@ def _require_joinable(first: tuple[Dim, ...], other: tuple[Dim, ...], axis: int,
     for i, (a, b) in enumerate(zip(first, other)):
         if i != axis and not agree_dim(a, b):
             raise Refused(f"ConcatOp : Dimension {i} in both shapes must be equal: {seen}")
-
-
-def brackets(shape: Sequence[Any]) -> str:
-    """A shape as TensorFlow's kernels print it: ``[2,3]``."""
-    return "[" + ",".join(map(str, shape)) + "]"
 
 
 def _concat_vjp(ct: Tensor, y: Tensor, *parts: Tensor, axis: int) -> tuple[Tensor, ...]:

@@ -73,7 +73,7 @@ def _cast_samples() -> list[Sample]:
     lower=kernel("scalar.cast"),
     vjp=_cast_vjp,
     batch=lambda size, inputs, batched, *, dtype: bind.cast(inputs[0], dtype=dtype),
-    onnx=lambda e, inputs, outputs, types, *, dtype: e.node("Cast", inputs, outputs, to=_element(dtype)),
+    onnx=lambda e, inputs, outputs, types, *, dtype: e.node("Cast", inputs, outputs, to=e.element(dtype)),
     value=lambda x, *, dtype: x.known if dtype.is_integer else None,
     samples=_cast_samples,
     public=("cast", "dtypes.cast"),
@@ -100,12 +100,6 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/cast
     """
     return (convert_to_tensor(x),), {"dtype": as_dtype(dtype)}
-
-
-def _element(dtype: DType) -> int:
-    from tvtf.onnx.standard import ELEMENT
-
-    return ELEMENT[dtype]
 
 
 def cast_tensor(x: Tensor, dtype: Any) -> Tensor:

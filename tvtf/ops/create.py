@@ -9,7 +9,6 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import COMPILED, DType, as_dtype, float32, int32, int64, string
-from tvtf.ops.arrange import brackets
 from tvtf.ops.dims import at_least_zero, ceil_div
 from tvtf.ops.rules import (
     bind,
@@ -24,7 +23,7 @@ from tvtf.ops.rules import (
 )
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType
+from tvtf.shape import Dim, TensorType, brackets
 from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor
 
 
@@ -226,11 +225,19 @@ def _range_size(start: Any, limit: Any, delta: Any) -> Dim:
         raise Refused("Requires delta != 0: 0").told_by("Range")
     if all(isinstance(b, (int, float)) for b in (start, limit)):
         return _static_size(start, limit, delta)
-    span = limit - start if delta > 0 else start - limit
-    return at_least_zero(ceil_div(span, abs(delta)))
+    first, last, step = map(_whole, (start, limit, delta))
+    return at_least_zero(ceil_div(last - first if step > 0 else first - last, abs(step)))
 
 
-def _static_size(start: float, limit: float, delta: float) -> int:
+def _whole(bound: Any) -> Any:
+    if not isinstance(bound, float):
+        return bound
+    if not bound.is_integer():
+        raise TypeError(f"range: beside a dim that is unknown while tracing, expected whole numbers, but got {bound}")
+    return int(bound)
+
+
+def _static_size(start: Any, limit: Any, delta: Any) -> int:
     if (limit - start) * delta < 0:
         sign, order = (">", "<=") if delta > 0 else ("<", ">=")
         raise Refused(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").told_by("Range")

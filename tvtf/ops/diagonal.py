@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import COMPILED, NUMERIC
-from tvtf.ops.linalg import brackets
 from tvtf.ops.rules import bind, draw, kernel
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim
+from tvtf.shape import Dim, TensorType, agree_dim, brackets
 from tvtf.tensor import Tensor, convert_to_tensor
 
 

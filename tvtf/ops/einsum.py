@@ -11,12 +11,12 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import FLOATING, NUMERIC, int32
-from tvtf.ops.linalg import brackets, conjugate
+from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide
 from tvtf.primitive import Sample, export, primitive, table
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, is_static_shape
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, is_static_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 ELLIPSIS = "..."

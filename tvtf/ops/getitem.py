@@ -8,14 +8,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.ops.arrange import brackets
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves
 from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, same_shape
+from tvtf.shape import Dim, brackets, same_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
-from tvtf.variable import Variable
 
 MSG_INDEX = (
     "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid "
@@ -74,7 +72,7 @@ def _number(value: Any) -> Any:
         if not value.dtype.is_integer or value.ndim:
             raise TypeError(MSG_INDEX.format(given))
         return _scalar_value(value)
-    if isinstance(value, (str, float)) or not hasattr(value, "__index__") or getattr(value, "ndim", 0):
+    if isinstance(value, (str, float)) or not hasattr(value, "__index__") or getattr(value, "ndim", 0) > 0:
         raise TypeError(MSG_INDEX.format(given))
     return value.__index__()
 
@@ -185,8 +183,7 @@ def _takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], 
     return whole and same_shape(shape, size)
 
 
-Tensor.__getitem__ = getitem  # type: ignore[attr-defined]
-Variable.__getitem__ = lambda self, key: getitem(self._as_tensor(), key)  # type: ignore[attr-defined]
+setattr(Tensor, "__getitem__", getitem)  # noqa: B010 - declared for checkers, given here
 
 
 @export("strided_slice")

@@ -9,13 +9,13 @@ import numpy as np
 
 from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
-from tvtf.ops.arrange import brackets, flattened
+from tvtf.ops.arrange import flattened
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.indexing import eager_only
 from tvtf.ops.rules import bind, draw, kernel, static_dims, static_int
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorShape, TensorType, as_shape, broadcast_shapes, simplify_dim
+from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, broadcast_shapes, simplify_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
 
 

@@ -10,12 +10,11 @@ import numpy as np
 
 from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
-from tvtf.ops.arrange import brackets
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, kernel, static_int, stretch, zeros_like
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, size_of
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 INDEX_TYPES: tuple[DType, ...] = tuple(map(as_dtype, ("int16", "int32", "int64")))
@@ -77,7 +76,8 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
         np.arange(n).reshape([-1 if i == d else 1 for i in range(indices.ndim)])
         for d, n in enumerate(indices.shape[:batch_dims])
     ]
-    taken = moved[(*grids, indices)]
+    places = (*grids, indices)
+    taken = moved[places]
     between, count = axis - batch_dims, indices.ndim - batch_dims
     order = [
         *range(batch_dims),
@@ -155,7 +155,7 @@ def _batched_gather_nodes(e: Any, inputs: Any, outputs: Any, types: Any, axis: i
 
 
 def _gather_samples() -> list[Sample]:
-    cases = (
+    cases: tuple[tuple[Any, ...], ...] = (
         ((4, 3), [0, 2, 3, 0], 0, 0),
         ((4, 3), [[2, 0]], 1, 0),
         ((2, 3, 2), [[0, 2], [1, 1]], 1, 1),
@@ -421,6 +421,6 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
         raise ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
     places = np.flatnonzero(eager_only(chosen, "boolean_mask"))
     dims = x._type.shape
-    merged = math.prod(chosen.shape)
+    merged = math.prod(chosen._type.shape)
     flat = bind.reshape(x, shape=(*dims[:axis], merged, *dims[axis + chosen.ndim :]))
     return bind.gather(flat, EagerTensor(places.astype(np.int64)), axis=axis, batch_dims=0)

@@ -12,15 +12,10 @@ from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide
 from tvtf.primitive import Sample, export, primitive, table
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, broadcast_shapes, size_of
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
 MATMUL_TYPES = NUMERIC
-
-
-def brackets(shape: Sequence[Dim]) -> str:
-    """A shape as TensorFlow's kernels print it."""
-    return "[" + ",".join(map(str, shape)) + "]"
 
 
 def _matmul_type(

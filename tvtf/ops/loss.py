@@ -11,12 +11,8 @@ from tvtf.ops.rules import bind, draw, kernel, number, ones_like, require_dtype,
 from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
 from tvtf.primitive import Sample, export, primitive, table
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, broadcast_shapes, same_shape
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape
 from tvtf.tensor import Tensor, convert_to_tensor
-
-
-def _brackets(shape: Any) -> str:
-    return "[" + ",".join(map(str, shape)) + "]"
 
 
 def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
@@ -26,7 +22,7 @@ def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:
     if not logits.shape or not fits:
         raise Refused(
             "logits and labels must be broadcastable: "
-            f"logits_size={_brackets(logits.shape)} labels_size={_brackets(labels.shape)}"
+            f"logits_size={brackets(logits.shape)} labels_size={brackets(labels.shape)}"
         )
     return TensorType(logits.shape[:-1], logits.dtype)
 

@@ -5,11 +5,10 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.dtypes import NUMERIC
-from tvtf.ops.linalg import brackets
 from tvtf.ops.rules import bind, draw, require_dtype, require_same_dtype, scalar, stretch
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim
+from tvtf.shape import Dim, TensorType, agree_dim, brackets
 from tvtf.tensor import Tensor, convert_to_tensor
 
 

@@ -8,11 +8,10 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import COMPILED
-from tvtf.ops.arrange import brackets
 from tvtf.ops.rules import bind, draw, kernel, require_same_dtype, static_dims, static_int, static_value, stretch
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, simplify_dim, size_of
+from tvtf.shape import Dim, TensorType, brackets, simplify_dim, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 Pairs = tuple[tuple[Dim, Dim], ...]

@@ -22,7 +22,10 @@ class _Binder:
     """``bind.cos(x)`` is ``table["cos"].bind(x)``, looked up when the rule runs."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        return table[name].bind
+        found = table.get(name)
+        if found is None:
+            raise AttributeError(f"there is no primitive {name}")
+        return found.bind
 
 
 bind = _Binder()

@@ -9,7 +9,6 @@ import ml_dtypes
 import numpy as np
 
 from tvtf.dtypes import COMPILED, FLOATING, NUMERIC, REAL, DType, float32, int64
-from tvtf.ops.arrange import brackets
 from tvtf.ops.indexing import (
     check_nd,
     guard_nd,
@@ -22,7 +21,7 @@ from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.scan import wide_type
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim
+from tvtf.shape import Dim, TensorType, agree_dim, brackets
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 

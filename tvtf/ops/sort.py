@@ -8,12 +8,11 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.dtypes import REAL, DType, as_dtype, int32, int64
-from tvtf.ops.arrange import brackets
 from tvtf.ops.indexing import eager_only, flat_ids
 from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, simplify_dim, size_of
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 # -- the order of the last axis; NaN counts as the largest, equal elements keep their order
@@ -314,7 +313,7 @@ def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_typ
     return TensorType(values.shape, out_type)
 
 
-def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: str, out_type: DType) -> np.ndarray:
+def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: Any, out_type: DType) -> np.ndarray:
     result = np.zeros(values.shape, out_type.np)
     for row in np.ndindex(values.shape[:-1]):
         result[row] = np.searchsorted(sequence[row], values[row], side)
@@ -402,7 +401,7 @@ class UniqueWithCounts(NamedTuple):
 
     y: Tensor
     idx: Tensor
-    count: Tensor
+    count: Tensor  # type: ignore[assignment] # TensorFlow's name, over tuple.count
 
 
 def _uniques(x: Any, out_idx: Any, op: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:

@@ -16,7 +16,7 @@ from tvtf.ops.kernels.reduce import narrowed
 PARALLEL_FROM = 1 << 15
 """Elements from which handing rows to other threads costs less than it saves."""
 
-Step = Callable[[Any, list[Any], list[Any]], Any]
+Step = Callable[[Any, list[Any], list[Any] | None], Any]
 
 
 def product(extents: Any) -> Any:
