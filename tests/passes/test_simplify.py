@@ -30,7 +30,7 @@ PAIRS = {
     "reshape twice": (lambda x: tf.reshape(tf.reshape(x, [6]), [3, 2]), lambda x: tf.reshape(x, [3, 2])),
     "broadcast to itself": (lambda x: tf.broadcast_to(x, [2, 3]) + x, lambda x: x + x),
     "cast to itself": (lambda x: tf.cast(x, tf.float32) + x, lambda x: x + x),
-    "negated twice": (lambda x: -(-x) + x, lambda x: x + x),
+    "negated twice": (lambda x: tf.negative(-x) + x, lambda x: x + x),
     "transposed back": (lambda x: tf.transpose(tf.transpose(x)) + x, lambda x: x + x),
     "transposed twice": (
         lambda x: tf.transpose(tf.transpose(tf.reshape(x, [1, 2, 3]), [2, 0, 1]), [1, 0, 2]),
