@@ -8,8 +8,7 @@ import sys
 import numpy as np
 import pytest
 
-from tvtf import errors, train
-from tvtf import files
+from tvtf import errors, files, train
 from tvtf.train import bundle
 from tvtf.variable import Variable
 
