@@ -8,7 +8,7 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-from tvm import ir, relax, tirx
+from tvm import ir, relax, te, tirx
 from tvm.relax.utils import gen_call_tir_inputs
 
 from tvtf import dialect
@@ -71,7 +71,10 @@ class _Legalizer:
         if key is not None and key in self.known:
             kernel, out_types = self.known[key]
             return call_kernel(kernel, bound.inputs, out_types, call)
-        func, args, out_types = gen_call_tir_inputs(bound.primitive.lower, *bound.inputs, **attrs)
+        lower, inputs = bound.primitive.lower, bound.inputs
+        if is_empty(call.ty):
+            lower, inputs, attrs = (lambda: nothing(call.ty)), (), {}
+        func, args, out_types = gen_call_tir_inputs(lower, *inputs, **attrs)
         kernel = self.add(bound.primitive.name, func)
         if key is not None:
             self.known[key] = kernel, out_types
@@ -120,6 +123,25 @@ def _unbound_result(func: relax.Function, bare: bool) -> relax.Function:
     out = Bindings()
     out.bindings = bindings
     return out.function(func, last.value.fields[0] if bare else last.value)
+
+
+def _tensor_types(ty: ir.Type) -> list[relax.TensorType]:
+    return list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+
+
+def is_empty(ty: ir.Type) -> bool:
+    """Whether results are known to have no elements."""
+    return all(any(isinstance(d, tirx.IntImm) and int(d) == 0 for d in t.shape.values) for t in _tensor_types(ty))
+
+
+def nothing(ty: ir.Type) -> list[te.Tensor]:
+    """The kernel of results without elements, so that no op's own kernel need think of them."""
+    return [_nothing_of(t) for t in _tensor_types(ty)]
+
+
+def _nothing_of(ty: relax.TensorType) -> te.Tensor:
+    zero = tirx.const(0, str(ty.dtype))
+    return te.compute(ty.shape.values, lambda *_: zero, name="nothing")
 
 
 def plain(value: Any) -> Any:
