@@ -8,7 +8,7 @@ from __future__ import annotations
 from importlib import import_module
 from typing import Any
 
-_PUBLIC = {"gradient": "gradient", "to_dialect": "importer", "add_pass": "pipeline", "remove_pass": "pipeline"}
+_PUBLIC = {"gradient": "adjoint", "to_dialect": "importer", "add_pass": "pipeline", "remove_pass": "pipeline"}
 
 __all__ = ["add_pass", "gradient", "remove_pass", "to_dialect"]
 

@@ -83,6 +83,8 @@ def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
 def _is_user_code(function: types.FunctionType) -> bool:
     if hasattr(function, ARTIFACT) or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
+    if function.__code__.co_filename.startswith("<doctest "):  # examples in a library's docstrings are for its users
+        return True
     module = function.__globals__.get("__name__") or ""
     return module.partition(".")[0] not in LIBRARIES
 

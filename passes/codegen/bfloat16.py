@@ -42,7 +42,7 @@ def without_bfloat16(func: PrimFunc) -> PrimFunc:
         ...         with T.sblock("double"):
         ...             v = T.axis.spatial(4, i)
         ...             b[v] = a[v] + a[v]
-        >>> "T.float32" in without_bfloat16(double).script()
+        >>> 'reinterpret("float32"' in without_bfloat16(double).script()
         True
     """
     return func if not _mentions(func) else func.with_body(_Widening(func).body(func.body))

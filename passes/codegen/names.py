@@ -28,8 +28,10 @@ def with_names_first(func: PrimFunc) -> PrimFunc:
         ...     x = T.float32()
         ...     for i in range(4):
         ...         b[i] = T.Let(x * x, where={x: a[i] * a[i]})
-        >>> with_names_first(fourth).body.body
+        >>> with_names_first(fourth).body.body  # doctest: +ELLIPSIS
+        a = ...
         x: T.let[T.float32] = a[i] * a[i]
+        ...
         b[i] = x * x
     """
     in_vectors = tvm_ffi.structural_map(func.body, (tirx.For, _vector_loop))
