@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import copy
 import functools
 import threading
 from collections import OrderedDict
@@ -68,6 +69,7 @@ class Function:
         self.log = RetraceLog(self.name, self.signature)
         self._concrete: OrderedDict[Any, ConcreteFunction] = OrderedDict()
         self._fast: dict[Any, ConcreteFunction] = {}
+        self._bound: dict[int, dict[str, Any]] = {}
         self._variables_made = False
         self._lock = threading.RLock()
 
@@ -97,20 +99,34 @@ class Function:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
-        bound = instance.__dict__.get(self._bound_name) if hasattr(instance, "__dict__") else None
-        if bound is None:
-            bound = self._bind(instance)
-            instance.__dict__[self._bound_name] = bound
+        kept = self._kept_by(instance)
+        bound = kept.get(self._bound_name)
+        if bound is None or bound.python_function.__self__ is not instance:
+            bound = kept[self._bound_name] = self._bind(instance)
         return bound
+
+    def _kept_by(self, instance: Any) -> dict[str, Any]:
+        """Where the function bound to an object is kept: with the object, so that they die together, where that can hold it."""
+        if isinstance(instance, type) or not hasattr(instance, "__dict__"):
+            return self._bound.setdefault(id(instance), {})
+        return instance.__dict__
 
     @property
     def _bound_name(self) -> str:
         return f"_tvtf_function_{self.name}_{id(self)}"
 
     def _bind(self, instance: Any) -> Function:
-        method = self.python_function.__get__(instance)
-        signature = self.input_signature
-        return Function(method, signature, self.autograph, self.reduce_retracing, self.name)
+        function = getattr(self.python_function, "__func__", self.python_function)
+        return self._of(function.__get__(instance))
+
+    def _of(self, python_function: Callable[..., Any]) -> Function:
+        """The same kind of function, of other Python, without traces."""
+        return Function(python_function, self.input_signature, self.autograph, self.reduce_retracing, self.name)
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
+        """A function of its own; that of a method belongs to the copied object."""
+        owner = getattr(self.python_function, "__self__", None)
+        return self._of(self.python_function) if owner is None else self._bind(copy.deepcopy(owner, memo))
 
     # -- tracing
 

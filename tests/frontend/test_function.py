@@ -1,5 +1,6 @@
 """The call path of functions: traces, refusals, Variables, threads, processes."""
 
+import copy
 import gc
 import logging
 import os
@@ -213,6 +214,72 @@ def test_an_owner_is_not_kept_alive():
     del owner
     gc.collect()
     assert gone() is None
+
+
+class Gain:
+    def __init__(self, gain):
+        self.gain = tf.Variable(gain)
+
+    @tf.function(autograph=False)
+    def __call__(self, x):
+        return self.gain * x
+
+    @classmethod
+    @tf.function(autograph=False)
+    def named(cls, x):
+        return x + len(cls.__name__)
+
+
+@pytest.mark.parametrize("make", [copy.copy, copy.deepcopy])
+def test_a_copied_object_calls_its_own(make):
+    first = Gain(2.0)
+    assert first(tf.constant(1.0)).numpy() == 2.0
+    second = make(first)
+    second.gain = tf.Variable(10.0)
+    assert (first(tf.constant(1.0)).numpy(), second(tf.constant(1.0)).numpy()) == (2.0, 10.0)
+
+
+def test_a_deep_copied_module_has_variables_of_its_own():
+    class Model(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.gain = tf.Variable(2.0)
+
+        @tf.function(autograph=False)
+        def __call__(self, x):
+            return self.gain * x
+
+    first = Model()
+    first(tf.constant(1.0))
+    second = copy.deepcopy(first)
+    second.gain.assign(10.0)
+    assert (first(tf.constant(1.0)).numpy(), second(tf.constant(1.0)).numpy()) == (2.0, 10.0)
+    assert len(second.variables) == len(first.variables) == 1
+
+
+def test_a_copied_function_has_traces_of_its_own():
+    f = tf.function(lambda x: x + 1, autograph=False)
+    f(tf.constant(1))
+    copied = copy.deepcopy(f)
+    assert copied(tf.constant(1)).numpy() == 2
+    assert copied.experimental_get_tracing_count() == 1
+
+
+def test_objects_that_hold_nothing_more():
+    class Slotted:
+        __slots__ = ("gain",)
+        traces = 0
+
+        @tf.function(autograph=False)
+        def scaled(self, x):
+            Slotted.traces += 1
+            return self.gain * x
+
+    first, second = Slotted(), Slotted()
+    first.gain, second.gain = 2.0, 3.0
+    assert [s.scaled(tf.constant(1.0)).numpy() for s in (first, second, first)] == [2.0, 3.0, 2.0]
+    assert Slotted.traces == 2
+    assert Gain.named(tf.constant(1)).numpy() == 5
 
 
 def test_nested_functions_are_inlined():
