@@ -34,6 +34,12 @@ _run_eagerly = [False]
 def run_functions_eagerly(run_eagerly: bool) -> None:
     """With True, every ``tf.function`` runs its Python as it is.
 
+    >>> import tvtf as tf
+    >>> tf.config.run_functions_eagerly(True)
+    >>> tf.function(lambda x: bool(x > 0))(tf.constant(1.))
+    True
+    >>> tf.config.run_functions_eagerly(False)
+
     Source: https://www.tensorflow.org/api_docs/python/tf/config/run_functions_eagerly
     """
     _run_eagerly[0] = bool(run_eagerly)
@@ -41,7 +47,11 @@ def run_functions_eagerly(run_eagerly: bool) -> None:
 
 @export("config.functions_run_eagerly")
 def functions_run_eagerly() -> bool:
-    """Whether they do.
+    """Whether every ``tf.function`` runs its Python as it is.
+
+    >>> import tvtf as tf
+    >>> tf.config.functions_run_eagerly()
+    False
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/functions_run_eagerly
     """

@@ -178,6 +178,12 @@ def get_global_generator() -> Generator:
 def set_global_generator(generator: Generator) -> None:
     """Makes a generator the process's own.
 
+    >>> import tvtf as tf
+    >>> generator = tf.random.Generator.from_seed(1)
+    >>> tf.random.set_global_generator(generator)
+    >>> tf.random.get_global_generator() is generator
+    True
+
     Source: https://www.tensorflow.org/api_docs/python/tf/random/set_global_generator
     """
     _Global.generator = generator

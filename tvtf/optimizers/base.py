@@ -356,6 +356,8 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
     >>> import tvtf as tf
     >>> tf.optimizers.serialize(tf.optimizers.SGD(0.5))["class_name"]
     'SGD'
+
+    Source: https://keras.io/api/optimizers/
     """
     return {"class_name": type(optimizer).__name__, "config": optimizer.get_config()}
 
@@ -366,6 +368,13 @@ def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = 
 
     Raises:
       ValueError: for a class that is neither known nor in ``custom_objects``.
+
+    >>> import tvtf as tf
+    >>> config = tf.optimizers.serialize(tf.optimizers.Adam(0.1))
+    >>> tf.optimizers.deserialize(config).learning_rate.numpy()
+    np.float32(0.1)
+
+    Source: https://keras.io/api/optimizers/
     """
     name = config["class_name"]
     known = _by_name()
@@ -397,6 +406,8 @@ def get(identifier: Any) -> Optimizer:
     >>> import tvtf as tf
     >>> type(tf.optimizers.get("adam")).__name__
     'Adam'
+
+    Source: https://keras.io/api/optimizers/
     """
     if isinstance(identifier, Optimizer):
         return identifier

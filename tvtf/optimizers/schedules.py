@@ -24,7 +24,18 @@ def _public(*names: str) -> Any:
 
 @_public("LearningRateSchedule")
 class LearningRateSchedule:
-    """A learning rate by step: subclasses define ``__call__(step) -> tensor`` and ``get_config()``."""
+    """A learning rate by step: subclasses define ``__call__(step) -> tensor`` and ``get_config()``.
+
+    >>> import tvtf as tf
+    >>> class Halving(tf.optimizers.schedules.LearningRateSchedule):
+    ...     def __call__(self, step):
+    ...         return 0.5 ** tf.cast(step, tf.float32)
+    >>> optimizer = tf.optimizers.SGD(Halving())
+    >>> optimizer.learning_rate.numpy()
+    np.float32(1.0)
+
+    Source: https://keras.io/api/optimizers/learning_rate_schedules/
+    """
 
     def __call__(self, step: Any) -> Tensor:
         raise NotImplementedError(
@@ -60,12 +71,15 @@ class _Decay(LearningRateSchedule):
 class ExponentialDecay(_Decay):
     """``initial_learning_rate * decay_rate ** (step / decay_steps)``, the exponent rounded down where ``staircase``.
 
-    >>> schedule = ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
+    >>> import tvtf as tf
+    >>> schedule = tf.optimizers.schedules.ExponentialDecay(0.1, decay_steps=10, decay_rate=0.5)
     >>> schedule(10).numpy().round(4)
     np.float32(0.05)
 
     Raises:
       ValueError: when ``decay_steps`` is not positive.
+
+    Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
 
     def __init__(
@@ -89,8 +103,11 @@ class ExponentialDecay(_Decay):
 class InverseTimeDecay(_Decay):
     """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``, the quotient rounded down where ``staircase``.
 
-    >>> InverseTimeDecay(0.1, decay_steps=10, decay_rate=1.0)(10).numpy().round(4)
+    >>> import tvtf as tf
+    >>> tf.optimizers.schedules.InverseTimeDecay(0.1, decay_steps=10, decay_rate=1.0)(10).numpy().round(4)
     np.float32(0.05)
+
+    Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
 
     def __init__(
@@ -115,8 +132,11 @@ class InverseTimeDecay(_Decay):
 class PolynomialDecay(_Decay):
     """From the initial to the end rate as ``(1 - step / decay_steps) ** power``; ``cycle`` stretches instead of stopping.
 
-    >>> PolynomialDecay(0.1, decay_steps=10, end_learning_rate=0.0)(5).numpy().round(4)
+    >>> import tvtf as tf
+    >>> tf.optimizers.schedules.PolynomialDecay(0.1, decay_steps=10, end_learning_rate=0.0)(5).numpy().round(4)
     np.float32(0.05)
+
+    Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
 
     def __init__(
@@ -147,7 +167,8 @@ class PolynomialDecay(_Decay):
 class CosineDecay(_Decay):
     """Half a cosine from the initial rate to ``alpha`` times it, after a linear rise to ``warmup_target`` where given.
 
-    >>> CosineDecay(0.1, decay_steps=10)(5).numpy().round(4)
+    >>> import tvtf as tf
+    >>> tf.optimizers.schedules.CosineDecay(0.1, decay_steps=10)(5).numpy().round(4)
     np.float32(0.05)
 
     Source: Loshchilov and Hutter, SGDR: Stochastic Gradient Descent with Warm Restarts, 2017.
@@ -184,12 +205,15 @@ class CosineDecay(_Decay):
 class PiecewiseConstantDecay(LearningRateSchedule):
     """``values[0]`` up to step ``boundaries[0]``, ``values[1]`` up to ``boundaries[1]``, and so on.
 
-    >>> schedule = PiecewiseConstantDecay([10, 20], [1.0, 0.5, 0.1])
+    >>> import tvtf as tf
+    >>> schedule = tf.optimizers.schedules.PiecewiseConstantDecay([10, 20], [1.0, 0.5, 0.1])
     >>> [float(schedule(step)) for step in (10, 11)]
     [1.0, 0.5]
 
     Raises:
       ValueError: when there is not one value more than boundaries.
+
+    Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
 
     def __init__(self, boundaries: Sequence[Any], values: Sequence[Any], name: str = "PiecewiseConstant") -> None:
@@ -215,7 +239,14 @@ def _boundary(value: Any, dtype: DType) -> Tensor:
 
 @_public("serialize")
 def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
-    """A dict of a schedule's class and configuration."""
+    """A dict of a schedule's class and configuration.
+
+    >>> import tvtf as tf
+    >>> tf.optimizers.schedules.serialize(tf.optimizers.schedules.CosineDecay(0.1, 10))["class_name"]
+    'CosineDecay'
+
+    Source: https://keras.io/api/optimizers/learning_rate_schedules/
+    """
     return {"class_name": type(learning_rate_schedule).__name__, "config": learning_rate_schedule.get_config()}
 
 
@@ -223,11 +254,15 @@ def serialize(learning_rate_schedule: LearningRateSchedule) -> dict[str, Any]:
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> LearningRateSchedule:
     """The schedule that :func:`serialize` describes.
 
-    >>> deserialize(serialize(ExponentialDecay(0.1, 10, 0.5))).decay_rate
+    >>> import tvtf as tf
+    >>> config = {"initial_learning_rate": 0.1, "decay_steps": 10, "decay_rate": 0.5}
+    >>> tf.optimizers.schedules.deserialize({"class_name": "ExponentialDecay", "config": config}).decay_rate
     0.5
 
     Raises:
       ValueError: for a class that is neither known nor in ``custom_objects``.
+
+    Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
     known = {
         c.__name__: c
