@@ -14,14 +14,16 @@ from typing import Any
 
 import numpy as np
 
+from tvtf import dtypes
 from tvtf.context import state
-from tvtf.ops.rules import scalar
-from tvtf.primitive import primitive
+from tvtf.ops.rules import bind, draw, scalar, stretch
+from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import TensorType, same_shape, show_shape, substitute_dim
+from tvtf.shape import Dim, TensorType, same_shape, show_shape, substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 LOWERING = "passes/legalize.py makes it Relax's own If or tvtf's loop, not a kernel"
+PROGRAMS = "its functions are parts of a program: tests/frontend/test_control.py"
 EXPORT = "a subgraph is no list of nodes; the exporter writes If and Loop by itself"
 
 
@@ -122,7 +124,7 @@ _COND: dict[str, Any] = {
     "type": _cond_type,
     "numpy": _cond_numpy,
     "vjp": _late("cond_vjp"),
-    "why_not": {"lower": LOWERING, "onnx": EXPORT},
+    "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
 _WHILE: dict[str, Any] = {
@@ -130,7 +132,7 @@ _WHILE: dict[str, Any] = {
     "type": _while_type,
     "numpy": _while_numpy,
     "vjp": _late("while_vjp"),
-    "why_not": {"lower": LOWERING, "onnx": EXPORT},
+    "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
 
@@ -167,13 +169,24 @@ def _initialized_numpy(x: np.ndarray, ran: np.ndarray, *, message: str) -> np.nd
     return x
 
 
+def _initialized_batch(size: Dim, inputs: Any, batched: Any, *, message: str) -> Tensor:
+    """All rows ask at once."""
+    ran = bind.reduce_all(inputs[1], axis=(0,), keepdims=False) if batched[1] else inputs[1]
+    return bind.initialized(stretch(size, inputs[0], batched[0]), ran, message=message)
+
+
 @primitive(
     type=lambda x, ran, *, message: x,
     numpy=_initialized_numpy,
     lower=lambda x, ran, *, message: scalar(lambda t, value: value)(x),
     vjp=lambda ct, y, x, ran, *, message: (ct, None),
+    batch=_initialized_batch,
     guard=lambda x, ran, *, message: [(ran, message)],
     onnx=lambda e, inputs, outputs, types, *, message: e.node("Identity", inputs[:1], outputs),
+    samples=lambda: [
+        Sample((draw(0, (2, 3)), np.bool_(True)), {"message": "the loop must run"}, dtypes.COMPILED),
+        Sample((draw(0, (3,)), np.bool_(True)), {"message": ""}, dtypes.COMPILED, symbolic=(("n",), ())),
+    ],
 )
 def initialized(x: Tensor, ran: Tensor, message: str) -> Any:
     """``x``, which means something only where the loop that gives it ``ran``."""

@@ -7,14 +7,16 @@ through as it is.
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tvtf import dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
-from tvtf.ops.rules import bind, kernel
-from tvtf.primitive import primitive
+from tvtf.ops.rules import bind, draw, kernel
+from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, fresh_dim, same_shape, show_shape
 from tvtf.tensor import EagerTensor, Tensor
@@ -58,6 +60,12 @@ def _added(buffer: np.ndarray, index: np.ndarray, value: np.ndarray) -> np.ndarr
     return copy
 
 
+def _write_samples(domain: Sequence[DType], gradient: Any) -> list[Sample]:
+    """The written place moves with the value only, not with what was there."""
+    matrix = Sample((draw(0, (4, 2)), np.int32(1), draw(1, (2,))), {}, domain, gradient, (("n", "k"), (), ("k",)))
+    return [matrix, Sample((draw(0, (3,)), np.int64(2), draw(1, ())), {}, domain, gradient)]
+
+
 def new_stack(length: Dim, of: TensorType) -> Tensor:
     """A buffer of zeros for ``length`` values of a type; loops that write it start with a copy of their own."""
     return bind.stack_new(shape=(length, *of.shape), dtype=of.dtype)
@@ -69,6 +77,7 @@ def new_stack(length: Dim, of: TensorType) -> Tensor:
     lower=kernel("stack.new"),
     batch=lambda size, inputs, batched, **attrs: bind.stack_new(**attrs),
     why_not={"vjp": "no inputs", "onnx": EXPORT},
+    samples=lambda: [Sample((), {"shape": (3, 2), "dtype": d}) for d in (dtypes.float32, dtypes.int64, dtypes.bool)],
 )
 def stack_new(shape: tuple[Dim, ...], dtype: DType) -> Any:
     """Zeros."""
@@ -86,6 +95,7 @@ def stack_of(count: Tensor, of: TensorType) -> Tensor:
     type=lambda count, *, shape, dtype, size: TensorType((size, *shape), dtype),
     numpy=lambda count, *, shape, dtype, size: np.zeros((int(count), *shape), dtype.np),
     why_not={"lower": "its length is bound by passes/legalize.py", "vjp": "no floating inputs", "onnx": EXPORT},
+    samples=lambda: [Sample((np.int32(3),), {"shape": (2,), "dtype": dtypes.float32, "size": 3})],
 )
 def stack_sized(count: Tensor, shape: tuple[Dim, ...], dtype: DType, size: Dim) -> Any:
     """Zeros of shape ``(size, *shape)``, where the dim ``size`` is ``count``."""
@@ -98,10 +108,10 @@ def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any
 
 
 def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
+    buffer, index = inputs
     if batched[1]:
-        raise NotImplementedError("a batched loop must read all its tensors at the same place")
-    order = (1, 0, *range(2, inputs[0].ndim))
-    return bind.stack_read(bind.transpose(inputs[0], perm=order), inputs[1])
+        return bind.gather(buffer, index, axis=int(batched[0]), batch_dims=int(batched[0]))
+    return bind.stack_read(bind.transpose(buffer, perm=(1, 0, *range(2, buffer.ndim))), index)
 
 
 @primitive(
@@ -111,17 +121,14 @@ def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     vjp=_read_vjp,
     batch=_read_batch,
     why_not={"onnx": EXPORT},
+    samples=lambda: [
+        Sample((draw(0, (4, 2)), np.int32(1)), {}, dtypes.COMPILED, symbolic=(("n", "k"), ())),
+        Sample((draw(0, (3,)), np.int64(2)), {}, dtypes.COMPILED),
+    ],
 )
 def stack_read(buffer: Tensor, index: Tensor) -> Any:
     """``buffer[index]``, for an index within the buffer."""
     return (buffer, index), {}
-
-
-def _write_batch(name: str) -> Any:
-    def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
-        raise NotImplementedError(f"{name} has no batched form; map over the loop's inputs outside of it")
-
-    return rule
 
 
 @primitive(
@@ -129,8 +136,8 @@ def _write_batch(name: str) -> Any:
     numpy=_written,
     lower=kernel("stack.write"),
     vjp=lambda ct, y, buffer, index, value: (ct, None, bind.stack_read(ct, index)),
-    batch=_write_batch("stack_write"),
     why_not={"onnx": EXPORT},
+    samples=lambda: _write_samples(dtypes.COMPILED, gradient=(2,)),
 )
 def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     """``buffer`` with ``value`` at ``index``."""
@@ -142,8 +149,8 @@ def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     numpy=_added,
     lower=kernel("stack.add"),
     vjp=lambda ct, y, buffer, index, value: (ct, None, bind.stack_read(ct, index)),
-    batch=_write_batch("stack_add"),
     why_not={"onnx": EXPORT},
+    samples=lambda: _write_samples(dtypes.FLOATING, gradient=True),
 )
 def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     """``buffer`` with ``value`` added at ``index``."""

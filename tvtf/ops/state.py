@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.ops.rules import draw, scalar
+from tvtf.ops.rules import draw, scalar, stretch
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
@@ -23,7 +23,7 @@ def _assign_type(old: TensorType, value: TensorType) -> TensorType:
     numpy=lambda old, value: value.copy(),
     lower=lambda old, value: scalar(lambda t, x: x)(value),
     vjp=lambda ct, y, old, value: (None, None),
-    batch=lambda size, inputs, batched: inputs[1],
+    batch=lambda size, inputs, batched: stretch(size, inputs[1], batched[1]),
     onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[1:], outputs),
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )

@@ -9,6 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels.common import long
+from tvtf.ops.kernels.indexing import statements
 from tvtf.ops.kernels.scalar import elementwise
 
 
@@ -33,7 +34,7 @@ def _loop(ins: Any, outs: Any) -> Any:
         total = total * long(extent)
     with IRBuilder() as builder:
         bases, exponents, out = map(T.buffer_proxy, (*ins, outs[0]))
-        with T.seq_scope():
+        with statements():
             square, rest = (T.buffer_proxy(T.alloc_buffer([1], dtype, scope="local")) for _ in range(2))
             with T.serial(long(0), total) as i:
                 out[i] = tirx.const(1, dtype)
