@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import Any, NamedTuple
 
+from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.primitive import as_tuple
 from tvtf.tensor import Tensor
 
@@ -64,12 +65,11 @@ def sweep(
     needed = _needed(records, wanted)
     found: dict[int, Any] = {}
     for target, ct in zip(targets, cotangents):
-        _accumulate(found, target, ct)
+        if id(target) in needed:
+            _accumulate(found, target, ct)
     for record in reversed(records):
-        if needed.isdisjoint(map(id, as_tuple(record.outputs))):
-            continue
         cts = [found.get(id(y)) for y in as_tuple(record.outputs)]
-        if any(ct is not None for ct in cts):
+        if [ct for ct in cts if ct is not None]:
             _propagate(record, cts, needed, found)
     return [found.get(id(s)) for s in wanted]
 
@@ -106,20 +106,14 @@ def vjp_of(record: Record, cts: list[Any]) -> Any:
 
 
 def _or_zeros(ct: Any, y: Tensor) -> Tensor:
-    from tvtf.ops.rules import zeros_like
-
     return zeros_like(y) if ct is None else ct
 
 
 def _accumulate(found: dict[int, Any], x: Any, ct: Any) -> None:
-    from tvtf.ops.rules import bind
-
     known = found.get(id(x))
     found[id(x)] = ct if known is None else bind.add(known, ct)
 
 
 def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:
     """The seed of a gradient: one for each element of each target."""
-    from tvtf.ops.rules import ones_like
-
     return [ones_like(t) for t in targets]
