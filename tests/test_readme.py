@@ -12,7 +12,9 @@ LAST_DIGITS = 5e-4
 
 
 def blocks():
-    return re.search(r"^```python\n(.*?)^```\n\s*^```\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL).groups()
+    return re.search(
+        r"^```python\n(.*?)^```\n\s*^```\n(.*?)^```", README.read_text(), re.MULTILINE | re.DOTALL
+    ).groups()
 
 
 def numbers(text):
