@@ -1,5 +1,6 @@
 """Random programs: eager, compiled, compiled for unknown dims, interpreted and exported give the same."""
 
+import ml_dtypes
 import numpy as np
 import onnx_support
 import pytest
@@ -34,8 +35,8 @@ UNARY = {
     "bottom": lambda a: tf.subtract(a, tf.reduce_min(a)),
     "turn": lambda a: tf.transpose(tf.tanh(tf.transpose(a))),
     "flat": lambda a: tf.reshape(tf.sin(tf.reshape(a, [-1])), [-1, COLUMNS]),
-    "mixed": lambda a: tf.tanh(tf.matmul(a, WEIGHTS)),
-    "steps": lambda a: tf.cast(tf.cast(tf.greater(a, 100.0), tf.int32), tf.float32),
+    "mixed": lambda a: tf.tanh(tf.matmul(a, tf.constant(WEIGHTS, a.dtype))),
+    "steps": lambda a: tf.cast(tf.cast(tf.greater(a, 100.0), tf.int32), a.dtype),
     "twice": lambda a: tf.reduce_sum(tf.stack([a, a], axis=0), axis=0),
     "parts": lambda a: tf.concat(tf.split(a, COLUMNS, axis=1)[::-1], axis=1),
 }
@@ -88,6 +89,22 @@ def outcomes(steps, arrays):
 @given(PROGRAMS, st.integers(1, 4))
 def test_random_programs_agree(steps, rows):
     check(steps, rows)
+
+
+SHORT_PROGRAMS = st.lists(STEPS, min_size=2, max_size=4)
+
+
+@pytest.mark.parametrize("dtype", [ml_dtypes.bfloat16, np.float16], ids=["bfloat16", "float16"])
+@settings(max_examples=5)
+@given(steps=SHORT_PROGRAMS, rows=st.integers(1, 20))
+def test_random_programs_of_narrow_floats_agree(dtype, steps, rows):
+    """Fused or not, each step's values are rounded; two units of a step may grow to some at the end."""
+    arrays = [np.random.default_rng(i).uniform(-1, 1, (rows, COLUMNS)).astype(dtype) for i in range(2)]
+    expected = run_program(steps, *map(tensor, arrays)).eager_array()
+    function = tf.function(lambda a, b: run_program(steps, a, b), autograph=False)
+    found = function(*map(tensor, arrays)).eager_array()
+    assert found.dtype == dtype
+    assert mismatch(found, expected, 8 * float(ml_dtypes.finfo(dtype).eps)) is None
 
 
 @pytest.mark.sweep
