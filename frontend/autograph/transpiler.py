@@ -135,9 +135,22 @@ def refuse_unsupported(fn: Any) -> None:
     Raises:
       UnsupportedLanguageElementError: naming the construct and its line.
     """
-    code = fn.__code__
-    node, _ = parser.parse_entity(fn, future_features=())
-    _Unsupported(code.co_filename, code.co_firstlineno).visit(node)
+    _Unsupported(fn.__code__.co_filename, fn.__code__.co_firstlineno).visit(_parsed(fn))
+
+
+def _parsed(fn: Any) -> ast.AST:
+    """The function's node, where the lines found are its own: Python 3.13 keeps those of ``-c`` for every "<string>"."""
+    try:
+        node, _ = parser.parse_entity(fn, future_features=())
+    except ValueError as error:
+        raise _without_source(fn) from error
+    if getattr(node, "name", "<lambda>") != fn.__code__.co_name:
+        raise _without_source(fn)
+    return node
+
+
+def _without_source(fn: Any) -> ConversionError:
+    return ConversionError(f"Unable to locate the source code of {fn}")
 
 
 def transpiled(function: Callable[..., Any]) -> Any:
