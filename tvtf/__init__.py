@@ -16,8 +16,8 @@ _threads.configure()  # before TVM loads: it reads the number of threads once
 
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
-from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
+from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.context import executing_eagerly  # noqa: E402
 from tvtf.dtypes import (  # noqa: E402
     DType,
@@ -43,8 +43,8 @@ from tvtf.dtypes import (  # noqa: E402
 )
 from tvtf.frontend import autograph as _autograph  # noqa: E402,F401 - how functions are traced
 from tvtf.frontend import cases as _cases  # noqa: E402,F401 - declares tf.case, tf.switch_case
-from tvtf.frontend import custom as _custom
 from tvtf.frontend import control as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
+from tvtf.frontend import custom as _custom
 from tvtf.frontend import functional as _functional  # noqa: E402,F401 - declares tf.map_fn, tf.scan ...
 from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run eagerly
 from tvtf.frontend.function import function  # noqa: E402

@@ -6,10 +6,10 @@ import tvm
 import tvm_ffi
 from schedule_programs import HOST, tensor
 from tvm import te, tirx
-from tvtf.passes.codegen.names import NamesFirst, with_names_first
-from tvtf.passes.schedule.cpu import schedule
 
 from tvtf.ops.kernels.special import let, libm, real
+from tvtf.passes.codegen.names import NamesFirst, with_names_first
+from tvtf.passes.schedule.cpu import schedule
 
 SIZES = [1, 5, 21]
 

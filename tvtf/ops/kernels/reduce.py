@@ -25,7 +25,7 @@ def reduce(x: te.Tensor, axis: tuple[int, ...], keepdims: bool, combine: Callabl
     def source(index: tuple[Any, ...]) -> Any:
         outer = iter(index)
         if keepdims:
-            return widen(x(*(inner[i] if i in inner else o for i, o in enumerate(index))))
+            return widen(x(*(inner.get(i, o) for i, o in enumerate(index))))
         return widen(x(*(inner[i] if i in inner else next(outer) for i in range(len(extents)))))
 
     total = compute(shape, lambda *i: combine(source(i), axis=list(inner.values())), "reduce")
