@@ -203,11 +203,13 @@ def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], re
     captures = [code.bound(c, variables) for c in code.captures]
     handles = [*map(handle_of, tensors), *(_copied(c) if isinstance(c, Variable) else handle_of(c) for c in captures)]
     watch = Stopwatch()
-    run = code.executable.instrumented(watch) if code.executable is not None else None
-    for _ in range(repeat if run is not None else 0):
+    if code.executable is None:
+        return Profile(())
+    run = code.executable.instrumented(watch)
+    for _ in range(repeat):
         watch.start()
         run(*handles)
-    known = {c.name: c for c in costs(code.module())} if run is not None else {}
+    known = {c.name: c for c in costs(code.module())}
     parts = [KernelTime(n, calls, s, known.get(n)) for n, (calls, s) in (watch.best() if watch.runs else {}).items()]
     return Profile(tuple(sorted(parts, key=lambda k: -k.seconds)))
 

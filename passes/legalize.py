@@ -73,7 +73,7 @@ class _Legalizer:
             return call_kernel(kernel, bound.inputs, out_types, call)
         lower, inputs = bound.primitive.lower, bound.inputs
         if is_empty(call.ty):
-            lower, inputs, attrs = (lambda: nothing(call.ty)), (), {}
+            lower, inputs, attrs = (lambda: nothing(call.ty)), [], {}
         func, args, out_types = gen_call_tir_inputs(lower, *inputs, **attrs)
         kernel = self.add(bound.primitive.name, func)
         if key is not None:

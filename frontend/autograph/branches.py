@@ -13,19 +13,24 @@ from tvtf.emit import Trace, tracing
 from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.values import (
+    Places,
     as_tensors,
     for_each,
     placeholder,
+    require_alike,
     require_condition,
     require_same_structure,
-    same_shape,
-    travels,
     with_objects,
 )
 from tvtf.frontend.control import traced_cond
-from tvtf.tensor import convert_to_tensor
 
 MSG_STRUCTURE = "'{name}' must have the same nested structure in the main and else branches:\n\n{error}"
+BRANCHES = Places(
+    "in the main branch",
+    "in the else branch",
+    "only tensors and numbers may differ between the branches of an if on a tensor",
+    "; compiled branches must give equal shapes",
+)
 
 
 def if_stmt(
@@ -59,7 +64,7 @@ class _Branching:
         self.filled = self.fillings(body, orelse)
         try:
             tensors = traced_cond(pred, lambda: self.branch("main", body), lambda: self.branch("else", orelse))
-        except BaseException:
+        except BaseException:  # the user's symbols come back, whatever interrupts the branch
             self.set_state(self.before)
             raise
         merged = with_objects(tensors, self.after["main"])
@@ -121,23 +126,7 @@ def _require_same_leaf(name: str, main: Any, other: Any) -> None:
     for value, which in ((main, "main"), (other, "else")):
         if value is None:
             raise ValueError(f"'{name}' is None at the end of the {which} branch.")
-    if not travels(main) or not travels(other):
-        if main is not other and (travels(main) or travels(other) or main != other):
-            raise TypeError(
-                f"'{name}' is {main!r} in the main branch, but {other!r} in the else branch; only tensors and numbers "
-                "may differ between the branches of an if on a tensor"
-            )
-        return
-    mine, yours = convert_to_tensor(main), convert_to_tensor(other)
-    if mine.dtype is not yours.dtype:
-        raise TypeError(
-            f"'{name}' has dtype {mine.dtype.name} in the main branch, but dtype {yours.dtype.name} in the else branch"
-        )
-    if not same_shape(mine, yours):
-        raise ValueError(
-            f"'{name}' has shape {mine.shape} in the main branch, but shape {yours.shape} in the else branch; compiled "
-            "branches must give equal shapes"
-        )
+    require_alike(name, main, other, BRANCHES)
 
 
 def if_exp(cond: Any, if_true: Callable[[], Any], if_false: Callable[[], Any], expr_repr: str) -> Any:

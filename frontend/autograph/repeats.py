@@ -15,13 +15,14 @@ from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.iteration import Enumerated, Leading, Range, Zipped, is_iterated, remembered_range
 from tvtf.frontend.autograph.values import (
+    Places,
     as_tensors,
     is_undefined,
     only_if,
     placeholder,
+    require_alike,
     require_condition,
     require_same_structure,
-    same_shape,
     travels,
     with_objects,
 )
@@ -44,6 +45,12 @@ MSG_FOR_BREAK = (
     f"to make it a TF loop?\nSee {LIMITATIONS} for more info."
 )
 
+ITERATION = Places(
+    "before the loop",
+    "after one iteration",
+    "only tensors and numbers may change in a loop on a tensor",
+    ". Use tf.autograph.experimental.set_loop_options to set shape invariants.",
+)
 MSG_NO_ITERATION = "loop must iterate at least once to initialize "
 
 for_loops: dict[type, Callable[..., None]] = {}
@@ -83,6 +90,29 @@ def _python_truth(value: Any, message: str) -> bool:
         raise NotImplementedError(message) from error
 
 
+def _leaves(structure: Any) -> list[Any]:
+    return [leaf for leaf in nest.flatten(structure) if leaf is not None]
+
+
+class _Carried:
+    """What a loop carries as tensors: its symbols, after a flag whether it ran where some symbol has no value before."""
+
+    def __init__(self, before: tuple[Any, ...], flagged: bool) -> None:
+        self.before, self.flags = before, int(flagged)
+        self.entry = as_tensors(before)
+        ran = [state.trace.own(convert_to_tensor(False))] if flagged else []
+        self.start = [*ran, *_leaves(self.entry)]
+
+    def names(self, symbols: tuple[str, ...]) -> list[str]:
+        return ["<ran>"] * self.flags + [n for n, v in zip(symbols, self.entry) for _ in _leaves(v)]
+
+    def restored(self, tensors: Any) -> tuple[Any, ...]:
+        """The symbols' values, with the objects that don't travel."""
+        left = iter(tensors[self.flags :])
+        packed = nest.map_structure(lambda leaf: None if leaf is None else next(left), self.entry)
+        return with_objects(packed, self.before)
+
+
 class _Loop:
     """The symbols of one loop: their values before it, at the start and at the end of the traced iteration."""
 
@@ -102,7 +132,7 @@ class _Loop:
             if any(self.missing):
                 self.before = self.with_placeholders(body)
             final = self.traced(test, body)
-        except BaseException:
+        except BaseException:  # the user's symbols come back, whatever interrupts the iteration
             self.set_state(self.original)
             raise
         finally:
@@ -111,45 +141,33 @@ class _Loop:
         self.set_state(final)
 
     def traced(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
-        limit = self.opts.get("maximum_iterations")
-        entry = as_tensors(self.before)
-        leaves = [leaf for leaf in nest.flatten(entry) if leaf is not None]
-        ran = state.trace.own(convert_to_tensor(False)) if any(self.missing) else None
-        extra = [] if ran is None else [ran]
+        carried = _Carried(self.before, any(self.missing))
+        condition, step, start, count = self.limited(
+            self.condition(test, carried), self.step(body, carried), carried.start, self.opts.get("maximum_iterations")
+        )
+        names = ["<counter>"] * count + carried.names(self.names)
+        invariants = self.opts.get("shape_invariants")
+        outputs = traced_while(condition, step, start, invariants, bound=self.bound, names=names)[count:]
+        final = carried.restored(outputs)
+        return self.initialized(outputs[0], final) if carried.flags else final
 
-        def restored(tensors: Any) -> tuple[Any, ...]:
-            left = iter(tensors[len(extra) :])
-            packed = nest.map_structure(lambda leaf: None if leaf is None else next(left), entry)
-            return with_objects(packed, self.before)
-
+    def condition(self, test: Callable[[], Any], carried: _Carried) -> Callable[..., Any]:
         def condition(*tensors: Any) -> Any:
-            self.set_state(restored(tensors))
+            self.set_state(carried.restored(tensors))
             return require_condition(test(), "while loop")
 
-        def step(*tensors: Any) -> Any:
-            start = restored(tensors)
+        return condition
+
+    def step(self, body: Callable[[], None], carried: _Carried) -> Callable[..., list[Any]]:
+        def step(*tensors: Any) -> list[Any]:
+            start = carried.restored(tensors)
             self.set_state(start)
             body()
             end = self.get_state()
             self.check(start, end)
-            ended = [leaf for leaf in nest.flatten(as_tensors(end)) if leaf is not None]
-            return [*(convert_to_tensor(True) for _ in extra), *ended]
+            return [*(convert_to_tensor(True) for _ in range(carried.flags)), *_leaves(as_tensors(end))]
 
-        names = [
-            *("<ran>" for _ in extra),
-            *(n for n, v in zip(self.names, entry) for x in nest.flatten(v) if x is not None),
-        ]
-        condition, step, start, count = self.limited(condition, step, [*extra, *leaves], limit)
-        outputs = traced_while(
-            condition,
-            step,
-            start,
-            self.opts.get("shape_invariants"),
-            bound=self.bound,
-            names=["<counter>"] * count + names,
-        )[count:]
-        final = restored(outputs)
-        return self.initialized(outputs[0], final) if extra else final
+        return step
 
     def limited(self, condition: Any, step: Any, start: list[Any], limit: Any) -> tuple[Any, Any, list[Any], int]:
         """With a counter in front where the loop has ``maximum_iterations``."""
@@ -231,23 +249,7 @@ def _require_start(name: str, value: Any, after: Any, failure: str) -> None:
 def _check_leaf(name: str, before: Any, after: Any) -> None:
     if after is None:
         raise ValueError(f"'{name}' is None at the end of the iteration.")
-    if not travels(before) or not travels(after):
-        if before is not after and (travels(before) or travels(after) or before != after):
-            raise TypeError(
-                f"'{name}' is {before!r} before the loop, but {after!r} after one iteration; only tensors and numbers "
-                "may change in a loop on a tensor"
-            )
-        return
-    entry, left = convert_to_tensor(before), convert_to_tensor(after)
-    if entry.dtype is not left.dtype:
-        raise TypeError(
-            f"'{name}' has dtype {entry.dtype.name} before the loop, but dtype {left.dtype.name} after one iteration"
-        )
-    if not same_shape(entry, left):
-        raise ValueError(
-            f"'{name}' has shape {entry.shape} before the loop, but shape {left.shape} after one iteration. Use "
-            "tf.autograph.experimental.set_loop_options to set shape invariants."
-        )
+    require_alike(name, before, after, ITERATION)
 
 
 # -- for

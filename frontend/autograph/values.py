@@ -7,6 +7,7 @@ Source: the checks and their texts follow tensorflow/python/autograph/operators/
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from dataclasses import dataclass
 from typing import Any
 
 import numpy as np
@@ -71,6 +72,40 @@ def require_same_structure(name: str, first: Any, other: Any, text: str) -> None
 
 def same_shape(a: Tensor, b: Tensor) -> bool:
     return a.ndim == b.ndim and all(map(agree_dim, a._type.shape, b._type.shape))
+
+
+@dataclass(frozen=True)
+class Places:
+    """Two points of a program where a symbol must be alike, and why, as messages put it."""
+
+    first: str
+    second: str
+    objects: str
+    shapes: str
+
+
+def require_alike(name: str, first: Any, second: Any, places: Places) -> None:
+    """Leaves that travel have one dtype and shape at both places; others are the same object.
+
+    Raises:
+      TypeError: for objects or dtypes that differ.
+      ValueError: for shapes that do.
+    """
+    if travels(first) and travels(second):
+        _require_same_type(name, convert_to_tensor(first), convert_to_tensor(second), places)
+    elif first is not second and (travels(first) or travels(second) or first != second):
+        raise TypeError(f"'{name}' is {first!r} {places.first}, but {second!r} {places.second}; {places.objects}")
+
+
+def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places) -> None:
+    if first.dtype is not second.dtype:
+        raise TypeError(
+            f"'{name}' has dtype {first.dtype.name} {places.first}, but dtype {second.dtype.name} {places.second}"
+        )
+    if not same_shape(first, second):
+        raise ValueError(
+            f"'{name}' has shape {first.shape} {places.first}, but shape {second.shape} {places.second}{places.shapes}"
+        )
 
 
 def for_each(names: Sequence[str], check: Callable[..., None], *states: Sequence[Any]) -> None:

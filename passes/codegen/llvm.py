@@ -24,6 +24,7 @@ from tvtf.threads import available_cores
 
 _EMISSION = threading.Lock()
 SMALLEST_GROUP = 100
+SAFE_LEVEL = 2
 
 
 def build_library(
@@ -90,6 +91,25 @@ def split_by_size(functions: Mapping[ir.GlobalVar, tirx.PrimFunc], groups: int) 
     return [part for part in parts if part]
 
 
+def native(part: IRModule, host: Target) -> tvm.runtime.Module:
+    """LLVM's code for some functions.
+
+    At its highest level LLVM 22 may write code that its own verifier refuses (float16 sums on AVX2): once in a
+    thousand kernels these are then optimized one level less.
+    """
+    try:
+        return codegen_build(part, host)
+    except tvm.error.InternalError as error:
+        if "module verification failed" not in str(error):
+            raise
+        return codegen_build(part, Target({**_config(host), "opt-level": SAFE_LEVEL}))
+
+
+def _config(target: Target) -> dict[str, object]:
+    """What a target was made of."""
+    return {"kind": target.kind.name, **{name: value for name, value in target.attrs.items() if value is not None}}
+
+
 class _Objects:
     """The object files of one library, and the runtime modules they come from."""
 
@@ -108,7 +128,7 @@ class _Objects:
 
     def _compile(self, part: IRModule, path: Path, settings: dict) -> tvm.runtime.Module:
         with tvm.transform.PassContext(config=settings):
-            module = codegen_build(part, self.host)
+            module = native(part, self.host)
         module.write_to_file(str(path))
         return module
 

@@ -7,7 +7,6 @@ through as it is.
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
@@ -60,7 +59,7 @@ def _added(buffer: np.ndarray, index: np.ndarray, value: np.ndarray) -> np.ndarr
     return copy
 
 
-def _write_samples(domain: Sequence[DType], gradient: Any) -> list[Sample]:
+def _write_samples(domain: tuple[DType, ...], gradient: Any) -> list[Sample]:
     """The written place moves with the value only, not with what was there."""
     matrix = Sample((draw(0, (4, 2)), np.int32(1), draw(1, (2,))), {}, domain, gradient, (("n", "k"), (), ("k",)))
     return [matrix, Sample((draw(0, (3,)), np.int64(2), draw(1, ())), {}, domain, gradient)]

@@ -67,8 +67,29 @@ class _Decay(LearningRateSchedule):
         return start, cast_tensor(convert_to_tensor(step), start.dtype)
 
 
+class _RateDecay(_Decay):
+    """A decay by a rate per ``decay_steps`` steps, in whole ones where ``staircase``."""
+
+    def __init__(
+        self,
+        initial_learning_rate: Any,
+        decay_steps: int,
+        decay_rate: float,
+        staircase: bool = False,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(initial_learning_rate, decay_steps, name or type(self).__name__)
+        self.decay_rate, self.staircase = decay_rate, staircase
+
+    def _progress(self, step: Any) -> tuple[Tensor, Tensor]:
+        """The initial rate, and how many times ``decay_steps`` have passed."""
+        start, at = self._start(step)
+        done = at / number(self.decay_steps, at)
+        return start, bind.floor(done) if self.staircase else done
+
+
 @_public("ExponentialDecay")
-class ExponentialDecay(_Decay):
+class ExponentialDecay(_RateDecay):
     """``initial_learning_rate * decay_rate ** (step / decay_steps)``, the exponent rounded down where ``staircase``.
 
     >>> import tvtf as tf
@@ -82,25 +103,13 @@ class ExponentialDecay(_Decay):
     Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: Any,
-        decay_steps: int,
-        decay_rate: float,
-        staircase: bool = False,
-        name: str = "ExponentialDecay",
-    ) -> None:
-        super().__init__(initial_learning_rate, decay_steps, name)
-        self.decay_rate, self.staircase = decay_rate, staircase
-
     def __call__(self, step: Any) -> Tensor:
-        start, at = self._start(step)
-        done = at / number(self.decay_steps, at)
-        return start * bind.pow(number(self.decay_rate, start), bind.floor(done) if self.staircase else done)
+        start, done = self._progress(step)
+        return start * bind.pow(number(self.decay_rate, start), done)
 
 
 @_public("InverseTimeDecay")
-class InverseTimeDecay(_Decay):
+class InverseTimeDecay(_RateDecay):
     """``initial_learning_rate / (1 + decay_rate * step / decay_steps)``, the quotient rounded down where ``staircase``.
 
     >>> import tvtf as tf
@@ -110,21 +119,8 @@ class InverseTimeDecay(_Decay):
     Source: https://keras.io/api/optimizers/learning_rate_schedules/
     """
 
-    def __init__(
-        self,
-        initial_learning_rate: Any,
-        decay_steps: int,
-        decay_rate: float,
-        staircase: bool = False,
-        name: str = "InverseTimeDecay",
-    ) -> None:
-        super().__init__(initial_learning_rate, decay_steps, name)
-        self.decay_rate, self.staircase = decay_rate, staircase
-
     def __call__(self, step: Any) -> Tensor:
-        start, at = self._start(step)
-        done = at / number(self.decay_steps, at)
-        done = bind.floor(done) if self.staircase else done
+        start, done = self._progress(step)
         return start / (number(1, start) + number(self.decay_rate, start) * done)
 
 
