@@ -102,12 +102,7 @@ def native(part: IRModule, host: Target) -> tvm.runtime.Module:
     except tvm.error.InternalError as error:
         if "module verification failed" not in str(error):
             raise
-        return codegen_build(part, Target({**_config(host), "opt-level": SAFE_LEVEL}))
-
-
-def _config(target: Target) -> dict[str, object]:
-    """What a target was made of."""
-    return {"kind": target.kind.name, **{name: value for name, value in target.attrs.items() if value is not None}}
+        return codegen_build(part, Target({"kind": host.kind.name, **host.attrs, "opt-level": SAFE_LEVEL}))
 
 
 class _Objects:

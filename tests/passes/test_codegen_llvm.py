@@ -11,6 +11,7 @@ import tvm
 from codegen_programs import TARGET, finalized, load, number, variable
 from tvm import relax
 
+from tvtf.passes.codegen import llvm
 from tvtf.passes.codegen.checks import TRUSTED
 from tvtf.passes.codegen.llvm import build_library, host_target, lower_kernels, split_by_size
 from tvtf.passes.codegen.vm import generate
@@ -134,3 +135,29 @@ def test_only_kernels_on_own_tensors_go_unchecked(tmp_path):
     main = load(tmp_path / "strided.so")["main"]
     with pytest.raises(ValueError, match=r"Mismatched x\.strides on argument #0"):
         main(np.ones(6, "float32")[::2])
+
+
+def refusing(monkeypatch, message):
+    """LLVM refuses its own first code."""
+    levels = []
+
+    def build(_part, host):
+        levels.append(host.attrs.get("opt-level"))
+        if len(levels) == 1:
+            raise tvm.error.InternalError(message)
+        return str(host.attrs["mcpu"])
+
+    monkeypatch.setattr(llvm, "codegen_build", build)
+    return levels
+
+
+def test_code_that_llvm_refuses_is_optimized_one_level_less(monkeypatch):
+    levels = refusing(monkeypatch, "LLVM module verification failed with the following errors: ...")
+    assert llvm.native(tvm.IRModule(), tvm.target.Target({"kind": "llvm", "mcpu": "x86-64-v3"})) == "x86-64-v3"
+    assert levels == [None, 2]
+
+
+def test_other_errors_of_llvm_are_told(monkeypatch):
+    refusing(monkeypatch, "unknown intrinsic")
+    with pytest.raises(tvm.error.InternalError, match="^unknown intrinsic$"):
+        llvm.native(tvm.IRModule(), tvm.target.Target("llvm"))
