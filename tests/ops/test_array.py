@@ -16,6 +16,7 @@ SHAPES = {
     "fill": lambda x: tf.fill(tf.shape(x), 3.0),
     "range": lambda x: tf.range(tf.shape(x)[0]),
     "range backwards": lambda x: tf.range(tf.shape(x)[0], 0, -2),
+    "range of floats": lambda x: tf.range(tf.shape(x)[0], 0.0, -2.0),
     "size": lambda x: tf.size(x),
     "concat": lambda x: tf.concat([x, x[:1], x], 0),
     "stack": lambda x: tf.stack([x, x], axis=-1),
@@ -163,3 +164,11 @@ def test_what_a_range_needs_to_know():
 
     with pytest.raises(TypeError, match="limit must be known while tracing, but .* is computed by the program"):
         count(tf.constant(3))
+
+
+def test_range_to_an_unknown_dim_takes_whole_steps():
+    f = tf.function(lambda x: tf.range(0, tf.shape(x)[0], 0.5), input_signature=UNKNOWN)
+    with pytest.raises(
+        TypeError, match="beside a dim that is unknown while tracing, expected whole numbers, but got 0.5"
+    ):
+        f(X)
