@@ -24,6 +24,9 @@ _DEFAULTS: Final[dict[str, dict[str, Any]]] = {"Reshape": {"allowzero": 1}}
 """A zero in a shape is a zero here, where ONNX would keep the input's dim."""
 
 
+_WITHIN: Final = {"ReduceMax": "Max", "ReduceMin": "Min"}
+
+
 class Model:
     """What all graphs of a model share: names, constants and dims."""
 
@@ -133,7 +136,21 @@ class Emitter:
         x, axes, keep = inputs[0], tuple(axis), int(keepdims)
         if not axes:
             x, axes, keep = self.computed("Unsqueeze", [x, self.const(np.array([0], np.int64))]), (0,), 0
-        self.node(op, [x, self.const(np.array(axes, np.int64))], outputs, keepdims=keep)
+        operands, dtype = [x, self.const(np.array(axes, np.int64))], self.model.dtypes.get(x)
+        if op not in _WITHIN or dtype is None or not dtype.is_integer or dtype.is_unsigned:
+            self.node(op, operands, outputs, keepdims=keep)
+        else:
+            self._limited(op, operands, outputs, dtype, keep)
+
+    def _limited(self, op: str, operands: list[str], outputs: Sequence[str], dtype: DType, keepdims: int) -> None:
+        """A maximum or minimum, of nothing the limit of the dtype; that of a wider one ends in it for unsigned ones only."""
+        wide = self._wide(op, "T", dtype)
+        if wide is dtype:
+            return self.node(op, operands, outputs, keepdims=keepdims)
+        within, limit = _WITHIN[op], dtype.min if op == "ReduceMax" else dtype.max
+        found = self.computed(op, [self.cast(operands[0], wide), operands[1]], keepdims=keepdims)
+        limited = self.computed(within, [found, self.const(np.array(limit, wide.np))])
+        self.node("Cast", [limited], outputs, to=ELEMENT[dtype])
 
     # -- element types
 

@@ -12,6 +12,7 @@ from tvtf import dialect
 from tvtf.errors import UnimplementedError
 from tvtf.onnx.control import CONTROL
 from tvtf.onnx.emitter import Emitter
+from tvtf.primitive import all_static
 from tvtf.shape import TensorType
 
 Values = Any
@@ -79,11 +80,19 @@ class Program:
         prim = bound.primitive
         if prim.onnx is None:
             raise UnimplementedError(None, prim.tf_name, prim.why_not.get("onnx", "its primitive has no `onnx` column"))
+        if prim.pure and all(0 in t.shape for t in types) and all_static(types):
+            self.nothing(outputs, types)
+            return
         if isinstance(prim.onnx, str):
             self.emitter.node(prim.onnx, inputs, outputs)
             return
         given = [dialect.from_relax_type(x.ty) for x in bound.inputs]
         prim.onnx(self.emitter, inputs, outputs, (given, types), **bound.attrs)
+
+    def nothing(self, outputs: list[str], types: list[TensorType]) -> None:
+        """Results without elements as constants: runtimes disagree on what makes them."""
+        for output, t in zip(outputs, types):
+            self.emitter.node("Identity", [self.emitter.const(np.zeros(t.shape, t.dtype.np))], [output])
 
     def within(self, function: ir.GlobalVar, names: Sequence[str], emitter: Emitter) -> tuple[str, ...]:
         """Emits another function of the module into ``emitter``, on values that it can see."""

@@ -180,7 +180,7 @@ def softplus(features: Any, name: str | None = None) -> Any:
     numpy=widened(lambda x: x / (np.abs(x) + 1)),
     lower=lambda t, x: x / (t.magnitude(x) + t.const(1, x)),
     vjp=lambda ct, y, x: bind.divide(ct, bind.square(shifted(bind.abs(x), 1))),
-    onnx="Softsign",
+    onnx=nodes(("Div", 0, ("Add", ("Abs", 0), 1.0))),
     public=("nn.softsign",),
 )
 def softsign(features: Any, name: str | None = None) -> Any:

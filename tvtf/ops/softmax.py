@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING
+from tvtf.dtypes import FLOATING, float64
 from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype, require_same_dtype, static_int
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
@@ -160,13 +160,22 @@ def softmax_grad(ct: Tensor, y: Tensor, axis: int) -> Any:
     return (ct, y), {"axis": axis}
 
 
+def _log_softmax_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int) -> None:
+    """onnxruntime 1.31 gives numbers of float64 rows with NaN or infinity; its Softmax gives NaN there."""
+    if types[0][0].dtype is not float64:
+        return e.node("LogSoftmax", inputs, outputs, axis=axis)
+    log = e.computed("LogSoftmax", inputs, axis=axis)
+    nothing = e.computed("Mul", [e.computed("Softmax", inputs, axis=axis), e.const(np.array(0.0))])
+    e.node("Add", [log, nothing], outputs)
+
+
 @primitive(
     type=_type,
     numpy=lambda x, *, axis: log_softmax_array(x, axis),
     lower=kernel("softmax.log_softmax"),
     vjp=lambda ct, y, x, *, axis: bind.log_softmax_grad(ct, y, axis=axis),
     batch=batch_rows("log_softmax"),
-    onnx=lambda e, inputs, outputs, types, *, axis: e.node("LogSoftmax", inputs, outputs, axis=axis),
+    onnx=_log_softmax_nodes,
     samples=_samples,
     public=("nn.log_softmax", "math.log_softmax"),
 )
