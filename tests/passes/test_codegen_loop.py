@@ -245,8 +245,8 @@ import numpy as np, tvm, tvm_ffi
 machine = tvm_ffi.load_module(sys.argv[1])["vm_load_executable"]()
 machine["vm_initialization"](1, 0, 2)
 tensor = lambda value: tvm.runtime.tensor(np.asarray(value))
-print("started", flush=True)
 try:
+    print("started", flush=True)
     machine["main"](tensor(np.int64(2**62)), tensor(np.ones(2, "float32")))
 except KeyboardInterrupt:
     print("interrupted", machine["main"](tensor(np.int64(3)), tensor(np.ones(2, "float32")))[0].numpy())
