@@ -692,16 +692,16 @@ def test_ctrl_c_ends_a_long_loop():
 
         g = tf.function(lambda x: x + 1, autograph=False)
         g(tf.constant(1))
-        concrete = forever.get_concrete_function(tf.constant(1))
-        print("ready", flush=True)
+        forever.get_concrete_function(tf.constant(1)).code()  # compiled before the signal comes
         try:
+            print("ready", flush=True)
             forever(tf.constant(1))
         except KeyboardInterrupt:
             print("interrupted", g(tf.constant(1)).numpy())
         """
     )
     assert process.stdout.readline() == "ready\n"
-    timer = threading.Timer(2.5, process.send_signal, [signal.SIGINT])
+    timer = threading.Timer(1.0, process.send_signal, [signal.SIGINT])
     timer.start()
     out, err = process.communicate(timeout=60)
     assert (out, err) == ("interrupted 2\n", "")
