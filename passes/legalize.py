@@ -239,6 +239,13 @@ def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     return ok
 
 
+def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+    """``tvtf.write(new, variable)``: a kernel that copies; its value is the new one."""
+    new, variable = bound.inputs
+    out.emit(void_call(legalizer.add("write", copy_kernel(new.ty)), [new, variable], call.span), "_")
+    return new
+
+
 def _write_all(legalizer: _Legalizer, inside: Bindings, pending: list[Any], ok: Any) -> Any:
     for new, variable in zip(pending[::2], pending[1::2]):
         kernel = legalizer.add("write", copy_kernel(new.ty))
@@ -265,4 +272,5 @@ CONTROL = {
     "stack_write": _stack_change,
     "stack_add": _stack_change,
     "guard": _guard,
+    "write": _write,
 }

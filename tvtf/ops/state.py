@@ -2,15 +2,17 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.ops.rules import draw, scalar, stretch
+from tvtf.ops.rules import bind, draw, scalar, stretch
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import TensorType
+from tvtf.shape import Dim, TensorType
+from tvtf.tensor import Tensor
 
 
 def _assign_type(old: TensorType, value: TensorType) -> TensorType:
@@ -38,8 +40,15 @@ def _guard_numpy(ok: np.ndarray, *pending: np.ndarray, message: str) -> np.ndarr
     return ok
 
 
+def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, message: str) -> Tensor:
+    """All elements have to hold."""
+    ok = bind.reduce_all(inputs[0], axis=(0,), keepdims=False) if batched[0] else inputs[0]
+    return stretch(size, bind.guard(ok, *inputs[1:], message=message), False)
+
+
 @primitive(
     tf_name="Assert",
+    batch=_guard_batch,
     type=lambda ok, *pending, message: TensorType((), dtypes.bool),
     numpy=_guard_numpy,
     lower=None,
@@ -59,3 +68,22 @@ def guard(ok: Any, *pending: Any, message: str) -> Any:
       pending: pairs (new value, Variable's parameter) of assignments before this point: they are done before it fails.
     """
     return (ok, *pending), {"message": message}
+
+
+@primitive(
+    tf_name="AssignVariableOp",
+    type=lambda new, variable: new,
+    numpy=lambda new, variable: new,
+    lower=None,
+    vjp=None,
+    onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[:1], outputs),
+    pure=False,
+    why_not={
+        "lower": "lowered to a kernel that writes into its operand by passes/legalize.py",
+        "vjp": "it is made after gradients are",
+        "samples": "its effect is tested by tests/passes/test_guard.py",
+    },
+)
+def write(new: Any, variable: Any) -> Any:
+    """Writes ``new`` into the memory of a Variable's parameter, at this place of the program."""
+    return (new, variable), {}
