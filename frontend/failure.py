@@ -7,6 +7,7 @@ import re
 from tvtf import errors
 
 _GUARD = re.compile(r"tvtf\.guard:(\w+):(.*?)(?:\n|$)", re.DOTALL)
+_KERNEL_MISMATCH = re.compile(r"Invalid (\w+)\.shape\[(\d+)\] on argument.*?\1: Tensor\((\[.*?\]), (\w+)\)", re.DOTALL)
 _MISMATCH = re.compile(r"loc=param\[\d+\], param=(\w+), annotation=(R\.Tensor\(.*?\))\)\s+(.*)")
 
 
@@ -20,6 +21,12 @@ def raised_by(name: str, error: Exception) -> Exception:
     mismatch = _MISMATCH.search(text)
     if mismatch:
         return ValueError(f"{name}: argument {mismatch[1]!r} does not fit {mismatch[2]}: {mismatch[3].strip()}")
+    kernel = _KERNEL_MISMATCH.search(text)
+    if kernel:
+        dims = re.sub(r"T\.int64\((\d+)\)", r"\1", kernel[3])
+        return ValueError(
+            f"{name}: {kernel[1]!r} has another size in dim {kernel[2]} than the shape {dims} that it was traced for"
+        )
     if isinstance(error, (TypeError, ValueError, errors.OpError)):
         return error
     return errors.InternalError(None, name, f"the compiled function {name!r} failed: {text}")

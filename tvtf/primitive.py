@@ -141,7 +141,6 @@ class Hooks:
     dtype_of: Rule = staticmethod(lambda *_: NotImplemented)
     pack: Rule = staticmethod(lambda *_: NotImplemented)
     cast: Rule = staticmethod(lambda *_: NotImplemented)
-    refine_shape: Rule = staticmethod(lambda *_: NotImplemented)
     variable_created: Rule = staticmethod(lambda *_: None)
     traced_assign: Rule = staticmethod(lambda *_: NotImplemented)
     autograph: Rule = staticmethod(lambda function: function)

@@ -12,7 +12,7 @@ from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
 from tvtf.primitive import hooks
-from tvtf.shape import TensorShape, TensorType, as_shape
+from tvtf.shape import TensorShape, TensorType, agree_dim, as_shape
 
 MSG_UNHASHABLE = "Tensor is unhashable. Instead, use tensor.ref() as the key."
 MSG_BOOL = (
@@ -260,10 +260,14 @@ class SymbolicTensor(Tensor):
         )
 
     def set_shape(self, shape: Any) -> None:
+        """Takes unknown dims to be those of ``shape``; the compiled function checks at each call what its arguments tell.
+
+        Raises:
+          ValueError: when a known dim differs.
+        """
         merged = self.shape.merge_with(shape)
-        dims = tuple(a if b is None else b for a, b in zip(self._type.shape, merged))
-        if dims != self._type.shape:
-            hooks.refine_shape(self, dims)
+        told = [a if b is None or not agree_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
+        self._type = TensorType(tuple(told), self._type.dtype)
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise NotImplementedError(

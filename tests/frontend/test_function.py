@@ -705,3 +705,30 @@ def test_ctrl_c_ends_a_long_loop():
     timer.start()
     out, err = process.communicate(timeout=60)
     assert (out, err) == ("interrupted 2\n", "")
+
+
+def test_set_shape_makes_an_unknown_dim_known_and_is_checked_at_each_call():
+    seen = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2], tf.float32)])
+    def run(x):
+        x.set_shape([3, None])
+        seen.append(tuple(x.shape))
+        return tf.reshape(x, [6]) + tf.ones([6])
+
+    assert run(tf.ones([3, 2])).numpy().tolist() == [2.0] * 6
+    assert seen == [(3, 2)]
+    with pytest.raises(
+        ValueError, match=r"^run: 'x' has another size in dim 0 than the shape \[3, 2\] that it was traced for$"
+    ):
+        run(tf.ones([4, 2]))
+
+
+def test_set_shape_refuses_another_known_dim():
+    @tf.function(autograph=False)
+    def run(x):
+        x.set_shape([4])
+        return x
+
+    with pytest.raises(ValueError, match=r"^Shapes \(3,\) and \(4,\) are incompatible$"):
+        run(tf.ones([3]))

@@ -348,7 +348,3 @@ def _draw(seed: int, shape: Sequence[int], low: float, high: float) -> Callable[
 def draw(seed: int, shape: Sequence[int], low: float = -2.0, high: float = 2.0) -> Callable[[DType], np.ndarray]:
     """A sample input drawn in the dtype under test."""
     return _draw(seed, shape, low, high)
-
-
-def is_tracing() -> bool:
-    return state.trace is not None
