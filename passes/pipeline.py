@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 import time
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -25,7 +24,6 @@ from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.simplify import simplify
 from tvtf.passes.watch import dump_folder, watched
 
-logger = logging.getLogger("tvtf")
 Pass = Callable[[tvm.IRModule], tvm.IRModule]
 
 
@@ -36,21 +34,6 @@ class Phase:
     name: str
     run: Pass
     dialect: bool = False
-
-
-def fuse(mod: tvm.IRModule) -> tvm.IRModule:
-    """Kernels merged by Relax's FuseOps and FuseTIR.
-
-    Now and then, for the same module, TVM 0.27 leaves a constant inside a merged function, which FuseTIR refuses
-    (fuse_tir.cc, "Tensor constants are not supported"). Then the module stays as it is: slower, and right.
-    """
-    try:
-        return relax.transform.FuseTIR()(relax.transform.FuseOps()(mod))
-    except tvm.error.InternalError as error:
-        if "Tensor constants are not supported" not in str(error):
-            raise
-        logger.warning("TVM could not merge the kernels of a function, which runs slower for that: %s", error)
-        return mod
 
 
 def phases(target: Target) -> list[Phase]:
@@ -64,7 +47,8 @@ def phases(target: Target) -> list[Phase]:
         Phase("private", MarkPrivate),
         Phase("dataflow", stock.ConvertToDataflow(1)),
         Phase("pattern", stock.AnnotateTIROpPattern()),
-        Phase("fuse", fuse),
+        Phase("fuse", stock.FuseOps()),
+        Phase("fuse-kernels", stock.FuseTIR()),
         Phase("in-place", mark_inplace),
         Phase("schedule", ScheduleCPU(target)),
         Phase("flatten", stock.ToNonDataflow()),
