@@ -19,6 +19,7 @@ from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.codegen.names import NamesFirst
 from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
+from tvtf.passes.items import TakeItems
 from tvtf.passes.legalize import legalize
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.simplify import simplify
@@ -46,6 +47,7 @@ def phases(target: Target) -> list[Phase]:
         Phase("legalize", legalize),
         Phase("private", MarkPrivate),
         Phase("dataflow", stock.ConvertToDataflow(1)),
+        Phase("items", TakeItems),
         Phase("pattern", stock.AnnotateTIROpPattern()),
         Phase("fuse", stock.FuseOps()),
         Phase("fuse-kernels", stock.FuseTIR()),
