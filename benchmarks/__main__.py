@@ -13,13 +13,16 @@ from benchmarks.harness import Process, Row, measure
 from benchmarks.peers import PEERS, Peer
 from benchmarks.table import as_json, markdown, remarks
 from benchmarks.workload import CORES, Workload
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import ALL, SWEEPS, WORKLOADS
 
 
 def arguments(argv: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog="python -m benchmarks", description=__doc__)
     parser.add_argument(
-        "workloads", nargs="*", metavar="WORKLOAD", help=f"of {', '.join(WORKLOADS)}; all if none is named"
+        "workloads",
+        nargs="*",
+        metavar="WORKLOAD",
+        help=f"of {', '.join(WORKLOADS)}; all of these if none is named; or a sweep, of {', '.join(SWEEPS)}, or one of it",
     )
     parser.add_argument("--peers", default="", help=f"comma-separated, of {', '.join(p.name for p in PEERS)}")
     parser.add_argument("--rounds", type=int, default=7, help="how often each peer has its turn")
@@ -36,13 +39,13 @@ def chosen(options: argparse.Namespace) -> tuple[list[Workload], list[Peer]]:
     Raises:
       SystemExit: for a name that doesn't exist.
     """
-    unknown = [n for n in options.workloads if n not in WORKLOADS]
+    names = [n for name in options.workloads or WORKLOADS for n in SWEEPS.get(name, [name])]
+    unknown = [n for n in names if n not in ALL]
     wanted = options.peers.split(",") if options.peers else [p.name for p in PEERS]
     unknown += [n for n in wanted if n not in {p.name for p in PEERS}]
     if unknown:
         raise SystemExit(f"no workload or peer is called {', '.join(unknown)}")
-    workloads = [WORKLOADS[n] for n in options.workloads or WORKLOADS]
-    return workloads, [p for p in PEERS if p.name in wanted]
+    return [ALL[n] for n in names], [p for p in PEERS if p.name in wanted]
 
 
 def run(workloads: Sequence[Workload], peers: Sequence[Peer], options: Any, log: Any = None) -> list[Row]:

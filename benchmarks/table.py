@@ -15,6 +15,8 @@ def markdown(rows: Sequence[Row], names: Sequence[str], seconds: Callable[[Timin
     header = ["workload", *names, "ratio", "best peer", "asked of tvtf"]
     lines = [header, ["---", *("---:" for _ in names), "---:", "---", "---"]]
     lines += [_cells(row, names, seconds) for row in rows]
+    if any(row.workload.operations for row in rows):
+        lines = [[*line, rate] for line, rate in zip(lines, ["GF/s", "---:", *(_rate(row, seconds) for row in rows)])]
     return "\n".join(f"| {' | '.join(line)} |" for line in lines)
 
 
@@ -22,6 +24,11 @@ def _cells(row: Row, names: Sequence[str], seconds: Callable[[Timing], float]) -
     times = [_time(row.timings.get(name), seconds) for name in names]
     ratio, best = row.ratio(OWN, seconds), row.best_peer(OWN, seconds)
     return [row.workload.title, *times, "" if ratio is None else f"{ratio:.2f}", best or "", row.workload.asked]
+
+
+def _rate(row: Row, seconds: Callable[[Timing], float]) -> str:
+    own = row.timed(OWN)
+    return f"{row.workload.operations / seconds(own) / 1e9:.0f}" if own and row.workload.operations else ""
 
 
 def _time(timing: Timing | None, seconds: Callable[[Timing], float]) -> str:

@@ -17,7 +17,7 @@ import numpy as np
 
 from benchmarks.peers import PEERS
 from benchmarks.workload import Call, SelfTimed
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import ALL
 
 SHORTEST_SAMPLE = 2e-4
 """Seconds: calls that are shorter are timed many at a time."""
@@ -68,7 +68,7 @@ def serve(peer_name: str) -> None:
         try:
             if "build" in request:
                 call = None
-                workload = WORKLOADS[request["build"]]
+                workload = ALL[request["build"]]
                 call = builder(workload, workload.tiny if request["tiny"] else workload.full)
                 answer: Any = {"built": call is not None, "result": None if call is None else warmed(call)}
             else:

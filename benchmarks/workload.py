@@ -25,7 +25,8 @@ class Workload:
     ``tensorflow(tf, function, size)`` serves tvtf and TensorFlow alike, ``function`` being ``tf.function`` with the
     mode's options. The others are ``jax(jax, size)``, ``torch(torch, compiled, size)``, where ``compiled`` is
     ``torch.compile`` or does nothing, and ``onnxruntime(size)``. Each gives a :data:`Call`, or None where the framework
-    can't run the program. With ``is_eager`` there is nothing to compile: a framework has one mode.
+    can't run the program. With ``is_eager`` there is nothing to compile: a framework has one mode. ``operations`` are
+    the floating-point operations of a call where the table is to show their rate.
     """
 
     name: str
@@ -38,3 +39,4 @@ class Workload:
     onnxruntime: Callable[[Any], Any] | None = None
     is_eager: bool = False
     asked: str = ""
+    operations: float = 0

@@ -1,10 +1,18 @@
 """The workloads by name, smallest first."""
 
 from benchmarks.workload import Workload
-from benchmarks.workloads import calls, cnn, elementwise, imports, inference, loops, matmul, mlp, transformer
+from benchmarks.workloads import calls, cnn, convolutions, elementwise, imports, inference, loops, matmul, mlp, transformer
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
     for module in (imports, calls, mlp, cnn, transformer, elementwise, matmul, loops, inference)
     for workload in module.WORKLOADS
 }
+
+SWEEPS: dict[str, dict[str, Workload]] = {
+    module.__name__.rpartition(".")[2]: {workload.name: workload for workload in module.WORKLOADS}
+    for module in (convolutions,)
+}
+"""Many workloads of one kind each, run where their name is given."""
+
+ALL = {**WORKLOADS, **{name: workload for sweep in SWEEPS.values() for name, workload in sweep.items()}}
