@@ -21,6 +21,12 @@ def test_arithmetic_and_bytes_of_a_fused_kernel():
     assert kernel.bytes == 4 * (8 * 4 + 4 * 2 + 1 + 8 * 2)
 
 
+@pytest.mark.parametrize("rows", [1, 8])
+def test_bias_and_activation_end_the_kernel_of_the_product(rows):
+    (kernel,) = dense.cost(tf.TensorSpec([rows, 4]), tf.TensorSpec([4, 2]))
+    assert kernel.flops == 2 * rows * 4 * 2 + rows * 2
+
+
 def test_the_lines_are_the_users():
     (kernel,) = dense.cost(tf.TensorSpec([8, 4]), tf.TensorSpec([4, 2]))
     line = dense.python_function.__code__.co_firstlineno + 2

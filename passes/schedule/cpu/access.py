@@ -13,6 +13,7 @@ from .emit import as_expr, simplified, static
 from .kernel import Axis, Stage, loads, variables
 
 FREE_CALLS = {"prim.if_then_else", "tirx.if_then_else", "tirx.likely"}
+CHEAP_CALLS = {"tirx.isnan"}
 CALL_OPERATIONS = 12
 
 
@@ -66,7 +67,8 @@ def operations(value: ir.Expr) -> int:
 
 def _operations_of(node: ir.Expr) -> int:
     if isinstance(node, Call):
-        return 0 if str(getattr(node.op, "name", "")) in FREE_CALLS else CALL_OPERATIONS
+        name = str(getattr(node.op, "name", ""))
+        return 0 if name in FREE_CALLS else 1 if name in CHEAP_CALLS else CALL_OPERATIONS
     if isinstance(node, tirx.Div):
         return CALL_OPERATIONS // 2
     return 0 if isinstance(node, (Var, tirx.IntImm, tirx.FloatImm, TensorLoad)) else 1

@@ -17,7 +17,7 @@ def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
 
 
 def broadcast_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    return compute(shape, lambda *i: x(*broadcast_index(x, i)), "broadcast")
+    return compute(shape, lambda *i: x(*broadcast_index(x, i, shape)), "broadcast")
 
 
 def transpose(x: te.Tensor, *, perm: tuple[int, ...]) -> te.Tensor:

@@ -22,11 +22,17 @@ def dims(tensor: te.Tensor) -> tuple[Any, ...]:
     return tuple(map(simplify_dim, tensor.shape))
 
 
-def broadcast_index(tensor: te.Tensor, index: Sequence[Any]) -> tuple[Any, ...]:
-    """Where an element of the broadcast result lies in ``tensor``."""
+def broadcast_index(tensor: te.Tensor, index: Sequence[Any], wide: Sequence[Any]) -> tuple[Any, ...]:
+    """Where an element of the broadcast result of shape ``wide`` lies in ``tensor``.
+
+    An axis of one element that isn't broadcast keeps its index, by which FuseOps knows an elementwise kernel.
+    """
     shape = dims(tensor)
-    tail = index[len(index) - len(shape) :]
-    return tuple(0 if isinstance(d, int) and d == 1 else i for d, i in zip(shape, tail))
+    start = len(index) - len(shape)
+    return tuple(
+        0 if isinstance(d, int) and d == 1 and not (isinstance(w, int) and w == 1) else i
+        for d, w, i in zip(shape, wide[start:], index[start:])
+    )
 
 
 def elementwise(expression: Callable[..., Any], tensors: Sequence[te.Tensor], attrs: dict[str, Any]) -> te.Tensor:
@@ -40,7 +46,7 @@ def elementwise(expression: Callable[..., Any], tensors: Sequence[te.Tensor], at
     narrow = next((t.dtype for t in tensors if t.dtype in _HALF), None)
 
     def compute(*index: Any) -> Any:
-        values = [widen(t(*broadcast_index(t, index))) for t in tensors]
+        values = [widen(t(*broadcast_index(t, index, shape))) for t in tensors]
         result = expression(sys.modules[__name__], *values, **attrs)
         return result.astype(narrow) if narrow and dtype_of(result) == "float32" else result
 
