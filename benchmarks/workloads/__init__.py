@@ -1,7 +1,18 @@
 """The workloads by name, smallest first."""
 
 from benchmarks.workload import Workload
-from benchmarks.workloads import calls, cnn, convolutions, elementwise, imports, inference, loops, matmul, mlp, transformer
+from benchmarks.workloads import (
+    calls,
+    cnn,
+    convolutions,
+    elementwise,
+    imports,
+    inference,
+    loops,
+    matmul,
+    mlp,
+    transformer,
+)
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
