@@ -12,7 +12,7 @@ import tvtf as tf
 from tvtf import passes
 from tvtf.context import dials
 from tvtf.frontend import compiled
-from tvtf.runtime import cache, seal
+from tvtf.runtime import cache, seal, store
 from tvtf.runtime.target import host_target
 
 
@@ -85,7 +85,7 @@ def test_a_full_disk_costs_the_cache_only(fresh, monkeypatch):
 
     replace = os.replace
 
-    monkeypatch.setattr(cache.os, "replace", full)
+    monkeypatch.setattr(store.os, "replace", full)
     with pytest.warns(UserWarning, match="can't be written .*No space left on device"):
         assert affine()(tf.ones([2])).numpy().tolist() == [3.0, 3.0]
 
@@ -211,10 +211,10 @@ def test_dumps_are_written_for_what_is_cached(fresh, monkeypatch, tmp_path):
 
 def test_the_folder_follows_the_environment(monkeypatch):
     monkeypatch.setenv("TVTF_CACHE_DIR", "/a")
-    assert str(cache.folder()) == "/a"
+    assert str(store.folder()) == "/a"
     monkeypatch.delenv("TVTF_CACHE_DIR")
     monkeypatch.setenv("XDG_CACHE_HOME", "/b")
-    assert str(cache.folder()) == "/b/tvtf"
+    assert str(store.folder()) == "/b/tvtf"
     monkeypatch.delenv("XDG_CACHE_HOME")
     monkeypatch.setenv("HOME", "/c")
-    assert str(cache.folder()) == "/c/.cache/tvtf"
+    assert str(store.folder()) == "/c/.cache/tvtf"

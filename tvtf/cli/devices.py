@@ -18,7 +18,7 @@ MOST_GPUS = 16
 @told
 def devices() -> None:
     """Show the processor, its vector width, the cores used, GPUs, and the cache folder."""
-    from tvtf.runtime.cache import folder
+    from tvtf.runtime.store import folder
     from tvtf.runtime.target import host_target
     from tvtf.threads import available_cores
 

@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import os
 import threading
 from collections.abc import Callable
-from concurrent.futures import ThreadPoolExecutor
-from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import tvm_ffi
+
+from tvtf.runtime.pool import adopt
 
 _CPU, _POOLED = 1, 2
 
@@ -26,6 +25,7 @@ class Executable:
 
         self.path = path
         self._module = tvm_ffi.load_module(str(path))
+        adopt(path)
         self._local = threading.local()
 
     def function(self, name: str = "main") -> Callable[..., Any]:
@@ -54,34 +54,3 @@ class Executable:
         machine = self._module["vm_load_executable"]()
         machine["vm_initialization"](_CPU, 0, _POOLED)
         return machine
-
-
-_forking_thread: list[threading.Thread] = []
-"""In a forked child: the thread that went through the fork."""
-_function_of_any_thread = Executable.function
-
-
-def _function_after_fork(self: Executable, name: str = "main") -> Callable[..., Any]:
-    """In a forked child, calls of the forking thread go through a thread of the child's own.
-
-    TVM's pool of kernel threads belongs to the thread that calls; the forking thread's died with the fork, and a parallel
-    kernel called from there would wait for them for ever.
-    """
-    if threading.current_thread() is not _forking_thread[0]:
-        return _function_of_any_thread(self, name)
-    return lambda *args: _caller().submit(lambda: _function_of_any_thread(self, name)(*args)).result()
-
-
-@lru_cache(maxsize=1)
-def _caller() -> ThreadPoolExecutor:
-    return ThreadPoolExecutor(max_workers=1, thread_name_prefix="tvtf-after-fork")
-
-
-def _after_fork() -> None:
-    _forking_thread[:] = [threading.current_thread()]
-    _caller.cache_clear()
-    Executable.function = _function_after_fork  # type: ignore[method-assign]
-
-
-if hasattr(os, "register_at_fork"):
-    os.register_at_fork(after_in_child=_after_fork)

@@ -1,0 +1,72 @@
+"""The threads of parallel kernels: one pool for the process, on Linux; elsewhere TVM's own runs.
+
+TVM's pool yields while it waits, which costs a time slice of milliseconds for each kernel when another program wants the
+core, has threads of its own for each calling thread, and does not outlive a fork. ``pool.ll`` is what runs instead.
+"""
+
+from __future__ import annotations
+
+import _ctypes
+import ctypes
+import hashlib
+import os
+import platform
+import sys
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+from typing import Any
+
+import tvm_ffi
+
+from tvtf.passes.codegen.linker import link
+from tvtf.runtime.store import stored
+from tvtf.threads import available_cores
+
+_SOURCE = Path(__file__).with_name("pool.ll")
+_LAUNCH = "__TVMBackendParallelLaunch"
+"""What kernels call through; TVM's loader has set it to its own function."""
+SPIN = 100_000
+"""Nanoseconds to look for work, or for its end, before sleeping: about what sleeping and waking cost."""
+_MACHINES = {"x86_64": ("202", "pause"), "aarch64": ("98", "yield")}
+"""By Linux's name of the processor: the number of futex, and the instruction for a spinning loop."""
+
+
+def adopt(path: Path) -> None:
+    """Lets the kernels of a loaded library run on this pool."""
+    if not sys.platform.startswith("linux") or platform.machine() not in _MACHINES:
+        return
+    library = ctypes.CDLL(str(path))
+    if hasattr(library, _LAUNCH):
+        ctypes.c_void_p.in_dll(library, _LAUNCH).value = ctypes.cast(_pool().tvtf_pool_launch, ctypes.c_void_p).value
+    _ctypes.dlclose(library._handle)  # TVM holds its own
+
+
+@lru_cache(maxsize=1)
+def _pool() -> Any:
+    """The pool's code, told how many threads to have."""
+    source = _source()
+    pool = stored(f"threads-{hashlib.sha256(source.encode()).hexdigest()[:32]}", lambda out: _build(source, out), _load)
+    pool.tvtf_pool_configure(available_cores())
+    os.register_at_fork(after_in_child=pool.tvtf_pool_forked)
+    return pool
+
+
+def _source() -> str:
+    futex, pause = _MACHINES[platform.machine()]
+    text = _SOURCE.read_text()
+    for word, value in (("FUTEX", futex), ("PAUSE", pause), ("SPIN", str(SPIN))):
+        text = text.replace(f"${word}", value)
+    return text
+
+
+def _build(source: str, out: Path) -> None:
+    with tempfile.TemporaryDirectory(prefix="tvtf-pool-") as folder:
+        code, made = Path(folder) / "pool.ll", Path(folder) / "pool.o"
+        code.write_text(source)
+        tvm_ffi.load_module(str(code)).write_to_file(str(made))
+        link([made], out)
+
+
+def _load(path: Path) -> Any:
+    return ctypes.CDLL(str(path))
