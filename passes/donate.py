@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from tvtf.passes.codegen.loop_kernel import MAY_FAIL
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu.access import reads_of
 from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, read_kernel
@@ -116,7 +117,7 @@ class _Plan:
     def _scan(self, position: int, binding: Any) -> None:
         value, is_kernel = binding.value, self._kernel(binding.value) is not None
         destinations = self._destinations(value)
-        if (is_kernel and not destinations) or _may_fail(value):
+        if (is_kernel and not destinations) or self._may_fail(value):
             self.last_failure = position
         self._use(position, value)
         if not is_kernel:
@@ -143,6 +144,15 @@ class _Plan:
             return None
         func = self.mod[value.op]
         return func if isinstance(func, tirx.PrimFunc) else None
+
+    def _may_fail(self, value: Any) -> bool:
+        """Branches hold guards, and so do loops: those with effects, or their kernels."""
+        if isinstance(value, relax.If):
+            return True
+        kernel = self._kernel(value)
+        if kernel is not None:
+            return MAY_FAIL in kernel.attrs
+        return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and "impure_while" in value.op.name
 
     def root(self, var: Any) -> Any:
         """The binding at the start of a chain of aliases."""
@@ -179,13 +189,6 @@ class _Plan:
 
     def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
         return {self.bindings[self.writes[var][0]].value.op for var in chosen}
-
-
-def _may_fail(value: Any) -> bool:
-    """Branches and loops with effects hold guards."""
-    if isinstance(value, relax.If):
-        return True
-    return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and "impure_while" in value.op.name
 
 
 def _is_allocation(value: Any) -> bool:

@@ -21,6 +21,7 @@ from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.items import TakeItems
 from tvtf.passes.legalize import legalize
+from tvtf.passes.native_loops import native_loops
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.simplify import simplify
 from tvtf.passes.watch import dump_folder, watched
@@ -37,8 +38,11 @@ class Phase:
     dialect: bool = False
 
 
-def phases(target: Target) -> list[Phase]:
-    """Every phase for a target, in order: ``tvtf`` dialect first, kernels after ``legalize``."""
+def phases(target: Target, polls: bool = True) -> list[Phase]:
+    """Every phase for a target, in order: ``tvtf`` dialect first, kernels after ``legalize``.
+
+    With ``polls``, loops listen for Ctrl-C.
+    """
     stock = relax.transform
     return [
         *(Phase(name, run, dialect=True) for name, run in user_passes),
@@ -55,6 +59,7 @@ def phases(target: Target) -> list[Phase]:
         Phase("schedule", ScheduleCPU(target)),
         Phase("flatten", stock.ToNonDataflow()),
         Phase("purity", stock.RemovePurityChecking()),
+        Phase("native-loops", lambda mod: native_loops(mod, polls)),
         Phase("destinations", stock.CallTIRRewrite()),
         Phase("donate", donate),
         Phase("memory", stock.StaticPlanBlockMemory()),
@@ -90,11 +95,11 @@ def remove_pass(name: str) -> None:
     user_passes[:] = [(n, run) for n, run in user_passes if n != name]
 
 
-def lower(mod: tvm.IRModule, target: Target) -> tvm.IRModule:
+def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule:
     """Runs all phases; what is left is bytecode and kernels to generate."""
     folder = dump_folder()
     with target, tvm.transform.PassContext(opt_level=3):
-        for number, phase in enumerate(phases(target)):
+        for number, phase in enumerate(phases(target, polls)):
             mod = watched(phase, number, mod, folder)
     return mod
 
@@ -105,7 +110,7 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
     ``exported`` libraries check their arguments and don't listen for Python's signals.
     """
     started = time.perf_counter()
-    lowered = lower(mod, target)
+    lowered = lower(mod, target, polls=not exported)
     build_library(lowered, target, out, check_arguments=exported, poll_signals=not exported)
     if dials.debug >= 2:
         print(f"tvtf: compiled {out.name} in {time.perf_counter() - started:.3f} s")

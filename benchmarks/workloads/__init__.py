@@ -11,12 +11,13 @@ from benchmarks.workloads import (
     loops,
     matmul,
     mlp,
+    recurrent,
     transformer,
 )
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
-    for module in (imports, calls, mlp, cnn, transformer, elementwise, matmul, loops, inference)
+    for module in (imports, calls, mlp, cnn, transformer, elementwise, matmul, loops, recurrent, inference)
     for workload in module.WORKLOADS
 }
 

@@ -112,15 +112,26 @@ for _name in LOOPS:
 def poll_kernel() -> tirx.PrimFunc:
     """The kernel that a loop runs each turn; once a second it lets Python handle the signals that came.
 
-    The error kind tells tvm_ffi that Python's own exception, such as KeyboardInterrupt, is already set
-    (`EnvErrorAlreadySet` in tvm/ffi/error.h). Its argument holds the second of the last poll.
+    Its argument holds the second of the last poll.
     """
 
     last = tirx.decl_buffer((1,), "int64", "last", data_alignment=8)
-    now = tirx.call_extern("int64", "time", tirx.IntImm("int64", 0))
+    poll = tirx.SeqStmt([tirx.BufferStore(last, seconds(), [0]), signal_check()])
+    body = tirx.IfThenElse(tirx.NE(seconds(), tirx.BufferLoad(last, [0])), poll, None)
+    return tirx.PrimFunc([last], body).with_attr("global_symbol", POLL_SYMBOL)
+
+
+def seconds() -> ir.Expr:
+    """The time in seconds."""
+    return tirx.call_extern("int64", "time", tirx.IntImm("int64", 0))
+
+
+def signal_check() -> tirx.AssertStmt:
+    """Lets Python handle the signals that came.
+
+    The error kind tells tvm_ffi that Python's own exception, such as KeyboardInterrupt, is already set
+    (`EnvErrorAlreadySet` in tvm/ffi/error.h).
+    """
     no_signal = tirx.EQ(tirx.call_extern("int32", "TVMFFIEnvCheckSignals"), tirx.IntImm("int32", 0))
     # TVM 0.27 documents the kind first, but hands its arguments to a constructor that wants the condition first.
-    check = tirx.AssertStmt(no_signal, ir.StringImm("EnvErrorAlreadySet"), [ir.StringImm("interrupted")])
-    poll = tirx.SeqStmt([tirx.BufferStore(last, now, [0]), check])
-    body = tirx.IfThenElse(tirx.NE(now, tirx.BufferLoad(last, [0])), poll, None)
-    return tirx.PrimFunc([last], body).with_attr("global_symbol", POLL_SYMBOL)
+    return tirx.AssertStmt(no_signal, ir.StringImm("EnvErrorAlreadySet"), [ir.StringImm("interrupted")])

@@ -250,6 +250,22 @@ def test_a_failure_between_leaves_what_came_before():
     np.testing.assert_array_equal(w.numpy(), SIXTEEN + 2)
 
 
+def test_a_loop_that_may_fail_comes_before_what_is_donated():
+    v, w = tf.Variable(SIXTEEN), tf.Variable(SIXTEEN)
+
+    @tf.function(autograph=False)
+    def step(n):
+        put(v, v + 1.0)
+        x = tf.constant([1.0, 2.0])
+        put(w, w + tf.while_loop(lambda i, s: i < n, lambda i, s: (i + 1, s + tf.gather(x, i)), [0, 0.0])[1])
+
+    step(tf.constant(2))
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        step(tf.constant(3))
+    np.testing.assert_array_equal(v.numpy(), SIXTEEN + 2)
+    np.testing.assert_array_equal(w.numpy(), SIXTEEN + 3)
+
+
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16", "float64", "int32", "uint8", "bool"])
 def test_every_type_is_donated(dtype):
     v = tf.Variable(tf.cast(tf.ones([64]), dtype))
