@@ -7,6 +7,7 @@ from typing import Any
 
 from tvtf import nest
 from tvtf.context import state
+from tvtf.frontend.state import traced_assign
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
@@ -95,7 +96,7 @@ def traced_cond(
     outputs = cond_primitive.bind(pred, *captured, then_branch=graphs[0], else_branch=graphs[1])
     count = len(branches[0].leaves)
     for variable, value in zip(variables, outputs[count:]):
-        state.trace.assign_variable(variable, value)
+        traced_assign(variable, value, read_value=False)
     return repack(branches[0].structure, outputs[:count])
 
 
@@ -268,7 +269,7 @@ def traced_while(
         condition=test.graph(), body=step.graph(updates), carried=len(entry) + len(variables), bound=bound,
     )  # fmt: skip
     for variable, value in zip(variables, outputs[len(entry) :]):
-        state.trace.assign_variable(variable, value)
+        traced_assign(variable, value, read_value=False)
     return nest.pack_sequence_as(loop_vars, outputs[: len(entry)])
 
 

@@ -14,7 +14,8 @@ def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:
     tapes, state.tapes = state.tapes, []
     try:
         current = state.trace.read_variable(variable)
-        state.trace.assign_variable(variable, bind.assign(current, value))
+        memory = () if state.trace.parent is None else (state.trace.root.memory_of(variable),)
+        state.trace.assign_variable(variable, bind.assign(current, value, *memory))
     finally:
         state.tapes = tapes
     return variable._as_tensor() if read_value else None

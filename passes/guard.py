@@ -18,6 +18,9 @@ from tvtf.interpret import Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
 from tvtf.primitive import Primitive, table
 
+CONTROL = ("cond", "while", "effect_cond", "effect_while")
+"""Their results may be what they were given, in the same memory."""
+
 
 def insert_guards(mod: tvm.IRModule) -> tvm.IRModule:
     """The module with a ``guard`` before each op that has one."""
@@ -43,50 +46,112 @@ def _needs_guard(value: Any) -> bool:
 
 def _may_fail(mod: tvm.IRModule, name: str) -> bool:
     """Whether a function holds a guard, or calls one that does."""
-    for value in _calls_of(mod[name]):
-        callees = value.args if dialect.is_dialect(value) else ()
-        if _needs_guard(value) or any(isinstance(a, ir.GlobalVar) and _may_fail(mod, a.name_hint) for a in callees):
-            return True
-    return False
+    return any(_needs_guard(v) or any(_may_fail(mod, f) for f in _callees(v)) for v in _calls_of(mod[name]))
+
+
+def _callees(value: Any) -> list[str]:
+    return [a.name_hint for a in value.args if isinstance(a, ir.GlobalVar)] if dialect.is_dialect(value) else []
+
+
+def _writes_early(mod: tvm.IRModule, name: str) -> bool:
+    """Whether a branch or body writes a Variable although nothing failed: before a branch or loop in it that may fail."""
+    nested = [f for value in _calls_of(mod[name]) for f in _callees(value)]
+    if _memories(mod, mod[name]) and any(_may_fail(mod, f) for f in nested):
+        return True
+    return any(_writes_early(mod, f) for f in nested)
+
+
+def _memories(mod: tvm.IRModule, function: relax.Function) -> set[int]:
+    """Which parameters of a branch or body are Variables' memory, counted from the last: other operands come first."""
+    params = list(function.params)
+    found = {m for _, _, *memory in _assignments(function) for m in memory}
+    for value in _calls_of(function):
+        found |= {dialect.read(value).inputs[i] for f in _callees(value) for i in _memories(mod, mod[f])}
+    return {params.index(m) - len(params) for m in found}
 
 
 class _Guarded(Evaluation):
+    """Keeps what was assigned so far: by the number of a Variable's parameter, its newest value and the parameter."""
+
     def __init__(self, *args: Any) -> None:
         super().__init__(*args)
         self.roots: dict[int, Any] = {}
         self.pending: dict[int, tuple[Any, Any]] = {}
+        self.given: list[Any] = []
+        self.memories: set[int] = set()
+        self.originals: dict[int, Any] = {}
+        if state.trace.parent is not None:
+            self._enter()
+
+    def _enter(self) -> None:
+        """Begins a branch or body: what it was given may lie in a Variable's memory, and is what it holds so far."""
+        self.given = list(self.values.values())
+        params = list(self.function.params)
+        self.memories = {id(self.values[params[i]]) for i in _memories(self.mod, self.function)}
+        for old, _, *memory in _assignments(self.function):
+            if old in self.values:
+                self._assigned(self.values[old], self.values[old], *(self.values[m] for m in memory))
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         for ok, message in prim.guard(*inputs, **attrs) if prim.guard else ():
             bind.guard(ok, *self._pairs(), message=message + _where())
         if prim.name == "guard":
             inputs = [inputs[0], *self._pairs()]
-        if self.pending and any(isinstance(f, Subfunction) and _may_fail(f.mod, f.name) for f in attrs.values()):
-            inputs = self._write_pending(inputs)
+        if prim.name in CONTROL:
+            inputs = self._before(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
         result = prim.bind(*inputs, **attrs)
+        if prim.name in CONTROL:
+            self.given += result
         if prim.name == "assign":
-            self._assigned(inputs[0], result)
+            self._assigned(inputs[0], result, *inputs[2:])
         return result
+
+    def _before(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
+        """The operands of a branch or loop: after what was assigned so far is done, if it may fail."""
+        memories = {len(inputs) + i for f in functions for i in _memories(f.mod, f.mod[f.name])}
+        roots = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in memories}
+        if any(_writes_early(f.mod, f.name) for f in functions):
+            inputs = self._keep(list(roots.values()), inputs)
+        if any(_may_fail(f.mod, f.name) for f in functions):
+            inputs = self._write_pending(inputs)
+        return [roots.get(i, x) for i, x in enumerate(inputs)]
 
     def _pairs(self) -> list[Any]:
         return [x for pair in self.pending.values() for x in pair]
 
-    def _assigned(self, old: Any, new: Any) -> None:
-        """Remembers an assignment of the outermost function, whose parameters are the Variables."""
-        if state.trace.parent is None:
-            root = self.roots.get(id(old), old)
-            self.roots[id(new)] = root
-            self.pending[id(root)] = (new, root)
+    def _assigned(self, old: Any, new: Any, memory: Any = None) -> None:
+        """Remembers an assignment; in the outermost function a Variable's parameter is its first value."""
+        root = self.roots.get(id(old), old) if memory is None else memory
+        self.roots[id(new)] = root
+        self.pending[id(root)] = (new, root)
 
     def _write_pending(self, inputs: list[Any]) -> list[Any]:
-        """Before a branch or loop that may fail: the assignments so far are done, and readers of old values keep a copy."""
+        """Does the assignments so far."""
+        inputs = self._keep([root for _, root in self.pending.values()], inputs)
         for new, root in self.pending.values():
-            kept = bind.identity(root)
-            self.values = {var: kept if value is root else value for var, value in self.values.items()}
-            inputs = [kept if x is root else x for x in inputs]
             bind.write(new, root)
         self.pending.clear()
         return inputs
+
+    def _keep(self, roots: list[Any], inputs: list[Any]) -> list[Any]:
+        """Copies what may lie in the memory of Variables about to be written, for all who read it later."""
+        kept = {id(x): bind.identity(x) for root in roots for x in self._sharing(root)}
+        self.originals |= {id(kept[id(root)]): root for root in roots if id(root) in kept}
+        self.values = {var: kept.get(id(value), value) for var, value in self.values.items()}
+        return [kept.get(id(x), x) for x in inputs]
+
+    def _sharing(self, root: Any) -> list[Any]:
+        """The values that may lie in a Variable's memory: what a branch or body was given, or its parameter in ``main``."""
+        if state.trace.parent is None:
+            return [root, *(x for x in self.given if x._type == root._type)]
+        return [x for x in self.given if x._type == root._type and id(x) not in self.memories]
+
+
+def _assignments(function: relax.Function) -> Iterator[list[Any]]:
+    """The operands of each assignment of a function: old value, new value, and the Variable's memory."""
+    for call in _calls_of(function):
+        if dialect.is_dialect(call) and call.op.name == "tvtf.assign":
+            yield list(dialect.read(call).inputs)
 
 
 def _where() -> str:

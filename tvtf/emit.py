@@ -112,6 +112,7 @@ class Trace:
         self.captures: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.variables: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.bindings: list[relax.VarBinding] = []
+        self.memories: dict[int, SymbolicTensor] = {}
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
         self.pure = True
@@ -228,6 +229,12 @@ class Trace:
             self.parent.read_variable(variable)
             outer = self.parent.variables[id(variable)]
         return self.own(outer[1])
+
+    def memory_of(self, variable: Any) -> SymbolicTensor:
+        """The parameter of the outermost trace that stands for the variable: apart from its value, which loops carry."""
+        if id(variable) not in self.memories:
+            self.memories[id(variable)] = self._first_read(variable).alias()
+        return self.memories[id(variable)]
 
     def assign_variable(self, variable: Any, value: SymbolicTensor) -> None:
         self.variables[id(variable)] = (variable, self.own(value))

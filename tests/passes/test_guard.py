@@ -72,3 +72,64 @@ def test_all_elements_of_a_batch_have_to_hold():
     assert values(held) == [[True, True, True]]
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"^no \[Op:Assert\] name: $"):
         guard.batch(3, [tf.constant([True, False, True])], [True], message="no")
+
+
+def in_a_branch(v, w, x, i):
+    y = tf.zeros([])
+    if tf.reduce_sum(x) > 0.0:
+        v.assign_add(x * 2.0)
+        y = tf.gather(x, i)
+        w.assign(x + y)
+    return y
+
+
+def after_a_branch(v, w, x, i):
+    y = x
+    if i < 5:
+        v.assign(x * tf.cast(i, tf.float32))
+        y = v.read_value()
+    w.assign(y + v)
+    z = tf.gather(x, i)
+    v.assign(x)
+    return z + tf.reduce_sum(y)
+
+
+def in_a_loop(v, w, x, i):
+    k, total = 0, 0.0
+    while k < i:
+        total += tf.gather(x, k)
+        v.assign_add(x)
+        k += 1
+    w.assign(v * total)
+    return total
+
+
+def in_a_branch_of_a_loop(v, w, x, i):
+    old = v.read_value()
+    k, total = 0, 0.0
+    while k < i:
+        w.assign_add(v)
+        if k > 0:
+            v.assign(w * 0.5)
+            total += tf.gather(x, k)
+        else:
+            v.assign_sub(x)
+        w.assign(v + old)
+        k += 1
+    return total + tf.reduce_sum(old)
+
+
+def runs(program, compiled):
+    """What some calls return, and the Variables after each; two of them fail."""
+    v, w = variables()
+    run = tf.function(program) if compiled else program
+    for i in (0, 1, 7, 2, 9):
+        try:
+            yield values(run(v, w, tf.constant([1.0, 2.0, 3.0]), tf.constant(i)), v, w)
+        except tf.errors.InvalidArgumentError:
+            yield "failed", values(v, w)
+
+
+@pytest.mark.parametrize("program", [in_a_branch, after_a_branch, in_a_loop, in_a_branch_of_a_loop])
+def test_assignments_among_what_fails_are_done_as_eagerly(program):
+    assert list(runs(program, compiled=True)) == list(runs(program, compiled=False))

@@ -15,23 +15,29 @@ from tvtf.shape import Dim, TensorType
 from tvtf.tensor import Tensor
 
 
-def _assign_type(old: TensorType, value: TensorType) -> TensorType:
+def _assign_type(old: TensorType, value: TensorType, *memory: TensorType) -> TensorType:
     return value
 
 
 @primitive(
     tf_name="AssignVariableOp",
     type=_assign_type,
-    numpy=lambda old, value: value.copy(),
-    lower=lambda old, value: scalar(lambda t, x: x)(value),
-    vjp=lambda ct, y, old, value: (None, None),
+    numpy=lambda old, value, *memory: value.copy(),
+    lower=lambda old, value, *memory: scalar(lambda t, x: x)(value),
+    vjp=lambda ct, y, *inputs: (None,) * len(inputs),
     batch=lambda size, inputs, batched: stretch(size, inputs[1], batched[1]),
-    onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[1:], outputs),
+    onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[1:2], outputs),
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )
-def assign(old: Any, value: Any) -> Any:
-    """A Variable's new value at its place in the program: a copy, so that it never shares memory with another."""
-    return (old, value), {}
+def assign(old: Any, value: Any, *memory: Any) -> Any:
+    """A Variable's new value at its place in the program: a copy, so that it never shares memory with another.
+
+    Args:
+      old: the Variable's value so far.
+      value: the new one.
+      memory: in a branch or loop body, the Variable's parameter: where the value goes if something fails later.
+    """
+    return (old, value, *memory), {}
 
 
 def _guard_numpy(ok: np.ndarray, *pending: np.ndarray, message: str) -> np.ndarray:
