@@ -123,6 +123,7 @@ class GradientTape(Recorder):
         """Forgets everything recorded."""
         self.records.clear()
         self.active.clear()
+        self.watched.clear()
         self._variables.clear()
 
     # -- gradients
@@ -167,7 +168,8 @@ class GradientTape(Recorder):
     def _sweep(self, targets: list[Any], sources: list[Any], seeds: list[Tensor]) -> list[Any]:
         """The sweep itself; a persistent tape that still records does not record its own gradients' way back."""
         pairs = [(t, s) for t, s in zip(targets, seeds) if t.dtype.is_differentiable]
-        found = sweep(tuple(self.records), [t for t, _ in pairs], [s for _, s in pairs], sources)
+        needed = self.active if self.watched.issubset(map(id, sources)) else None
+        found = sweep(tuple(self.records), [t for t, _ in pairs], [s for _, s in pairs], sources, needed)
         if not self.persistent:
             self.records.clear()
         return found
@@ -184,7 +186,7 @@ class GradientTape(Recorder):
         return target
 
     def _seeds(self, targets: list[Any], structure: Any, output_gradients: Any) -> list[Tensor]:
-        ones = ones_for([t._as_tensor() if isinstance(t, Variable) else t for t in targets])
+        ones = ones_for(targets)
         if output_gradients is None:
             return ones
         given = flatten_up_to(structure, output_gradients)

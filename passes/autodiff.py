@@ -6,7 +6,8 @@ differentiated again. Source: Griewank & Walther, Evaluating Derivatives, 2nd ed
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+from collections.abc import Collection, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 from tvtf.ops.rules import bind, ones_like, zeros_like
@@ -34,8 +35,10 @@ class Recorder:
     def __init__(self) -> None:
         self.records: list[Record] = []
         self.active: dict[int, Any] = {}
+        self.watched: set[int] = set()
 
     def watch(self, source: Any) -> None:
+        self.watched.add(id(source))
         self.active[id(source)] = source
 
     def watches(self, source: Any) -> bool:
@@ -48,70 +51,72 @@ class Recorder:
                 break
         else:
             return
-        self.records.append(Record(prim, tuple(inputs), outputs, attrs))
-        for y in as_tuple(outputs):
-            if y._type.dtype.is_differentiable:
+        self.records.append(_record((prim, tuple(inputs), outputs, attrs)))
+        for y in outputs if type(outputs) is tuple else (outputs,):
+            if y.dtype.is_differentiable:
                 active[id(y)] = y
 
 
+_record = partial(tuple.__new__, Record)
+"""``Record._make`` without its check, which costs as much as the rest."""
+
+
 def sweep(
-    records: Sequence[Record], targets: Sequence[Tensor], cotangents: Sequence[Tensor], sources: Iterable[Any]
+    records: Sequence[Record],
+    targets: Sequence[Tensor],
+    cotangents: Sequence[Tensor],
+    sources: Sequence[Any],
+    needed: Collection[int] | None = None,
 ) -> list[Any]:
     """The cotangent of each source, or None where no record connects it to a target.
 
-    ``records`` are in program order; ``cotangents`` belong to ``targets``, one each.
+    ``records`` are in program order; ``cotangents`` belong to ``targets``, one each. ``needed`` are the ids of all that is
+    computed from a source, where that is known.
     """
-    wanted = [*sources]
-    needed = _needed(records, wanted)
+    if needed is None:
+        needed = _needed(records, sources)
     found: dict[int, Any] = {}
     for target, ct in zip(targets, cotangents):
         if id(target) in needed:
-            _accumulate(found, target, ct)
+            _accumulate(found, id(target), ct)
     for record in reversed(records):
-        cts = [found.get(id(y)) for y in as_tuple(record.outputs)]
-        if [ct for ct in cts if ct is not None]:
-            _propagate(record, cts, needed, found)
-    return [found.get(id(s)) for s in wanted]
+        outputs = record[2]
+        ct = _arrived(outputs, found) if type(outputs) is tuple else found.get(id(outputs))
+        if ct is not None:
+            _propagate(record, ct, needed, found)
+    return [found.get(id(s)) for s in sources]
 
 
 def _needed(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
     """The ids of everything computed from a source: where cotangents have to go."""
     needed = {id(s) for s in sources}
-    for record in records:
-        if not needed.isdisjoint(map(id, record.inputs)):
-            needed.update(id(y) for y in as_tuple(record.outputs) if y._type.dtype.is_differentiable)
+    for _, inputs, outputs, _ in records:
+        if not needed.isdisjoint(map(id, inputs)):
+            needed.update([id(y) for y in as_tuple(outputs) if y.dtype.is_differentiable])
     return needed
 
 
-def _propagate(record: Record, cts: list[Any], needed: set[int], found: dict[int, Any]) -> None:
-    for x, ct in zip(record.inputs, as_cotangents(vjp_of(record, cts))):
-        if ct is not None and id(x) in needed:
-            _accumulate(found, x, ct)
+def _arrived(outputs: tuple[Any, ...], found: dict[int, Any]) -> Any:
+    """The cotangents of a record's outputs, zeros filled in; None where none has come."""
+    cts = [found.get(id(y)) for y in outputs]
+    if all(ct is None for ct in cts):
+        return None
+    return tuple([zeros_like(y) if ct is None else ct for ct, y in zip(cts, outputs)])
 
 
-def as_cotangents(found: Any) -> Sequence[Any]:
-    """A rule's result as one cotangent per input; a bare one belongs to the only input."""
-    return found if isinstance(found, (tuple, list)) else (found,)
-
-
-def vjp_of(record: Record, cts: list[Any]) -> Any:
-    """The record's rule applied to its cotangents; several outputs get theirs as a tuple, zeros filled in."""
-    prim = record.primitive
+def _propagate(record: Record, ct: Any, needed: Collection[int], found: dict[int, Any]) -> None:
+    prim, inputs, outputs, attrs = record
     if prim.vjp is None:
         raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
-    if isinstance(record.outputs, tuple):
-        filled = tuple(_or_zeros(ct, y) for ct, y in zip(cts, record.outputs))
-        return prim.vjp(filled, record.outputs, *record.inputs, **record.attrs)
-    return prim.vjp(cts[0], record.outputs, *record.inputs, **record.attrs)
+    given = prim.vjp(ct, outputs, *inputs, **attrs)
+    for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):
+        if part is not None and id(x) in needed:
+            _accumulate(found, id(x), part)
 
 
-def _or_zeros(ct: Any, y: Tensor) -> Tensor:
-    return zeros_like(y) if ct is None else ct
-
-
-def _accumulate(found: dict[int, Any], x: Any, ct: Any) -> None:
-    known = found.get(id(x))
-    found[id(x)] = ct if known is None else bind.add(known, ct)
+def _accumulate(found: dict[int, Any], key: int, ct: Any) -> None:
+    known = found.get(key)
+    found[key] = ct if known is None else bind.add(known, ct)
 
 
 def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:

@@ -18,13 +18,15 @@ class DType:
     Source: https://www.tensorflow.org/api_docs/python/tf/dtypes/DType
     """
 
-    __slots__ = ("name", "np", "as_datatype_enum", "kind", "__weakref__")
+    __slots__ = ("name", "np", "as_datatype_enum", "kind", "is_complex", "is_differentiable", "__weakref__")
 
     def __init__(self, name: str, numpy_type: Any, enum: int, kind: str) -> None:
         self.name: Final = name
         self.np: Final = np.dtype(numpy_type)
         self.as_datatype_enum: Final = enum
         self.kind: Final = kind
+        self.is_complex: Final = kind == "c"
+        self.is_differentiable: Final = kind in "fc"
 
     @property
     def as_numpy_dtype(self) -> type:
@@ -37,10 +39,6 @@ class DType:
     @property
     def is_floating(self) -> builtins.bool:
         return self.kind == "f"
-
-    @property
-    def is_complex(self) -> builtins.bool:
-        return self.kind == "c"
 
     @property
     def is_integer(self) -> builtins.bool:
@@ -57,10 +55,6 @@ class DType:
     @property
     def is_numeric(self) -> builtins.bool:
         return self.kind in "fciu"
-
-    @property
-    def is_differentiable(self) -> builtins.bool:
-        return self.kind in "fc"
 
     @property
     def real_dtype(self) -> DType:

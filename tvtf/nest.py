@@ -6,6 +6,7 @@ Source: https://www.tensorflow.org/api_docs/python/tf/nest
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from functools import lru_cache
 from typing import Any
 
 _LEAF = (str, bytes)
@@ -17,7 +18,12 @@ def is_nested(structure: Any) -> bool:
     >>> is_nested([1]), is_nested("ab")
     (True, False)
     """
-    return isinstance(structure, (list, tuple, Mapping)) and not isinstance(structure, _LEAF)
+    return _is_nested_type(type(structure))
+
+
+@lru_cache(maxsize=1024)
+def _is_nested_type(kind: type) -> bool:
+    return issubclass(kind, (list, tuple, Mapping)) and not issubclass(kind, _LEAF)
 
 
 def _children(structure: Any) -> Iterable[Any]:
@@ -40,7 +46,7 @@ def flatten(structure: Any) -> list[Any]:
     >>> flatten({"b": [2, (3,)], "a": 1})
     [1, 2, 3]
     """
-    return list(_leaves(structure))
+    return list(_leaves(structure)) if is_nested(structure) else [structure]
 
 
 def _leaves(structure: Any) -> Iterator[Any]:
@@ -61,6 +67,8 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
       ValueError: when the number of leaves differs.
     """
     flat = list(flat_sequence)
+    if len(flat) == 1 and not is_nested(structure):
+        return flat[0]
     expected = len(flatten(structure))
     if len(flat) != expected:
         raise ValueError(

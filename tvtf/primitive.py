@@ -55,6 +55,7 @@ class Primitive(Generic[P]):
         update_wrapper(self, front)
         self.front = front
         self.name = name
+        self.is_own = front.__module__.startswith("tvtf.")
         self.tf_name: str = columns.pop("tf_name", None) or _camel(name)
         self.type: Rule = columns.pop("type")
         self.numpy: Rule = columns.pop("numpy")
@@ -73,6 +74,7 @@ class Primitive(Generic[P]):
         if columns:
             raise TypeError(f"primitive {name}: unknown columns {sorted(columns)}")
         self.infer = lru_cache(maxsize=1024)(self._infer)
+        self.quick: set[np.dtype] | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         inputs, attrs = self.front(*args, **kwargs)
@@ -90,6 +92,10 @@ class Primitive(Generic[P]):
 
     def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Eager execution: types checked, then the NumPy kernel (or the compiled one where that is worth it)."""
+        if self.quick:
+            result = self._quickly(self.quick, inputs)
+            if result is not None:
+                return hooks.eager(result if type(result) is np.ndarray else np.asarray(result))
         arrays = [x.eager_array(self) for x in inputs]
         expected = self.infer_eager(arrays, attrs)
         if self.heavy and hooks.run_compiled is not None:
@@ -99,8 +105,24 @@ class Primitive(Generic[P]):
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
         if type(expected) is TensorType:
+            if self.quick is not None and arrays[0].dtype is arrays[-1].dtype and results.dtype is expected.dtype.np:
+                self.quick.add(arrays[0].dtype)
             return hooks.wrap(results, expected)
         return tuple(map(hooks.wrap, results, expected))
+
+    def _quickly(self, known: set[np.dtype], inputs: Sequence[Any]) -> Any:
+        """An elementwise ufunc on one dtype that the type rule has seen before; None where the long way has to tell.
+
+        NumPy itself checks that the shapes broadcast.
+        """
+        try:
+            x, y = inputs[0]._array, inputs[-1]._array
+            dtype = x.dtype
+            if dtype is not y.dtype or dtype not in known:
+                return None
+            return state.quiet.run(self.numpy, *((x,) if len(inputs) == 1 else (x, y)))
+        except (AttributeError, ValueError, RuntimeError):  # a symbol, shapes, a context that is entered already
+            return None
 
     def infer_eager(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> Any:
         key = tuple([(a.shape, a.dtype) for a in arrays])
@@ -138,6 +160,7 @@ class Hooks:
     batch: Rule = staticmethod(lambda *_: NotImplemented)
     run_compiled: Rule | None = None
     wrap: Rule = staticmethod(lambda *_: NotImplemented)
+    eager: Rule = staticmethod(lambda *_: NotImplemented)
     dtype_of: Rule = staticmethod(lambda *_: NotImplemented)
     pack: Rule = staticmethod(lambda *_: NotImplemented)
     cast: Rule = staticmethod(lambda *_: NotImplemented)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf import dtypes
 from tvtf.context import state
-from tvtf.dtypes import DType
+from tvtf.dtypes import _BY_NUMPY, DType
 from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
 from tvtf.primitive import hooks
 from tvtf.shape import TensorShape, TensorType, agree_dim, as_shape
@@ -133,12 +133,12 @@ class EagerTensor(Tensor):
     @property
     def _type(self) -> TensorType:  # type: ignore[override]
         if self._typed is None:
-            self._typed = TensorType(self._array.shape, dtypes.from_array(self._array))
+            self._typed = TensorType(self._array.shape, _BY_NUMPY[self._array.dtype])
         return self._typed
 
     @property
     def dtype(self) -> DType:
-        return dtypes.from_array(self._array)
+        return _BY_NUMPY[self._array.dtype]
 
     @property
     def shape(self) -> TensorShape:
@@ -302,14 +302,18 @@ class SymbolicTensor(Tensor):
 
 def wrap(result: Any, expected: TensorType) -> EagerTensor:
     """A NumPy kernel's result as a tensor of the type that its rule promised."""
-    array = np.asarray(result)
-    if array.dtype != expected.dtype.np:
+    array = result if type(result) is np.ndarray else np.asarray(result)
+    if array.dtype is not expected.dtype.np and array.dtype != expected.dtype.np:
         array = array.astype(expected.dtype.np)
-    return EagerTensor(array)
+    tensor = EagerTensor(array)
+    if array.shape == expected.shape:
+        tensor._typed = expected
+    return tensor
 
 
 hooks.wrap = wrap
-hooks.dtype_of = lambda numpy_type: dtypes._BY_NUMPY[numpy_type]
+hooks.eager = EagerTensor
+hooks.dtype_of = _BY_NUMPY.__getitem__
 
 _converters: list[tuple[type, Callable[..., Any]]] = []
 
@@ -349,6 +353,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     """
     if dtype is not None:
         dtype = dtypes.as_dtype(dtype)
+    elif type(value) is EagerTensor:
+        return value
     if hasattr(value, "_as_tensor"):
         value = value._as_tensor()
     if isinstance(value, Tensor):
@@ -403,7 +409,7 @@ def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
     if array.dtype.kind in "SUO":
         _check_texts(array)
         return _strings(array.tolist(), dtype)
-    found = dtypes._BY_NUMPY.get(array.dtype.newbyteorder("=")) if array.dtype.names is None else None
+    found = _BY_NUMPY.get(array.dtype.newbyteorder("=")) if array.dtype.names is None else None
     if found is None:
         raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported numpy type: {array.dtype}).")
     if dtype is dtypes.string:
@@ -501,7 +507,7 @@ def _leaves(value: Any) -> Iterator[Any]:
 
 def _numpy_float(leaf: Any) -> DType:
     is_numpy = isinstance(leaf, np.generic) or hasattr(leaf, "__array__")
-    return dtypes._BY_NUMPY.get(np.asarray(leaf).dtype, dtypes.float32) if is_numpy else dtypes.float32
+    return _BY_NUMPY.get(np.asarray(leaf).dtype, dtypes.float32) if is_numpy else dtypes.float32
 
 
 _ACCEPTS: dict[str, set[type]] = {

@@ -99,6 +99,12 @@ def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     return TensorType(shape, x.dtype)
 
 
+def _repeated(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
+    wide = np.empty(shape, x.dtype)
+    wide[...] = x
+    return wide
+
+
 def _broadcast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, shape: tuple[Dim, ...]) -> Tensor:
     dims = inputs[0]._type.shape
     lifted = bind.reshape(inputs[0], shape=(dims[0], *(1,) * (len(shape) - len(dims) + 1), *dims[1:]))
@@ -107,7 +113,7 @@ def _broadcast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool
 
 @primitive(
     type=_broadcast_type,
-    numpy=lambda x, *, shape: np.broadcast_to(x, shape).copy(),
+    numpy=_repeated,
     lower=kernel("array.broadcast_to"),
     vjp=lambda ct, y, x, *, shape: unbroadcast(ct, x),
     batch=_broadcast_batch,

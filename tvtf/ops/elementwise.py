@@ -60,7 +60,10 @@ def binary_op(
 def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[str, Any]) -> Primitive[Any]:
     lower = columns.pop("kernel") if "kernel" in columns else lower and scalar(lower)
     columns.setdefault("batch", batch_elementwise(columns.get("name") or front.__name__))
-    return primitive(numpy=numpy, lower=lower, **columns)(front)
+    made = primitive(numpy=numpy, lower=lower, **columns)(front)
+    if isinstance(numpy, np.ufunc) and numpy.nin <= 2:
+        made.quick = set()
+    return made
 
 
 # -- operands
@@ -72,6 +75,8 @@ def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     Raises:
       TypeError: a Python value that the dtype can't hold (2.5 next to int32).
     """
+    if type(x) is EagerTensor and type(y) is EagerTensor:
+        return x, y
     if is_tensor(x):
         x = convert_to_tensor(x)
         return x, like(y, x.dtype)
@@ -125,7 +130,7 @@ def tensor_of(x: Any) -> tuple[tuple[Tensor], dict[str, Any]]:
 
 def conj(x: Tensor) -> Tensor:
     """The conjugate where ``x`` is complex, as TensorFlow's gradients have it."""
-    return bind.conj(x) if x._type.dtype.is_complex else x
+    return bind.conj(x) if x.dtype.is_complex else x
 
 
 def chain(derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:

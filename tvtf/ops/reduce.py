@@ -33,8 +33,10 @@ from tvtf.tensor import Tensor, convert_to_tensor
 
 def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """A reduction's cotangent repeated to the shape of its input."""
-    kept = ct if keepdims else bind.reshape(ct, shape=reduced_shape(x._type.shape, axis, True))
-    return bind.broadcast_to(kept, shape=x._type.shape)
+    shape = x._type.shape
+    is_aligned = keepdims or len(axis) == len(shape)
+    kept = ct if is_aligned else bind.reshape(ct, shape=reduced_shape(shape, axis, True))
+    return bind.broadcast_to(kept, shape=shape)
 
 
 def reduction_samples(domain: Any, **options: Any) -> Any:
@@ -71,7 +73,7 @@ def _refuse_repeated(axes: Any, rank: int) -> None:
 @primitive(
     tf_name="Sum",
     type=reduction(NUMERIC),
-    numpy=lambda x, *, axis, keepdims: np.sum(x, axis=axis, keepdims=keepdims, dtype=wide_type(x)),
+    numpy=lambda x, *, axis, keepdims: np.add.reduce(x, axis, wide_type(x), None, keepdims),
     lower=kernel("reduce.sum"),
     vjp=lambda ct, y, x, *, axis, keepdims: expand_reduced(ct, x, axis, keepdims),
     batch=batch_axes("reduce_sum"),

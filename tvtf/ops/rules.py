@@ -25,6 +25,8 @@ class _Binder:
         found = table.get(name)
         if found is None:
             raise AttributeError(f"there is no primitive {name}")
+        if found.is_own:
+            self.__dict__[name] = found.bind
         return found.bind
 
 
@@ -208,6 +210,8 @@ def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[
 
 def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
     """Sums a cotangent over the axes along which ``like`` was broadcast."""
+    if type(ct) is EagerTensor and type(like) is EagerTensor and ct._array.shape == like._array.shape:
+        return ct
     shape, target = ct._type.shape, like._type.shape
     lead = len(shape) - len(target)
     stretched = [
@@ -230,7 +234,9 @@ def ones_like(x: Tensor) -> Tensor:
 
 def full_like(x: Tensor, value: float) -> Tensor:
     if type(x) is EagerTensor and state.trace is None:
-        return EagerTensor(np.full(x._array.shape, value, x._array.dtype))
+        array = np.empty(x._array.shape, x._array.dtype)
+        array.fill(value)
+        return EagerTensor(array)
     return bind.broadcast_to(number(value, x), shape=x._type.shape)
 
 

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tvtf.primitive import Primitive, table
+from tvtf.primitive import table
 
 
 def digest_of(functions: Iterable[Callable[..., Any]]) -> str:
@@ -47,9 +47,5 @@ def _stamp(module: str) -> bytes:
 
 def foreign_kernels(structure: str) -> list[Callable[..., Any]]:
     """What compiles the primitives of a module's text that are not tvtf's own."""
-    used = [p for name, p in table.items() if _is_foreign(p) and f"tvtf.{name}" in structure]
+    used = [p for name, p in table.items() if not p.is_own and f"tvtf.{name}" in structure]
     return [f for p in used for f in (p.front, p.type, p.lower, p.guard) if f is not None]
-
-
-def _is_foreign(prim: Primitive[Any]) -> bool:
-    return not getattr(prim.front, "__module__", "").startswith("tvtf.")
