@@ -81,9 +81,9 @@ def sweep(
             _accumulate(found, id(target), ct)
     for record in reversed(records):
         outputs = record[2]
-        ct = _arrived(outputs, found) if type(outputs) is tuple else found.get(id(outputs))
-        if ct is not None:
-            _propagate(record, ct, needed, found)
+        arrived = _arrived(outputs, found) if type(outputs) is tuple else found.get(id(outputs))
+        if arrived is not None:
+            _propagate(record, arrived, needed, found)
     return [found.get(id(s)) for s in sources]
 
 

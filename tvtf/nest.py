@@ -18,7 +18,7 @@ def is_nested(structure: Any) -> bool:
     >>> is_nested([1]), is_nested("ab")
     (True, False)
     """
-    return _is_nested_type(type(structure))
+    return _is_nested_type(type(structure))  # type: ignore[arg-type] # types are hashable
 
 
 @lru_cache(maxsize=1024)

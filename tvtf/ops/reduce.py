@@ -73,7 +73,7 @@ def _refuse_repeated(axes: Any, rank: int) -> None:
 @primitive(
     tf_name="Sum",
     type=reduction(NUMERIC),
-    numpy=lambda x, *, axis, keepdims: np.add.reduce(x, axis, wide_type(x), None, keepdims),
+    numpy=lambda x, *, axis, keepdims: np.add.reduce(x, axis, wide_type(x), keepdims=keepdims),
     lower=kernel("reduce.sum"),
     vjp=lambda ct, y, x, *, axis, keepdims: expand_reduced(ct, x, axis, keepdims),
     batch=batch_axes("reduce_sum"),
