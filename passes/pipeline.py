@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.target import Target
 
 from tvtf.context import dials
+from tvtf.passes.attention import fuse_attention
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
 from tvtf.passes.codegen.llvm import build_library
@@ -47,6 +48,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
     return [
         *(Phase(name, run, dialect=True) for name, run in user_passes),
         Phase("simplify", simplify, dialect=True),
+        Phase("attention", fuse_attention, dialect=True),
         Phase("guard", insert_guards),
         Phase("legalize", legalize),
         Phase("private", MarkPrivate),

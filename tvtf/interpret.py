@@ -54,9 +54,13 @@ class Evaluation:
             for binding in block.bindings:
                 if trace is not None and binding.value.span is not None:
                     trace.span = binding.value.span
-                self.values[binding.var] = self.value(binding.value)
+                self.values[binding.var] = self.bound(binding)
                 if self.computed:
                     self.learn(binding.var)
+
+    def bound(self, binding: Any) -> Any:
+        """What a variable of the function is here."""
+        return self.value(binding.value)
 
     def learn(self, var: relax.Var) -> None:
         """What a dim that the program computes is here, from the tensor that has it."""

@@ -96,10 +96,11 @@ def _as_rows(x: Tensor) -> Tensor:
 
 def _matmul_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
     rank = max(x.ndim - b for x, b in zip(inputs, batched))
-    return bind.matmul(*(_lifted(x, rank) if b else x for x, b in zip(inputs, batched)), **attrs)
+    return bind.matmul(*(lifted(x, rank) if b else x for x, b in zip(inputs, batched)), **attrs)
 
 
-def _lifted(x: Tensor, rank: int) -> Tensor:
+def lifted(x: Tensor, rank: int) -> Tensor:
+    """A batched tensor with ones after its batch dim, so that the others are ``rank`` dims."""
     shape = x._type.shape
     return bind.reshape(x, shape=(shape[0], *(1,) * (rank - len(shape) + 1), *shape[1:]))
 

@@ -4,10 +4,12 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
+from functools import partial
 
 from tvm.tirx import Stmt, Var
 
 from . import emit
+from .blocks import Blocks, blocks_at, emit_blocks
 from .elementwise import emit_elementwise, on_same_axes
 from .images import Images, as_images, emit_images
 from .kernel import Kernel, Opaque, Stage, loads
@@ -28,12 +30,12 @@ class Group:
         return self.stages[0]
 
 
-Member = Group | Chain | Images | Opaque
+Member = Group | Chain | Images | Blocks | Opaque
 
 
-def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Stmt:
-    """Write all stages, nest after nest."""
-    groups = with_images(grouped(stages, target), kernel, target)
+def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
+    """Write all stages, nest after nest; `in_block` tells that they are those of one block already."""
+    groups = with_images(grouped(stages, target, in_block), kernel, target)
     needed = {stage.buffer for group in groups for stage in _members(group) if _is_needed(stage, group, groups, kernel)}
     written_by_opaque = any(isinstance(group, Opaque) for group in groups)
     own = [buffer for buffer in kernel.local if buffer in needed or (written_by_opaque and _is_bare(buffer, stages))]
@@ -41,15 +43,15 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
     return emit.sequence([*(emit.allocate(buffer) for buffer in own), *nests])
 
 
-def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget) -> list[Member]:
-    """Cut the stages into chains, and reductions or boxes with what can run in their nest."""
+def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
+    """Cut the stages into blocks, chains, and reductions or boxes with what can run in their nest."""
     groups: list[Member] = []
     position = 0
     while position < len(stages):
-        chain = chain_at(stages, position, target)
-        if chain is not None:
-            groups.append(chain)
-            position += len(chain.stages)
+        run = None if in_block else blocks_at(stages, position) or chain_at(stages, position, target)
+        if run is not None:
+            groups.append(run)
+            position += len(run.stages)
             continue
         _append(groups, stages[position])
         position += 1
@@ -134,6 +136,8 @@ def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarg
         return group.body
     if isinstance(group, Chain):
         return emit_chain(group, kernel, needed, target)
+    if isinstance(group, Blocks):
+        return emit_blocks(group, kernel, needed, target, partial(emit_groups, in_block=True))
     if isinstance(group, Images):
         return emit_images(group, needed, target)
     if not group.first.reduce:

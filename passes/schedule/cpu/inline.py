@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from . import access
 from .kernel import Kernel, Opaque, Stage, loads, replace_loads, with_value
+from .plan import has_reused_operand
 
 CHEAP_OPERATIONS = 8
 
@@ -28,7 +29,15 @@ def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> b
     readers = [other for other in stages if other is not stage and _reads(other, stage)]
     if any(isinstance(reader, Opaque) for reader in readers) or not readers:
         return False
+    if len(readers) > 1 and _ends_contraction(stage, stages):
+        return False
     return is_reindexing(stage) or _is_worthwhile(stage, [reader for reader in readers if isinstance(reader, Stage)])
+
+
+def _ends_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
+    """True for what can be done with a contraction's results while they are in registers."""
+    made = [other for other in stages if isinstance(other, Stage) and other.reduce and _reads(stage, other)]
+    return any(has_reused_operand(other) for other in made)
 
 
 def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:

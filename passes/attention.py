@@ -1,0 +1,317 @@
+"""Attention found in what was traced: products, softmax and masks become one kernel each way, without a matrix of all scores.
+
+The forward part is ``matmul(softmax(matmul(q, k) * scale + mask), v)``; the backward part is what ``vjp`` rules make of
+it. A softmax is replaced where every use of it, and of what lies between, is known: nobody else asks for the scores.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+import tvm
+from tvm import ir, relax, tirx
+
+from tvtf import dialect
+from tvtf.interpret import reemit
+from tvtf.ops.attended import rows_first
+from tvtf.passes.simplify import Simplified
+from tvtf.tensor import Tensor
+
+
+def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with :class:`Site`s replaced; the same one where there is none."""
+    if not any(_sites(f) for f in mod.functions.values() if isinstance(f, relax.Function)):
+        return mod
+    mod = relax.transform.EliminateCommonSubexpr()(reemit(mod, Attending))
+    return relax.transform.DeadCodeElimination()(mod)
+
+
+class Site(NamedTuple):
+    """One attention: its operands (``key`` has its last two axes swapped where ``is_turned``), and what it gives.
+
+    ``to_out`` is the cotangent of ``out``; ``backward`` tells whose cotangent each product is that is made from it.
+    """
+
+    query: relax.Var
+    key: relax.Var
+    value: relax.Var
+    masks: tuple[relax.Var, ...]
+    scale: float
+    fill: float
+    is_turned: bool
+    out: relax.Var
+    to_out: relax.Var | None
+    backward: dict[relax.Var, str]
+
+
+class Attending(Simplified):
+    """Binds the results of sites by the two primitives, and simplifies what is around them."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.made: dict[relax.Var, Callable[[], Tensor]] = {}
+        for site in _sites(self.function):
+            parts = _Parts(self, site)
+            self.made[site.out] = parts.forward
+            self.made |= {var: lambda parts=parts, role=role: parts.back(role) for var, role in site.backward.items()}
+
+    def bound(self, binding: Any) -> Any:
+        made = self.made.get(binding.var)
+        return super().bound(binding) if made is None else made()
+
+
+class _Parts:
+    """The tensors of one site while its function is emitted again."""
+
+    def __init__(self, walk: Attending, site: Site) -> None:
+        self.walk, self.site = walk, site
+        self.attrs = {"scale": site.scale, "fill": site.fill}
+        self.outputs: Any = None
+        self.operands: list[Any] = []
+        self.cotangents: Any = None
+
+    def forward(self) -> Tensor:
+        site, values = self.site, self.walk.values
+        key = self.turned(values[site.key]) if site.is_turned else values[site.key]
+        self.operands = [values[site.query], key, values[site.value], *(values[m] for m in site.masks)]
+        self.outputs = self.walk.bind_again("attention", self.operands, self.attrs)
+        return self.heads_first(self.outputs[0])
+
+    def back(self, role: str) -> Tensor:
+        if self.cotangents is None:
+            ct = self.heads_first(self.walk.values[self.site.to_out])
+            self.cotangents = self.walk.bind_again("attention_grad", [ct, *self.outputs, *self.operands], self.attrs)
+        found = self.heads_first(self.cotangents[("query", "key", "value").index(role.removesuffix(" turned"))])
+        return self.turned(found) if role.endswith("turned") else found
+
+    def heads_first(self, x: Tensor) -> Tensor:
+        return self.transposed(x, rows_first(x.ndim))
+
+    def turned(self, x: Tensor) -> Tensor:
+        return self.transposed(x, (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2))
+
+    def transposed(self, x: Tensor, perm: tuple[int, ...]) -> Tensor:
+        return self.walk.bind_again("transpose", [x], {"perm": perm})
+
+
+# -- finding
+
+
+class Use(NamedTuple):
+    """A call that reads a variable: its result, its primitive and its arguments."""
+
+    var: relax.Var
+    name: str
+    inputs: list[Any]
+    attrs: dict[str, Any]
+
+
+class _Graph:
+    """Who makes and who reads each variable of a function."""
+
+    def __init__(self, function: relax.Function) -> None:
+        self.made: dict[relax.Var, Use] = {}
+        self.uses: dict[relax.Var, list[Use | None]] = {}
+        for binding in (b for block in function.body.blocks for b in block.bindings):
+            self._add(binding)
+        self._read(function.body.body, None)
+
+    def _add(self, binding: Any) -> None:
+        if not dialect.is_dialect(binding.value):
+            return self._read(binding.value, None)
+        bound = dialect.read(binding.value)
+        use = Use(binding.var, bound.primitive.name, bound.inputs, bound.attrs)
+        self.made[binding.var] = use
+        for x in bound.inputs:
+            self._read(x, use)
+
+    def _read(self, value: Any, use: Use | None) -> None:
+        for x in relax.analysis.free_vars(value):
+            self.uses.setdefault(x, []).append(use)
+
+    def only_use(self, x: relax.Var) -> Use | None:
+        found = self.uses.get(x, [])
+        return found[0] if len(found) == 1 else None
+
+
+class Unknown(Exception):
+    """A use that no attention has."""
+
+
+def _sites(function: relax.Function) -> list[Site]:
+    if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
+        return []
+    graph = _Graph(function)
+    return [site for made in graph.made.values() if made.name == "softmax" for site in _site(graph, made)]
+
+
+def _is_softmax(value: Any) -> bool:
+    return dialect.is_dialect(value) and value.op.name == "tvtf.softmax"
+
+
+def _site(graph: _Graph, softmax: Use) -> Iterator[Site]:
+    try:
+        yield _matched(graph, softmax)
+    except Unknown:
+        return
+
+
+class _Scores(NamedTuple):
+    """The way from a product of queries and keys to the softmax."""
+
+    product: Use
+    scale: float
+    fill: float
+    masks: tuple[relax.Var, ...]
+
+
+def _matched(graph: _Graph, softmax: Use) -> Site:
+    (logits,) = softmax.inputs
+    scores = _scores(graph, logits)
+    _require(softmax.attrs["axis"] == len(logits.ty.shape) - 1 and graph.only_use(logits) is not None)
+    uses = graph.uses.get(softmax.var, [])
+    out = _known(next((u for u in uses if u and _is_product(u, softmax.var, None)), None))
+    _require(_are_heads(scores.product, out))
+    key_is_turned = not scores.product.attrs["transpose_b"]
+    query, key = scores.product.inputs
+    site = Site(query, key, out.inputs[1], scores.masks, scores.scale, scores.fill, key_is_turned, out.var, None, {})
+    others = [u for u in uses if u is not out]
+    return _with_gradient(graph, site, softmax.var, others) if others else site
+
+
+def _require(holds: bool) -> None:
+    if not holds:
+        raise Unknown
+
+
+def _known(use: Use | None) -> Use:
+    if use is None:
+        raise Unknown
+    return use
+
+
+def _is_product(use: Use, first: Any, second: Any, transpose_a: bool = False, transpose_b: bool = False) -> bool:
+    """Whether a call is ``matmul(first, second)`` with these transposes; None stands for any operand."""
+    wanted = {"transpose_a": transpose_a, "transpose_b": transpose_b, "output_type": None}
+    pairs = zip(use.inputs, (first, second))
+    return use.name == "matmul" and use.attrs == wanted and all(y is None or x.same_as(y) for x, y in pairs)
+
+
+def _are_heads(product: Use, out: Use) -> bool:
+    """Whether queries, keys and values are stacks of as many matrices, of known sizes."""
+    shapes = [list(x.ty.shape.values) for x in (*product.inputs, out.inputs[1])]
+    leads = [str(shape[:-2]) for shape in shapes]
+    is_known = all(isinstance(dim, tirx.IntImm) and int(dim) for shape in shapes for dim in shape[-2:])
+    return leads.count(leads[0]) == len(leads) and is_known
+
+
+def _scores(graph: _Graph, x: Any) -> _Scores:
+    """Walks back from the softmax's input over at most one mask and over factors."""
+    masks: tuple[relax.Var, ...] = ()
+    fill = scale = 1.0
+    made = graph.made.get(x)
+    if made is not None and made.name in ("add", "select"):
+        x, masks, fill = _masked(graph, made)
+        made = _inner(graph, x)
+    while made is not None and made.name in ("multiply", "divide"):
+        x, factor = _factor(made)
+        scale = scale * factor if made.name == "multiply" else scale / factor
+        made = _inner(graph, x)
+    product = _known(made)
+    _require(product.name == "matmul" and not product.attrs["transpose_a"] and product.attrs["output_type"] is None)
+    return _Scores(product, scale, fill, masks)
+
+
+def _inner(graph: _Graph, x: Any) -> Use | None:
+    return graph.made.get(x) if graph.only_use(x) is not None else None
+
+
+def _masked(graph: _Graph, made: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
+    if made.name == "select":
+        condition, x, filled = made.inputs
+        _require(_is_number(filled) and _same_shape(x, made.var))
+        return x, (condition,), _number(filled)
+    for x, mask in (made.inputs, reversed(made.inputs)):
+        if _leads_to_product(graph, x) and _same_shape(x, made.var):
+            return x, (mask,), 0.0
+    raise Unknown
+
+
+def _leads_to_product(graph: _Graph, x: Any) -> bool:
+    made = graph.made.get(x)
+    while made is not None and made.name in ("multiply", "divide") and any(map(_is_number, made.inputs)):
+        made = graph.made.get(next(i for i in made.inputs if not _is_number(i)))
+    return made is not None and made.name == "matmul"
+
+
+def _same_shape(x: Any, y: Any) -> bool:
+    return str(x.ty.shape) == str(y.ty.shape)
+
+
+def _factor(made: Use) -> tuple[Any, float]:
+    x, y = made.inputs
+    if made.name == "multiply" and _is_number(x):
+        x, y = y, x
+    _require(_is_number(y) and _same_shape(x, made.var))
+    return x, _number(y)
+
+
+def _is_number(x: Any) -> bool:
+    return isinstance(x, ir.Constant) and int(np.prod(x.value.shape)) == 1
+
+
+def _number(x: Any) -> float:
+    return float(np.array(x.value.numpy(), np.float64).reshape(()))
+
+
+# -- the gradient
+
+
+def _with_gradient(graph: _Graph, site: Site, chance: relax.Var, uses: list[Use | None]) -> Site:
+    """The site with its backward part, which every other use of the probabilities belongs to."""
+    found: dict[relax.Var, str] = {}
+    cotangents: list[relax.Var] = []
+    for use in map(_known, uses):
+        if use.name == "softmax_grad" and use.inputs[1].same_as(chance):
+            inward = _known(graph.made.get(use.inputs[0]))
+            _require(graph.only_use(inward.var) is use)
+            _require(_is_product(inward, None, site.value, transpose_b=True))
+            cotangents.append(inward.inputs[0])
+            found |= _through_scores(graph, site, use.var)
+        elif _is_product(use, chance, None, transpose_a=True):
+            cotangents.append(use.inputs[1])
+            found[use.var] = "value"
+        else:
+            raise Unknown
+    _require(all(ct.same_as(cotangents[0]) for ct in cotangents))
+    return site._replace(to_out=cotangents[0], backward=found)
+
+
+def _through_scores(graph: _Graph, site: Site, x: relax.Var) -> dict[relax.Var, str]:
+    """Follows the cotangent of the scores, over the mask and the factors, to queries and keys."""
+    scale = 1.0
+    use = graph.only_use(x)
+    if site.masks and str(site.masks[0].ty.dtype) == "bool":
+        chosen = _known(use)
+        _require(chosen.name == "select" and chosen.inputs[0].same_as(site.masks[0]))
+        _require(chosen.inputs[1].same_as(x) and _is_number(chosen.inputs[2]) and _number(chosen.inputs[2]) == 0)
+        x, use = chosen.var, graph.only_use(chosen.var)
+    while use is not None and use.name in ("multiply", "divide"):
+        inner, factor = _factor(use)
+        _require(inner.same_as(x))
+        scale = scale * factor if use.name == "multiply" else scale / factor
+        x, use = use.var, graph.only_use(use.var)
+    _require(abs(scale - site.scale) <= 1e-6 * abs(site.scale))
+    return {u.var: _role(site, x, u) for u in map(_known, graph.uses.get(x, []))}
+
+
+def _role(site: Site, scores: relax.Var, use: Use) -> str:
+    """Which operand's cotangent a product with that of the scores is."""
+    if _is_product(use, scores, site.key, transpose_b=site.is_turned):
+        return "query"
+    if not site.is_turned and _is_product(use, scores, site.query, transpose_a=True):
+        return "key"
+    _require(site.is_turned and _is_product(use, site.query, scores, transpose_a=True))
+    return "key turned"

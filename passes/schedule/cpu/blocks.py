@@ -1,0 +1,222 @@
+"""Attention and its like: contractions that feed each other within a block of rows, which stays in the cache.
+
+Stages that need nothing of each other but what lies in the same block are run block by block; in a block they are
+scheduled like a kernel of their own on one core. What only the block needs (scores, probabilities) never exists whole.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from functools import partial
+from math import prod
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.ir import TensorLoad
+from tvm.tirx import BufferStore, Stmt, Var
+
+from . import access, emit
+from .emit import index, static
+from .kernel import Axis, Kernel, Opaque, Stage, loads, replace_loads, substitute
+from .plan import has_reused_operand, terms_of
+from .target import CpuTarget
+from .work import is_parallel
+
+LEAST_ROWS, MOST_ROWS = 32, 128
+TASKS_A_CORE = 2
+Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
+
+
+@dataclass(frozen=True)
+class Blocks:
+    """A run of stages whose first `depth` axes number their rows; `order` tells how each result lies in memory."""
+
+    stages: tuple[Stage, ...]
+    order: tuple[tuple[Axis, ...], ...]
+    depth: int
+
+    @property
+    def rows(self) -> tuple[Axis, ...]:
+        return self.stages[0].spatial[: self.depth]
+
+    @property
+    def is_cut(self) -> bool:
+        """Whether the last row axis is cut into blocks: rows of one block use some operand together."""
+        return any(_shares_an_operand(stage, self.depth) for stage in self.stages)
+
+
+def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
+    """The longest run that begins at a stage and reuses a contraction's results, or None."""
+    first = stages[start]
+    if not isinstance(first, Stage) or not has_reused_operand(first):
+        return None
+    for stop in range(len(stages), start + 2, -1):
+        found = _as_blocks(stages[start:stop])
+        if found is not None:
+            return found
+    return None
+
+
+def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
+    plain = [stage for stage in stages if isinstance(stage, Stage)]
+    if len(plain) < len(stages) or sum(bool(stage.reduce) for stage in plain) < 2:
+        return None
+    own = [stage.buffer for stage in plain]
+    ordered = [_rows_first(stage, own) for stage in plain]
+    depth = min(len(stage.spatial) for stage in plain)
+    while depth and not all(_stays_in_row(stage, ordered[0], own, depth) for stage in ordered):
+        depth -= 1
+    found = Blocks(tuple(ordered), tuple(stage.spatial for stage in plain), depth)
+    return found if depth and _is_static(found) else None
+
+
+def _rows_first(stage: Stage, own: Sequence[Var]) -> Stage:
+    """The stage with its axes in the order in which it reads another's result of as many, so that rows come first."""
+    for load in loads(stage.value):
+        if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_any(load.source, own):
+            axes = [next((a for a in stage.spatial if _is_place(place, a)), None) for place in load.indices]
+            if None not in axes and len(set(axes)) == len(axes):
+                return replace(stage, spatial=tuple(axis for axis in axes if axis is not None))
+    return stage
+
+
+def _stays_in_row(stage: Stage, first: Stage, own: Sequence[Var], depth: int) -> bool:
+    pairs = zip(stage.spatial[:depth], first.spatial, strict=False)
+    if not all(static(emit.simplified(left.extent - right.extent)) == 0 for left, right in pairs):
+        return False
+    return all(
+        all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], stage.spatial[:depth], strict=True))
+        for load in loads(stage.value)
+        if _is_any(load.source, own)
+    )
+
+
+def _is_any(buffer: Var, others: Sequence[Var]) -> bool:
+    return any(buffer.same_as(other) for other in others)
+
+
+def _is_place(place: ir.Expr, axis: Axis) -> bool:
+    return tvm_ffi.structural_equal(place, axis.var)
+
+
+def _is_static(blocks: Blocks) -> bool:
+    """Whether a block's sizes are known, and rows are left to store."""
+    inner = [axis for stage in blocks.stages for axis in (*stage.spatial[blocks.depth :], *stage.reduce)]
+    last = blocks.rows[-1].size
+    if any(axis.size is None for axis in inner):
+        return False
+    return last is not None if blocks.is_cut else all(len(stage.spatial) > blocks.depth for stage in blocks.stages)
+
+
+def _shares_an_operand(stage: Stage, depth: int) -> bool:
+    last = stage.spatial[depth - 1]
+    return has_reused_operand(stage) and any(access.load_stride(term, last.var) == 0 for term in terms_of(stage))
+
+
+def emit_blocks(blocks: Blocks, kernel: Kernel, needed: set[Var], target: CpuTarget, emit_all: Emit) -> Stmt:
+    """A parallel loop over blocks; `emit_all` writes what one block does."""
+
+    def block(places: list[ir.Expr], rows: int | None) -> Stmt:
+        return _block(blocks, kernel, needed, replace(target, cores=1), emit_all, places, rows)
+
+    def write(parallel: bool) -> Stmt:
+        extents = [axis.extent for axis in blocks.rows]
+        if not blocks.is_cut:
+            return emit.fused(extents, lambda places: block(places, None), parallel)
+        size, count = _cut(blocks, target)
+        return emit.fused([*extents[:-1], count], lambda places: _cut_block(blocks, size, places, block), parallel)
+
+    return is_parallel(blocks.stages, target, write)
+
+
+def _cut_block(
+    blocks: Blocks, size: int, places: list[ir.Expr], block: Callable[[list[ir.Expr], int | None], Stmt]
+) -> Stmt:
+    """A block of `size` rows, or the shorter one that is left at the end."""
+    *lead, number = places
+    whole, rest = divmod(int(blocks.rows[-1].extent), size)
+    main = block([*lead, number * size], size)
+    if not rest:
+        return main
+    return emit.when(number < whole, main, block([*lead, index(whole * size)], rest)) or main
+
+
+def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
+    """Rows of a block, and how many blocks: for the second-level cache, and so that every core has work."""
+    extent = int(blocks.rows[-1].extent)
+    row_bytes = max(_row_bytes(stage, blocks.depth) for stage in blocks.stages)
+    most = min(MOST_ROWS, max(LEAST_ROWS, target.level2_bytes // 8 // row_bytes), extent)
+    others = static(emit.volume([axis.extent for axis in blocks.rows[:-1]])) or 1
+    if others * -(-extent // most) < TASKS_A_CORE * target.cores:
+        most = min(most, LEAST_ROWS)
+    size = -(-extent // -(-extent // most))
+    return size, -(-extent // size)
+
+
+def _row_bytes(stage: Stage, depth: int) -> int:
+    return prod(axis.size or 1 for axis in stage.spatial[depth:]) * stage.item_bytes
+
+
+def _block(
+    blocks: Blocks,
+    kernel: Kernel,
+    needed: set[Var],
+    target: CpuTarget,
+    emit_all: Emit,
+    places: list[ir.Expr],
+    rows: int | None,
+) -> Stmt:
+    held = [_held(stage, blocks.depth, rows) for stage in blocks.stages]
+    known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, held, strict=True)}
+    stages = [_in_block(stage, known, blocks.depth, places, rows) for stage in blocks.stages]
+    local = tuple(new for old, new in known.items() if old not in needed)
+    body = emit_all(stages, Kernel(tuple(stages), local), target)
+    for stage, order in zip(blocks.stages, blocks.order, strict=True):
+        if stage.buffer in needed:
+            body = _redirected(body, known[stage.buffer], stage, order, blocks.depth, places, rows)
+    return body
+
+
+def _held(stage: Stage, depth: int, rows: int | None) -> Var:
+    inner = [axis.extent for axis in stage.spatial[depth:]]
+    return emit.scratch([*([] if rows is None else [rows]), *inner], stage.dtype, "block")
+
+
+def _in_block(stage: Stage, known: dict[Var, Var], depth: int, places: list[ir.Expr], rows: int | None) -> Stage:
+    own = stage.spatial[:depth]
+    value, spatial = stage.value, stage.spatial[depth:]
+    at = dict(zip((axis.var for axis in own), places, strict=True))
+    row: list[ir.Expr] = []
+    if rows is not None:
+        axis = Axis(Var("row", "int64"), index(rows))
+        at[own[-1].var] = places[-1] + axis.var
+        row, spatial = [axis.var], (axis, *spatial)
+    for old, new in known.items():
+        value = replace_loads(value, old, partial(_load, new, row, depth))
+    buffer = known[stage.buffer]
+    return Stage(buffer, spatial, stage.reduce, stage.init, substitute(value, at))
+
+
+def _load(held: Var, row: list[ir.Expr], depth: int, indices: list[ir.Expr]) -> ir.Expr:
+    return emit.load(held, [*row, *indices[depth:]])
+
+
+def _redirected(
+    body: Stmt, held: Var, stage: Stage, order: tuple[Axis, ...], depth: int, places: list[ir.Expr], rows: int | None
+) -> Stmt:
+    """What a block does to a result of its own, done to its part of the whole one."""
+
+    def whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+        own = list(indices)
+        first = places if rows is None else [*places[:-1], places[-1] + own.pop(0)]
+        at = dict(zip((axis.var for axis in stage.spatial), [*first, *own], strict=True))
+        return [at[axis.var] for axis in order]
+
+    def store(node: BufferStore) -> BufferStore:
+        return BufferStore(stage.buffer, node.value, whole(node.indices)) if node.buffer.same_as(held) else node
+
+    def load(node: TensorLoad) -> ir.Expr:
+        return tirx.BufferLoad(stage.buffer, whole(node.indices)) if node.source.same_as(held) else node
+
+    return tvm_ffi.structural_map(tvm_ffi.structural_map(body, (BufferStore, store)), (TensorLoad, load))

@@ -1,0 +1,199 @@
+"""Attention and its gradient as primitives: what ``passes/attention.py`` makes of products, softmax and masks that were traced.
+
+They hold no matrix of all scores: the forward one keeps the log of each row's sum of exponentials, and the gradient
+computes the probabilities again from it. Source: https://arxiv.org/abs/2205.14135 (Dao et al., FlashAttention, 2022)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING, DType, float32
+from tvtf.ops.linalg import lifted
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, stretch
+from tvtf.ops.softmax import wide
+from tvtf.primitive import Sample, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, brackets, broadcast_shapes, same_shape
+from tvtf.tensor import Tensor
+
+MADE_LATE = "made when a function is compiled, after gradients are taken and models are exported"
+WHY_NOT = {"vjp": MADE_LATE, "onnx": MADE_LATE}
+
+
+def rows_first(rank: int) -> tuple[int, ...]:
+    """The permutation between ``(..., heads, rows, columns)`` and ``(..., rows, heads, columns)``; none below rank 4."""
+    return tuple(range(rank)) if rank < 4 else (*range(rank - 3), rank - 2, rank - 3, rank - 1)
+
+
+def _swapped(shape: tuple[Any, ...]) -> tuple[Any, ...]:
+    return tuple(shape[i] for i in rows_first(len(shape)))
+
+
+def _type(
+    q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, scale: float, fill: float
+) -> tuple[TensorType, TensorType]:
+    require_dtype(q, FLOATING, "query")
+    require_same_dtype((q, k, v), ("query", "key", "value"))
+    scores = (*q.shape[:-1], k.shape[-2])
+    fits = same_shape(k.shape, (*q.shape[:-2], *k.shape[-2:-1], q.shape[-1]))
+    if not (fits and same_shape(v.shape[:-1], k.shape[:-1])) or not all(_fits(m, scores) for m in masks):
+        shown = ", ".join(brackets(x.shape) for x in (q, k, v, *masks))
+        raise Refused(
+            f"attention needs shapes (..., m, d), (..., n, d), (..., n, e) and a mask (m, n), but got {shown}"
+        )
+    return TensorType(_swapped((*q.shape[:-1], v.shape[-1])), q.dtype), TensorType(q.shape[:-1], _sums(q.dtype))
+
+
+def _fits(mask: TensorType, scores: tuple[Any, ...]) -> bool:
+    found = broadcast_shapes(mask.shape, scores)
+    return found is not None and same_shape(found, scores)
+
+
+def _sums(dtype: DType) -> DType:
+    """The type in which a kernel holds sums."""
+    return float32 if dtype.size == 2 else dtype
+
+
+def _scores(q: np.ndarray, k: np.ndarray, masks: tuple[np.ndarray, ...], scale: float, fill: float) -> np.ndarray:
+    scores = np.matmul(wide(q), np.swapaxes(wide(k), -1, -2)) * wide(q).dtype.type(scale)
+    for mask in masks:
+        scores = np.where(mask, scores, scores.dtype.type(fill)) if mask.dtype == bool else scores + wide(mask)
+    return scores
+
+
+def _attention_array(
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, *masks: np.ndarray, scale: float, fill: float
+) -> tuple[np.ndarray, np.ndarray]:
+    scores = _scores(q, k, masks, scale, fill)
+    largest = scores.max(-1, keepdims=True, initial=-np.inf)
+    powers = np.exp(scores - largest)
+    total = powers.sum(-1, keepdims=True)
+    out = np.matmul(powers, wide(v)) / total
+    return out.transpose(rows_first(out.ndim)), (largest + np.log(total))[..., 0]
+
+
+def _grad_array(
+    ct: np.ndarray,
+    out: np.ndarray,
+    log: np.ndarray,
+    q: np.ndarray,
+    k: np.ndarray,
+    v: np.ndarray,
+    *masks: np.ndarray,
+    scale: float,
+    fill: float,
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    order = rows_first(q.ndim)
+    g, result = (wide(x).transpose(order) for x in (ct, out))
+    chance = np.exp(_scores(q, k, masks, scale, fill) - log[..., None])
+    inward = np.matmul(g, np.swapaxes(wide(v), -1, -2))
+    scores = chance * (inward - np.sum(g * result, -1, keepdims=True)) * chance.dtype.type(scale)
+    for mask in masks:
+        scores = np.where(mask, scores, 0) if mask.dtype == bool else scores
+    turned = np.swapaxes(scores, -1, -2)
+    found = np.matmul(scores, wide(k)), np.matmul(turned, wide(q)), np.matmul(np.swapaxes(chance, -1, -2), g)
+    to_q, to_k, to_v = (x.transpose(order) for x in found)
+    return to_q, to_k, to_v
+
+
+def _grad_type(
+    ct: TensorType, out: TensorType, log: TensorType, q: TensorType, k: TensorType, v: TensorType, *masks: TensorType,
+    scale: float, fill: float,
+) -> tuple[TensorType, ...]:  # fmt: skip
+    _type(q, k, v, *masks, scale=scale, fill=fill)
+    return tuple(TensorType(_swapped(x.shape), x.dtype) for x in (q, k, v))
+
+
+def _batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
+    out, log = bind.attention(*_lifted(size, inputs, batched), **attrs)
+    return _reordered(out), log
+
+
+def _grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
+    ct, out, log = (stretch(size, x, b) for x, b in zip(inputs[:3], batched))
+    operands = _lifted(size, inputs[3:], batched[3:])
+    found = bind.attention_grad(_reordered(ct), _reordered(out), log, *operands, **attrs)
+    return tuple(map(_reordered, found))
+
+
+def _lifted(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> list[Tensor]:
+    """Operands with one more leading dim, and a mask that has it where it is batched."""
+    operands = [stretch(size, x, b) for x, b in zip(inputs[:3], batched)]
+    masks = [lifted(x, operands[0].ndim - 1) if b else x for x, b in zip(inputs[3:], batched[3:])]
+    return [*operands, *masks]
+
+
+def _reordered(x: Tensor) -> Tensor:
+    """With rank 4 rows come first, which they did not before the new dim."""
+    return bind.transpose(x, perm=rows_first(4)) if x.ndim == 4 else x
+
+
+def _operands(seed: int, lead: tuple[int, ...], m: int, n: int, mask: tuple[int, ...] | None) -> list[Any]:
+    """Queries of width 4, keys, values of width 3, and a mask of the shape given; bool where that is ``(m, n)``."""
+    shapes = (*lead, m, 4), (*lead, n, 4), (*lead, n, 3)
+    made: list[Any] = [draw(seed + i, shape) for i, shape in enumerate(shapes)]
+    if mask is None:
+        return made
+    return [*made, np.tri(m, n, dtype=bool) if mask == (m, n) else draw(seed + 3, mask)]
+
+
+def _sample(before: list[Any], seed: int, case: Any, symbolic: Any = None) -> Sample:
+    inputs = (*before, *_operands(seed, *case))
+    return Sample(inputs, {"scale": 0.5, "fill": -1e4}, FLOATING, gradient=False, symbolic=symbolic)
+
+
+CASES = (((), 3, 2, None), ((2,), 2, 3, (2, 3)), ((2, 3), 3, 3, (2, 1, 1, 3)), ((1, 2), 2, 3, (2, 3)))
+
+
+def _samples() -> list[Sample]:
+    return [_sample([], 7 * i, case) for i, case in enumerate(CASES)]
+
+
+def _grad_samples() -> list[Sample]:
+    made = []
+    for i, case in enumerate(CASES):
+        lead, m, *_ = case
+        shape = _swapped((*lead, m, 3))
+        made.append(_sample([draw(50, shape), draw(51, shape), _sums_drawn((*lead, m))], 7 * i, case))
+    return made
+
+
+def _sums_drawn(shape: tuple[int, ...]) -> Any:
+    return lambda dtype: draw(52, shape)(_sums(dtype))
+
+
+@primitive(
+    type=_type,
+    numpy=_attention_array,
+    lower=kernel("attention.attention"),
+    batch=_batch,
+    samples=_samples,
+    why_not=WHY_NOT,
+)
+def attention(query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, scale: float, fill: float) -> Any:
+    """``softmax(query key^T * scale + mask) value`` and the log of each row's sum of exponentials.
+
+    Shapes (..., m, d), (..., n, d), (..., n, e) and (..., m, n); a bool mask chooses between score and ``fill``. The result
+    is (..., m, e), or (..., m, heads, e) for operands of rank 4 and more; the log (..., m), float32 for 16-bit floats.
+    """
+    return (query, key, value, *mask), {"scale": scale, "fill": fill}
+
+
+@primitive(
+    type=_grad_type,
+    numpy=_grad_array,
+    lower=kernel("attention.attention_grad"),
+    batch=_grad_batch,
+    samples=_grad_samples,
+    why_not=WHY_NOT,
+)
+def attention_grad(
+    ct: Tensor, out: Tensor, log: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
+    scale: float, fill: float,
+) -> Any:  # fmt: skip
+    """The cotangents of queries, keys and values, shaped and ordered as :func:`attention`'s result, from that of it."""
+    return (ct, out, log, query, key, value, *mask), {"scale": scale, "fill": fill}

@@ -1,0 +1,145 @@
+"""TE kernels of attention and its gradient: stages that need only their own row of scores, for a schedule to run by block."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import te, tirx
+
+from tvtf.ops.kernels import scalar
+from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, compute, reduce_axis
+
+Place = tuple[Any, ...]
+Body = Callable[..., Any]
+
+
+class Heads:
+    """Scores of queries ``(..., m, d)`` for keys ``(..., n, d)``, scaled and masked, in the type sums are held in."""
+
+    def __init__(self, q: te.Tensor, k: te.Tensor, mask: te.Tensor | None, scale: float, fill: float) -> None:
+        self.q, self.k, self.mask = q, k, mask
+        self.lead = list(q.shape[:-2])
+        self.rows, self.columns, self.depth = q.shape[-2], k.shape[-2], q.shape[-1]
+        self.dtype = accumulator_dtype(str(q.dtype))
+        self.scale, self.fill = tirx.const(scale, self.dtype), tirx.const(fill, self.dtype)
+        self.products = self.summed(
+            [self.rows, self.columns],
+            self.depth,
+            lambda lead, i, j, at: self.wide(q)(*lead, i, at) * self.wide(k)(*lead, j, at),
+            "scores",
+        )
+
+    def wide(self, x: te.Tensor) -> Body:
+        return lambda *place: as_dtype(x(*place), self.dtype)
+
+    def compute(self, extents: list[Any], body: Body, name: str) -> te.Tensor:
+        """``body(leading places, *places)`` over the leading dims and some more."""
+        split = len(self.lead)
+        return compute([*self.lead, *extents], lambda *place: body(place[:split], *place[split:]), name)
+
+    def summed(self, extents: list[Any], extent: Any, body: Body, name: str, combine: Any = te.sum) -> te.Tensor:
+        """``body(leading places, *places, at)`` summed over ``at``."""
+        axis = reduce_axis(extent, "at")
+        return self.compute(extents, lambda *place: combine(body(*place, axis.var), axis=[axis]), name)
+
+    def score(self, lead: Place, i: Any, j: Any) -> Any:
+        """The scaled score, masked: a float mask is added, a bool one chooses between it and ``fill``."""
+        scaled = self.products(*lead, i, j) * self.scale
+        if self.mask is None:
+            return scaled
+        found = self.mask(*_broadcast(self.mask, (*lead, i, j)))
+        return tirx.Select(found, scaled, self.fill) if self.chooses else scaled + as_dtype(found, self.dtype)
+
+    @property
+    def chooses(self) -> bool:
+        return self.mask is not None and str(self.mask.dtype) == "bool"
+
+    def allowed(self, value: Any, place: Place) -> Any:
+        """``value`` where a bool mask lets a score through, else zero."""
+        if self.mask is None or not self.chooses:
+            return value
+        return tirx.Select(self.mask(*_broadcast(self.mask, place)), value, tirx.const(0, self.dtype))
+
+    def joined(self, extents: list[Any], body: Body, name: str, dtype: str) -> te.Tensor:
+        """``body(leading places, row, column)`` with rows before heads: ``(..., rows, heads, columns)``."""
+        rows, columns = extents
+        if len(self.lead) < 2:
+            return self.compute(extents, lambda *place: as_dtype(body(*place), dtype), name)
+        shape = [*self.lead[:-1], rows, self.lead[-1], columns]
+        return compute(
+            shape, lambda *place: as_dtype(body((*place[:-3], place[-2]), place[-3], place[-1]), dtype), name
+        )
+
+    def from_joined(self, x: te.Tensor) -> Body:
+        """Reads what :meth:`joined` wrote."""
+        wide = self.wide(x)
+        return lambda lead, i, e: wide(*lead[:-1], i, *lead[-1:], e) if len(lead) > 1 else wide(*lead, i, e)
+
+
+def _broadcast(x: te.Tensor, place: Place) -> list[Any]:
+    own = place[len(place) - len(x.shape) :]
+    return [tirx.IntImm("int64", 0) if _is_one(extent) else at for extent, at in zip(x.shape, own, strict=True)]
+
+
+def _is_one(extent: Any) -> bool:
+    return isinstance(extent, tirx.IntImm) and int(extent) == 1
+
+
+def attention(
+    q: te.Tensor, k: te.Tensor, v: te.Tensor, mask: te.Tensor | None = None, *, scale: float, fill: float
+) -> list[te.Tensor]:
+    """The weighted values, rows before heads, and the log of each row's sum of exponentials."""
+    heads = Heads(q, k, mask, scale, fill)
+    m, n, dtype = heads.rows, heads.columns, heads.dtype
+    masked = heads.compute([m, n], heads.score, "masked")
+    largest = heads.summed([m], n, lambda lead, i, j: masked(*lead, i, j), "largest", te.max)
+    powers = heads.compute([m, n], lambda lead, i, j: scalar.exp(masked(*lead, i, j) - largest(*lead, i)), "powers")
+    total = heads.summed([m], n, lambda lead, i, j: powers(*lead, i, j), "total")
+    share = heads.compute([m], lambda lead, i: tirx.const(1, dtype) / total(*lead, i), "share")
+    weighted = heads.summed(
+        [m, v.shape[-1]], n, lambda lead, i, e, j: powers(*lead, i, j) * heads.wide(v)(*lead, j, e), "weighted"
+    )
+    out = heads.joined(
+        [m, v.shape[-1]], lambda lead, i, e: share(*lead, i) * weighted(*lead, i, e), "attention", str(q.dtype)
+    )
+    log = heads.compute([m], lambda lead, i: largest(*lead, i) + scalar.log(total(*lead, i)), "log_sum")
+    return [out, log]
+
+
+def attention_grad(
+    ct: te.Tensor,
+    out: te.Tensor,
+    log: te.Tensor,
+    q: te.Tensor,
+    k: te.Tensor,
+    v: te.Tensor,
+    mask: te.Tensor | None = None,
+    *,
+    scale: float,
+    fill: float,
+) -> list[te.Tensor]:
+    """The cotangents of queries, keys and values, rows before heads; probabilities are computed again."""
+    heads = Heads(q, k, mask, scale, fill)
+    m, n, d, e = heads.rows, heads.columns, heads.depth, v.shape[-1]
+    gradient, result = heads.from_joined(ct), heads.from_joined(out)
+    chance = heads.compute([m, n], lambda lead, i, j: scalar.exp(heads.score(lead, i, j) - log(*lead, i)), "chance")
+    dot = heads.summed([m], e, lambda lead, i, at: gradient(lead, i, at) * result(lead, i, at), "dot")
+    inward = heads.summed(
+        [m, n], e, lambda lead, i, j, at: gradient(lead, i, at) * heads.wide(v)(*lead, j, at), "inward"
+    )
+
+    def to_score(lead: Place, i: Any, j: Any) -> Any:
+        found = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * chance(*lead, i, j)
+        return heads.allowed(found, (*lead, i, j))
+
+    scores = heads.compute([m, n], to_score, "to_score")
+    to_q = heads.summed([m, d], n, lambda lead, i, at, j: scores(*lead, i, j) * heads.wide(k)(*lead, j, at), "to_q")
+    to_k = heads.summed([n, d], m, lambda lead, j, at, i: scores(*lead, i, j) * heads.wide(q)(*lead, i, at), "to_k")
+    to_v = heads.summed([n, e], m, lambda lead, j, at, i: chance(*lead, i, j) * gradient(lead, i, at), "to_v")
+    parts = (([m, d], to_q), ([n, d], to_k), ([n, e], to_v))
+    return [heads.joined(size, _read(part), part.op.name + "_out", str(q.dtype)) for size, part in parts]
+
+
+def _read(x: te.Tensor) -> Body:
+    return lambda lead, i, e: x(*lead, i, e)
