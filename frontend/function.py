@@ -282,7 +282,8 @@ def function(
 
     Args:
       func: the Python function.
-      input_signature: a sequence of ``TensorSpec``; one trace then serves all calls.
+      input_signature: a sequence of ``TensorSpec``; one trace then serves all calls (one for each rank, where a spec
+      leaves the rank unknown: code is compiled for a known one).
       autograph: convert Python control flow on tensors.
       jit_compile: accepted; everything is compiled.
       reduce_retracing: dims that vary become symbolic instead of tracing anew for each.

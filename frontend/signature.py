@@ -14,7 +14,7 @@ import numpy as np
 
 from tvtf import nest
 from tvtf.dtypes import COMPILED
-from tvtf.shape import TensorSpec
+from tvtf.shape import TensorShape, TensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
@@ -234,6 +234,8 @@ class Signature:
         if isinstance(value, TensorSpec):
             return Leaf(name, value).with_spec(named)
         tensor = self._cast(value, spec, args, kwargs)
+        if spec.shape.rank is None:
+            named.shape, named.dim_names = TensorShape([None] * tensor.ndim), (None,) * tensor.ndim
         leaf = Leaf(name, tensor)
         leaf.tensor = tensor
         return leaf.with_spec(named)

@@ -116,9 +116,16 @@ def test_a_signature_of_something_else():
     )
 
 
-def test_an_unknown_rank_can_not_be_compiled():
+def test_a_signature_without_a_rank_serves_all_ranks():
+    total = tf.function(lambda x: tf.reduce_sum(x), input_signature=[tf.TensorSpec(None)])
+    assert [total(tf.ones(shape)).numpy() for shape in ([], [2], [3, 2], [4, 1])] == [1.0, 2.0, 6.0, 4.0]
+    assert total.experimental_get_tracing_count() == 3
+    assert "Can not cast" in refused(TypeError, total, tf.constant([1]))
+
+
+def test_an_unknown_rank_can_not_be_compiled_before_a_call_tells_it():
     f = tf.function(lambda x: x, input_signature=[tf.TensorSpec(None)])
-    assert refused(ValueError, f, tf.zeros([2])) == (
+    assert refused(ValueError, f.get_concrete_function) == (
         "the rank of TensorSpec(shape=<unknown>, dtype=tf.float32, name='x') must be known to compile for it; give its dims, "
         "None for unknown ones"
     )
