@@ -10,6 +10,7 @@ from benchmarks.peers import PEERS, TVTF, Peer
 from benchmarks.table import markdown, microseconds, remarks
 from benchmarks.workload import Workload
 from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads.primitives import PRIMITIVES
 
 
 @pytest.fixture(scope="module")
@@ -25,6 +26,13 @@ def test_a_workload_runs_in_tvtf(process, name):
     assert row.timings["tvtf"].error == ""
     assert len(row.timings["tvtf"].rounds) == 2
     assert row.timings["tvtf"].best > 0
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", PRIMITIVES)
+def test_a_primitive_of_the_sweep_runs_in_tvtf(process, name):
+    row = measure(PRIMITIVES[name].workload(), [process], rounds=1, seconds=0.0)
+    assert row.timings["tvtf"].error == ""
 
 
 def unused(*_):

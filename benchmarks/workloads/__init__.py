@@ -11,6 +11,7 @@ from benchmarks.workloads import (
     loops,
     matmul,
     mlp,
+    primitives,
     recurrent,
     transformer,
 )
@@ -23,7 +24,7 @@ WORKLOADS: dict[str, Workload] = {
 
 SWEEPS: dict[str, dict[str, Workload]] = {
     module.__name__.rpartition(".")[2]: {workload.name: workload for workload in module.WORKLOADS}
-    for module in (convolutions,)
+    for module in (convolutions, primitives)
 }
 """Many workloads of one kind each, run where their name is given."""
 
