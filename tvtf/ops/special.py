@@ -57,7 +57,7 @@ def erf(x: Any, name: str | None = None) -> Any:
 @unary_op(
     domain=FLOATING,
     numpy=scipy("erfc"),
-    lower=lambda t, x: t.libm("erfc", x),
+    lower=lambda t, x: t.erfc(x),
     vjp=chain(lambda y, x: _gauss(x, -_TWO_BY_ROOT_PI)),
     onnx=nodes(("Sub", 1.0, ("Erf", 0))),
     public=("math.erfc",),
@@ -121,7 +121,7 @@ def ndtri(x: Any, name: str | None = None) -> Any:
 @unary_op(
     domain=FLOATING,
     numpy=scipy("gammaln"),
-    lower=lambda t, x: t.libm("lgamma", x),
+    lower=lambda t, x: t.lgamma(x),
     vjp=chain(lambda y, x: bind.digamma(x)),
     onnx=None,
     why_not=NO_ONNX,

@@ -75,7 +75,7 @@ def tanh(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     numpy=np.tan,
-    lower=lambda t, x: t.libm("tan", x),
+    lower=lambda t, x: t.tan(x),
     vjp=chain(lambda y, x: shifted(bind.square(y), 1)),
     onnx="Tan",
     samples=(-1.2, 1.2),
@@ -98,7 +98,7 @@ def tan(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     numpy=np.arcsin,
-    lower=lambda t, x: t.libm("asin", x),
+    lower=lambda t, x: t.asin(x),
     vjp=chain(lambda y, x: bind.rsqrt(_one_minus_square(x))),
     onnx="Asin",
     samples=(-0.9, 0.9),
@@ -121,7 +121,7 @@ def asin(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     numpy=np.arccos,
-    lower=lambda t, x: t.libm("acos", x),
+    lower=lambda t, x: t.acos(x),
     vjp=chain(lambda y, x: bind.negative(bind.rsqrt(_one_minus_square(x)))),
     onnx="Acos",
     samples=(-0.9, 0.9),
@@ -144,7 +144,7 @@ def acos(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     numpy=np.arctan,
-    lower=lambda t, x: t.libm("atan", x),
+    lower=lambda t, x: t.atan(x),
     vjp=chain(lambda y, x: bind.reciprocal(shifted(bind.square(x), 1))),
     onnx="Atan",
     public=(
@@ -166,7 +166,7 @@ def atan(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     numpy=np.sinh,
-    lower=lambda t, x: t.libm("sinh", x),
+    lower=lambda t, x: t.sinh(x),
     vjp=chain(lambda y, x: bind.cosh(x)),
     onnx="Sinh",
     public=(
@@ -188,7 +188,7 @@ def sinh(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     numpy=np.cosh,
-    lower=lambda t, x: t.libm("cosh", x),
+    lower=lambda t, x: t.cosh(x),
     vjp=chain(lambda y, x: bind.sinh(x)),
     onnx="Cosh",
     public=(
@@ -210,7 +210,7 @@ def cosh(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     numpy=np.arcsinh,
-    lower=lambda t, x: t.libm("asinh", x),
+    lower=lambda t, x: t.asinh(x),
     vjp=chain(lambda y, x: bind.reciprocal(bind.cosh(y))),
     onnx="Asinh",
     public=(
@@ -232,7 +232,7 @@ def asinh(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     numpy=np.arccosh,
-    lower=lambda t, x: t.libm("acosh", x),
+    lower=lambda t, x: t.acosh(x),
     vjp=chain(lambda y, x: bind.reciprocal(bind.sinh(y))),
     onnx="Acosh",
     samples=(1.2, 4.0),
@@ -255,7 +255,7 @@ def acosh(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     numpy=np.arctanh,
-    lower=lambda t, x: t.libm("atanh", x),
+    lower=lambda t, x: t.atanh(x),
     vjp=chain(lambda y, x: bind.reciprocal(_one_minus_square(x))),
     onnx="Atanh",
     samples=(-0.9, 0.9),
@@ -288,7 +288,7 @@ def _atan2_vjp(ct: Tensor, z: Tensor, y: Tensor, x: Tensor) -> tuple[Tensor, Ten
 @binary_op(
     domain=FLOATING,
     numpy=np.arctan2,
-    lower=lambda t, y, x: t.libm("atan2", y, x),
+    lower=lambda t, y, x: t.atan2(y, x),
     vjp=_atan2_vjp,
     onnx=nodes(_ATAN2),
     samples=(0.5, 2.0),

@@ -1,219 +1,266 @@
-"""Elementary functions of float32 that become vector instructions, with bounds on their errors.
+"""Exponentials, logarithms and hyperbolic functions as vector code, within a few ulp for float32 and float64.
 
-LLVM calls the C library once per lane for `exp` and its like. These are branchless polynomials: each takes and gives a
-scalar TIR expression, for use inside `te.compute`. Other float types go through float32 (half types) or to the
-C library (float64).
+Polynomials are own fits: interpolation at Chebyshev nodes in 150 digits. Reductions are Cody and Waite's, "Software Manual
+for the Elementary Functions" (1980); the logarithm's are those of fdlibm's e_log.c and s_log1p.c.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
-from functools import wraps
-from typing import Any
+from collections.abc import Callable
+from math import log as real_log
 
-from tvm import ir, runtime, tirx
+from tvm import ir, tirx
 
-Function = Callable[[ir.Expr], ir.Expr]
+from tvtf.ops.kernels.approx import (
+    DOUBLE,
+    Format,
+    Function,
+    at_least,
+    at_most,
+    below_infinity,
+    bits,
+    elementary,
+    format_of,
+    integer,
+    let,
+    like,
+    odd,
+    polynomial,
+    power_of_two,
+    rounded,
+    shifted,
+    unless_tiny,
+    whole,
+)
 
-LOG2_E = 1.44269504088896341
-LN2_HIGH, LN2_LOW = 0.693359375, -2.12194440e-4
-SMALLEST_NORMAL = 1.17549435e-38
-EXPONENT_BIAS, MANTISSA_BITS = 127, 23
-EXP_LOWEST, EXP_HIGHEST = -104.0, 89.0
+LN2, LOG2_E = real_log(2), 1 / real_log(2)
+# ln 2 in two parts, of which the first has enough zeros at its end for exact products with exponents.
+LN2_PARTS = {
+    "float32": (0.693359375, -2.12194440e-4),
+    "float64": (6.93147180369123816490e-01, 1.90821492927058770002e-10),
+}
+SQRT_HALF = {"float32": 0x3F3504F3, "float64": 0x3FE6A09E667F3BCD}
 
-EXP_POLYNOMIAL = (1.9875691500e-4, 1.3981999507e-3, 8.3334519073e-3, 4.1665795894e-2, 1.6666665459e-1, 5.0000001201e-1)
-LOG_POLYNOMIAL = (
-    7.0376836292e-2, -1.1514610310e-1, 1.1676998740e-1, -1.2420140846e-1, 1.4249322787e-1, -1.6668057665e-1,
-    2.0000714765e-1, -2.4999993993e-1, 3.3333331174e-1,
+# exp(r) = 1 + r + r^2 q(r), for |r| <= ln 2
+EXP = {
+    "float32": (
+        2.0041250057086535e-4, 1.4069068274028438e-3, 8.332971803770673e-3, 4.166340832727949e-2, 1.6666667633821017e-1,
+        5.000000871709219e-1,
+    ),
+    "float64": (
+        1.616985477526355e-10, 2.1043047011165e-9, 2.5051507599056558e-8, 2.755641751648755e-7, 2.7557320724436276e-6,
+        2.4801589553731987e-5, 1.9841269839576415e-4, 1.3888888886347003e-3, 8.333333333334032e-3, 4.1666666666677156e-2,
+        1.6666666666666666e-1, 5e-1,
+    ),
+}  # fmt: skip
+# the same for |r| <= ln 2 / 2
+EXPM1 = {
+    "float32": (
+        1.3926250831497611e-3, 8.363232883682618e-3, 4.166655421298415e-2, 1.6666576666119928e-1, 5e-1,
+    ),
+    "float64": (
+        2.5100472505694996e-8, 2.7620201591031547e-7, 2.7557268276905696e-6, 2.4801521057868204e-5, 1.9841269863171557e-4,
+        1.3888888917367081e-3, 8.333333333330039e-3, 4.1666666666623824e-2, 1.6666666666666669e-1, 5e-1,
+    ),
+}  # fmt: skip
+# log(1 + f) = f - f^2 / 2 + f^3 q(f), for 1 + f between sqrt(1 / 2) and sqrt(2)
+LOG_SINGLE = (
+    6.971611471451178e-2, -1.1479733846637635e-1, 1.168541992348674e-1, -1.2425687331451106e-1, 1.424905764569748e-1,
+    -1.6667802319501254e-1, 2.00007157488921e-1, -2.4999996957950882e-1, 3.3333331180030046e-1,
 )  # fmt: skip
-TANH_POLYNOMIAL = (-5.70498872745e-3, 2.06390887954e-2, -5.37397155531e-2, 1.33314422036e-1, -3.33332819422e-1)
-TANH_SMALL = 0.625
-ERF_POLYNOMIAL = (
-    7.853861353153693e-5, -8.010193625184903e-4, 5.188327685732524e-3, -2.685381193529856e-2, 1.128358514861418e-1,
-    -3.761262582423300e-1, 1.128379165726710,
+# log(1 + f) = 2 s + s z p(z) with s = f / (2 + f), z = s^2
+LOG_DOUBLE = (
+    1.461793403127802e-1, 1.5331601446484086e-1, 1.818289274199408e-1, 2.2222211085127702e-1, 2.857142862627991e-1,
+    3.9999999999898833e-1, 6.66666666666667e-1,
 )  # fmt: skip
-# erfc(x) = exp(-x^2) / x * p(1 / x^2) on [1, 4.2]: least squares, absolute error of erfc below 1e-8.
-ERFC_POLYNOMIAL = (
-    0.024706771597266197, -0.14672312140464783, 0.3880021274089813, -0.6084378957748413, 0.6424295902252197,
-    -0.5055029988288879, 0.3439536690711975, -0.2747146189212799, 0.5638700723648071,
+# tanh(x) = x p(x^2) / q(x^2) for |x| <= 9; last digits searched for the least error in float32
+TANH_ABOVE = (
+    1.830627738286239e-8,
+    2.8243130145710893e-5,
+    4.78953355923295e-3,
+    1.8332511186599731e-1,
+    1.3699995279312134,
+)
+TANH_BELOW = (
+    1.065848891812493e-6, 4.5022304402664304e-4, 3.545371815562248e-2, 6.399915218353271e-1, 1.3699995279312134,
 )  # fmt: skip
-ERF_IS_ONE = 4.0
+TANH_IS_ONE = {"float32": 8.9, "float64": 20.0}
 
 
-def in_float32(library: Callable[[ir.Expr], ir.Expr]) -> Callable[[Function], Function]:
-    """Wrap a float32 function: half types are computed in float32, other types by the C library's function."""
-
-    def wrap(function: Function) -> Function:
-        @wraps(function)
-        def typed(x: ir.Expr) -> ir.Expr:
-            x = runtime.convert(x)
-            dtype = str(x.ty.dtype)
-            if dtype == "float32":
-                return function(x)
-            if dtype in ("float16", "bfloat16"):
-                return function(x.astype("float32")).astype(dtype)
-            return library(x)
-
-        return typed
-
-    return wrap
-
-
-@in_float32(tirx.exp)
+@elementary
 def exp(x: ir.Expr) -> ir.Expr:
     """e to the power x within 2 ulp, denormal results included.
 
-    Source: Cephes expf (Moshier); reduction by Cody and Waite, Software Manual for the Elementary Functions, 1980.
+    The power of two is squared to reach the ends of the range: x = 2 n ln 2 + r.
     """
-    return _let(x, lambda value: _keeping_nan(value, _exp_of_number(value)))
+    form = format_of(x)
+    bounded = at_least(at_most(x, form.most), form.least)
+    return let(bounded, lambda x: shifted(x * like(LOG2_E / 2, x), form.bias, lambda at: _exp(x, at, form)))
 
 
-def _exp_of_number(x: ir.Expr) -> ir.Expr:
-    bounded = tirx.max(tirx.min(x, _f32(EXP_HIGHEST)), _f32(EXP_LOWEST))
-    return _let(bounded, lambda value: _let(tirx.floor(value * _f32(LOG2_E) + _f32(0.5)), lambda power: _let(
-        value - power * _f32(LN2_HIGH) - power * _f32(LN2_LOW), lambda rest: _scaled(_exp_of_rest(rest), power)
-    )))  # fmt: skip
+def _exp(x: ir.Expr, at: ir.Expr, form: Format) -> ir.Expr:
+    one, terms = like(1, x), EXP[form.dtype]
+    rest = less_multiples(x, whole(at, form, form.bias), 2)
+    value = let(rest, lambda r: (polynomial(r, terms) * r + one) * r + one)
+    return let(power_of_two(at, form), lambda scale: value * scale * scale)
 
 
-def _exp_of_rest(rest: ir.Expr) -> ir.Expr:
-    return _polynomial(EXP_POLYNOMIAL, rest) * rest * rest + rest + _f32(1)
+def less_multiples(x: ir.Expr, count: ir.Expr, step: int) -> ir.Expr:
+    """`x - count * step * ln 2`, nearly exact."""
+    high, low = LN2_PARTS[format_of(x).dtype]
+    return let(count, lambda n: x - n * like(step * high, x) - n * like(step * low, x))
 
 
-def _scaled(value: ir.Expr, power: ir.Expr) -> ir.Expr:
-    """`value * 2**power` in two steps, so that each factor is a normal number."""
-
-    def scale(whole: ir.Expr) -> ir.Expr:
-        return _let(whole >> _i32(1), lambda half: value * _power_of_two(half) * _power_of_two(whole - half))
-
-    return _let(power.astype("int32"), scale)
-
-
-def _power_of_two(power: ir.Expr) -> ir.Expr:
-    return tirx.reinterpret("float32", (power + _i32(EXPONENT_BIAS)) << _i32(MANTISSA_BITS))
+@elementary
+def expm1(x: ir.Expr) -> ir.Expr:
+    """exp(x) - 1 within 3 ulp, also near zero."""
+    form = format_of(x)
+    bounded = at_least(at_most(x, form.most), -50.0)
+    value = let(bounded, lambda x: shifted(x * like(LOG2_E, x), form.bias - 1, lambda at: _expm1(x, at, form)))
+    return unless_tiny(x, value)
 
 
-@in_float32(tirx.log)
+def _expm1(x: ir.Expr, at: ir.Expr, form: Format) -> ir.Expr:
+    """2**n (exp(r) - 1) + (2**n - 1), by halves so that 2**n may overflow."""
+    rest = less_multiples(x, whole(at, form, form.bias - 1), 1)
+    small = let(rest, lambda r: polynomial(r, EXPM1[form.dtype]) * r * r + r)
+    half = lambda scale: small * scale + (scale - like(0.5, scale))  # noqa: E731
+    return let(power_of_two(at, form), half) * like(2, x)
+
+
+@elementary
 def log(x: ir.Expr) -> ir.Expr:
-    """The natural logarithm within 2 ulp: -inf at zero, NaN below, denormals included.
-
-    Source: Cephes logf (Moshier).
-    """
-    return _let(x, lambda value: _log_at_edges(value, _log_of_positive(value)))
-
-
-def _log_at_edges(x: ir.Expr, regular: ir.Expr) -> ir.Expr:
-    infinite = tirx.Select(x == _f32(float("inf")), x, regular)
-    above_zero = tirx.Select(x > _f32(0), infinite, _f32(float("nan")))
-    return tirx.Select(x == _f32(0), _f32(float("-inf")), above_zero)
+    """The natural logarithm within 2 ulp: -inf at zero, NaN below, denormals included."""
+    form = format_of(x)
+    is_small = x < like(form.smallest_normal, x)
+    scaled = tirx.Select(is_small, x * like(2.0**form.mantissa_bits, x), x)
+    shift = tirx.Select(is_small, integer(form.mantissa_bits, form), integer(0, form))
+    return _at_edges(x, 0.0, _log_of_bits(bits(scaled), form, lambda power: power - shift, like(0, x)))
 
 
-def _log_of_positive(x: ir.Expr) -> ir.Expr:
-    is_small = x < _f32(SMALLEST_NORMAL)
-    scaled = tirx.Select(is_small, x * _f32(2.0**MANTISSA_BITS), x)
-    shift = tirx.Select(is_small, _i32(MANTISSA_BITS), _i32(0))
-    return _let(tirx.reinterpret("int32", scaled), lambda bits: _log_of_bits(bits, shift))
+def _at_edges(x: ir.Expr, pole: float, regular: ir.Expr) -> ir.Expr:
+    """-inf at the pole, NaN below, the argument itself where that is infinite or NaN."""
+    left = tirx.Select(tirx.EQ(x, like(pole, x)), like(float("-inf"), x), like(float("nan"), x))
+    return tirx.Select(x <= like(pole, x), left, below_infinity(x, regular))
 
 
-def _log_of_bits(bits: ir.Expr, shift: ir.Expr) -> ir.Expr:
-    exponent = (bits >> _i32(MANTISSA_BITS)) - _i32(EXPONENT_BIAS - 1) - shift
-    half_to_one = tirx.reinterpret("float32", (bits & _i32(0x7FFFFF)) | _i32(0x3F000000))
+def _log_of_bits(representation: ir.Expr, form: Format, moved: Function, more: ir.Expr) -> ir.Expr:
+    """The logarithm of a normal number, given by its bits, plus a little `more`."""
+    offset = integer(SQRT_HALF[form.dtype], form)
+    mantissa_bits = integer(form.mantissa_bits, form)
 
-    def centred(mantissa: ir.Expr) -> ir.Expr:
-        low = mantissa < _f32(0.70710678118654752)
-        rest = tirx.Select(low, mantissa + mantissa, mantissa) - _f32(1)
-        power = tirx.Select(low, exponent - _i32(1), exponent).astype("float32")
-        return _let(rest, lambda r: _let(power, lambda p: _log_sum(r, p)))
+    def split(b: ir.Expr) -> ir.Expr:
+        return let((b - offset) >> mantissa_bits, lambda power: _log_of_parts(b, power, form, moved, more))
 
-    return _let(half_to_one, centred)
+    return let(representation, split)
 
 
-def _log_sum(rest: ir.Expr, power: ir.Expr) -> ir.Expr:
-    square = rest * rest
-    tail = _polynomial(LOG_POLYNOMIAL, rest) * rest * square + power * _f32(LN2_LOW) - _f32(0.5) * square
-    return rest + tail + power * _f32(LN2_HIGH)
+def _log_of_parts(b: ir.Expr, power: ir.Expr, form: Format, moved: Function, more: ir.Expr) -> ir.Expr:
+    mantissa_bits = integer(form.mantissa_bits, form)
+    mantissa = tirx.reinterpret(form.dtype, b - (power << mantissa_bits))
+    least = tirx.min(power, integer(form.bias - 1, form))
+    scale = tirx.reinterpret(form.dtype, (integer(form.bias, form) - least) << mantissa_bits)
+    rest = mantissa - like(1, mantissa)
+    if not _is_zero(more):
+        rest = rest + more * scale
+    return let(rest, lambda f: let(moved(power).astype(form.dtype), lambda k: _log_sum(f, k)))
 
 
-@in_float32(tirx.tanh)
+def _is_zero(value: ir.Expr) -> bool:
+    return isinstance(value, tirx.FloatImm) and float(value) == 0
+
+
+def _log_sum(f: ir.Expr, k: ir.Expr) -> ir.Expr:
+    """log(1 + f) + k ln 2, small terms first."""
+    high, low = (like(part, f) for part in LN2_PARTS[format_of(f).dtype])
+    if format_of(f) is DOUBLE:
+        return let(f * f * like(0.5, f), lambda half: f + (_log_tail(f, half) + k * low - half) + k * high)
+    square = f * f
+    return f + (polynomial(f, LOG_SINGLE) * f * square + k * low - square * like(0.5, f)) + k * high
+
+
+def _log_tail(f: ir.Expr, half: ir.Expr) -> ir.Expr:
+    tail = lambda s: s * (half + let(s * s, lambda z: z * polynomial(z, LOG_DOUBLE)))  # noqa: E731
+    return let(f / (f + like(2, f)), tail)
+
+
+@elementary
+def log1p(x: ir.Expr) -> ir.Expr:
+    """log(1 + x) within 2 ulp, also near zero: what 1 + x loses is added to the reduced argument."""
+    one = like(1, x)
+
+    def of_sum(total: ir.Expr) -> ir.Expr:
+        lost = let(rounded(total - one), lambda back: (one - rounded(total - back)) + (x - back))
+        return _log_of_bits(bits(total), format_of(x), lambda power: power, lost)
+
+    return unless_tiny(x, _at_edges(x, -1.0, let(rounded(one + x), of_sum)))
+
+
+@elementary
 def tanh(x: ir.Expr) -> ir.Expr:
-    """The hyperbolic tangent within 2 ulp, also near zero.
-
-    Source: Cephes tanhf (Moshier).
-    """
-    return _let(x, lambda value: tirx.Select(
-        tirx.abs(value) < _f32(TANH_SMALL), _tanh_near_zero(value), _odd(value, _tanh_far_out)
-    ))  # fmt: skip
-
-
-def _tanh_near_zero(x: ir.Expr) -> ir.Expr:
-    return _let(x * x, lambda square: (_polynomial(TANH_POLYNOMIAL, square) * square + _f32(1)) * x)
+    """The hyperbolic tangent within 5 ulp, also near zero, and never beyond 1."""
+    form = format_of(x)
+    last = TANH_IS_ONE[form.dtype]
+    if form is DOUBLE:
+        return odd(x, lambda size: let(expm1(at_most(size + size, 2 * last)), lambda t: t / (t + like(2, t))))
+    bounded = at_least(at_most(x, last), -last)
+    ratio = let(bounded, lambda x: let(x * x, lambda z: x * polynomial(z, TANH_ABOVE) / polynomial(z, TANH_BELOW)))
+    return let(ratio, lambda y: at_least(at_most(y, 1.0), -1.0))
 
 
-def _tanh_far_out(x: ir.Expr) -> ir.Expr:
-    return _f32(1) - _f32(2) / (exp(x + x) + _f32(1))
-
-
-@in_float32(tirx.sigmoid)
+@elementary
 def sigmoid(x: ir.Expr) -> ir.Expr:
     """1 / (1 + exp(-x)) within 3 ulp, with no overflow on either side."""
-    return _let(x, lambda value: _let(exp(_f32(0) - tirx.abs(value)), lambda power: (
-        tirx.Select(value < _f32(0), power, _f32(1)) / (_f32(1) + power)
-    )))  # fmt: skip
+    one = like(1, x)
+    part = lambda power: tirx.Select(x < like(0, x), power, one) / (one + power)  # noqa: E731
+    return let(exp(like(0, x) - tirx.abs(x)), part)
 
 
-@in_float32(tirx.erf)
-def erf(x: ir.Expr) -> ir.Expr:
-    """The error function within 2 ulp.
-
-    Source: Cephes erff (Moshier) below 1, an own fit of erfc above.
-    """
-    return _let(
-        x, lambda value: tirx.Select(tirx.abs(value) < _f32(1), _erf_near_zero(value), _odd(value, _erf_far_out))
+def _half_exponentials(x: ir.Expr, body: Callable[..., ir.Expr]) -> ir.Expr:
+    """`body(t, w, 1 / w)` with w = exp(|x| / 2) = 1 + t, finite where its square is not."""
+    one, half = like(1, x), like(0.5, x)
+    return let(
+        expm1(at_most(tirx.abs(x) * half, format_of(x).most - 1)),
+        lambda t: let(t + one, lambda w: let(one / w, lambda inverse: body(t, w, inverse))),
     )
 
 
-def _erf_near_zero(x: ir.Expr) -> ir.Expr:
-    return _let(x * x, lambda square: _polynomial(ERF_POLYNOMIAL, square) * x)
+@elementary
+def sinh(x: ir.Expr) -> ir.Expr:
+    """The hyperbolic sine within 4 ulp, also near zero."""
+    sine = lambda size: _half_exponentials(size, lambda t, w, v: (t + t * v) * like(0.5, t) * (w + v))  # noqa: E731
+    return odd(x, sine)
 
 
-def _erf_far_out(x: ir.Expr) -> ir.Expr:
-    return _let(_keeping_nan(x, tirx.min(x, _f32(ERF_IS_ONE))), lambda bounded: _let(
-        _f32(1) / bounded, lambda inverse: _f32(1) - exp(_f32(0) - bounded * bounded) * inverse * _erfc_factor(inverse)
-    ))  # fmt: skip
+@elementary
+def cosh(x: ir.Expr) -> ir.Expr:
+    """The hyperbolic cosine within 4 ulp."""
+    return _half_exponentials(x, lambda t, w, v: (w * like(0.5, w)) * w + (v * like(0.5, w)) * v)
 
 
-def _erfc_factor(inverse: ir.Expr) -> ir.Expr:
-    return _let(inverse * inverse, lambda square: _polynomial(ERFC_POLYNOMIAL, square))
+@elementary
+def asinh(x: ir.Expr) -> ir.Expr:
+    """The inverse hyperbolic sine within 4 ulp."""
+    one = like(1, x)
+    grown = lambda a: let(a * a, lambda z: a + z / (one + tirx.sqrt(one + z)))  # noqa: E731
+    return odd(x, lambda size: _log1p_of_doubled(size, grown(size)))
 
 
-def _odd(x: ir.Expr, positive: Function) -> ir.Expr:
-    """An odd function from its values for positive arguments."""
-    return _let(positive(tirx.abs(x)), lambda value: tirx.Select(x < _f32(0), _f32(0) - value, value))
+def _log1p_of_doubled(x: ir.Expr, regular: ir.Expr) -> ir.Expr:
+    """log1p of an expression that is 2 x for large x, where it would overflow."""
+    is_large = x > like(format_of(x).large, x)
+    doubling = tirx.Select(is_large, like(LN2, x), like(0, x))
+    return log1p(tirx.Select(is_large, x, regular)) + doubling
 
 
-def _keeping_nan(x: ir.Expr, value: ir.Expr) -> ir.Expr:
-    # `x == x` would be folded to true by TVM's simplifier.
-    return tirx.Select(x <= _f32(float("inf")), value, x)
+@elementary
+def acosh(x: ir.Expr) -> ir.Expr:
+    """The inverse hyperbolic cosine within 4 ulp; NaN below 1."""
+    value = let(x - like(1, x), lambda t: _log1p_of_doubled(x, t + tirx.sqrt(t * (t + like(2, t)))))
+    return tirx.Select(x < like(1, x), like(float("nan"), x), value)
 
 
-def _polynomial(coefficients: Sequence[float], x: ir.Expr) -> ir.Expr:
-    """Horner's rule, highest power first."""
-    value = _f32(coefficients[0])
-    for coefficient in coefficients[1:]:
-        value = value * x + _f32(coefficient)
-    return value
-
-
-def _let(value: ir.Expr, body: Function) -> ir.Expr:
-    """Name a value that is used more than once."""
-    if isinstance(value, (tirx.Var, tirx.FloatImm)):
-        return body(value)
-    var = tirx.Var("t", str(value.ty.dtype))
-    return tirx.Let(var, value, body(var))
-
-
-def _f32(value: float) -> Any:
-    return tirx.const(value, "float32")
-
-
-def _i32(value: int) -> Any:
-    return tirx.const(value, "int32")
+@elementary
+def atanh(x: ir.Expr) -> ir.Expr:
+    """The inverse hyperbolic tangent within 4 ulp; NaN beyond -1 and 1."""
+    return odd(x, lambda size: log1p((size + size) / (like(1, x) - size)) * like(0.5, x))

@@ -1,4 +1,4 @@
-"""Powers: the C library's for floats, by squaring for integers."""
+"""Powers of floats, and by squaring of integers."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def power(x: te.Tensor, y: te.Tensor) -> te.Tensor:
     """``x ** y``, broadcasting; integers wrap around, and a negative exponent counts as 0."""
     if "int" in str(x.dtype):
         return _integer_power(x, y)
-    return elementwise(lambda t, base, exponent: tirx.pow(base, exponent), (x, y), {})
+    return elementwise(lambda t, base, exponent: t.power(base, exponent), (x, y), {})
 
 
 def _integer_power(x: te.Tensor, y: te.Tensor) -> te.Tensor:

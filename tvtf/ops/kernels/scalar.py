@@ -8,11 +8,11 @@ from typing import Any
 from tvm import te, tirx
 from tvm.ir import Call, TensorLoad
 
-from tvtf.ops.kernels import fastmath
-from tvtf.ops.kernels.special import digamma, erfinv, let, ndtri, trigamma
+from tvtf.ops.kernels import circular, errors, fastmath, special
+from tvtf.ops.kernels.special import digamma, let, lgamma, ndtri, trigamma
 from tvtf.shape import broadcast_shapes, simplify_dim
 
-__all__ = ["digamma", "erfinv", "ndtri", "trigamma"]
+__all__ = ["digamma", "lgamma", "ndtri", "trigamma"]
 
 _HALF = ("float16", "bfloat16")
 
@@ -104,8 +104,11 @@ def _unless_nan(x: Any, y: Any) -> Any:
     return tirx.Select(y <= tirx.infinity(dtype_of(y)), x, y)
 
 
-sin, cos = tirx.sin, tirx.cos
-exp, log, sqrt = fastmath.exp, fastmath.log, tirx.sqrt
+exp, expm1, log, log1p = fastmath.exp, fastmath.expm1, fastmath.log, fastmath.log1p
+tanh, sinh, cosh, sigmoid = fastmath.tanh, fastmath.sinh, fastmath.cosh, fastmath.sigmoid
+asinh, acosh, atanh = fastmath.asinh, fastmath.acosh, fastmath.atanh
+asin, acos, atan, atan2 = circular.asin, circular.acos, circular.atan, circular.atan2
+erf, erfc, sqrt = errors.erf, errors.erfc, tirx.sqrt
 floor, ceil, nearbyint, trunc = tirx.floor, tirx.ceil, tirx.nearbyint, tirx.trunc
 
 
@@ -115,29 +118,26 @@ def libm(name: str, *values: Any) -> Any:
     return tirx.call_pure_extern(dtype, name if dtype == "float64" else f"{name}f", *values)
 
 
-def tanh(x: Any) -> Any:
-    """Not TVM's own for float64, whose quotient of exponentials loses every digit near 0."""
-    return fastmath.tanh(x) if dtype_of(x) == "float32" else libm("tanh", x)
+def sin(x: Any) -> Any:
+    """Of a float64 by the C library, which reduces the largest angles exactly."""
+    return libm("sin", x) if dtype_of(x) == "float64" else circular.sin(x)
 
 
-def erf(x: Any) -> Any:
-    return fastmath.erf(x) if dtype_of(x) == "float32" else libm("erf", x)
+def cos(x: Any) -> Any:
+    return libm("cos", x) if dtype_of(x) == "float64" else circular.cos(x)
 
 
-def expm1(x: Any) -> Any:
-    return libm("expm1", x)
+def tan(x: Any) -> Any:
+    return libm("tan", x) if dtype_of(x) == "float64" else circular.tan(x)
 
 
-def log1p(x: Any) -> Any:
-    return libm("log1p", x)
+def erfinv(x: Any) -> Any:
+    return special.erfinv(x) if dtype_of(x) == "float64" else errors.erfinv_single(x)
 
 
-def sigmoid(x: Any) -> Any:
-    """Stable on both sides: exp only of what is not positive."""
-    if dtype_of(x) == "float32":
-        return fastmath.sigmoid(x)
-    one = const(1, x)
-    return let(exp(-magnitude(x)), lambda small: select(x >= const(0, x), one, small) / (one + small))
+def power(x: Any, y: Any) -> Any:
+    """Of float64 by the C library: the last digits need a logarithm of twice the precision."""
+    return tirx.pow(x, y) if dtype_of(x) == "float64" else errors.power_single(x, y)
 
 
 def negative(x: Any) -> Any:

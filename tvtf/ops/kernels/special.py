@@ -2,12 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable
 from functools import reduce
 from typing import Any
 
 import numpy as np
 from tvm import tirx
+
+from tvtf.ops.kernels import circular, errors, fastmath
+from tvtf.ops.kernels.approx import dtype_of, let, polynomial, through_double
 
 Function = Callable[..., Any]
 
@@ -16,28 +19,8 @@ def real(value: float) -> Any:
     return tirx.const(float(value), "float64")
 
 
-def let(value: Any, body: Function) -> Any:
-    """``body`` of a value that is computed once."""
-    name = tirx.Var("value", str(value.ty.dtype))
-    return tirx.Let(name, value, body(name))
-
-
 def libm(name: str, value: Any) -> Any:
     return tirx.call_pure_extern("float64", name, value)
-
-
-def in_double(function: Function) -> Function:
-    """``function`` of a float64, for an argument of any floating dtype."""
-
-    def run(x: Any) -> Any:
-        return let(x.astype("float64"), function).astype(str(x.ty.dtype))
-
-    return run
-
-
-def polynomial(x: Any, coefficients: Sequence[float]) -> Any:
-    """By Horner's rule, the highest power first."""
-    return reduce(lambda sum_, c: sum_ * x + real(c), coefficients[1:], real(coefficients[0]))
 
 
 # -- the inverse of erfc: a start from Giles, "Approximating the erfinv function" (2012), or for small arguments from
@@ -70,14 +53,14 @@ _HALLEY_STEPS = 3
 
 def _start(q: Any) -> Any:
     """Roughly the z with erfc(z) = q, for 0 < q <= 1."""
-    w = -libm("log", q * (real(2) - q))
+    w = -fastmath.log(q * (real(2) - q))
 
     def choose(w: Any) -> Any:
         giles = tirx.Select(
             w < real(5), polynomial(w - real(2.5), _CENTRAL), polynomial(tirx.sqrt(w) - real(3), _TAIL)
         ) * (real(1) - q)
-        log = tirx.max(-libm("log", q), real(1))
-        far = tirx.sqrt(log - real(0.5) * libm("log", real(np.pi) * log))
+        log = tirx.max(-fastmath.log(q), real(1))
+        far = tirx.sqrt(log - real(0.5) * fastmath.log(real(np.pi) * log))
         return tirx.Select(w < real(16), giles, far)
 
     return let(w, choose)
@@ -87,7 +70,7 @@ def _step(q: Any, z: Any) -> Any:
     def improved(error: Any) -> Any:
         return z - error / (real(1) + z * error)
 
-    return let((q - libm("erfc", z)) * real(np.sqrt(np.pi) / 2) * libm("exp", z * z), improved)
+    return let((q - errors.erfc(z)) * real(np.sqrt(np.pi) / 2) * fastmath.exp(z * z), improved)
 
 
 def _refined(q: Any, z: Any, steps: int) -> Any:
@@ -101,7 +84,7 @@ def inverse_erfc(q: Any) -> Any:
     return tirx.Select(q > real(0), found, real(np.inf))
 
 
-@in_double
+@through_double
 def erfinv(x: Any) -> Any:
     """By symmetry from the side where ``1 - |x|`` is exact; NaN outside [-1, 1]."""
     size = tirx.abs(x)
@@ -112,7 +95,7 @@ def erfinv(x: Any) -> Any:
     return tirx.Select(size <= real(1), near, real(np.nan))
 
 
-@in_double
+@through_double
 def ndtri(p: Any) -> Any:
     """By symmetry from the smaller tail; NaN outside [0, 1]."""
     lower = p < real(0.5)
@@ -138,7 +121,7 @@ def _digamma_above(x: Any) -> Any:
     below, far = _shifted(x, lambda y: real(1) / y)
 
     def series(square: Any) -> Any:
-        return libm("log", far) - real(0.5) / far + square * polynomial(square, _DIGAMMA_SERIES) - below
+        return fastmath.log(far) - real(0.5) / far + square * polynomial(square, _DIGAMMA_SERIES) - below
 
     return let(real(1) / (far * far), series)
 
@@ -161,17 +144,54 @@ def _reflected(x: Any, above: Function, reflect: Function, pole: float) -> Any:
     return tirx.Select(whole, real(pole), both)
 
 
-@in_double
+@through_double
 def digamma(x: Any) -> Any:
     """NaN at 0, -1, -2..."""
-    return _reflected(x, _digamma_above, lambda v, angle: v - real(np.pi) / libm("tan", angle), np.nan)
+    return _reflected(x, _digamma_above, lambda v, angle: v - real(np.pi) / circular.tan(angle), np.nan)
 
 
 def _trigamma_reflection(value: Any, angle: Any) -> Any:
-    return let(real(np.pi) / libm("sin", angle), lambda r: r * r - value)
+    return let(real(np.pi) / circular.sin(angle), lambda r: r * r - value)
 
 
-@in_double
+@through_double
 def trigamma(x: Any) -> Any:
     """Infinite at 0, -1, -2..."""
     return _reflected(x, _trigamma_above, _trigamma_reflection, np.inf)
+
+
+# -- lgamma: the recurrence up to 8, then Stirling's series (Abramowitz and Stegun 6.1.41); reflection below 0
+
+_STIRLING = (-691 / 360360, 1 / 1188, -1 / 1680, 1 / 1260, -1 / 360, 1 / 12)
+_LGAMMA_SHIFTS = 8
+
+
+def _lgamma_above(x: Any) -> Any:
+    """Within 1e-13 for x > 0."""
+    is_low = x < real(_LGAMMA_SHIFTS)
+    product = reduce(lambda a, b: a * b, [x + real(i) for i in range(_LGAMMA_SHIFTS)])
+    below = fastmath.log(tirx.Select(is_low, product, real(1)))
+    far = tirx.Select(is_low, x + real(_LGAMMA_SHIFTS), x)
+
+    def series(y: Any) -> Any:
+        inverse = real(1) / y
+        tail = let(inverse, lambda v: v * let(v * v, lambda square: polynomial(square, _STIRLING)))
+        return (y - real(0.5)) * (fastmath.log(y) - real(1)) + (real(0.5 * np.log(2 * np.pi) - 0.5) + tail)
+
+    return let(below, lambda b: let(far, series) - b)
+
+
+def _lgamma_reflection(value: Any, angle: Any) -> Any:
+    return real(np.log(np.pi)) - fastmath.log(tirx.abs(circular.sin(angle))) - value
+
+
+@through_double
+def _lgamma_single(x: Any) -> Any:
+    found = _reflected(x, _lgamma_above, _lgamma_reflection, np.inf)
+    is_root = tirx.Or(tirx.EQ(x, real(1)), tirx.EQ(x, real(2)))
+    return tirx.Select(is_root, real(0), tirx.Select(tirx.abs(x) < real(np.inf), found, x * x))
+
+
+def lgamma(x: Any) -> Any:
+    """log |gamma(x)|, of float64 by the C library, which is exact near the zeros at 1 and 2."""
+    return libm("lgamma", x) if dtype_of(x) == "float64" else _lgamma_single(x)
