@@ -13,12 +13,13 @@ from benchmarks.workloads import (
     mlp,
     primitives,
     recurrent,
+    residual,
     transformer,
 )
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
-    for module in (imports, calls, mlp, cnn, transformer, elementwise, matmul, loops, recurrent, inference)
+    for module in (imports, calls, mlp, cnn, transformer, elementwise, matmul, loops, recurrent, inference, residual)
     for workload in module.WORKLOADS
 }
 

@@ -1,0 +1,137 @@
+"""Inference and training of a residual and a depthwise network."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from benchmarks.workload import CORES, Call, Workload
+from benchmarks.workloads import networks
+from benchmarks.workloads.networks import Size, data, logits, weights
+
+RATE = 0.01
+RESIDUAL = Size("residual", 1, 32, (64, 128, 256, 512))
+DEPTHWISE = Size("depthwise", 1, 96, (24, 32, 64, 96))
+TINY = {net: Size(net, 2, 8, (2, 3), 1) for net in ("residual", "depthwise")}
+
+
+def tensorflow(tf: Any, function: Any, size: Size) -> Call:
+    images, constants = tf.constant(data(size)[0]), [tf.constant(w) for w in weights(size)]
+    operations = networks.in_tensorflow(tf)
+    run = function(lambda x: logits(size, operations, constants, x))
+    return lambda: run(images)
+
+
+def jax(jax: Any, size: Size) -> Call:
+    images, constants = jax.numpy.asarray(data(size)[0]), [jax.numpy.asarray(w) for w in weights(size)]
+    operations = networks.in_jax(jax)
+    run = jax.jit(lambda x: logits(size, operations, constants, x))
+    return lambda: run(images).block_until_ready()
+
+
+def torch(torch: Any, compiled: Any, size: Size) -> Call:
+    images, constants = networks.torch_images(torch, size), networks.torch_weights(torch, size)
+    operations = networks.in_torch(torch)
+    run = compiled(lambda x: logits(size, operations, constants, x))
+    return torch.inference_mode()(lambda: run(images))
+
+
+def onnxruntime(size: Size) -> Call:
+    """The model as tvtf exports it."""
+    import onnxruntime
+
+    import tvtf as tf
+
+    images, constants = data(size)[0], [tf.constant(w) for w in weights(size)]
+    operations = networks.in_tensorflow(tf)
+    run = tf.function(lambda x: logits(size, operations, constants, x))
+    model = tf.onnx.export(run.get_concrete_function(tf.TensorSpec(images.shape, tf.float32)))
+    options = onnxruntime.SessionOptions()
+    options.intra_op_num_threads = CORES
+    session = onnxruntime.InferenceSession(model.SerializeToString(), options, providers=["CPUExecutionProvider"])
+    feed: dict[str, np.ndarray] = {session.get_inputs()[0].name: images}
+    return lambda: session.run(None, feed)[0]
+
+
+def train_tensorflow(tf: Any, function: Any, size: Size) -> Call:
+    x, y = map(tf.constant, data(size))
+    variables, operations = [tf.Variable(w) for w in weights(size)], networks.in_tensorflow(tf, trains=True)
+
+    @function
+    def step(x: Any, y: Any) -> Any:
+        with tf.GradientTape() as tape:
+            z = logits(size, operations, variables, x)
+            loss = tf.reduce_mean(tf.nn.sparse_softmax_cross_entropy_with_logits(labels=y, logits=z))
+        for variable, gradient in zip(variables, tape.gradient(loss, variables)):
+            if gradient is not None:
+                variable.assign_sub(RATE * gradient)
+        return loss
+
+    return lambda: step(x, y)
+
+
+def train_jax(jax: Any, size: Size) -> Call:
+    x, y = map(jax.numpy.asarray, data(size))
+    params, operations = [jax.numpy.asarray(w) for w in weights(size)], networks.in_jax(jax, trains=True)
+
+    def loss_of(params: Any, x: Any, y: Any) -> Any:
+        chances = jax.nn.log_softmax(logits(size, operations, params, x))
+        return -jax.numpy.mean(jax.numpy.take_along_axis(chances, y[:, None], axis=1))
+
+    @jax.jit(donate_argnums=0)
+    def step(params: Any, x: Any, y: Any) -> Any:
+        loss, gradients = jax.value_and_grad(loss_of)(params, x, y)
+        return [p - RATE * g for p, g in zip(params, gradients)], loss
+
+    def run() -> Any:
+        nonlocal params
+        params, loss = step(params, x, y)
+        return loss.block_until_ready()
+
+    return run
+
+
+def train_torch(torch: Any, compiled: Any, size: Size) -> Call:
+    x, y = networks.torch_images(torch, size), torch.from_numpy(data(size)[1])
+    params = [w.requires_grad_() for w in networks.torch_weights(torch, size)]
+    optimizer, operations = torch.optim.SGD(params, lr=RATE), networks.in_torch(torch, trains=True)
+    loss_of = compiled(lambda x, y: torch.nn.functional.cross_entropy(logits(size, operations, params, x), y))
+
+    def step() -> Any:
+        optimizer.zero_grad()
+        loss = loss_of(x, y)
+        loss.backward()
+        optimizer.step()
+        return loss
+
+    return step
+
+
+WORKLOADS = [
+    Workload(
+        name=f"{size.net}-{batch}",
+        title=f"{size.net} network on {size.side}x{size.side}, batch {batch}",
+        full=size._replace(batch=batch),
+        tiny=TINY[size.net],
+        tensorflow=tensorflow,
+        jax=jax,
+        torch=torch,
+        onnxruntime=onnxruntime,
+        asked="ahead of ONNX Runtime, <= 0.67x the best",
+    )
+    for size in (RESIDUAL, DEPTHWISE)
+    for batch in (1, 32)
+] + [
+    Workload(
+        name=f"{size.net}-step",
+        title=f"{size.net} network on {size.batch}x{size.side}x{size.side}, SGD step",
+        full=size,
+        tiny=TINY[size.net],
+        tensorflow=train_tensorflow,
+        jax=train_jax,
+        torch=train_torch,
+        asked="<= 0.67x the best",
+    )
+    for size in (RESIDUAL._replace(batch=8), DEPTHWISE._replace(batch=8))
+]
