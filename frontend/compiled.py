@@ -13,6 +13,7 @@ from tvtf.interpret import evaluate
 from tvtf.memory import handle_of, tensor_of, variable_handle
 from tvtf.passes import pipeline
 from tvtf.passes.autodiff import Recorder, sweep
+from tvtf.passes.hoist import PREPARE
 from tvtf.passes.pipeline import compile_module
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable
@@ -116,10 +117,13 @@ class Compiled:
         self.simple = results.is_bare and self.single and not self.updates and not self.captures
         self.bound = concrete.bound
         self.lock = lock_of(concrete.variables)
+        self._prepared: list[Any] | None = None
 
     def module(self) -> Any:
         """What is compiled: the traced function, with what is donated."""
-        return self.graph.entry(self._donations(self.graph))
+        first = len(self.graph.params)
+        constants = [first + i for i, capture in enumerate(self.captures) if isinstance(capture, EagerTensor)]
+        return self.graph.entry(self._donations(self.graph), constants)
 
     def _donations(self, graph: Graph) -> list[tuple[int, int]]:
         first = len(graph.params)
@@ -146,8 +150,17 @@ class Compiled:
             variable.own_memory()
         handles = [t._handle or handle_of(t) for t in tensors]
         handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
+        handles += self.prepared() if self._prepared is None else self._prepared
         outputs = self._execute(handles)
         return self._finish(tensors, captures, updates, [outputs] if self.single else outputs)
+
+    def prepared(self) -> list[Any]:
+        """What the constants among the captures give once for all calls: the last arguments of the code."""
+        if self._prepared is None:
+            constants = [handle_of(c) for c in self.captures if isinstance(c, EagerTensor)]
+            code = self.executable if constants else None
+            self._prepared = [] if code is None else list(code.function(PREPARE)(*constants))
+        return self._prepared
 
     def _execute(self, handles: list[Any]) -> Any:
         if self.executable is None:

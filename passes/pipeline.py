@@ -20,6 +20,7 @@ from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.codegen.names import NamesFirst
 from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
+from tvtf.passes.hoist import hoist, mark_constants
 from tvtf.passes.items import TakeItems
 from tvtf.passes.legalize import legalize
 from tvtf.passes.native_loops import native_loops
@@ -58,8 +59,10 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("fuse", stock.FuseOps()),
         Phase("fuse-kernels", stock.FuseTIR()),
         Phase("in-place", mark_inplace),
+        Phase("constants", mark_constants),
         Phase("schedule", ScheduleCPU(target)),
         Phase("flatten", stock.ToNonDataflow()),
+        Phase("hoist", hoist),
         Phase("purity", stock.RemovePurityChecking()),
         Phase("native-loops", lambda mod: native_loops(mod, polls)),
         Phase("destinations", stock.CallTIRRewrite()),

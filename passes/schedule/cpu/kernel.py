@@ -11,6 +11,9 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt, Stmt, Var
 
+CONSTANT_OPERANDS = "tvtf.constant_operands"
+"""Attribute of a function: the positions of its parameters that are the same tensors in every call."""
+
 
 @dataclass(frozen=True)
 class Axis:
@@ -27,13 +30,17 @@ class Axis:
 
 @dataclass(frozen=True)
 class Stage:
-    """`buffer[spatial...] = value`, or `init` followed by `value` for each point of `reduce` (value reads itself)."""
+    """`buffer[spatial...] = value`, or `init` followed by `value` for each point of `reduce` (value reads itself).
+
+    `constants` are buffers that hold the same values in every call: a packed copy of one is made only once.
+    """
 
     buffer: Var
     spatial: tuple[Axis, ...]
     reduce: tuple[Axis, ...]
     init: ir.Expr | None
     value: ir.Expr
+    constants: frozenset[Var] = frozenset()
 
     @property
     def dtype(self) -> str:
@@ -117,7 +124,14 @@ def read_kernel(func: PrimFunc) -> Kernel | None:
     stages = [stage for stage in map(_read_nest, nests) if stage is not None]
     if len(stages) < len(nests) or not all(_has_long_indices(stage) for stage in stages if isinstance(stage, Stage)):
         return None
-    return Kernel(tuple(stages), tuple(block.alloc_buffers))
+    constants = _constants(func)
+    known = (replace(stage, constants=constants) if isinstance(stage, Stage) else stage for stage in stages)
+    return Kernel(tuple(known), tuple(block.alloc_buffers))
+
+
+def _constants(func: PrimFunc) -> frozenset[Var]:
+    positions = func.attrs[CONSTANT_OPERANDS] if func.attrs and CONSTANT_OPERANDS in func.attrs else []
+    return frozenset(func.params[int(position)] for position in positions)
 
 
 def _has_long_indices(stage: Stage) -> bool:

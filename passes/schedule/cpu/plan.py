@@ -130,6 +130,8 @@ def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bo
     """An operand whose tiles along an axis are far apart in memory: worth a contiguous copy when read often."""
     if axis.size is None or access.load_stride(term, axis.var) != 1 or axis.size <= width:
         return False
+    if term.source in stage.constants:
+        return True
     far = axis.size * stage.item_bytes >= LONG_ROW_BYTES
     return far and len(terms_of(stage)) == 2 and _reuse(stage, term) >= REUSE_THAT_PAYS_FOR_LONG_ROWS
 
