@@ -1,26 +1,31 @@
 """Gradients of ``cond`` and ``while``.
 
-A branch is run again and swept. A loop is run again with a stack of what each iteration starts from, as far as the way
-back needs that; the way back is a loop over these, whose body runs the iteration again and sweeps it. Both are made of
-primitives, so that they have gradients themselves. Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
+A branch is run again and swept. A loop is given stacks where it stands: of what each iteration starts from, as far as
+the way back needs that, and of what its costly primitives give. The way back is a loop over these, whose body runs the
+cheap rest of the iteration again and sweeps it. Both are made of primitives, so that they have gradients themselves.
+Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
 """
 
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import cache
 from typing import Any
 
 from tvm import relax
 
+from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
 from tvtf.frontend.lift import Inner, lift
+from tvtf.interpret import Evaluation
 from tvtf.ops.control import call
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
 from tvtf.passes.autodiff import Record, Recorder, sweep
+from tvtf.shape import TensorType
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -31,7 +36,7 @@ def differentiable(x: Tensor) -> bool:
 class Replay:
     """A function run again on tensors, and recorded."""
 
-    def __init__(self, function: Any, inputs: Sequence[Tensor]) -> None:
+    def __init__(self, function: Any, inputs: Sequence[Tensor], saved: dict[int, Tensor] | None = None) -> None:
         trace = state.trace
         self.inputs = list(inputs) if trace is None else [trace.own(x).alias() for x in inputs]
         recorder = Recorder()
@@ -40,7 +45,8 @@ class Replay:
                 recorder.watch(x)
         tapes, state.tapes = state.tapes, [*state.tapes, recorder]
         try:
-            self.outputs = call(function, self.inputs)
+            self.walk = walk(function, self.inputs, saved)
+            self.outputs = self.walk.run()
         finally:
             state.tapes = tapes
         self.records: list[Record] = recorder.records
@@ -49,6 +55,46 @@ class Replay:
         """Cotangents of ``sources`` for those of the outputs, None where there is none."""
         pairs = [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None and differentiable(y)]
         return sweep(self.records, [y for y, _ in pairs], [ct for _, ct in pairs], sources)
+
+
+class _Walk:
+    """A run of a function that keeps what costly primitives give, by their place, or takes it from where it is saved."""
+
+    saved: dict[int, Tensor] | None = None  # as for the functions within
+    place = 0
+
+    def start(self, saved: dict[int, Tensor]) -> Any:
+        self.saved, self.costly = saved, dict[int, Any]()
+        return self
+
+    def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        self.place += 1
+        if self.saved is None:
+            return super().bind(prim, inputs, attrs)  # type: ignore[misc]
+        found = self.saved.get(self.place)
+        if found is None:
+            found = super().bind(prim, inputs, attrs)  # type: ignore[misc]
+        else:
+            for tape in state.tapes:
+                tape.record(prim, inputs, found, attrs)
+        if prim.heavy or prim.name in COSTLY:
+            self.costly[self.place] = found
+        return found
+
+
+COSTLY = ("matmul", "contract")
+
+
+@cache
+def _walking(kind: Any) -> Any:
+    return kind if issubclass(kind, _Walk) else type("Walk", (_Walk, kind), {})
+
+
+def walk(function: Any, inputs: Sequence[Tensor], saved: dict[int, Tensor] | None = None) -> Any:
+    """The run of a function attribute on tensors, about to start."""
+    inside = hasattr(function, "all_params")
+    mod, name = (function.module(), "main") if inside else (function.mod, function.name)
+    return _walking(Evaluation if inside else function.kind)(mod, mod[name], inputs).start(saved or {})
 
 
 # -- cond
@@ -86,9 +132,9 @@ def _or_zeros(inner: Inner, ct: Any, like: Tensor) -> Tensor:
 
 
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any) -> Any:
-    """The loop once more with stacks, then a loop back over them."""
+    """The loop with stacks, then a loop back over them."""
     loop = _Loop(inputs, condition, body, carried, bound)
-    return loop.backward(cts)
+    return loop.backward(cts, outputs)
 
 
 class _Loop:
@@ -100,9 +146,9 @@ class _Loop:
         self.bound = bound
         self.active = [i for i, x in enumerate(self.start) if differentiable(x)]
 
-    def backward(self, cts: Any) -> list[Any]:
+    def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
         plan = _Step(self)
-        count, stacks = self.stacked(plan.needed)
+        count, stacks = self.forward(plan, outputs)
         entry = [cts[i] for i in self.active]
         sums = [plan.sum_start(k) for k in plan.summed]
         way_back = Inner("while_grad", lambda i, *rest: self.step_back(plan, stacks, i, rest), [
@@ -128,31 +174,47 @@ class _Loop:
         starts = [by_start.get(i) for i in range(len(self.start))]
         return [*starts, *(by_invariant.get(k) for k in range(len(self.invariants)))]
 
-    def step_back(self, plan: _Step, stacks: dict[int, Tensor], i: Tensor, rest: Sequence[Tensor]) -> Any:
+    def step_back(self, plan: _Step, stacks: Sequence[Tensor], i: Tensor, rest: Sequence[Tensor]) -> Any:
         """One iteration of the loop back: the iteration's start from the stacks, then its sweep."""
         cts, sums = rest[: len(self.active)], rest[len(self.active) :]
         index = bind.subtract(i, _int(1))
-        values = [bind.stack_read(stacks[j], index) if j in stacks else zeros_like(x) for j, x in enumerate(self.start)]
-        new_cts, new_sums = plan.run(values, cts, sums)
+        read = [bind.stack_read(s, index) for s in stacks]
+        starts, saved = dict(zip(plan.needed, read)), dict(zip(plan.saved, read[len(plan.needed) :]))
+        values = [starts[j] if j in starts else zeros_like(x) for j, x in enumerate(self.start)]
+        new_cts, new_sums = plan.run(values, cts, sums, saved)
         return [index, *new_cts, *new_sums]
 
-    def stacked(self, needed: Sequence[int]) -> tuple[Tensor, dict[int, Tensor]]:
-        """The number of iterations, and by carried value the stack of what each iteration starts from."""
-        types = [self.start[j]._type for j in needed]
-        if not needed or self.bound is not None:
-            return self.run_counted(needed, [new_stack(self.bound, t) for t in types])
-        count, _ = self.run_counted([], [])
-        return self.run_counted(needed, [stack_of(count, t) for t in types])
+    def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
+        """The number of iterations and the stacks, by the loop itself where the active trace has it, else by another."""
+        bindings = state.trace.bindings
+        position, first = _position(bindings, outputs), len(bindings)
+        count, found, stacks = self.stacked(plan)
+        if position is not None:
+            values = relax.Tuple([state.trace.own(x)._var for x in found])
+            instead = relax.VarBinding(bindings[position].var, values)
+            bindings[position:] = [*bindings[first:], instead, *bindings[position + 1 : first]]
+        return count, stacks
 
-    def run_counted(self, needed: Sequence[int], stacks: Sequence[Tensor]) -> tuple[Tensor, dict[int, Tensor]]:
+    def stacked(self, plan: _Step) -> tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]:
+        """The number of iterations, the values after the last, and the stacks."""
+        types = [self.start[j]._type for j in plan.needed] + list(plan.saved.values())
+        if not types or self.bound is not None:
+            return self.run_counted(plan, [new_stack(self.bound, t) for t in types])
+        count, *_ = self.run_counted(plan, [])
+        return self.run_counted(plan, [stack_of(count, t) for t in types])
+
+    def run_counted(self, plan: _Step, stacks: Sequence[Tensor]) -> tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]:
         size = len(self.start)
 
         def more(count: Tensor, *rest: Tensor) -> Any:
             return call(self.condition, [*rest[:size], *self.invariants])[0]
 
         def step(count: Tensor, *rest: Tensor) -> Any:
-            written = [bind.stack_write(s, count, rest[j]) for s, j in zip(rest[size:], needed)]
-            return [bind.add(count, _int(1)), *call(self.body, [*rest[:size], *self.invariants]), *written]
+            run = walk(self.body, [*rest[:size], *self.invariants])
+            values = run.run()
+            kept = [*(rest[j] for j in plan.needed), *(run.costly[place] for place in plan.saved)]
+            written = [bind.stack_write(s, count, x) for s, x in zip(rest[size:], kept)]
+            return [bind.add(count, _int(1)), *values, *written]
 
         start = [state.trace.own(x) for x in (_int(0), *self.start, *stacks)]
         types = [x._type for x in start]
@@ -160,7 +222,16 @@ class _Loop:
         shared = lift(inners)
         test, again = (inner.graph() for inner in inners)
         found = while_primitive.bind(*start, *shared, condition=test, body=again, carried=len(start), bound=self.bound)
-        return found[0], dict(zip(needed, found[1 + size :]))
+        return found[0], found[1 : 1 + size], found[1 + size :]
+
+
+def _position(bindings: Sequence[Any], outputs: Sequence[Any]) -> int | None:
+    """Where the loop with these outputs is bound."""
+    places = {b.var: i for i, b in enumerate(bindings)}
+    item = places.get(outputs[0]._var)
+    taken = None if item is None else bindings[item].value
+    place = places.get(taken.tuple_value) if isinstance(taken, relax.TupleGetItem) else None
+    return place if place is not None and dialect.is_dialect(bindings[place].value) else None
 
 
 class _Step:
@@ -168,17 +239,31 @@ class _Step:
 
     def __init__(self, loop: _Loop) -> None:
         self.loop = loop
-        self.summed = list(range(len(loop.invariants)))
-        self.read: set[int] = set()
+        self.needed: list[int] = []
+        self.saved: dict[int, TensorType] = {}
+        self.saved = self.planned()
+        self.planned()
+
+    def planned(self) -> dict[int, TensorType]:
+        """Decides what is read and summed; the types of what costly primitives give that the way back uses, by place."""
+        loop = self.loop
+        self.summed, self.read = list(range(len(loop.invariants))), set[int]()
         with tracing(Trace("while_plan", state.trace)) as aside:
             values = [aside.add_param(x._type) for x in loop.start]
             cts = [aside.add_param(loop.start[i]._type) for i in loop.active]
-            new_cts, found, reads = self.swept(values, cts)
+            saved = {place: aside.add_param(t) for place, t in self.saved.items()}
+            new_cts, found, reads, costly = self.swept(values, cts, saved)
         self.read = {k for k, _, _ in reads}
         self.summed = [k for k in self.summed if found[k] is not None or k in self.read]
         results = [*new_cts, *(ct for ct in found if ct is not None), *(x for _, *pair in reads for x in pair)]
         used = _used(aside, results)
         self.needed = [j for j, v in enumerate(values) if v._var in used]
+        return {place: x._type for place, x in costly.items() if self._is_kept(x, used)}
+
+    def _is_kept(self, x: Any, used: set[Any]) -> bool:
+        """Whether the way back uses a value, of a size that is known before the loop."""
+        known = {d for t in (*self.loop.start, *self.loop.invariants) for d in t._type.shape}
+        return isinstance(x, Tensor) and x._var in used and all(isinstance(d, int) or d in known for d in x._type.shape)
 
     def sum_start(self, k: int) -> Tensor:
         """Where the cotangents of an invariant are summed: a stack where it is read slice by slice."""
@@ -187,10 +272,12 @@ class _Step:
             return new_stack(x._type.shape[0], x._type._replace(shape=x._type.shape[1:]))
         return state.trace.own(zeros_like(x))
 
-    def swept(self, values: Sequence[Tensor], cts: Sequence[Any]) -> tuple[list[Any], list[Any], list[Any]]:
-        """New cotangents of the carried values, those of the invariants, and of slices read from invariants."""
+    def swept(
+        self, values: Sequence[Tensor], cts: Sequence[Any], saved: dict[int, Tensor]
+    ) -> tuple[list[Any], list[Any], list[Any], dict[int, Any]]:
+        """New cotangents of the carried values, those of the invariants, of slices read from these; what was costly."""
         loop = self.loop
-        replay = Replay(loop.body, [*values, *loop.invariants])
+        replay = Replay(loop.body, [*values, *loop.invariants], saved)
         carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
         position = {id(x): k for k, x in enumerate(invariants)}
         reads = [r for r in replay.records if r.primitive.name == "stack_read" and id(r.inputs[0]) in position]
@@ -201,12 +288,12 @@ class _Step:
         first, last = len(loop.active), len(loop.active) + len(invariants)
         new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:first])]
         slices = [(position[id(r.inputs[0])], r.inputs[1], ct) for r, ct in zip(reads, found[last:]) if ct is not None]
-        return new_cts, found[first:last], slices
+        return new_cts, found[first:last], slices, replay.walk.costly
 
     def run(
-        self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor]
+        self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: dict[int, Tensor]
     ) -> tuple[list[Any], list[Any]]:
-        new_cts, found, slices = self.swept(values, cts)
+        new_cts, found, slices, _ = self.swept(values, cts, saved)
         totals = dict(zip(self.summed, sums))
         for k, index, ct in slices:
             totals[k] = bind.stack_add(totals[k], index, ct)

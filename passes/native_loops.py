@@ -118,7 +118,7 @@ class _Function:
         out.emit(void_call(name, [*kernel.operands, *places], call.span), "_")
         self.fields[var] = [places[r] if isinstance(r, int) else r for r in kernel.results]
         if whole:
-            out.bind(var, out.typed(relax.Tuple(self.fields[var]), call.ty))
+            out.bind(var, relax.Tuple(self.fields[var]))
 
 
 def _allocation(out: Bindings, ty: relax.TensorType) -> relax.Call:

@@ -26,6 +26,7 @@ from tvtf.passes.legalize import legalize
 from tvtf.passes.native_loops import native_loops
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.simplify import simplify
+from tvtf.passes.trim import trim_loops
 from tvtf.passes.watch import dump_folder, watched
 
 Pass = Callable[[tvm.IRModule], tvm.IRModule]
@@ -49,6 +50,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
     return [
         *(Phase(name, run, dialect=True) for name, run in user_passes),
         Phase("simplify", simplify, dialect=True),
+        Phase("trim", trim_loops, dialect=True),
         Phase("attention", fuse_attention, dialect=True),
         Phase("guard", insert_guards),
         Phase("legalize", legalize),

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.passes.simplify import simplify
+from tvtf.passes.trim import trim_loops
 
 X = np.array([0.5, -0.3, 0.9])
 
@@ -70,7 +72,13 @@ def folded(x):
     return tf.foldr(lambda a, v: a * v + tf.sin(a), x)
 
 
-PROGRAMS = [branching, counted, limited, no_turns, nested, mapped, scanned, folded]
+def recurrent(x):
+    weights = tf.reshape(x, [3, 1]) * tf.reshape(x, [1, 3])
+    turn = lambda i, y: (i + 1, tf.tanh(tf.matmul(y, weights) + y))  # noqa: E731
+    return tf.reduce_sum(tf.while_loop(lambda i, y: i < 3, turn, (0, tf.reshape(x, [1, 3])))[1])
+
+
+PROGRAMS = [branching, counted, limited, no_turns, nested, mapped, scanned, folded, recurrent]
 
 
 @pytest.mark.parametrize("program", PROGRAMS)
@@ -166,6 +174,31 @@ def test_ten_thousand_turns_backwards():
         return tape.gradient(y, x)
 
     np.testing.assert_allclose(slope(tf.constant(0.5, tf.float64), tf.constant(10_000)), 1 + 10_000 * np.cos(0.5))
+
+
+def test_a_loop_with_its_gradient_runs_forward_once():
+    @tf.function
+    def slope(x, w):
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.tanh(tf.matmul(y, w))), (0, x))
+        return y, tape.gradient(y, w)
+
+    mod = simplify(slope.get_concrete_function(tf.ones([2, 2]), tf.ones([2, 2])).module())
+    products = {v.name_hint: f.script().count("tvtf.matmul") for v, f in trim_loops(mod).functions_items()}
+    counting, forward, backward = (n for name, n in products.items() if "cond" not in name and name != "main")
+    assert sorted((counting, forward, backward)) == [0, 1, 2]
+
+
+def test_two_gradients_of_one_loop():
+    @tf.function
+    def slopes(x):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            _, y, z = tf.while_loop(lambda i, *_: i < 3, lambda i, y, z: (i + 1, y * x, z + y), (0, x, x))
+        return y, tape.gradient(y, x), tape.gradient(z, x)
+
+    assert [float(t) for t in slopes(tf.constant(2.0))] == [16.0, 32.0, 1.0 + 1.0 + 4.0 + 12.0]
 
 
 def test_gradients_of_slices_stay_linear_in_the_rows():
