@@ -17,7 +17,7 @@ from tvtf.tensor import EagerTensor
 
 if TYPE_CHECKING:
     from tvtf.frontend.concrete import ConcreteFunction
-    from tvtf.frontend.profile import KernelCost, Profile
+    from tvtf.frontend.profile import KernelCost, Memory, Profile
 
 MSG_VARIABLES = (
     "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created "
@@ -232,6 +232,18 @@ class Function:
         from tvtf.frontend.profile import costs
 
         return costs(self.get_concrete_function(*args, **kwargs).code().module())
+
+    def memory(self, *args: Any, **kwargs: Any) -> Memory:
+        """Bytes that a call with these arguments needs, as the compiler plans them; nothing is run.
+
+        >>> import tvtf as tf
+        >>> product = tf.function(lambda x: tf.matmul(tf.matmul(x, x), x))
+        >>> product.memory(tf.TensorSpec([16, 16]))
+        Memory(arguments=1024, results=1024, arena=1024, live=1024, unplanned=0)
+        """
+        from tvtf.frontend.profile import memory
+
+        return memory(self.get_concrete_function(*args, **kwargs).code().module())
 
     def profile(self, *args: Any, repeat: int = 10, **kwargs: Any) -> Profile:
         """Times every kernel in ``repeat`` calls with these arguments, and keeps its quickest; printed as a table.

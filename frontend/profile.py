@@ -19,6 +19,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.memory import handle_of, to_handle
+from tvtf.passes.arena import LIVE, SIZE, bytes_of, is_allocation
 from tvtf.passes.pipeline import phases
 from tvtf.passes.schedule.cpu.access import FREE_CALLS
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
@@ -167,6 +168,38 @@ def _buffer_bytes(buffer: Any) -> int | None:
 def _total(amounts: Iterable[int | None]) -> int | None:
     known = list(amounts)
     return None if None in known else sum(a for a in known if a is not None)
+
+
+# -- memory
+
+
+class Memory(NamedTuple):
+    """Bytes that one call needs: those of its arguments and Variables, of results in memory of their own, and of the arena.
+
+    ``arena`` is the block in which intermediates lie, kept from call to call; ``live`` the largest sum of intermediates that
+    are needed at once, below which no arena can be. ``unplanned`` counts allocations of unknown size.
+    """
+
+    arguments: int
+    results: int
+    arena: int
+    live: int
+    unplanned: int
+
+
+def memory(mod: tvm.IRModule) -> Memory:
+    """What the memory plan of a traced module comes to."""
+    target = host_target()
+    with target, tvm.transform.PassContext(opt_level=3):
+        for phase in takewhile(lambda p: p.name != "memory", phases(target)):
+            mod = mod if phase.name == "schedule" else phase.run(mod)
+    main = mod["main"]
+    attrs = dict(main.attrs)
+    allocated = [bytes_of(b.var.ty) for block in main.body.blocks for b in block.bindings if is_allocation(b.value)]
+    known = [size for size in allocated if size is not None]
+    arguments = sum(bytes_of(p.ty) or 0 for p in main.params)
+    arena, live = (int(attrs.get(name, 0)) for name in (SIZE, LIVE))
+    return Memory(arguments, sum(known), arena, live, len(allocated) - len(known))
 
 
 # -- times

@@ -14,6 +14,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from tvtf.passes.arena import RESHAPE, is_allocation, variables
 from tvtf.passes.codegen.loop_kernel import MAY_FAIL
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu.access import reads_of
@@ -24,20 +25,22 @@ SAFE = "tvtf.inplace"
 
 
 def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
-    """Notes on each unscheduled kernel which outputs may share memory with which inputs."""
+    """Notes on each unscheduled kernel which outputs may share memory with which inputs, and whether it only reshapes."""
     marked = mod.clone()
     for var, func in mod.functions.items():
-        pairs = inplace_pairs(func) if isinstance(func, tirx.PrimFunc) else []
-        if pairs:
-            marked.update_func(var, func.with_attr(SAFE, pairs))
+        kernel = read_kernel(func) if isinstance(func, tirx.PrimFunc) else None
+        if kernel is not None:
+            attrs = {SAFE: inplace_pairs(func, kernel), RESHAPE: _only_reshapes(func)}
+            marked.update_func(var, func.with_attrs(attrs))
     return marked
 
 
-def inplace_pairs(func: tirx.PrimFunc) -> list[list[int]]:
+def _only_reshapes(func: tirx.PrimFunc) -> bool:
+    return len(func.params) == 2 and relax.analysis.has_reshape_pattern(func)
+
+
+def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
     """``[output, input]`` positions among the parameters of a kernel that reads the input only where it writes."""
-    kernel = read_kernel(func)
-    if kernel is None:
-        return []
     stages = [s for s in kernel.stages if isinstance(s, Stage)]
     written = [i for i, p in enumerate(func.params) if any(s.buffer.same_as(p) for s in stages)]
     return [
@@ -63,7 +66,7 @@ def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
     downstream, written = [source], False
     for stage in kernel.stages:
         if not isinstance(stage, Stage):
-            if any(v.same_as(b) for v in _variables(stage.body) for b in downstream):
+            if any(v.same_as(b) for v in variables(stage.body) for b in downstream):
                 return False
             continue
         reads = [load for buffer in downstream for load in reads_of(stage, buffer)]
@@ -79,7 +82,7 @@ def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
 def _at_own_point(load: Any, stage: Stage) -> bool:
     indices = list(load.indices)
     return len(indices) == len(stage.spatial) and all(
-        isinstance(i, ir.Var) and i.same_as(axis.var) for i, axis in zip(indices, stage.spatial)
+        axis.size == 1 or (isinstance(i, ir.Var) and i.same_as(axis.var)) for i, axis in zip(indices, stage.spatial)
     )
 
 
@@ -121,14 +124,14 @@ class _Plan:
             self.last_failure = position
         self._use(position, value)
         if not is_kernel:
-            used = [self.aliases.get(v, set()) for v in _variables(value)]
+            used = [self.aliases.get(v, set()) for v in variables(value)]
             self.aliases[binding.var] = set().union(*used)
         for out in destinations:
             self.writes.setdefault(out, []).append(position)
 
     def _use(self, position: int, value: Any) -> None:
         """Notes a use of a variable, and of every parameter whose memory it may be: loops and branches hand on operands."""
-        for var in _variables(value):
+        for var in variables(value):
             self.last_use[var] = position
             for param in self.aliases.get(var, ()):
                 self.last_use[param] = position
@@ -137,7 +140,7 @@ class _Plan:
         """The allocated arguments that a kernel call is the first to touch: what it writes."""
         if self._kernel(value) is None:
             return []
-        return [a for a in value.args if a not in self.writes and _is_allocation(self.values.get(a))]
+        return [a for a in value.args if a not in self.writes and is_allocation(self.values.get(a))]
 
     def _kernel(self, value: Any) -> Any:
         if not isinstance(value, relax.Call) or not isinstance(value.op, ir.GlobalVar):
@@ -174,7 +177,7 @@ class _Plan:
         return value.fields[index] if isinstance(value, relax.Tuple) else result
 
     def is_safe(self, var: Any, param: Any) -> bool:
-        if not _is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
+        if not is_allocation(self.values.get(var)) or not tvm_ffi.structural_equal(var.ty, param.ty):
             return False
         writes = self.writes.get(var, [])
         if len(writes) != 1 or self.last_use.get(param, -1) > writes[0] or writes[0] < self.last_failure:
@@ -189,18 +192,6 @@ class _Plan:
 
     def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
         return {self.bindings[self.writes[var][0]].value.op for var in chosen}
-
-
-def _is_allocation(value: Any) -> bool:
-    return (
-        isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == "relax.builtin.alloc_tensor"
-    )
-
-
-def _variables(value: Any) -> list[Any]:
-    found: list[Any] = []
-    tvm_ffi.structural_walk(value, (ir.Var, found.append))
-    return found
 
 
 def _rewritten(main: relax.Function, chosen: dict[Any, Any]) -> relax.Function:

@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.target import Target
 
 from tvtf.context import dials
+from tvtf.passes.arena import plan_arena
 from tvtf.passes.attention import fuse_attention
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
@@ -69,6 +70,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("native-loops", lambda mod: native_loops(mod, polls)),
         Phase("destinations", stock.CallTIRRewrite()),
         Phase("donate", donate),
+        Phase("arena", plan_arena),
         Phase("memory", stock.StaticPlanBlockMemory()),
         Phase("allocate", stock.LowerAllocTensor()),
         Phase("kill", stock.KillAfterLastUse()),

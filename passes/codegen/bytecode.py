@@ -11,6 +11,7 @@ from tvm.relax.exec_builder import SpecialReg
 
 COPY, NULL, MAKE_TUPLE = "vm.builtin.copy", "vm.builtin.null_value", "vm.builtin.make_tuple"
 TUPLE_ITEM, CONDITION = "vm.builtin.tuple_getitem", "vm.builtin.read_if_cond"
+STORAGE, TENSOR = "vm.builtin.alloc_storage", "vm.builtin.alloc_tensor"
 
 
 class Register(NamedTuple):

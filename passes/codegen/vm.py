@@ -8,12 +8,24 @@ and the use of builtins follow it.
 from __future__ import annotations
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Mapping
 
 import tvm_ffi
 from tvm import IRModule, ir, relax, tirx
 
-from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, TUPLE_ITEM, VOID, Code, Encoded, Operand, Register
+from tvtf.passes.arena import PARTS, PLACE, SIZE
+from tvtf.passes.codegen.bytecode import (
+    MACHINE,
+    MAKE_TUPLE,
+    STORAGE,
+    TENSOR,
+    TUPLE_ITEM,
+    VOID,
+    Code,
+    Encoded,
+    Operand,
+    Register,
+)
 from tvtf.passes.codegen.checks import TRUSTED, has_asserts, is_needless_check
 from tvtf.passes.codegen.liveness import KILL, last_uses
 from tvtf.passes.codegen.loop import (
@@ -27,9 +39,9 @@ from tvtf.passes.codegen.loop import (
     is_loop,
     poll_kernel,
 )
+from tvtf.passes.codegen.scratch import Place, Scratch
 
 SHAPE_HEAP = "vm.builtin.alloc_shape_heap"
-STORAGE, TENSOR = "vm.builtin.alloc_storage", "vm.builtin.alloc_tensor"
 KERNEL, BYTECODE = 0, 1
 
 
@@ -100,12 +112,23 @@ class _Function:
         self.allocated: set[Operand] = set()
         self.lasting: set[Operand] = {VOID}
         self.last_poll: Register | None = None
+        self.scratch: Scratch | None = None
+        self.arena_base = 0
+        self.arena_parts: Mapping[str, int] = {}
 
     def write(self, symbol: str, func: relax.Function) -> None:
+        """Emit the function; its arena is the last parameter where the caller is tvtf, who keeps it."""
+        names = [param.name for param in func.params]
         for param in func.params:
             self.places[param] = self.code.new_register()
+        size, self.arena_parts = _arena(func)
+        kept = size and _symbol(func) and not self.program.check_arguments
+        if size:
+            self.scratch = Scratch(self.code, size, self.code.new_register() if kept else None)
         result = self.sequence(func.body)
-        self.code.emit(symbol, [param.name for param in func.params], result)
+        self.code.emit(symbol, [*names, "arena"] if kept else names, result)
+        if kept and self.scratch:
+            self.scratch.emit_layout(self.program.builder, symbol)
 
     def sequence(self, expr: ir.Expr) -> Operand:
         return self.value(self.bind_all(expr))
@@ -132,7 +155,8 @@ class _Function:
             return
         place = self.value(value)
         # Each variable has a register of its own, so that killing one leaves the other alive.
-        self.places[binding.var] = self.code.copy(place) if isinstance(value, relax.Var) else place
+        is_alias = isinstance(value, relax.Var) and place not in self.lasting
+        self.places[binding.var] = self.code.copy(place) if is_alias else place
 
     def value(self, expr: ir.Expr) -> Operand:
         handle = _EXPRESSIONS.get(type(expr))
@@ -238,9 +262,21 @@ class _Function:
         self.allocated.add(place)
         return place
 
+    def arena_tensor(self, expr: relax.Call) -> Operand:
+        if self.scratch is None:
+            raise NotImplementedError(
+                "bytecode: a place in the arena in a function that has none; run plan_arena on all"
+            )
+        shape = tuple(int(dim) for dim in expr.args[0].values)
+        place = Place(self.arena_base + int(expr.attrs["offset"]), shape, str(expr.ty.dtype))
+        register = self.scratch.register(place)
+        self.allocated.add(register)
+        self.lasting.add(register)
+        return register
+
     def kill(self, expr: relax.Call) -> Operand:
         place = self.value(expr.args[0])
-        if isinstance(place, Register):
+        if isinstance(place, Register) and place not in self.lasting:
             self.code.clear(place)
         return place
 
@@ -255,12 +291,14 @@ class _Function:
 
     def inline(self, name: str, arguments: list[Operand]) -> list[Operand] | Operand:
         """Run a function of the module here; a tuple that it builds last comes back as its fields."""
-        func, saved = self.program.functions[name], self.places
+        func, saved = self.program.functions[name], (self.places, self.arena_base, self.arena_parts)
         _check_count(name, func, len(arguments))
         self.places = dict(zip(func.params, arguments, strict=True))
+        self.arena_base += self.arena_parts.get(name, 0)
+        _, self.arena_parts = _arena(func)
         body = self.bind_all(func.body)
         result = self.values(body.fields) if isinstance(body, relax.Tuple) else self.value(body)
-        self.places = saved
+        self.places, self.arena_base, self.arena_parts = saved
         return result
 
     def call_inlined(self, name: str, arguments: list[Operand]) -> Operand:
@@ -324,6 +362,7 @@ _OPERATORS: dict[str, _Handler] = {
     "relax.null_value": _Function.null,
     "relax.vm.alloc_storage": _Function.alloc_storage,
     "relax.vm.alloc_tensor": _Function.alloc_tensor,
+    PLACE: _Function.arena_tensor,
     KILL: _Function.kill,
     "relax.call_builtin_with_ctx": _Function.builtin,
 }
@@ -351,6 +390,13 @@ def _symbol(func: relax.Function) -> str | None:
     if not has_symbol(func) or PRIVATE in func.attrs:
         return None
     return str(func.attrs["global_symbol"])
+
+
+def _arena(func: relax.Function) -> tuple[int, dict[str, int]]:
+    """Bytes of a function's part of the arena, and where in it the parts of the functions lie that it runs."""
+    if not func.attrs or SIZE not in func.attrs:
+        return 0, {}
+    return int(func.attrs[SIZE]), {str(name): int(offset) for name, offset in func.attrs[PARTS].items()}
 
 
 def _check_count(name: str, func: relax.Function, given: int) -> None:

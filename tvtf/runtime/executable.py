@@ -9,6 +9,7 @@ from typing import Any
 
 import tvm_ffi
 
+from tvtf.runtime.arena import Layout, with_arena
 from tvtf.runtime.pool import adopt
 
 _CPU, _POOLED = 1, 2
@@ -27,13 +28,24 @@ class Executable:
         self._module = tvm_ffi.load_module(str(path))
         adopt(path)
         self._local = threading.local()
+        self._layouts: dict[str, Layout] = {}
 
     def function(self, name: str = "main") -> Callable[..., Any]:
         functions = self._local.__dict__
         found = functions.get(name)
         if found is None:
-            found = functions[name] = self._machine()[name]
+            found = functions[name] = self._entry(self._machine(), name)
         return found
+
+    def _entry(self, machine: Any, name: str) -> Callable[..., Any]:
+        """A machine's function, given memory to compute in where it takes that."""
+        from tvtf.passes.codegen.scratch import LAYOUT
+
+        try:
+            described = machine[name + LAYOUT]
+        except AttributeError:
+            return machine[name]
+        return with_arena(machine[name], self._layouts.setdefault(name, Layout(described())))
 
     def instrumented(self, instrument: Callable[..., int], name: str = "main") -> Callable[..., Any]:
         """The callable on a machine of its own that tells ``instrument`` of each kernel and builtin, before and after.
@@ -41,8 +53,9 @@ class Executable:
         It is called as ``instrument(function, name, before, result, *args)`` and gives 0 to let the call happen.
         """
         machine = self._new_machine()
+        run = self._entry(machine, name)
         machine["set_instrument"](instrument)
-        return machine[name]
+        return run
 
     def _machine(self) -> Any:
         machine = self._local.__dict__.get(" machine")

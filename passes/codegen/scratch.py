@@ -1,0 +1,61 @@
+"""Tensors at fixed places of the arena, as bytecode takes them: from the caller, who keeps them, or made anew at each call."""
+
+from __future__ import annotations
+
+from typing import NamedTuple
+
+import tvm_ffi
+from tvm.relax import ExecBuilder
+
+from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, STORAGE, TENSOR, TUPLE_ITEM, Code, Operand, Register
+
+LAYOUT = "_arena"
+"""What follows an entry's name in that of the function that tells its arena's layout: size, then offset, shape and dtype of each tensor."""
+
+
+class Place(NamedTuple):
+    offset: int
+    shape: tuple[int, ...]
+    dtype: str
+
+
+class Scratch:
+    """The places that one emitted function uses; each is fetched once at its start, before any loop.
+
+    With `kept`, the register of a parameter, that holds the caller's tensors; without, the function allocates.
+    """
+
+    def __init__(self, code: Code, size: int, kept: Register | None) -> None:
+        self.code, self.size, self.kept = code, size, kept
+        self.registers: dict[Place, Register] = {}
+        self._storage: Register | None = None
+
+    def register(self, place: Place) -> Register:
+        """Where the tensor at a place is during the whole call."""
+        found = self.registers.get(place)
+        if found is None:
+            found = self.registers[place] = self._fetch(place)
+        return found
+
+    def _fetch(self, place: Place) -> Register:
+        if self.kept is not None:
+            return self.code.call_at_entry(TUPLE_ITEM, [self.kept, self.code.constant(len(self.registers))])
+        offset, shape, dtype = (self.code.constant(each) for each in _described(place))
+        return self.code.call_at_entry(TENSOR, [self._block(), offset, shape, dtype])
+
+    def _block(self) -> Register:
+        if self._storage is None:
+            constants = tvm_ffi.Shape((self.size,)), 0, tvm_ffi.dtype("uint8"), "global"
+            operands: list[Operand] = [MACHINE, *(self.code.constant(each) for each in constants)]
+            self._storage = self.code.call_at_entry(STORAGE, operands)
+        return self._storage
+
+    def emit_layout(self, builder: ExecBuilder, symbol: str) -> None:
+        """The function by which the caller learns what to keep."""
+        code = Code(builder, 0)
+        parts = [part for place in self.registers for part in _described(place)]
+        code.emit(symbol + LAYOUT, [], code.call(MAKE_TUPLE, [code.constant(each) for each in (self.size, *parts)]))
+
+
+def _described(place: Place) -> tuple[int, tvm_ffi.Shape, tvm_ffi.dtype]:
+    return place.offset, tvm_ffi.Shape(place.shape), tvm_ffi.dtype(place.dtype)

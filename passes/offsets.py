@@ -1,0 +1,74 @@
+"""Places in one block of memory for values that live for a while: best fit, largest first.
+
+Source: Pisarchyk & Lee, Efficient Memory Management for Deep Neural Net Inference, 2020 (greedy by size).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import NamedTuple
+
+ALIGNMENT = 64
+"""Bytes: a cache line, and the widest vector."""
+
+
+class Interval(NamedTuple):
+    """Bytes that are in use from one step to another, both included."""
+
+    first: int
+    last: int
+    size: int
+
+    def meets(self, other: Interval) -> bool:
+        return self.first <= other.last and other.first <= self.last
+
+
+def rounded(size: int) -> int:
+    """The size with what alignment of its neighbour takes."""
+    return -(-size // ALIGNMENT) * ALIGNMENT
+
+
+def placed(intervals: Sequence[Interval]) -> list[int]:
+    """An offset for each interval, such that those in use at the same step don't overlap.
+
+    >>> placed([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
+    [128, 0, 128]
+    """
+    offsets = [0] * len(intervals)
+    done: list[int] = []
+    for number in sorted(range(len(intervals)), key=lambda i: (-intervals[i].size, intervals[i].first)):
+        own = intervals[number]
+        taken = ((offsets[i], offsets[i] + intervals[i].size) for i in done if own.meets(intervals[i]))
+        offsets[number] = _best_gap(taken, own.size)
+        done.append(number)
+    return offsets
+
+
+def _best_gap(taken: Iterable[tuple[int, int]], size: int) -> int:
+    """The start of the smallest gap that is large enough, or the end of what is taken."""
+    best, least, end = -1, 0, 0
+    for start, stop in sorted(taken):
+        gap = start - end
+        if gap >= size and (best < 0 or gap < least):
+            best, least = end, gap
+        end = max(end, stop)
+    return end if best < 0 else best
+
+
+def extent(intervals: Sequence[Interval], offsets: Sequence[int]) -> int:
+    """Bytes of the block."""
+    return max((o + i.size for i, o in zip(intervals, offsets)), default=0)
+
+
+def most_live(intervals: Iterable[Interval]) -> int:
+    """The largest sum of sizes in use at one step: no block can be smaller.
+
+    >>> most_live([Interval(0, 1, 64), Interval(1, 2, 128), Interval(2, 3, 64)])
+    192
+    """
+    changes = sorted(change for i in intervals for change in ((i.first, 1, i.size), (i.last + 1, 0, -i.size)))
+    live = most = 0
+    for _, _, size in changes:
+        live += size
+        most = max(most, live)
+    return most

@@ -1,0 +1,39 @@
+"""Places for values that live for a while: never two in one place, and little more than the least possible."""
+
+import numpy as np
+from hypothesis import given
+from hypothesis import strategies as st
+
+from tvtf.passes.offsets import Interval, extent, most_live, placed
+
+INTERVALS = st.lists(
+    st.builds(lambda first, more, size: Interval(first, first + more, 64 * size), *[st.integers(0, 20)] * 3),
+    max_size=30,
+)
+
+
+@given(INTERVALS)
+def test_what_is_in_use_at_once_does_not_overlap(intervals):
+    offsets = placed(intervals)
+    for step in range(42):
+        parts = sorted((o, o + i.size) for i, o in zip(intervals, offsets) if i.first <= step <= i.last and i.size)
+        assert all(before[1] <= after[0] for before, after in zip(parts, parts[1:]))
+
+
+@given(INTERVALS)
+def test_a_block_is_at_least_what_is_live_and_at_most_all(intervals):
+    assert most_live(intervals) <= extent(intervals, placed(intervals)) <= sum(i.size for i in intervals)
+
+
+def test_forward_and_backward_activations_take_what_is_live():
+    """Each layer's activation lives until its gradient; sizes fall and rise as in a convolutional network."""
+    rng = np.random.default_rng(0)
+    sizes = [64 * int(s) for s in rng.integers(1, 100, 20)]
+    forward = [Interval(i, 40 - i, size) for i, size in enumerate(sizes)]
+    backward = [Interval(40 - i, 41 - i, size) for i, size in enumerate(sizes)]
+    intervals = forward + backward
+    assert extent(intervals, placed(intervals)) <= 1.1 * most_live(intervals)
+
+
+def test_a_freed_place_is_used_again():
+    assert placed([Interval(0, 1, 64), Interval(2, 3, 64)]) == [0, 0]
