@@ -166,6 +166,21 @@ def _transposed(walk: Simplified, step: Step) -> Tensor | None:
     return None
 
 
+def _over_all_rows(walk: Simplified, step: Step) -> Tensor | None:
+    """``matmul(reshape(a), reshape(b), transpose_a=True)`` of matrices whose rows are leading dims: summed where they lie."""
+    made = [walk.step_of(x) for x in step.inputs]
+    if step.attrs != {"transpose_a": True, "transpose_b": False, "output_type": None}:
+        return None
+    sources = [m.inputs[0] for m in made if m is not None and m.name == "reshape"]
+    shapes = [x._type.shape for x in sources]
+    if len(shapes) < 2 or not 2 < len(shapes[0]) < 6 or not same_shape(shapes[0][:-1], shapes[1][:-1]):
+        return None
+    if not all(same_shape(shape[-1:], x._type.shape[-1:]) for shape, x in zip(shapes, step.inputs)):
+        return None
+    rows = "abcde"[: len(shapes[0]) - 1]
+    return walk.bind_again("contract", sources, {"equation": f"{rows}m,{rows}n->mn"})
+
+
 def _no_axes(walk: Simplified, step: Step) -> Tensor | None:
     return step.inputs[0] if step.attrs["axis"] == () else None
 
@@ -181,6 +196,7 @@ RULES: dict[str, Callable[[Simplified, Step], Tensor | None]] = {
     "reshape": _same_shape,
     "broadcast_to": _same_shape,
     "cast": _same_dtype,
+    "matmul": _over_all_rows,
     "negative": _twice_undone,
     "logical_not": _twice_undone,
     "transpose": _transposed,

@@ -82,6 +82,23 @@ def test_values_are_kept_exactly(label):
     assert a.numpy().tobytes() == b.numpy().tobytes()
 
 
+@pytest.mark.parametrize("rows", [4, None])
+def test_products_over_all_rows_read_them_where_they_lie(rows):
+    def product(x, y):
+        return tf.matmul(tf.reshape(x, [-1, 3]), tf.reshape(y, [-1, 3]), transpose_a=True)
+
+    spec = tf.TensorSpec([rows, 5, 3])
+    assert ops(simplify(module(lambda x: product(x, tf.sin(x)), spec))) == ["tvtf.sin", "tvtf.contract"]
+
+
+def test_products_over_other_rows_stay():
+    def product(x, y):
+        return tf.matmul(tf.reshape(x, [-1, 3]), tf.reshape(y, [-1, 3]), transpose_a=True)
+
+    specs = tf.TensorSpec([4, 5, 3]), tf.TensorSpec([5, 4, 3])
+    assert ops(simplify(module(product, *specs))) == ["tvtf.reshape", "tvtf.reshape", "tvtf.matmul"]
+
+
 def test_random_ops_are_not_shared():
     mod = simplify(module(lambda x: tf.random.uniform([2]) - tf.random.uniform([2]) + x[0, :2], SPEC))
     assert len(ops(mod)) > 3
