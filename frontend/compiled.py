@@ -10,6 +10,7 @@ from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend.failure import raised_by
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
+from tvtf.locks import join
 from tvtf.memory import handle_of, tensor_of, variable_handle
 from tvtf.passes import pipeline
 from tvtf.passes.autodiff import Recorder, sweep
@@ -114,9 +115,11 @@ class Compiled:
         self.count = len(results.computed)
         self.single = self.count == 1
         self.executable = executable_for(self.module()) if self.count else None
+        self.only_computes = not self.updates and all(kind == "computed" for kind, _ in results.leaves)
         self.simple = results.is_bare and self.single and not self.updates and not self.captures
         self.bound = concrete.bound
-        self.lock = lock_of(concrete.variables)
+        self.lock = join([v.lock for v in concrete.variables])
+        self.in_place: set[int] | None = None
         self._prepared: list[Any] | None = None
 
     def module(self) -> Any:
@@ -142,7 +145,7 @@ class Compiled:
         """With Variables among the arguments."""
         captures = [self.bound(c, variables) for c in self.captures]
         updates = [(self.bound(v, variables), index) for v, index in self.updates]
-        with lock_of([c for c in captures if isinstance(c, Variable)]):
+        with join([c.lock for c in captures if isinstance(c, Variable)]):
             return self._call(tensors, captures, updates)
 
     def _call(self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]) -> Any:
@@ -152,6 +155,8 @@ class Compiled:
         handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
         handles += self.prepared() if self._prepared is None else self._prepared
         outputs = self._execute(handles)
+        if self.only_computes:
+            return self._computed(outputs)
         return self._finish(tensors, captures, updates, [outputs] if self.single else outputs)
 
     def prepared(self) -> list[Any]:
@@ -170,13 +175,16 @@ class Compiled:
         except Exception as error:  # TVM raises many types; each is told in tvtf's words
             raise raised_by(self.name, error) from error
 
+    def _computed(self, outputs: Any) -> Any:
+        """Results that are all computed, each once or more often."""
+        made = [tensor_of(outputs)] if self.single else [tensor_of(outputs[i]) for i in range(self.count)]
+        return self.results.packed([made[index] for _, index in self.results.leaves])
+
     def _finish(
         self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]], outputs: Any
     ) -> Any:
-        updated = {}
-        for variable, index in updates:
-            variable.take(outputs[index])
-            updated[index] = variable
+        self._take(updates, outputs)
+        updated = {index: variable for variable, index in updates}
         params = [*tensors, *captures]
 
         def computed(index: int) -> EagerTensor:
@@ -187,30 +195,18 @@ class Compiled:
             {"computed": computed, "param": lambda i: current(params[i]), "value": lambda v: v}
         )
 
+    def _take(self, updates: list[tuple[Variable, int]], outputs: Any) -> None:
+        """Gives the Variables their new values; those that were donated have them already.
+
+        Where nothing branches, what is donated is the same in every call.
+        """
+        if self.in_place is not None:
+            updates = [(variable, index) for variable, index in updates if index not in self.in_place]
+        taken = {index for variable, index in updates if variable.take(outputs[index])}
+        if self.in_place is None and not self.graph.subgraphs:
+            self.in_place = {index for _, index in updates} - taken
+
 
 def current(param: Any) -> EagerTensor:
     """A parameter that the function returns as it is: a Variable's is its value now."""
     return EagerTensor(param._array) if isinstance(param, Variable) else param
-
-
-def lock_of(variables: Sequence[Variable]) -> Any:
-    """What a call holds, so that concurrent steps on the same Variables are whole."""
-    locks = sorted({id(v.lock): v.lock for v in variables}.values(), key=id)
-    return locks[0] if len(locks) == 1 else Locks(locks)
-
-
-class Locks:
-    """Several locks as one; everybody takes them in the same order, so that nobody waits in a circle."""
-
-    __slots__ = ("_locks",)
-
-    def __init__(self, locks: list[Any]) -> None:
-        self._locks = locks
-
-    def __enter__(self) -> None:
-        for lock in self._locks:
-            lock.acquire()
-
-    def __exit__(self, *_: Any) -> None:
-        for lock in self._locks:
-            lock.release()

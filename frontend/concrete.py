@@ -253,7 +253,9 @@ class Results:
         self._updated = {self._params[trace.captures[id(v)][1]._var] for v, _ in self.updates}
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure)
         self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced)]
-        self.is_bare = self.leaves == [("computed", 0)] and not nest.is_nested(structure)
+        self.is_nested = nest.is_nested(structure)
+        self.is_flat_tuple = type(structure) is tuple and len(structure) == len(self.leaves)
+        self.is_bare = self.leaves == [("computed", 0)] and not self.is_nested
 
     def _computed(self, value: SymbolicTensor) -> int:
         known = self._index.get(value._var)
@@ -273,10 +275,13 @@ class Results:
         return ("computed", self._computed(bind.identity(leaf))) if param in self._updated else ("param", param)
 
     def assemble(self, pick: dict[str, Callable[[Any], Any]]) -> Any:
-        flat = [pick[kind](which) for kind, which in self.leaves]
-        if not nest.is_nested(self.structure):
-            return flat[0]
-        return nest.pack_sequence_as(self.structure, flat)
+        return self.packed([pick[kind](which) for kind, which in self.leaves])
+
+    def packed(self, flat: list[Any]) -> Any:
+        """The leaves in the structure that the function returns."""
+        if self.is_flat_tuple:
+            return tuple(flat)
+        return nest.pack_sequence_as(self.structure, flat) if self.is_nested else flat[0]
 
     def assemble_values(
         self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any], variables: Sequence[Variable]

@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import sys
-import threading
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
@@ -12,6 +11,7 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
+from tvtf.locks import Lock
 from tvtf.primitive import hooks
 from tvtf.shape import TensorShape, TensorType, as_shape
 from tvtf.tensor import EagerTensor, Reference, Tensor, _numpy_text, convert_to_tensor
@@ -94,7 +94,7 @@ class Variable(Trackable):
         self._trainable = True if trainable is None else bool(trainable)
         self._shared_name = "/".join([*state.name_scopes, name or "Variable"])
         self.constraint = constraint
-        self.lock = threading.RLock()
+        self.lock = Lock()
 
     # -- what it is
 
@@ -230,12 +230,14 @@ class Variable(Trackable):
         made_of_array = self._handle is not None and not self._is_taken
         return sys.getrefcount(self._array) > _OWN_REFERENCES + made_of_array
 
-    def take(self, handle: Any) -> None:
-        """The new value that compiled code returned: in this memory already (donated), or in its own."""
-        if self._handle is None or handle.data_ptr != self._handle.data_ptr:
-            from tvtf.memory import to_array
+    def take(self, handle: Any) -> bool:
+        """The new value that compiled code returned: in this memory already (donated), or, then True, in its own."""
+        if self._handle is not None and handle.data_ptr == self._handle.data_ptr:
+            return False
+        from tvtf.memory import to_array
 
-            self._adopt(to_array(handle), handle)
+        self._adopt(to_array(handle), handle)
+        return True
 
     def _adopt(self, array: np.ndarray, handle: Any = None) -> None:
         self._array = array

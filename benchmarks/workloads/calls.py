@@ -24,6 +24,21 @@ def traced_torch(torch: Any, compiled: Any, size: None) -> Call:
     return torch.inference_mode()(partial(compiled(lambda x: x + 1.0), torch.tensor(3.0)))
 
 
+def variables_tensorflow(tf: Any, function: Any, size: int) -> Call:
+    variables = [tf.Variable(np.float32(i)) for i in range(size)]
+    return partial(function(lambda x: tf.add_n([x * v for v in variables])), tf.constant(3.0))
+
+
+def variables_jax(jax: Any, size: int) -> Call:
+    values = [jax.numpy.float32(i) for i in range(size)]
+    return partial(jax.jit(lambda values, x: sum(x * v for v in values)), values, jax.numpy.float32(3.0))
+
+
+def variables_torch(torch: Any, compiled: Any, size: int) -> Call:
+    values = [torch.tensor(float(i)) for i in range(size)]
+    return torch.inference_mode()(partial(compiled(lambda x: sum(x * v for v in values)), torch.tensor(3.0)))
+
+
 def add_tensorflow(tf: Any, function: Any, size: None) -> Call:
     x, y = tf.constant(3.0), tf.constant(2.0)
     return lambda: x + y
@@ -79,6 +94,16 @@ WORKLOADS = [
         jax=traced_jax,
         torch=traced_torch,
         asked="<= 5, then 3.5",
+    ),
+    Workload(
+        name="variables",
+        title="call of a function of 50 variables",
+        full=50,
+        tiny=3,
+        tensorflow=variables_tensorflow,
+        jax=variables_jax,
+        torch=variables_torch,
+        asked="<= 8",
     ),
     Workload(
         name="add",

@@ -64,6 +64,10 @@ def torch(torch: Any, compiled: Any, size: Size) -> Call:
     return step
 
 
+def tensorflow_eager(tf: Any, function: Any, size: Size) -> Call:
+    return tensorflow(tf, lambda step: step, size)
+
+
 WORKLOADS = [
     Workload(
         name="cnn",
@@ -74,5 +78,15 @@ WORKLOADS = [
         jax=jax,
         torch=torch,
         asked="<= 0.67x the best",
-    )
+    ),
+    Workload(
+        name="cnn-eager",
+        title="the same step, op by op",
+        full=Size(64),
+        tiny=Size(2, 10, 3, 4, 5, 3),
+        tensorflow=tensorflow_eager,
+        torch=torch,
+        is_eager=True,
+        asked="<= 1.5x PyTorch",
+    ),
 ]

@@ -413,12 +413,12 @@ def test_values_are_taken_under_the_variables_locks(prefix):
 
     class Watched(Trackable):
         def _serialize_to_tensors(self):
-            held.append(variable.lock._is_owned())
+            held.append(variable.lock._own._is_owned())
             return {}
 
     train.Checkpoint(v=variable, w=Watched()).write(prefix)
     assert held == [True]
-    assert not variable.lock._is_owned()
+    assert not variable.lock._own._is_owned()
 
 
 def test_a_variable_of_unknown_shape_takes_any(prefix):

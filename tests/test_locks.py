@@ -1,0 +1,65 @@
+"""Locks of Variables: held by one, held by all; joined while others hold and wait."""
+
+import threading
+
+from tvtf.locks import Lock, join
+
+
+def is_free(lock):
+    """Whether another thread gets it at once."""
+    free = []
+
+    def try_it():
+        own = lock._root()._own
+        free.append(own.acquire(blocking=False))
+        if free[0]:
+            own.release()
+
+    other = threading.Thread(target=try_it)
+    other.start()
+    other.join()
+    return free[0]
+
+
+def test_whoever_holds_one_holds_those_it_was_joined_with():
+    first, second, third = Lock(), Lock(), Lock()
+    join([first, second])
+    with second:
+        assert not is_free(first)
+        assert is_free(third)
+    assert join([second, third])._root() is first._root() is third._root()
+
+
+def test_nothing_to_join_is_a_lock_of_its_own():
+    with join([]):
+        assert is_free(Lock())
+
+
+def test_joining_while_it_is_held_by_the_same_thread():
+    first, second = Lock(), Lock()
+    with first, second:
+        join([first, second])
+        with first:
+            assert not is_free(second)
+    with second:
+        assert not is_free(first)
+
+
+def test_joining_waits_for_who_holds_and_who_waited_gets_the_joined_one():
+    locks = [Lock() for _ in range(4)]
+    count = [0]
+
+    def work(own):
+        for n in range(200):
+            with own:
+                seen = count[0]
+                if n == 100:
+                    join(locks)
+                count[0] = seen + 1 if n > 100 else count[0]
+
+    threads = [threading.Thread(target=work, args=(lock,)) for lock in locks]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join(60)
+    assert count == [4 * 99]
