@@ -24,6 +24,7 @@ from tvtf.passes.guard import insert_guards
 from tvtf.passes.hoist import hoist, mark_constants
 from tvtf.passes.items import TakeItems
 from tvtf.passes.legalize import legalize
+from tvtf.passes.mixed import mixed_precision
 from tvtf.passes.native_loops import native_loops
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.simplify import simplify
@@ -50,6 +51,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
     stock = relax.transform
     return [
         *(Phase(name, run, dialect=True) for name, run in user_passes),
+        Phase("mixed-precision", mixed_precision),
         Phase("simplify", simplify, dialect=True),
         Phase("trim", trim_loops, dialect=True),
         Phase("attention", fuse_attention, dialect=True),

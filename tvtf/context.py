@@ -54,3 +54,13 @@ class Dials:
 
 
 dials = Dials()
+
+
+class Precision:
+    """The 16-bit type that functions traced from now on compute products in, or None for their own."""
+
+    def __init__(self) -> None:
+        self.compute: str | None = None
+
+
+precision = Precision()

@@ -18,12 +18,15 @@ import numpy as np
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
-from tvtf.context import state
+from tvtf.context import precision, state
 from tvtf.dtypes import COMPILED
 from tvtf.errors import InaccessibleTensorError
 from tvtf.primitive import Primitive, as_tuple, table
 from tvtf.shape import TensorType, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
+
+COMPUTE = "tvtf.compute"
+"""The attribute of ``main`` that names the 16-bit type it computes products in."""
 
 EMBEDDED_ELEMENTS = 16
 """Eager tensors up to this size become constants of the IR; larger ones are passed in, so that the IR stays free of data."""
@@ -50,6 +53,7 @@ class Graph:
         self.outputs = tuple(outputs)
         self.subgraphs = dict(trace.subgraphs)
         self.pure = trace.pure
+        self.compute = precision.compute
         self._trace = trace
         self.function = self._build(_tuple_result(self.outputs))
 
@@ -83,6 +87,8 @@ class Graph:
         return self._module(function)
 
     def _module(self, function: relax.Function) -> ir.IRModule:
+        if self.compute is not None:
+            function = function.with_attr(COMPUTE, self.compute)
         return ir.IRModule({relax.GlobalVar("main"): function.with_attr("global_symbol", "main")} | self.reachable())
 
     def _build(self, result: list[Any]) -> relax.Function:

@@ -1,0 +1,195 @@
+"""Mixed precision: a policy for what is traced from now on, and an optimizer that scales losses for 16-bit gradients.
+
+Source: https://keras.io/api/mixed_precision/
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.context import precision
+from tvtf.dtypes import int64
+from tvtf.frontend.control import cond
+from tvtf.ops.rules import bind
+from tvtf.optimizers.base import Optimizer, deserialize, serialize
+from tvtf.primitive import export
+from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.variable import Variable
+
+COMPUTE = {"float32": None, "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
+
+
+@export("mixed_precision.Policy", "keras.mixed_precision.Policy")
+class Policy:
+    """Which types a program computes in and keeps its Variables in.
+
+    Args:
+      name: "float32", "mixed_float16" or "mixed_bfloat16": products and convolutions in 16 bits, the rest in float32.
+
+    Raises:
+      ValueError: for another name.
+
+    >>> import tvtf as tf
+    >>> policy = tf.mixed_precision.Policy("mixed_bfloat16")
+    >>> policy.compute_dtype, policy.variable_dtype
+    ('bfloat16', 'float32')
+
+    Source: https://keras.io/api/mixed_precision/policy/
+    """
+
+    def __init__(self, name: str) -> None:
+        if name not in COMPUTE:
+            raise ValueError(f"Policy: name must be one of {sorted(COMPUTE)}, but got {name!r}")
+        self.name = name
+
+    @property
+    def compute_dtype(self) -> str:
+        return COMPUTE[self.name] or "float32"
+
+    @property
+    def variable_dtype(self) -> str:
+        return "float32"
+
+    def __repr__(self) -> str:
+        return f'<Policy "{self.name}">'
+
+
+@export("mixed_precision.set_global_policy", "keras.mixed_precision.set_global_policy")
+def set_global_policy(policy: Policy | str) -> None:
+    """The policy of every function traced from now on; eager calls and functions traced before stay as they are.
+
+    Raises:
+      ValueError: for a name that no policy has.
+
+    >>> import tvtf as tf
+    >>> tf.mixed_precision.set_global_policy("mixed_bfloat16")
+    >>> product = tf.function(lambda x: tf.matmul(x, x))
+    >>> product([[1.001]]).numpy()
+    array([[1.]], dtype=float32)
+    >>> tf.mixed_precision.set_global_policy("float32")
+
+    Source: https://keras.io/api/mixed_precision/policy/
+    """
+    chosen = policy if isinstance(policy, Policy) else Policy(policy)
+    precision.compute = COMPUTE[chosen.name]
+
+
+@export("mixed_precision.global_policy", "keras.mixed_precision.global_policy")
+def global_policy() -> Policy:
+    """The policy that functions are traced under.
+
+    >>> import tvtf as tf
+    >>> tf.mixed_precision.global_policy()
+    <Policy "float32">
+
+    Source: https://keras.io/api/mixed_precision/policy/
+    """
+    return Policy(next(name for name, compute in COMPUTE.items() if compute == precision.compute))
+
+
+@export("mixed_precision.LossScaleOptimizer", "keras.mixed_precision.LossScaleOptimizer")
+class LossScaleOptimizer(Optimizer):
+    """Another optimizer's steps with gradients of a scaled loss, so that none vanishes in float16.
+
+    A step whose gradients are not all finite is left out, and halves the scale; many good ones in a row double it.
+
+    Args:
+      inner_optimizer: the optimizer that does the steps.
+      initial_scale: the first scale.
+      dynamic_growth_steps: after how many finite steps the scale is doubled.
+      name: its name.
+
+    >>> import tvtf as tf
+    >>> w = tf.Variable(1.)
+    >>> optimizer = tf.mixed_precision.LossScaleOptimizer(tf.optimizers.SGD(0.5), initial_scale=8.)
+    >>> with tf.GradientTape() as tape:
+    ...     loss = optimizer.scale_loss(w * w)
+    >>> _ = optimizer.apply_gradients([(tape.gradient(loss, w), w)])
+    >>> w.numpy(), optimizer.dynamic_scale.numpy()
+    (np.float32(0.0), np.float32(8.0))
+
+    Source: https://keras.io/api/mixed_precision/loss_scale_optimizer/
+    """
+
+    def __init__(
+        self,
+        inner_optimizer: Optimizer,
+        initial_scale: float = 2.0**15,
+        dynamic_growth_steps: int = 2000,
+        name: str | None = None,
+    ) -> None:
+        super().__init__(learning_rate=0.0, name=name)
+        self.inner_optimizer = inner_optimizer
+        self.initial_scale = float(initial_scale)
+        self.dynamic_growth_steps = int(dynamic_growth_steps)
+        self.step_counter = self.add_variable((), dtype=int64, name="step_counter")
+        self.dynamic_scale = self.add_variable((), self.initial_scale, name="dynamic_scale")
+
+    @property
+    def iterations(self) -> Variable:
+        """The inner optimizer's: how many steps were done."""
+        return self.inner_optimizer.iterations
+
+    @property
+    def learning_rate(self) -> Any:
+        """The inner optimizer's."""
+        return self.inner_optimizer.learning_rate
+
+    @learning_rate.setter
+    def learning_rate(self, value: Any) -> None:
+        self.inner_optimizer.learning_rate = value
+
+    @property
+    def variables(self) -> list[Variable]:
+        return [*super().variables, *self.inner_optimizer.variables]
+
+    def build(self, variables: Sequence[Variable]) -> None:
+        self.inner_optimizer.build(variables)
+        super().build(variables)
+
+    def scale_loss(self, loss: Any) -> Any:
+        """The loss times the current scale, in its own dtype."""
+        loss = convert_to_tensor(loss)
+        return loss * bind.cast(self.dynamic_scale.value(), dtype=loss.dtype)
+
+    def apply(self, grads: Sequence[Any], trainable_variables: Sequence[Variable] | None = None) -> None:
+        """One step of the inner optimizer where all gradients are finite."""
+        variables = self._known(grads, trainable_variables)
+        kept, variables = self._given(list(grads), variables)
+        found = [self._true(convert_to_tensor(g)) for g in kept]
+        cond(_all_finite(found), lambda: self._done(found, variables), self._left_out)
+
+    def _true(self, gradient: Tensor) -> Tensor:
+        return gradient / bind.cast(self.dynamic_scale.value(), dtype=gradient.dtype)
+
+    def _done(self, gradients: list[Tensor], variables: list[Variable]) -> None:
+        self.inner_optimizer.apply(gradients, variables)
+        steps, scale = self.step_counter.value() + 1, self.dynamic_scale.value()
+        is_last = steps >= self.dynamic_growth_steps
+        self.dynamic_scale.assign(bind.select(is_last, scale * 2.0, scale))
+        self.step_counter.assign(bind.select(is_last, steps * 0, steps))
+
+    def _left_out(self) -> None:
+        self.step_counter.assign(0)
+        self.dynamic_scale.assign(self.dynamic_scale.value() * 0.5)
+
+    def get_config(self) -> dict[str, Any]:
+        return {
+            "name": self.name,
+            "inner_optimizer": serialize(self.inner_optimizer),
+            "initial_scale": self.initial_scale,
+            "dynamic_growth_steps": self.dynamic_growth_steps,
+        }
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Optimizer:
+        return cls(**config | {"inner_optimizer": deserialize(config["inner_optimizer"])})
+
+
+def _all_finite(gradients: Sequence[Tensor]) -> Tensor:
+    flags = [bind.reduce_all(bind.is_finite(g), axis=tuple(range(g.ndim)), keepdims=False) for g in gradients]
+    found = flags[0]
+    for flag in flags[1:]:
+        found = bind.logical_and(found, flag)
+    return found
