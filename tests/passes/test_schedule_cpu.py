@@ -170,6 +170,25 @@ def test_matmul_broadcasts_batches(a_shape: tuple[int, ...], b_shape: tuple[int,
     np.testing.assert_allclose(run_te(matmul(x, y), {x: a, y: b}, (a @ b).shape, HOST), a @ b, rtol=1e-4, atol=1e-5)
 
 
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("dtype", ["float64", "float16", "bfloat16", "int8", "int32"])
+def test_batched_matmul_turns_an_operand_over(dtype: str, target: Target) -> None:
+    a, b = values((3, 33, 37), dtype), values((3, 29, 37), dtype)
+    x, y = tensor(a.shape, dtype), tensor(b.shape, dtype, "y")
+    out = "int32" if "int" in dtype else "float64" if dtype == "float64" else "float32"
+    want = a.astype("float64") @ b.astype("float64").swapaxes(1, 2)
+    result = run_te(matmul(x, y, False, True, out_dtype=out), {x: a, y: b}, want.shape, target)
+    np.testing.assert_allclose(result, want, rtol=1e-4, atol=1e-4)
+
+
+def test_vectors_along_a_ragged_axis_are_whole() -> None:
+    x, y = tensor((40, 30)), tensor((30, 19), name="y")
+    text = schedule(te.create_prim_func([x, y, matmul(x, y)]), AVX2).script()
+    main = text[text.rindex("accumulator = ") :]
+    assert "T.vectorized(T.int64(3))" in main[main.rindex("for i") :]
+    assert "T.vectorized(T.int64(3))" not in main[: main.rindex("for i")]
+
+
 @pytest.mark.parametrize("rows", [1, 5, 64, 1001])
 def test_matmul_with_unknown_rows(rows: int) -> None:
     a, b = values((rows, 30)), values((30, 50))

@@ -14,20 +14,28 @@ from .emit import index
 from .kernel import Axis, Stage, substitute, variables, with_value
 from .plan import Packing, Plan
 from .target import CpuTarget
+from .transpose import turned_block
 from .work import WORTHWHILE_CYCLES
 
 CYCLES_AN_ITEM = 1
+STEPS_A_BLOCK = 8
+# A block to turn over is held in registers twice.
+LANES_OF_A_BLOCK = 16
+# A stride of a page puts all lines of a tile into one set of the first-level cache.
+PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
 class Panel:
-    """A packed operand: `buffer[panel, *axes, lane]`."""
+    """A packed operand: `buffer[panel, *axes, lane]`, with `pitch` lanes of which `width` count."""
 
     buffer: Var
     load: TensorLoad
     vector: Axis
     axes: tuple[Axis, ...]
     width: int
+    pitch: int
+    lanes: int
 
     def at(self) -> ir.Expr:
         """The packed element that stands for the load."""
@@ -37,24 +45,62 @@ class Panel:
         )
         return emit.load(self.buffer, [panel, *(axis.var for axis in self.axes), lane])
 
+    @property
+    def size(self) -> int:
+        return int(self.vector.extent)
+
+    @property
+    def count(self) -> int:
+        """Pieces along the packed axis that are copied at a time: panels, or vectors of panels to turn over."""
+        return -(-self.size // (self.lanes if self.is_turned else self.width))
+
+    @property
+    def step(self) -> int:
+        """How many places of the last axis are copied together."""
+        last = self.axes[-1].size if self.axes else None
+        return 1 if last is None else min(last, self.lanes if self.is_turned else STEPS_A_BLOCK)
+
+    @property
+    def is_contiguous(self) -> bool:
+        return access.load_stride(self.load, self.vector.var) == 1
+
+    @property
+    def is_turned(self) -> bool:
+        """True where memory runs along the last axis, not along the panel."""
+        last = self.axes[-1] if self.axes else None
+        if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
+            return False
+        return not self.is_contiguous and self.width == self.pitch and access.load_stride(self.load, last.var) == 1
+
 
 def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple[Stage, list[Stmt]]:
     """The stage reading packed operands, and the statements that pack them."""
     statements: list[Stmt] = []
     for packing in plan.packed:
-        panel = _panel(stage, packing)
+        panel = _panel(stage, packing, target)
         stage = with_value(stage, _with_panel(stage.value, panel))
-        statements += [emit.allocate(panel.buffer), _pack(panel, target, parallel)]
+        statements += [emit.allocate(panel.buffer), _pack(panel, parallel)]
     return stage, statements
 
 
-def _panel(stage: Stage, packing: Packing) -> Panel:
+def _panel(stage: Stage, packing: Packing, target: CpuTarget) -> Panel:
     load, along, width = packing.load, packing.axis, packing.width
     used = variables(access.flat_offset(load.source, list(load.indices)))
-    axes = [axis for axis in stage.axes if axis.var in used and not axis.var.same_as(along.var)]
-    shape = [-(-int(along.extent) // width), *(axis.extent for axis in axes), width]
-    buffer = emit.scratch(shape, str(load.source.ty.dtype.dtype), "packed")
-    return Panel(buffer, load, along, tuple(axes), width)
+    axes = tuple(axis for axis in stage.axes if axis.var in used and not axis.var.same_as(along.var))
+    item = load.ty.dtype.bits // 8
+    lanes = min(target.lanes(item), LANES_OF_A_BLOCK)
+    pitch = -(-width // lanes) * lanes
+    shape = _without_page_stride([axis.extent for axis in axes], pitch * item)
+    buffer = emit.scratch([-(-int(along.extent) // width), *shape, pitch], str(load.source.ty.dtype.dtype), "packed")
+    return Panel(buffer, load, along, axes, width, pitch, lanes)
+
+
+def _without_page_stride(extents: list[ir.Expr], row_bytes: int) -> list[ir.Expr]:
+    """One place more along the last axis where panels would lie whole pages apart."""
+    rows = emit.static(emit.volume(extents))
+    if not extents or rows is None or rows * row_bytes % PAGE_BYTES:
+        return extents
+    return [*extents[:-1], emit.simplified(extents[-1] + 1)]
 
 
 def _with_panel(value: ir.Expr, panel: Panel) -> ir.Expr:
@@ -64,35 +110,87 @@ def _with_panel(value: ir.Expr, panel: Panel) -> ir.Expr:
     return tvm_ffi.structural_map(value, (TensorLoad, swap))
 
 
-def _pack(panel: Panel, target: CpuTarget, parallel: bool) -> Stmt:
-    whole, rest = divmod(int(panel.vector.extent), panel.width)
+def _pack(panel: Panel, parallel: bool) -> Stmt:
+    """A parallel loop over blocks of all panels; the last block of an axis goes over some of the one before again."""
     points = access.points((panel.vector, *panel.axes))
     parallel = parallel and (points is None or points * CYCLES_AN_ITEM > WORTHWHILE_CYCLES)
-    main = _copy(panel, index(0), whole, panel.width, target, parallel)
-    tail = _copy(panel, index(whole), 1, rest, target, False) if rest else None
-    return emit.sequence([main, tail])
-
-
-def _copy(panel: Panel, first: ir.Expr, count: int, width: int, target: CpuTarget, parallel: bool) -> Stmt:
-    lanes = target.lanes(panel.load.ty.dtype.bits // 8)
-    axes = panel.axes
-
-    rows = [axis.extent for axis in axes]
-    by_panel = access.load_stride(panel.load, panel.vector.var) != 1
+    last = panel.axes[-1].extent if panel.axes else index(1)
+    outer = [axis.extent for axis in panel.axes[:-1]]
+    blocks = emit.simplified(tirx.floordiv(last + (panel.step - 1), index(panel.step)))
 
     def task(places: list[ir.Expr]) -> Stmt:
-        number, inner = (places[0], places[1:]) if by_panel else (places[-1], places[:-1])
-        point = {axis.var: place for axis, place in zip(axes, inner, strict=True)}
-        vectors = emit.lane_chunks(width, lanes)
-        return emit.sequence([_copy_vector(panel, first + number, point, *vector) for vector in vectors])
+        *around, block = places if panel.is_turned else [*places[:-2], places[-1], places[-2]]
+        number = around.pop()
+        start = emit.simplified(tirx.min(block * panel.step, last - panel.step))
+        point = {axis.var: place for axis, place in zip(panel.axes, around, strict=False)}
+        return _block(panel, number, point, start)
 
-    return emit.fused([count, *rows] if by_panel else [*rows, count], task, parallel)
+    order = [panel.count, blocks] if panel.is_turned else [blocks, panel.count]
+    return emit.fused([*outer, *order], task, parallel)
+
+
+def _block(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr) -> Stmt:
+    """A few places of the last axis of one piece, whether it is whole or the last one."""
+    size = panel.lanes if panel.is_turned else panel.width
+    whole, rest = divmod(panel.size, size)
+    write = _turned if panel.is_turned else _wide
+    full = write(panel, number, point, start, size)
+    if not rest:
+        return full
+    last = _turned(panel, number, point, start, rest) if panel.is_turned else _copy(panel, number, point, start, rest)
+    return last if not whole else emit.when(number < whole, full, last)
+
+
+def _wide(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
+    """A whole panel, with what follows it in memory where that makes whole vectors."""
+    exact = _copy(panel, number, point, start, width)
+    if width == panel.pitch or not panel.is_contiguous or panel.size < panel.pitch:
+        return exact
+    wider = _copy(panel, number, point, start, panel.pitch)
+    return emit.when(number * width + panel.pitch <= panel.size, wider, exact)
+
+
+def _copy(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, width: int) -> Stmt:
+    chunks = emit.lane_chunks(width, panel.lanes)
+    last = panel.axes[-1:]
+
+    def row(place: ir.Expr) -> Stmt:
+        here = {**point, **{axis.var: place for axis in last}}
+        return emit.sequence([_copy_vector(panel, number, here, *chunk) for chunk in chunks])
+
+    return emit.loop(panel.step, lambda step: row(start + step))
+
+
+def _turned(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int) -> Stmt:
+    last, vectors = panel.axes[-1].var, panel.width // panel.lanes
+    whole, first = tirx.floordiv(number, index(vectors)), tirx.floormod(number, index(vectors)) * panel.lanes
+
+    def read(row: int, lane: ir.Expr) -> ir.Expr:
+        return _item(panel, whole, {**point, last: start + lane}, first + row)
+
+    def write(column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+        return _store(panel, whole, {**point, last: start + column}, first + lane, item)
+
+    return turned_block(read, write, rows, panel.lanes, str(panel.load.source.ty.dtype.dtype))
 
 
 def _copy_vector(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:
-    return emit.vectorized(lanes, lambda lane: _copy_item(panel, number, point, lane + start))
+    """Some lanes, and zeros up to the end of their vector: what lies there is multiplied, though never stored."""
+    filled = emit.vectorized(lanes, lambda lane: _copy_item(panel, number, point, lane + start))
+    if lanes == panel.lanes:
+        return filled
+    zero, first = tirx.const(0, str(panel.load.source.ty.dtype.dtype)), start + lanes
+    empty = emit.vectorized(panel.lanes - lanes, lambda lane: _store(panel, number, point, lane + first, zero))
+    return emit.sequence([filled, empty])
 
 
 def _copy_item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> Stmt:
-    item = substitute(panel.load, {**point, panel.vector.var: number * panel.width + lane})
+    return _store(panel, number, point, lane, _item(panel, number, point, lane))
+
+
+def _item(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr) -> ir.Expr:
+    return substitute(panel.load, {**point, panel.vector.var: number * panel.width + lane})
+
+
+def _store(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], lane: ir.Expr, item: ir.Expr) -> Stmt:
     return emit.store(panel.buffer, item, [number, *(point[axis.var] for axis in panel.axes), lane])

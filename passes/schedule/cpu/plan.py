@@ -17,10 +17,16 @@ UNKNOWN_SIZE = 512
 MOST_VECTORS = 8
 LATENCY_CYCLES = 4
 OPERATIONS_A_CYCLE = 2
+# Loads run beside the arithmetic, but not always at once.
+CYCLES_A_LOAD = 0.1
+# Of dot products: one step of a 4 by 4 tile of them, and the sum over the lanes of a result.
+CYCLES_A_ROW_STEP = 0.6
+CYCLES_TO_COMBINE = 8
 ROW_VECTORS = 4
 REUSE_THAT_PAYS_FOR_PACKING = 24
 REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
 LONG_ROW_BYTES = 2048
+VECTORS_OF_A_SHORT_ROW = 6
 
 
 @dataclass(frozen=True)
@@ -38,6 +44,7 @@ class Plan:
 
     `vector` is a result axis (`along_rows` false: each lane is its own result) or the reduction axis to run along
     (`along_rows` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
+    `padded` is true where every operand read along the vector is packed into whole vectors.
     """
 
     vector: Axis
@@ -46,6 +53,7 @@ class Plan:
     vectors: int
     sizes: dict[Var, int] = field(default_factory=dict)
     packed: tuple[Packing, ...] = ()
+    padded: bool = False
 
     @property
     def width(self) -> int:
@@ -59,7 +67,7 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     terms = terms_of(stage)
     if column is not None and _runs_along(terms, column, lanes // 2):
         return _column_plan(stage, column, terms, (), target)
-    is_packed = column is not None and _is_worth_packing(stage, column, terms, lanes)
+    is_packed = column is not None and _is_worth_packing(stage, column, terms, target)
     if row is not None and _runs_along(terms, row, lanes) and not is_packed:
         return _row_plan(stage, row, terms, target)
     if column is None:
@@ -87,11 +95,27 @@ def _runs_along(terms: list[TensorLoad], axis: Axis, least: int) -> bool:
     return wide and all(access.is_contiguous(term, axis.var) for term in terms)
 
 
-def _is_worth_packing(stage: Stage, column: Axis, terms: list[TensorLoad], lanes: int) -> bool:
+def _is_worth_packing(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
+    """True where vectors along a result axis, with the packing they need, beat vectors along the reduction."""
+    lanes = target.lanes(stage.item_bytes)
     strided = [term for term in terms if not access.is_contiguous(term, column.var)]
     if column.size is None or column.size < lanes // 2 or len(terms) != 2:
         return False
-    return all(_reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in strided)
+    results, depth = access.points(stage.spatial), access.points(stage.reduce)
+    if results is None or depth is None:
+        return all(_reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in strided)
+    waste = -(-column.size // lanes) * lanes / column.size
+    items = [results * depth // _reuse(stage, term) for term in strided if term.source not in stage.constants]
+    packing = sum(count * _cycles_to_pack(stage, count, lanes, target) for count in items)
+    by_columns = results * depth * waste / (lanes * OPERATIONS_A_CYCLE) + packing
+    return by_columns < results * (-(-depth // lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE)
+
+
+def _cycles_to_pack(stage: Stage, items: int, lanes: int, target: CpuTarget) -> float:
+    """For one item of an operand that is turned over while it is copied."""
+    if (stage.reduce[-1].size or UNKNOWN_SIZE) < lanes:
+        return 1.0
+    return 0.4 if items * stage.item_bytes <= target.level2_bytes else 1.0
 
 
 def _reuse(stage: Stage, term: TensorLoad) -> int:
@@ -110,20 +134,37 @@ def _column_plan(
 ) -> Plan:
     lanes = target.lanes(stage.item_bytes)
     rows = _row_axes(stage, column, terms)
+    far = [term for term in terms if not any(term.same_as(other) for other in packed)]
+    load = CYCLES_A_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
     vectors, sizes = min(
-        _tiles(rows, column, lanes, target), key=lambda tile: _cycles(tile[0], tile[1], rows, column, lanes)
+        _tiles(rows, column, lanes, target), key=lambda tile: _cycles(tile[0], tile[1], rows, column, lanes, load)
     )
     width = lanes * vectors
-    far = [term for term in terms if not any(term.same_as(other) for other in packed)]
-    panels = [Packing(term, column, min(width, column.size or width)) for term in packed]
-    panels += [Packing(term, column, width) for term in far if _has_long_rows(stage, term, column, width)]
+    panels = [Packing(term, column, width) for term in packed]
     panels += [
-        Packing(term, axis, sizes[axis.var])
+        Packing(term, column, width)
+        for term in far
+        if _has_long_rows(stage, term, column, width) or _is_ragged(stage, term, column, lanes)
+    ]
+    panels += [
+        Packing(term, axis, sizes[axis.var] * max(1, lanes // sizes[axis.var]))
         for axis in rows
         for term in far
         if len(sizes) == 1 and axis.var in sizes and _has_long_rows(stage, term, axis, sizes[axis.var])
     ]
-    return Plan(column, False, lanes, vectors, sizes, tuple(panels))
+    along = [term for term in terms if access.load_stride(term, column.var) != 0]
+    padded = all(any(term.same_as(panel.load) and panel.axis is column for panel in panels) for term in along)
+    padded = padded and column.var not in access.free_variables(stage.value)
+    return Plan(column, False, lanes, vectors, sizes, tuple(panels), padded)
+
+
+def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, lanes: int) -> bool:
+    """An operand that is read often along short rows that don't fill whole vectors: worth a padded copy."""
+    if column.size is None or access.load_stride(term, column.var) != 1:
+        return False
+    if column.size % lanes == 0 or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
+        return False
+    return len(terms_of(stage)) == 2 and _reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING
 
 
 def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
@@ -164,12 +205,14 @@ def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
     return dict(reversed(sizes.items()))
 
 
-def _cycles(vectors: int, sizes: dict[Var, int], rows: list[Axis], column: Axis, lanes: int) -> tuple[float, int]:
+def _cycles(
+    vectors: int, sizes: dict[Var, int], rows: list[Axis], column: Axis, lanes: int, load: float
+) -> tuple[float, int]:
     """Cycles for one reduction step over all results, and the code size as a tie breaker."""
     total = 0.0
     for height, count in _pieces_of_rows(rows, sizes):
         for wide, times in _pieces(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
-            total += count * times * _tile_cycles(height, wide)
+            total += count * times * _tile_cycles(height, wide, load)
     return total, vectors * prod(sizes.values())
 
 
@@ -186,10 +229,10 @@ def _pieces(extent: int, size: int) -> list[tuple[int, int]]:
     return [(size, whole)] * bool(whole) + [(rest, 1)] * bool(rest)
 
 
-def _tile_cycles(height: int, vectors: int) -> float:
+def _tile_cycles(height: int, vectors: int, load: float) -> float:
     work = height * vectors / OPERATIONS_A_CYCLE
     fetch = (height + vectors) / OPERATIONS_A_CYCLE
-    return max(LATENCY_CYCLES, work, fetch) + 0.25
+    return max(LATENCY_CYCLES, work + (height + vectors) * load, fetch) + 0.25
 
 
 def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None) -> Plan:

@@ -13,12 +13,12 @@ from . import access, emit
 from .combiner import combiner
 from .kernel import Axis, Stage, substitute
 from .pack import packed
-from .plan import plan_reduction, terms_of
+from .plan import has_reused_operand, plan_reduction, terms_of
 from .slices import run_slices, slices_of
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Point, Range
-from .work import is_parallel
+from .work import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
 
 
 def emit_reduction(
@@ -39,10 +39,11 @@ def emit_reduction(
     if plan is None or (plan.along_rows and combine is None):
         return None
     if fixed:
-        plan = replace(plan, packed=())
+        plan = replace(plan, packed=(), padded=False)
     work = Work(merged, stores, plan, combine, target)
     if parallel is None:
-        return is_parallel([merged, *stores], target, lambda choice: _emit(work, choice))
+        least = WORTHWHILE_CYCLES_OF_TILES if has_reused_operand(merged) else WORTHWHILE_CYCLES
+        return is_parallel([merged, *stores], target, lambda choice: _emit(work, choice), least)
     return _emit(work, parallel, fixed)
 
 

@@ -181,6 +181,6 @@ def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Exp
 def _tile(work: Work, ranges: Sequence[Range], tile: Tile) -> Stmt:
     plan = work.plan
     if work.combine is None or not plan.along_rows:
-        return column_tile(work.stage, tile, plan.vector, plan.lanes, ranges, work.start, work.finish)
+        return column_tile(work.stage, tile, plan.vector, plan.lanes, ranges, work.start, work.finish, plan.padded)
     ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
     return row_tile(work.stage, tile, plan.lanes, plan.vectors, ordered, work.combine, work.finish)

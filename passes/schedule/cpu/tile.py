@@ -111,19 +111,28 @@ def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
 
 
 def column_tile(
-    stage: Stage, tile: Tile, vector: Axis, lanes: int, ranges: Sequence[Range], start: Stage | None, finish: Finish
+    stage: Stage,
+    tile: Tile,
+    vector: Axis,
+    lanes: int,
+    ranges: Sequence[Range],
+    start: Stage | None,
+    finish: Finish,
+    padded: bool = False,
 ) -> Stmt:
     """A tile whose vectors run along a result axis: rows x vectors of results, one pass over the reduced terms.
 
     `start` is the stage that holds partial results to go on from; without it the tile starts at the reduction's init.
+    With `padded` operands a last vector is summed whole and only stored in part.
     """
     width = tile.sizes[vector.var]
     order = [var for var in tile.sizes if not var.same_as(vector.var)]
     sizes = tile.offsets(order)
-    chunks = emit.lane_chunks(width, lanes)
-    held = Accumulators.of(stage, max(1, _product(sizes)), len(chunks), min(lanes, width))
+    stored = emit.lane_chunks(width, lanes)
+    summed = [(first, lanes) for first, _ in stored] if padded else stored
+    held = Accumulators.of(stage, max(1, _product(sizes)), len(stored), lanes if padded else min(lanes, width))
 
-    def each(body: Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt]) -> Stmt:
+    def each(body: Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt], chunks: list[tuple[int, int]] = summed) -> Stmt:
         def row(offsets: list[ir.Expr]) -> Stmt:
             point = row_point(tile, order, offsets)
             return _along(
@@ -149,7 +158,7 @@ def column_tile(
             )
         )
 
-    last = each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point))
+    last = each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), stored)
     return emit.sequence([emit.allocate(held.buffer), each(first), over_ranges(ranges, step), last])
 
 

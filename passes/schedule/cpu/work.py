@@ -12,18 +12,22 @@ from .kernel import Stage, loads
 from .target import CpuTarget
 
 WORTHWHILE_CYCLES = 40_000
+# A register tile loads each operand once for many results, which the count below doesn't know.
+WORTHWHILE_CYCLES_OF_TILES = 4 * WORTHWHILE_CYCLES
 CYCLES_PER_LOADED_VECTOR = 2
 
 
-def is_parallel(stages: Sequence[Stage], target: CpuTarget, write: Callable[[bool], Stmt]) -> Stmt:
+def is_parallel(
+    stages: Sequence[Stage], target: CpuTarget, write: Callable[[bool], Stmt], least: int = WORTHWHILE_CYCLES
+) -> Stmt:
     """The parallel or the serial nest; both behind a test where only the run knows the size."""
     if target.cores == 1:
         return write(False)
     cycles = total_cycles(stages, target)
     known = emit.static(cycles)
     if known is not None:
-        return write(known > WORTHWHILE_CYCLES)
-    return tirx.IfThenElse(cycles > WORTHWHILE_CYCLES, write(True), write(False))
+        return write(known > least)
+    return tirx.IfThenElse(cycles > least, write(True), write(False))
 
 
 def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:

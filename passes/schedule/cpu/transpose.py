@@ -1,0 +1,72 @@
+"""A square block turned over in registers: its rows become columns by shuffles of two vectors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+
+from tvm import ir, tirx
+from tvm.tirx import Stmt, Var
+
+from . import emit
+from .emit import index
+
+Read = Callable[[int, ir.Expr], ir.Expr]
+Write = Callable[[int, ir.Expr, ir.Expr], Stmt]
+
+
+def turned_block(read: Read, write: Write, rows: int, lanes: int, dtype: str) -> Stmt:
+    """Read a block of `lanes` by `lanes` items along its rows and write it along its columns.
+
+    Args:
+        read: `read(row, lane)`, contiguous in memory along `lane`; called for the first `rows` rows.
+        write: `write(column, lane, item)`, contiguous along `lane`, which counts rows; those not read hold zeros.
+        rows: how many rows there are, at most `lanes`.
+        lanes: a power of two.
+        dtype: of the items.
+
+    Source: Eklundh, "A Fast Computer Method for Matrix Transposing", 1972 (halves of ever smaller blocks change places).
+    """
+    here, there = (emit.scratch([lanes * lanes], dtype, "block", "local") for _ in range(2))
+    parts = [emit.allocate(here), emit.allocate(there)]
+    zero = tirx.const(0, dtype)
+    for row in range(lanes):
+        item = read if row < rows else lambda _row, _lane: zero
+        parts.append(_filled(here, row, lanes, item))
+    distance = lanes // 2
+    while distance:
+        parts += _exchanged(here, there, lanes, distance)
+        here, there = there, here
+        distance //= 2
+    return emit.sequence([*parts, *(_written(here, column, lanes, write) for column in range(lanes))])
+
+
+def _filled(block: Var, row: int, lanes: int, read: Read) -> Stmt:
+    return emit.vectorized(lanes, lambda lane: emit.store(block, read(row, lane), [lane + row * lanes]))
+
+
+def _written(block: Var, column: int, lanes: int, write: Write) -> Stmt:
+    return emit.vectorized(lanes, lambda lane: write(column, lane, emit.load(block, [lane + column * lanes])))
+
+
+def _exchanged(here: Var, there: Var, lanes: int, distance: int) -> list[Stmt]:
+    """Rows `distance` apart exchange the right parts of one with the left parts of the other."""
+    upper = [lane + lanes - distance if lane & distance else lane for lane in range(lanes)]
+    lower = [lane + lanes if lane & distance else lane + distance for lane in range(lanes)]
+    parts: list[Stmt] = []
+    for row in range(lanes):
+        if not row & distance:
+            pair = [_vector(here, row, lanes), _vector(here, row + distance, lanes)]
+            parts += [
+                _shuffled(there, row, pair, upper, lanes),
+                _shuffled(there, row + distance, pair, lower, lanes),
+            ]
+    return parts
+
+
+def _vector(block: Var, row: int, lanes: int) -> ir.Expr:
+    return emit.load(block, [tirx.Ramp(index(row * lanes), index(1), lanes)])
+
+
+def _shuffled(block: Var, row: int, pair: list[ir.Expr], order: list[int], lanes: int) -> Stmt:
+    value = tirx.Shuffle(pair, [tirx.IntImm("int32", lane) for lane in order])
+    return emit.store(block, value, [tirx.Ramp(index(row * lanes), index(1), lanes)])
