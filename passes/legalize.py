@@ -68,12 +68,12 @@ class _Legalizer:
     def kernel_call(self, call: relax.Call, bound: dialect.Bound) -> relax.Call:
         attrs = {k: plain(v) for k, v in bound.attrs.items()}
         key = self.key(bound, attrs, call)
-        if key is not None and key in self.known:
-            kernel, out_types = self.known[key]
-            return call_kernel(kernel, bound.inputs, out_types, call)
         lower, inputs = bound.primitive.lower, bound.inputs
         if is_empty(call.ty):
             lower, inputs, attrs = (lambda: nothing(call.ty)), [], {}
+        if key is not None and key in self.known:
+            kernel, out_types = self.known[key]
+            return call_kernel(kernel, inputs, out_types, call)
         func, args, out_types = gen_call_tir_inputs(lower, *inputs, **attrs)
         kernel = self.add(bound.primitive.name, func)
         if key is not None:

@@ -104,3 +104,9 @@ def test_bits_stay_the_same_eagerly_and_compiled(array, dtype):
 def test_a_last_axis_that_does_not_fill_the_dtype_is_refused():
     with pytest.raises(tf.errors.InvalidArgumentError, match="^Cannot bitcast from 4 to 17: the last dim of"):
         tf.bitcast(tf.constant([1, 2, 3], tf.uint8), tf.uint16)
+
+
+def test_equal_casts_of_nothing_share_a_kernel_without_arguments():
+    less = tf.function(lambda x, y: (tf.cast(x, tf.int64) < 3, tf.cast(y, tf.int64) < 3))
+    found = less(tf.constant([], tf.int32), tf.constant([], tf.int32))
+    assert [x.shape for x in found] == [(0,), (0,)]
