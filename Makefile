@@ -15,13 +15,14 @@ DOCTESTS = PYTHONPATH=$(WHEEL) TVTF_CACHE_DIR=$(CURDIR)/.venv/cache $(BIN)/pytes
 SEEDS := 5
 WORKERS := 2
 
-.PHONY: help train text test test-all test-oracle lint bench wheel clean
+.PHONY: help train text test test-all test-gpu test-oracle lint bench wheel clean
 
 help:
 	@echo "make train        train on scanned digits: accuracy over $(SEEDS) seeds, checkpoints, ONNX"
 	@echo "make text         train a character-level transformer on Python's standard library"
 	@echo "make test         lint, types, import rules, tests, examples: what CI runs"
 	@echo "make test-all     make test, with the longer sweeps"
+	@echo "make test-gpu     on a GPU: the compiled half of the tests, and benchmarks"
 	@echo "make test-oracle  compare with TensorFlow itself"
 	@echo "make lint         only lint, types and import rules"
 	@echo "make bench        benchmarks, side by side with TensorFlow, JAX and PyTorch"
@@ -40,6 +41,10 @@ test: lint
 test-all: lint
 	$(BIN)/pytest -n $(WORKERS) -m "(sweep or not sweep) and not oracle"
 	$(DOCTESTS)
+
+test-gpu: .venv/dev
+	$(BIN)/pytest -m gpu
+	$(BIN)/python -m benchmarks.gpu
 
 test-oracle: .venv/oracle/ready
 	.venv/oracle/bin/pytest -m oracle

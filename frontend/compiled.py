@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
-from typing import Any
+from typing import Any, NamedTuple
 
 from tvtf.context import dials, state
 from tvtf.emit import Graph, Trace, tracing
@@ -17,17 +17,18 @@ from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.passes.hoist import PREPARE
 from tvtf.passes.pipeline import compile_module
 from tvtf.runtime.cache import cached, key_of
-from tvtf.runtime.executable import Executable
+from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
-from tvtf.runtime.target import host_target
+from tvtf.runtime.target import target_of
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.variable import Variable
 
 
 def executable_for(mod: Any) -> Executable:
     """The compiled module, from the cache where it is there."""
-    target = host_target()
-    return cached(key_of(mod, target, *_options()), lambda path: compile_module(mod, target, path))
+    target = target_of(state.device)
+    load = Executable if target.kind.name == "llvm" else GpuExecutable
+    return cached(key_of(mod, target, *_options()), lambda path: compile_module(mod, target, path), load)
 
 
 def _options() -> list[str]:
@@ -46,7 +47,7 @@ class GraphFunction:
     def __init__(self, graph: Graph) -> None:
         self.graph = graph
         self.tf_name = graph.name
-        self._executable: Executable | None = None
+        self._executables: dict[str | None, Executable] = {}
         self._backward: Backward | None = None
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
@@ -58,12 +59,18 @@ class GraphFunction:
         return outputs
 
     def _run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
-        if self._executable is None:
-            self._executable = executable_for(self.graph.module())
+        run = self._executable().function()
         try:
-            return tuple(map(tensor_of, self._executable.function()(*map(handle_of, inputs))))
+            return tuple(map(tensor_of, run(*map(handle_of, inputs))))
         except Exception as error:  # TVM raises many types; each is told in tvtf's words
             raise raised_by(self.graph.name, error) from error
+
+    def _executable(self) -> Executable:
+        """The code for the device in use."""
+        found = self._executables.get(state.device)
+        if found is None:
+            found = self._executables[state.device] = executable_for(self.graph.module())
+        return found
 
     def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Tensor | None]:
         if self._backward is None:
@@ -102,6 +109,13 @@ class Backward:
         return gradients
 
 
+class Code(NamedTuple):
+    """A concrete function's code for one device, and its last arguments; no code where nothing is computed."""
+
+    executable: Executable | None
+    prepared: list[Any]
+
+
 class Compiled:
     """A concrete function's code with everything a call needs at hand; Variables that it updates are donated."""
 
@@ -114,13 +128,13 @@ class Compiled:
         self.updates: list[tuple[Variable, int]] = results.updates
         self.count = len(results.computed)
         self.single = self.count == 1
-        self.executable = executable_for(self.module()) if self.count else None
         self.only_computes = not self.updates and all(kind == "computed" for kind, _ in results.leaves)
         self.simple = results.is_bare and self.single and not self.updates and not self.captures
         self.bound = concrete.bound
         self.lock = join([v.lock for v in concrete.variables])
-        self.in_place: set[int] | None = None
-        self._prepared: list[Any] | None = None
+        self.in_place: dict[str | None, set[int]] = {}
+        self._codes: dict[str | None, Code] = {}
+        self.code()
 
     def module(self) -> Any:
         """What is compiled: the traced function, with what is donated."""
@@ -153,25 +167,29 @@ class Compiled:
             variable.own_memory()
         handles = [t._handle or handle_of(t) for t in tensors]
         handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
-        handles += self.prepared() if self._prepared is None else self._prepared
+        handles += (self._codes.get(state.device) or self.code()).prepared
         outputs = self._execute(handles)
         if self.only_computes:
             return self._computed(outputs)
         return self._finish(tensors, captures, updates, [outputs] if self.single else outputs)
 
-    def prepared(self) -> list[Any]:
-        """What the constants among the captures give once for all calls: the last arguments of the code."""
-        if self._prepared is None:
+    def code(self) -> Code:
+        """The code for the device in use, compiled when first asked for, with what its constants give once for all calls."""
+        found = self._codes.get(state.device)
+        if found is None:
+            executable = executable_for(self.module()) if self.count else None
             constants = [handle_of(c) for c in self.captures if isinstance(c, EagerTensor)]
-            code = self.executable if constants else None
-            self._prepared = [] if code is None else list(code.function(PREPARE)(*constants))
-        return self._prepared
+            prepared = list(executable.function(PREPARE)(*constants)) if constants and executable else []
+            found = self._codes[state.device] = Code(executable, prepared)
+        return found
 
     def _execute(self, handles: list[Any]) -> Any:
-        if self.executable is None:
+        executable = (self._codes.get(state.device) or self.code()).executable
+        if executable is None:
             return ()
+        run = executable.function()
         try:
-            return self.executable.function()(*handles)
+            return run(*handles)
         except Exception as error:  # TVM raises many types; each is told in tvtf's words
             raise raised_by(self.name, error) from error
 
@@ -198,13 +216,14 @@ class Compiled:
     def _take(self, updates: list[tuple[Variable, int]], outputs: Any) -> None:
         """Gives the Variables their new values; those that were donated have them already.
 
-        Where nothing branches, what is donated is the same in every call.
+        Where nothing branches, what is donated is the same in every call on a device.
         """
-        if self.in_place is not None:
-            updates = [(variable, index) for variable, index in updates if index not in self.in_place]
+        known = self.in_place.get(state.device)
+        if known is not None:
+            updates = [(variable, index) for variable, index in updates if index not in known]
         taken = {index for variable, index in updates if variable.take(outputs[index])}
-        if self.in_place is None and not self.graph.subgraphs:
-            self.in_place = {index for _, index in updates} - taken
+        if known is None and not self.graph.subgraphs:
+            self.in_place[state.device] = {index for _, index in updates} - taken
 
 
 def current(param: Any) -> EagerTensor:

@@ -235,11 +235,12 @@ def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], re
     """Times the kernels of compiled code on these arguments; Variables are copied, so that none changes."""
     captures = [code.bound(c, variables) for c in code.captures]
     handles = [*map(handle_of, tensors), *(_copied(c) if isinstance(c, Variable) else handle_of(c) for c in captures)]
-    if code.executable is None:
+    executable, prepared = code.code()
+    if executable is None:
         return Profile(())
-    handles += code.prepared()
+    handles += prepared
     watch = Stopwatch()
-    run = code.executable.instrumented(watch)
+    run = executable.instrumented(watch)
     for _ in range(repeat):
         watch.start()
         run(*handles)

@@ -6,13 +6,25 @@ from typing import Any
 
 from tvm import ir, relax, te, tirx
 
+ON_HOST = "tirx.is_host_func"
+"""TVM's mark of what runs on the CPU where the other kernels run on a GPU."""
+
+
+READS_ON_HOST = "tvtf.reads_on_host"
+"""The mark of such a kernel whose arguments are computed on the GPU."""
+
 
 def raising_kernel(message: str) -> tirx.PrimFunc:
     """``kernel(ok)``: raises RuntimeError with ``message`` unless the bool scalar ``ok`` holds."""
     ok = tirx.decl_buffer((), "bool", "ok", data_alignment=1)
     # TVM 0.27 documents the kind first, but hands its arguments to a constructor that wants the condition first.
     check = tirx.AssertStmt(tirx.BufferLoad(ok, []), ir.StringImm("RuntimeError"), [ir.StringImm(message)])
-    return tirx.PrimFunc([ok], check).with_attr("tirx.is_scheduled", True)
+    return (
+        tirx.PrimFunc([ok], check)
+        .with_attr("tirx.is_scheduled", True)
+        .with_attr(ON_HOST, True)
+        .with_attr(READS_ON_HOST, True)
+    )
 
 
 def copy_kernel(tensor_type: relax.TensorType) -> tirx.PrimFunc:

@@ -13,6 +13,7 @@ import tvm
 from tvm import relax, tirx
 
 from tvtf import dialect
+from tvtf.ops.kernels.common import INDEPENDENT
 
 WRITES = ("stack_write", "stack_add")
 LOOPS = ("while", "effect_while")
@@ -82,7 +83,7 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
         new = tirx.BufferLoad(target, at) + new
     loop: Any = tirx.BufferStore(target, new, at)
     for axis, extent in reversed(list(zip(axes, shape[1:]))):
-        loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop)
+        loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
     return tirx.PrimFunc([target, place, value], loop).with_attr("tirx.is_scheduled", True)
 
 

@@ -27,6 +27,7 @@ from tvtf.passes.legalize import legalize
 from tvtf.passes.mixed import mixed_precision
 from tvtf.passes.native_loops import native_loops
 from tvtf.passes.schedule.cpu import ScheduleCPU
+from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.simplify import simplify
 from tvtf.passes.trim import trim_loops
 from tvtf.passes.watch import dump_folder, watched
@@ -65,14 +66,14 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("fuse-kernels", stock.FuseTIR()),
         Phase("in-place", mark_inplace),
         Phase("constants", mark_constants),
-        Phase("schedule", ScheduleCPU(target)),
+        Phase("schedule", scheduler(target)),
         Phase("flatten", stock.ToNonDataflow()),
         Phase("hoist", hoist),
         Phase("purity", stock.RemovePurityChecking()),
-        Phase("native-loops", lambda mod: native_loops(mod, polls)),
+        *([] if on_gpu(target) else [Phase("native-loops", lambda mod: native_loops(mod, polls))]),
         Phase("destinations", stock.CallTIRRewrite()),
         Phase("donate", donate),
-        Phase("arena", plan_arena),
+        *([] if on_gpu(target) else [Phase("arena", plan_arena)]),
         Phase("memory", stock.StaticPlanBlockMemory()),
         Phase("allocate", stock.LowerAllocTensor()),
         Phase("kill", stock.KillAfterLastUse()),
@@ -84,6 +85,16 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("names", NamesFirst),
         Phase("align", ItemAlign),
     ]
+
+
+def scheduler(target: Target) -> Pass:
+    """The pass that writes loops."""
+    return ScheduleGPU(target) if on_gpu(target) else ScheduleCPU(target)
+
+
+def on_gpu(target: Target) -> bool:
+    """Whether kernels are written for a GPU, be they only emulated."""
+    return "gpu" in target.keys
 
 
 user_passes: list[tuple[str, Pass]] = []

@@ -26,13 +26,12 @@ def pytest_unconfigure(config):
 
 
 def pytest_collection_modifyitems(config, items):
-    """Sweeps run with ``-m sweep``."""
-    if "sweep" in config.option.markexpr:
-        return
-    sweeps = [item for item in items if item.get_closest_marker("sweep")]
-    if sweeps:
-        items[:] = [item for item in items if item not in sweeps]
-        config.hook.pytest_deselected(items=sweeps)
+    """Sweeps run with ``-m sweep``, what takes a GPU with ``-m gpu``."""
+    for marker in ("sweep", "gpu"):
+        found = [] if marker in config.option.markexpr else [i for i in items if i.get_closest_marker(marker)]
+        if found:
+            items[:] = [item for item in items if item not in found]
+            config.hook.pytest_deselected(items=found)
 
 
 @pytest.fixture

@@ -45,6 +45,7 @@ from tvtf.frontend import autograph as _autograph  # noqa: E402,F401 - how funct
 from tvtf.frontend import cases as _cases  # noqa: E402,F401 - declares tf.case, tf.switch_case
 from tvtf.frontend import control as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
 from tvtf.frontend import custom as _custom
+from tvtf.frontend import device as _device  # noqa: E402,F401 - declares tf.device
 from tvtf.frontend import functional as _functional  # noqa: E402,F401 - declares tf.map_fn, tf.scan ...
 from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run eagerly
 from tvtf.frontend.function import function  # noqa: E402

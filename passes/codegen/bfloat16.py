@@ -29,6 +29,7 @@ MOVED_BITS = 16
 ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div)
 CHOICES = (tirx.Min, tirx.Max)
 REINTERPRET, CHOOSE = ir.Op.get("tirx.reinterpret"), ir.Op.get("prim.if_then_else")
+ADDRESS = ir.Op.get("tirx.address_of")
 
 
 def without_bfloat16(func: PrimFunc) -> PrimFunc:
@@ -168,10 +169,22 @@ def _cast(node: tirx.Cast) -> ir.Expr:
 def _call(node: ir.Call) -> ir.Expr:
     if node.op.same_as(REINTERPRET):
         return _reinterpreted(node)
+    if node.op.same_as(ADDRESS):
+        return _address(node)
     if _dtype(node) != NARROW:
         return node
     wide = ir.Call(node.op, list(node.args), node.attrs, node.ty_args, ret_ty=ir.PrimType(WIDE))
     return wide if node.op.same_as(CHOOSE) else rounded(wide)
+
+
+def _address(node: ir.Call) -> ir.Expr:
+    """Where an element lies: of a parameter's, where its bits lie."""
+    (element,) = node.args
+    if isinstance(element, TensorLoad):
+        return node
+    found: list[TensorLoad] = []
+    tvm_ffi.structural_walk(element, (TensorLoad, found.append))
+    return tirx.address_of(found[-1])
 
 
 def _reinterpreted(node: ir.Call) -> ir.Expr:

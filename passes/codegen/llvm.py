@@ -17,6 +17,7 @@ from tvm.target import Target
 from tvm.tirx.build import codegen_build, split_host_device_mods
 
 from tvtf.passes.codegen.checks import without_needless_checks
+from tvtf.passes.codegen.cuda import build_device, kernel_passes
 from tvtf.passes.codegen.linker import link
 from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.vm import generate
@@ -50,7 +51,8 @@ def build_library(
     """
     builder = relax.ExecBuilder()
     with _EMISSION:
-        kernels = generate(builder, mod, check_arguments=check_arguments, poll_signals=poll_signals)
+        on_gpu = target.kind.name == "cuda"
+        kernels = generate(builder, mod, check_arguments=check_arguments, poll_signals=poll_signals, on_gpu=on_gpu)
         host, devices = lower_kernels(kernels, target)
     with tempfile.TemporaryDirectory(prefix="tvtf-build-") as folder:
         objects = _Objects(Path(folder), target)
@@ -65,7 +67,8 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     named = _with_symbols(kernels)
     bound = tirx.transform.BindTarget(target.with_host(host_target(target)))(named)
     pipeline, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
-    host, devices = split_host_device_mods(pipeline(bound))
+    lowered = kernel_passes()(bound) if target.kind.name == "cuda" else pipeline(bound)
+    host, devices = split_host_device_mods(lowered)
     return without_needless_checks(finish_host()(host)), {kind: finish_device()(part) for kind, part in devices.items()}
 
 
@@ -130,7 +133,7 @@ class _Objects:
     def add_devices(self, devices: dict[Target, IRModule]) -> None:
         for target, part in devices.items():
             if part.functions:
-                self.modules[0].import_module(codegen_build(part, target))
+                self.modules[0].import_module(build_device(part, target))
 
     def add_executable(self, builder: relax.ExecBuilder, mod: IRModule) -> None:
         attrs = dict(mod.attrs) if mod.attrs else {}

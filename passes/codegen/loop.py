@@ -118,7 +118,8 @@ def poll_kernel() -> tirx.PrimFunc:
     last = tirx.decl_buffer((1,), "int64", "last", data_alignment=8)
     poll = tirx.SeqStmt([tirx.BufferStore(last, seconds(), [0]), signal_check()])
     body = tirx.IfThenElse(tirx.NE(seconds(), tirx.BufferLoad(last, [0])), poll, None)
-    return tirx.PrimFunc([last], body).with_attr("global_symbol", POLL_SYMBOL)
+    func = tirx.PrimFunc([last], body).with_attr("global_symbol", POLL_SYMBOL)
+    return func.with_attr("tirx.is_host_func", True)
 
 
 def seconds() -> ir.Expr:

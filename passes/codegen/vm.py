@@ -40,26 +40,34 @@ from tvtf.passes.codegen.loop import (
     poll_kernel,
 )
 from tvtf.passes.codegen.scratch import Place, Scratch
+from tvtf.passes.effects import READS_ON_HOST
 
 SHAPE_HEAP = "vm.builtin.alloc_shape_heap"
+TO_DEVICE, CPU = "vm.builtin.to_device", 1
 KERNEL, BYTECODE = 0, 1
 
 
 def generate(
-    builder: relax.ExecBuilder, mod: IRModule, *, check_arguments: bool = False, poll_signals: bool = True
+    builder: relax.ExecBuilder,
+    mod: IRModule,
+    *,
+    check_arguments: bool = False,
+    poll_signals: bool = True,
+    on_gpu: bool = False,
 ) -> IRModule:
     """Write the Relax functions of `mod` into `builder` and return the kernels that are left.
 
     Kernels that only ever see tensors of the machine's own making are marked, so that they check no arguments. A
     function with a `global_symbol` is an entry; one without is private, and is inlined where a loop uses it or
     where it is called once. With `check_arguments=False` the machine trusts the caller on dtypes, ranks and static
-    dims, and checks only what ties symbolic dims together. With `poll_signals`, a loop listens for Ctrl-C.
+    dims, and checks only what ties symbolic dims together. With `poll_signals`, a loop listens for Ctrl-C. With `on_gpu`,
+    kernels marked to read on the CPU get copies there.
 
     Raises:
         NotImplementedError: an expression that the machine can't run; the text names it.
         ValueError: a loop hands its body another number of values than the body takes.
     """
-    program = _Program(builder, mod, check_arguments, poll_signals)
+    program = _Program(builder, mod, check_arguments, poll_signals, on_gpu)
     for name, func in program.emitted():
         _Function(program).write(name, func)
     kernels = {name: func for name, func in mod.functions.items() if isinstance(func, tirx.PrimFunc)}
@@ -72,9 +80,11 @@ def generate(
 class _Program:
     """What the functions of one module share."""
 
-    def __init__(self, builder: relax.ExecBuilder, mod: IRModule, check_arguments: bool, poll_signals: bool) -> None:
+    def __init__(
+        self, builder: relax.ExecBuilder, mod: IRModule, check_arguments: bool, poll_signals: bool, on_gpu: bool
+    ) -> None:
         self.builder = builder
-        self.check_arguments, self.poll_signals = check_arguments, poll_signals
+        self.check_arguments, self.poll_signals, self.on_gpu = check_arguments, poll_signals, on_gpu
         self.functions = {name.name_hint: func for name, func in mod.functions.items()}
         self.polls = False
         self.wary: set[str] = set()
@@ -232,13 +242,20 @@ class _Function:
             return self.operator(callee.name, expr)
         if isinstance(callee, ir.GlobalVar) and self.program.is_inlined(callee.name_hint):
             return self.call_inlined(callee.name_hint, self.values(expr.args))
-        operands = self.values(expr.args)
+        operands = [self.on_host(callee, operand) for operand in self.values(expr.args)]
         result = VOID if _is_void(expr.ty) else None
         if isinstance(callee, (ir.GlobalVar, relax.ExternFunc)):
             self.value(callee)
             self.note_foreign(callee, operands)
             return self.code.call(_callee_name(callee), operands, result)
         return self.code.call("vm.builtin.invoke_closure", [MACHINE, self.value(callee), *operands], result)
+
+    def on_host(self, callee: ir.Expr, operand: Operand) -> Operand:
+        """The operand where the CPU can read it, for a kernel that reads on the CPU what a GPU computed."""
+        func = self.program.functions.get(callee.name_hint) if isinstance(callee, ir.GlobalVar) else None
+        if not self.program.on_gpu or func is None or not func.attrs or READS_ON_HOST not in func.attrs:
+            return operand
+        return self.code.call(TO_DEVICE, [operand, self.code.constant(CPU), self.code.constant(0)])
 
     def note_foreign(self, callee: ir.GlobalVar | relax.ExternFunc, operands: list[Operand]) -> None:
         """Remember a kernel that is given something else than tensors which this function allocated, or constants."""

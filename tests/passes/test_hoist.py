@@ -23,7 +23,7 @@ def test_a_constant_operand_is_packed_once():
     expected = np.maximum(x @ w + b, 0)
     for _ in range(2):
         np.testing.assert_allclose(dense(tf.constant(x)), expected, rtol=1e-4, atol=1e-4)
-    (packed,) = compiled_of(dense, tf.constant(x)).prepared()
+    (packed,) = compiled_of(dense, tf.constant(x)).code().prepared
     assert np.prod(packed.shape) >= w.size
 
 
@@ -32,7 +32,7 @@ def test_a_kernel_on_constants_runs_once():
     constant = tf.constant(w)
     product = tf.function(lambda x: tf.matmul(x, tf.nn.relu(constant), transpose_b=True))
     np.testing.assert_allclose(product(tf.constant(x)), x @ np.maximum(w, 0).T, rtol=1e-4, atol=1e-4)
-    assert compiled_of(product, tf.constant(x)).prepared()
+    assert compiled_of(product, tf.constant(x)).code().prepared
     assert "relu" not in {kernel.name for kernel in product.profile(tf.constant(x)).kernels}
 
 

@@ -16,11 +16,11 @@ _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDiction
 """Executables that some function still holds: forgetting a function's traces frees their code."""
 
 
-def cached(key: str, build: Callable[[Path], None]) -> Executable:
-    """The executable of ``key``: loaded already, from disk, or built by ``build(path)``."""
+def cached(key: str, build: Callable[[Path], None], load: Callable[[Path], Executable] = Executable) -> Executable:
+    """The executable of ``key``: loaded already, from disk by ``load(path)``, or built by ``build(path)`` first."""
     found = _loaded.get(key)
     if found is None:
-        found = _loaded[key] = stored(key, build, Executable)
+        found = _loaded[key] = stored(key, build, load)
     return found
 
 

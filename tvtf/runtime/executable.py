@@ -12,7 +12,7 @@ import tvm_ffi
 from tvtf.runtime.arena import Layout, with_arena
 from tvtf.runtime.pool import adopt
 
-_CPU, _POOLED = 1, 2
+_CPU, _CUDA, _POOLED = 1, 2, 2
 
 
 class Executable:
@@ -66,4 +66,31 @@ class Executable:
     def _new_machine(self) -> Any:
         machine = self._module["vm_load_executable"]()
         machine["vm_initialization"](_CPU, 0, _POOLED)
+        return machine
+
+
+class GpuExecutable(Executable):
+    """A library whose kernels run on a GPU: what it is given goes there, and its results come back."""
+
+    def __init__(self, path: Path, number: int = 0) -> None:
+        from tvtf.passes.codegen.cuda import load_runtime
+
+        load_runtime()
+        super().__init__(path)
+        self._number = number
+        self._move = tvm_ffi.get_global_func("vm.builtin.to_device")
+
+    def function(self, name: str = "main") -> Callable[..., Any]:
+        run = super().function(name)
+        return lambda *args: self._moved(run(*(self._moved(arg, _CUDA, self._number) for arg in args)), _CPU, 0)
+
+    def _moved(self, value: Any, kind: int, number: int) -> Any:
+        if isinstance(value, tvm_ffi.Tensor):
+            return self._move(value, kind, number)
+        is_sequence = isinstance(value, (tvm_ffi.Array, tuple, list))
+        return [self._moved(item, kind, number) for item in value] if is_sequence else value
+
+    def _new_machine(self) -> Any:
+        machine = self._module["vm_load_executable"]()
+        machine["vm_initialization"](_CUDA, self._number, _POOLED, _CPU, 0, _POOLED)
         return machine

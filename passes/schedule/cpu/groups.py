@@ -36,11 +36,20 @@ Member = Group | Chain | Images | Blocks | Opaque
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
     """Write all stages, nest after nest; `in_block` tells that they are those of one block already."""
     groups = with_images(grouped(stages, target, in_block), kernel, target)
-    needed = {stage.buffer for group in groups for stage in _members(group) if _is_needed(stage, group, groups, kernel)}
-    written_by_opaque = any(isinstance(group, Opaque) for group in groups)
-    own = [buffer for buffer in kernel.local if buffer in needed or (written_by_opaque and _is_bare(buffer, stages))]
+    needed = buffers_needed(groups, kernel)
     nests = [_emit_group(group, kernel, needed, target) for group in groups]
-    return emit.sequence([*(emit.allocate(buffer) for buffer in own), *nests])
+    return emit.sequence([*(emit.allocate(buffer) for buffer in own_buffers(stages, kernel, needed)), *nests])
+
+
+def buffers_needed(groups: Sequence[Member], kernel: Kernel) -> set[Var]:
+    """The results that must be in memory."""
+    return {stage.buffer for group in groups for stage in _members(group) if _is_needed(stage, group, groups, kernel)}
+
+
+def own_buffers(stages: Sequence[Stage | Opaque], kernel: Kernel, needed: set[Var]) -> list[Var]:
+    """The buffers that a kernel makes: those needed, and those that opaque nests write."""
+    written_by_opaque = any(isinstance(stage, Opaque) for stage in stages)
+    return [buffer for buffer in kernel.local if buffer in needed or (written_by_opaque and _is_bare(buffer, stages))]
 
 
 def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool = False) -> list[Member]:
@@ -53,7 +62,7 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
             groups.append(run)
             position += len(run.stages)
             continue
-        _append(groups, stages[position])
+        add_to_groups(groups, stages[position])
         position += 1
     return groups
 
@@ -77,7 +86,7 @@ def _images(before: Member, group: Member, later: Sequence[Member], kernel: Kern
     return as_images(before.first, group.stages, others, kernel, target)
 
 
-def _append(groups: list[Member], stage: Stage | Opaque) -> None:
+def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
     """Put an elementwise stage with the stage before it where both visit the same points."""
     last = groups[-1] if groups else None
     if isinstance(stage, Opaque):
@@ -106,7 +115,7 @@ def _members(group: Member) -> tuple[Stage, ...]:
     return () if isinstance(group, Opaque) else group.stages
 
 
-def _is_needed(stage: Stage, group: Member, groups: list[Member], kernel: Kernel) -> bool:
+def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Kernel) -> bool:
     """True where a result must be in memory: an output, read by another group, or shared inside its own nest."""
     if not kernel.is_local(stage.buffer):
         return True

@@ -219,7 +219,11 @@ def _without_blocks(node: Stmt) -> Stmt | None:
     """Loops and stores only: iteration variables substituted, `init` guarded by the first reduction step."""
     if isinstance(node, For):
         body = _without_blocks(node.body)
-        return None if body is None else For(node.loop_var, node.min, node.extent, node.kind, body)
+        return (
+            None
+            if body is None
+            else For(node.loop_var, node.min, node.extent, node.kind, body, annotations=node.annotations)
+        )
     if isinstance(node, SeqStmt):
         parts = [_without_blocks(part) for part in node.seq]
         return None if None in parts else SeqStmt(parts)

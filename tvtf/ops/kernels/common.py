@@ -10,6 +10,8 @@ from tvm import ir, te, tirx
 # An int or a TIR expression of shape variables.
 Extent = Any
 HALF_TYPES = ("float16", "bfloat16")
+INDEPENDENT = {"tvtf.independent": True}
+"""Annotations of a loop whose steps may run at once, in whatever loops it lies: each touches only what is its own."""
 
 
 def long(value: Extent) -> ir.Expr:

@@ -11,7 +11,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.array import when
-from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, compute, long
+from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, as_dtype, compute, long
 from tvtf.ops.kernels.reduce import narrowed
 from tvtf.ops.kernels.scan import product
 
@@ -101,14 +101,14 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
         with IRBuilder() as builder:
             rows, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
             with statements():
-                with T.serial(long(0), long(num_segments) * inner) as i:
+                with T.serial(long(0), long(num_segments) * inner, annotations=INDEPENDENT) as i:
                     out[i] = tirx.const(empty, wide) if isinstance(empty, int) else empty
                 with T.serial(long(0), count) as i:
                     place = places[i].astype("int64")
                     with (
                         T.If(tirx.all(place >= 0, place < long(num_segments))),
                         T.Then(),
-                        T.serial(long(0), inner) as j,
+                        T.serial(long(0), inner, annotations=INDEPENDENT) as j,
                     ):
                         to = place * inner + j
                         out[to] = combine(out[to], as_dtype(rows[i * inner + j], wide))
@@ -158,11 +158,11 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
         with IRBuilder() as builder:
             (old, places, new), out = map(_flat, ins), _flat(outs[0])
             with statements():
-                with T.serial(long(0), product(x.shape)) as i:
+                with T.serial(long(0), product(x.shape), annotations=INDEPENDENT) as i:
                     out[i] = as_dtype(old[i], wide)
                 with T.serial(long(0), count) as i:
                     place, inside = _flat_place(places, i, depth, x.shape)
-                    with T.If(inside), T.Then(), T.serial(long(0), inner) as j:
+                    with T.If(inside), T.Then(), T.serial(long(0), inner, annotations=INDEPENDENT) as j:
                         to = place * inner + j
                         out[to] = combine(out[to], as_dtype(new[i * inner + j], wide))
             return builder.get()

@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.ops.kernels.common import long
+from tvtf.ops.kernels.common import INDEPENDENT, long
 from tvtf.ops.kernels.indexing import statements
 from tvtf.ops.kernels.scalar import elementwise
 
@@ -36,7 +36,7 @@ def _loop(ins: Any, outs: Any) -> Any:
         bases, exponents, out = map(T.buffer_proxy, (*ins, outs[0]))
         with statements():
             square, rest = (T.buffer_proxy(T.alloc_buffer([1], dtype, scope="local")) for _ in range(2))
-            with T.serial(long(0), total) as i:
+            with T.serial(long(0), total, annotations=INDEPENDENT) as i:
                 out[i] = tirx.const(1, dtype)
                 square[0] = bases[i]
                 rest[0] = exponents[i]

@@ -14,7 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import fastmath, scalar
-from tvtf.ops.kernels.common import compute, long, reduce_axis
+from tvtf.ops.kernels.common import INDEPENDENT, compute, long, reduce_axis
 from tvtf.ops.philox import KEY_STEPS, MULTIPLIERS, ROUNDS, SCRAMBLING_KEY
 
 Words = tuple[Any, ...]
@@ -288,7 +288,7 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
         with IRBuilder() as builder:
             drawn, order = T.buffer_proxy(ins[0]), T.buffer_proxy(outs[0])
             with T.serial(long(0), long(1)):
-                with T.serial(long(0), count) as i:
+                with T.serial(long(0), count, annotations=INDEPENDENT) as i:
                     order[i] = i
                 with T.serial(long(0), count) as i:
                     step = tirx.truncmod(drawn[i >> long(2), i & long(3)].astype("int64"), count - i)

@@ -10,7 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import scalar
-from tvtf.ops.kernels.common import accumulator_dtype, cast, long
+from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, cast, long
 from tvtf.ops.kernels.reduce import narrowed
 
 PARALLEL_FROM = 1 << 15
@@ -29,7 +29,7 @@ def product(extents: Any) -> Any:
 def rows(count: Any, work: Any) -> Any:
     """A loop over rows, parallel where there is (or may be) enough to do."""
     small = isinstance(work, tirx.IntImm) and int(work) < PARALLEL_FROM
-    return (T.serial if small else T.parallel)(long(0), count)
+    return T.serial(long(0), count, annotations=INDEPENDENT) if small else T.parallel(long(0), count)
 
 
 def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: Step) -> te.Tensor:
@@ -45,7 +45,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
             with (
                 rows(outer, outer * length * inner) as row,
                 T.serial(long(0), length) as k,
-                T.serial(long(0), inner) as j,
+                T.serial(long(0), inner, annotations=INDEPENDENT) as j,
             ):
                 at = (length - 1 - k if reverse else k) * inner + row * length * inner + j
                 back = at + inner if reverse else at - inner

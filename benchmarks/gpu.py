@@ -1,0 +1,177 @@
+"""Kernels on a GPU beside PyTorch and JAX on the same card: ``python -m benchmarks.gpu``.
+
+Arguments and results stay on the GPU: what is timed are the kernels. Peers that aren't installed are left out. Float32
+products are those of tf32 everywhere.
+"""
+
+from __future__ import annotations
+
+import statistics
+import time
+from collections.abc import Callable
+from dataclasses import dataclass
+from typing import Any
+
+import numpy as np
+
+import tvtf as tf
+
+ROUNDS, SECONDS = 7, 0.2
+Run = Callable[[], None]
+
+
+@dataclass(frozen=True)
+class Kernel:
+    """One workload, written for each framework's module (``tf``, ``torch`` or ``jax.numpy``) in the same words."""
+
+    name: str
+    shapes: tuple[tuple[int, ...], ...]
+    dtype: str
+    tvtf: Callable[..., Any]
+    torch: Callable[..., Any]
+    jax: Callable[..., Any]
+    flops: int = 0
+
+    def arrays(self) -> list[np.ndarray]:
+        random = np.random.default_rng(0)
+        kind = tf.as_dtype(self.dtype).as_numpy_dtype
+        return [random.standard_normal(shape).astype(kind) for shape in self.shapes]
+
+
+def _softmax_of_jax(x: Any) -> Any:
+    import jax
+
+    return jax.nn.softmax(x)
+
+
+def _conv_of_torch(x: Any, w: Any) -> Any:
+    import torch
+
+    return torch.nn.functional.conv2d(x.permute(0, 3, 1, 2), w.permute(3, 2, 0, 1), padding=1)
+
+
+def _conv_of_jax(x: Any, w: Any) -> Any:
+    from jax import lax
+
+    return lax.conv_general_dilated(x, w, (1, 1), "SAME", dimension_numbers=("NHWC", "HWIO", "NHWC"))
+
+
+def _matmul(dtype: str, size: int) -> Kernel:
+    shapes = ((size, size), (size, size))
+    multiply = lambda x, y: x @ y  # noqa: E731
+    return Kernel(f"matmul {size} {dtype}", shapes, dtype, tf.matmul, multiply, multiply, 2 * size**3)
+
+
+def _conv(dtype: str) -> Kernel:
+    shapes = ((32, 56, 56, 64), (3, 3, 64, 128))
+    flops = 2 * 32 * 56 * 56 * 9 * 64 * 128
+    run = lambda x, w: tf.nn.conv2d(x, w, 1, "SAME")  # noqa: E731
+    return Kernel(f"conv 3x3 {dtype}", shapes, dtype, run, _conv_of_torch, _conv_of_jax, flops)
+
+
+KERNELS = [
+    *(_matmul(dtype, size) for dtype in ("float16", "bfloat16", "float32") for size in (512, 4096)),
+    *(_conv(dtype) for dtype in ("float16", "float32")),
+    Kernel(
+        "softmax",
+        ((8192, 4096),),
+        "float32",
+        tf.nn.softmax,
+        lambda x: x.softmax(-1),
+        _softmax_of_jax,
+    ),
+    Kernel("sum", ((1 << 26,),), "float32", tf.reduce_sum, lambda x: x.sum(), lambda x: x.sum()),
+    Kernel(
+        "x * y + x",
+        ((1 << 26,), (1 << 26,)),
+        "float32",
+        lambda x, y: x * y + x,
+        lambda x, y: x * y + x,
+        lambda x, y: x * y + x,
+    ),
+]
+
+
+def of_tvtf(kernel: Kernel) -> Run:
+    import tvm
+
+    from tvtf.runtime.executable import Executable
+
+    specs = [tf.TensorSpec(shape, tf.as_dtype(kernel.dtype)) for shape in kernel.shapes]
+    with tf.device("GPU:0"):
+        code = tf.function(kernel.tvtf).get_concrete_function(*specs).code()
+        executable = code.code().executable
+    function = Executable.function(executable)
+    handles = [tvm.runtime.tensor(a, tvm.cuda(0)) for a in kernel.arrays()]
+    device = tvm.cuda(0)
+
+    def run() -> None:
+        function(*handles)
+
+    return _synchronized(run, device.sync)
+
+
+def of_torch(kernel: Kernel) -> Run:
+    import torch
+
+    torch.backends.cuda.matmul.allow_tf32 = torch.backends.cudnn.allow_tf32 = True
+    tensors = [torch.tensor(a.astype("float32")).to("cuda", getattr(torch, kernel.dtype)) for a in kernel.arrays()]
+    function = torch.compile(kernel.torch)
+    return _synchronized(lambda: function(*tensors), torch.cuda.synchronize)
+
+
+def of_jax(kernel: Kernel) -> Run:
+    import jax
+
+    arrays = [jax.device_put(a) for a in kernel.arrays()]
+    function = jax.jit(kernel.jax)
+    return lambda: function(*arrays).block_until_ready()
+
+
+def _synchronized(run: Callable[[], Any], wait: Callable[[], None]) -> Run:
+    def whole() -> None:
+        run()
+        wait()
+
+    return whole
+
+
+PEERS: dict[str, Callable[[Kernel], Run]] = {"tvtf": of_tvtf, "torch": of_torch, "JAX": of_jax}
+
+
+def microseconds(run: Run) -> float:
+    """The mean time of a call, over a fraction of a second."""
+    calls, started = 0, time.perf_counter()
+    while time.perf_counter() - started < SECONDS:
+        run()
+        calls += 1
+    return (time.perf_counter() - started) / calls * 1e6
+
+
+def measured(kernel: Kernel) -> dict[str, float]:
+    """Medians of interleaved rounds."""
+    runs: dict[str, Run] = {}
+    for name, make in PEERS.items():
+        try:
+            runs[name] = make(kernel)
+        except ImportError:
+            continue
+        runs[name]()
+    rounds = [{name: microseconds(run) for name, run in runs.items()} for _ in range(ROUNDS)]
+    return {name: statistics.median(r[name] for r in rounds) for name in runs}
+
+
+def main() -> None:
+    """Prints a table: microseconds of each peer, tvtf's rate, and its ratio to the best peer."""
+    print("| kernel | " + " | ".join(PEERS) + " | TFLOP/s | best peer / tvtf |\n|" + "---|" * (len(PEERS) + 3))
+    for kernel in KERNELS:
+        times = measured(kernel)
+        others = [t for name, t in times.items() if name != "tvtf"]
+        cells = [f"{times[name]:,.0f}" if name in times else "" for name in PEERS]
+        rate = f"{kernel.flops / times['tvtf'] / 1e6:,.1f}" if kernel.flops else ""
+        ratio = f"{min(others) / times['tvtf']:.2f}" if others else ""
+        print("| " + " | ".join([kernel.name, *cells, rate, ratio]) + " |")
+
+
+if __name__ == "__main__":
+    main()

@@ -1,0 +1,47 @@
+"""``tf.device``: where compiled functions run."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from tvtf.context import state
+from tvtf.primitive import export
+from tvtf.runtime.target import CPU, device_kind, target_of
+
+
+@export("device")
+class device:  # noqa: N801  (named as TensorFlow's)
+    """Compiled functions that are called inside run on the device; eager ops run on the CPU wherever they are.
+
+    What a function takes and gives lies in the CPU's memory: a call on a GPU copies its arguments there and its results back.
+    Float32 products of matrices and convolutions run in tf32 there, as TensorFlow's do.
+
+    Args:
+      device_name: ``"/CPU:0"``, ``"GPU:0"`` and the like; None for what was chosen outside.
+
+    Raises:
+      ValueError: the name has another form.
+      RuntimeError: there is no such GPU, or its driver, the CUDA runtime or (to compile) nvcc is missing; the text says which.
+
+    >>> import tvtf as tf
+    >>> with tf.device("/CPU:0"):
+    ...     print(tf.function(lambda x: x + 1)(tf.constant(1)).numpy())
+    2
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/device
+    """
+
+    def __init__(self, device_name: str | None) -> None:
+        self.name = device_name
+
+    def __enter__(self) -> None:
+        self._outside = state.device
+        if self.name is not None:
+            kind, number = device_kind(self.name)
+            target_of(self.name)
+            state.device = None if kind == CPU else f"{kind}:{number}"
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        state.device = self._outside

@@ -1,0 +1,229 @@
+"""CUDA code becomes machine code in the library: nvcc, and TVM's CUDA runtime without a driver where there is none.
+
+TVM 0.27 loads its CUDA runtime when it is imported, and where that fails (no driver, or the CUDA runtime library in a folder
+that the loader doesn't know) puts CUDA source into libraries. Here it is loaded when it is needed: from where CUDA's packages
+leave it, and, to compile only, with a stand-in for the driver's library.
+"""
+
+from __future__ import annotations
+
+import ctypes
+import os
+import shutil
+import subprocess
+import tempfile
+from functools import lru_cache
+from pathlib import Path
+
+import numpy as np
+import tvm
+import tvm_ffi
+from tvm import IRModule, ir, s_tir, tirx
+from tvm.target import Target
+from tvm.tirx.build import codegen_build
+
+REINTERPRET = ir.Op.get("tirx.reinterpret")
+LOADS_CUDA = "ffi.Module.load_from_bytes.cuda"
+COMPILES_CUDA = "tvm_callback_cuda_compile"
+DRIVER, RUNTIME, OF_TVM = "libcuda.so.1", "libcudart.so.13", "libtvm_runtime_cuda.so"
+CUDA_HOMES = ("/usr/local/cuda", "/opt/cuda")
+NO_DEVICE = 100
+STAND_IN = (
+    "cuDeviceGetName",
+    "cuFuncSetAttribute",
+    "cuGetErrorName",
+    "cuGetErrorString",
+    "cuLaunchKernelEx",
+    "cuModuleGetFunction",
+    "cuModuleLoadData",
+    "cuModuleUnload",
+    "cuTensorMapEncodeTiled",
+)
+FLAGS = (
+    "-O3",
+    "-w",
+    "--expt-relaxed-constexpr",
+    "-U__CUDA_NO_HALF_OPERATORS__",
+    "-U__CUDA_NO_HALF_CONVERSIONS__",
+    "-U__CUDA_NO_BFLOAT16_OPERATORS__",
+    "-U__CUDA_NO_BFLOAT16_CONVERSIONS__",
+)
+
+
+class CudaError(RuntimeError):
+    """CUDA code can't be made or run here; the text says what is missing, and what helps."""
+
+
+def kernel_passes() -> tvm.transform.Pass:
+    """From scheduled functions to kernels and the functions that launch them.
+
+    Of TVM's own list those are left out that look for what our schedules don't leave (blocks, missing barriers), or go wrong:
+    CompactBufferAllocation (buffers of symbolic size that several kernels use), CommonSubexprElim (it takes the thread indices
+    of two kernels for one; nvcc does its own).
+    """
+    early, late = tirx.transform, s_tir.transform
+    return tvm.transform.Sequential(
+        [
+            late.ConvertBlocksToOpaque(),
+            late.UnifyThreadBinding(),
+            early.StmtSimplify(),
+            late.LowerOpaqueBlock(),
+            early.FlattenBuffer(),
+            early.NarrowDataType(32),
+            early.VectorizeLoop(True),
+            early.StorageRewrite(),
+            early.UnrollLoop(),
+            late.RenormalizeSplitPattern(),
+            early.StmtSimplify(),
+            early.RemoveNoOp(),
+            late.RewriteUnsafeSelect(),
+            early.VerifyMemory(),
+            early.AnnotateEntryFunc(),
+            early.SplitHostDevice(),
+            early.MakePackedAPI(),
+            early.BF16StorageLegalize(),
+        ]
+    )
+
+
+def build_device(part: IRModule, target: Target) -> tvm.runtime.Module:
+    """The runtime module of the kernels of one GPU, machine code for its architecture inside.
+
+    Raises:
+        CudaError: no nvcc, or it refuses the code, or TVM's CUDA runtime can't be loaded.
+    """
+    nvcc()
+    load_runtime(compile_only=True)
+    before = tvm_ffi.get_global_func(COMPILES_CUDA, allow_missing=True)
+    tvm_ffi.register_global_func(COMPILES_CUDA, lambda code, *_: machine_code(code, str(target.attrs["arch"])), True)
+    try:
+        with target:
+            return codegen_build(with_plain_bits(part), target)
+    finally:
+        if before is not None:
+            tvm_ffi.register_global_func(COMPILES_CUDA, before, True)
+
+
+def with_plain_bits(part: IRModule) -> IRModule:
+    """The kernels with bits of constants as constants: TVM 0.27 writes `reinterpret` as a cast of an address."""
+    return IRModule(
+        {name: func.with_body(_folded(func.body)) for name, func in part.functions_items()}, attrs=part.attrs
+    )
+
+
+def _folded(body: tirx.Stmt) -> tirx.Stmt:
+    return tvm_ffi.structural_map(body, (ir.Call, lambda call: _bits(call) if call.op.same_as(REINTERPRET) else call))
+
+
+def _bits(call: ir.Call) -> ir.Expr:
+    (value,) = call.args
+    if not isinstance(value, (tirx.FloatImm, tirx.IntImm)):
+        return call
+    source, result = (np.dtype(str(e.ty.dtype)) for e in (value, call))
+    bits = np.asarray(value.value).astype(source).view(result).item()
+    return tirx.const(bits, str(result))
+
+
+def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
+    """CUDA source compiled for an architecture: a ``fatbin`` (its code, and PTX for later ones), ``cubin`` or ``ptx``.
+
+    Raises:
+        CudaError: no nvcc, or it refuses the code.
+    """
+    virtual = arch.replace("sm_", "compute_")
+    kinds = f"[{arch},{virtual}]" if form == "fatbin" else virtual if form == "ptx" else arch
+    with tempfile.TemporaryDirectory(prefix="tvtf-cuda-") as folder:
+        code, out = Path(folder) / "kernels.cu", Path(folder) / f"kernels.{form}"
+        code.write_text(source)
+        command = [nvcc(), f"--{form}", "-gencode", f"arch={virtual},code={kinds}", *FLAGS, "-o", str(out), str(code)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CudaError(f"nvcc refuses the code for {arch}: {done.stderr.strip() or done.stdout.strip()}")
+        return out.read_bytes()
+
+
+@lru_cache(maxsize=1)
+def nvcc() -> str:
+    """The path of nvcc.
+
+    Raises:
+        CudaError: it is not installed.
+    """
+    places = [str(home / "bin") for home in cuda_homes()]
+    found = shutil.which("nvcc") or shutil.which("nvcc", path=os.pathsep.join(places))
+    if found is None:
+        raise CudaError(
+            "compiling for a GPU takes NVIDIA's compiler nvcc, which is neither on PATH nor in "
+            f"{', '.join(places)}; install the CUDA toolkit 13, or set CUDA_HOME to where it is"
+        )
+    return found
+
+
+def cuda_homes() -> list[Path]:
+    """Folders that may hold the CUDA toolkit."""
+    named = [os.environ[name] for name in ("CUDA_HOME", "CUDA_PATH") if os.environ.get(name)]
+    return [Path(home) for home in (*named, *CUDA_HOMES)]
+
+
+def load_runtime(compile_only: bool = False) -> None:
+    """Loads TVM's CUDA runtime.
+
+    Raises:
+        CudaError: the driver (unless ``compile_only``) or the CUDA runtime library isn't there.
+    """
+    if tvm_ffi.get_global_func(LOADS_CUDA, allow_missing=True) is None:
+        _load_driver(compile_only)
+        _load_first(
+            RUNTIME, _runtime_places(), "the CUDA 13 runtime library; install it with: pip install nvidia-cuda-runtime"
+        )
+        _load_first(OF_TVM, _tvm_places(), "TVM's CUDA runtime, which apache-tvm's wheel for Linux holds")
+
+
+def _load_driver(compile_only: bool) -> None:
+    try:
+        ctypes.CDLL(DRIVER, ctypes.RTLD_GLOBAL)
+    except OSError:
+        if not compile_only:
+            raise CudaError(f"no GPU can be used here: NVIDIA's driver ({DRIVER}) is not installed") from None
+        _load_stand_in()
+
+
+def _load_stand_in() -> None:
+    """A library of the driver's name whose functions all fail, for as long as this process lives."""
+    with tempfile.TemporaryDirectory(prefix="tvtf-cuda-") as folder:
+        code, out = Path(folder) / "driver.c", Path(folder) / DRIVER
+        code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STAND_IN))
+        compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
+        if compiler is None:
+            raise CudaError("compiling for a GPU takes a C compiler (nvcc needs it, too): install gcc")
+        command = [compiler, "-shared", "-fPIC", f"-Wl,-soname,{DRIVER}", "-o", str(out), str(code)]
+        done = subprocess.run(command, capture_output=True, text=True, check=False)
+        if done.returncode != 0:
+            raise CudaError(f"`{' '.join(command)}` ended with {done.returncode}: {done.stderr.strip()}")
+        ctypes.CDLL(str(out), ctypes.RTLD_GLOBAL)
+
+
+def _runtime_places() -> list[str]:
+    """The loader's own search first, then CUDA's Python packages, then the toolkit."""
+    packages = Path(tvm.__file__).parent.parent / "nvidia"
+    found = [
+        *packages.glob(f"*/lib/{RUNTIME}"),
+        *(home / lib / RUNTIME for home in cuda_homes() for lib in ("lib64", "lib")),
+    ]
+    return [RUNTIME, *map(str, found)]
+
+
+def _tvm_places() -> list[str]:
+    folder = Path(tvm.__file__).parent
+    return [str(folder / "lib" / OF_TVM), str(folder / OF_TVM)]
+
+
+def _load_first(name: str, places: list[str], what: str) -> None:
+    reasons = []
+    for place in places:
+        try:
+            ctypes.CDLL(place, ctypes.RTLD_GLOBAL)
+            return
+        except OSError as error:
+            reasons.append(str(error))
+    raise CudaError(f"{name} can't be loaded ({reasons[0]}): a GPU takes {what}")

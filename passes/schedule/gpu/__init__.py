@@ -1,0 +1,56 @@
+"""Schedules for GPUs: PrimFuncs as legalize and fuse leave them become kernels of blocks and threads.
+
+A function is read as on the CPU: a list of stages, cheap ones inlined. What is left is grouped, and each group written as a
+kernel, or two, in the words of `block`: elementwise boxes (`elementwise`), reductions (`reduction`), and loop nests that
+no rule reads (`opaque`). Every size comes from the target (`target`).
+"""
+
+from __future__ import annotations
+
+from tvm import ir, transform
+from tvm.s_tir import SBlock, SBlockRealize
+from tvm.target import Target
+from tvm.tirx import PrimFunc
+
+from tvtf.passes.effects import ON_HOST
+
+from ..cpu import SCHEDULED
+from ..cpu.empty import without_empty
+from ..cpu.inline import inlined
+from ..cpu.kernel import read_kernel
+from .groups import emit_groups
+from .opaque import emit_opaque
+from .target import GpuTarget
+
+
+def schedule(func: PrimFunc, target: Target) -> PrimFunc:
+    """Return `func` with its loops written as kernels.
+
+    Args:
+        func: a function of blocks as `te.create_prim_func` or FuseTIR makes it, or of plain loops.
+        target: a target of kind `cuda`; for one of kind `llvm` the kernels are emulated.
+    """
+    facts = GpuTarget.of(target)
+    kernel = read_kernel(func)
+    if kernel is None:
+        body = emit_opaque(func.body, facts)
+    else:
+        kernel = without_empty(kernel)
+        body = emit_groups(inlined(kernel), kernel, facts)
+    # Relax passes that look for reshapes insist on a root block.
+    root = SBlockRealize([], True, SBlock([], [], [], "root", body))
+    return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)
+
+
+def ScheduleGPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
+    """A module pass: `schedule` for every PrimFunc that does not run on the CPU."""
+
+    @transform.module_pass(opt_level=0, name="ScheduleGPU")
+    def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        result = mod.clone()
+        for name, func in mod.functions.items():
+            if isinstance(func, PrimFunc) and not (func.attrs and ON_HOST in func.attrs):
+                result.update_func(name, schedule(func, target))
+        return result
+
+    return run

@@ -1,0 +1,138 @@
+"""A kernel as a grid of blocks, and a block as phases that all its threads run, with a barrier between two phases.
+
+On the GPU a thread is ``threadIdx.x``. In an emulation each phase is a loop over the threads: what holds between phases
+in registers has a place for each thread there, and barriers are the ends of these loops.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+from tvm import ir, tirx
+from tvm.ir import Range
+from tvm.tirx import For, ForKind, IterVar, Stmt, Var
+
+from ..cpu import emit
+from .target import GpuTarget
+
+MOST_BLOCKS = 1 << 30
+Work = Callable[[ir.Expr], Stmt | None]
+
+
+@dataclass(frozen=True)
+class Registers:
+    """Memory of each thread's own."""
+
+    buffer: Var
+    by_thread: bool
+
+    def at(self, thread: ir.Expr, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+        return [thread, *indices] if self.by_thread else list(indices)
+
+    def load(self, thread: ir.Expr, *indices: ir.Expr) -> ir.Expr:
+        return emit.load(self.buffer, self.at(thread, indices))
+
+    def store(self, thread: ir.Expr, value: ir.Expr, *indices: ir.Expr) -> Stmt:
+        return emit.store(self.buffer, value, self.at(thread, indices))
+
+
+class Block:
+    """The block of threads that a kernel's body is written for."""
+
+    def __init__(self, target: GpuTarget, threads: int, number: ir.Expr, thread: ir.Expr) -> None:
+        self.target, self.threads, self.number = target, threads, number
+        self.thread = thread
+        self.made: list[Stmt] = []
+
+    def registers(self, shape: Sequence[int], dtype: str, name: str) -> Registers:
+        emulated = self.target.emulated
+        extents = [self.threads, *shape] if emulated else list(shape)
+        buffer = emit.scratch(extents, dtype, name, "global" if emulated else "local")
+        self.made.append(emit.allocate(buffer))
+        return Registers(buffer, emulated)
+
+    def shared(self, shape: Sequence[int], dtype: str, name: str, large: bool = False) -> Var:
+        """Memory that all threads of a block see; the ``large`` parts may together be more than any kernel's 48 kB."""
+        scope = "shared.dyn" if large else "shared"
+        buffer = emit.scratch(shape, dtype, name, "global" if self.target.emulated else scope)
+        self.made.append(emit.allocate(buffer))
+        return buffer
+
+    def each(self, work: Work) -> Stmt:
+        """A phase: every thread does ``work(thread)``."""
+        if not self.target.emulated:
+            return emit.sequence([work(self.thread)])
+        return _all_threads(self.threads, work)
+
+    def then(self, *phases: Stmt) -> Stmt:
+        """Phases one after another: what one wrote, the next may read."""
+        parts: list[Stmt] = []
+        for phase in phases:
+            parts += [self.barrier(), phase] if parts else [phase]
+        return emit.sequence(parts)
+
+    def loop(self, extent: int | ir.Expr, phases: Callable[[ir.Expr], Stmt]) -> Stmt:
+        """Phases done again and again by all threads."""
+        return emit.loop(extent, lambda step: emit.sequence([phases(step), self.barrier()]), name="step")
+
+    def barrier(self) -> Stmt | None:
+        return None if self.target.emulated else tirx.Evaluate(tirx.op.tvm_storage_sync("shared"))
+
+
+def _all_threads(threads: int, work: Work) -> Stmt:
+    thread = Var("thread", "int64")
+    return For(thread, emit.index(0), emit.index(threads), ForKind.SERIAL, emit.sequence([work(thread)]))
+
+
+def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callable[[Block], Stmt]) -> Stmt:
+    """A kernel of ``blocks`` times ``threads``; a number of blocks that only the run knows may be none."""
+    if target.emulated:
+        return emit.loop(blocks, lambda number: _body(Block(target, threads, number, number), body))
+    number, thread = Var("block", "int64"), Var("thread", "int64")
+    block = Block(target, threads, number, thread)
+    inner = _bound(thread, emit.index(threads), "threadIdx.x", _body(block, body))
+    return _bound(number, _at_least_one(blocks), "blockIdx.x", inner)
+
+
+def _body(block: Block, body: Callable[[Block], Stmt]) -> Stmt:
+    written = body(block)
+    return emit.sequence([*block.made, written])
+
+
+def _at_least_one(blocks: int | ir.Expr) -> ir.Expr:
+    return emit.as_expr(blocks) if emit.static(blocks) else tirx.max(emit.as_expr(blocks), emit.index(1))
+
+
+def _bound(var: Var, extent: ir.Expr, tag: str, body: Stmt) -> Stmt:
+    zero = emit.index(0)
+    place = IterVar(Range.from_min_extent(zero, extent), Var(tag, "int64"), IterVar.ThreadIndex, tag)
+    return For(var, zero, extent, ForKind.THREAD_BINDING, body, place)
+
+
+def threads_over(target: GpuTarget, points: int | ir.Expr, work: Work) -> Stmt:
+    """A kernel with a thread for each point."""
+    known = emit.static(points)
+    threads = target.threads if known is None or known >= target.threads else power_of_two(known)
+
+    def body(block: Block) -> Stmt:
+        def point(thread: ir.Expr) -> Stmt | None:
+            place = block.number * threads + thread
+            done = work(place)
+            whole = known is not None and known % threads == 0
+            return done if whole or done is None else emit.when(place < points, done)
+
+        return block.each(point)
+
+    return launch(target, ceil_div(points, threads), threads, body)
+
+
+def ceil_div(value: int | ir.Expr, parts: int) -> int | ir.Expr:
+    """How many parts of a size cover a value."""
+    known = emit.static(value)
+    return -(-known // parts) if known is not None else emit.simplified(tirx.floordiv(value + (parts - 1), parts))
+
+
+def power_of_two(least: int) -> int:
+    """The smallest power of two that is not less."""
+    return 1 << max(0, least - 1).bit_length()

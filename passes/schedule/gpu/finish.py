@@ -1,0 +1,47 @@
+"""What is stored once a value is there: the stages of a group at one point, each read by the next from a register."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+
+import tvm_ffi
+from tvm import ir
+from tvm.ir import TensorLoad
+from tvm.tirx import Stmt, Var
+
+from ..cpu import emit
+from ..cpu.kernel import Stage, loads, substitute
+
+Point = dict[Var, ir.Expr]
+Known = dict[Var, ir.Expr]
+Store = Callable[[Stage, ir.Expr], Stmt]
+
+
+def stores_at(
+    stages: Sequence[Stage], needed: set[Var], point: Point, known: Known, store: Store | None = None
+) -> Stmt:
+    """Stores of all stages at a point; ``known`` holds the values of buffers there that are in registers."""
+    known, parts = dict(known), []
+    store = store or (lambda stage, value: emit.store(stage.buffer, value, [point[a.var] for a in stage.spatial]))
+    for position, stage in enumerate(stages):
+        value = known.get(stage.buffer)
+        if value is None:
+            value = reading(substitute(stage.value, point), known)
+            if any(_reads(later, stage.buffer) for later in stages[position + 1 :]):
+                held = emit.scratch([1], stage.dtype, "held", "local")
+                parts += [emit.allocate(held), emit.store(held, value, [emit.index(0)])]
+                value = known[stage.buffer] = emit.load(held, [emit.index(0)])
+        if stage.buffer in needed:
+            parts.append(store(stage, value))
+    return emit.sequence(parts)
+
+
+def reading(value: ir.Expr, known: Known) -> ir.Expr:
+    """A value with loads of known buffers replaced."""
+    if not known:
+        return value
+    return tvm_ffi.structural_map(value, (TensorLoad, lambda load: known.get(load.source, load)))
+
+
+def _reads(stage: Stage, buffer: Var) -> bool:
+    return any(load.source.same_as(buffer) for load in loads(stage.value))

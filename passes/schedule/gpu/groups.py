@@ -1,0 +1,42 @@
+"""Which stages share a kernel: a box of points, a reduction with its epilogue, a chain run row by row."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+from tvm.tirx import Stmt, Var
+
+from ..cpu import emit
+from ..cpu.elementwise import on_same_axes
+from ..cpu.groups import Group, Member, add_to_groups, buffers_needed, own_buffers
+from ..cpu.kernel import Kernel, Opaque, Stage
+from .contraction import as_contraction, emit_contraction
+from .elementwise import emit_elementwise
+from .opaque import emit_opaque
+from .reduction import emit_reduction
+from .target import GpuTarget
+
+
+def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTarget) -> Stmt:
+    """Write all stages, kernel after kernel."""
+    groups: list[Member] = []
+    for stage in stages:
+        add_to_groups(groups, stage)
+    needed = buffers_needed(groups, kernel)
+    own = own_buffers(stages, kernel, needed)
+    kernels = [_emit_group(group, needed, kernel, target) for group in groups]
+    return emit.sequence([*(emit.allocate(buffer) for buffer in own), *kernels])
+
+
+def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
+    if isinstance(group, Opaque):
+        return emit_opaque(group.body, target)
+    if not isinstance(group, Group):
+        raise NotImplementedError(f"GPU schedule: no rule for a {type(group).__name__}")
+    if not group.first.reduce:
+        return emit_elementwise(group.stages, needed, target)
+    aligned = on_same_axes(group.stages)
+    product = as_contraction(aligned[0])
+    if product is not None:
+        return emit_contraction(product, aligned, needed, kernel.local, target)
+    return emit_reduction(aligned[0], aligned, needed, target)

@@ -1,0 +1,91 @@
+"""Loop nests that no rule reads: a thread for each step of loops whose steps are independent, one thread for the rest."""
+
+from __future__ import annotations
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.tirx import For, ForKind, SeqStmt, Stmt, Var
+
+from tvtf.ops.kernels.common import INDEPENDENT
+
+from ..cpu import emit
+from ..cpu.kernel import substitute, variables
+from .block import threads_over
+from .target import GpuTarget
+
+DECLARATIONS = (tirx.AllocBuffer, tirx.DeclBuffer)
+
+
+def emit_opaque(body: Stmt, target: GpuTarget) -> Stmt:
+    """Write a nest as kernels, one for each loop at its top."""
+    declared, loops = _at_top(body)
+    return emit.sequence([_kernel(loop, declared, target) for loop in loops])
+
+
+def _at_top(body: Stmt) -> tuple[list[Stmt], list[Stmt]]:
+    """The buffers that a nest declares at its top, and its loops there; itself, where there is more than that."""
+    if isinstance(body, For) and emit.static(body.extent) == 1:
+        return _at_top(substitute(body.body, {body.loop_var: body.min}))
+    parts = list(body.seq) if isinstance(body, SeqStmt) else [body]
+    declared = [part for part in parts if isinstance(part, DECLARATIONS)]
+    loops = [part for part in parts if isinstance(part, For)]
+    return (declared, loops) if len(declared) + len(loops) == len(parts) else ([], [body])
+
+
+def _kernel(body: Stmt, declared: list[Stmt], target: GpuTarget) -> Stmt:
+    loops: list[For] = []
+    while isinstance(body, For) and _is_independent(body):
+        loops.append(body)
+        body = body.body
+    inner = _only_writer(body)
+    if inner is not None:
+        loops.append(inner)
+        body = _without(body, inner)
+    extents = [loop.extent for loop in loops]
+    whole = _serial(emit.sequence([*declared, body]))
+
+    def work(place: ir.Expr) -> Stmt:
+        places = emit.unflatten(place, extents)
+        values = {loop.loop_var: loop.min + at for loop, at in zip(loops, places, strict=True)}
+        return substitute(whole, values)
+
+    return threads_over(target, emit.volume(extents), work)
+
+
+def _is_independent(loop: For) -> bool:
+    return loop.kind == ForKind.PARALLEL or any(name in loop.annotations for name in INDEPENDENT)
+
+
+def _only_writer(body: Stmt) -> For | None:
+    """An independent loop somewhere in a nest that does all of its writing."""
+    found: list[For] = []
+    tvm_ffi.structural_walk(body, (For, found.append))
+    known = [loop for loop in found if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
+    return next((loop for loop in known if _stores(loop) == _stores(body)), None)
+
+
+def _stores(body: Stmt) -> int:
+    found: list[tirx.BufferStore] = []
+    tvm_ffi.structural_walk(body, (tirx.BufferStore, found.append))
+    return len(found)
+
+
+def _bound_within(body: Stmt) -> set[Var]:
+    found: set[Var] = set()
+    tvm_ffi.structural_walk(body, (For, lambda loop: found.add(loop.loop_var)))
+    tvm_ffi.structural_walk(body, (tirx.Bind, lambda bind: found.add(bind.var)))
+    return found
+
+
+def _without(body: Stmt, inner: For) -> Stmt:
+    """The nest with one turn of a loop in the loop's place."""
+    return tvm_ffi.structural_map(
+        body, (For, lambda loop: loop.body if loop.loop_var.same_as(inner.loop_var) else loop)
+    )
+
+
+def _serial(body: Stmt) -> Stmt:
+    """The statement with parallel loops as plain ones."""
+    return tvm_ffi.structural_map(
+        body, (For, lambda loop: For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, loop.body))
+    )

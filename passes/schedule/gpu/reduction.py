@@ -1,0 +1,221 @@
+"""Reductions: the threads of a block share a result's terms, and combine what they found in shared memory."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+
+from tvm import ir, tirx
+from tvm.tirx import Stmt, Var
+
+from ..cpu import access, emit
+from ..cpu.combiner import Combine, combiner
+from ..cpu.kernel import Axis, Stage, replace_loads, substitute
+from ..cpu.plan import terms_of
+from ..cpu.reduction import merged_reduction
+from .block import Block, ceil_div, launch, power_of_two
+from .finish import Point, stores_at
+from .target import GpuTarget
+
+UNKNOWN_SIZE = 512
+TERMS_A_THREAD = 4
+LONG_REDUCTION = 1 << 14
+MOST_CHUNKS = 512
+Finish = Callable[[Point, ir.Expr], Stmt]
+
+
+@dataclass(frozen=True)
+class Split:
+    """``slices`` threads share each of ``results`` results of a block; ``along`` lets neighbours share one."""
+
+    slices: int
+    results: int
+    along: bool
+
+    def slice_of(self, thread: ir.Expr) -> ir.Expr:
+        return thread % self.slices if self.along else tirx.floordiv(thread, emit.index(self.results))
+
+    def result_of(self, thread: ir.Expr) -> ir.Expr:
+        return tirx.floordiv(thread, emit.index(self.slices)) if self.along else thread % self.results
+
+    def thread_of(self, piece: ir.Expr, result: ir.Expr) -> ir.Expr:
+        return result * self.slices + piece if self.along else piece * self.results + result
+
+
+def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
+    """Write a reduction and the stages that finish each of its results as a kernel; two, where the terms are many."""
+    merged = merged_reduction(stage)
+    stores = [merged if other is stage else other for other in stores]
+    combine = combiner(merged)
+    chunks = _chunks(merged, target)
+    if combine is None or chunks == 1:
+        return _kernel(merged, combine, stores, needed, target)
+    return _in_two_steps(merged, combine, stores, needed, chunks, target)
+
+
+def _kernel(
+    stage: Stage, combine: Combine | None, stores: Sequence[Stage], needed: set[Var], target: GpuTarget
+) -> Stmt:
+    split = split_of(stage, combine, target.threads, access.points(stage.spatial), target)
+    extents = [axis.extent for axis in stage.spatial]
+    total = emit.volume(extents)
+
+    def finish(point: Point, value: ir.Expr) -> Stmt:
+        return stores_at(stores, needed, point, {stage.buffer: value})
+
+    def body(block: Block) -> Stmt:
+        def point(thread: ir.Expr) -> tuple[Point, ir.Expr]:
+            place = block.number * split.results + split.result_of(thread)
+            places = emit.unflatten(place, extents)
+            return {a.var: at for a, at in zip(stage.spatial, places, strict=True)}, _inside(
+                place, total, split.results
+            )
+
+        return reduce_in_block(block, stage, combine, split, point, finish)
+
+    return launch(target, ceil_div(total, split.results), split.slices * split.results, body)
+
+
+def _inside(place: ir.Expr, total: ir.Expr, results: int) -> ir.Expr:
+    known = emit.static(total)
+    return tirx.const(True, "bool") if known is not None and known % results == 0 else place < total
+
+
+def reduce_in_block(
+    block: Block,
+    stage: Stage,
+    combine: Combine | None,
+    split: Split,
+    point: Callable[[ir.Expr], tuple[Point, ir.Expr]],
+    finish: Finish,
+) -> Stmt:
+    """Each thread reduces its slice of the terms, then slices are combined by halves; ``finish`` gets each result.
+
+    ``point(thread)`` is the result that a thread works for, and whether there is one.
+    """
+    zero = emit.index(0)
+    held = block.registers([1], stage.dtype, "accumulator")
+
+    def slice_work(thread: ir.Expr) -> Stmt:
+        at, inside = point(thread)
+        return emit.sequence(
+            [
+                held.store(thread, substitute(stage.init, at), zero),
+                emit.when(inside, _terms(stage, split.slices, split.slice_of(thread), at, held, thread)),
+            ]
+        )
+
+    def finished(thread: ir.Expr, value: ir.Expr) -> Stmt:
+        at, inside = point(thread)
+        return emit.when(inside, finish(at, value))
+
+    if combine is None or split.slices == 1:
+        return block.each(lambda t: emit.sequence([slice_work(t), finished(t, held.load(t, zero))]))
+    places = block.shared([block.threads], stage.dtype, "partial")
+
+    def share(thread: ir.Expr) -> Stmt:
+        return emit.sequence([slice_work(thread), emit.store(places, held.load(thread, zero), [thread])])
+
+    def halve(step: int) -> Stmt:
+        def work(thread: ir.Expr) -> Stmt:
+            piece, result = split.slice_of(thread), split.result_of(thread)
+            other = emit.load(places, [split.thread_of(piece + step, result)])
+            both = combine(emit.load(places, [thread]), other)
+            return emit.when(piece < step, emit.store(places, both, [thread]))
+
+        return block.each(work)
+
+    steps = [split.slices >> k for k in range(1, split.slices.bit_length())]
+    last = block.each(lambda t: emit.when(split.slice_of(t) < 1, finished(t, emit.load(places, [t]))))
+    return block.then(block.each(share), *(halve(step) for step in steps), last)
+
+
+def _terms(stage: Stage, slices: int, piece: ir.Expr, at: Point, held: object, thread: ir.Expr) -> Stmt:
+    """The updates of one slice: every ``slices``-th term."""
+    extents = [axis.extent for axis in stage.reduce]
+    total = emit.volume(extents)
+    known = emit.static(total)
+    zero = emit.index(0)
+
+    def update(step: ir.Expr) -> Stmt:
+        place = step * slices + piece if slices > 1 else step
+        terms = {a.var: p for a, p in zip(stage.reduce, emit.unflatten(place, extents), strict=True)}
+        old = held.load(thread, zero)  # type: ignore[attr-defined]
+        value = replace_loads(substitute(stage.value, {**at, **terms}), stage.buffer, lambda _: old)
+        stored = held.store(thread, value, zero)  # type: ignore[attr-defined]
+        whole = slices == 1 or (known is not None and known % slices == 0)
+        return stored if whole else emit.when(place < total, stored)
+
+    return emit.loop(ceil_div(total, slices), update, name="term")
+
+
+def split_of(stage: Stage, combine: Combine | None, threads: int, results: int | None, target: GpuTarget) -> Split:
+    """How the threads of a block share results and terms."""
+    terms = access.points(stage.reduce) or UNKNOWN_SIZE
+    count = results if results is not None else UNKNOWN_SIZE
+    if combine is None:
+        return Split(1, min(threads, power_of_two(count)), False)
+    if runs_along_terms(stage):
+        slices = min(threads, power_of_two(-(-terms // TERMS_A_THREAD)))
+        return Split(slices, max(1, min(threads // slices, power_of_two(count))), True)
+    wanted = max(1, target.resident_threads // max(1, count))
+    slices = min(threads // target.warp, power_of_two(wanted), power_of_two(-(-terms // TERMS_A_THREAD)))
+    return Split(slices, max(1, min(threads // slices, power_of_two(count))), False)
+
+
+def runs_along_terms(stage: Stage) -> bool:
+    """Whether neighbouring terms, rather than neighbouring results, lie side by side in memory."""
+    row, column = _last_wide(stage.reduce), _last_wide(stage.spatial)
+    if row is None:
+        return False
+    if column is None:
+        return True
+    terms = terms_of(stage)
+    by_row = sum(access.load_stride(term, row.var) == 1 for term in terms)
+    by_column = sum(access.load_stride(term, column.var) == 1 for term in terms)
+    return by_row > by_column
+
+
+def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
+    return next((axis for axis in reversed(axes) if axis.size != 1), None)
+
+
+def _chunks(stage: Stage, target: GpuTarget) -> int:
+    """Into how many pieces to cut the terms of few results, so that all of the GPU has work."""
+    terms, results = access.points(stage.reduce), access.points(stage.spatial)
+    if terms is None or results is None or terms < LONG_REDUCTION or results == 0:
+        return 1
+    wanted = target.resident_threads * TERMS_A_THREAD // (results * target.threads)
+    return max(1, min(MOST_CHUNKS, wanted, terms // (TERMS_A_THREAD * target.threads)))
+
+
+def _in_two_steps(
+    stage: Stage, combine: Combine, stores: Sequence[Stage], needed: set[Var], chunks: int, target: GpuTarget
+) -> Stmt:
+    """Partial results of each chunk of the terms in one kernel; they are combined in the next."""
+    extents = [axis.extent for axis in stage.reduce]
+    total = emit.volume(extents)
+    length = ceil_div(total, chunks)
+    chunk, term = Axis(Var("chunk", "int64"), emit.index(chunks)), Axis(Var("term", "int64"), emit.as_expr(length))
+    shape = [chunk.extent, *(axis.extent for axis in stage.spatial)]
+    partial = emit.scratch(shape, stage.dtype, "partials")
+    place = chunk.var * length + term.var
+    own = [chunk.var, *(axis.var for axis in stage.spatial)]
+    points = dict(zip((axis.var for axis in stage.reduce), emit.unflatten(place, extents), strict=True))
+    old = emit.load(partial, own)
+    value = replace_loads(substitute(stage.value, points), stage.buffer, lambda _: old)
+    if int(total) % chunks:
+        value = tirx.if_then_else(place < total, value, old)
+    first = Stage(partial, (chunk, *stage.spatial), (term,), stage.init, value)
+    last_axis = Axis(Var("chunk", "int64"), emit.index(chunks))
+    spatial = [axis.var for axis in stage.spatial]
+    joined = combine(emit.load(stage.buffer, spatial), emit.load(partial, [last_axis.var, *spatial]))
+    last = replace(stage, reduce=(last_axis,), value=joined)
+    stores = [last if other is stage else other for other in stores]
+    return emit.sequence(
+        [
+            emit.allocate(partial),
+            _kernel(first, combiner(first), [first], {partial}, target),
+            _kernel(last, combine, stores, needed, target),
+        ]
+    )

@@ -1,0 +1,55 @@
+"""What a schedule rule may know of a GPU, and whether the kernel is for the GPU or for its emulation on the CPU."""
+
+from __future__ import annotations
+
+from dataclasses import dataclass
+
+from tvm.target import Target
+
+VECTOR_BYTES = 16
+TENSOR_CORES_FROM = 80
+TF32 = "tf32"
+"""The key of a target whose float32 products may be those of tf32."""
+
+
+@dataclass(frozen=True)
+class GpuTarget:
+    """Facts of a GPU from which launches and tiles are derived.
+
+    ``emulated`` kernels run block by block and thread by thread on the CPU: the same schedule, checked without a GPU.
+
+    Example:
+        >>> from tvm.target import Target
+        >>> facts = GpuTarget.of(Target({"kind": "cuda", "arch": "sm_90"}))
+        >>> facts.capability, facts.has_tensor_cores, facts.threads
+        (90, True, 256)
+    """
+
+    capability: int = TENSOR_CORES_FROM
+    emulated: bool = False
+    threads: int = 256
+    warp: int = 32
+    shared_bytes: int = 48 * 1024
+    has_tf32: bool = False
+    resident_threads: int = 1 << 17
+
+    @staticmethod
+    def of(target: Target) -> GpuTarget:
+        """Read the facts from a TVM target of kind ``cuda``; any other kind is an emulation of the smallest one."""
+        tf32 = TF32 in target.keys
+        if target.kind.name != "cuda":
+            return GpuTarget(emulated=True, has_tf32=tf32)
+        return GpuTarget(capability_of(str(target.attrs["arch"])), has_tf32=tf32)
+
+    @property
+    def has_tensor_cores(self) -> bool:
+        return self.capability >= TENSOR_CORES_FROM
+
+    def lanes(self, item_bytes: int) -> int:
+        """Items that one thread moves at once."""
+        return max(1, VECTOR_BYTES // item_bytes)
+
+
+def capability_of(arch: str) -> int:
+    """The compute capability times ten of an architecture's name: 90 for ``sm_90`` and ``sm_90a``."""
+    return int("".join(filter(str.isdigit, arch)))

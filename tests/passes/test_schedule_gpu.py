@@ -1,0 +1,242 @@
+"""GPU schedules, emulated thread by thread on the CPU: NumPy's values for every rule; and what a GPU allows, kept."""
+
+from __future__ import annotations
+
+import re
+
+import numpy as np
+import pytest
+import tvm
+import tvm_ffi
+from schedule_programs import dtype_of, tensor, values
+from tvm import ir, te, tirx
+
+from tvtf.ops.kernels.conv import conv_nd
+from tvtf.ops.kernels.matmul import matmul
+from tvtf.ops.kernels.scan import cumsum
+from tvtf.ops.kernels.softmax import softmax
+from tvtf.passes.codegen import cuda
+from tvtf.passes.codegen.llvm import lower_kernels
+from tvtf.passes.schedule.gpu import schedule
+from tvtf.runtime.target import cuda_target, emulated_gpu_target
+
+MOST_THREADS, MOST_SHARED_BYTES = 1024, 160 * 1024
+EMULATED = [emulated_gpu_target(), emulated_gpu_target(tf32=True)]
+each_target = pytest.mark.parametrize("target", EMULATED, ids=["float32", "tf32"])
+
+
+def function(result: te.Tensor, operands: list[te.Tensor]) -> tirx.PrimFunc:
+    return te.create_prim_func([*operands, result]).with_attr("global_symbol", "main")
+
+
+def backwards(body: tirx.Stmt) -> tirx.Stmt:
+    """The emulation with each phase's threads in the opposite order: a race between them would change the result."""
+
+    def turned(loop: tirx.For) -> tirx.Stmt:
+        if loop.loop_var.name != "thread":
+            return loop
+        # Of the last thread less this one, TVM's simplifier makes wrong indices; their number is a power of two.
+        other = tirx.bitwise_xor(loop.loop_var, loop.extent - 1)
+        swapped = tvm_ffi.structural_map(
+            loop.body, (tirx.Var, lambda var: other if var.same_as(loop.loop_var) else var)
+        )
+        return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, swapped)
+
+    return tvm_ffi.structural_map(body, (tirx.For, turned))
+
+
+def run(
+    result: te.Tensor, inputs: dict[te.Tensor, np.ndarray], shape: tuple[int, ...], target=EMULATED[0]
+) -> np.ndarray:
+    """The result of a kernel as it is, which its threads in the opposite order must give, too."""
+    scheduled = schedule(function(result, list(inputs)), target)
+    assert scheduled.attrs["tirx.is_scheduled"]
+    found = []
+    for func in (scheduled, scheduled.with_body(backwards(scheduled.body))):
+        built = tvm.compile(tvm.IRModule({"main": func}), target=target)
+        out = tvm.runtime.tensor(np.full(shape, 77, dtype_of(str(result.dtype))))
+        built["main"](*map(tvm.runtime.tensor, inputs.values()), out)
+        found.append(out.numpy())
+    np.testing.assert_array_equal(*found)
+    return found[0]
+
+
+@pytest.mark.parametrize("shape", [(), (1,), (7, 5), (256, 4), (300, 1030)])
+def test_elementwise(shape: tuple[int, ...]) -> None:
+    x, y = tensor(shape), tensor(shape, name="y")
+    a, b = values(shape), values(shape)
+    result = te.compute(x.shape, lambda *i: x(*i) * y(*i) + 1.0)
+    np.testing.assert_allclose(run(result, {x: a, y: b}, shape), a * b + 1, rtol=1e-6, atol=1e-6)
+
+
+def test_threads_move_several_elements_at_once() -> None:
+    x = tensor((512, 512))
+    scheduled = schedule(function(te.compute(x.shape, lambda i, j: x[i, j] * 2.0), [x]), cuda_target("sm_80"))
+    assert scheduled.script().count("T.vectorized(T.int64(4))") == 2
+
+
+@pytest.mark.parametrize("axis", [0, 1, (0, 1)])
+@pytest.mark.parametrize("shape", [(3, 5), (40, 300), (1000, 33), (300, 1030)])
+def test_sum(shape: tuple[int, int], axis: int | tuple[int, ...]) -> None:
+    x, data = tensor(shape), values(shape)
+    k = [
+        te.reduce_axis((tirx.IntImm("int64", 0), tirx.IntImm("int64", extent)), f"k{n}")
+        for n, extent in enumerate(shape)
+    ]
+    axes = (axis,) if isinstance(axis, int) else axis
+    kept = [x.shape[n] for n in range(2) if n not in axes]
+
+    def body(*i: ir.Expr) -> ir.Expr:
+        rest = iter(i)
+        return te.sum(x(*(k[n] if n in axes else next(rest) for n in range(2))), axis=[k[n] for n in axes])
+
+    expected = data.sum(axis=axis, dtype=np.float64)
+    np.testing.assert_allclose(run(te.compute(kept, body), {x: data}, expected.shape), expected, rtol=1e-4, atol=1e-3)
+
+
+def test_sum_with_unknown_extents() -> None:
+    n = tirx.Var("n", "int64")
+    x, k = tensor((n, 40)), te.reduce_axis((tirx.IntImm("int64", 0), tirx.IntImm("int64", 40)), "k")
+    data = values((37, 40))
+    result = te.compute((n,), lambda i: te.sum(x[i, k], axis=k))
+    np.testing.assert_allclose(run(result, {x: data}, (37,)), data.sum(1), rtol=1e-4, atol=1e-5)
+
+
+def test_softmax() -> None:
+    x, data = tensor((19, 300)), values((19, 300))
+    expected = np.exp(data - data.max(1, keepdims=True))
+    expected /= expected.sum(1, keepdims=True)
+    np.testing.assert_allclose(run(softmax(x, axis=1), {x: data}, data.shape), expected, rtol=1e-4)
+
+
+@pytest.mark.parametrize("shape", [(3, 40), (40, 1), (2, 5, 3)])
+def test_cumsum(shape: tuple[int, ...]) -> None:
+    x, data = tensor(shape), values(shape)
+    result = cumsum(x, axis=1, exclusive=False, reverse=False)
+    np.testing.assert_allclose(run(result, {x: data}, shape), np.cumsum(data, 1), rtol=1e-4, atol=1e-5)
+
+
+@each_target
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64", "int32"])
+@pytest.mark.parametrize("left, right", [(False, False), (False, True), (True, False), (True, True)])
+def test_matmul(left: bool, right: bool, dtype: str, target) -> None:
+    m, n, k = 33, 70, 45
+    a, b = (
+        np.rint(values(shape)).astype(dtype_of(dtype))
+        for shape in ((k, m) if left else (m, k), (n, k) if right else (k, n))
+    )
+    x, y = tensor(a.shape, dtype), tensor(b.shape, dtype, "y")
+    wide = (a.T if left else a).astype("float64") @ (b.T if right else b).astype("float64")
+    result = matmul(x, y, transpose_a=left, transpose_b=right)
+    np.testing.assert_array_equal(run(result, {x: a, y: b}, (m, n), target), wide.astype(dtype_of(dtype)))
+
+
+@each_target
+@pytest.mark.parametrize("strides, channels", [(1, 16), (2, 3)])
+def test_convolution(strides: int, channels: int, target) -> None:
+    data, window = np.rint(values((2, 9, 11, channels))), np.rint(values((3, 3, channels, 20)))
+    x, w = tensor(data.shape), tensor(window.shape, name="w")
+    result = conv_nd(x, w, (strides, strides), [(1, 1), (1, 1)], (1, 1))
+    shape = tuple(int(extent) for extent in result.shape)
+    around = np.pad(data, [(0, 0), (1, 1), (1, 1), (0, 0)])
+    expected = np.zeros(shape, "float32")
+    for i, j in np.ndindex(3, 3):
+        cut = around[:, i : i + (shape[1] - 1) * strides + 1 : strides, j : j + (shape[2] - 1) * strides + 1 : strides]
+        expected += cut @ window[i, j]
+    np.testing.assert_array_equal(
+        run(result, {x: data.astype("float32"), w: window.astype("float32")}, shape, target), expected
+    )
+
+
+# -- what a GPU allows
+
+
+def kernels_of(result: te.Tensor, operands: list[te.Tensor], tf32: bool = True) -> list[tirx.PrimFunc]:
+    target = cuda_target("sm_80", tf32)
+    func = schedule(function(result, operands), target)
+    _, devices = lower_kernels(tvm.IRModule({"main": func}), target)
+    return [kernel for part in devices.values() for kernel in part.functions.values()]
+
+
+def launched(kernel: tirx.PrimFunc, tag: str) -> int:
+    return int(re.search(rf'launch_thread\("{tag}", (\d+)\)', kernel.script())[1])
+
+
+def shared_bytes(kernel: tirx.PrimFunc) -> int:
+    found: list[int] = []
+
+    def visit(made: tirx.AllocBuffer) -> None:
+        kind = made.buffer.ty
+        if str(kind.storage_scope).startswith("shared"):
+            found.append(int(np.prod([int(e) for e in kind.shape])) * tvm_ffi.dtype(str(kind.dtype.dtype)).bits // 8)
+
+    tvm_ffi.structural_walk(kernel.body, (tirx.AllocBuffer, visit))
+    return sum(found)
+
+
+def products(dtype: str) -> dict[str, tuple[te.Tensor, list[te.Tensor]]]:
+    x, y = tensor((4096, 512), dtype), tensor((512, 4096), dtype, "y")
+    image, window = tensor((32, 56, 56, 64), dtype), tensor((3, 3, 64, 128), dtype, "w")
+    return {
+        "matmul": (matmul(x, y, transpose_a=False, transpose_b=False), [x, y]),
+        "conv": (conv_nd(image, window, (1, 1), [(1, 1), (1, 1)], (1, 1)), [image, window]),
+    }
+
+
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("name", ["matmul", "conv"])
+def test_products_keep_to_the_limits(name: str, dtype: str) -> None:
+    for kernel in kernels_of(*products(dtype)[name]):
+        assert 32 <= launched(kernel, "threadIdx.x") <= MOST_THREADS
+        assert shared_bytes(kernel) <= MOST_SHARED_BYTES
+
+
+def test_softmax_keeps_to_the_limits() -> None:
+    x = tensor((4096, 1000))
+    kernels = kernels_of(softmax(x, axis=1), [x])
+    assert all(launched(kernel, "threadIdx.x") <= MOST_THREADS for kernel in kernels)
+    assert all(shared_bytes(kernel) <= 48 * 1024 for kernel in kernels)
+
+
+def with_nvcc() -> str:
+    try:
+        return cuda.nvcc()
+    except cuda.CudaError as error:
+        pytest.skip(str(error))
+
+
+INSTRUCTIONS = {
+    "float16": "mma.sync.aligned.m16n8k16.row.col.f32.f16.f16.f32",
+    "float32": "mma.sync.aligned.m16n8k8.row.col.f32.tf32.tf32.f32",
+}
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("arch", ["sm_80", "sm_90"])
+@pytest.mark.parametrize("dtype", INSTRUCTIONS)
+@pytest.mark.parametrize("name", ["matmul", "conv"])
+def test_products_use_tensor_cores(name: str, dtype: str, arch: str, monkeypatch) -> None:
+    with_nvcc()
+    sources: list[str] = []
+    monkeypatch.setattr(cuda, "machine_code", lambda source, *_: sources.append(source) or b"0")
+    result, operands = products(dtype)[name]
+    target = cuda_target(arch)
+    _, devices = lower_kernels(tvm.IRModule({"main": schedule(function(result, operands), target)}), target)
+    for kind, part in devices.items():
+        cuda.build_device(part, kind)
+    monkeypatch.undo()
+    code = cuda.machine_code(sources[0], arch, "ptx").decode()
+    assert INSTRUCTIONS[dtype] in code and "cp.async.cg.shared.global" in code
+
+
+def test_an_architecture_is_checked() -> None:
+    with pytest.raises(ValueError, match="sm_80 or later, such as sm_90, but got 'sm_70'"):
+        cuda_target("sm_70")
+
+
+def test_a_missing_compiler_is_told(monkeypatch) -> None:
+    monkeypatch.setattr(cuda.shutil, "which", lambda *_, **__: None)
+    cuda.nvcc.cache_clear()
+    with pytest.raises(cuda.CudaError, match="nvcc, which is neither on PATH nor in .*set CUDA_HOME"):
+        cuda.nvcc()
+    cuda.nvcc.cache_clear()
