@@ -78,6 +78,46 @@ def test_compile_run_and_export(model, place):
     assert exported.stdout.startswith(f"model.onnx: {described}, "), exported.output
 
 
+def without_nvcc(monkeypatch):
+    from tvtf.passes.codegen import cuda
+
+    monkeypatch.setattr(cuda, "CUDA_HOMES", ("/no/cuda",))
+    for name in ("PATH", "CUDA_HOME", "CUDA_PATH"):
+        monkeypatch.setenv(name, "")
+    monkeypatch.setattr(cuda, "nvcc", cuda.nvcc.__wrapped__)
+
+
+def test_compile_for_a_gpu_names_what_is_missing(model, place, monkeypatch):
+    without_nvcc(monkeypatch)
+    told = refused("compile", model, "--target", "cuda")
+    assert told == (
+        "Error: compiling for a GPU takes NVIDIA's compiler nvcc, which is neither on PATH nor in /no/cuda/bin; "
+        "install the CUDA toolkit 13, or set CUDA_HOME to where it is"
+    )
+    assert not (place / "lib.so").exists()
+
+
+def test_compile_for_a_gpu_checks_the_architecture(model, place):
+    told = refused("compile", model, "--target", "cuda", "--arch", "sm_70")
+    assert told == "Error: a GPU's architecture must be sm_80 or later, such as sm_90, but got 'sm_70'"
+
+
+@pytest.mark.sweep
+def test_compile_for_a_gpu_and_run_without_one(model, place):
+    import shutil
+
+    if shutil.which("nvcc") is None:
+        pytest.skip("nvcc is not on PATH")
+    if Path("/dev/nvidia0").exists():
+        pytest.skip("there is a GPU")
+    compiled = tvtf("compile", model, "-o", "gpu.so", "--target", "cuda", "--arch", "sm_90")
+    assert compiled.exit_code == 0, compiled.output
+    program = "from tvtf.cli import main; main(['run', 'gpu.so', '--input', 'rows.npy'])"
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    told = "Error: no GPU can be used here: NVIDIA's driver (libcuda.so.1) is not installed"
+    assert (done.returncode, done.stderr.strip()) == (1, told)
+
+
 def test_an_exported_model_runs_in_onnxruntime(model, place):
     onnxruntime = pytest.importorskip("onnxruntime")
     tvtf("export", model, "-o", "model.onnx")

@@ -50,7 +50,7 @@ FLAGS = (
 )
 
 
-class CudaError(RuntimeError):
+class CudaError(OSError):
     """CUDA code can't be made or run here; the text says what is missing, and what helps."""
 
 

@@ -739,3 +739,51 @@ def test_set_shape_refuses_another_known_dim():
 
     with pytest.raises(ValueError, match=r"^Shapes \(3,\) and \(4,\) are incompatible$"):
         run(tf.ones([3]))
+
+
+# -- devices
+
+
+def test_a_device_of_another_form_is_refused():
+    with (
+        pytest.raises(
+            ValueError, match="Failed to parse device name: 'TPU:0'; it must be such as '/CPU:0' or '/GPU:0'"
+        ),
+        tf.device("TPU:0"),
+    ):
+        pass
+
+
+def test_a_gpu_that_is_not_there_is_told(monkeypatch):
+    from tvtf.runtime import target
+
+    def no_gpu(number):
+        raise RuntimeError(f"GPU:{number} unknown device: none here")
+
+    monkeypatch.setattr(target, "gpu_arch", no_gpu)
+    with (
+        pytest.raises(RuntimeError, match="GPU:7 unknown device"),
+        tf.device("/job:localhost/replica:0/task:0/device:GPU:7"),
+    ):
+        pass
+
+
+def test_one_trace_serves_several_devices(own_cache, monkeypatch):
+    from tvtf.context import state
+    from tvtf.frontend import compiled
+    from tvtf.runtime.target import emulated_gpu_target, host_target
+
+    monkeypatch.setattr(compiled, "target_of", lambda device: emulated_gpu_target() if device else host_target())
+    count = tf.Variable(0.0)
+
+    @tf.function
+    def add(x):
+        count.assign_add(tf.reduce_sum(x))
+        return count.read_value()
+
+    results = []
+    for device in (None, "GPU:0", None, "GPU:0"):
+        monkeypatch.setattr(state, "device", device)
+        results.append(float(add(tf.constant([1.0, 2.0]))))
+    assert results == [3.0, 6.0, 9.0, 12.0]
+    assert add.experimental_get_tracing_count() == 1

@@ -23,18 +23,21 @@ def output(default: str) -> Any:
 @click.command("compile")
 @MODEL
 @output("lib.so")
+@click.option("--target", type=click.Choice(["cpu", "cuda"]), default="cpu", show_default=True, help="What runs it.")
+@click.option("--arch", default="sm_80", show_default=True, help="The GPU's architecture; later ones run it, too.")
 @told
-def compile_(model: Path, output: Path) -> None:
+def compile_(model: Path, output: Path, target: str, arch: str) -> None:
     """Compile MODEL, a folder such as runs/digits/model, into one library.
 
     The library holds code for this machine's processor and the weights. It runs with `tvtf run`, or from C++ with TVM's
-    runtime, without Python and without the compiler.
+    runtime, without Python and without the compiler. With `--target cuda` its kernels are machine code for an NVIDIA GPU;
+    to compile them takes nvcc (CUDA 13), and no GPU.
     """
     from tvtf import saved
     from tvtf.saved import library
 
     loaded = saved.load(model)
-    library.write(loaded, output)
+    library.write(loaded, output, arch if target == "cuda" else None)
     click.echo(f"{output}: {loaded.description}, {output.stat().st_size / 1e6:.1f} MB")
 
 

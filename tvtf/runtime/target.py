@@ -90,9 +90,12 @@ def gpu_arch(number: int) -> str:
     """
     import tvm
 
-    from tvtf.passes.codegen.cuda import load_runtime
+    from tvtf.passes.codegen.cuda import CudaError, load_runtime
 
-    load_runtime()
+    try:
+        load_runtime()
+    except CudaError as reason:
+        raise RuntimeError(f"GPU:{number} unknown device: {reason}") from reason
     device = tvm.cuda(number)
     if not device.exist:
         raise RuntimeError(f"GPU:{number} unknown device: the CUDA driver finds no GPU of that number")

@@ -75,11 +75,12 @@ def _fits(dims: dict[str, int]) -> Callable[[int | str, int], bool]:
 
 @dataclass(frozen=True)
 class Description:
-    """A function's name and signature."""
+    """A function's name and signature; of a library for a GPU, its architecture (``sm_90``)."""
 
     name: str
     inputs: tuple[Value, ...]
     outputs: tuple[Value, ...]
+    gpu: str | None = None
 
     def __str__(self) -> str:
         return f"{self.name}({', '.join(map(str, self.inputs))}) -> {', '.join(map(str, self.outputs))}"
@@ -92,6 +93,7 @@ class Description:
             "name": self.name,
             "inputs": [value.as_json() for value in self.inputs],
             "outputs": [value.as_json() for value in self.outputs],
+            **({"gpu": self.gpu} if self.gpu else {}),
         }
 
     @classmethod
@@ -103,7 +105,8 @@ class Description:
         """
         check_header(data, place)
         inputs, outputs = (values(data, key, place) for key in ("inputs", "outputs"))
-        return cls(str(entry(data, "name", place)), inputs, outputs)
+        gpu = data.get("gpu")
+        return cls(str(entry(data, "name", place)), inputs, outputs, None if gpu is None else str(gpu))
 
     def check(self, arrays: Sequence[np.ndarray]) -> dict[str, int]:
         """Refuses arrays that don't fit the inputs; gives the sizes of the named dims.

@@ -14,6 +14,7 @@ import sys
 import threading
 import uuid
 from collections.abc import Sequence
+from dataclasses import replace
 from pathlib import Path
 from typing import TYPE_CHECKING, Any
 
@@ -28,26 +29,34 @@ if TYPE_CHECKING:
 
 MARK = b"tvtf-library\n"
 LENGTH_BYTES = 8
-CPU, POOLED = 1, 2
+CPU, CUDA, POOLED = 1, 2, 2
 RUNTIMES = ("libtvm_runtime.so", "libtvm_runtime.dylib", "tvm_runtime.dll")
 
 
-def write(saved: SavedFunction, path: str | os.PathLike[str]) -> None:
-    """Compiles a saved function for this machine into one library, which appears whole or not at all.
+def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = None) -> None:
+    """Compiles a saved function into one library, which appears whole or not at all: for this machine, or for its GPU too.
+
+    Args:
+      saved: the function.
+      path: the file.
+      gpu: the architecture of an NVIDIA GPU, such as ``sm_90``; None for the processor alone. It takes nvcc, and no GPU.
 
     Raises:
+      ValueError: the architecture has another form, or is older than sm_80.
+      CudaError: nvcc is not installed.
       UnimplementedError: for an op that has no native kernel.
       OSError: the file can't be written.
     """
     from tvtf.passes.pipeline import compile_module
-    from tvtf.runtime.target import host_target
+    from tvtf.runtime.target import cuda_target, host_target
 
+    target = cuda_target(gpu) if gpu else host_target()
     place = Path(path)
     made = place.with_name(f".{place.name}.{uuid.uuid4().hex}.part")
     try:
         made.touch()
-        compile_module(saved.closed(), host_target(), made, exported=True)
-        _finish(made, saved.description)
+        compile_module(saved.closed(), target, made, exported=True)
+        _finish(made, replace(saved.description, gpu=gpu))
         os.replace(made, place)
     finally:
         made.unlink(missing_ok=True)
@@ -105,13 +114,28 @@ class Library:
     def __init__(self, path: str | os.PathLike[str]) -> None:
         self.description = read_description(path)
         load_runtime()
+        devices = self._devices()
         try:
             machine = tvm_ffi.load_module(os.path.abspath(path))["vm_load_executable"]()
         except (RuntimeError, OSError, AttributeError) as cause:
             raise SavedModuleError(f"{path} can't be loaded ({cause}); compile it again on this machine") from cause
-        machine["vm_initialization"](CPU, 0, POOLED)
+        machine["vm_initialization"](*devices)
         self._main = machine["main"]
         self._lock = threading.Lock()
+
+    def _devices(self) -> list[int]:
+        """What the virtual machine runs on: a GPU first, where the library is for one."""
+        if self.description.gpu is None:
+            return [CPU, 0, POOLED]
+        from tvtf.passes.codegen import cuda
+
+        cuda.load_runtime()
+        return [CUDA, 0, POOLED, CPU, 0, POOLED]
+
+    def _moved(self, tensor: Any, kind: int) -> Any:
+        if self.description.gpu is None:
+            return tensor
+        return tvm_ffi.get_global_func("vm.builtin.to_device")(tensor, kind, 0)
 
     def run(self, arrays: Sequence[np.ndarray]) -> list[np.ndarray]:
         """The outputs as arrays of their own, in the order of the description.
@@ -121,9 +145,9 @@ class Library:
         """
         self.description.check(arrays)
         with self._lock:
-            results = self._main(*map(to_handle, arrays))
+            results = self._main(*(self._moved(to_handle(array), CUDA) for array in arrays))
             single = len(self.description.outputs) == 1
-            return [to_array(r).copy() for r in ([results] if single else results)]
+            return [to_array(self._moved(r, CPU)).copy() for r in ([results] if single else results)]
 
 
 def load_runtime() -> None:
