@@ -154,7 +154,7 @@ def along_axis(
     count = step if blocks == 1 else tirx.max(tirx.min(step, whole - first), index(0))
     known = static(whole)
     even = blocks == 1 or (known is not None and known % blocks == 0)
-    main = emit.loop(step if even else count, lambda tile: body((first + tile) * size, size))
+    main = _tiles_of(step if even else count, lambda tile: body((first + tile) * size, size))
     rest = _rest(axis, cascade[1:], emit.simplified(whole * size), body)
     return emit.sequence(
         [
@@ -162,6 +162,11 @@ def along_axis(
             None if rest is None else emit.when(True if blocks == 1 else number == blocks - 1, rest),
         ]
     )
+
+
+def _tiles_of(count: ir.Expr, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+    """Two tiles are written out: LLVM unrolls a loop of two, then keeps the accumulators of both in memory."""
+    return emit.sequence([body(index(0)), body(index(1))]) if static(count) == 2 else emit.loop(count, body)
 
 
 def _tiles_from(start: ir.Expr, size: int, count: ir.Expr, body: Callable[[ir.Expr, int], Stmt]) -> Stmt:
