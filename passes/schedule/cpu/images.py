@@ -17,7 +17,7 @@ from .pack import packed
 from .plan import Plan, plan_reduction
 from .reduction import merged_reduction
 from .target import CpuTarget
-from .tasks import Work, run_tasks
+from .tasks import Work, run_tasks, vector_operand_bytes
 from .tile import Range
 from .work import is_parallel
 
@@ -50,7 +50,11 @@ def as_images(
     if not reads or not _same_images(source, first) or not all(_own_image(read.indices[0], first) for read in reads):
         return None
     images = Images(source, tuple(rest))
-    return images if _fits(source, target) and _plan(_stage_of_image(images), target) is not None else None
+    if not _fits(source, target):
+        return None
+    stage = _stage_of_image(images)
+    plan = _plan(stage, target)
+    return images if plan and vector_operand_bytes(stage, plan.vector) <= target.level2_bytes else None
 
 
 def _reads(other: Stage | Opaque, buffer: Var) -> bool:

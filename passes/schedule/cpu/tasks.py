@@ -9,11 +9,11 @@ from math import prod
 from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
-from . import emit
+from . import access, emit
 from .combiner import Combine
 from .emit import index, static
 from .kernel import Axis, Stage
-from .plan import Plan
+from .plan import Plan, terms_of
 from .target import CpuTarget
 from .tile import Finish, Point, Range, Tile, column_tile, row_tile
 
@@ -54,7 +54,12 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
     blocks = _blocks(work, tiled, outer) if parallel else {axis.var: 1 for axis in tiled}
     order = sorted(tiled, key=lambda axis: axis.var.same_as(work.plan.vector.var))
 
+    # The cores go over all images with one panel of a large filter, not over the whole filter with each image.
+    stays = parallel and vector_operand_bytes(work.stage, work.plan.vector) > work.target.level2_bytes
+
     def task(places: list[ir.Expr]) -> Stmt:
+        if stays:
+            places = [*places[len(order) :], *places[: len(order)]]
         point = {**fixed, **{axis.var: place for axis, place in zip(outer, places, strict=False)}}
         numbers = {axis.var: place for axis, place in zip(order, places[len(outer) :], strict=True)}
         return emit.nest(
@@ -70,8 +75,9 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
             ),
         )
 
-    extents = [axis.extent for axis in outer] + [index(blocks[axis.var]) for axis in order]
-    return emit.fused(extents, task, parallel)
+    extents = [axis.extent for axis in outer], [index(blocks[axis.var]) for axis in order]
+    first, then = reversed(extents) if stays else extents
+    return emit.fused([*first, *then], task, parallel)
 
 
 def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[Axis]]:
@@ -108,6 +114,13 @@ def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
     bytes_of_block = size * reduce_points(work) * work.stage.item_bytes
     tiles = max(1, work.target.level2_bytes // 2 // max(1, bytes_of_block))
     return -(-whole // tiles)
+
+
+def vector_operand_bytes(stage: Stage, vector: Axis) -> int:
+    """The size of the operands that vectors are loaded from, where they are known: a filter, a right-hand matrix."""
+    along = [term for term in terms_of(stage) if access.load_stride(term, vector.var) not in (0, None)]
+    shapes = [[static(extent) or 0 for extent in term.source.ty.shape] for term in along]
+    return sum(map(prod, shapes)) * stage.item_bytes
 
 
 def reduce_points(work: Work) -> int:
