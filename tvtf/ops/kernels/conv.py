@@ -3,12 +3,16 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from itertools import product
+from math import prod
 
 from tvm import ir, te, tirx
 
 from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
+WASTE_THAT_PAYS_FOR_PHASES = 1.5
+MOST_PHASES = 4
 
 
 def conv_nd(
@@ -88,8 +92,10 @@ def conv_nd_input_grad(
         _PhaseAxis(size, low, step, wide, extent)
         for size, low, step, wide, extent in zip(spatial, lows, phases, dilations, _window(w), strict=True)
     ]
-    y = _phase_sums(dy, w, plan, channels, groups)
-    return cast(_interleaved(y, plan, [x_shape[0], *spatial, channels]), str(dy.dtype))
+    shape = [x_shape[0], *spatial, channels]
+    if _has_uneven_phases(plan):
+        return cast(_joined(_sums_by_phase(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
+    return cast(_interleaved(_phase_sums(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
 
 
 class _PhaseAxis:
@@ -138,6 +144,63 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
 
     place_extents = [axis.quotients for axis in plan] + [axis.phases for axis in plan]
     return _grouped(dy.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
+
+
+def _has_uneven_phases(plan: list[_PhaseAxis]) -> bool:
+    """Whether filling the window up to whole phases would add many products with zero, and the phases are few."""
+    whole, own = prod(axis.taps * axis.phases for axis in plan), prod(axis.window for axis in plan)
+    return whole >= WASTE_THAT_PAYS_FOR_PHASES * own and prod(axis.phases for axis in plan) <= MOST_PHASES
+
+
+def _sums_by_phase(
+    dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: int, groups: int
+) -> dict[tuple[int, ...], te.Tensor]:
+    """A sum for each phase, of its own taps only; none for a phase that no tap meets."""
+    extents = constant_extents(dy.shape[1:-1])
+    around = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, extents, strict=True)])
+    phases = product(*(range(min(axis.phases, axis.window)) for axis in plan))
+    return {phase: _sums_of_phase(around, dy, w, plan, phase, channels, groups) for phase in phases}
+
+
+def _sums_of_phase(
+    around: te.Tensor,
+    dy: te.Tensor,
+    w: te.Tensor,
+    plan: list[_PhaseAxis],
+    phase: tuple[int, ...],
+    channels: int,
+    groups: int,
+) -> te.Tensor:
+    per_group, dtype = int(w.shape[-1]) // groups, accumulator_dtype(str(dy.dtype))
+    counts = [-(-(axis.window - own) // axis.phases) for axis, own in zip(plan, phase, strict=True)]
+    steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
+
+    def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
+        along = list(zip(place, steps, counts, phase, plan, strict=True))
+        source = [at + (step + (axis.taps - count)) * axis.dilation for at, step, count, _own, axis in along]
+        taps = [(count - 1 - step) * axis.phases + own for _at, step, count, own, axis in along]
+        from_group, inside = group * per_group + result, channel - group * (channels // groups)
+        left, right = around(batch, *source, from_group), w(*taps, inside, from_group)
+        return te.sum(as_dtype(left, dtype) * as_dtype(right, dtype), axis=[*steps, result])
+
+    extents = [axis.quotients for axis in plan]
+    return _grouped(dy.shape[0], extents, groups, channels // groups, term, "conv_input_grad")
+
+
+def _joined(sums: dict[tuple[int, ...], te.Tensor], plan: list[_PhaseAxis], shape: Sequence[Extent]) -> te.Tensor:
+    """Each position's value from the sums of its phase, or zero."""
+
+    def body(batch: ir.Expr, *rest: ir.Expr) -> ir.Expr:
+        moved = [at + axis.low for at, axis in zip(rest[:-1], plan, strict=True)]
+        places = [tirx.floordiv(at, long(axis.phases)) - axis.first for at, axis in zip(moved, plan, strict=True)]
+        found = [tirx.floormod(at, long(axis.phases)) for at, axis in zip(moved, plan, strict=True)]
+        value: ir.Expr = tirx.const(0, str(next(iter(sums.values())).dtype))
+        for phase, y in sums.items():
+            here = tirx.all(*(at == own for at, own in zip(found, phase, strict=True)))
+            value = tirx.if_then_else(here, y(batch, *places, rest[-1]), value)
+        return value
+
+    return compute(shape, body, "phases")
 
 
 def _whole_filter(w: te.Tensor, plan: list[_PhaseAxis]) -> te.Tensor:
