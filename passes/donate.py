@@ -15,13 +15,12 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf.passes.arena import RESHAPE, is_allocation, variables
-from tvtf.passes.codegen.loop_kernel import MAY_FAIL
+from tvtf.passes.codegen.loop_kernel import MAY_FAIL, SAFE
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu.access import reads_of
 from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, read_kernel
 
 DONATE = "tvtf.donate"
-SAFE = "tvtf.inplace"
 
 
 def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:

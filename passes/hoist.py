@@ -12,7 +12,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
-from tvtf.passes.donate import SAFE
+from tvtf.passes.codegen.loop_kernel import SAFE
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS

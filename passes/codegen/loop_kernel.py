@@ -23,6 +23,8 @@ from tvtf.passes.codegen.loop import carried_count, is_loop, seconds, signal_che
 from tvtf.passes.schedule.cpu import emit
 
 MAY_FAIL = "tvtf.may_fail"
+SAFE = "tvtf.inplace"
+"""Which outputs of a kernel may lie where an input lies: `[output, input]` positions; see `passes/donate.py`."""
 POLL_WORK = 1 << 16
 """Statements run between two looks at the clock: some 20 us."""
 UNKNOWN_EXTENT = 64
@@ -55,8 +57,10 @@ class LoopKernel:
         self.outputs: list[Var] = []
         self.workspaces: list[Var] = []
         self.may_fail = False
+        self.places: dict[Var, Var] = {}
         self.dims: dict[Var, ir.Expr] = {}
         self.statements: list[Stmt | None] = []
+        self.into: Var | None = None
         self.results = self._write(call, wanted)
         if sum(map(_length, self.statements)) > MOST_STATEMENTS:
             raise NotNative("its length")
@@ -194,11 +198,15 @@ class LoopKernel:
             operands += map(self.scalar, call.args[2].values)
         (ty,) = call.ty_args
         fields = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
-        results = [self.place(list(map(self.scalar, t.shape.values)), str(t.dtype), "value") for t in fields]
+        into, self.into = self.into, None
+        results = [self._place_of(t) for t in fields] if into is None else [into]
         sizes = len(call.args[2].values) if len(call.args) > 2 else 0
         split = len(operands) - sizes
         self.inline(self.mod[call.args[0]], [*operands[:split], *results, *operands[split:]])
         return tuple(results) if isinstance(ty, relax.TupleType) else results[0]
+
+    def _place_of(self, ty: relax.TensorType) -> Var:
+        return self.place(list(map(self.scalar, ty.shape.values)), str(ty.dtype), "value")
 
     def inline(self, func: PrimFunc, operands: list[Value]) -> None:
         self.may_fail = self.may_fail or has_asserts(func)
@@ -222,6 +230,7 @@ class LoopKernel:
             for binding in block.bindings:
                 if isinstance(binding, relax.MatchCast):
                     raise NotNative("a computed shape")
+                self.into = self.places.get(binding.var)
                 env[binding.var] = self.value(binding.value, env)
         return self.value(expr.body, env)
 
@@ -255,6 +264,8 @@ class LoopKernel:
             value if _hands_through(body, k) else self.started(value, outside[k])
             for k, value in enumerate(values[:count])
         ]
+        over = {k: overwriting(self.mod, body, k) for k, place in enumerate(state) if is_large(place)}
+        self.places |= {var: state[k] for k, var in over.items() if var is not None}
         inputs = [*state, *values[count:]]
         going, beat = self.place([], "bool", "going"), _Beat(self) if self.polls else None
         self.emit(emit.store(going, tirx.const(True, "bool"), []))
@@ -316,6 +327,37 @@ def _hands_through(body: relax.Function, k: int) -> bool:
     while field in values:
         field = values[field]
     return field is not None and field.same_as(body.params[k])
+
+
+def overwriting(mod: tvm.IRModule, body: relax.Function, k: int) -> relax.Var | None:
+    """The ``k``-th result of a loop's body, where its kernel may write it over the ``k``-th parameter.
+
+    Nothing reads the parameter later, and the kernel reads it at most at the element that it writes.
+    """
+    if not isinstance(body.body.body, relax.Tuple):
+        return None
+    bindings = [b for block in body.body.blocks for b in block.bindings]
+    param, fields = body.params[k], list(body.body.body.fields)
+    users = [b for b in bindings if param in relax.analysis.free_vars(b.value)]
+    made = next((i for i, b in enumerate(bindings) if b.var.same_as(fields[k])), None)
+    if made is None or param in fields or not all(_is_kernel_call(b.value) for b in [*users, bindings[made]]):
+        return None
+    if any(b.var.same_as(later.var) for b in users for later in bindings[made + 1 :]):
+        return None
+    return bindings[made].var if _is_safe(mod, bindings[made].value, param) else None
+
+
+def _is_kernel_call(value: Any) -> bool:
+    return isinstance(value, relax.Call) and isinstance(value.op, ir.Op) and value.op.name == "relax.call_tir"
+
+
+def _is_safe(mod: tvm.IRModule, call: relax.Call, param: relax.Var) -> bool:
+    """Whether a kernel of one result reads an operand only where it writes."""
+    if isinstance(call.ty_args[0], relax.TupleType):
+        return False
+    operands = list(call.args[1].fields)
+    safe = {tuple(map(int, pair)) for pair in (mod[call.args[0]].attrs or {}).get(SAFE, [])}
+    return all((len(operands), i) in safe for i, x in enumerate(operands) if x.same_as(param))
 
 
 def _dims(params: Sequence[relax.Var], operands: Sequence[Value]) -> dict[Var, ir.Expr]:

@@ -84,6 +84,14 @@ def test_large_state_lies_in_memory_from_outside():
     agree(lambda x: repeated(5, turn, x, x + 1.0), x)
 
 
+def test_large_state_is_overwritten_only_where_nothing_reads_it_any_more():
+    def turn(i, a, b, c, d):
+        return a * 0.5 + b, tf.transpose(b) - 0.1, tf.matmul(c, a) + c, tf.sin(tf.matmul(a, b)) + d
+
+    x = tf.constant(np.random.default_rng(0).normal(0, 0.1, (32, 32)))
+    agree(lambda x: repeated(4, turn, x, x + 0.1, x * 2.0, x - 0.3), x)
+
+
 def test_unknown_dims():
     grow = traced(lambda x, y: repeated(3, lambda i, a: (tf.matmul(a, y) + tf.cast(tf.shape(a)[0], "float32"),), x))
     specs = tf.TensorSpec([None, None]), tf.TensorSpec([None, None])
