@@ -14,12 +14,26 @@ from benchmarks.workloads import (
     primitives,
     recurrent,
     residual,
+    resnet,
     transformer,
 )
 
 WORKLOADS: dict[str, Workload] = {
     workload.name: workload
-    for module in (imports, calls, mlp, cnn, transformer, elementwise, matmul, loops, recurrent, inference, residual)
+    for module in (
+        imports,
+        calls,
+        mlp,
+        cnn,
+        transformer,
+        elementwise,
+        matmul,
+        loops,
+        recurrent,
+        inference,
+        residual,
+        resnet,
+    )
     for workload in module.WORKLOADS
 }
 

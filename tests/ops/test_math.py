@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.dtypes import NUMERIC
+from tvtf.ops import compare
 
 NAN, INF = float("nan"), float("inf")
 
@@ -216,3 +218,16 @@ def test_where_of_a_condition_alone_gives_its_indices_eagerly_only():
         tf.errors.UnimplementedError, match=r"^tf.where\(condition\) without x and y gives a row for each"
     ):
         tf.function(tf.where)(condition)
+
+
+@pytest.mark.parametrize("dtype", [*NUMERIC, tf.bool], ids=lambda d: d.name)
+def test_a_choice_among_many_elements_is_that_among_few(dtype):
+    """Large operands are chosen from by their bits: special values and broadcasting as np.where has them."""
+    condition = np.random.default_rng(0).random((70, 1, 80)) > 0.5
+    values = np.array([0, -0.0, 1, 3, 100] if dtype.is_integer or dtype.is_bool else [0, -0.0, np.nan, -np.inf, 3])
+    x, y = (np.resize(np.roll(values, n), shape).astype(dtype.np) for n, shape in enumerate(((70, 3, 1), (80,))))
+    assert condition.size > compare._WORTH_BITS
+    chosen = tf.where(condition, x, y).numpy()
+    expected = np.where(condition, x, y)
+    assert (chosen.dtype, chosen.shape) == (expected.dtype, expected.shape)
+    assert chosen.tobytes() == expected.tobytes()
