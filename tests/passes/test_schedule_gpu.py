@@ -191,9 +191,11 @@ def test_products_keep_to_the_limits(name: str, dtype: str) -> None:
         assert shared_bytes(kernel) <= MOST_SHARED_BYTES
 
 
-def test_softmax_keeps_to_the_limits() -> None:
-    x = tensor((4096, 1000))
+@pytest.mark.parametrize("columns, count", [(1000, 1), (50_000, 4)])
+def test_softmax_is_one_kernel_where_a_row_fits(columns: int, count: int) -> None:
+    x = tensor((4096, columns))
     kernels = kernels_of(softmax(x, axis=1), [x])
+    assert len(kernels) == count
     assert all(launched(kernel, "threadIdx.x") <= MOST_THREADS for kernel in kernels)
     assert all(shared_bytes(kernel) <= 48 * 1024 for kernel in kernels)
 

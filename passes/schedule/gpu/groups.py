@@ -10,27 +10,43 @@ from ..cpu import emit
 from ..cpu.elementwise import on_same_axes
 from ..cpu.groups import Group, Member, add_to_groups, buffers_needed, own_buffers
 from ..cpu.kernel import Kernel, Opaque, Stage
+from ..cpu.rows import Chain
 from .contraction import as_contraction, emit_contraction
 from .elementwise import emit_elementwise
 from .opaque import emit_opaque
 from .reduction import emit_reduction
+from .rows import chain_of, emit_chain
 from .target import GpuTarget
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: GpuTarget) -> Stmt:
     """Write all stages, kernel after kernel."""
-    groups: list[Member] = []
-    for stage in stages:
-        add_to_groups(groups, stage)
+    groups = grouped(stages)
     needed = buffers_needed(groups, kernel)
     own = own_buffers(stages, kernel, needed)
     kernels = [_emit_group(group, needed, kernel, target) for group in groups]
     return emit.sequence([*(emit.allocate(buffer) for buffer in own), *kernels])
 
 
+def grouped(stages: Sequence[Stage | Opaque]) -> list[Member]:
+    """Cut the stages into chains, and reductions or boxes with what can run in their kernel."""
+    groups: list[Member] = []
+    position = 0
+    while position < len(stages):
+        chain = chain_of(stages, position)
+        if chain is None:
+            add_to_groups(groups, stages[position])
+        else:
+            groups.append(chain)
+        position += 1 if chain is None else len(chain.stages)
+    return groups
+
+
 def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
+    if isinstance(group, Chain):
+        return emit_chain(group, needed, target) or _stage_by_stage(group, needed, kernel, target)
     if not isinstance(group, Group):
         raise NotImplementedError(f"GPU schedule: no rule for a {type(group).__name__}")
     if not group.first.reduce:
@@ -40,3 +56,11 @@ def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarg
     if product is not None:
         return emit_contraction(product, aligned, needed, kernel.local, target)
     return emit_reduction(aligned[0], aligned, needed, target)
+
+
+def _stage_by_stage(chain: Chain, needed: set[Var], kernel: Kernel, target: GpuTarget) -> Stmt:
+    """A chain whose rows are too long for one block: each stage for itself, by way of memory."""
+    own = [stage.buffer for stage in chain.stages if stage.buffer not in needed]
+    every = {*needed, *own}
+    parts = [_emit_group(Group((stage,)), every, kernel, target) for stage in chain.stages]
+    return emit.sequence([*map(emit.allocate, own), *parts])

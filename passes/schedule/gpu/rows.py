@@ -1,0 +1,134 @@
+"""Chains such as softmax and layer normalisation: a block for each row, which stays in shared memory from stage to stage."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tvm import ir, tirx
+from tvm.tirx import Stmt, Var
+
+from ..cpu import access, emit
+from ..cpu.combiner import combiner
+from ..cpu.kernel import Opaque, Stage, replace_loads, substitute
+from ..cpu.reduction import merged_reduction
+from ..cpu.rows import Chain, chain_at
+from ..cpu.target import CpuTarget
+from .block import Block, ceil_div, launch
+from .finish import Point
+from .reduction import Split, reduce_in_block
+from .target import GpuTarget
+
+ANY_CPU = CpuTarget(vector_bits=128, vector_registers=16, cores=1)
+"""Where chains end does not depend on it, but for the number of rows that are worth one."""
+SHORTEST_ROW = 32
+
+
+def chain_of(stages: Sequence[Stage | Opaque], start: int) -> Chain | None:
+    """The chain that begins at a stage, where its rows are long enough for a block and the block can do all of it."""
+    chain = chain_at(stages, start, ANY_CPU)
+    return (
+        chain
+        if chain is not None and all(_fits(stage, chain.depth) for stage in chain.stages) and _is_long(chain)
+        else None
+    )
+
+
+def _fits(stage: Stage, depth: int) -> bool:
+    results = access.points(stage.spatial[depth:])
+    if results is None or any(axis.size is None for axis in stage.reduce):
+        return False
+    return not stage.reduce or (results == 1 and combiner(merged_reduction(stage)) is not None)
+
+
+def _is_long(chain: Chain) -> bool:
+    return max(prod(a.size or 1 for a in (*s.spatial[chain.depth :], *s.reduce)) for s in chain.stages) >= SHORTEST_ROW
+
+
+def emit_chain(chain: Chain, needed: set[Var], target: GpuTarget) -> Stmt | None:
+    """One kernel, or None where a row does not fit into shared memory."""
+    kept = [stage for stage in chain.stages if stage.buffer not in needed]
+    inner = {stage.buffer: [emit.index(axis.size or 1) for axis in stage.spatial[chain.depth :]] for stage in kept}
+    size = sum(prod(map(int, inner[stage.buffer])) * max(4, stage.item_bytes) for stage in kept)
+    partials = sum(target.threads * stage.item_bytes for stage in chain.stages if stage.reduce)
+    if size + partials > target.shared_bytes:
+        return None
+    rows = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
+
+    def body(block: Block) -> Stmt:
+        own = {
+            stage.buffer: block.shared([*map(int, inner[stage.buffer])] or [1], stage.dtype, "row") for stage in kept
+        }
+        row = _Row(block, chain.depth, emit.unflatten(block.number, rows), own)
+        return block.then(*map(row.stage, chain.stages))
+
+    return launch(target, emit.volume(rows), target.threads, body)
+
+
+@dataclass(frozen=True)
+class _Row:
+    """A block at work on the row that ``places`` number; ``own`` are the shared parts of buffers that nobody else needs."""
+
+    block: Block
+    depth: int
+    places: list[ir.Expr]
+    own: dict[Var, Var]
+
+    def stage(self, stage: Stage) -> Stmt:
+        point = {axis.var: at for axis, at in zip(stage.spatial, self.places, strict=False)}
+        if stage.reduce:
+            return self._reduced(merged_reduction(stage), point)
+        return self._each(replace(stage, value=self._reading(stage)), point)
+
+    def _reading(self, stage: Stage) -> ir.Expr:
+        """What a stage computes, with what lies in shared memory read from there."""
+        value = stage.value
+        for buffer, shared in self.own.items():
+            if not buffer.same_as(stage.buffer):
+                value = replace_loads(value, buffer, self._load_of(shared))
+        return value
+
+    def _load_of(self, shared: Var) -> Callable[[list[ir.Expr]], ir.Expr]:
+        return lambda indices: emit.load(shared, self._inner(indices))
+
+    def _inner(self, indices: Sequence[ir.Expr]) -> list[ir.Expr]:
+        return list(indices[self.depth :]) or [emit.index(0)]
+
+    def _store(self, stage: Stage, value: ir.Expr, point: Point) -> Stmt:
+        at = [point[axis.var] for axis in stage.spatial]
+        shared = self.own.get(stage.buffer)
+        return emit.store(stage.buffer, value, at) if shared is None else emit.store(shared, value, self._inner(at))
+
+    def _each(self, stage: Stage, row: Point) -> Stmt:
+        """Elements, a thread for each in turn."""
+        axes = stage.spatial[self.depth :]
+        extents = [axis.extent for axis in axes]
+        total, threads = int(emit.volume(extents)), self.block.threads
+
+        def work(thread: ir.Expr) -> Stmt:
+            def one(turn: ir.Expr) -> Stmt | None:
+                place = turn * threads + thread
+                point = {**row, **{a.var: at for a, at in zip(axes, emit.unflatten(place, extents), strict=True)}}
+                done = self._store(stage, substitute(stage.value, point), point)
+                return done if total % threads == 0 else emit.when(place < total, done)
+
+            return emit.loop(ceil_div(total, threads), one, name="turn")
+
+        return self.block.each(work)
+
+    def _reduced(self, stage: Stage, row: Point) -> Stmt:
+        """One result, all threads sharing its terms."""
+        combine = combiner(stage)
+        point = {**row, **{axis.var: emit.index(0) for axis in stage.spatial[self.depth :]}}
+        always = tirx.const(True, "bool")
+        reading = replace(stage, value=self._reading(stage))
+        split = Split(self.block.threads, 1, True)
+        return reduce_in_block(
+            self.block,
+            reading,
+            combine,
+            split,
+            lambda _: (point, always),
+            lambda at, value: self._store(stage, value, at),
+        )
