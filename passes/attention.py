@@ -28,6 +28,10 @@ def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
     return relax.transform.DeadCodeElimination()(mod)
 
 
+MOST_PAIRS = 2**16
+"""Pairs of a query and a key up to which the gradient computes probabilities again: a head's fit the cache."""
+
+
 class Site(NamedTuple):
     """One attention: its operands (``key`` has its last two axes swapped where ``is_turned``), and what it gives.
 
@@ -178,7 +182,12 @@ def _matched(graph: _Graph, softmax: Use) -> Site:
     query, key = scores.product.inputs
     site = Site(query, key, out.inputs[1], scores.masks, scores.scale, scores.fill, key_is_turned, out.var, None, {})
     others = [u for u in uses if u is not out]
+    _require(not others or _pairs(logits) <= MOST_PAIRS)
     return _with_gradient(graph, site, softmax.var, others) if others else site
+
+
+def _pairs(scores: Any) -> int:
+    return int(np.prod([int(dim) for dim in scores.ty.shape.values[-2:]]))
 
 
 def _require(holds: bool) -> None:

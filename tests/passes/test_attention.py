@@ -13,7 +13,6 @@ from tvm.target import Target
 
 import tvtf as tf
 from tvtf.ops.attended import _attention_array, _grad_array
-from tvtf.ops.kernels import attention as kernels
 from tvtf.ops.kernels.attention import attention, attention_grad
 from tvtf.passes.attention import fuse_attention
 from tvtf.passes.simplify import simplify
@@ -55,15 +54,6 @@ def test_gradient_kernel_gives_values_of_numpy(lead, m: int, n: int, d: int, e: 
     out, log = _attention_array(*inputs, **attrs)
     inputs = [values(out.shape), out, log, *inputs]
     run_kernel(attention_grad, inputs, _grad_array(*inputs, **attrs), target, **attrs)
-
-
-@pytest.mark.parametrize("m, n, mask", [(40, 40, "add"), (33, 70, "where")])
-def test_gradient_of_long_rows_computes_probabilities_twice(monkeypatch, m: int, n: int, mask: str) -> None:
-    monkeypatch.setattr(kernels, "MOST_PAIRS", 1000)
-    inputs, attrs = inputs_of((2, 2), m, n, 5, 4, mask), {"scale": 0.5, "fill": -1e30}
-    out, log = _attention_array(*inputs, **attrs)
-    inputs = [values(out.shape), out, log, *inputs]
-    run_kernel(attention_grad, inputs, _grad_array(*inputs, **attrs), HOST, **attrs)
 
 
 def test_scores_of_a_block_are_all_there_is() -> None:
@@ -160,6 +150,14 @@ def test_scores_that_others_need_stay() -> None:
         compiled = tf.function(function)
         assert "tvtf.attention" not in lowered(compiled, *map(tf.constant, args))
         check(function, compiled, args)
+
+
+def test_gradients_of_long_rows_keep_their_probabilities() -> None:
+    for rows, fused in ((256, True), (257, False)):
+        inputs = inputs_of((1,), rows, 256, 2, 2, "none")
+        q, k, v = map(tf.constant, inputs)
+        script = lowered(tf.function(step("scaled query")), q, k, v, tf.constant(0.0))
+        assert ("tvtf.attention_grad" in script) == fused
 
 
 def test_softmax_along_another_axis_is_none() -> None:

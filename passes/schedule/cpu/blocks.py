@@ -46,19 +46,16 @@ class Blocks:
         return any(_shares_an_operand(stage, self.depth) for stage in self.stages)
 
 
-def blocks_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Blocks | None:
-    """The longest run that begins at a stage, reuses a contraction's results and stays in the cache, or None."""
+def blocks_at(stages: Sequence[Stage | Opaque], start: int) -> Blocks | None:
+    """The longest run that begins at a stage and reuses a contraction's results, or None."""
     first = stages[start]
     if not isinstance(first, Stage) or not has_reused_operand(first):
         return None
-    tried = (_as_blocks(stages[start:stop]) for stop in range(len(stages), start + 2, -1))
-    found = [blocks for blocks in tried if blocks is not None]
-    return next((blocks for blocks in found if _stays_in_cache(blocks, target)), found[0] if found else None)
-
-
-def _stays_in_cache(blocks: Blocks, target: CpuTarget) -> bool:
-    rows = LEAST_ROWS if blocks.is_cut else 1
-    return max(_row_bytes(stage, blocks.depth) for stage in blocks.stages) * rows <= target.level2_bytes // 2
+    for stop in range(len(stages), start + 2, -1):
+        found = _as_blocks(stages[start:stop])
+        if found is not None:
+            return found
+    return None
 
 
 def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:

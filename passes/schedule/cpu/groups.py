@@ -57,7 +57,7 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
     groups: list[Member] = []
     position = 0
     while position < len(stages):
-        run = None if in_block else blocks_at(stages, position, target) or chain_at(stages, position, target)
+        run = None if in_block else blocks_at(stages, position) or chain_at(stages, position, target)
         if run is not None:
             groups.append(run)
             position += len(run.stages)

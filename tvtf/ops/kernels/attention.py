@@ -11,55 +11,27 @@ from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.common import accumulator_dtype, as_dtype, compute, reduce_axis
 
 Place = tuple[Any, ...]
-MOST_PAIRS = 2**22
-"""Pairs of a query and a key whose probabilities and cotangents are kept at once; beyond them they are computed twice."""
-
 Body = Callable[..., Any]
 
 
 class Heads:
-    """Scores of queries ``(..., m, d)`` for keys ``(..., n, d)``, scaled and masked, in the type sums are held in.
+    """Scores of queries ``(..., m, d)`` for keys ``(..., n, d)``, scaled and masked, in the type sums are held in."""
 
-    Stages of pairs have a row for each query, or for each key where they are ``turned``.
-    """
-
-    def __init__(
-        self,
-        q: te.Tensor,
-        k: te.Tensor,
-        mask: te.Tensor | None,
-        scale: float,
-        fill: float,
-        turned: bool = False,
-    ) -> None:
-        self.q, self.k, self.mask, self.turned = q, k, mask, turned
+    def __init__(self, q: te.Tensor, k: te.Tensor, mask: te.Tensor | None, scale: float, fill: float) -> None:
+        self.q, self.k, self.mask = q, k, mask
         self.lead = list(q.shape[:-2])
         self.rows, self.columns, self.depth = q.shape[-2], k.shape[-2], q.shape[-1]
         self.dtype = accumulator_dtype(str(q.dtype))
         self.scale, self.fill = tirx.const(scale, self.dtype), tirx.const(fill, self.dtype)
-        wide_q, wide_k = self.wide(q), self.wide(k)
-        self.products = self.pair_sums(
-            self.depth, lambda lead, i, j, at: wide_q(*lead, i, at) * wide_k(*lead, j, at), "scores"
+        self.products = self.summed(
+            [self.rows, self.columns],
+            self.depth,
+            lambda lead, i, j, at: self.wide(q)(*lead, i, at) * self.wide(k)(*lead, j, at),
+            "scores",
         )
 
     def wide(self, x: te.Tensor) -> Body:
         return lambda *place: as_dtype(x(*place), self.dtype)
-
-    def pairs(self, body: Body, name: str) -> Body:
-        """A stage of ``body(leading places, i, j)`` for each query and key, to be read as ``(leading places, i, j)``."""
-        return self._pairs(lambda lead, i, j: body(lead, i, j), name)
-
-    def pair_sums(self, extent: Any, body: Body, name: str) -> Body:
-        """As :meth:`pairs`, of ``body(leading places, i, j, at)`` summed over ``at``."""
-        axis = reduce_axis(extent, "at")
-        return self._pairs(lambda lead, i, j: te.sum(body(lead, i, j, axis.var), axis=[axis]), name)
-
-    def _pairs(self, body: Body, name: str) -> Body:
-        if self.turned:
-            made = self.compute([self.columns, self.rows], lambda lead, j, i: body(lead, i, j), name)
-            return lambda lead, i, j: made(*lead, j, i)
-        made = self.compute([self.rows, self.columns], body, name)
-        return lambda lead, i, j: made(*lead, i, j)
 
     def compute(self, extents: list[Any], body: Body, name: str) -> te.Tensor:
         """``body(leading places, *places)`` over the leading dims and some more."""
@@ -73,7 +45,7 @@ class Heads:
 
     def score(self, lead: Place, i: Any, j: Any) -> Any:
         """The scaled score, masked: a float mask is added, a bool one chooses between it and ``fill``."""
-        scaled = self.products(lead, i, j) * self.scale
+        scaled = self.products(*lead, i, j) * self.scale
         if self.mask is None:
             return scaled
         found = self.mask(*_broadcast(self.mask, (*lead, i, j)))
@@ -120,13 +92,13 @@ def attention(
     """The weighted values, rows before heads, and the log of each row's sum of exponentials."""
     heads = Heads(q, k, mask, scale, fill)
     m, n, dtype = heads.rows, heads.columns, heads.dtype
-    masked = heads.pairs(heads.score, "masked")
-    largest = heads.summed([m], n, masked, "largest", te.max)
-    powers = heads.pairs(lambda lead, i, j: scalar.exp(masked(lead, i, j) - largest(*lead, i)), "powers")
-    total = heads.summed([m], n, powers, "total")
+    masked = heads.compute([m, n], heads.score, "masked")
+    largest = heads.summed([m], n, lambda lead, i, j: masked(*lead, i, j), "largest", te.max)
+    powers = heads.compute([m, n], lambda lead, i, j: scalar.exp(masked(*lead, i, j) - largest(*lead, i)), "powers")
+    total = heads.summed([m], n, lambda lead, i, j: powers(*lead, i, j), "total")
     share = heads.compute([m], lambda lead, i: tirx.const(1, dtype) / total(*lead, i), "share")
     weighted = heads.summed(
-        [m, v.shape[-1]], n, lambda lead, i, e, j: powers(lead, i, j) * heads.wide(v)(*lead, j, e), "weighted"
+        [m, v.shape[-1]], n, lambda lead, i, e, j: powers(*lead, i, j) * heads.wide(v)(*lead, j, e), "weighted"
     )
     out = heads.joined(
         [m, v.shape[-1]], lambda lead, i, e: share(*lead, i) * weighted(*lead, i, e), "attention", str(q.dtype)
@@ -151,26 +123,20 @@ def attention_grad(
     heads = Heads(q, k, mask, scale, fill)
     m, n, d, e = heads.rows, heads.columns, heads.depth, v.shape[-1]
     gradient, result = heads.from_joined(ct), heads.from_joined(out)
+    chance = heads.compute([m, n], lambda lead, i, j: scalar.exp(heads.score(lead, i, j) - log(*lead, i)), "chance")
     dot = heads.summed([m], e, lambda lead, i, at: gradient(lead, i, at) * result(lead, i, at), "dot")
+    inward = heads.summed(
+        [m, n], e, lambda lead, i, j, at: gradient(lead, i, at) * heads.wide(v)(*lead, j, at), "inward"
+    )
 
-    def pairs(heads: Heads) -> tuple[Body, Body]:
-        """Probabilities, and the cotangents of scores."""
-        chance = heads.pairs(lambda lead, i, j: scalar.exp(heads.score(lead, i, j) - log(*lead, i)), "chance")
-        wide_v = heads.wide(v)
-        inward = heads.pair_sums(e, lambda lead, i, j, at: gradient(lead, i, at) * wide_v(*lead, j, at), "inward")
+    def to_score(lead: Place, i: Any, j: Any) -> Any:
+        found = (dot(*lead, i) - inward(*lead, i, j)) * -heads.scale * chance(*lead, i, j)
+        return heads.allowed(found, (*lead, i, j))
 
-        def to_score(lead: Place, i: Any, j: Any) -> Any:
-            found = (dot(*lead, i) - inward(lead, i, j)) * -heads.scale * chance(lead, i, j)
-            return heads.allowed(found, (*lead, i, j))
-
-        return chance, heads.pairs(to_score, "to_score")
-
-    chance, scores = pairs(heads)
-    to_q = heads.summed([m, d], n, lambda lead, i, at, j: scores(lead, i, j) * heads.wide(k)(*lead, j, at), "to_q")
-    if int(m) * int(n) > MOST_PAIRS:
-        chance, scores = pairs(Heads(q, k, mask, scale, fill, turned=True))
-    to_k = heads.summed([n, d], m, lambda lead, j, at, i: scores(lead, i, j) * heads.wide(q)(*lead, i, at), "to_k")
-    to_v = heads.summed([n, e], m, lambda lead, j, at, i: chance(lead, i, j) * gradient(lead, i, at), "to_v")
+    scores = heads.compute([m, n], to_score, "to_score")
+    to_q = heads.summed([m, d], n, lambda lead, i, at, j: scores(*lead, i, j) * heads.wide(k)(*lead, j, at), "to_q")
+    to_k = heads.summed([n, d], m, lambda lead, j, at, i: scores(*lead, i, j) * heads.wide(q)(*lead, i, at), "to_k")
+    to_v = heads.summed([n, e], m, lambda lead, j, at, i: chance(*lead, i, j) * gradient(lead, i, at), "to_v")
     parts = (([m, d], to_q), ([n, d], to_k), ([n, e], to_v))
     return [heads.joined(size, _read(part), part.op.name + "_out", str(q.dtype)) for size, part in parts]
 
