@@ -177,7 +177,7 @@ class Compiled:
         """The code for the device in use, compiled when first asked for, with what its constants give once for all calls."""
         found = self._codes.get(state.device)
         if found is None:
-            executable = executable_for(self.module()) if self.count else None
+            executable = executable_for(self.module()) if self.count or not self.graph.pure else None
             constants = [handle_of(c) for c in self.captures if isinstance(c, EagerTensor)]
             prepared = list(executable.function(PREPARE)(*constants)) if constants and executable else []
             found = self._codes[state.device] = Code(executable, prepared)

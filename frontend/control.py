@@ -90,7 +90,7 @@ def traced_cond(
     branches = Inner(f"{op}_true", true_fn), Inner(f"{op}_false", false_fn)
     check_branches(branches[0].structure, branches[1].structure, names, op)
     variables = assigned_variables(branches)
-    updates = [[variable_value(b, v) for v in variables] for b in branches]
+    updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
     captured = lift(branches)
     graphs = [b.graph(values) for b, values in zip(branches, updates)]
     outputs = cond_primitive.bind(pred, *captured, then_branch=graphs[0], else_branch=graphs[1])
@@ -98,6 +98,11 @@ def traced_cond(
     for variable, value in zip(variables, outputs[count:]):
         traced_assign(variable, value, read_value=False)
     return repack(branches[0].structure, outputs[:count])
+
+
+def _something(branch: Any) -> list[Tensor]:
+    """A result for a branch that has none: TVM's passes lose track of branches without a value."""
+    return [] if branch.leaves else [branch.trace.own(convert_to_tensor(0))]
 
 
 def repack(structure: Any, tensors: Sequence[Tensor]) -> Any:

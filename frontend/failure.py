@@ -5,6 +5,7 @@ from __future__ import annotations
 import re
 
 from tvtf import errors
+from tvtf.ops.host import take_failure
 
 _GUARD = re.compile(r"tvtf\.guard:(\w+):(.*?)(?:\n|$)", re.DOTALL)
 _KERNEL_MISMATCH = re.compile(r"Invalid (\w+)\.shape\[(\d+)\] on argument.*?\1: Tensor\((\[.*?\]), (\w+)\)", re.DOTALL)
@@ -14,6 +15,9 @@ _MISMATCH = re.compile(r"loc=param\[\d+\], param=(\w+), annotation=(R\.Tensor\(.
 def raised_by(name: str, error: Exception) -> Exception:
     """The exception for a failure inside the compiled function ``name``."""
     text = str(error)
+    raised = take_failure(text)
+    if raised is not None:
+        return raised
     guard = _GUARD.search(text)
     if guard:
         kind = getattr(errors, guard[1], errors.InvalidArgumentError)

@@ -246,6 +246,29 @@ def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     return new
 
 
+def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+    """A call of Python by name; dims that its results alone have are bound from them."""
+    from tvtf.passes.host import symbol_of
+
+    symbol = symbol_of(bound.attrs["backward"])
+    loose = relax.TupleType([_of_any_size(t) for t in call.ty.fields])
+    value = relax.Call(relax.ExternFunc(symbol), bound.inputs, ty_args=[loose], span=call.span, ret_ty=loose)
+    found = out.emit(value, "found")
+    return relax.Tuple([_matched(out, found, i, t) for i, t in enumerate(call.ty.fields)])
+
+
+def _of_any_size(ty: relax.TensorType) -> relax.TensorType:
+    return relax.TensorType(dtype=str(ty.dtype), ndim=len(ty.shape.values))
+
+
+def _matched(out: Bindings, found: Any, index: int, ty: relax.TensorType) -> Any:
+    """An item of a tuple of tensors of any size, as one of the size that it is told to have."""
+    item = out.emit(relax.TupleGetItem(found, index), "item")
+    matched = relax.Var("matched", ty)
+    out.bindings.append(relax.MatchCast(matched, item, ty))
+    return matched
+
+
 def _write_all(legalizer: _Legalizer, inside: Bindings, pending: list[Any], ok: Any) -> Any:
     for new, variable in zip(pending[::2], pending[1::2]):
         kernel = legalizer.add("write", copy_kernel(new.ty))
@@ -273,4 +296,5 @@ CONTROL = {
     "stack_add": _stack_change,
     "guard": _guard,
     "write": _write,
+    "call_python": _call_python,
 }

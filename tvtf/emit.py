@@ -178,7 +178,7 @@ class Trace:
     def _constant(self, tensor: Tensor) -> SymbolicTensor:
         array = tensor.eager_array()
         if array.size > EMBEDDED_ELEMENTS and isinstance(tensor, EagerTensor):
-            return self._captured_from_root(tensor)
+            return self.pass_in(tensor)
         known = self.constants.get(id(tensor))
         if known is None:
             known = self.constants[id(tensor)] = (tensor, self.embed(tensor))
@@ -188,10 +188,11 @@ class Trace:
         """A constant made while tracing: symbolic, as in TensorFlow, where the compiler has its type."""
         return self._constant(tensor) if tensor.dtype in COMPILED else tensor
 
-    def _captured_from_root(self, tensor: EagerTensor) -> SymbolicTensor:
+    def pass_in(self, tensor: EagerTensor) -> SymbolicTensor:
+        """An eager tensor as a parameter of the outermost trace: the IR holds neither its value nor its identity."""
         if self.parent is None:
             return self.capture(tensor, tensor._type, "constant")
-        return self.capture(self.parent.own(tensor), tensor._type, "constant")
+        return self.capture(self.parent.pass_in(tensor), tensor._type, "constant")
 
     def embed(self, tensor: Tensor) -> SymbolicTensor:
         """A constant of the IR."""

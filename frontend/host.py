@@ -1,0 +1,203 @@
+"""``tf.py_function`` and ``tf.numpy_function``: Python at its place in a traced program."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf import errors, nest
+from tvtf.context import state
+from tvtf.dtypes import DType, as_dtype
+from tvtf.frontend.tape import GradientTape
+from tvtf.ops import host
+from tvtf.primitive import export
+from tvtf.shape import TensorSpec, TensorType, fresh_dim
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+_KINDS = {
+    ValueError: errors.InvalidArgumentError,
+    TypeError: errors.InvalidArgumentError,
+    StopIteration: errors.OutOfRangeError,
+    MemoryError: errors.ResourceExhaustedError,
+    NotImplementedError: errors.UnimplementedError,
+}
+
+
+@export("py_function")
+def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
+    """Runs a Python function on eager tensors at this place of the program; gradients go through it.
+
+    Args:
+      func: takes as many tensors as ``inp`` has; returns tensors, or values that become tensors of ``Tout``.
+      inp: list of tensors.
+      Tout: a dtype or ``TensorSpec``, or a list of them; empty or None where ``func`` returns nothing. While tracing, a dtype
+        alone leaves the rank unknown, which is refused: give ``TensorSpec([None, 3], dtype)``.
+      name: accepted.
+
+    Returns:
+      The results, in the structure of ``Tout``; None where that is empty.
+
+    Raises:
+      InvalidArgumentError: ``func`` raised TypeError or ValueError, or returned something else than ``Tout`` says.
+      UnknownError: it raised another exception.
+      ValueError: while tracing, when the rank of a result is not given.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def f(x):
+    ...     return tf.py_function(lambda t: t.numpy() * 2.0, [x], tf.TensorSpec([2]))
+    >>> f(tf.constant([1., 2.])).numpy()
+    array([2., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/py_function
+    """
+    return _called(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _gradient_of)
+
+
+@export("numpy_function")
+def numpy_function(
+    func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: str | None = None
+) -> Any:
+    """Runs a function on NumPy arrays at this place of the program; no gradient goes through it.
+
+    Args:
+      func: takes as many arrays as ``inp`` has; returns arrays of the dtypes of ``Tout``.
+      inp, Tout, name: as for ``py_function``.
+      stateful: accepted; the function runs wherever the program comes by.
+
+    Returns:
+      The results, in the structure of ``Tout``.
+
+    Raises:
+      InvalidArgumentError, UnknownError, ValueError: as ``py_function``.
+
+    >>> import tvtf as tf
+    >>> f = tf.function(lambda x: tf.numpy_function(lambda a: a[::-1], [x], tf.TensorSpec([3])))
+    >>> f(tf.constant([1., 2., 3.])).numpy()
+    array([3., 2., 1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/numpy_function
+    """
+    return _called(func, inp, Tout, func, "PyFunc", None)
+
+
+def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, gradient: Any) -> Any:
+    if not callable(func):
+        raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
+    inputs = [convert_to_tensor(x) for x in nest.flatten(list(inp or ()))]
+    specs = [_spec(t) for t in nest.flatten([] if wanted is None else wanted)]
+    if state.trace is None:
+        results: Sequence[Tensor] = _eager(func, inputs, specs, op, gradient is not None)
+    else:
+        results = traced(_checked(run, specs, op), inputs, specs, gradient and gradient(func, specs, op))
+    if wanted is None or not specs:
+        return None
+    return nest.pack_sequence_as(wanted, list(results)) if nest.is_nested(wanted) else results[0]
+
+
+def _spec(wanted: Any) -> TensorSpec:
+    return wanted if isinstance(wanted, TensorSpec) else TensorSpec(None, as_dtype(wanted))
+
+
+def traced(
+    run: Callable[..., Any],
+    inputs: Sequence[Tensor],
+    specs: Sequence[TensorSpec],
+    gradient: Callable[..., Any] | None = None,
+) -> Sequence[Tensor]:
+    """Binds a call of ``run``, from arrays to arrays, in the active trace."""
+    import tvtf.passes.host  # noqa: F401 - lets compiled code find what it calls
+
+    return host.call(host.HostFunction(run, gradient), inputs, [_type_of(s) for s in specs])
+
+
+def _type_of(spec: TensorSpec) -> TensorType:
+    if spec.shape.rank is None:
+        raise ValueError(
+            f"the rank of what a Python function returns is needed to compile its call: give Tout as TensorSpec, "
+            f"tf.TensorSpec([], tf.{spec.dtype.name}) for a scalar, None for unknown dims"
+        )
+    root = state.trace.root
+    return TensorType(tuple(fresh_dim(root.unique("found")) if d is None else d for d in spec.shape), spec.dtype)
+
+
+# -- running it
+
+
+def _eager(func: Any, inputs: Sequence[Tensor], specs: Sequence[TensorSpec], op: str, tensors: bool) -> list[Tensor]:
+    given = inputs if tensors else [x.numpy() for x in inputs]
+    with _told(op):
+        return _results(func(*given), specs, op)
+
+
+def _on_tensors(func: Any) -> Callable[..., Any]:
+    return lambda *arrays: func(*map(EagerTensor, arrays))
+
+
+def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tuple[np.ndarray, ...]]:
+    """``run`` from arrays to arrays of what was announced."""
+
+    def checked(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        with _told(op):
+            return tuple(t.eager_array() for t in _results(run(*arrays), specs, op))
+
+    return checked
+
+
+def _results(found: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
+    values = nest.flatten([] if found is None and not specs else found)
+    if not specs:
+        return []
+    if len(values) != len(specs):
+        raise errors.InvalidArgumentError(
+            None, op, f"{op} returned {len(values)} values, but expects to see {len(specs)} values."
+        )
+    return [_result(v, s, i, op) for i, (v, s) in enumerate(zip(values, specs))]
+
+
+def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
+    dtype: DType = spec.dtype
+    is_array = isinstance(value, (np.ndarray, np.generic))
+    tensor = convert_to_tensor(value, dtype_hint=None if is_array else dtype)
+    if tensor.dtype is not dtype:
+        raise errors.InvalidArgumentError(
+            None, op, f"{index}-th value returned by {op} is {tensor.dtype.name}, but expects {dtype.name}"
+        )
+    if not spec.shape.is_compatible_with(tensor.shape):
+        raise errors.InvalidArgumentError(
+            None, op, f"{index}-th value returned by {op} has shape {tensor.shape}, but expects {spec.shape}"
+        )
+    return tensor
+
+
+class _told:
+    """Exceptions of the user's function become TensorFlow's, with the kind and text of the first."""
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+        if error is None or not isinstance(error, Exception) or isinstance(error, errors.OpError):
+            return
+        raised = next((new for old, new in _KINDS.items() if isinstance(error, old)), errors.UnknownError)
+        raise raised(None, self.op, f"{type(error).__name__}: {error}") from error
+
+
+def _gradient_of(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., Any]:
+    """From a function's inputs and its results' cotangents to the cotangents of its floating inputs."""
+
+    def gradient(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        count = len(arrays) - len(specs)
+        inputs, given = [list(map(EagerTensor, part)) for part in (arrays[:count], arrays[count:])]
+        wanted = [x for x in inputs if x.dtype.is_floating]
+        with _told(op), GradientTape() as tape:
+            tape.watch(wanted)
+            results = _results(func(*inputs), specs, op)
+        found = tape.gradient(results, wanted, given, unconnected_gradients="zero")
+        return tuple(g.eager_array() for g in found)
+
+    return gradient

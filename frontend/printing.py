@@ -1,0 +1,174 @@
+"""``tf.print``: in TensorFlow's own format, at its place in the program."""
+
+from __future__ import annotations
+
+import pprint
+import sys
+from collections.abc import Callable
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.primitive import export
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.variable import Variable
+
+_HOLE = "\x00tensor\x00"
+_FILE = "file://"
+
+
+@export("print")
+def print_(*inputs: Any, **kwargs: Any) -> None:
+    """Prints tensors and Python values; in a traced function, each time it runs.
+
+    Args:
+      *inputs: values and nested structures of them; tensors show their elements.
+      output_stream: ``sys.stderr`` (the default), ``sys.stdout``, or ``"file://PATH"``, to which is appended.
+      summarize: elements shown at both ends of each dim; -1 for all.
+      sep: between inputs, a space by default.
+      end: after the last, a newline by default.
+
+    Raises:
+      ValueError: another keyword or stream, or a negative ``summarize`` other than -1.
+      TypeError: ``summarize`` is no int.
+
+    >>> import sys
+    >>> import tvtf as tf
+    >>> tf.print("x:", tf.constant([1., 2.5]), {"n": tf.range(10)}, output_stream=sys.stdout)
+    x: [1 2.5] {'n': [0 1 2 ... 7 8 9]}
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/print
+    """
+    write = _writer(kwargs.pop("output_stream", sys.stderr))
+    summarize, sep, end = kwargs.pop("summarize", 3), kwargs.pop("sep", " "), kwargs.pop("end", "\n")
+    kwargs.pop("name", None)
+    if kwargs:
+        raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
+    summarize = _checked(summarize)
+    template, tensors = _template(inputs, sep, end)
+    if state.trace is None:
+        write(_filled(template, [_shown(t, summarize) for t in tensors]))
+    else:
+        _print_when_run(template, tensors, summarize, write)
+
+
+def _checked(summarize: Any) -> int:
+    if not isinstance(summarize, (int, np.integer)):
+        raise TypeError(f"Expected int for argument 'summarize' not {summarize!r}.")
+    if summarize < -1:
+        raise ValueError(f"summarize must be -1 (for all elements) or not negative, but got {summarize}")
+    return int(summarize)
+
+
+def _print_when_run(template: list[str], tensors: list[Tensor], summarize: int, write: Callable[[str], None]) -> None:
+    from tvtf.frontend.host import traced
+
+    def run(*arrays: np.ndarray) -> tuple[()]:
+        values = iter(arrays)
+        shown = [t if isinstance(t, EagerTensor) else EagerTensor(next(values)) for t in tensors]
+        write(_filled(template, [_shown(t, summarize) for t in shown]))
+        return ()
+
+    traced(run, [t for t in tensors if not isinstance(t, EagerTensor)], [])
+
+
+# -- streams
+
+
+def _writer(stream: Any) -> Callable[[str], None]:
+    """The standard streams are looked up when something is printed, as they may have been replaced."""
+    if stream is sys.stdout:
+        return lambda text: print(text, end="", flush=True)
+    if stream is sys.stderr:
+        return lambda text: print(text, end="", file=sys.stderr, flush=True)
+    if isinstance(stream, str) and stream.startswith(_FILE):
+        return lambda text: _append(Path(stream.removeprefix(_FILE)), text)
+    raise ValueError(
+        f"Unsupported output stream, logging level, or file. {stream!r}. Supported streams are sys.stdout and sys.stderr. "
+        f"File needs to be in the form of 'file://<filepath>'."
+    )
+
+
+def _append(path: Path, text: str) -> None:
+    with path.open("a") as file:
+        file.write(text)
+
+
+# -- format
+
+
+def _template(inputs: tuple[Any, ...], sep: str, end: str) -> tuple[list[str], list[Tensor]]:
+    """The text around the tensors, in pieces, and the tensors."""
+    tensors: list[Tensor] = []
+    if len(inputs) == 1 and _is_text(inputs[0]):
+        inputs = (inputs[0].numpy().decode(),)
+    text = sep.join(_described(value, tensors) for value in inputs) + end
+    return text.split(_HOLE), tensors
+
+
+def _described(value: Any, tensors: list[Tensor]) -> str:
+    if isinstance(value, str):
+        return value
+    flat = [_hole(leaf, tensors) for leaf in nest.flatten(value)]
+    return pprint.pformat(nest.pack_sequence_as(value, flat) if nest.is_nested(value) else flat[0])
+
+
+def _is_text(value: Any) -> bool:
+    """A string tensor alone is shown bare."""
+    return isinstance(value, EagerTensor) and value.dtype.name == "string" and value.ndim == 0
+
+
+class _Hole:
+    """Stands in a structure for a tensor."""
+
+    def __repr__(self) -> str:
+        return _HOLE
+
+
+def _hole(leaf: Any, tensors: list[Tensor]) -> Any:
+    if not isinstance(leaf, (Tensor, Variable)):
+        return leaf
+    tensors.append(convert_to_tensor(leaf))
+    return _Hole()
+
+
+def _filled(pieces: list[str], shown: list[str]) -> str:
+    return "".join(part for pair in zip(pieces, [*shown, ""]) for part in pair)
+
+
+def _shown(tensor: Tensor, summarize: int) -> str:
+    array = tensor.eager_array()
+    ends = 0 if not array.size else max(array.shape, default=1) if summarize == -1 else summarize
+    return _elements(array, 0, ends)
+
+
+def _elements(array: Any, depth: int, ends: int) -> str:
+    """TensorFlow's ``PrintOneDimV2`` (core/framework/tensor.cc)."""
+    if np.ndim(array) == 0:
+        return _number(array)
+    gap = " " if array.ndim == 1 else "\n" * (array.ndim - 1) + " " * (depth + 1)
+    count = len(array)
+    parts = [_elements(array[i], depth + 1, ends) for i in range(min(ends, count))]
+    dots = ["..."] if count > 2 * ends else []
+    last = [_elements(array[i], depth + 1, ends) for i in range(max(ends, count - ends), count)]
+    return "[" + ("" if parts or not dots else gap) + gap.join([*parts, *dots, *last]) + "]"
+
+
+def _number(value: Any) -> str:
+    """An element in the fewest digits of two lengths that give it back; text in quotes."""
+    value = np.asarray(value)[()]
+    if isinstance(value, (bytes, str)):
+        return '"' + (value.decode() if isinstance(value, bytes) else value) + '"'
+    kind = np.asarray(value).dtype.kind
+    if kind in "bui":
+        return str(int(value))
+    if kind == "c":
+        return "?"
+    double = np.asarray(value).dtype.itemsize == 8
+    short, exact = (15, 17) if double else (6, 9)
+    text = f"{float(value):.{short}g}"
+    same = float(text) == float(value) if double else np.float32(text) == np.float32(value)
+    return text if same or value != value else f"{float(value):.{exact}g}"

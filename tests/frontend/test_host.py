@@ -1,0 +1,125 @@
+"""Python called from compiled code: values, gradients, order, errors, lifetime."""
+
+import gc
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+from tvtf.ops import host
+
+X = tf.constant([1.0, 2.0, 3.0])
+VECTOR = tf.TensorSpec([None], tf.float32)
+
+
+def both(function):
+    return [function, tf.function(function)]
+
+
+def test_values_and_gradients_go_through_a_python_function():
+    def f(x):
+        return tf.reduce_sum(tf.py_function(lambda t: tf.sin(t) * t, [x], VECTOR) * 2.0)
+
+    for run in both(f):
+        with tf.GradientTape() as tape:
+            tape.watch(X)
+            y = run(X)
+        np.testing.assert_allclose(y, 2 * np.sum(np.sin(X) * X), rtol=1e-6)
+        np.testing.assert_allclose(tape.gradient(y, X), 2 * (np.sin(X) + X * np.cos(X)), rtol=1e-6)
+
+
+def test_sizes_that_only_the_function_knows():
+    @tf.function
+    def distinct(x):
+        values, places = tf.numpy_function(
+            lambda a: np.unique(a, return_index=True),
+            [x],
+            [tf.TensorSpec([None], tf.int32), tf.TensorSpec([None], tf.int64)],
+        )
+        return values * 2, tf.size(values), places
+
+    for given, values, places in (([3, 1, 3, 7], [2, 6, 14], [1, 0, 3]), ([5, 5], [10], [0])):
+        found = distinct(tf.constant(given))
+        assert (found[0].numpy().tolist(), found[1].numpy(), found[2].numpy().tolist()) == (values, len(values), places)
+
+
+def test_no_gradient_goes_through_a_numpy_function():
+    for run in both(lambda x: tf.numpy_function(np.sin, [x], VECTOR)):
+        with tf.GradientTape() as tape:
+            tape.watch(X)
+            y = run(X)
+        assert tape.gradient(y, X) is None
+
+
+def test_calls_happen_in_program_order_wherever_they_stand():
+    seen = []
+    v = tf.Variable(1.0)
+
+    def note(x):
+        tf.py_function(lambda t: seen.append(float(t)), [x], [])
+
+    @tf.function
+    def step(x):
+        note(v)
+        v.assign(x)
+        note(v)
+        if x > 2.0:
+            note(x * 10.0)
+        for i in tf.range(2):
+            note(tf.cast(i, tf.float32) + 0.5)
+
+    step(tf.constant(3.0))
+    step(tf.constant(2.0))
+    assert seen == [1.0, 3.0, 30.0, 0.5, 1.5, 3.0, 2.0, 0.5, 1.5]
+
+
+def raises(error):
+    def function(*_):
+        raise error
+
+    return function
+
+
+@pytest.mark.parametrize(
+    "function, kind, text",
+    [
+        (raises(ValueError("no")), tf.errors.InvalidArgumentError, "ValueError: no"),
+        (raises(ZeroDivisionError("by\nzero")), tf.errors.UnknownError, "ZeroDivisionError: by\nzero"),
+        (raises(NotImplementedError("yet")), tf.errors.UnimplementedError, "NotImplementedError: yet"),
+        (lambda a: (a, a), tf.errors.InvalidArgumentError, "PyFunc returned 2 values, but expects to see 1 values."),
+        (
+            lambda a: a.astype(np.int32),
+            tf.errors.InvalidArgumentError,
+            "0-th value returned by PyFunc is int32, but expects float32",
+        ),
+        (
+            lambda a: a[:1, None],
+            tf.errors.InvalidArgumentError,
+            "0-th value returned by PyFunc has shape (1, 1), but expects (None,)",
+        ),
+    ],
+)
+def test_errors_are_the_functions(function, kind, text):
+    for run in both(lambda x: tf.numpy_function(function, [x], VECTOR)):
+        with pytest.raises(kind) as failure:
+            run(X)
+        assert str(failure.value) == text
+
+
+def test_an_unknown_rank_can_not_be_compiled():
+    with pytest.raises(ValueError, match="the rank of what a Python function returns is needed"):
+        tf.function(lambda x: tf.py_function(lambda t: t, [x], tf.float32))(X)
+    assert tf.py_function(lambda t: t, [X], tf.float32).shape == (3,)
+
+
+def test_functions_live_as_long_as_the_trace():
+    gc.collect()
+    before = len(host._alive)
+    f = tf.function(lambda x: tf.numpy_function(np.negative, [x], VECTOR))
+    f(X)
+    gc.collect()
+    assert f(X).numpy().tolist() == [-1.0, -2.0, -3.0]
+    assert len(host._alive) == before + 1
+    del f
+    gc.collect()
+    assert len(host._alive) == before
