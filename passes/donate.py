@@ -203,5 +203,5 @@ def _rewritten(main: relax.Function, chosen: dict[Any, Any]) -> relax.Function:
     for block in main.body.blocks:
         for binding in block.bindings:
             if binding.var not in chosen:
-                out.bind(binding.var, replace(binding.value))
+                out.again(binding, replace(binding.value))
     return out.function(main, replace(main.body.body))

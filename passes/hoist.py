@@ -90,7 +90,7 @@ class _Hoist:
     def _binding(self, binding: relax.VarBinding) -> None:
         call = binding.value
         if not _is_kernel_call(call):
-            self.after.bind(binding.var, call)
+            self.after.again(binding, call)
         elif self._is_fixed(binding.var, list(call.args[1].fields)):
             self.before.bind(binding.var, call)
             self.fixed.add(binding.var)

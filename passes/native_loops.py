@@ -103,7 +103,7 @@ class _Function:
         elif isinstance(value, relax.Call) and is_loop(value):
             self.loop(out, binding.var, value)
         else:
-            out.bind(binding.var, value)
+            out.again(binding, value)
 
     def loop(self, out: Bindings, var: relax.Var, call: relax.Call) -> None:
         whole = self.uses[var] > len(self.items[var])

@@ -19,6 +19,13 @@ class Bindings:
     def bind(self, var: relax.Var, value: Any) -> None:
         self.bindings.append(relax.VarBinding(var, value))
 
+    def again(self, binding: Any, value: Any) -> None:
+        """``binding`` with another value; a cast stays one."""
+        if isinstance(binding, relax.MatchCast):
+            self.bindings.append(relax.MatchCast(binding.var, value, binding.ty))
+        else:
+            self.bind(binding.var, value)
+
     def emit(self, value: Any, name: str) -> relax.Var:
         var = relax.Var(name, value.ty)
         self.bind(var, value)

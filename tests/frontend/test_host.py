@@ -43,6 +43,19 @@ def test_sizes_that_only_the_function_knows():
         assert (found[0].numpy().tolist(), found[1].numpy(), found[2].numpy().tolist()) == (values, len(values), places)
 
 
+def test_found_sizes_beside_an_update_in_place():
+    v = tf.Variable([1.0, 2.0, 3.0])
+
+    @tf.function
+    def step(x):
+        y = tf.numpy_function(lambda a: a[a > 1], [x], VECTOR)
+        v.assign_sub(x * tf.reduce_sum(y))
+        return y * 2.0
+
+    assert step(X).numpy().tolist() == [4.0, 6.0]
+    assert v.numpy().tolist() == [-4.0, -8.0, -12.0]
+
+
 def test_no_gradient_goes_through_a_numpy_function():
     for run in both(lambda x: tf.numpy_function(np.sin, [x], VECTOR)):
         with tf.GradientTape() as tape:
