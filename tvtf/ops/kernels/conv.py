@@ -11,7 +11,7 @@ from tvm import ir, te, tirx
 from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
-WASTE_THAT_PAYS_FOR_PHASES = 1.5
+WASTE_THAT_PAYS_FOR_PHASES = 3
 MOST_PHASES = 4
 
 
