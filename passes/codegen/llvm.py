@@ -20,6 +20,7 @@ from tvtf.passes.codegen.checks import without_needless_checks
 from tvtf.passes.codegen.cuda import build_device, kernel_passes
 from tvtf.passes.codegen.linker import link
 from tvtf.passes.codegen.loop import has_symbol
+from tvtf.passes.codegen.stack import with_local_stack
 from tvtf.passes.codegen.vm import generate
 from tvtf.threads import available_cores
 
@@ -69,7 +70,8 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     pipeline, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     lowered = kernel_passes()(bound) if target.kind.name == "cuda" else pipeline(bound)
     host, devices = split_host_device_mods(lowered)
-    return without_needless_checks(finish_host()(host)), {kind: finish_device()(part) for kind, part in devices.items()}
+    finished = finish_host()(with_local_stack(host))
+    return without_needless_checks(finished), {kind: finish_device()(part) for kind, part in devices.items()}
 
 
 def host_target(target: Target) -> Target:

@@ -12,7 +12,7 @@ from . import access, emit
 from .combiner import Combine
 from .emit import index
 from .kernel import Axis, Stage, replace_loads
-from .plan import terms_of
+from .plan import has_reused_operand, terms_of
 from .tasks import TASKS_A_CORE, UNKNOWN_SIZE, Work, reduce_points, run_tasks, tiled_sizes
 from .tile import Range
 
@@ -32,9 +32,15 @@ def slices_of(work: Work) -> int:
     stays_in_cache = results * work.stage.item_bytes <= work.target.level2_bytes // 4
     is_long = reduce_points(work) >= LONG_REDUCTION * max(1, results**0.5)
     occupied = _tile_count(work) >= TILES_A_CORE_THAT_SUFFICE * work.target.cores
-    if not (stays_in_cache and is_long) or (occupied and _operand_bytes(work) <= work.target.level2_bytes // 2):
+    if not (stays_in_cache and is_long) or (occupied and _is_read_once_or_cached(work)):
         return 1
     return min(TASKS_A_CORE * work.target.cores, work.stage.reduce[0].size or UNKNOWN_SIZE)
+
+
+def _is_read_once_or_cached(work: Work) -> bool:
+    """True where passing over the operands again costs nothing: rows are read once, front to end."""
+    is_read_once = work.plan.along_rows and not has_reused_operand(work.stage)
+    return is_read_once or _operand_bytes(work) <= work.target.level2_bytes // 2
 
 
 def _operand_bytes(work: Work) -> int:
