@@ -13,7 +13,7 @@ from tvtf.dtypes import DType, as_dtype
 from tvtf.frontend.tape import GradientTape
 from tvtf.ops import host
 from tvtf.primitive import export
-from tvtf.shape import TensorSpec, TensorType, fresh_dim
+from tvtf.shape import TensorSpec, TensorType
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 _KINDS = {
@@ -108,8 +108,6 @@ def traced(
     gradient: Callable[..., Any] | None = None,
 ) -> Sequence[Tensor]:
     """Binds a call of ``run``, from arrays to arrays, in the active trace."""
-    import tvtf.passes.host  # noqa: F401 - lets compiled code find what it calls
-
     return host.call(host.HostFunction(run, gradient), inputs, [_type_of(s) for s in specs])
 
 
@@ -119,8 +117,7 @@ def _type_of(spec: TensorSpec) -> TensorType:
             f"the rank of what a Python function returns is needed to compile its call: give Tout as TensorSpec, "
             f"tf.TensorSpec([], tf.{spec.dtype.name}) for a scalar, None for unknown dims"
         )
-    root = state.trace.root
-    return TensorType(tuple(fresh_dim(root.unique("found")) if d is None else d for d in spec.shape), spec.dtype)
+    return TensorType(tuple(host.unknown_dim() if d is None else d for d in spec.shape), spec.dtype)
 
 
 # -- running it

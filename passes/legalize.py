@@ -14,6 +14,7 @@ from tvm.relax.utils import gen_call_tir_inputs
 from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
+from tvtf.ops.host import SYMBOLS
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
@@ -248,9 +249,7 @@ def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """A call of Python by name; dims that its results alone have are bound from them."""
-    from tvtf.passes.host import symbol_of
-
-    symbol = symbol_of(bound.attrs["backward"])
+    symbol = SYMBOLS[bool(bound.attrs["backward"])]
     loose = relax.TupleType([_of_any_size(t) for t in call.ty.fields])
     value = relax.Call(relax.ExternFunc(symbol), bound.inputs, ty_args=[loose], span=call.span, ret_ty=loose)
     found = out.emit(value, "found")

@@ -332,3 +332,10 @@ def test_what_has_no_first_axis_in_common_runs_whole_or_is_refused(tmp_path):
     assert run_batched(loaded, [ROWS[0]], 2, asked=False)[0] == ROWS[0].sum()
     told = "<lambda> can't be run in batches: its values share no first axis"
     assert refusal(lambda: run_batched(loaded, [ROWS[0]], 2)) == told
+
+
+def test_what_calls_python_is_not_saved(tmp_path):
+    f = tf.function(lambda x: tf.where(x > 0.0))
+    with pytest.raises(ValueError, match="calls Python, which a saved module does not hold"):
+        saved.save(tmp_path / "m", f, tf.TensorSpec([3]))
+    assert not (tmp_path / "m").exists()

@@ -6,6 +6,7 @@ import ast
 import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
 import inspect
 import textwrap
+import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -127,6 +128,8 @@ class Transpiler(api.PyToPy):
 
 
 _TRANSPILER = Transpiler()
+_converting = threading.RLock()
+"""CPython 3.11 counts the depth of a parse for all threads together, and fails where two parse at once (gh-106905)."""
 
 
 def refuse_unsupported(fn: Any) -> None:
@@ -167,7 +170,8 @@ def transpiled(function: Callable[..., Any]) -> Any:
             "passing f.python_function instead."
         )
     try:
-        made, module, source_map = _TRANSPILER.transform(function, converter.ProgramContext(options=OPTIONS))
+        with _converting:
+            made, module, source_map = _TRANSPILER.transform(function, converter.ProgramContext(options=OPTIONS))
     except (errors.PyCTError, AttributeError, KeyError, NameError, AssertionError, NotImplementedError) as error:
         raise ConversionError(f"converting {function}: {type(error).__name__}: {error}") from error
     made.ag_module = module

@@ -75,17 +75,21 @@ def test_a_boolean_mask_selects_eagerly():
     assert tf.constant([1, 2, 3])[tf.constant([True, False, True])].numpy().tolist() == [1, 3]
 
 
-def test_what_the_running_program_alone_knows_is_refused_with_the_reason():
+def test_a_traced_mask_keeps_as_many_as_it_finds_and_lets_gradients_through():
     @tf.function
     def masked(x):
-        return x[x > 1.0]
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            kept = x[x > 1.0]
+        values, places = tf.unique(kept)
+        return kept * 2.0, tf.size(kept), tape.gradient(kept, x), values, places
 
-    refused = raised(tf.errors.UnimplementedError, lambda: masked(tf.constant([1.0, 2.0])))
-    assert (
-        "boolean_mask: the shape of the result depends on the data, and compiled code needs shapes that follow from the "
-        "arguments' shapes; call it outside the tf.function, or keep all elements and select with "
-        "tf.where(condition, x, y)"
-    ) in refused
+    for given in ([1.0, 2.0, 3.0, 2.0], [0.0], [5.0, 5.0]):
+        kept = [v for v in given if v > 1.0]
+        distinct = list(dict.fromkeys(kept))
+        found = [t.numpy().tolist() for t in masked(tf.constant(given))]
+        expected = [[2 * v for v in kept], len(kept), [float(v > 1.0) for v in given]]
+        assert found == [*expected, distinct, [distinct.index(v) for v in kept]]
 
 
 INDEX = (

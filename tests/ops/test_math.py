@@ -210,14 +210,12 @@ def test_inverses_reach_their_ends(function, inverse):
     assert np.isnan(ends[1])
 
 
-def test_where_of_a_condition_alone_gives_its_indices_eagerly_only():
-    condition = tf.constant([[True, False], [False, True]])
-    np.testing.assert_array_equal(tf.where(condition), [[0, 0], [1, 1]])
-    assert tf.where(condition).dtype is tf.int64
-    with pytest.raises(
-        tf.errors.UnimplementedError, match=r"^tf.where\(condition\) without x and y gives a row for each"
-    ):
-        tf.function(tf.where)(condition)
+@pytest.mark.parametrize("run", [tf.where, tf.function(tf.where)])
+def test_where_of_a_condition_alone_gives_its_indices(run):
+    for condition in ([[True, False], [False, True]], [[False, False]]):
+        found = run(tf.constant(condition))
+        np.testing.assert_array_equal(found, np.argwhere(condition))
+        assert found.dtype is tf.int64
 
 
 @pytest.mark.parametrize("dtype", [*NUMERIC, tf.bool], ids=lambda d: d.name)

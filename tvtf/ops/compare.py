@@ -7,7 +7,6 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import ALL, COMPILED, FLOATING, NUMERIC, REAL, DType, as_dtype
-from tvtf.errors import UnimplementedError
 from tvtf.ops.elementwise import binary_op, like, nodes, operands, tensor_of, unary_op
 from tvtf.ops.rules import (
     batch_elementwise,
@@ -23,7 +22,7 @@ from tvtf.ops.rules import (
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, broadcast_shapes
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor
 
 bool_ = as_dtype("bool")
 COMPARABLE = (*NUMERIC, bool_)
@@ -337,17 +336,6 @@ def select(condition: Any, x: Any, y: Any) -> Any:
     return (like(condition, bool_), x, y), {}
 
 
-def _indices(condition: Tensor) -> Tensor:
-    if isinstance(condition, SymbolicTensor):
-        raise UnimplementedError(
-            None,
-            "Where",
-            "tf.where(condition) without x and y gives a row for each true element, and compiled code can't size that: "
-            "give x and y, or call it outside tf.function",
-        )
-    return EagerTensor(np.argwhere(condition.eager_array()).astype(np.int64))
-
-
 @export("where", "where_v2")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
     """``x`` where ``condition`` holds, else ``y``; with the condition alone, the indices where it holds.
@@ -363,7 +351,6 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     Raises:
       ValueError: when only one of ``x`` and ``y`` is given.
       InvalidArgumentError: (ValueError while tracing) when the shapes don't broadcast.
-      UnimplementedError: for the condition alone while tracing: the number of rows depends on the data.
 
     >>> import tvtf as tf
     >>> tf.where([True, False], [1, 2], 0).numpy()
@@ -374,7 +361,9 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     if (x is None) != (y is None):
         raise ValueError("x and y must both be non-None or both be None.")
     if x is None:
-        return _indices(convert_to_tensor(condition))
+        from tvtf.ops.indexing import places
+
+        return places(convert_to_tensor(condition))
     return select(condition, x, y)
 
 

@@ -6,6 +6,7 @@ trace that calls it gets it as a parameter.
 
 from __future__ import annotations
 
+import functools
 import itertools
 import threading
 import weakref
@@ -20,7 +21,7 @@ from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.ops.rules import bind
 from tvtf.primitive import primitive
-from tvtf.shape import Dim, TensorType
+from tvtf.shape import Dim, TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 _numbers = itertools.count(1)
@@ -42,12 +43,42 @@ class HostFunction(EagerTensor):
 
 def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[TensorType]) -> tuple[Tensor, ...]:
     """Calls ``function`` where the traced program is now, whenever it runs; the results have the given types."""
+    _tell_machine()
     key = state.trace.pass_in(function)
     shapes, dtypes = tuple(r.shape for r in results), tuple(r.dtype for r in results)
     found = bind.call_python(
         key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=function.gradient is not None, backward=False
     )
     return found[: len(results)]
+
+
+def found_by(run: Callable[..., Any], x: Tensor, *results: TensorType) -> tuple[Tensor, ...]:
+    """What ``run`` makes of the value of a traced ``x``: for results of a size that only the value tells."""
+    return call(HostFunction(run), [x], results)
+
+
+def unknown_dim() -> Dim:
+    """A dim of a result of :func:`call` that the function tells when it runs."""
+    return fresh_dim(state.trace.root.unique("found"))
+
+
+SYMBOLS = ("tvtf.call_python", "tvtf.call_python_gradient")
+"""The names by which compiled code calls a function, and its gradient, with tensors."""
+
+
+@functools.cache
+def _tell_machine() -> None:
+    import tvm_ffi
+
+    from tvtf.memory import to_array, to_handle
+
+    def called(backward: bool, key: Any, *inputs: Any) -> list[Any]:
+        """Arrays are copied: the machine's memory is used again, and Python may keep what it is given."""
+        with kept_failure():
+            return [to_handle(a) for a in run(to_array(key), [to_array(x).copy() for x in inputs], backward)]
+
+    for backward, symbol in enumerate(SYMBOLS):
+        tvm_ffi.register_global_func(symbol, functools.partial(called, bool(backward)), override=True)
 
 
 def run(key: np.ndarray, inputs: Sequence[np.ndarray], backward: bool) -> tuple[np.ndarray, ...]:

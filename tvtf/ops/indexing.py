@@ -11,6 +11,7 @@ import numpy as np
 from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.host import found_by, unknown_dim
 from tvtf.ops.rules import bind, draw, kernel, static_int, stretch, zeros_like
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -371,8 +372,15 @@ def gather_nd(
 
 
 def places(condition: Tensor) -> Tensor:
-    """The indices of the true elements, an int64 tensor of shape (true elements, rank); eager only."""
-    return EagerTensor(np.argwhere(eager_only(condition, "where(condition)")).astype(np.int64))
+    """The indices of the true elements, an int64 tensor of shape (true elements, rank)."""
+    if isinstance(condition, EagerTensor):
+        return EagerTensor(_argwhere(condition._array)[0])
+    (found,) = found_by(_argwhere, condition, TensorType((unknown_dim(), condition.ndim), int64))
+    return found
+
+
+def _argwhere(condition: np.ndarray) -> tuple[np.ndarray]:
+    return (np.argwhere(condition).astype(np.int64),)
 
 
 def eager_only(x: Tensor, what: str) -> np.ndarray:
@@ -409,7 +417,6 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
 
     Raises:
       ValueError: for a scalar mask or one of another shape.
-      UnimplementedError: while tracing: the length of the result depends on the data.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/boolean_mask
     """
@@ -419,8 +426,8 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
         raise ValueError("mask cannot be scalar.")
     if not x.shape[axis : axis + chosen.ndim].is_compatible_with(chosen.shape):
         raise ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
-    places = np.flatnonzero(eager_only(chosen, "boolean_mask"))
     dims = x._type.shape
     merged = math.prod(chosen._type.shape)
     flat = bind.reshape(x, shape=(*dims[:axis], merged, *dims[axis + chosen.ndim :]))
-    return bind.gather(flat, EagerTensor(places.astype(np.int64)), axis=axis, batch_dims=0)
+    found = places(bind.reshape(chosen, shape=(merged,)))
+    return bind.gather(flat, bind.reshape(found, shape=(found._type.shape[0],)), axis=axis, batch_dims=0)

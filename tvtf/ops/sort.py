@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.dtypes import REAL, DType, as_dtype, int32, int64
-from tvtf.ops.indexing import eager_only, flat_ids
+from tvtf.ops.host import found_by, unknown_dim
+from tvtf.ops.indexing import flat_ids
 from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -404,15 +405,23 @@ class UniqueWithCounts(NamedTuple):
     count: Tensor  # type: ignore[assignment] # TensorFlow's name, over tuple.count
 
 
-def _uniques(x: Any, out_idx: Any, op: str) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    array = eager_only(convert_to_tensor(x), op)
-    if array.ndim != 1:
-        raise Refused(f"unique expects a 1D vector, but got shape {brackets(array.shape)}").told_by("Unique")
+def _uniques(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
+    vector, kind = convert_to_tensor(x), as_dtype(out_idx)
+    if vector.ndim != 1:
+        raise Refused(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").told_by("Unique")
+    if isinstance(vector, EagerTensor):
+        return tuple(map(EagerTensor, _numpy_uniques(vector._array, kind)))
+    count, kept = unknown_dim(), TensorType(vector._type.shape, kind)
+    types = TensorType((count,), vector.dtype), kept, TensorType((count,), kind)
+    return found_by(lambda array: _numpy_uniques(array, kind), vector, *types)
+
+
+def _numpy_uniques(array: np.ndarray, out_idx: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     _, first, back, count = np.unique(array, return_index=True, return_inverse=True, return_counts=True)
     rank = np.argsort(first)
     place = np.empty_like(rank)
     place[rank] = np.arange(len(rank))
-    kind = as_dtype(out_idx).np
+    kind = out_idx.np
     return array[first[rank]], place[back].astype(kind), count[rank].astype(kind)
 
 
@@ -425,13 +434,10 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
     >>> y.numpy(), idx.numpy()
     (array([7, 1], dtype=int32), array([0, 1, 0], dtype=int32))
 
-    Raises:
-      UnimplementedError: while tracing: the length of the result depends on the data.
-
     Source: https://www.tensorflow.org/api_docs/python/tf/unique
     """
-    y, idx, _ = _uniques(x, out_idx, "unique")
-    return Unique(EagerTensor(y), EagerTensor(idx))
+    y, idx, _ = _uniques(x, out_idx)
+    return Unique(y, idx)
 
 
 @export("unique_with_counts")
@@ -442,9 +448,6 @@ def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) ->
     >>> tf.unique_with_counts([7, 1, 7]).count.numpy()
     array([2, 1], dtype=int32)
 
-    Raises:
-      UnimplementedError: while tracing: the length of the result depends on the data.
-
     Source: https://www.tensorflow.org/api_docs/python/tf/unique_with_counts
     """
-    return UniqueWithCounts(*map(EagerTensor, _uniques(x, out_idx, "unique_with_counts")))
+    return UniqueWithCounts(*_uniques(x, out_idx))

@@ -23,6 +23,7 @@ from tvtf.files import remove, replace
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, function
 from tvtf.interpret import evaluate
+from tvtf.ops.host import HostFunction
 from tvtf.primitive import table
 from tvtf.saved.description import Description, SavedModuleError, Value, checksum, entry, parse, values
 from tvtf.shape import TensorSpec, TensorType
@@ -47,7 +48,7 @@ def save(folder: str | os.PathLike[str], fn: Any, *args: Any) -> str:
       The folder.
 
     Raises:
-      ValueError: the function updates variables.
+      ValueError: the function updates variables, or calls Python.
       ResourceExhaustedError: the disk is full; what was in the folder is untouched.
     """
     concrete = _traced(fn, args)
@@ -56,6 +57,11 @@ def save(folder: str | os.PathLike[str], fn: Any, *args: Any) -> str:
         raise ValueError(
             f"save: {concrete.name} updates {updated}; save a function that only reads its variables, "
             "or export the step with tvtf.onnx.export"
+        )
+    if any(isinstance(c, HostFunction) for c in concrete.captures):
+        raise ValueError(
+            f"save: {concrete.name} calls Python, which a saved module does not hold: tf.py_function, tf.print, or an op whose "
+            "result has a size that only the data tells (tf.where(condition), tf.boolean_mask, tf.unique)"
         )
     place = Path(folder)
     captured = _named_captures(concrete)
