@@ -49,7 +49,6 @@ def without_blocks(func: PrimFunc) -> PrimFunc:
             steps.LowerInitBlock(),
             steps.PlanAndUpdateBufferAllocationLocation(),
             steps.ConvertBlocksToOpaque(),
-            steps.CompactBufferAllocation(),
             steps.LowerMatchBuffer(),
             steps.LowerOpaqueBlock(),
         ]

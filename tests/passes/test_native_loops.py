@@ -92,6 +92,14 @@ def test_large_state_is_overwritten_only_where_nothing_reads_it_any_more():
     agree(lambda x: repeated(4, turn, x, x + 0.1, x * 2.0, x - 0.3), x)
 
 
+def test_a_transposed_product_in_a_loop():
+    """Of small integers, whose sums are exact in any order."""
+    rng = np.random.default_rng(0)
+    x, w = (tf.constant(rng.integers(-2, 3, shape).astype("float32")) for shape in ((64, 512), (256, 512)))
+    turn = lambda i, a: (tf.concat([tf.matmul(a, w, transpose_b=True)] * 2, 1),)  # noqa: E731
+    agree(lambda x: repeated(2, turn, x), x)
+
+
 def test_unknown_dims():
     grow = traced(lambda x, y: repeated(3, lambda i, a: (tf.matmul(a, y) + tf.cast(tf.shape(a)[0], "float32"),), x))
     specs = tf.TensorSpec([None, None]), tf.TensorSpec([None, None])
