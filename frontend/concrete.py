@@ -254,7 +254,7 @@ class Results:
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure)
         self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced)]
         self.is_nested = nest.is_nested(structure)
-        self.is_flat_tuple = type(structure) is tuple and len(structure) == len(self.leaves)
+        self.is_flat_tuple = type(structure) is tuple and not any(map(nest.is_nested, structure))
         self.is_bare = self.leaves == [("computed", 0)] and not self.is_nested
 
     def _computed(self, value: SymbolicTensor) -> int:

@@ -77,15 +77,15 @@ class _Parts:
         self.cotangents: Any = None
 
     def forward(self) -> Tensor:
-        site, values = self.site, self.walk.values
-        key = self.turned(values[site.key]) if site.is_turned else values[site.key]
-        self.operands = [values[site.query], key, values[site.value], *(values[m] for m in site.masks)]
+        site, value = self.site, self.walk.value
+        key = self.turned(value(site.key)) if site.is_turned else value(site.key)
+        self.operands = [value(site.query), key, value(site.value), *map(value, site.masks)]
         self.outputs = self.walk.bind_again("attention", self.operands, self.attrs)
         return self.heads_first(self.outputs[0])
 
     def back(self, role: str) -> Tensor:
         if self.cotangents is None:
-            ct = self.heads_first(self.walk.values[self.site.to_out])
+            ct = self.heads_first(self.walk.value(self.site.to_out))
             self.cotangents = self.walk.bind_again("attention_grad", [ct, *self.outputs, *self.operands], self.attrs)
         found = self.heads_first(self.cotangents[("query", "key", "value").index(role.removesuffix(" turned"))])
         return self.turned(found) if role.endswith("turned") else found

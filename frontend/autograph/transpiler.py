@@ -176,13 +176,15 @@ def transpiled(function: Callable[..., Any]) -> Any:
         raise ConversionError(f"converting {function}: {type(error).__name__}: {error}") from error
     made.ag_module = module
     made.ag_source_map = source_map
-    _remember_lines(source_map)
+    _remember_lines(source_map, module.__file__)
     return made
 
 
-def _remember_lines(source_map: Any) -> None:
-    """Lets spans recorded under generated code name the user's lines."""
+def _remember_lines(source_map: Any, file: str) -> None:
+    """Lets spans recorded under the code generated in ``file`` name the user's lines; malt's map has lines of others too."""
     for generated, origin in source_map.items():
+        if generated.filename != file:
+            continue
         emit.user_lines.setdefault(generated.filename, {})[generated.lineno] = (origin.loc.filename, origin.loc.lineno)
 
 
