@@ -691,7 +691,10 @@ def test_a_fork_after_a_parallel_kernel():
 def test_ctrl_c_ends_a_long_loop():
     process = python(
         """
+        import signal
         import tvtf as tf
+
+        signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 
         @tf.function(autograph=False)
         def forever(x):

@@ -240,7 +240,8 @@ def test_a_million_turns_in_flat_memory(tmp_path):
 
 
 ENDLESS = """
-import sys
+import signal, sys
+signal.signal(signal.SIGINT, signal.default_int_handler)  # a shell's background jobs ignore it
 import numpy as np, tvm, tvm_ffi
 machine = tvm_ffi.load_module(sys.argv[1])["vm_load_executable"]()
 machine["vm_initialization"](1, 0, 2)
