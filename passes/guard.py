@@ -14,12 +14,9 @@ from tvm import ir, relax
 
 from tvtf import dialect
 from tvtf.context import state
-from tvtf.interpret import Evaluation, Subfunction, reemit
+from tvtf.interpret import CONTROL, Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
 from tvtf.primitive import Primitive, table
-
-CONTROL = ("cond", "while", "effect_cond", "effect_while")
-"""Their results may be what they were given, in the same memory."""
 
 
 def insert_guards(mod: tvm.IRModule) -> tvm.IRModule:

@@ -130,7 +130,8 @@ def reemit(mod: tvm.IRModule, kind: type[Evaluation]) -> tvm.IRModule:
     return graph.with_attributes(main.attrs, bare)
 
 
-_MAY_ALIAS = ("cond", "while", "effect_cond", "effect_while")
+CONTROL = ("cond", "while", "effect_cond", "effect_while")
+"""Primitives whose results may be what they were given, in the same memory."""
 
 
 def _own_memory(trace: Trace, outputs: Sequence[Any]) -> list[Any]:
@@ -143,7 +144,7 @@ def _may_alias(values: dict[Any, Any], var: Any) -> bool:
     made = values.get(var)
     if isinstance(made, relax.TupleGetItem):
         made = values.get(made.tuple_value)
-    return made is None or (dialect.is_dialect(made) and made.op.name.removeprefix("tvtf.") in _MAY_ALIAS)
+    return made is None or (dialect.is_dialect(made) and made.op.name.removeprefix("tvtf.") in CONTROL)
 
 
 def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -> dict[tirx.Var, Any]:
