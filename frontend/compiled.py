@@ -12,6 +12,7 @@ from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
 from tvtf.locks import join
 from tvtf.memory import handle_of, tensor_of, variable_handle
+from tvtf.ops.host import tell_machine
 from tvtf.passes import pipeline
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.passes.hoist import PREPARE
@@ -26,6 +27,7 @@ from tvtf.variable import Variable
 
 def executable_for(mod: Any) -> Executable:
     """The compiled module, from the cache where it is there."""
+    tell_machine()
     target = target_of(state.device)
     load = Executable if target.kind.name == "llvm" else GpuExecutable
     return cached(key_of(mod, target, *_options()), lambda path: compile_module(mod, target, path), load)

@@ -4,15 +4,18 @@ from __future__ import annotations
 
 import pprint
 import sys
-from collections.abc import Callable
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tvtf import nest
-from tvtf.context import state
+from tvtf.dtypes import int32
+from tvtf.ops.host import host_primitive
+from tvtf.ops.rules import bind
 from tvtf.primitive import export
+from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
@@ -42,17 +45,15 @@ def print_(*inputs: Any, **kwargs: Any) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/print
     """
-    write = _writer(kwargs.pop("output_stream", sys.stderr))
+    stream = _named(kwargs.pop("output_stream", sys.stderr))
     summarize, sep, end = kwargs.pop("summarize", 3), kwargs.pop("sep", " "), kwargs.pop("end", "\n")
     kwargs.pop("name", None)
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
     summarize = _checked(summarize)
     template, tensors = _template(inputs, sep, end)
-    if state.trace is None:
-        write(_filled(template, [_shown(t, summarize) for t in tensors]))
-    else:
-        _print_when_run(template, tensors, summarize, write)
+    pieces, wanted = _with_known(template, tensors, summarize)
+    bind.print_text(*wanted, pieces=pieces, summarize=summarize, stream=stream)
 
 
 def _checked(summarize: Any) -> int:
@@ -63,33 +64,54 @@ def _checked(summarize: Any) -> int:
     return int(summarize)
 
 
-def _print_when_run(template: list[str], tensors: list[Tensor], summarize: int, write: Callable[[str], None]) -> None:
-    from tvtf.frontend.host import traced
+def _with_known(template: list[str], tensors: list[Tensor], summarize: int) -> tuple[tuple[str, ...], list[Tensor]]:
+    """The pieces of text around the tensors that have no value yet; the others are part of the text."""
+    pieces, wanted = [template[0]], []
+    for tensor, after in zip(tensors, template[1:]):
+        if isinstance(tensor, EagerTensor):
+            pieces[-1] += _shown(tensor.eager_array(), summarize) + after
+        else:
+            wanted.append(tensor)
+            pieces.append(after)
+    return tuple(pieces), wanted
 
-    def run(*arrays: np.ndarray) -> tuple[()]:
-        values = iter(arrays)
-        shown = [t if isinstance(t, EagerTensor) else EagerTensor(next(values)) for t in tensors]
-        write(_filled(template, [_shown(t, summarize) for t in shown]))
-        return ()
 
-    traced(run, [t for t in tensors if not isinstance(t, EagerTensor)], [])
+def _print_now(*arrays: np.ndarray, pieces: tuple[str, ...], summarize: int, stream: str) -> np.ndarray:
+    _write(stream, _filled(pieces, [_shown(a, summarize) for a in arrays]))
+    return np.zeros((), np.int32)
+
+
+@host_primitive(
+    tf_name="PrintV2",
+    type=lambda *_, pieces, summarize, stream: TensorType((), int32),
+    numpy=_print_now,
+    pure=False,
+)
+def print_text(*tensors: Tensor, pieces: tuple[str, ...], summarize: int, stream: str) -> Any:
+    """Writes the pieces of text with the tensors between them; a zero."""
+    return tensors, {"pieces": pieces, "summarize": summarize, "stream": stream}
 
 
 # -- streams
 
 
-def _writer(stream: Any) -> Callable[[str], None]:
-    """The standard streams are looked up when something is printed, as they may have been replaced."""
-    if stream is sys.stdout:
-        return lambda text: print(text, end="", flush=True)
-    if stream is sys.stderr:
-        return lambda text: print(text, end="", file=sys.stderr, flush=True)
+def _named(stream: Any) -> str:
+    """A stream by its name, by which it is looked up when something is printed: it may have been replaced by then."""
+    if stream is sys.stdout or stream is sys.stderr:
+        return "stdout" if stream is sys.stdout else "stderr"
     if isinstance(stream, str) and stream.startswith(_FILE):
-        return lambda text: _append(Path(stream.removeprefix(_FILE)), text)
+        return stream
     raise ValueError(
         f"Unsupported output stream, logging level, or file. {stream!r}. Supported streams are sys.stdout and sys.stderr. "
         f"File needs to be in the form of 'file://<filepath>'."
     )
+
+
+def _write(stream: str, text: str) -> None:
+    if stream.startswith(_FILE):
+        _append(Path(stream.removeprefix(_FILE)), text)
+    else:
+        print(text, end="", file=getattr(sys, stream), flush=True)
 
 
 def _append(path: Path, text: str) -> None:
@@ -135,12 +157,11 @@ def _hole(leaf: Any, tensors: list[Tensor]) -> Any:
     return _Hole()
 
 
-def _filled(pieces: list[str], shown: list[str]) -> str:
+def _filled(pieces: Sequence[str], shown: list[str]) -> str:
     return "".join(part for pair in zip(pieces, [*shown, ""]) for part in pair)
 
 
-def _shown(tensor: Tensor, summarize: int) -> str:
-    array = tensor.eager_array()
+def _shown(array: np.ndarray, summarize: int) -> str:
     ends = 0 if not array.size else max(array.shape, default=1) if summarize == -1 else summarize
     return _elements(array, 0, ends)
 

@@ -14,7 +14,7 @@ from tvm.relax.utils import gen_call_tir_inputs
 from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
-from tvtf.ops.host import SYMBOLS
+from tvtf.ops.host import KERNEL_SYMBOL, SYMBOLS, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
@@ -57,6 +57,8 @@ class _Legalizer:
         rule = CONTROL.get(bound.primitive.name)
         if rule is not None:
             return rule(self, out, call, bound)
+        if bound.primitive.host:
+            return _call_host(out, call, bound)
         if bound.primitive.lower is None:
             raise UnimplementedError(
                 None,
@@ -254,6 +256,21 @@ def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     value = relax.Call(relax.ExternFunc(symbol), bound.inputs, ty_args=[loose], span=call.span, ret_ty=loose)
     found = out.emit(value, "found")
     return relax.Tuple([_matched(out, found, i, t) for i, t in enumerate(call.ty.fields)])
+
+
+def _call_host(out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+    """A call of the primitive's NumPy kernel, by its name and attributes."""
+    types = _tensor_types(call.ty)
+    loose = relax.TupleType([_of_any_size(t) for t in types])
+    args = [ir.StringImm(bound.primitive.name), ir.StringImm(written(bound.attrs)), *bound.inputs]
+    if bound.primitive.pure:
+        value = relax.op.call_pure_packed(KERNEL_SYMBOL, *args, ty_args=[loose])
+        value = Bindings.typed(value, loose)
+    else:
+        value = relax.Call(relax.ExternFunc(KERNEL_SYMBOL), args, ty_args=[loose], span=call.span, ret_ty=loose)
+    found = out.emit(value, "found")
+    items = [_matched(out, found, i, t) for i, t in enumerate(types)]
+    return relax.Tuple(items) if isinstance(call.ty, relax.TupleType) else items[0]
 
 
 def _of_any_size(ty: relax.TensorType) -> relax.TensorType:

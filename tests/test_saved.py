@@ -335,7 +335,17 @@ def test_what_has_no_first_axis_in_common_runs_whole_or_is_refused(tmp_path):
 
 
 def test_what_calls_python_is_not_saved(tmp_path):
-    f = tf.function(lambda x: tf.where(x > 0.0))
-    with pytest.raises(ValueError, match="calls Python, which a saved module does not hold"):
+    f = tf.function(lambda x: tf.numpy_function(np.sin, [x], tf.TensorSpec([3])))
+    with pytest.raises(ValueError, match="calls a Python function .* which a saved module does not hold"):
         saved.save(tmp_path / "m", f, tf.TensorSpec([3]))
     assert not (tmp_path / "m").exists()
+
+
+def test_what_only_running_tells_is_saved(tmp_path, capfd):
+    def f(x):
+        tf.print("dim:", x)
+        return tf.where(x > 0.0)
+
+    loaded = saved.load(saved.save(tmp_path / "m", f, tf.TensorSpec([3])))
+    assert loaded(np.float32([1, -1, 2])).numpy().tolist() == [[0], [2]]
+    assert capfd.readouterr().err == "dim: [1 -1 2]\n"

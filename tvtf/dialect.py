@@ -19,6 +19,8 @@ _PREFIX = "tvtf."
 _DIM = "dim:"
 _DTYPE = "dtype:"
 _GRAPH = "graph:"
+_TEXT = "text:"
+_MARKS = (_DIM, _DTYPE, _GRAPH, _TEXT)
 _ops: dict[str, ir.Op] = {}
 _types: dict[TensorType, relax.TensorType] = {}
 
@@ -90,6 +92,8 @@ def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: 
 def _encode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
     if isinstance(value, dtypes.DType):
         return _DTYPE + value.name
+    if isinstance(value, str) and value.startswith(_MARKS):
+        return _TEXT + value
     if isinstance(value, (tuple, list)):
         return tuple(_encode(v, dims, graphs) for v in value)
     if isinstance(value, ir.GlobalVar):
@@ -131,4 +135,4 @@ def _decode_text(text: str, dims: list[Any], graphs: list[Any]) -> Any:
         return simplify_dim(dims[int(text[len(_DIM) :])])
     if text.startswith(_GRAPH):
         return graphs[int(text[len(_GRAPH) :])]
-    return text
+    return text.removeprefix(_TEXT)

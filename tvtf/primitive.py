@@ -70,6 +70,7 @@ class Primitive(Generic[P]):
         self.public: tuple[str, ...] = tuple(columns.pop("public", ()))
         self.pure: bool = columns.pop("pure", True)
         self.heavy: bool = columns.pop("heavy", False)
+        self.host: bool = columns.pop("host", False)
         self.why_not: dict[str, str] = columns.pop("why_not", {})
         if columns:
             raise TypeError(f"primitive {name}: unknown columns {sorted(columns)}")
@@ -191,6 +192,7 @@ def primitive(*, name: str | None = None, **columns: Any) -> Callable[[Callable[
       samples: ``() -> list[Sample]``.
       public: the public paths, ``("sin", "math.sin")``.
       pure, heavy, tf_name, why_not: effect-free; eager runs the compiled kernel; TensorFlow's op name; reasons for gaps.
+      host: compiled code calls the ``numpy`` kernel (see ``tvtf/ops/host.py``).
 
     Raises:
       ValueError: when the name is taken.

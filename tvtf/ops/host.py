@@ -1,13 +1,15 @@
-"""Python called by compiled code, in program order.
+"""Python called by compiled code.
 
-The function itself is no part of the IR: a :class:`HostFunction` is a scalar tensor whose number names it while it lives; a
-trace that calls it gets it as a parameter.
+An op that only NumPy or another library of the host has is declared with :func:`host_primitive`: compiled code calls its
+``numpy`` kernel by name, in any process. A user's own function is no part of the IR: a :class:`HostFunction` is a scalar
+tensor whose number names it while it lives; a trace that calls it gets it as a parameter, and calls happen in program order.
 """
 
 from __future__ import annotations
 
 import functools
 import itertools
+import json
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
@@ -18,9 +20,10 @@ import numpy as np
 
 from tvtf import errors
 from tvtf.context import state
-from tvtf.dtypes import DType
+from tvtf.dtypes import DType, as_dtype
 from tvtf.ops.rules import bind
-from tvtf.primitive import primitive
+from tvtf.primitive import Primitive, as_tuple, primitive, quietly, table
+from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, Tensor
 
@@ -43,7 +46,7 @@ class HostFunction(EagerTensor):
 
 def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[TensorType]) -> tuple[Tensor, ...]:
     """Calls ``function`` where the traced program is now, whenever it runs; the results have the given types."""
-    _tell_machine()
+    tell_machine()
     key = state.trace.pass_in(function)
     shapes, dtypes = tuple(r.shape for r in results), tuple(r.dtype for r in results)
     found = bind.call_python(
@@ -52,22 +55,21 @@ def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[Ten
     return found[: len(results)]
 
 
-def found_by(run: Callable[..., Any], x: Tensor, *results: TensorType) -> tuple[Tensor, ...]:
-    """What ``run`` makes of the value of a traced ``x``: for results of a size that only the value tells."""
-    return call(HostFunction(run), [x], results)
-
-
-def unknown_dim() -> Dim:
-    """A dim of a result of :func:`call` that the function tells when it runs."""
-    return fresh_dim(state.trace.root.unique("found"))
+def unknown_dim() -> Dim | None:
+    """A dim of a result that only running tells: a symbol in a trace, nothing to know in eager execution."""
+    return None if state.trace is None else fresh_dim(state.trace.root.unique("found"))
 
 
 SYMBOLS = ("tvtf.call_python", "tvtf.call_python_gradient")
 """The names by which compiled code calls a function, and its gradient, with tensors."""
 
+KERNEL_SYMBOL = "tvtf.call_host"
+"""The name by which compiled code calls a primitive's NumPy kernel, with its name and attributes."""
+
 
 @functools.cache
-def _tell_machine() -> None:
+def tell_machine() -> None:
+    """Registers what compiled code calls by name."""
     import tvm_ffi
 
     from tvtf.memory import to_array, to_handle
@@ -77,8 +79,14 @@ def _tell_machine() -> None:
         with kept_failure():
             return [to_handle(a) for a in run(to_array(key), [to_array(x).copy() for x in inputs], backward)]
 
+    def kernel(name: Any, attrs: Any, *inputs: Any) -> list[Any]:
+        arrays = [to_array(x).copy() for x in inputs]
+        with kept_failure():
+            return [to_handle(a) for a in run_kernel(table[str(name)], str(attrs), arrays)]
+
     for backward, symbol in enumerate(SYMBOLS):
         tvm_ffi.register_global_func(symbol, functools.partial(called, bool(backward)), override=True)
+    tvm_ffi.register_global_func(KERNEL_SYMBOL, kernel, override=True)
 
 
 def run(key: np.ndarray, inputs: Sequence[np.ndarray], backward: bool) -> tuple[np.ndarray, ...]:
@@ -89,11 +97,64 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], backward: bool) -> tuple[
             None, "PyFunc", "this program calls a Python function of the process that traced it, which is not this one"
         )
     work = function.gradient if backward else function.run
+    with _outside():
+        return (*work(*inputs), np.zeros((), np.int32))  # type: ignore[misc]
+
+
+@contextmanager
+def _outside() -> Iterator[None]:
+    """Outside every trace and tape."""
     trace, tapes, state.trace, state.tapes = state.trace, state.tapes, None, []
     try:
-        return (*work(*inputs), np.zeros((), np.int32))  # type: ignore[misc]
+        yield
     finally:
         state.trace, state.tapes = trace, tapes
+
+
+def run_kernel(prim: Primitive[Any], attrs: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results of a primitive's NumPy kernel; ``attrs`` as :func:`written` wrote them.
+
+    Raises:
+      InvalidArgumentError: the kernel refused, in the op's name.
+    """
+    try:
+        with _outside():
+            results = quietly(prim.numpy, inputs, _read(attrs))
+    except Refused as refusal:
+        raise refusal.told_by(prim.tf_name) from None
+    return [np.ascontiguousarray(a).reshape(np.shape(a)) for a in as_tuple(results)]
+
+
+_DTYPE = "dtype"
+
+
+def written(attrs: dict[str, Any]) -> str:
+    """A primitive's attributes as text, dims that only running tells left out.
+
+    >>> from tvtf.dtypes import int64
+    >>> _read(written({"out_type": int64, "pieces": ("a", 1)}))
+    {'out_type': tf.int64, 'pieces': ('a', 1)}
+    """
+    return json.dumps(attrs, default=lambda v: {_DTYPE: v.name} if isinstance(v, DType) else None)
+
+
+def _read(text: str) -> dict[str, Any]:
+    return {k: _plain(v) for k, v in json.loads(text).items()}
+
+
+def _plain(value: Any) -> Any:
+    if isinstance(value, list):
+        return tuple(map(_plain, value))
+    return as_dtype(value[_DTYPE]) if isinstance(value, dict) else value
+
+
+def host_primitive(*, why_not: dict[str, str] | None = None, **columns: Any) -> Callable[..., Any]:
+    """Declares a primitive whose only kernel is ``numpy``; compiled code calls it."""
+    reasons = {
+        "onnx": "it is computed by Python, and no ONNX node does it",
+        "samples": "its results are compared with TensorFlow's: tests/parity",
+    }
+    return primitive(host=True, why_not=reasons | (why_not or {}), **columns)
 
 
 class _Failure(threading.local):

@@ -11,7 +11,7 @@ import numpy as np
 from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.host import found_by, unknown_dim
+from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.rules import bind, draw, kernel, static_int, stretch, zeros_like
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -373,14 +373,17 @@ def gather_nd(
 
 def places(condition: Tensor) -> Tensor:
     """The indices of the true elements, an int64 tensor of shape (true elements, rank)."""
-    if isinstance(condition, EagerTensor):
-        return EagerTensor(_argwhere(condition._array)[0])
-    (found,) = found_by(_argwhere, condition, TensorType((unknown_dim(), condition.ndim), int64))
-    return found
+    return bind.true_places(condition, count=unknown_dim())
 
 
-def _argwhere(condition: np.ndarray) -> tuple[np.ndarray]:
-    return (np.argwhere(condition).astype(np.int64),)
+@host_primitive(
+    tf_name="Where",
+    type=lambda condition, count: TensorType((count, len(condition.shape)), int64),
+    numpy=lambda condition, count: np.argwhere(condition).astype(np.int64),
+)
+def true_places(condition: Tensor, count: Any) -> Any:
+    """The places of the ``count`` true elements."""
+    return (condition,), {"count": count}
 
 
 def eager_only(x: Tensor, what: str) -> np.ndarray:

@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.dtypes import REAL, DType, as_dtype, int32, int64
-from tvtf.ops.host import found_by, unknown_dim
+from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
 from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
 from tvtf.primitive import Sample, export, primitive
@@ -409,20 +409,28 @@ def _uniques(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
     vector, kind = convert_to_tensor(x), as_dtype(out_idx)
     if vector.ndim != 1:
         raise Refused(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").told_by("Unique")
-    if isinstance(vector, EagerTensor):
-        return tuple(map(EagerTensor, _numpy_uniques(vector._array, kind)))
-    count, kept = unknown_dim(), TensorType(vector._type.shape, kind)
-    types = TensorType((count,), vector.dtype), kept, TensorType((count,), kind)
-    return found_by(lambda array: _numpy_uniques(array, kind), vector, *types)
+    return bind.distinct(vector, out_idx=kind, count=unknown_dim())
 
 
-def _numpy_uniques(array: np.ndarray, out_idx: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    _, first, back, count = np.unique(array, return_index=True, return_inverse=True, return_counts=True)
+def _numpy_uniques(array: np.ndarray, out_idx: DType, count: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    _, first, back, times = np.unique(array, return_index=True, return_inverse=True, return_counts=True)
     rank = np.argsort(first)
     place = np.empty_like(rank)
     place[rank] = np.arange(len(rank))
     kind = out_idx.np
-    return array[first[rank]], place[back].astype(kind), count[rank].astype(kind)
+    return array[first[rank]], place[back].astype(kind), times[rank].astype(kind)
+
+
+def _unique_types(x: TensorType, out_idx: DType, count: Any) -> tuple[TensorType, ...]:
+    return TensorType((count,), x.dtype), TensorType(x.shape, out_idx), TensorType((count,), out_idx)
+
+
+@host_primitive(
+    tf_name="UniqueWithCounts", type=_unique_types, numpy=_numpy_uniques, vjp=lambda ct, y, x, out_idx, count: (None,)
+)
+def distinct(x: Tensor, out_idx: DType, count: Any) -> Any:
+    """The ``count`` distinct elements of a vector, the place of each element among them, and how often each occurs."""
+    return (x,), {"out_idx": out_idx, "count": count}
 
 
 @export("unique")

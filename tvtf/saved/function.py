@@ -60,8 +60,8 @@ def save(folder: str | os.PathLike[str], fn: Any, *args: Any) -> str:
         )
     if any(isinstance(c, HostFunction) for c in concrete.captures):
         raise ValueError(
-            f"save: {concrete.name} calls Python, which a saved module does not hold: tf.py_function, tf.print, or an op whose "
-            "result has a size that only the data tells (tf.where(condition), tf.boolean_mask, tf.unique)"
+            f"save: {concrete.name} calls a Python function (tf.py_function, tf.numpy_function), which a saved module does not "
+            "hold; write it with TensorFlow's ops"
         )
     place = Path(folder)
     captured = _named_captures(concrete)
