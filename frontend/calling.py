@@ -5,9 +5,8 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
-from tvtf import nest
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
-from tvtf.shape import TensorSpec
+from tvtf.spec import TensorSpec
 from tvtf.tensor import convert_to_tensor
 from tvtf.variable import Variable
 
@@ -38,7 +37,7 @@ def bind_call(
 
 def _filled(signature: inspect.Signature, traced: Arguments, args: Any, kwargs: Any) -> Any:
     """``(args, kwargs)`` of the call; what it leaves out is the trace's own leaf."""
-    own_args, own_kwargs = nest.pack_sequence_as(traced.structure, traced.leaves)
+    own_args, own_kwargs = traced.described(lambda leaf: leaf)
     own = signature.bind(*own_args, **own_kwargs)
     own.arguments |= signature.bind_partial(*args, **kwargs).arguments
     return own.args, own.kwargs
@@ -74,5 +73,5 @@ def _tensor(leaf: Leaf, value: Any) -> Any:
 
 
 def _described(signature: inspect.Signature, traced: Arguments) -> str:
-    args, kwargs = nest.pack_sequence_as(traced.structure, [leaf.typed_text() for leaf in traced.leaves])
+    args, kwargs = traced.described(Leaf.typed_text)
     return ", ".join(f"{name}: {text}" for name, text in signature.bind(*args, **kwargs).arguments.items())

@@ -45,7 +45,7 @@ def switch_case(
     if isinstance(branch_index, EagerTensor):
         place = int(branch_index)
         chosen = branches[place if 0 <= place < len(branches) else -1]
-        return nest.map_structure(convert_to_tensor, chosen())
+        return nest.map_structure(convert_to_tensor, chosen(), expand_composites=True)
     return _nested_switch(branch_index, list(enumerate(branches)), [])
 
 
@@ -86,12 +86,16 @@ def _check_pairs(pairs: Sequence[Any]) -> None:
         )
 
 
+def _own(value: Any) -> Tensor | None:
+    return None if value is None else state.trace.own(convert_to_tensor(value))
+
+
 def _nested_switch(index: Tensor, branches: Sequence[tuple[int, Any]], first: list[Any]) -> Any:
     """A cond for each function but the last; the first one's structure is what the others must return."""
     (place, function), *others = branches
 
     def checked() -> Any:
-        result = nest.map_structure(lambda v: None if v is None else state.trace.own(convert_to_tensor(v)), function())
+        result = nest.map_structure(_own, function(), expand_composites=True)
         if first:
             check_branches(first[0], result, ("branches[0]", f"branches[{place}]"), "switch_case", place)
         first.append(result)

@@ -15,11 +15,12 @@ from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call
-from tvtf.frontend.signature import Arguments, aliases
+from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
 from tvtf.ops.rules import bind
-from tvtf.shape import TensorSpec, TensorType, fresh_dim
+from tvtf.shape import TensorType, fresh_dim
+from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
 
@@ -113,14 +114,11 @@ class ConcreteFunction:
 
     @property
     def outputs(self) -> list[Any]:
-        return [t for t in nest.flatten(self.results.traced) if isinstance(t, Tensor)]
+        return [t for t in nest.flatten(self.results.traced, expand_composites=True) if isinstance(t, Tensor)]
 
     @property
     def structured_input_signature(self) -> Any:
-        named = [
-            s if s.name else TensorSpec(s.shape, s.dtype, n) for s, n in zip(self.arguments.specs, self.arguments.names)
-        ]
-        return self.arguments.rebuild(named)
+        return self.arguments.described(_named_spec)
 
     @property
     def structured_outputs(self) -> Any:
@@ -141,13 +139,19 @@ class ConcreteFunction:
         )
 
     def _described_inputs(self) -> list[str]:
-        args, kwargs = self.arguments.structure
         parameters = list(self._signature.parameters.values())
-        shown = nest.pack_sequence_as((args, kwargs), [leaf.typed_text() for leaf in self.arguments.leaves])
+        shown = self.arguments.described(Leaf.typed_text)
         named = [(p, _text(value)) for p, value in zip(parameters, shown[0])]
         return [f"{p.name} ({p.kind.name}): {text}" for p, text in named] + [
             f"{key} (KEYWORD_ONLY): {_text(value)}" for key, value in shown[1].items()
         ]
+
+
+def _named_spec(leaf: Leaf) -> Any:
+    spec = leaf.spec
+    if spec is None:
+        return leaf.value
+    return spec if spec.name else TensorSpec(spec.shape, spec.dtype, leaf.name)
 
 
 class _Text(str):
@@ -164,7 +168,7 @@ def _text(value: Any) -> str:
 def _described(value: Any) -> Any:
     if isinstance(value, (Tensor, Variable)):
         return _Text(TensorSpec(value.shape, value.dtype))
-    return _Text(value)
+    return _Text(nest.spec_of(value) if nest.is_composite(value) else value)
 
 
 class VariableArgument(Variable):
@@ -243,7 +247,7 @@ class Results:
     """
 
     def __init__(self, trace: Trace, structure: Any) -> None:
-        self.structure = structure
+        self.structure = nest.map_structure(spec_if_composite, structure)
         self.computed: list[SymbolicTensor] = []
         self._index: dict[Any, int] = {}
         self._params = {
@@ -251,10 +255,10 @@ class Results:
         }
         self.updates = [(v, self._computed(value)) for v, value in trace.assigned()]
         self._updated = {self._params[trace.captures[id(v)][1]._var] for v, _ in self.updates}
-        self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure)
-        self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced)]
-        self.is_nested = nest.is_nested(structure)
-        self.is_flat_tuple = type(structure) is tuple and not any(map(nest.is_nested, structure))
+        self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure, expand_composites=True)
+        self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced, expand_composites=True)]
+        self.is_nested = nest.is_nested_or_composite(structure)
+        self.is_flat_tuple = type(structure) is tuple and not any(map(nest.is_nested_or_composite, structure))
         self.is_bare = self.leaves == [("computed", 0)] and not self.is_nested
 
     def _computed(self, value: SymbolicTensor) -> int:
@@ -281,7 +285,7 @@ class Results:
         """The leaves in the structure that the function returns."""
         if self.is_flat_tuple:
             return tuple(flat)
-        return nest.pack_sequence_as(self.structure, flat) if self.is_nested else flat[0]
+        return nest.pack_sequence_as(self.structure, flat, expand_composites=True) if self.is_nested else flat[0]
 
     def assemble_values(
         self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any], variables: Sequence[Variable]

@@ -108,16 +108,16 @@ def _something(branch: Any) -> list[Tensor]:
 def repack(structure: Any, tensors: Sequence[Tensor]) -> Any:
     """``structure`` with its tensors replaced, in order; None stays."""
     left = iter(tensors)
-    return nest.map_structure(lambda leaf: None if leaf is None else next(left), structure)
+    return nest.map_structure(lambda leaf: None if leaf is None else next(left), structure, expand_composites=True)
 
 
 def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, index: int = 1) -> None:
     """Raises TensorFlow's errors where two branches return different things."""
-    counts = [sum(leaf is not None for leaf in nest.flatten(s)) for s in (first, other)]
+    counts = [sum(leaf is not None for leaf in nest.flatten(s, expand_composites=True)) for s in (first, other)]
     if counts[0] != counts[1]:
         raise ValueError(MSG_LENGTHS.format(op="cond" if op == "cond" else "case", a=counts[0], i=index, b=counts[1]))
     try:
-        nest.map_structure(_check_leaves, first, other)
+        nest.map_structure(_check_leaves, first, other, expand_composites=True)
     except (TypeError, ValueError) as error:
         shown = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
         raise (ValueError if isinstance(error, _ShapesDiffer) else TypeError)(shown) from None
@@ -203,14 +203,14 @@ def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) 
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
         values = _as_loop_vars(body(*values), loop_vars)
         count += 1
-    return nest.map_structure(convert_to_tensor, values)
+    return nest.map_structure(convert_to_tensor, values, expand_composites=True)
 
 
 def _as_loop_vars(values: Any, like: Any) -> Any:
     """What a body returned, in the form of the loop variables."""
     values = values if isinstance(values, (list, tuple)) else [values]
-    nest.assert_same_structure(list(values), list(like))
-    return nest.pack_sequence_as(like, nest.flatten(values))
+    nest.assert_same_structure(list(values), list(like), expand_composites=True)
+    return nest.pack_sequence_as(like, nest.flatten(values, expand_composites=True), expand_composites=True)
 
 
 def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, limit: Any) -> Any:
@@ -256,11 +256,11 @@ def traced_while(
     """
     from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
 
-    entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars)]
+    entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
     types = [t._type for t in entry]
 
     def unpacked(*tensors: Any) -> Any:
-        return nest.pack_sequence_as(loop_vars, tensors)
+        return nest.pack_sequence_as(loop_vars, tensors, expand_composites=True)
 
     test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
     step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), types)
@@ -275,7 +275,7 @@ def traced_while(
     )  # fmt: skip
     for variable, value in zip(variables, outputs[len(entry) :]):
         traced_assign(variable, value, read_value=False)
-    return nest.pack_sequence_as(loop_vars, outputs[: len(entry)])
+    return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
 
 
 def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:

@@ -13,7 +13,8 @@ from tvtf.dtypes import DType, as_dtype
 from tvtf.frontend.tape import GradientTape
 from tvtf.ops import host
 from tvtf.primitive import export
-from tvtf.shape import TensorSpec, TensorType
+from tvtf.shape import TensorType
+from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 _KINDS = {

@@ -21,8 +21,8 @@ class Inner:
         self.trace = Trace(name, state.trace)
         with tracing(self.trace):
             self.params = [self.trace.add_param(t) for t in types]
-            self.structure = nest.map_structure(_leaf, function(*self.params))
-        self.leaves = [leaf for leaf in nest.flatten(self.structure) if leaf is not None]
+            self.structure = nest.map_structure(_leaf, function(*self.params), expand_composites=True)
+        self.leaves = [leaf for leaf in nest.flatten(self.structure, expand_composites=True) if leaf is not None]
 
     def graph(self, extra: Iterable[Tensor] = ()) -> Graph:
         return self.trace.finish([*self.leaves, *extra])

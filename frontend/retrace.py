@@ -54,7 +54,7 @@ class RetraceLog:
 
 def differences(old: Arguments, new: Arguments) -> str:
     """What changed between two calls, argument by argument."""
-    if old.key[0] != new.key[0]:
+    if old.form != new.form:
         return "the structure of the arguments changed"
     changed = [_difference(a, b) for a, b in zip(old.leaves, new.leaves) if not a.accepts(b)]
     return "; ".join(changed) or "the same arguments (an earlier trace was dropped from the cache)"

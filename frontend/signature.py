@@ -13,8 +13,10 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
+from tvtf.composite import TypeSpec
 from tvtf.dtypes import COMPILED
-from tvtf.shape import TensorShape, TensorSpec
+from tvtf.shape import TensorShape
+from tvtf.spec import TensorSpec, type_spec_from_value
 from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
@@ -103,13 +105,15 @@ def _compares_by_value(value: Any) -> bool:
 
 
 class Arguments:
-    """The arguments of one call, flattened."""
+    """The arguments of one call, flattened; composite tensors are their specs in the structure, and their components leaves."""
 
     def __init__(self, structure: Any, leaves: list[Leaf]) -> None:
         self.structure = structure
         self.leaves = leaves
         self.variables = [leaf.value for leaf in leaves if isinstance(leaf.value, Variable)]
-        self.key = (structure_key(structure), tuple(leaf.key for leaf in leaves), aliases(self.variables))
+        self.composites = tuple(filter(nest.is_composite, nest.flatten(structure)))
+        self.form = structure_key(structure), aliases(self.variables)
+        self.key = (self.form, self.composites, tuple(leaf.key for leaf in leaves))
 
     @property
     def tensors(self) -> list[Any]:
@@ -124,13 +128,20 @@ class Arguments:
         return [leaf.name for leaf in self.leaves if leaf.spec is not None]
 
     def accepts(self, other: Arguments) -> bool:
-        return self.key[::2] == other.key[::2] and all(a.accepts(b) for a, b in zip(self.leaves, other.leaves))
+        if self.form != other.form or not all(map(_has_subtype, self.composites, other.composites)):
+            return False
+        return all(a.accepts(b) for a, b in zip(self.leaves, other.leaves))
 
     def generalized_with(self, earlier: Arguments) -> Arguments | None:
-        if self.key[::2] != earlier.key[::2]:
+        if self.form != earlier.form:
             return None
+        specs = [a.most_specific_common_supertype([b]) for a, b in zip(self.composites, earlier.composites)]
         wider = [a.widened(b) for a, b in zip(self.leaves, earlier.leaves)]
-        return None if any(w is None for w in wider) else Arguments(self.structure, wider)  # type: ignore[arg-type]
+        if any(w is None for w in (*specs, *wider)):
+            return None
+        left = iter(specs)
+        structure = nest.map_structure(lambda leaf: next(left) if nest.is_composite(leaf) else leaf, self.structure)
+        return Arguments(structure, wider)  # type: ignore[arg-type]
 
     def rebuild(
         self, tensors: Sequence[Any], variables: Sequence[Any] | None = None
@@ -138,7 +149,20 @@ class Arguments:
         """``(args, kwargs)`` with the given tensors, and Variables, in their places."""
         given, stand_ins = iter(tensors), iter(self.variables if variables is None else variables)
         flat = [self._replaced(leaf, given, stand_ins) for leaf in self.leaves]
-        return nest.pack_sequence_as(self.structure, flat)
+        return nest.pack_sequence_as(self.structure, flat, expand_composites=True)
+
+    def described(self, describe: Callable[[Leaf], Any]) -> Any:
+        """``(args, kwargs)`` with what ``describe`` says of each leaf; composite tensors are their specs."""
+        left = iter(self.leaves)
+
+        def said(each: Any) -> Any:
+            if not nest.is_composite(each):
+                return describe(next(left))
+            for _ in nest.flatten(each, expand_composites=True):
+                next(left)
+            return each
+
+        return nest.map_structure(said, self.structure)
 
     @staticmethod
     def _replaced(leaf: Leaf, tensors: Iterator[Any], variables: Iterator[Any]) -> Any:
@@ -153,9 +177,13 @@ def aliases(variables: Sequence[Any]) -> tuple[int, ...]:
     return tuple(first.setdefault(id(v), i) for i, v in enumerate(variables))
 
 
+def _has_subtype(wide: Any, narrow: Any) -> bool:
+    return narrow.is_subtype_of(wide)
+
+
 def structure_key(structure: Any) -> Any:
     if not nest.is_nested(structure):
-        return "."
+        return type(structure) if nest.is_composite(structure) else "."
     if isinstance(structure, Mapping):
         return type(structure).__name__, tuple((k, structure_key(structure[k])) for k in nest.sorted_keys(structure))
     return type(structure).__name__, tuple(map(structure_key, structure))
@@ -171,7 +199,7 @@ class Signature:
 
     def _check_specs(self) -> None:
         for spec in nest.flatten(list(self.specs or ())):
-            if not isinstance(spec, TensorSpec):
+            if not isinstance(spec, TypeSpec):
                 raise TypeError(
                     f"input_signature must be a possibly nested sequence of TensorSpec objects, got {self.specs!r}"
                 )
@@ -186,42 +214,51 @@ class Signature:
             return self._bind_specs(args, kwargs)
         structure = self._structure(args, kwargs)
         names = self._leaf_names(structure)
-        return Arguments(structure, [Leaf(n, v) for n, v in zip(names, nest.flatten(structure))])
+        values = nest.flatten(structure)
+        leaves = [leaf for n, v in zip(names, values) for leaf in _leaves_of(n, v)]
+        return Arguments(nest.map_structure(spec_if_composite, structure), leaves)
 
     def _structure(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
         try:
             bound = self.python.bind(*args, **kwargs)
         except TypeError as error:
-            raise TypeError(
-                f"Binding inputs to tf.function failed due to `{error}`. {self._received(args, kwargs)}"
-            ) from None
+            raise self._misfit(error, args, kwargs) from None
         bound.apply_defaults()
         return bound.args, bound.kwargs
 
     def _received(self, args: Any, kwargs: Any) -> str:
         return f"Received args: {args} and kwargs: {kwargs} for signature: {self}."
 
-    def _leaf_names(self, structure: Any) -> list[str]:
+    def _leaf_names(self, structure: Any, expand_composites: bool = False) -> list[str]:
         args, kwargs = structure
-        positional = _positional_names(self.python, len(args))
-        names = [n for name, value in zip(positional, args) for n in _names_of(name, value)]
-        return names + [n for key in nest.sorted_keys(kwargs) for n in _names_of(key, kwargs[key])]
+        named = [
+            *zip(_positional_names(self.python, len(args)), args),
+            *((k, kwargs[k]) for k in nest.sorted_keys(kwargs)),
+        ]
+        return [n for name, value in named for n in _names_of(name, value, expand_composites)]
 
     def _bind_specs(self, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Arguments:
         values, extra = self._structure(args, kwargs)
         specs = self.specs or ()
         given, rest = tuple(values[: len(specs)]), tuple(values[len(specs) :])
-        wanted = nest.flatten(list(specs))
-        flat = flatten_up_to(list(specs), list(given)) if len(given) == len(specs) else None
+        wanted = nest.flatten(list(specs), expand_composites=True)
+        flat = self._flat(specs, given, args, kwargs) if len(given) == len(specs) else None
         if flat is None or args[len(specs) :]:
-            raise TypeError(
-                f"Binding inputs to tf.function failed due to `expected {len(specs)} arguments but got {len(args) + len(kwargs)}`. "
-                f"{self._received(args, kwargs)}"
-            )
-        names = self._leaf_names((specs, {}))
+            why = f"expected {len(specs)} arguments but got {len(args) + len(kwargs)}"
+            raise self._misfit(why, args, kwargs)
+        names = self._leaf_names((specs, {}), expand_composites=True)
         leaves = [self._specified(n, v, s, args, kwargs) for n, v, s in zip(names, flat, wanted)]
-        fixed = [Leaf(f"default_{i}", v) for i, v in enumerate(nest.flatten((rest, extra)))]
-        return Arguments((specs + rest, extra), leaves + fixed)
+        fixed = [leaf for i, v in enumerate(nest.flatten((rest, extra))) for leaf in _leaves_of(f"default_{i}", v)]
+        return Arguments(nest.map_structure(spec_if_composite, (specs + rest, extra)), leaves + fixed)
+
+    def _flat(self, specs: Any, given: Any, args: Any, kwargs: Any) -> list[Any] | None:
+        try:
+            return flatten_up_to(list(specs), list(given))
+        except TypeError as error:
+            raise self._misfit(error, args, kwargs) from None
+
+    def _misfit(self, why: Any, args: Any, kwargs: Any) -> TypeError:
+        return TypeError(f"Binding inputs to tf.function failed due to `{why}`. {self._received(args, kwargs)}")
 
     def _specified(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
         named = TensorSpec.__new__(TensorSpec)
@@ -235,7 +272,7 @@ class Signature:
             return Leaf(name, value).with_spec(named)
         tensor = self._cast(value, spec, args, kwargs)
         if spec.shape.rank is None:
-            named.shape, named.dim_names = TensorShape([None] * tensor.ndim), (None,) * tensor.ndim
+            named.shape, named.dim_names = of_rank(tensor.ndim)
         leaf = Leaf(name, tensor)
         leaf.tensor = tensor
         return leaf.with_spec(named)
@@ -244,14 +281,10 @@ class Signature:
         try:
             tensor = convert_to_tensor(value, dtype_hint=spec.dtype)
         except (TypeError, ValueError) as error:
-            raise TypeError(
-                f"Binding inputs to tf.function failed due to `{error}`. {self._received(args, kwargs)}"
-            ) from None
+            raise self._misfit(error, args, kwargs) from None
         found = TensorSpec(tensor.shape, tensor.dtype)
         if not spec.is_compatible_with(tensor):
-            raise TypeError(
-                f"Binding inputs to tf.function failed due to `Can not cast {found!r} to {spec!r}`. {self._received(args, kwargs)}"
-            )
+            raise self._misfit(f"Can not cast {found!r} to {spec!r}", args, kwargs)
         return tensor
 
     def __str__(self) -> str:
@@ -261,7 +294,15 @@ class Signature:
 
 
 def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
-    """The parts of ``deep`` where ``shallow`` has leaves; None where the forms differ."""
+    """The parts of ``deep`` where ``shallow`` has leaves; None where the forms differ.
+
+    Raises:
+      TypeError: ``shallow`` has the spec of a composite tensor where ``deep`` has something else.
+    """
+    if nest.is_composite(shallow):
+        if not shallow.is_compatible_with(deep):
+            raise TypeError(f"Can not cast {type_spec_from_value(deep)!r} to {shallow!r}")
+        return nest.flatten(deep, expand_composites=True)
     if not nest.is_nested(shallow):
         return [deep]
     if not nest.is_nested(deep) or len(shallow) != len(deep):
@@ -283,9 +324,41 @@ def _positional_names(signature: inspect.Signature, count: int) -> list[str]:
     return names[:count]
 
 
-def _names_of(name: str, value: Any) -> list[str]:
+def _names_of(name: str, value: Any, expand_composites: bool = False) -> list[str]:
     """TensorFlow's names of an argument's leaves: by key or index, level after level."""
+    if expand_composites and nest.is_composite(value):
+        return _component_names(name, len(nest.flatten(value, expand_composites=True)))
     if not nest.is_nested(value):
         return [name]
     keys = nest.sorted_keys(value) if isinstance(value, Mapping) else range(len(value))
-    return [n for k in keys for n in _names_of(f"{name}_{k}", value[k])]
+    return [n for k in keys for n in _names_of(f"{name}_{k}", value[k], expand_composites)]
+
+
+def _component_names(name: str, count: int) -> list[str]:
+    return [name, *(f"{name}_{i}" for i in range(1, count))]
+
+
+def spec_if_composite(value: Any) -> Any:
+    return nest.spec_of(value) if nest.is_composite(value) else value
+
+
+def _leaves_of(name: str, value: Any) -> list[Leaf]:
+    """The leaf that a value is; those of its components, of the types that its spec tells, for a composite tensor."""
+    if not nest.is_composite(value):
+        return [Leaf(name, value)]
+    parts = nest.flatten(value, expand_composites=True)
+    specs = nest.flatten(nest.spec_of(value), expand_composites=True)
+    names = _component_names(name, len(parts))
+    return [_component(Leaf(n, part), spec) for n, part, spec in zip(names, parts, specs)]
+
+
+def _component(leaf: Leaf, spec: TensorSpec) -> Leaf:
+    shape = spec.shape
+    if shape.rank is None and leaf.spec is not None and leaf.spec.shape.rank is not None:
+        shape, _ = of_rank(leaf.spec.shape.rank)
+    return leaf.with_spec(TensorSpec(shape, spec.dtype, leaf.name))
+
+
+def of_rank(rank: int) -> tuple[TensorShape, tuple[None, ...]]:
+    """A shape of unknown dims, and their names: none."""
+    return TensorShape([None] * rank), (None,) * rank

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
+from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.frontend.signature import flatten_up_to
 from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
@@ -85,7 +86,7 @@ class GradientTape(Recorder):
         Raises:
           ValueError: for something that is no tensor.
         """
-        for each in nest.flatten(tensor):
+        for each in nest.flatten(tensor, expand_composites=True):
             if not is_tensor(each):
                 raise ValueError(
                     f"Passed in object {each} of type {type(each).__name__!r}, not tf.Tensor or tf.Variable or ExtensionType."
@@ -149,12 +150,16 @@ class GradientTape(Recorder):
           LookupError: an op on the way has no gradient.
         """
         self._use(unconnected_gradients)
+        target = nest.map_structure(_gradient_parts, target)
         targets = [self._tensor_of(t) for t in nest.flatten(target)]
-        flat = nest.flatten(sources)
+        owners = nest.flatten(sources)
+        parts = [_gradient_parts(s) for s in owners]
+        flat = nest.flatten(parts)
         found = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
         if unconnected_gradients == UnconnectedGradients.ZERO:
             found = [_zeros(s) if g is None else g for g, s in zip(found, flat)]
-        return nest.pack_sequence_as(sources, found)
+        gradients = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, found))]
+        return nest.pack_sequence_as(sources, gradients)
 
     def _use(self, unconnected: str) -> None:
         if unconnected not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
@@ -257,6 +262,18 @@ class GradientTape(Recorder):
             return _unconnected(unconnected_gradients, (batch, *rest, *given._type.shape[1:]), given)
         axes = (1, 0, *range(2, len(given._type.shape) + 1))
         return bind.reshape(bind.transpose(found, perm=axes), shape=(batch, *rest, *given._type.shape[1:]))
+
+
+def _gradient_parts(x: Any) -> Any:
+    """A composite tensor as the nest of tensors that gradients go to."""
+    return x._gradient_components() if isinstance(x, CompositeTensor) else x
+
+
+def _gradient_by(source: Any, found: Any) -> Any:
+    """The gradients by a composite tensor's parts as one; None where no target depends on it."""
+    if not isinstance(source, CompositeTensor) or all(g is None for g in nest.flatten(found)):
+        return found
+    return source._with_gradient(found)
 
 
 def _seed(given: Any, like: Tensor) -> Tensor:

@@ -56,12 +56,12 @@ from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.namespaces import install as _install  # noqa: E402
 from tvtf.optimizers import schedules as _schedules  # noqa: E402,F401 - declares tf.optimizers
 from tvtf.primitive import public_names as _public_names  # noqa: E402
-from tvtf.shape import TensorShape, TensorSpec  # noqa: E402
+from tvtf.shape import TensorShape  # noqa: E402
+from tvtf.spec import TensorSpec  # noqa: E402
 from tvtf.tensor import (  # noqa: E402
     Tensor,
     constant,
     convert_to_tensor,
-    is_tensor,
     register_tensor_conversion_function,
 )
 from tvtf.variable import Variable  # noqa: E402
@@ -84,6 +84,6 @@ __all__ = [
     *("DType", "GradientTape", "Module", "Tensor", "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable"),
     *("as_dtype", "bfloat16", "bool", "complex128", "complex64", "constant", "convert_to_tensor", "double", "dtypes"),
     *("errors", "executing_eagerly", "float16", "float32", "float64", "function", "half", "int16", "int32", "int64"),
-    *("int8", "is_tensor", "name_scope", "nest", "newaxis", "ops", "register_tensor_conversion_function", "string"),
+    *("int8", "name_scope", "nest", "newaxis", "ops", "register_tensor_conversion_function", "string"),
     *("uint16", "uint32", "uint64", "uint8", "__version__"),
 ]

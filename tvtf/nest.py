@@ -1,5 +1,7 @@
 """Nested structures of tensors: lists, tuples, named tuples and dicts (by sorted key), as ``tf.nest`` walks them.
 
+A tensor made of tensors is a leaf, and with ``expand_composites=True`` a structure of its components; so is its spec.
+
 Source: https://www.tensorflow.org/api_docs/python/tf/nest
 """
 
@@ -8,6 +10,8 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
+
+from tvtf.composite import CompositeTensor, TypeSpec
 
 _LEAF = (str, bytes)
 
@@ -26,10 +30,41 @@ def _is_nested_type(kind: type) -> bool:
     return issubclass(kind, (list, tuple, Mapping)) and not issubclass(kind, _LEAF)
 
 
+def is_composite(value: Any) -> bool:
+    """True for a tensor made of tensors, and for its spec."""
+    return _is_composite_type(type(value))  # type: ignore[arg-type] # types are hashable
+
+
+@lru_cache(maxsize=1024)
+def _is_composite_type(kind: type) -> bool:
+    return issubclass(kind, CompositeTensor) or (issubclass(kind, TypeSpec) and not kind.is_leaf)
+
+
+def is_nested_or_composite(structure: Any) -> bool:
+    return is_nested(structure) or is_composite(structure)
+
+
+def _branching(expand_composites: bool) -> Callable[[Any], bool]:
+    """What is taken apart."""
+    return is_nested_or_composite if expand_composites else is_nested
+
+
+def spec_of(composite: Any) -> TypeSpec:
+    """The spec of a composite tensor; a spec is its own."""
+    return composite if isinstance(composite, TypeSpec) else composite._type_spec
+
+
+def components_of(composite: Any) -> Any:
+    """The nest of components of a composite tensor, or of specs of a spec."""
+    if isinstance(composite, TypeSpec):
+        return composite._component_specs
+    return composite._type_spec._to_components(composite)
+
+
 def _children(structure: Any) -> Iterable[Any]:
     if isinstance(structure, Mapping):
         return (structure[k] for k in sorted_keys(structure))
-    return structure
+    return (components_of(structure),) if is_composite(structure) else structure
 
 
 def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
@@ -40,24 +75,25 @@ def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
         raise TypeError("nest only supports dicts with sortable keys.") from None
 
 
-def flatten(structure: Any) -> list[Any]:
+def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     """The leaves, depth first.
 
     >>> flatten({"b": [2, (3,)], "a": 1})
     [1, 2, 3]
     """
-    return list(_leaves(structure)) if is_nested(structure) else [structure]
+    branches = _branching(expand_composites)
+    return list(_leaves(structure, branches)) if branches(structure) else [structure]
 
 
-def _leaves(structure: Any) -> Iterator[Any]:
-    if not is_nested(structure):
+def _leaves(structure: Any, branches: Callable[[Any], bool]) -> Iterator[Any]:
+    if not branches(structure):
         yield structure
         return
     for child in _children(structure):
-        yield from _leaves(child)
+        yield from _leaves(child, branches)
 
 
-def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
+def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
     """``flat_sequence`` in the form of ``structure``.
 
     >>> pack_sequence_as({"b": [0, 0], "a": 0}, [1, 2, 3])
@@ -67,24 +103,27 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any]) -> Any:
       ValueError: when the number of leaves differs.
     """
     flat = list(flat_sequence)
-    if len(flat) == 1 and not is_nested(structure):
+    branches = _branching(expand_composites)
+    if len(flat) == 1 and not branches(structure):
         return flat[0]
-    expected = len(flatten(structure))
+    expected = len(flatten(structure, expand_composites))
     if len(flat) != expected:
         raise ValueError(
-            f"Could not pack sequence. Structure had {expected} atoms, but flat_sequence had {len(flat)} items. "
-            f"Structure: {structure}, flat_sequence: {flat}."
+            f"Could not pack sequence. Structure had {expected} atoms, but flat_sequence had {len(flat)} items.  "
+            f"Structure: {structure!s}, flat_sequence: {flat}."
         )
-    return _rebuild(structure, iter(flat))
+    return _rebuild(structure, iter(flat), branches)
 
 
-def _rebuild(structure: Any, leaves: Iterator[Any]) -> Any:
-    if not is_nested(structure):
+def _rebuild(structure: Any, leaves: Iterator[Any], branches: Callable[[Any], bool]) -> Any:
+    if not branches(structure):
         return next(leaves)
+    if is_composite(structure):
+        return spec_of(structure)._from_components(_rebuild(components_of(structure), leaves, branches))
     if isinstance(structure, Mapping):
-        packed = {k: _rebuild(structure[k], leaves) for k in sorted_keys(structure)}
+        packed = {k: _rebuild(structure[k], leaves, branches) for k in sorted_keys(structure)}
         return _same_mapping(structure, packed)
-    children = [_rebuild(child, leaves) for child in structure]
+    children = [_rebuild(child, leaves, branches) for child in structure]
     return _same_sequence(structure, children)
 
 
@@ -111,23 +150,23 @@ def map_structure(function: Callable[..., Any], *structures: Any, **kwargs: Any)
     >>> map_structure(lambda a, b: a + b, [1, (2,)], [10, (20,)])
     [11, (22,)]
     """
-    check_types = kwargs.pop("check_types", True)
-    kwargs.pop("expand_composites", None)
+    check_types, expand = kwargs.pop("check_types", True), kwargs.pop("expand_composites", False)
     for other in structures[1:]:
-        assert_same_structure(structures[0], other, check_types=check_types)
-    leaves = zip(*map(flatten, structures))
-    return pack_sequence_as(structures[0], [function(*each) for each in leaves])
+        assert_same_structure(structures[0], other, check_types, expand)
+    leaves = zip(*(flatten(s, expand) for s in structures))
+    return pack_sequence_as(structures[0], [function(*each) for each in leaves], expand)
 
 
-def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> None:
+def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
     """Raises ValueError where the forms differ and TypeError where only their container types do."""
-    if is_nested(nest1) != is_nested(nest2) or (is_nested(nest1) and not _same_arity(nest1, nest2)):
+    branches = _branching(expand_composites)
+    if branches(nest1) != branches(nest2) or (branches(nest1) and not _same_form(nest1, nest2)):
         raise ValueError(
             "The two structures don't have the same nested structure.\n\n"
-            f"First structure: type={type(nest1).__name__} str={nest1}\n\n"
-            f"Second structure: type={type(nest2).__name__} str={nest2}"
+            f"First structure: type={type(nest1).__name__} str={nest1!s}\n\n"
+            f"Second structure: type={type(nest2).__name__} str={nest2!s}"
         )
-    if not is_nested(nest1):
+    if not branches(nest1):
         return
     if check_types and not _same_container(nest1, nest2):
         raise TypeError(
@@ -135,7 +174,17 @@ def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True) -> N
             f"Input structure has type {type(nest1)!r}, while shallow structure has type {type(nest2)!r}."
         )
     for a, b in zip(_children(nest1), _children(nest2)):
-        assert_same_structure(a, b, check_types)
+        assert_same_structure(a, b, check_types, expand_composites)
+
+
+def _same_form(a: Any, b: Any) -> bool:
+    if is_composite(a) or is_composite(b):
+        return is_composite(a) and is_composite(b) and _have_common_type(spec_of(a), spec_of(b))
+    return _same_arity(a, b)
+
+
+def _have_common_type(a: TypeSpec, b: TypeSpec) -> bool:
+    return a.most_specific_common_supertype([b]) is not None
 
 
 def _same_arity(a: Any, b: Any) -> bool:
@@ -145,6 +194,8 @@ def _same_arity(a: Any, b: Any) -> bool:
 
 
 def _same_container(a: Any, b: Any) -> bool:
+    if is_composite(a):
+        return True
     if isinstance(a, Mapping) or isinstance(b, Mapping):
         return isinstance(a, Mapping) and isinstance(b, Mapping)
     return isinstance(a, type(b)) or isinstance(b, type(a))

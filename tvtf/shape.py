@@ -1,4 +1,4 @@
-"""Shapes: TensorFlow's TensorShape and TensorSpec for people, tuples of dims for the compiler.
+"""Shapes: TensorFlow's TensorShape for people, tuples of dims for the compiler.
 
 A *dim* is an ``int`` or a TVM integer expression over named symbols (``n``, ``2*n + 1``). Type rules compute with dims by
 plain arithmetic; where two must be equal they ask :func:`same_dim`, which needs TVM only when a symbol is there.
@@ -164,7 +164,7 @@ class TensorShape:
     __slots__ = ("_dims",)
 
     def __init__(self, dims: Any) -> None:
-        self._dims = None if dims is None else tuple(map(_visible_dim, _dims_of(dims)))
+        self._dims = None if dims is None else tuple(map(_visible_dim, dims_of(dims)))
 
     @property
     def rank(self) -> int | None:
@@ -209,6 +209,20 @@ class TensorShape:
         if self._dims is None or other._dims is None:
             return other if self._dims is None else self
         return TensorShape([b if a is None else a for a, b in zip(self._dims, other._dims)])
+
+    def is_subtype_of(self, other: Any) -> bool:
+        """Whether every shape that this one stands for is one that ``other`` stands for."""
+        if not isinstance(other, TensorShape) or self._dims is None or other._dims is None:
+            return isinstance(other, TensorShape) and other._dims is None
+        return len(self) == len(other) and all(b is None or a == b for a, b in zip(self._dims, other._dims))
+
+    def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorShape | None:
+        """The narrowest shape that covers this one and all of ``others``; None where these are no shapes."""
+        if not all(isinstance(other, TensorShape) for other in others):
+            return None
+        if self._dims is None or any(other.rank != self.rank for other in others):
+            return TensorShape(None)
+        return TensorShape([d if all(o[i] == d for o in others) else None for i, d in enumerate(self._dims)])
 
     def concatenate(self, other: Any) -> TensorShape:
         other = as_shape(other)
@@ -259,7 +273,7 @@ class TensorShape:
         return f"({self._dims[0]},)" if len(self._dims) == 1 else f"({', '.join(map(str, self._dims))})"
 
 
-def _dims_of(dims: Any) -> Sequence[Any]:
+def dims_of(dims: Any) -> Sequence[Any]:
     if isinstance(dims, TensorShape):
         return dims.as_list()
     if isinstance(dims, (int, np.integer)):
@@ -287,53 +301,3 @@ def _visible_dim(dim: Any) -> int | None:
 def as_shape(value: Any) -> TensorShape:
     """``value`` as a TensorShape: one already, None, an int or an iterable of dims."""
     return value if isinstance(value, TensorShape) else TensorShape(value)
-
-
-class TensorSpec:
-    """Describes a tensor argument; a dim may be an int, None (unknown) or a name shared between arguments.
-
-    >>> TensorSpec([None, 3], dtypes.float32, name="x")
-    TensorSpec(shape=(None, 3), dtype=tf.float32, name='x')
-    >>> TensorSpec(["batch", 3]).dim_names
-    ('batch', None)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/TensorSpec
-    """
-
-    __slots__ = ("shape", "dtype", "name", "dim_names")
-
-    def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> None:
-        named = None if shape is None else list(_dims_or_names(shape))
-        self.shape = TensorShape(None if named is None else [None if isinstance(d, str) else d for d in named])
-        self.dim_names = None if named is None else tuple(d if isinstance(d, str) else None for d in named)
-        self.dtype = dtypes.as_dtype(dtype)
-        self.name = name
-
-    @classmethod
-    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
-        return cls(tensor.shape, tensor.dtype, name)
-
-    def is_compatible_with(self, other: Any) -> bool:
-        return self.dtype is other.dtype and self.shape.is_compatible_with(other.shape)
-
-    def most_general(self, other: TensorSpec) -> TensorSpec | None:
-        """The spec that covers both: dims that differ become unknown; None where dtype or rank differ."""
-        if self.dtype is not other.dtype or self.shape.rank is None or self.shape.rank != other.shape.rank:
-            return None
-        return TensorSpec([a if a == b else None for a, b in zip(self.shape, other.shape)], self.dtype, self.name)
-
-    def _key(self) -> tuple[Any, ...]:
-        return self.shape, self.dtype, self.dim_names
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, TensorSpec) and self._key() == other._key()
-
-    def __hash__(self) -> int:
-        return hash(self._key())
-
-    def __repr__(self) -> str:
-        return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
-
-
-def _dims_or_names(shape: Any) -> Iterable[Any]:
-    return shape if isinstance(shape, (list, tuple)) else _dims_of(shape)

@@ -327,12 +327,7 @@ def register_tensor_conversion_function(kind: type, convert: Callable[..., Any],
 
 
 def is_tensor(value: Any) -> bool:
-    """Whether ``value`` is a tensor or Variable.
-
-    >>> import tvtf as tf
-    >>> tf.is_tensor(tf.constant(1)), tf.is_tensor(1)
-    (True, False)
-    """
+    """Whether ``value`` is one tensor or a Variable."""
     return isinstance(value, Tensor) or hasattr(value, "_as_tensor")
 
 

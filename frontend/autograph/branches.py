@@ -116,7 +116,8 @@ def _require_defined(name: str, value: Any, which: str) -> None:
 
 def _require_agreement(name: str, main: Any, other: Any) -> None:
     require_same_structure(name, main, other, MSG_STRUCTURE)
-    for mine, yours in zip(nest.flatten(main), nest.flatten(other)):
+    flat = (nest.flatten(values, expand_composites=True) for values in (main, other))
+    for mine, yours in zip(*flat):
         _require_same_leaf(name, mine, yours)
 
 

@@ -47,7 +47,7 @@ class FunctionScope:
         if not self.partial or not is_symbolic(did_return):
             return value
         message = "the function must return a value after its loop, too"
-        return nest.map_structure(lambda v: only_if(v, did_return, message), value)
+        return nest.map_structure(lambda v: only_if(v, did_return, message), value, expand_composites=True)
 
 
 def with_function_scope(thunk: Callable[[FunctionScope], Any], scope_name: str, options: Any) -> Any:

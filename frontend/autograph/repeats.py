@@ -26,7 +26,7 @@ from tvtf.frontend.autograph.values import (
     travels,
     with_objects,
 )
-from tvtf.frontend.control import traced_while
+from tvtf.frontend.control import repack, traced_while
 from tvtf.ops.rules import bind
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -91,7 +91,7 @@ def _python_truth(value: Any, message: str) -> bool:
 
 
 def _leaves(structure: Any) -> list[Any]:
-    return [leaf for leaf in nest.flatten(structure) if leaf is not None]
+    return [leaf for leaf in nest.flatten(structure, expand_composites=True) if leaf is not None]
 
 
 class _Carried:
@@ -108,9 +108,8 @@ class _Carried:
 
     def restored(self, tensors: Any) -> tuple[Any, ...]:
         """The symbols' values, with the objects that don't travel."""
-        left = iter(tensors[self.flags :])
-        packed = nest.map_structure(lambda leaf: None if leaf is None else next(left), self.entry)
-        return with_objects(packed, self.before)
+        left = tensors[self.flags :]
+        return with_objects(repack(self.entry, left), self.before)
 
 
 class _Loop:
@@ -187,7 +186,9 @@ class _Loop:
     def initialized(self, ran: Tensor, final: tuple[Any, ...]) -> tuple[Any, ...]:
         """What only an iteration defines is an error to use where none ran."""
         return tuple(
-            nest.map_structure(lambda leaf, n=name: only_if(leaf, ran, MSG_NO_ITERATION + n), value)
+            nest.map_structure(
+                lambda leaf, n=name: only_if(leaf, ran, MSG_NO_ITERATION + n), value, expand_composites=True
+            )
             if missing and isinstance(before, Undefined)
             else value
             for name, value, before, missing in zip(self.names, final, self.original, self.missing)
@@ -214,7 +215,7 @@ class _Loop:
 
     def first_iteration(self, body: Callable[[], None]) -> tuple[Any, ...]:
         with tracing(Trace("while_first", state.trace)) as aside:
-            self.set_state(nest.map_structure(lambda v: _parameter(aside, v), self.before))
+            self.set_state(nest.map_structure(lambda v: _parameter(aside, v), self.before, expand_composites=True))
             body()
             return self.get_state()
 
@@ -224,7 +225,8 @@ class _Loop:
         for name, before, after in zip(self.names, start, end):
             text = "'{name}' does not have the same nested structure after one iteration.\n\n{error}"
             require_same_structure(name, before, after, text)
-            for a, b in zip(nest.flatten(before), nest.flatten(after)):
+            flat = (nest.flatten(values, expand_composites=True) for values in (before, after))
+            for a, b in zip(*flat):
                 _check_leaf(name, a, b)
 
 

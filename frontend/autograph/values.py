@@ -32,13 +32,16 @@ def travels(leaf: Any) -> bool:
 
 def as_tensors(structure: Any) -> Any:
     """The structure with what travels as tensors of the active trace, and None for every other object."""
-    return nest.map_structure(lambda v: state.trace.own(convert_to_tensor(v)) if travels(v) else None, structure)
+    return nest.map_structure(
+        lambda v: state.trace.own(convert_to_tensor(v)) if travels(v) else None, structure, expand_composites=True
+    )
 
 
 def with_objects(tensors: Any, like: Any) -> Any:
     """Tensors that came back, with the objects of ``like`` where none travelled."""
-    pairs = zip(nest.flatten(tensors), nest.flatten(like))
-    return nest.pack_sequence_as(like, [obj if tensor is None else tensor for tensor, obj in pairs])
+    pairs = zip(nest.flatten(tensors, expand_composites=True), nest.flatten(like, expand_composites=True))
+    merged = [obj if tensor is None else tensor for tensor, obj in pairs]
+    return nest.pack_sequence_as(like, merged, expand_composites=True)
 
 
 def require_condition(cond: Any, tag: str) -> Tensor:
@@ -65,7 +68,7 @@ def require_condition(cond: Any, tag: str) -> Tensor:
 
 def require_same_structure(name: str, first: Any, other: Any, text: str) -> None:
     try:
-        nest.assert_same_structure(first, other)
+        nest.assert_same_structure(first, other, expand_composites=True)
     except (ValueError, TypeError) as error:
         raise TypeError(text.format(name=name, error=error)) from error
 
@@ -123,7 +126,7 @@ def only_if(value: Any, holds: Tensor, message: str) -> Any:
 
 def placeholder(like: Any) -> Any:
     """Zeros of the types in ``like``; None where that holds something else."""
-    return nest.map_structure(_zero, like)
+    return nest.map_structure(_zero, like, expand_composites=True)
 
 
 def _zero(like: Any) -> Any:

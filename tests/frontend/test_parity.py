@@ -1,19 +1,17 @@
-"""Functions and tapes do what TensorFlow does: its answers are committed, the oracle group takes them anew."""
+"""Programs do what TensorFlow does: its answers are committed, the oracle group takes them anew."""
 
 import parity_support
 import pytest
 
 import tvtf as tf
 
-CASES = [(room, label) for room in ("function", "tape", "variable") for label in parity_support.programs(room, tf)]
+ROOMS = [room for room in parity_support.ROOMS if room != "tensor"]  # tests/test_tensor.py has that one
+CASES = [(room, label) for room in ROOMS for label in parity_support.programs(room, tf)]
 
 
 @pytest.fixture(scope="module")
 def rooms():
-    return {
-        room: (parity_support.programs(room, tf), parity_support.golden(room))
-        for room in ("function", "tape", "variable")
-    }
+    return {room: (parity_support.programs(room, tf), parity_support.golden(room)) for room in ROOMS}
 
 
 @pytest.mark.parametrize("room, label", CASES)

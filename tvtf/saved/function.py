@@ -26,7 +26,8 @@ from tvtf.interpret import evaluate
 from tvtf.ops.host import HostFunction
 from tvtf.primitive import table
 from tvtf.saved.description import Description, SavedModuleError, Value, checksum, entry, parse, values
-from tvtf.shape import TensorSpec, TensorType
+from tvtf.shape import TensorType
+from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor
 from tvtf.train import Checkpoint, load_checkpoint
 from tvtf.variable import Variable

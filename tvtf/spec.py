@@ -1,0 +1,145 @@
+"""TensorSpec: what is known of a tensor before there is one; and the spec of any value."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tvtf import dtypes
+from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.primitive import export
+from tvtf.shape import TensorShape, dims_of
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+
+
+class TensorSpec(TypeSpec):
+    """Describes a tensor argument; a dim may be an int, None (unknown) or a name shared between arguments.
+
+    >>> import tvtf as tf
+    >>> tf.TensorSpec([None, 3], tf.float32, name="x")
+    TensorSpec(shape=(None, 3), dtype=tf.float32, name='x')
+    >>> tf.TensorSpec(["batch", 3]).dim_names
+    ('batch', None)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/TensorSpec
+    """
+
+    __slots__ = ("shape", "dtype", "name", "dim_names")
+    is_leaf = True
+
+    def __init__(self, shape: Any, dtype: Any = dtypes.float32, name: str | None = None) -> None:
+        is_known = shape is not None and getattr(shape, "rank", 0) is not None
+        named = list(_dims_or_names(shape)) if is_known else None
+        self.shape = TensorShape(None if named is None else [None if isinstance(d, str) else d for d in named])
+        self.dim_names = None if named is None else tuple(d if isinstance(d, str) else None for d in named)
+        self.dtype = dtypes.as_dtype(dtype)
+        self.name = name
+
+    @classmethod
+    def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+        return cls(tensor.shape, tensor.dtype, name)
+
+    @classmethod
+    def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
+        return cls(spec.shape, spec.dtype, name or spec.name)
+
+    @property
+    def value_type(self) -> type:
+        return Tensor
+
+    @property
+    def _component_specs(self) -> TensorSpec:
+        return self
+
+    def _to_components(self, value: Any) -> Any:
+        return convert_to_tensor(value, self.dtype)
+
+    def _from_components(self, components: Any) -> Any:
+        return components
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.name
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        other = spec_or_value if hasattr(spec_or_value, "dtype") else convert_to_tensor(spec_or_value)
+        return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
+
+    def is_subtype_of(self, other: Any) -> bool:
+        if not isinstance(other, TensorSpec) or other.name not in (None, self.name):
+            return False
+        return self.dtype is other.dtype and self.shape.is_subtype_of(other.shape)
+
+    def most_specific_common_supertype(self, others: Sequence[Any]) -> TensorSpec | None:
+        if any(not isinstance(other, TensorSpec) or other.dtype is not self.dtype for other in others):
+            return None
+        name = self.name if all(other.name == self.name for other in others) else None
+        return TensorSpec(self.shape.most_specific_common_supertype([o.shape for o in others]), self.dtype, name)
+
+    def most_general(self, other: TensorSpec) -> TensorSpec | None:
+        """The spec that covers both: dims that differ become unknown; None where dtype or rank differ."""
+        if self.dtype is not other.dtype or self.shape.rank is None or self.shape.rank != other.shape.rank:
+            return None
+        return TensorSpec([a if a == b else None for a, b in zip(self.shape, other.shape)], self.dtype, self.name)
+
+    def _same(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.dim_names
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, TensorSpec) and self._same() == other._same()
+
+    def __hash__(self) -> int:
+        return hash(self._same())
+
+    def __repr__(self) -> str:
+        return f"TensorSpec(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
+
+
+def _dims_or_names(shape: Any) -> Iterable[Any]:
+    return shape if isinstance(shape, (list, tuple)) else dims_of(shape)
+
+
+@export("type_spec_from_value")
+def type_spec_from_value(value: Any) -> TypeSpec:
+    """The spec of a tensor, a composite tensor or what converts to a tensor.
+
+    >>> import tvtf as tf
+    >>> tf.type_spec_from_value([1, 2])
+    TensorSpec(shape=(2,), dtype=tf.int32, name=None)
+
+    Raises:
+      TypeError: nothing of the kind.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/type_spec_from_value
+    """
+    if isinstance(value, CompositeTensor):
+        return value._type_spec
+    try:
+        return TensorSpec.from_tensor(convert_to_tensor(value))
+    except (TypeError, ValueError):
+        raise TypeError(f"Could not build a TypeSpec for {value!r} of unsupported type {type(value)!r}.") from None
+
+
+@export("is_tensor")
+def is_tensor_like(x: Any) -> bool:
+    """Whether ``x`` is a tensor, a Variable, or made of tensors.
+
+    >>> import tvtf as tf
+    >>> tf.is_tensor(tf.constant(1)), tf.is_tensor(1)
+    (True, False)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/is_tensor
+    """
+    return is_tensor(x) or isinstance(x, CompositeTensor)
+
+
+@export("is_symbolic_tensor")
+def is_symbolic_tensor(tensor: Any) -> bool:
+    """Whether ``tensor`` stands for a value while a function is traced.
+
+    >>> import tvtf as tf
+    >>> tf.is_symbolic_tensor(tf.constant(1))
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/is_symbolic_tensor
+    """
+    return isinstance(tensor, SymbolicTensor)
