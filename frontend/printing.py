@@ -192,4 +192,6 @@ def _number(value: Any) -> str:
     short, exact = (15, 17) if double else (6, 9)
     text = f"{float(value):.{short}g}"
     same = float(text) == float(value) if double else np.float32(text) == np.float32(value)
-    return text if same or value != value else f"{float(value):.{exact}g}"
+    if value != value:
+        return "-nan" if np.signbit(value) else "nan"
+    return text if same else f"{float(value):.{exact}g}"

@@ -2,16 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 import sys
 from typing import Any
 
 from tvtf.context import dials
 from tvtf.frontend.signature import Arguments, Leaf
+from tvtf.log import logger
 
 TOO_MANY = 5
 """Traces after which TensorFlow warns."""
-logger = logging.getLogger("tensorflow")
 
 
 class RetraceLog:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import logging
 from contextlib import contextmanager
 from typing import Any
 
@@ -13,14 +12,14 @@ from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.frontend.signature import flatten_up_to
 from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
+from tvtf.log import logger
 from tvtf.ops.rules import bind, number, zeros_like
-from tvtf.passes.autodiff import Recorder, ones_for, sweep
+from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
 from tvtf.shape import same_dim, same_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import ReadVariable, Variable
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
-logger = logging.getLogger("tensorflow")
 
 
 class UnconnectedGradients:
@@ -173,22 +172,16 @@ class GradientTape(Recorder):
     def _sweep(self, targets: list[Any], sources: list[Any], seeds: list[Tensor]) -> list[Any]:
         """The sweep itself; a persistent tape that still records does not record its own gradients' way back."""
         pairs = [(t, s) for t, s in zip(targets, seeds) if t.dtype.is_differentiable]
-        needed = self.active if self.watched.issubset(map(id, sources)) else None
+        live = [s for s in sources if self.watches(s)]
+        needed = self.active if self.watched.issubset(map(id, live)) else needed_by(self.records, live)
         found = sweep(tuple(self.records), [t for t, _ in pairs], [s for _, s in pairs], sources, needed)
         if not self.persistent:
             self.records.clear()
         return found
 
     def _tensor_of(self, target: Any) -> Any:
-        """A Variable as a target is what was read of it; integers are warned of, as TensorFlow does."""
-        if not is_tensor(target):
-            target = convert_to_tensor(target)
-        if not target.dtype.is_differentiable:
-            logger.warning(
-                "The dtype of the target tensor must be floating (e.g. tf.float32) when calling GradientTape.gradient, got %r",
-                target.dtype,
-            )
-        return target
+        """A Variable as a target is what was read of it."""
+        return target if is_tensor(target) else convert_to_tensor(target)
 
     def _seeds(self, targets: list[Any], structure: Any, output_gradients: Any) -> list[Tensor]:
         ones = ones_for(targets)

@@ -68,16 +68,17 @@ def sweep(
     sources: Sequence[Any],
     needed: Collection[int] | None = None,
 ) -> list[Any]:
-    """The cotangent of each source, or None where no record connects it to a target.
+    """The cotangent of each source, or None where no record connects it to a target and it is none itself.
 
     ``records`` are in program order; ``cotangents`` belong to ``targets``, one each. ``needed`` are the ids of all that is
     computed from a source, where that is known.
     """
     if needed is None:
-        needed = _needed(records, sources)
+        needed = needed_by(records, sources)
+    asked = {id(s) for s in sources}
     found: dict[int, Any] = {}
     for target, ct in zip(targets, cotangents):
-        if id(target) in needed:
+        if id(target) in needed or id(target) in asked:
             _accumulate(found, id(target), ct)
     for record in reversed(records):
         outputs = record[2]
@@ -87,7 +88,7 @@ def sweep(
     return [found.get(id(s)) for s in sources]
 
 
-def _needed(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
+def needed_by(records: Sequence[Record], sources: Sequence[Any]) -> set[int]:
     """The ids of everything computed from a source: where cotangents have to go."""
     needed = {id(s) for s in sources}
     for _, inputs, outputs, _ in records:

@@ -47,7 +47,16 @@ def answer(program):
     try:
         text = str(program())
     except Exception as error:
-        text = f"{_SAME_TYPE.get(type(error).__name__, type(error).__name__)}: {error}"
+        text = error_text(error)
+    return without_noise(text)
+
+
+def error_text(error):
+    kind = type(error).__name__
+    return f"{_SAME_TYPE.get(kind, kind)}: {error}"
+
+
+def without_noise(text):
     for pattern, replacement in _NOISE:
         text = pattern.sub(replacement, text)
     return text.rstrip()

@@ -78,7 +78,10 @@ class Primitive(Generic[P]):
         self.quick: set[np.dtype] | None = None
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        inputs, attrs = self.front(*args, **kwargs)
+        try:
+            inputs, attrs = self.front(*args, **kwargs)
+        except Refused as refusal:
+            raise refusal.told_by(self.tf_name) from None
         return self.bind(*inputs, **attrs)
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:

@@ -61,6 +61,9 @@ class Variable(Trackable):
     _handle: Any
     _is_taken: bool
 
+    def __new__(cls, *args: Any, **kwargs: Any) -> Variable:
+        return object.__new__(ResourceVariable if cls is Variable else cls)
+
     def __init__(
         self,
         initial_value: Any = None,
@@ -285,6 +288,10 @@ class Variable(Trackable):
 
     def _value_text(self) -> str:
         return "" if state.trace is not None else f", numpy={_numpy_text(self._array, True)}"
+
+
+class ResourceVariable(Variable):
+    """What ``tf.Variable(...)`` makes: TensorFlow's name for it."""
 
 
 class UnreadVariable(Variable):

@@ -6,14 +6,12 @@ This module is light; what needs ``malt`` is imported when the first function is
 from __future__ import annotations
 
 import functools
-import logging
 import threading
 from collections.abc import Callable
 from typing import Any
 
 from tvtf.primitive import export, hooks
 
-logger = logging.getLogger("tensorflow")
 ARTIFACT = "autograph_info__"
 """The attribute (malt's own) of functions that are called as they are."""
 

@@ -13,10 +13,11 @@ from malt.operators import py_builtins
 from malt.pyct import errors as malt_errors
 
 from tvtf.errors import OperatorNotAllowedInGraphError
-from tvtf.frontend.autograph import ARTIFACT, do_not_convert, logger, status
+from tvtf.frontend.autograph import ARTIFACT, do_not_convert, status
 from tvtf.frontend.autograph.builtin import OVERLOADS
 from tvtf.frontend.autograph.errors import attach, to_user_error
 from tvtf.frontend.autograph.transpiler import ConversionError, transpiled
+from tvtf.log import logger
 
 LIBRARIES = sys.stdlib_module_names | {
     "tvtf", "tvm", "tvm_ffi", "malt", "numpy", "scipy", "ml_dtypes", "onnx", "pandas", "matplotlib", "PIL", "absl",

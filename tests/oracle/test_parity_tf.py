@@ -2,6 +2,7 @@
 
 import os
 
+import documents_support
 import parity_support
 import pytest
 
@@ -15,3 +16,10 @@ pytestmark = pytest.mark.oracle
 def test_answers(room):
     found = {label: parity_support.answer(program) for label, program in parity_support.programs(room, tf).items()}
     assert found == parity_support.golden(room)
+
+
+@pytest.mark.parametrize("document", documents_support.DOCUMENTS)
+def test_documents(document, tmp_path, monkeypatch):
+    monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
+    found, expected = documents_support.run(document, tf), documents_support.golden(document)
+    assert [cell for cell in expected if not documents_support.same(found[cell], expected[cell])] == []

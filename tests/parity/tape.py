@@ -6,7 +6,7 @@ def programs(tf):
     for label, program in _gradients(tf).items():
         made[f"{label}"] = program
         made[f"{label}, traced"] = tf.function(program)
-    return made | _protocol(tf)
+    return made | _protocol(tf) | _sources(tf)
 
 
 def _gradients(tf):
@@ -237,3 +237,61 @@ def _unknown(tf):
         tape.watch(x)
         y = x * x
     return tape.gradient(y, x, unconnected_gradients="some")
+
+
+def _sources(tf):
+    """What is a source, a target, watched, none of these, and several at once."""
+
+    def constant_beside_variable():
+        v, c = tf.Variable(2.0), tf.constant(3.0)
+        with tf.GradientTape() as tape:
+            y = tf.sin(v * c)
+        return tape.gradient(y, [c, y])
+
+    def matrix_beside_variable():
+        v, c = tf.Variable([[1.0, 2.0]]), tf.constant([[3.0], [1.0]])
+        with tf.GradientTape() as tape:
+            y = tf.matmul(v, c)
+        return tape.gradient(y, [v, c])
+
+    def of_itself(make, **options):
+        x = make()
+        with tf.GradientTape(**options) as tape:
+            pass
+        return tape.gradient(x, [x])
+
+    def beside_a_watched():
+        v, c = tf.Variable(2.0), tf.constant(3.0)
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(c)
+        return tape.gradient(v, [v, c])
+
+    def target_and_source():
+        v, w = tf.Variable(2.0), tf.Variable(4.0)
+        with tf.GradientTape() as tape:
+            y = w * w
+        return tape.gradient([y, v], [v, w])
+
+    def watched_outside():
+        x, c = tf.constant(2.0), tf.constant(4.0)
+        with tf.GradientTape() as outer:
+            outer.watch(c)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = x * c * c
+            by_x, by_c = inner.gradient(y, [x, c])
+        return by_x, by_c, outer.gradient(by_x, c)
+
+    return {
+        "a constant beside a variable": constant_beside_variable,
+        "a matrix beside a variable": matrix_beside_variable,
+        "a constant of itself": lambda: of_itself(lambda: tf.constant(3.0)),
+        "a variable of itself": lambda: of_itself(lambda: tf.Variable(3.0)),
+        "a variable of itself, none watched": lambda: of_itself(
+            lambda: tf.Variable(3.0), watch_accessed_variables=False
+        ),
+        "a frozen variable of itself": lambda: of_itself(lambda: tf.Variable(3.0, trainable=False)),
+        "a target beside a watched constant": beside_a_watched,
+        "a target that is a source": target_and_source,
+        "watched by the outer tape only": watched_outside,
+    }

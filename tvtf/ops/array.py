@@ -32,8 +32,7 @@ def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     target = filled(x.shape, shape)
     if not agree_dim(size_of(x.shape), size_of(target)):
         raise Refused(
-            f"Input to reshape is a tensor with {size_of(x.shape)} values, but the requested shape has {size_of(target)}: "
-            f"{show_shape(x.shape)} to {show_shape(target)}"
+            f"Input to reshape is a tensor with {size_of(x.shape)} values, but the requested shape has {size_of(target)}"
         )
     return TensorType(target, x.dtype)
 
@@ -51,8 +50,7 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     total = size_of(source)
     if isinstance(known, int) and isinstance(total, int) and (known == 0 or total % known):
         raise Refused(
-            f"Input to reshape is a tensor with {total} values, but the requested shape requires a multiple of {known}: "
-            f"{show_shape(source)} to {show_shape(target)}"
+            f"Input to reshape is a tensor with {total} values, but the requested shape requires a multiple of {known}"
         )
     return tuple(simplify_dim(total // known) if i == unknown[0] else d for i, d in enumerate(target))
 

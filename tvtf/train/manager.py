@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import glob
-import logging
 import os
 import time
 from collections.abc import Callable
@@ -11,11 +10,11 @@ from typing import Any, Final
 
 from tvtf import files
 from tvtf.errors import DataLossError, NotFoundError
+from tvtf.log import logger
 from tvtf.train import bundle, state
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions, PathLike
 
 SECONDS_AN_HOUR: Final = 3600.0
-_log = logging.getLogger("tvtf")
 
 
 class CheckpointManager:
@@ -199,7 +198,7 @@ class CheckpointManager:
             try:
                 self._checkpoint.restore(path)
             except (DataLossError, NotFoundError) as failure:
-                _log.warning("%s can't be restored, trying the one before it: %s", path, failure)
+                logger.warning("%s can't be restored, trying the one before it: %s", path, failure)
                 failures.append(failure)
             else:
                 return path

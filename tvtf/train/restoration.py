@@ -8,7 +8,6 @@ from __future__ import annotations
 
 import contextlib
 import itertools
-import logging
 from collections import deque
 from collections.abc import Iterator
 from dataclasses import dataclass, field
@@ -18,12 +17,12 @@ import numpy as np
 
 from tvtf import context, dtypes
 from tvtf.errors import InvalidArgumentError, NotFoundError
+from tvtf.log import logger
 from tvtf.trackable import Dims, Trackable
 from tvtf.train.bundle import Entry, Reader
 from tvtf.train.object_graph import find_slot, locked, node_names
 
 _uids = itertools.count(1)
-_log = logging.getLogger("tvtf")
 
 Values = dict[str, np.ndarray[Any, Any]]
 
@@ -83,7 +82,7 @@ class Restoration:
 
     def _note_second(self, trackable: Trackable, node: int) -> None:
         if self.objects[node] is not trackable:
-            _log.warning(
+            logger.warning(
                 "Inconsistent references when loading the checkpoint into this object graph: %s is one object in the "
                 "checkpoint and two here, %r and %r. The second keeps its values.",
                 node_names(self.graph)[node],
@@ -238,7 +237,7 @@ class _Report:
     def _log(self, names: dict[int, str]) -> None:
         for node, proto in enumerate(self.graph.nodes):
             if proto.attributes and node not in self.objects and node not in self.skipped:
-                _log.warning("Value in checkpoint could not be found in the restored object: %s", names[node])
+                logger.warning("Value in checkpoint could not be found in the restored object: %s", names[node])
         for node, attributes in self.unused.items():
             text = "An attribute of the checkpoint could not be found in the restored object. Object: %s, attribute: %s"
-            _log.warning(text, names[node], attributes)
+            logger.warning(text, names[node], attributes)

@@ -5,7 +5,6 @@ Source: ``checkpoint_state.proto`` and ``tensorflow/python/checkpoint/checkpoint
 
 from __future__ import annotations
 
-import logging
 import os
 from collections.abc import Sequence
 from typing import Any, Final
@@ -13,11 +12,11 @@ from typing import Any, Final
 from google.protobuf import text_format
 
 from tvtf import files
+from tvtf.log import logger
 from tvtf.train import bundle
 from tvtf.train.messages import CheckpointState
 
 STATE_FILE: Final = "checkpoint"
-_log = logging.getLogger("tvtf")
 
 PathLike = str | os.PathLike[str]
 
@@ -60,7 +59,7 @@ def _parse(path: str) -> Any:
     try:
         return text_format.Parse(content.decode(), CheckpointState())
     except (text_format.ParseError, UnicodeDecodeError) as cause:
-        _log.warning("%s: Checkpoint ignored, it can't be parsed: %s", path, cause)
+        logger.warning("%s: Checkpoint ignored, it can't be parsed: %s", path, cause)
         return None
 
 
@@ -140,5 +139,5 @@ def latest_checkpoint(checkpoint_dir: PathLike, latest_filename: str | None = No
     prefix = str(state.model_checkpoint_path)
     if os.path.exists(bundle.index_name(prefix)):
         return prefix
-    _log.error("Couldn't match files for checkpoint %s", prefix)
+    logger.error("Couldn't match files for checkpoint %s", prefix)
     return None

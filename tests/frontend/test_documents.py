@@ -1,0 +1,66 @@
+"""The source documents' scripts print what they print under TensorFlow."""
+
+import documents_support
+import pytest
+
+import tvtf as tf
+
+CASES = [(document, cell) for document in documents_support.DOCUMENTS for cell in documents_support.cells(document)]
+PENDING = {
+    ("lab_tensors_to_training_loops", "ragged tensors"): "tf.RaggedTensor",
+    ("lab_tensors_to_training_loops", "strings"): "tf.strings",
+    ("lab_tensors_to_training_loops", "strings split into ragged tensors"): "tf.RaggedTensor",
+    ("lab_tensors_to_training_loops", "numbers in strings"): "tf.strings",
+    ("lab_tensors_to_training_loops", "Unicode"): "tf.strings",
+    ("lab_tensors_to_training_loops", "sparse tensors"): "tf.sparse",
+    ("lab_tensors_to_training_loops", "placement on a GPU"): "soft device placement",
+    ("lab_tensors_to_training_loops", "no registered gradient"): "tf.image",
+    ("lab_tensors_to_training_loops", "to_code"): "tf.autograph.to_code",
+    ("lab_tensors_to_training_loops", "the graph"): "as_graph_def",
+    ("lab_tensors_to_training_loops", "signatures"): "the form of a list in a signature",
+    ("lab_tensors_to_training_loops", "the graph in TensorBoard"): "tf.summary",
+    ("lab_tensors_to_training_loops", "a saved model"): "tf.saved_model",
+    ("lab_tensors_to_training_loops", "loaded"): "tf.saved_model",
+    ("lab_tensors_to_training_loops", "called"): "tf.saved_model",
+    ("tensors_autodiff_graphs", "a slice is assigned"): "assignment to slices",
+    ("tensors_autodiff_graphs", "clip"): "tf.clip_by_norm",
+    ("tensors_autodiff_graphs", "inv"): "tf.linalg",
+    ("tensors_autodiff_graphs", "det"): "tf.linalg",
+    ("tensors_autodiff_graphs", "eigvals"): "tf.linalg",
+    ("tensors_autodiff_graphs", "qr"): "tf.linalg",
+    ("tensors_autodiff_graphs", "svd"): "tf.linalg",
+    ("tensors_autodiff_graphs", "static graph"): "tf.compat.v1.Graph",
+    ("tensors_autodiff_graphs", "TensorFlow 1's names"): "tf.compat.v1.Graph",
+    ("tensors_autodiff_graphs", "join"): "tf.strings",
+    ("tensors_autodiff_graphs", "strjoin"): "tf.strings",
+    ("tensors_autodiff_graphs", "strjoin as a graph"): "tf.strings",
+    ("tensors_autodiff_graphs", "trace_export"): "tf.summary",
+    ("tensors_autodiff_graphs", "tracing"): "strings in a trace",
+    ("tensors_autodiff_graphs", "called again"): "strings in a trace",
+    ("tensors_autodiff_graphs", "called with Python values"): "strings in a trace",
+    ("tensors_autodiff_graphs", "loops of TensorFlow 1"): "tf.compat.v1.Graph",
+    ("tensors_autodiff_graphs", "saved_model.save"): "tf.saved_model",
+    ("tensors_autodiff_graphs", "saved_model.load"): "tf.saved_model",
+    ("tensors_autodiff_graphs", "the graph of a module"): "tf.summary",
+    ("tensors_autodiff_graphs", "attributes of a module"): "tf.summary",
+    ("variables_and_gradients", "soft placement"): "soft device placement",
+    ("variables_and_gradients", "no registered gradient"): "tf.image",
+}
+"""Cells that do not yet do what TensorFlow does, each with what is missing."""
+
+
+@pytest.fixture(scope="module")
+def outputs(tmp_path_factory):
+    with pytest.MonkeyPatch.context() as patch:
+        patch.setattr("tempfile.tempdir", str(tmp_path_factory.mktemp("documents")))
+        return {document: documents_support.run(document, tf) for document in documents_support.DOCUMENTS}
+
+
+def _marked(case):
+    return pytest.param(*case, marks=pytest.mark.xfail(strict=True, reason=PENDING[case])) if case in PENDING else case
+
+
+@pytest.mark.parametrize("document, cell", [_marked(case) for case in CASES])
+def test_a_cell_prints_what_it_prints_under_tensorflow(outputs, document, cell):
+    found, expected = outputs[document][cell], documents_support.golden(document)[cell]
+    assert documents_support.same(found, expected), f"expected\n{expected}\nfound\n{found}"
