@@ -14,7 +14,7 @@ import numpy as np
 
 from tvtf import nest
 from tvtf.composite import TypeSpec
-from tvtf.dtypes import COMPILED
+from tvtf.dtypes import TRACED
 from tvtf.shape import TensorShape
 from tvtf.spec import TensorSpec, type_spec_from_value
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -38,7 +38,7 @@ class Leaf:
     @staticmethod
     def as_tensor(value: Any) -> Tensor | None:
         if isinstance(value, Tensor):
-            return value if value.dtype in COMPILED else None
+            return value if value.dtype in TRACED else None
         return convert_to_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else None
 
     def accepts(self, other: Leaf) -> bool:

@@ -5,6 +5,7 @@ Equal calls (primitive, attributes, static types) share one kernel. Spans go alo
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 import tvm
@@ -14,7 +15,7 @@ from tvm.relax.utils import gen_call_tir_inputs
 from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
-from tvtf.ops.host import KERNEL_SYMBOL, SYMBOLS, written
+from tvtf.ops.host import KERNEL_SYMBOL, SYMBOLS, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
@@ -57,7 +58,7 @@ class _Legalizer:
         rule = CONTROL.get(bound.primitive.name)
         if rule is not None:
             return rule(self, out, call, bound)
-        if bound.primitive.host:
+        if runs_on_host(bound.primitive, dialect.dtypes_of(call, bound)):
             return _call_host(out, call, bound)
         if bound.primitive.lower is None:
             raise UnimplementedError(
@@ -250,24 +251,31 @@ def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 
 
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """A call of Python by name; dims that its results alone have are bound from them."""
-    symbol = SYMBOLS[bool(bound.attrs["backward"])]
-    loose = relax.TupleType([_of_any_size(t) for t in call.ty.fields])
-    value = relax.Call(relax.ExternFunc(symbol), bound.inputs, ty_args=[loose], span=call.span, ret_ty=loose)
-    found = out.emit(value, "found")
-    return relax.Tuple([_matched(out, found, i, t) for i, t in enumerate(call.ty.fields)])
+    """A call of a Python function by the symbol that finds it."""
+    return _on_host(out, call, SYMBOLS[bool(bound.attrs["backward"])], bound.inputs, pure=False)
 
 
 def _call_host(out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """A call of the primitive's NumPy kernel, by its name and attributes."""
+    text, dims = written(bound.attrs, _is_told(bound))
+    args = [ir.StringImm(bound.primitive.name), ir.StringImm(text), *bound.inputs]
+    return _on_host(out, call, KERNEL_SYMBOL, [*args, relax.ShapeExpr(dims)] if dims else args, bound.primitive.pure)
+
+
+def _is_told(bound: dialect.Bound) -> Callable[[Any], bool]:
+    """Whether a dim is known before the call: where the op tells its results' sizes, only the inputs' are."""
+    symbols = {v for x in bound.inputs for d in x.ty.shape.values for v in tirx.analysis.undefined_vars(d)}
+    return lambda dim: not bound.primitive.host or symbols.issuperset(tirx.analysis.undefined_vars(dim))
+
+
+def _on_host(out: Bindings, call: relax.Call, symbol: str, args: list[Any], pure: bool) -> Any:
+    """A call of a function of the host by name; dims that its results alone have are bound from them."""
     types = _tensor_types(call.ty)
     loose = relax.TupleType([_of_any_size(t) for t in types])
-    args = [ir.StringImm(bound.primitive.name), ir.StringImm(written(bound.attrs)), *bound.inputs]
-    if bound.primitive.pure:
-        value = relax.op.call_pure_packed(KERNEL_SYMBOL, *args, ty_args=[loose])
-        value = Bindings.typed(value, loose)
+    if pure:
+        value = Bindings.typed(relax.op.call_pure_packed(symbol, *args, ty_args=[loose]), loose)
     else:
-        value = relax.Call(relax.ExternFunc(KERNEL_SYMBOL), args, ty_args=[loose], span=call.span, ret_ty=loose)
+        value = relax.Call(relax.ExternFunc(symbol), args, ty_args=[loose], span=call.span, ret_ty=loose)
     found = out.emit(value, "found")
     items = [_matched(out, found, i, t) for i, t in enumerate(types)]
     return relax.Tuple(items) if isinstance(call.ty, relax.TupleType) else items[0]

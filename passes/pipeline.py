@@ -31,6 +31,7 @@ from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.simplify import simplify
 from tvtf.passes.trim import trim_loops
 from tvtf.passes.watch import dump_folder, watched
+from tvtf.passes.without_python import IN_A_LIBRARY, ON_A_GPU, without_python
 
 Pass = Callable[[tvm.IRModule], tvm.IRModule]
 
@@ -47,7 +48,7 @@ class Phase:
 def phases(target: Target, polls: bool = True) -> list[Phase]:
     """Every phase for a target, in order: ``tvtf`` dialect first, kernels after ``legalize``.
 
-    With ``polls``, loops listen for Ctrl-C.
+    With ``polls``, there is a Python around: loops listen for Ctrl-C, and ops may be computed by NumPy.
     """
     stock = relax.transform
     return [
@@ -57,6 +58,8 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("trim", trim_loops, dialect=True),
         Phase("attention", fuse_attention, dialect=True),
         Phase("guard", insert_guards),
+        *([Phase("without-python", without_python(ON_A_GPU))] if on_gpu(target) else []),
+        *([] if polls else [Phase("without-python", without_python(IN_A_LIBRARY))]),
         Phase("legalize", legalize),
         Phase("private", MarkPrivate),
         Phase("dataflow", stock.ConvertToDataflow(1)),

@@ -68,8 +68,8 @@ class Simplified(Evaluation):
         return self.steps.get(id(x))
 
     def folded(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        """A small result of constants alone, computed now with NumPy."""
-        if not inputs or not prim.pure or not all(map(is_constant, inputs)):
+        """A small result of constants alone, computed now with NumPy; not where the op may refuse them."""
+        if not inputs or not prim.pure or prim.host or not all(map(is_constant, inputs)):
             return None
         result = prim.typed(*(x._type for x in inputs), **attrs)
         if type(result) is not TensorType or not _is_small(result):

@@ -55,17 +55,30 @@ def _infer_type(prim: Primitive[Any], call: relax.Call) -> Any:
     return to_relax_types(prim.type(*(from_relax_type(x.ty) for x in bound.inputs), **bound.attrs))
 
 
+PAIRS = {"float32x2": dtypes.complex64, "float64x2": dtypes.complex128}
+"""TVM has no complex type: such numbers are pairs of floats there."""
+_PAIR_OF = {dtype: name for name, dtype in PAIRS.items()}
+
+
+def relax_dtype(dtype: dtypes.DType) -> str:
+    return _PAIR_OF.get(dtype) or dtype.name
+
+
+def _dtype_of(name: str) -> dtypes.DType:
+    return PAIRS.get(name) or dtypes.as_dtype(name)
+
+
 def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
-    if tensor_type.dtype not in dtypes.COMPILED:
+    if tensor_type.dtype not in dtypes.TRACED:
         raise TypeError(
             f"{tensor_type.dtype.name} tensors run eagerly only: the compiler has no {tensor_type.dtype.name} type; "
             "move the op out of the tf.function"
         )
     if any(not isinstance(d, int) for d in tensor_type.shape):
-        return relax.TensorType(tensor_type.shape, tensor_type.dtype.name)
+        return relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
     known = _types.get(tensor_type)
     if known is None:
-        known = _types[tensor_type] = relax.TensorType(tensor_type.shape, tensor_type.dtype.name)
+        known = _types[tensor_type] = relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
     return known
 
 
@@ -77,7 +90,7 @@ def from_relax_type(ty: relax.TensorType) -> TensorType:
     """The TensorType of a Relax type; its shape must be known."""
     if ty.shape is None:
         raise TypeError(f"a tensor of unknown shape can't be read into the tvtf dialect: {ty}")
-    return TensorType(tuple(map(simplify_dim, ty.shape.values)), dtypes.as_dtype(str(ty.dtype)))
+    return TensorType(tuple(map(simplify_dim, ty.shape.values)), _dtype_of(str(ty.dtype)))
 
 
 def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: Any, span: Any) -> relax.Call:
@@ -116,6 +129,12 @@ def read(call: relax.Call) -> Bound:
     graphs = [a for a in args if isinstance(a, ir.GlobalVar)]
     attrs = {str(k): _decode(v, dims, graphs) for k, v in call.attrs.items()} if call.attrs else {}
     return Bound(table[call.op.name[len(_PREFIX) :]], args[len(graphs) :], attrs)
+
+
+def dtypes_of(call: relax.Call, bound: Bound) -> list[dtypes.DType]:
+    """The dtypes of a call's inputs and results."""
+    results = call.ty.fields if isinstance(call.ty, relax.TupleType) else [call.ty]
+    return [from_relax_type(t).dtype for t in (*(x.ty for x in bound.inputs), *results)]
 
 
 def _decode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:

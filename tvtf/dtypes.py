@@ -136,7 +136,9 @@ REAL: Final = FLOATING + INTEGER
 NUMERIC: Final = REAL + COMPLEX
 FLOATING_AND_COMPLEX: Final = FLOATING + COMPLEX
 COMPILED: Final = (*REAL, bool)
-"""The types that TVM's code generator has; complex and string run eagerly only."""
+"""The types that TVM's code generator has."""
+TRACED: Final = (*COMPILED, *COMPLEX)
+"""The types that traced programs have: what is complex is computed by NumPy in compiled code; string runs eagerly only."""
 
 _BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in ALL} | {"half": float16, "double": float64, "str": string}
 _BY_NUMPY: Final[dict[Any, DType]] = {t.np: t for t in ALL}

@@ -19,7 +19,7 @@ from tvm import ir, relax, tirx
 
 from tvtf import dialect
 from tvtf.context import precision, state
-from tvtf.dtypes import COMPILED
+from tvtf.dtypes import TRACED
 from tvtf.errors import InaccessibleTensorError
 from tvtf.primitive import Primitive, as_tuple, table
 from tvtf.shape import TensorType, substitute_dim
@@ -186,7 +186,7 @@ class Trace:
 
     def own_constant(self, tensor: EagerTensor) -> Tensor:
         """A constant made while tracing: symbolic, as in TensorFlow, where the compiler has its type."""
-        return self._constant(tensor) if tensor.dtype in COMPILED else tensor
+        return self._constant(tensor) if tensor.dtype in TRACED else tensor
 
     def pass_in(self, tensor: EagerTensor) -> SymbolicTensor:
         """An eager tensor as a parameter of the outermost trace: the IR holds neither its value nor its identity."""
@@ -195,9 +195,11 @@ class Trace:
         return self.capture(self.parent.pass_in(tensor), tensor._type, "constant")
 
     def embed(self, tensor: Tensor) -> SymbolicTensor:
-        """A constant of the IR."""
+        """A constant of the IR; a complex one is made of two."""
         dialect.to_relax_type(tensor._type)
         array = tensor.eager_array()
+        if tensor.dtype.is_complex:
+            return self.emit(table["complex"], [EagerTensor(array.real.copy()), EagerTensor(array.imag.copy())], {})
         constant = relax.const(np.ascontiguousarray(array).reshape(array.shape), tensor.dtype.name)
         symbol = SymbolicTensor(constant, tensor._type, self)
         symbol.known = array.astype(object) if tensor.dtype.is_integer else None

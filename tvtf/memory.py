@@ -35,9 +35,17 @@ def to_handle(array: np.ndarray) -> Any:
         array = array.copy(order="C")
     if array.dtype == _BFLOAT16:
         return _seen_as(tvm_ffi.from_dlpack(array.view(np.uint16)), array.shape, "bfloat16")
+    if array.dtype.kind == "c":
+        return _pairs(array)
     handle = tvm_ffi.from_dlpack(array)
     # NumPy gives empty arrays zero strides, which kernels refuse; a view has the usual ones.
     return handle if array.size else _seen_as(handle, array.shape, array.dtype.name)
+
+
+def _pairs(array: np.ndarray) -> Any:
+    """A complex array as TVM has it, a vector of two floats for each number."""
+    part = f"float{array.itemsize * 4}"
+    return _seen_as(tvm_ffi.from_dlpack(array.reshape(-1).view(part)), array.shape, f"{part}x2")
 
 
 def _seen_as(handle: Any, shape: Any, dtype: str) -> Any:
@@ -52,9 +60,12 @@ def tensor_of(handle: Any) -> EagerTensor:
 
 
 def to_array(handle: Any) -> np.ndarray:
-    """A TVM tensor as an array of the same memory. NumPy's DLPack has no bfloat16: its bits go as uint16."""
+    """A TVM tensor as an array of the same memory. NumPy's DLPack has no bfloat16, whose bits go as uint16, and no pairs."""
     try:
         return np.from_dlpack(handle)
     except (RuntimeError, BufferError):
-        bits = _seen_as(handle, handle.shape, "uint16")
-        return np.from_dlpack(bits).view(_BFLOAT16)
+        name = str(handle.dtype)
+    if name.endswith("x2"):
+        floats = np.from_dlpack(_seen_as(handle, (*handle.shape, 2), name.removesuffix("x2")))
+        return floats.view(f"complex{floats.itemsize * 16}")[..., 0]
+    return np.from_dlpack(_seen_as(handle, handle.shape, "uint16")).view(_BFLOAT16)

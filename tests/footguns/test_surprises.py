@@ -128,12 +128,6 @@ def test_text_is_not_compiled():
         tf.function(lambda x: tf.identity(tf.constant("a")), autograph=False)(tf.constant(1))
 
 
-def test_complex_numbers_are_not_compiled():
-    """Plan: pairs of floats in the lowering."""
-    with pytest.raises(TypeError, match="complex64 tensors run eagerly only"):
-        tf.function(lambda x: x * tf.constant(1j, tf.complex64), autograph=False)(tf.constant(1))
-
-
 def test_a_view_of_a_tensor_can_be_made_writable_by_force():
     """NumPy lets the owner of the base undo its flag. Plan: hand out views of a base that is read-only itself."""
     tensor = tf.constant([1.0, 2.0])

@@ -7,7 +7,7 @@ import numpy as np
 import tolerances
 
 import tvtf as tf
-from tvtf.dtypes import COMPILED, DType, from_array
+from tvtf.dtypes import COMPILED, TRACED, DType, from_array
 from tvtf.primitive import as_tuple, quietly, table, types_tuple
 from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor
@@ -49,8 +49,16 @@ class Case:
 
     @property
     def is_compiled(self):
-        """Whether the compiler has all types in it."""
-        return all(t.dtype in COMPILED for t in (*map(type_of, self.arrays), *self.types))
+        """Whether traced programs have all types in it."""
+        return self.has_only(TRACED)
+
+    @property
+    def is_exported(self):
+        """Whether ONNX has all types in it: its operators take no complex ones."""
+        return self.has_only(COMPILED)
+
+    def has_only(self, dtypes):
+        return all(t.dtype in dtypes for t in (*map(type_of, self.arrays), *self.types))
 
 
 def type_of(array):

@@ -6,7 +6,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.dtypes import COMPILED, from_array
+from tvtf.dtypes import TRACED, from_array
 from tvtf.onnx import control
 from tvtf.passes import legalize
 from tvtf.primitive import table, types_tuple
@@ -31,9 +31,9 @@ def gaps(prim):
 
 
 def runs_eagerly_only(prim):
-    """Complex numbers and strings have no types in the compiler, so their primitives can't have its columns."""
+    """Strings have no type in the compiler, so their primitives can't have its columns."""
     samples = prim.samples() if callable(prim.samples) else prim.samples
-    return bool(samples) and not any(d in COMPILED for s in samples for d in s.dtypes)
+    return bool(samples) and not any(d in TRACED for s in samples for d in s.dtypes)
 
 
 def is_floating(prim):

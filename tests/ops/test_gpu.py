@@ -24,7 +24,7 @@ def each(primitives):
 
 def cases_of(prim, every=False):
     """The cases that are compiled, and those of them that run with unknown dims."""
-    cases = [c for c in (all_cases if every else some_cases)(prim) if c.is_compiled]
+    cases = [c for c in (all_cases if every else some_cases)(prim) if c.is_exported]
     return cases, [c for c in cases if c.sample.symbolic is not None]
 
 

@@ -223,6 +223,12 @@ class Emitter:
 
     def info(self, name: str, tensor_type: TensorType) -> ValueInfoProto:
         """The signature's entry of a value, unknown dims by name."""
+        if tensor_type.dtype not in ELEMENT:
+            raise UnimplementedError(
+                None,
+                name,
+                f"ONNX export: {name} is {tensor_type.dtype.name}, and ONNX's operators take no such tensors",
+            )
         dims = [self.model.dims.text(d) for d in tensor_type.shape]
         return helper.make_tensor_value_info(name, ELEMENT[tensor_type.dtype], dims)
 

@@ -80,13 +80,15 @@ class Program:
         prim = bound.primitive
         if prim.onnx is None:
             raise UnimplementedError(None, prim.tf_name, prim.why_not.get("onnx", "its primitive has no `onnx` column"))
+        given = [dialect.from_relax_type(x.ty) for x in bound.inputs]
+        if any(t.dtype.is_complex for t in (*given, *types)):
+            raise UnimplementedError(None, prim.tf_name, "ONNX's operators take no complex tensors")
         if prim.pure and all(0 in t.shape for t in types) and all_static(types):
             self.nothing(outputs, types)
             return
         if isinstance(prim.onnx, str):
             self.emitter.node(prim.onnx, inputs, outputs)
             return
-        given = [dialect.from_relax_type(x.ty) for x in bound.inputs]
         prim.onnx(self.emitter, inputs, outputs, (given, types), **bound.attrs)
 
     def nothing(self, outputs: list[str], types: list[TensorType]) -> None:

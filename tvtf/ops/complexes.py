@@ -1,4 +1,4 @@
-"""Complex numbers: they run eagerly only, for the compiled dtypes have none."""
+"""Complex numbers: compiled code has NumPy compute them, for TVM has no such type."""
 
 from __future__ import annotations
 
@@ -13,10 +13,7 @@ from tvtf.primitive import export
 from tvtf.shape import TensorType
 from tvtf.tensor import Tensor, convert_to_tensor
 
-WHY_NOT = {
-    "lower": "TVM has no complex element type; complex ops run eagerly",
-    "onnx": "ONNX's operators take no complex tensors",
-}
+WHY_NOT = {"onnx": "ONNX's operators take no complex tensors"}
 _PARTS = (as_dtype("float32"), as_dtype("float64"))
 
 
@@ -41,6 +38,7 @@ def _whole_type(real: TensorType, imag: TensorType) -> TensorType:
     domain=_PARTS,
     numpy=lambda real, imag: _joined(real, imag),
     lower=None,
+    host=True,
     vjp=lambda ct, z, real, imag: (unbroadcast(bind.real(ct), real), unbroadcast(bind.imag(ct), imag)),
     onnx=None,
     why_not=WHY_NOT,
@@ -77,6 +75,7 @@ def _joined(real: np.ndarray, imag: np.ndarray) -> np.ndarray:
     domain=COMPLEX,
     numpy=np.real,
     lower=None,
+    host=True,
     vjp=lambda ct, y, x: bind.complex(ct, zeros_like(ct)),
     onnx=None,
     why_not=WHY_NOT,
@@ -92,6 +91,7 @@ def real_part(x: Any) -> Any:
     domain=COMPLEX,
     numpy=np.imag,
     lower=None,
+    host=True,
     vjp=lambda ct, y, x: bind.complex(zeros_like(ct), ct),
     onnx=None,
     why_not=WHY_NOT,
@@ -106,6 +106,7 @@ def imaginary_part(x: Any) -> Any:
     domain=COMPLEX,
     numpy=np.conj,
     lower=None,
+    host=True,
     vjp=lambda ct, y, x: bind.conj(ct),
     onnx=None,
     why_not=WHY_NOT,
@@ -120,7 +121,9 @@ def _magnitude_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
     return bind.divide_no_nan(bind.multiply(bind.complex(ct, zeros_like(ct)), x), bind.complex(y, zeros_like(y)))
 
 
-@unary_op(type=_part_type, domain=COMPLEX, numpy=np.abs, lower=None, vjp=_magnitude_vjp, onnx=None, why_not=WHY_NOT)
+@unary_op(
+    type=_part_type, domain=COMPLEX, numpy=np.abs, lower=None, host=True, vjp=_magnitude_vjp, onnx=None, why_not=WHY_NOT
+)
 def complex_abs(x: Any) -> Any:
     """The magnitude of a complex tensor."""
     return tensor_of(x)

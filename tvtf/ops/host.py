@@ -1,8 +1,9 @@
 """Python called by compiled code.
 
 An op that only NumPy or another library of the host has is declared with :func:`host_primitive`: compiled code calls its
-``numpy`` kernel by name, in any process. A user's own function is no part of the IR: a :class:`HostFunction` is a scalar
-tensor whose number names it while it lives; a trace that calls it gets it as a parameter, and calls happen in program order.
+``numpy`` kernel by name, in any process. So are all ops between complex numbers, for TVM has none. A user's own function is no
+part of the IR: a :class:`HostFunction` is a scalar tensor whose number names it while it lives; a trace that calls it gets it
+as a parameter, and calls happen in program order.
 """
 
 from __future__ import annotations
@@ -22,8 +23,7 @@ from tvtf import errors
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype
 from tvtf.ops.rules import bind
-from tvtf.primitive import Primitive, as_tuple, primitive, quietly, table
-from tvtf.refusal import Refused
+from tvtf.primitive import Primitive, as_tuple, primitive, table
 from tvtf.shape import Dim, TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, Tensor
 
@@ -80,9 +80,11 @@ def tell_machine() -> None:
             return [to_handle(a) for a in run(to_array(key), [to_array(x).copy() for x in inputs], backward)]
 
     def kernel(name: Any, attrs: Any, *inputs: Any) -> list[Any]:
-        arrays = [to_array(x).copy() for x in inputs]
+        """Arrays are not copied: kernels keep none, and what they give shares no memory with them."""
+        dims = tuple(inputs[-1]) if inputs and isinstance(inputs[-1], tvm_ffi.Shape) else ()
+        arrays = [to_array(x) for x in (inputs[:-1] if dims else inputs)]
         with kept_failure():
-            return [to_handle(a) for a in run_kernel(table[str(name)], str(attrs), arrays)]
+            return [to_handle(a) for a in run_kernel(table[str(name)], _read(str(attrs), dims), arrays)]
 
     for backward, symbol in enumerate(SYMBOLS):
         tvm_ffi.register_global_func(symbol, functools.partial(called, bool(backward)), override=True)
@@ -111,41 +113,61 @@ def _outside() -> Iterator[None]:
         state.trace, state.tapes = trace, tapes
 
 
-def run_kernel(prim: Primitive[Any], attrs: str, inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
-    """The results of a primitive's NumPy kernel; ``attrs`` as :func:`written` wrote them.
+def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
+    """The results of a primitive's NumPy kernel, in memory of their own.
 
     Raises:
       InvalidArgumentError: the kernel refused, in the op's name.
     """
-    try:
-        with _outside():
-            results = quietly(prim.numpy, inputs, _read(attrs))
-    except Refused as refusal:
-        raise refusal.told_by(prim.tf_name) from None
-    return [np.ascontiguousarray(a).reshape(np.shape(a)) for a in as_tuple(results)]
+    with _outside():
+        results = as_tuple(prim.run([EagerTensor(a) for a in inputs], attrs))
+    return [_own(t.eager_array(), inputs) for t in results]
 
 
-_DTYPE = "dtype"
+def _own(array: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
+    return array.copy() if any(np.may_share_memory(array, other) for other in others) else array
 
 
-def written(attrs: dict[str, Any]) -> str:
-    """A primitive's attributes as text, dims that only running tells left out.
+_DTYPE, _DIM = "dtype", "dim"
+
+
+def written(attrs: dict[str, Any], is_told: Callable[[Any], bool] = lambda dim: False) -> tuple[str, list[Any]]:
+    """A primitive's attributes as text, and the dims in them that are known before it runs; others are left out.
 
     >>> from tvtf.dtypes import int64
-    >>> _read(written({"out_type": int64, "pieces": ("a", 1)}))
+    >>> text, _ = written({"out_type": int64, "pieces": ("a", 1)})
+    >>> _read(text, ())
     {'out_type': tf.int64, 'pieces': ('a', 1)}
     """
-    return json.dumps(attrs, default=lambda v: {_DTYPE: v.name} if isinstance(v, DType) else None)
+    dims: list[Any] = []
+
+    def special(value: Any) -> Any:
+        if isinstance(value, DType):
+            return {_DTYPE: value.name}
+        if not is_told(value):
+            return None
+        dims.append(value)
+        return {_DIM: len(dims) - 1}
+
+    return json.dumps(attrs, default=special), dims
 
 
-def _read(text: str) -> dict[str, Any]:
-    return {k: _plain(v) for k, v in json.loads(text).items()}
+@functools.lru_cache(maxsize=1024)
+def _read(text: str, dims: tuple[int, ...]) -> dict[str, Any]:
+    return {k: _plain(v, dims) for k, v in json.loads(text).items()}
 
 
-def _plain(value: Any) -> Any:
+def _plain(value: Any, dims: tuple[int, ...]) -> Any:
     if isinstance(value, list):
-        return tuple(map(_plain, value))
-    return as_dtype(value[_DTYPE]) if isinstance(value, dict) else value
+        return tuple(_plain(v, dims) for v in value)
+    if not isinstance(value, dict):
+        return value
+    return as_dtype(value[_DTYPE]) if _DTYPE in value else dims[value[_DIM]]
+
+
+def runs_on_host(prim: Primitive[Any], dtypes: Sequence[DType]) -> bool:
+    """Whether compiled code has the ``numpy`` kernel compute a primitive between tensors of these dtypes."""
+    return prim.host or any(d.is_complex for d in dtypes)
 
 
 def host_primitive(*, why_not: dict[str, str] | None = None, **columns: Any) -> Callable[..., Any]:
