@@ -25,6 +25,8 @@ from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, 
 from tvtf.variable import Variable
 
 _creation = threading.local()
+observers: list[Callable[[ConcreteFunction], Any]] = []
+"""Told of every function that was traced."""
 
 
 class ConcreteFunction:
@@ -54,6 +56,8 @@ class ConcreteFunction:
         concrete = cls(function.name, arguments, trace.finish(results.computed), results)
         concrete.created_variables = creation.created
         concrete._signature = function.signature.python
+        for observer in observers:
+            observer(concrete)
         return concrete
 
     @staticmethod

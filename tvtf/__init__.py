@@ -58,6 +58,8 @@ from tvtf.optimizers import schedules as _schedules  # noqa: E402,F401 - declare
 from tvtf.primitive import public_names as _public_names  # noqa: E402
 from tvtf.shape import TensorShape  # noqa: E402
 from tvtf.spec import TensorSpec  # noqa: E402
+from tvtf.summary import profiler as _profiler  # noqa: E402,F401 - declares tf.profiler
+from tvtf.summary import trace as _trace  # noqa: E402,F401 - declares tf.summary
 from tvtf.tensor import (  # noqa: E402
     Tensor,
     constant,

@@ -127,6 +127,7 @@ class Trace:
         self.tapes_around: list[Any] = [*parent.tapes_around, *state.tapes] if parent else []
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
+        self.scopes: dict[relax.Var, str] = {}
         self._names: dict[str, int] = {}
 
     # -- inputs
@@ -275,6 +276,8 @@ class Trace:
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
         var = relax.Var(self.unique(name), call.ty)
         self.bindings.append(relax.VarBinding(var, call))
+        if state.name_scopes:
+            self.scopes[var] = "".join(f"{scope}/" for scope in state.name_scopes)
         if type(types) is TensorType:
             return SymbolicTensor(var, types, self)
         return tuple(self._item(var, i, t, name) for i, t in enumerate(types))

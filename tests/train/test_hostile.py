@@ -6,10 +6,10 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tvtf import train
+from tvtf import crc32c, train
 from tvtf.errors import OpError
 from tvtf.module import Module
-from tvtf.train import bundle, crc32c, strings, table
+from tvtf.train import bundle, strings, table
 from tvtf.train.messages import BundleEntryProto
 from tvtf.train.object_graph import GRAPH_KEY
 from tvtf.variable import Variable

@@ -3,8 +3,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
+from tvtf import crc32c
 from tvtf.errors import DataLossError, UnimplementedError
-from tvtf.train import crc32c, table
+from tvtf.train import table
 
 
 def message_of(damaged: bytes) -> str:

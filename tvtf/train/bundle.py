@@ -19,9 +19,9 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tvtf import dtypes, files
+from tvtf import crc32c, dtypes, files
 from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
-from tvtf.train import crc32c, strings, table
+from tvtf.train import strings, table
 from tvtf.train.messages import BundleEntryProto, BundleHeaderProto
 
 HEADER_KEY: Final = b""

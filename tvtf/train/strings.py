@@ -12,8 +12,9 @@ from typing import Any, Final
 
 import numpy as np
 
+from tvtf import crc32c
 from tvtf.errors import DataLossError, InvalidArgumentError
-from tvtf.train import crc32c, table
+from tvtf.train import table
 
 CHECKSUM_BYTES: Final = 4
 LONGEST_UINT32: Final = (1 << 32) - 1

@@ -12,8 +12,8 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
+from tvtf import crc32c
 from tvtf.errors import DataLossError, UnimplementedError
-from tvtf.train import crc32c
 
 MAGIC: Final = bytes.fromhex("57fb808b247547db")
 FOOTER_BYTES: Final = 48

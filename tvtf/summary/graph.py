@@ -1,0 +1,87 @@
+"""Traced functions as GraphDefs: one node a primitive, in the name scopes that it was traced in."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tvm import ir, relax
+
+from tvtf import dialect
+from tvtf.emit import Graph
+from tvtf.shape import TensorType
+from tvtf.summary.protos import proto
+from tvtf.variable import Variable
+
+
+def graph_def(functions: Iterable[Any]) -> Any:
+    """A GraphDef of traced functions (concrete functions, or their graphs), each in a scope of its name where there are many.
+
+    Raises:
+      ImportError: without the ``tensorboard`` extra.
+    """
+    graphs = [getattr(f, "graph", f) for f in functions]
+    made = proto("compat.proto.graph_pb2").GraphDef()
+    made.versions.producer = 1
+    for graph in graphs:
+        _Nodes(made, f"{graph.name}/" if len(graphs) > 1 else "").add(graph)
+    return made
+
+
+class _Nodes:
+    """Adds a graph's nodes; ``names`` are the outputs that its variables stand for."""
+
+    def __init__(self, made: Any, prefix: str) -> None:
+        self.made = made
+        self.prefix = prefix
+        self.names: dict[relax.Var, str] = {}
+
+    def add(self, graph: Graph, inputs: Sequence[str] = ()) -> None:
+        for param, given in zip(graph.params, inputs or [""] * len(graph.params)):
+            self.names[param._var] = given or self._node(param._var.name, "Placeholder", (), param._type)
+        for outer, inner in graph.captures:
+            self.names[inner._var] = self._captured(outer, inner)
+        for binding in graph._trace.bindings:
+            self._bound(graph, binding)
+
+    def _captured(self, outer: Any, inner: Any) -> str:
+        if isinstance(outer, Variable):
+            return self._node(outer.name.removesuffix(":0"), "ReadVariableOp", (), inner._type)
+        return self._node(inner._var.name, "Placeholder", (), inner._type)
+
+    def _bound(self, graph: Graph, binding: Any) -> None:
+        value, scope = binding.value, graph._trace.scopes.get(binding.var, "")
+        if isinstance(value, relax.TupleGetItem):
+            self.names[binding.var] = f"{self.names[value.tuple_value]}:{value.index}"
+        elif isinstance(value, relax.Call) and dialect.is_dialect(value):
+            self.names[binding.var] = self._call(graph, scope + binding.var.name, dialect.read(value), value.ty)
+
+    def _call(self, graph: Graph, name: str, call: Any, ty: Any) -> str:
+        inputs = [self._input(x, f"{name}/input_{i}") for i, x in enumerate(call.inputs)]
+        for key, value in call.attrs.items():
+            if isinstance(value, ir.GlobalVar):
+                _Nodes(self.made, f"{self.prefix}{name}/{key}/").add(_subgraph(graph, value))
+        tensors = [dialect.from_relax_type(t) for t in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
+        return self._node(name, call.primitive.tf_name, inputs, *tensors)
+
+    def _input(self, value: Any, name: str) -> str:
+        if isinstance(value, relax.Var):
+            return self.names[value]
+        return self._node(name, "Const", (), dialect.from_relax_type(value.ty))
+
+    def _node(self, name: str, op: str, inputs: Sequence[str], *outputs: TensorType) -> str:
+        node = self.made.node.add(name=self.prefix + name, op=op, input=list(inputs))
+        shapes = proto("compat.proto.attr_value_pb2").AttrValue()
+        for output in outputs:
+            shape = shapes.list.shape.add()
+            for dim in output.shape:
+                shape.dim.add(size=dim if isinstance(dim, int) else -1)
+        node.attr["_output_shapes"].CopyFrom(shapes)
+        if outputs:
+            node.attr["dtype"].type = outputs[0].dtype.as_datatype_enum
+        return node.name
+
+
+def _subgraph(graph: Graph, var: ir.GlobalVar) -> Graph:
+    """A function of the trace by the name under which a call has it."""
+    return next(found for known, found in graph.subgraphs.items() if known.name_hint == var.name_hint)

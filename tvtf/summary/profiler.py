@@ -1,0 +1,187 @@
+"""``tf.profiler.experimental``: when functions were traced, compiled and called, as a timeline.
+
+The timeline is Chrome's trace format (open it in https://ui.perfetto.dev, or TensorBoard's profile page); ``fn.profile`` times the
+kernels within a call.
+
+Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental
+"""
+
+from __future__ import annotations
+
+import functools
+import gzip
+import json
+import os
+import socket
+import threading
+import time
+from pathlib import Path
+from typing import Any, NamedTuple
+
+from tvtf.errors import AlreadyExistsError, UnavailableError
+from tvtf.log import logger
+from tvtf.primitive import export
+
+_WATCHED = {"trace": "trace", "code": "compile", "call": "call", "_call_recorded": "call under a tape"}
+"""Methods of a concrete function that are timed, and what the timeline calls them."""
+
+
+@export("profiler.experimental.ProfilerOptions")
+class ProfilerOptions(NamedTuple):
+    """Accepted: a profile has the host's events, whatever the levels.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/ProfilerOptions
+    """
+
+    host_tracer_level: int = 2
+    python_tracer_level: int = 0
+    device_tracer_level: int = 1
+    delay_ms: int | None = None
+
+
+class _Session:
+    """The events of one profile; while it runs, concrete functions' methods are timed."""
+
+    def __init__(self, folder: str) -> None:
+        from tvtf.frontend.concrete import ConcreteFunction
+
+        self.folder = folder
+        self.events: list[dict[str, Any]] = []
+        self.watched = ConcreteFunction
+        self.original = {name: vars(ConcreteFunction)[name] for name in _WATCHED}
+        for name, method in self.original.items():
+            setattr(ConcreteFunction, name, self._timed(method, _WATCHED[name]))
+
+    def _timed(self, method: Any, what: str) -> Any:
+        function = method.__func__ if isinstance(method, classmethod) else method
+
+        @functools.wraps(function)
+        def timed(owner: Any, *args: Any, **kwargs: Any) -> Any:
+            named = args[0] if isinstance(owner, type) else owner
+            with _Span(self, f"{named.name} {what}", {}):
+                return function(owner, *args, **kwargs)
+
+        return classmethod(timed) if isinstance(method, classmethod) else timed
+
+    def stop(self) -> None:
+        for name, method in self.original.items():
+            setattr(self.watched, name, method)
+
+    def save(self) -> None:
+        folder = Path(self.folder, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
+        folder.mkdir(parents=True, exist_ok=True)
+        with gzip.open(folder / f"{socket.gethostname()}.trace.json.gz", "wt") as file:
+            json.dump({"displayTimeUnit": "ns", "traceEvents": self.events}, file)
+
+
+class _Span:
+    """One event from entering to leaving."""
+
+    def __init__(self, session: _Session, name: str, arguments: dict[str, Any]) -> None:
+        self.session, self.name, self.arguments = session, name, arguments
+
+    def __enter__(self) -> None:
+        self.begin = time.perf_counter_ns()
+
+    def __exit__(self, *_: object) -> None:
+        micros = self.begin / 1e3, (time.perf_counter_ns() - self.begin) / 1e3
+        place = {"pid": os.getpid(), "tid": threading.get_ident(), "args": self.arguments}
+        self.session.events.append({"ph": "X", "name": self.name, "ts": micros[0], "dur": micros[1], **place})
+
+
+class _Running:
+    session: _Session | None = None
+
+
+@export("profiler.experimental.start")
+def start(logdir: str, options: ProfilerOptions | None = None) -> None:
+    """Begins a profile, which :func:`stop` writes below ``logdir``.
+
+    Raises:
+      AlreadyExistsError: one runs already.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/start
+    """
+    if _Running.session is not None:
+        raise AlreadyExistsError(None, None, "Another profiler is running.")
+    _Running.session = _Session(os.fspath(logdir))
+
+
+@export("profiler.experimental.stop")
+def stop(save: bool = True) -> None:
+    """Ends the profile and writes it, unless ``save`` is false, as ``LOGDIR/plugins/profile/TIME/HOST.trace.json.gz``.
+
+    Raises:
+      UnavailableError: none runs.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/stop
+    """
+    session, _Running.session = _Running.session, None
+    if session is None:
+        raise UnavailableError(None, None, "Cannot export profiling results. No profiler is running.")
+    session.stop()
+    if save:
+        session.save()
+
+
+def stop_in(folder: str | None) -> None:
+    """As :func:`stop`; to ``folder`` where :func:`start` was given none."""
+    if _Running.session is not None:
+        _Running.session.folder = _Running.session.folder or folder or ""
+        if not _Running.session.folder:
+            logger.warning("The profile is dropped: no `profiler_outdir` was passed to trace_on() or trace_export().")
+    stop(save=_Running.session is not None and bool(_Running.session.folder))
+
+
+@export("profiler.experimental.Profile")
+class Profile:
+    """A profile of what runs inside the ``with``.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with tf.profiler.experimental.Profile(folder), tf.profiler.experimental.Trace("step", step_num=1):
+    ...         y = tf.constant(1) + 1
+    ...     [found] = Path(folder).rglob("*.trace.json.gz")
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/Profile
+    """
+
+    def __init__(self, logdir: str, options: ProfilerOptions | None = None) -> None:
+        self.logdir = logdir
+
+    def __enter__(self) -> None:
+        start(self.logdir)
+
+    def __exit__(self, *_: object) -> None:
+        stop()
+
+
+@export("profiler.experimental.Trace")
+class Trace:
+    """An event of its own in the profile that runs, if one does.
+
+    Args:
+      name: its name.
+      **kwargs: shown with it, such as ``step_num``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/Trace
+    """
+
+    def __init__(self, name: str, **kwargs: Any) -> None:
+        self.name, self.arguments = name, kwargs
+        self._span: _Span | None = None
+
+    def __enter__(self) -> Trace:
+        if _Running.session is not None:
+            self._span = _Span(_Running.session, self.name, self.arguments)
+            self._span.__enter__()
+        return self
+
+    def set_metadata(self, **kwargs: Any) -> None:
+        """Shows more with it."""
+        self.arguments.update(kwargs)
+
+    def __exit__(self, *_: object) -> None:
+        if self._span is not None:
+            self._span.__exit__()

@@ -1,0 +1,116 @@
+"""``tf.summary.trace_on`` ... ``trace_export``: the graphs of the functions that are traced in between."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.context import state
+from tvtf.log import logger
+from tvtf.primitive import export
+from tvtf.summary.profiler import start, stop, stop_in
+from tvtf.summary.protos import proto
+from tvtf.summary.values import MSG_STEP, write
+from tvtf.summary.writer import active, writes
+
+MSG_NO_TRACE = "Must enable trace before export through tf.summary.trace_on."
+
+
+class _Collected:
+    """The functions traced since ``trace_on``; None while it is off."""
+
+    functions: list[Any] | None = None
+    profiles = False
+
+
+@export("summary.trace_on")
+def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: str | None = None) -> None:
+    """From now on the graphs of the functions that are traced are collected, for :func:`trace_export`.
+
+    Args:
+      graph: whether graphs are.
+      profiler: begins a profile too, which :func:`trace_export` writes to ``profiler_outdir``, its own or this one.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/trace_on
+    """
+    if state.trace is not None:
+        logger.warning("Cannot enable trace inside a tf.function.")
+        return
+    if _Collected.functions is not None:
+        logger.warning("Trace already enabled")
+        return
+    if profiler:
+        start(profiler_outdir or "")
+    _Collected.functions, _Collected.profiles = [], profiler
+    if graph:
+        _observers().append(_Collected.functions.append)
+
+
+@export("summary.trace_off")
+def trace_off() -> None:
+    """Stops collecting, and forgets what was collected.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/trace_off
+    """
+    if _Collected.functions is not None and _Collected.functions.append in _observers():
+        _observers().remove(_Collected.functions.append)
+    if _Collected.profiles:
+        stop(save=False)
+    _Collected.functions, _Collected.profiles = None, False
+
+
+def _observers() -> list[Any]:
+    from tvtf.frontend.concrete import observers  # with the compiler, which is imported when it is needed
+
+    return observers
+
+
+@export("summary.trace_export")
+def trace_export(name: str, step: Any = None, profiler_outdir: str | None = None) -> None:
+    """Writes the collected graphs under ``name`` to the default writer, and stops collecting.
+
+    Args:
+      step: the step, by default the default step.
+      profiler_outdir: where the profile goes, if :func:`trace_on` began one and did not say.
+
+    Raises:
+      ValueError: no step is given or set.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> tf.summary.trace_on()
+    >>> y = tf.function(lambda x: x + 1)(tf.constant(1))
+    >>> with tempfile.TemporaryDirectory() as folder, tf.summary.create_file_writer(folder).as_default():
+    ...     tf.summary.trace_export("add", step=0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/trace_export
+    """
+    if state.trace is not None:
+        logger.warning("Cannot export trace inside a tf.function.")
+        return
+    if _Collected.functions is None:
+        raise ValueError(MSG_NO_TRACE)
+    step = active.step if step is None else step
+    if step is None:
+        raise ValueError(MSG_STEP)
+    if writes() and _Collected.functions:
+        write(name, _run_metadata(_Collected.functions), step, _metadata())
+    if _Collected.profiles:
+        stop_in(profiler_outdir)
+        _Collected.profiles = False
+    trace_off()
+
+
+def _run_metadata(functions: list[Any]) -> bytes:
+    from tvtf.summary.graph import graph_def
+
+    found = proto("compat.proto.config_pb2").RunMetadata()
+    for function in functions:
+        found.function_graphs.add().pre_optimization_graph.CopyFrom(graph_def([function]))
+    return bytes(found.SerializeToString())
+
+
+def _metadata() -> Any:
+    metadata = proto("compat.proto.summary_pb2").SummaryMetadata()
+    metadata.plugin_data.plugin_name = "graph_run_metadata_graph"
+    metadata.plugin_data.content = b"1"
+    return metadata

@@ -1,0 +1,272 @@
+"""Scalars, histograms, images, audio and text, in the form that TensorBoard's plugins read."""
+
+from __future__ import annotations
+
+import io
+import wave
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.frontend.host import traced
+from tvtf.module import current_scope, name_scope
+from tvtf.primitive import export
+from tvtf.summary.protos import proto
+from tvtf.summary.writer import SummaryWriter, active, recording, writes
+from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor
+
+MSG_STEP = (
+    "No step set. Please specify one either through the `step` argument or through tf.summary.experimental.set_step()"
+)
+Build = Callable[[str, np.ndarray], Any]
+"""From a tag and the values to a Summary."""
+
+
+@export("summary.scalar")
+def scalar(name: str, data: Any, step: Any = None, description: str | None = None) -> Tensor:
+    """Writes a number, as float32.
+
+    Returns:
+      A bool tensor: False where there is no default writer, or it does not record.
+
+    Raises:
+      ValueError: no step is given or set; or ``data`` is no scalar.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/scalar
+    """
+    value = convert_to_tensor(data)
+    if value.shape.rank not in (0, None):
+        raise ValueError(f"Expected scalar shape for tensor, got shape: {value.shape}.")
+    plugin = _plugin("scalar")
+    return _written(name, step, [value], lambda tag, a: plugin.scalar_pb(tag, a, description))
+
+
+@export("summary.histogram")
+def histogram(
+    name: str, data: Any, step: Any = None, buckets: int | None = None, description: str | None = None
+) -> Tensor:
+    """Writes how the values of a tensor of any shape are distributed, over 30 ``buckets`` by default.
+
+    Returns, Raises:
+      as :func:`scalar`.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/histogram
+    """
+    plugin = _plugin("histogram")
+    return _written(name, step, [data], lambda tag, a: plugin.histogram_pb(tag, a, buckets, description))
+
+
+@export("summary.text")
+def text(name: str, data: Any, step: Any = None, description: str | None = None) -> Tensor:
+    """Writes a string tensor of any shape, which is shown as Markdown.
+
+    Returns, Raises:
+      as :func:`scalar`.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/text
+    """
+    plugin = _plugin("text")
+    return _written(name, step, [data], lambda tag, a: plugin.text_pb(tag, a.astype(object), description))
+
+
+@export("summary.image")
+def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, description: str | None = None) -> Tensor:
+    """Writes images of shape (count, height, width, 1 to 4 channels): floats from 0 to 1, or integers from 0 to 255.
+
+    Args:
+      max_outputs: at most so many of them.
+
+    Returns, Raises:
+      as :func:`scalar`; ValueError also for another rank.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/image
+    """
+    pixels = convert_to_tensor(data)
+    if pixels.shape.rank not in (4, None):
+        raise ValueError(f"Expected images of rank 4, (count, height, width, channels), got shape: {pixels.shape}.")
+    metadata = proto("plugins.image.metadata").create_summary_metadata(display_name=None, description=description)
+
+    def build(tag: str, values: np.ndarray) -> Any:
+        size = [str(values.shape[axis]).encode() for axis in (2, 1)]
+        return _of_bytes(tag, metadata, [*size, *map(_png, _as_uint8(values[:max_outputs]))])
+
+    return _written(name, step, [pixels], build)
+
+
+@export("summary.audio")
+def audio(
+    name: str,
+    data: Any,
+    sample_rate: int,
+    step: Any = None,
+    max_outputs: int = 3,
+    encoding: str | None = None,
+    description: str | None = None,
+) -> Tensor:
+    """Writes sound: floats from -1 to 1 of shape (count, frames, channels), as 16-bit wav.
+
+    Args:
+      sample_rate: frames a second.
+      encoding: None or ``"wav"``.
+
+    Returns, Raises:
+      as :func:`scalar`; ValueError also for another encoding or rank.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/audio
+    """
+    if encoding not in (None, "wav"):
+        raise ValueError(f"Unknown encoding: {encoding!r}")
+    frames = convert_to_tensor(data)
+    if frames.shape.rank not in (3, None):
+        raise ValueError(f"Expected audio of rank 3, (count, frames, channels), got shape: {frames.shape}.")
+    plugin = proto("plugins.audio.metadata")
+    wav = proto("plugins.audio.plugin_data_pb2").AudioPluginData.WAV
+    metadata = plugin.create_summary_metadata(display_name=None, description=description, encoding=wav)
+
+    def build(tag: str, values: np.ndarray) -> Any:
+        clips = [_wav(clip, int(sample_rate)) for clip in values[:max_outputs]]
+        labels = np.full(len(clips), b"", object)
+        return _of_bytes(tag, metadata, np.stack([np.array(clips, object), labels], axis=1))
+
+    return _written(name, step, [frames], build)
+
+
+@export("summary.write")
+def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: str | None = None) -> Tensor:
+    """Writes a tensor of any dtype and shape under ``tag`` with the metadata by which a plugin finds it.
+
+    Args:
+      tensor: or a function of no arguments that gives it, called only where something is written.
+
+    Returns, Raises:
+      as :func:`scalar`.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/write
+    """
+    if not writes():
+        return constant(False)
+    value = tensor() if callable(tensor) else tensor
+    return _event(tag, step, value, lambda t, a: _summary(t, metadata, a))
+
+
+@export("summary.graph")
+def graph(graph_data: Any) -> Tensor:
+    """Writes a GraphDef, or the graph of a traced function, for TensorBoard's graph page.
+
+    Returns:
+      A bool tensor: False where there is no default writer.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/graph
+    """
+    from tvtf.summary.graph import graph_def
+
+    writer = active.writer
+    if writer is None or not writes():
+        return constant(False)
+    found = graph_data if hasattr(graph_data, "SerializeToString") else graph_def([graph_data])
+    writer.write_event(0, graph_def=found.SerializeToString())
+    return constant(True)
+
+
+@export("summary.experimental.write_raw_pb")
+def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Tensor:
+    """Writes a serialized Summary proto.
+
+    Returns, Raises:
+      as :func:`scalar`.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/write_raw_pb
+    """
+    if not writes():
+        return constant(False)
+    parse = proto("compat.proto.summary_pb2").Summary.FromString
+    return _event("", step, tensor, lambda _, a: parse(a.item()))
+
+
+@export("summary.experimental.summary_scope")
+@contextmanager
+def summary_scope(name: str, default_name: str = "summary", values: Any = None) -> Iterator[tuple[str, str]]:
+    """The tag of a summary, within the name scopes around it, and the scope its ops are in.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/summary_scope
+    """
+    tag = current_scope() + (name or default_name)
+    with name_scope(name or default_name) as scope:
+        yield tag, scope
+
+
+# -- writing
+
+
+def _plugin(name: str) -> Any:
+    return proto(f"plugins.{name}.summary_v2") if writes() else None
+
+
+def _written(name: str, step: Any, data: list[Any], build: Build) -> Tensor:
+    return _event(current_scope() + name, step, data[0], build) if writes() else constant(False)
+
+
+def _event(tag: str, step: Any, data: Any, build: Build) -> Tensor:
+    """Writes now, or whenever the traced program comes by here; whether it was written (in a trace: what is asked for)."""
+    step = active.step if step is None else step
+    if step is None:
+        raise ValueError(MSG_STEP)
+    tensors = [convert_to_tensor(x) for x in (data, step, recording())]
+    writer = active.writer
+    assert writer is not None  # noqa: S101 - callers have asked
+    known = [t.eager_array() if isinstance(t, EagerTensor) else None for t in tensors]
+
+    def run(*arrays: np.ndarray) -> tuple[()]:
+        given = iter(arrays)
+        value, number, wanted = [next(given) if k is None else k for k in known]
+        if wanted:
+            _write_one(writer, tag, int(number), value, build)
+        return ()
+
+    if state.trace is None:
+        run()
+    else:
+        traced(run, [t for t, k in zip(tensors, known) if k is None], [])
+    return tensors[2]
+
+
+def _write_one(writer: SummaryWriter, tag: str, step: int, value: np.ndarray, build: Build) -> None:
+    writer.write_event(step, summary=build(tag, value))
+
+
+def _summary(tag: str, metadata: Any, values: Any) -> Any:
+    summary = proto("compat.proto.summary_pb2").Summary()
+    tensor = proto("util.tensor_util").make_tensor_proto(values)
+    summary.value.add(tag=tag, metadata=metadata, tensor=tensor)
+    return summary
+
+
+def _of_bytes(tag: str, metadata: Any, parts: Any) -> Any:
+    return _summary(tag, metadata, np.array(parts, object))
+
+
+def _as_uint8(values: np.ndarray) -> np.ndarray:
+    """As ``tf.image.convert_image_dtype(..., saturate=True)``."""
+    scaled = values * 255.5 if values.dtype.kind not in "iub" else values
+    return np.clip(scaled, 0, 255).astype(np.uint8)
+
+
+def _png(pixels: np.ndarray) -> bytes:
+    from PIL import Image
+
+    file = io.BytesIO()
+    Image.fromarray(pixels[..., 0] if pixels.shape[-1] == 1 else pixels).save(file, "PNG")
+    return file.getvalue()
+
+
+def _wav(frames: np.ndarray, rate: int) -> bytes:
+    file = io.BytesIO()
+    with wave.open(file, "wb") as sound:
+        sound.setnchannels(frames.shape[1])
+        sound.setsampwidth(2)
+        sound.setframerate(rate)
+        sound.writeframes((np.clip(frames, -1, 1) * 32767).astype("<i2").tobytes())
+    return file.getvalue()

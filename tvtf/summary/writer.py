@@ -1,0 +1,263 @@
+"""Summary writers, the default one of a thread, its step, and whether it records."""
+
+from __future__ import annotations
+
+import itertools
+import os
+import socket
+import threading
+import time
+import weakref
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from pathlib import Path
+from typing import IO, Any
+
+from tvtf import records
+from tvtf.primitive import export
+from tvtf.summary.protos import proto
+from tvtf.tensor import convert_to_tensor
+
+_numbers = itertools.count()
+MSG_CLOSED = "SummaryWriter is already closed"
+
+
+class _Active(threading.local):
+    def __init__(self) -> None:
+        self.writer: SummaryWriter | None = None
+        self.step: Any = None
+        self.recording: Any = True
+
+
+active = _Active()
+
+
+@export("summary.SummaryWriter")
+class SummaryWriter:
+    """Where summaries go; see ``tf.summary.create_file_writer``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/SummaryWriter
+    """
+
+    def set_as_default(self, step: Any = None) -> None:
+        """Makes this the writer of this thread, and ``step`` its step where one is given.
+
+        Raises:
+          RuntimeError: it is closed.
+        """
+        self._check_open()
+        active.writer = self
+        if step is not None:
+            active.step = step
+
+    @contextmanager
+    def as_default(self, step: Any = None) -> Iterator[SummaryWriter]:
+        """The writer, and step, of what is written inside; flushed at the end.
+
+        Raises:
+          RuntimeError: it is closed.
+        """
+        before = active.writer, active.step
+        self.set_as_default(step)
+        try:
+            yield self
+            self.flush()
+        finally:
+            active.writer = before[0]
+            if step is not None:
+                active.step = before[1]
+
+    def init(self) -> None:
+        """Writers are ready when they are made."""
+
+    def flush(self) -> None:
+        """What was written so far is in the file after it."""
+
+    def close(self) -> None:
+        """Flushes; nothing can be written after it."""
+
+    def write_event(self, step: int, **what: Any) -> None:
+        """Adds an event of now: ``summary``, ``graph_def`` or ``tagged_run_metadata``."""
+
+    def _check_open(self) -> None:
+        """Raises RuntimeError for a writer that is closed."""
+
+
+class _NoWriter(SummaryWriter):
+    """Writes nothing, and tells so."""
+
+
+class _FileWriter(SummaryWriter):
+    def __init__(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
+        self._events = proto("compat.proto.event_pb2")
+        self.max_queue, self.flush_seconds = max_queue, flush_seconds
+        Path(folder).mkdir(parents=True, exist_ok=True)
+        name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}{suffix}"
+        self._lock = threading.Lock()
+        self._waiting: list[bytes] = []
+        self._file = open(os.path.join(folder, name), "ab")  # noqa: SIM115 - lives as long as the writer
+        self._closing = weakref.finalize(self, _write_all, self._file, self._waiting)
+        self._add(self._events.Event(wall_time=time.time(), file_version="brain.Event:2"))
+        self.flush()
+
+    def write_event(self, step: int, **what: Any) -> None:
+        self._add(self._events.Event(wall_time=time.time(), step=step, **what))
+
+    def _add(self, event: Any) -> None:
+        with self._lock:
+            if not self._closing.alive:
+                return
+            self._waiting.append(records.framed(event.SerializeToString()))
+            if len(self._waiting) > self.max_queue or time.monotonic() > self._due:
+                self._flush()
+
+    _due = float("inf")
+
+    def flush(self) -> None:
+        with self._lock:
+            if self._closing.alive:
+                self._flush()
+
+    def _flush(self) -> None:
+        self._file.write(b"".join(self._waiting))
+        self._waiting.clear()
+        self._file.flush()
+        self._due = time.monotonic() + self.flush_seconds
+
+    def close(self) -> None:
+        with self._lock:
+            self._closing()
+
+    def _check_open(self) -> None:
+        if not self._closing.alive:
+            raise RuntimeError(MSG_CLOSED)
+
+
+def _write_all(file: IO[bytes], waiting: list[bytes]) -> None:
+    with file:
+        file.write(b"".join(waiting))
+
+
+@export("summary.create_file_writer")
+def create_file_writer(
+    logdir: Any,
+    max_queue: int | None = None,
+    flush_millis: int | None = None,
+    filename_suffix: str | None = None,
+    name: str | None = None,
+    experimental_trackable: bool = False,
+    experimental_mesh: Any = None,
+) -> SummaryWriter:
+    """A writer of an event file in the folder ``logdir``, which is made where it is missing.
+
+    Args:
+      max_queue: events that wait before they are flushed, 10 by default.
+      flush_millis: longest time between flushes when something is written, 120,000 by default.
+      filename_suffix: end of the file's name, ``.v2`` by default.
+      name, experimental_trackable, experimental_mesh: accepted.
+
+    Raises:
+      ImportError: without the ``tensorboard`` extra.
+      ValueError: ``logdir`` is None.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     with tf.summary.create_file_writer(folder).as_default():
+    ...         print(bool(tf.summary.scalar("loss", 0.5, step=1)))
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/create_file_writer
+    """
+    if logdir is None:
+        raise ValueError("Argument `logdir` cannot be None")
+    seconds = 120.0 if flush_millis is None else flush_millis / 1000
+    suffix = ".v2" if filename_suffix is None else filename_suffix
+    return _FileWriter(_text(logdir), 10 if max_queue is None else max_queue, seconds, suffix)
+
+
+def _text(path: Any) -> str:
+    found = os.fspath(path) if isinstance(path, (str, bytes, os.PathLike)) else convert_to_tensor(path).numpy()
+    return os.fsdecode(found)
+
+
+@export("summary.create_noop_writer")
+def create_noop_writer() -> SummaryWriter:
+    """A writer that writes nothing.
+
+    >>> import tvtf as tf
+    >>> with tf.summary.create_noop_writer().as_default():
+    ...     print(bool(tf.summary.scalar("loss", 0.5, step=1)))
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/create_noop_writer
+    """
+    return _NoWriter()
+
+
+def writes() -> bool:
+    """Whether this thread has a writer that writes."""
+    return isinstance(active.writer, _FileWriter)
+
+
+@export("summary.flush")
+def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
+    """Flushes ``writer``, or the default one.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/flush
+    """
+    chosen = active.writer if writer is None else writer
+    if chosen is not None:
+        chosen.flush()
+
+
+@export("summary.experimental.get_step")
+def get_step() -> Any:
+    """The default step of this thread, as it was set.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/get_step
+    """
+    return active.step
+
+
+@export("summary.experimental.set_step")
+def set_step(step: Any) -> None:
+    """Sets the default step of this thread: a number, a tensor, or a Variable that is read whenever something is written.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/set_step
+    """
+    active.step = step
+
+
+@export("summary.record_if")
+@contextmanager
+def record_if(condition: Any) -> Iterator[None]:
+    """Inside, summaries are written where ``condition`` (a bool, a bool tensor, or a function that gives one) is true.
+
+    >>> import tvtf as tf
+    >>> with tf.summary.record_if(False):
+    ...     print(tf.summary.should_record_summaries())
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/record_if
+    """
+    before, active.recording = active.recording, condition
+    try:
+        yield
+    finally:
+        active.recording = before
+
+
+def recording() -> Any:
+    """The condition in force: a bool or a bool tensor."""
+    condition: Callable[[], Any] | Any = active.recording
+    return condition() if callable(condition) else condition
+
+
+@export("summary.should_record_summaries")
+def should_record_summaries() -> Any:
+    """Whether summaries are written here: False without a default writer; a tensor where the condition is one.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/summary/should_record_summaries
+    """
+    return recording() if writes() else False
