@@ -122,7 +122,7 @@ class ConcreteFunction:
 
     @property
     def structured_input_signature(self) -> Any:
-        return self.arguments.described(_named_spec)
+        return self.arguments.described(named_spec)
 
     @property
     def structured_outputs(self) -> Any:
@@ -151,7 +151,8 @@ class ConcreteFunction:
         ]
 
 
-def _named_spec(leaf: Leaf) -> Any:
+def named_spec(leaf: Leaf) -> Any:
+    """A leaf as signatures show it: the spec of a tensor, with a name, or the value."""
     spec = leaf.spec
     if spec is None:
         return leaf.value

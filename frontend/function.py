@@ -27,6 +27,9 @@ MSG_VARIABLES = (
 MAX_TRACES = 256
 """Concrete functions kept per Function; the least recently used goes first."""
 
+BOUND = "_tvtf_function_"
+"""How the names begin under which objects keep the functions bound to them."""
+
 _run_eagerly = [False]
 
 
@@ -87,7 +90,7 @@ class Function:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         if not kwargs and state.trace is None and not state.tapes:
-            concrete = self._fast.get(_fast_key(args))
+            concrete = self._fast.get(fast_key(args))
             if concrete is not None and not _run_eagerly[0]:
                 return concrete.call(args)
         return self._call_slowly(args, kwargs)
@@ -102,7 +105,7 @@ class Function:
 
     def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
         """The short way for calls with nothing but eager tensors."""
-        key = None if kwargs else _fast_key(args)
+        key = None if kwargs else fast_key(args)
         if key is not None and len(arguments.tensors) == len(args) and len(self._fast) < MAX_TRACES:
             self._fast[key] = concrete
 
@@ -123,7 +126,7 @@ class Function:
 
     @property
     def _bound_name(self) -> str:
-        return f"_tvtf_function_{self.name}_{id(self)}"
+        return f"{BOUND}{self.name}_{id(self)}"
 
     def _bind(self, instance: Any) -> Function:
         function = getattr(self.python_function, "__func__", self.python_function)
@@ -196,6 +199,12 @@ class Function:
             args = tuple(self.input_signature)
         return self._concrete_for(self.signature.bind(args, kwargs))
 
+    def concrete_functions(self) -> list[ConcreteFunction]:
+        """Every trace; with an input signature one at least."""
+        if not self._concrete and self.input_signature is not None:
+            self.get_concrete_function()
+        return list(self._concrete.values())
+
     def experimental_get_tracing_count(self) -> int:
         """How often the Python function has been traced."""
         return self.log.count
@@ -267,7 +276,8 @@ class Function:
         return profile(self._concrete_for(arguments).code(), arguments.tensors, arguments.variables, repeat)
 
 
-def _fast_key(args: tuple[Any, ...]) -> Any:
+def fast_key(args: tuple[Any, ...]) -> Any:
+    """Shapes and dtypes of eager tensors; None where something else is among the arguments."""
     key: list[Any] = []
     for x in args:
         if type(x) is not EagerTensor:

@@ -9,7 +9,7 @@ import re
 from pathlib import Path
 
 GOLDEN = Path(__file__).parent / "golden"
-ROOMS = ("tensor", "variable", "function", "tape", "composite")
+ROOMS = ("tensor", "variable", "function", "tape", "composite", "saved_model")
 
 
 def _in_pairs(found):

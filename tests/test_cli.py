@@ -53,7 +53,7 @@ def test_help_names_every_command_and_loads_no_compiler():
     *text, loaded = done.stdout.splitlines()
     assert loaded == "False"
     commands = {line.split()[0] for line in text[text.index("Commands:") + 1 :]}
-    assert commands == {"compile", "devices", "export", "run", "train"}
+    assert commands == {"compile", "devices", "export", "run", "saved-model", "train"}
 
 
 def test_version():
@@ -69,7 +69,7 @@ def test_devices():
 def test_compile_run_and_export(model, place):
     compiled = tvtf("compile", model, "-o", "lib.so")
     assert compiled.exit_code == 0, compiled.output
-    described = "<lambda>(rows: float32 (batch, 3)) -> output: float32 (batch, 2)"
+    described = "<lambda>(rows: float32 (batch, 3)) -> output_0: float32 (batch, 2)"
     assert compiled.stdout.startswith(f"lib.so: {described}, ")
     for source in ("lib.so", model):
         assert tvtf("run", source, "--input", "rows.npy", "--output", "out.npy", "--batch", 2).output == ""
@@ -130,7 +130,7 @@ def test_csv_in_pipes_keeps_every_digit(model, place):
     wanted = (np.array([[0.1, 0.2, 0.3]], np.float32) @ WEIGHTS)[0]
     assert piped.exit_code == 0, piped.output
     np.testing.assert_allclose(np.array(piped.stdout.split(","), np.float32), wanted, rtol=1e-6)
-    tvtf("run", model, "--input", "rows=rows.csv", "--output", "output=out.csv")
+    tvtf("run", model, "--input", "rows=rows.csv", "--output", "output_0=out.csv")
     np.testing.assert_allclose(np.loadtxt("out.csv", delimiter=","), ROWS @ WEIGHTS, rtol=1e-6)
 
 
@@ -161,7 +161,7 @@ def test_several_inputs_and_outputs_go_by_name(place):
 def test_what_is_no_model_is_named_and_nothing_is_written(place, command):
     (place / "empty").mkdir()
     before = sorted(os.listdir())
-    told = "Error: {0} is not a saved module: there is no {0}/module.json"
+    told = "Error: SavedModel file does not exist at: {0}/saved_model.json"
     assert refused(command, "nowhere", "-o", "out") == told.format("nowhere")
     assert refused(command, "empty", "-o", "out") == told.format("empty")
     assert refused(command, "rows.npy", "-o", "out") == told.format("rows.npy")
@@ -198,11 +198,11 @@ def test_usage_errors_end_with_two(model):
 
 def test_an_unknown_format_version_is_one_line(model, place):
     (place / "future").mkdir()
-    description = json.loads(Path(model, "module.json").read_text()) | {"version": 99}
-    (place / "future" / "module.json").write_text(json.dumps(description))
+    description = json.loads(Path(model, "saved_model.json").read_text()) | {"version": 99}
+    (place / "future" / "saved_model.json").write_text(json.dumps(description))
     assert refused("compile", "future") == (
-        f"Error: future/module.json has version 99 of the format, and tvtf {tf.__version__} reads version 1; save the "
-        "module again with this tvtf, or install the one that wrote it"
+        f"Error: future/saved_model.json has version 99 of the format, and tvtf {tf.__version__} reads version 1; save the "
+        "model again with this tvtf, or install the one that wrote it"
     )
 
 

@@ -70,7 +70,7 @@ from tvtf.variable import Variable  # noqa: E402
 from tvtf.version import __version__  # noqa: E402
 
 newaxis = None
-_LAZY = ("onnx", "passes", "train")
+_LAZY = ("onnx", "passes", "saved_model", "train")
 
 
 def __getattr__(name: str) -> _Any:

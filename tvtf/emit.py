@@ -178,7 +178,7 @@ class Trace:
 
     def _constant(self, tensor: Tensor) -> SymbolicTensor:
         array = tensor.eager_array()
-        if array.size > EMBEDDED_ELEMENTS and isinstance(tensor, EagerTensor):
+        if isinstance(tensor, EagerTensor) and (array.size > EMBEDDED_ELEMENTS or tensor.has_identity):
             return self.pass_in(tensor)
         known = self.constants.get(id(tensor))
         if known is None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import errno
+import hashlib
 import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
@@ -44,6 +45,10 @@ class Replacement:
             os.makedirs(folder or ".", exist_ok=True)
             _write_through(temporary, chunks)
 
+    def digest(self, path: str) -> str:
+        """The SHA-256 of what waits for being renamed to ``path``."""
+        return digest_of(next(temporary for temporary, wanted in self._waiting if wanted == path))
+
     def commit(self) -> None:
         """Rename every file into place; when it returns, they survive a power cut."""
         while self._waiting:
@@ -52,6 +57,15 @@ class Replacement:
                 os.replace(temporary, path)
                 _sync_folder(os.path.dirname(path))
             del self._waiting[0]
+
+
+def digest_of(path: str) -> str:
+    """The SHA-256 of a file."""
+    digest = hashlib.sha256()
+    with named_failures(path, "read"), open(path, "rb") as file:
+        while chunk := file.read(WRITTEN_AT_ONCE):
+            digest.update(chunk)
+    return digest.hexdigest()
 
 
 def replace(path: str, content: bytes) -> None:

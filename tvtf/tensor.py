@@ -124,6 +124,8 @@ class EagerTensor(Tensor):
     """A tensor with a value: a NumPy array that nobody changes any more."""
 
     __slots__ = ("_array", "_handle", "_typed")
+    has_identity = False
+    """Whether it means more than its value: traces take it as a parameter, whatever its size."""
 
     def __init__(self, array: np.ndarray) -> None:
         self._array = array

@@ -35,6 +35,7 @@ class HostFunction(EagerTensor):
     """A scalar that stands for a function ``run`` on arrays, and for its gradient, if it has one."""
 
     __slots__ = ("run", "gradient")
+    has_identity = True
 
     def __init__(self, run: Callable[..., Any], gradient: Callable[..., Any] | None = None) -> None:
         number = next(_numbers)

@@ -1,9 +1,9 @@
-"""Saved functions: a folder that runs, compiles and exports without the code that made it.
+"""Saved models: folders that run, compile and export without the code that made them.
 
-``module.json`` describes the function: format version, inputs and outputs by name, dtype and dims, the variables'
-names, and the program as TVM's JSON of the ``tvtf`` dialect, with a checksum. The variables lie beside it in
-TensorFlow's V2 checkpoint format, under a name made from their content: the description is replaced last, so that a
-folder always holds a description and the values that belong to it.
+``tf.saved_model`` saves objects with all their functions; `save` and `load` here are its short forms for one function of
+named inputs and outputs, which `tvtf run` and `tvtf compile` take. Either way it is one format: ``saved_model.json``
+describes the objects, and the functions as TVM's JSON of the ``tvtf`` dialect, with checksums; the variables lie beside it
+in TensorFlow's V2 checkpoint format. All files are written before the first is renamed into place.
 
 >>> import tempfile
 >>> import tvtf as tf

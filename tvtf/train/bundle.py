@@ -74,6 +74,18 @@ def write(prefix: str, tensors: Mapping[str, Any]) -> None:
     >>> Reader(prefix).read("x")
     array([1., 2.], dtype=float32)
     """
+    with files.Replacement() as replacement:
+        spare = add(replacement, prefix, tensors)
+        replacement.commit()
+    files.remove(spare)
+
+
+def add(replacement: files.Replacement, prefix: str, tensors: Mapping[str, Any]) -> str:
+    """Write a bundle as a part of what ``replacement`` renames into place; the data file that is out of use from then on.
+
+    Raises:
+      OpError: as `write`.
+    """
     shards = _spare_shard_count(prefix)
     data, entries, offset = [], {HEADER_KEY: _header(shards)}, 0
     for key, value in tensors.items():
@@ -82,11 +94,9 @@ def write(prefix: str, tensors: Mapping[str, Any]) -> None:
         entries[key.encode()] = _entry(dtype, shape, offset, size, checksum)
         data += chunks
         offset += size
-    with files.Replacement() as replacement:
-        replacement.add(data_name(prefix, 0, shards), data)
-        replacement.add(index_name(prefix), [table.write(sorted(entries.items()))])
-        replacement.commit()
-    files.remove(data_name(prefix, 0, 3 - shards))
+    replacement.add(data_name(prefix, 0, shards), data)
+    replacement.add(index_name(prefix), [table.write(sorted(entries.items()))])
+    return data_name(prefix, 0, 3 - shards)
 
 
 def _spare_shard_count(prefix: str) -> int:

@@ -18,6 +18,9 @@ from tvtf.variable import Variable
 PathLike = str | os.PathLike[str]
 Status = CheckpointLoadStatus | InitializationOnlyStatus
 
+SAVED_MODELS = ("saved_model.json", "saved_model.pb")
+"""The files by which a saved model's folder is known: tvtf's, and TensorFlow's."""
+
 _writing = threading.Lock()
 Value = TypeVar("Value")
 
@@ -225,7 +228,7 @@ def _serialized_graph(reader: bundle.Reader) -> bytes:
 
 
 def _inside_saved_model(path: PathLike | None) -> PathLike | None:
-    if path is None or not os.path.exists(os.path.join(path, "saved_model.pb")):
+    if path is None or not any(os.path.exists(os.path.join(path, name)) for name in SAVED_MODELS):
         return path
     return os.path.join(path, "variables", "variables")
 

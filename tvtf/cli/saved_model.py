@@ -1,0 +1,152 @@
+"""``tvtf saved-model``: TensorFlow's ``saved_model_cli`` for models that tvtf saved."""
+
+from __future__ import annotations
+
+import ast
+from pathlib import Path
+from typing import Any
+
+import click
+
+from tvtf.cli.told import told
+
+DIR = click.option("--dir", "folder", required=True, type=click.Path(path_type=Path), help="The saved model's folder.")
+SIGNATURE = click.option("--signature_def", help="A signature's name.")
+
+
+@click.group("saved-model")
+def saved_model() -> None:
+    """Look into saved models, and run their signatures."""
+
+
+@saved_model.command()
+@DIR
+@click.option("--all", "everything", is_flag=True, help="Signatures with their inputs and outputs, ops and functions.")
+@click.option("--tag_set", help="Tags, separated by commas: serve.")
+@SIGNATURE
+@click.option("--list_ops", is_flag=True, help="The ops of the tag set.")
+@told
+def show(folder: Path, everything: bool, tag_set: str | None, signature_def: str | None, list_ops: bool) -> None:
+    """Print what a saved model holds, as `saved_model_cli show` does."""
+    from tvtf.saved.show import Shown
+
+    shown = Shown(folder)
+    if everything:
+        lines = list(shown.everything())
+    elif tag_set is None:
+        hint = ["--list_ops must be paired with a tag-set or with --all."] if list_ops else []
+        lines = hint + list(shown.tag_sets())
+    else:
+        _check_tags(tag_set)
+        chosen = shown.keys() if signature_def is None else shown.signature(signature_def).lines()
+        lines = ([shown.ops()] if list_ops else []) + list(chosen)
+    click.echo("\n".join(lines))
+
+
+def _check_tags(tag_set: str) -> None:
+    from tvtf.saved.layout import TAGS
+
+    if {tag.strip() for tag in tag_set.split(",")} != set(TAGS):
+        raise ValueError(
+            f"MetaGraphDef associated with tag-set {tag_set} could not be found in the SavedModel. Please use one of the "
+            f"following tag-sets: {list(TAGS)}"
+        )
+
+
+@saved_model.command()
+@DIR
+@click.option("--tag_set", default="serve", show_default=True, help="Tags, separated by commas.")
+@SIGNATURE
+@click.option("--inputs", default="", help="Files by input: 'x=x.npy;y=pair.npz[name]'.")
+@click.option("--input_exprs", default="", help="Python literals by input: 'x=[[1.0, 2.0]]'.")
+@click.option(
+    "--outdir", type=click.Path(file_okay=False, path_type=Path), help="Where to write OUTPUT.npy for each output."
+)
+@click.option("--overwrite", is_flag=True, help="Replace files that are there.")
+@told
+def run(
+    folder: Path,
+    tag_set: str,
+    signature_def: str | None,
+    inputs: str,
+    input_exprs: str,
+    outdir: Path | None,
+    overwrite: bool,
+) -> None:
+    """Run a signature on arrays, and print what it gives, as `saved_model_cli run` does."""
+    from tvtf import saved_model as models
+
+    if not inputs and not input_exprs:
+        raise ValueError("At least one of --inputs, --input_exprs or --input_examples must be required")
+    _check_tags(tag_set)
+    signatures = models.load(folder).signatures
+    name = signature_def or models.DEFAULT_SERVING_SIGNATURE_DEF_KEY
+    if name not in signatures:
+        raise ValueError(f'Could not find signature "{name}". Please choose from: {", ".join(signatures)}')
+    given = _from_files(inputs) | _from_literals(input_exprs)
+    _check_keys(given, signatures[name])
+    for key, result in sorted(signatures[name](**given).items()):
+        click.echo(f"Result for output key {key}:\n{result.numpy()}")
+        if outdir is not None:
+            _write(outdir / f"{key}.npy", result.numpy(), overwrite)
+
+
+def _from_files(text: str) -> dict[str, Any]:
+    return {key: _array(file) for key, file in _pairs(text, "--inputs", "<filename>")}
+
+
+def _pairs(text: str, option: str, wanted: str) -> list[tuple[str, str]]:
+    pairs = [part.split("=", 1) for part in text.split(";") if part]
+    if any(len(pair) != 2 for pair in pairs):
+        raise ValueError(f'{option} "{text}" format is incorrect. Please follow "<input_key>={wanted}"')
+    return [(key, value) for key, value in pairs]
+
+
+def _array(file: str) -> Any:
+    import numpy as np
+
+    path, bracket, name = file.removesuffix("]").partition("[")
+    found = np.load(path, allow_pickle=False)
+    if not hasattr(found, "files"):
+        return found
+    names = found.files
+    if bracket and name not in names or not bracket and len(names) != 1:
+        raise ValueError(
+            f"{path} holds {', '.join(names)}: name one of them, as {path}[{names[0] if names else 'name'}]"
+        )
+    return found[name or names[0]]
+
+
+def _from_literals(text: str) -> dict[str, Any]:
+    return {key: _literal(value) for key, value in _pairs(text, "--input_exprs", "<python expression>")}
+
+
+def _literal(text: str) -> Any:
+    try:
+        return ast.literal_eval(text)
+    except (SyntaxError, ValueError) as cause:
+        raise ValueError(f'Expression "{text}" is not a valid python literal.') from cause
+
+
+def _check_keys(given: dict[str, Any], signature: Any) -> None:
+    named = signature.arguments.names
+    for key in given:
+        if key not in named:
+            choices = '", "'.join(named)
+            raise ValueError(f'"{key}" is not a valid input key. Please choose from "{choices}", or use --show option.')
+
+
+def _write(path: Path, array: Any, overwrite: bool) -> None:
+    import io
+
+    import numpy as np
+
+    from tvtf.files import replace
+
+    if path.exists() and not overwrite:
+        raise ValueError(
+            f'Output file {path} already exists. Add "--overwrite" to overwrite the existing output files.'
+        )
+    buffer = io.BytesIO()
+    np.save(buffer, array)
+    replace(str(path), buffer.getvalue())

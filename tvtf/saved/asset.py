@@ -1,0 +1,53 @@
+"""Files that belong to a model: copied beside it when it is saved, and found there when it is loaded."""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tvtf.files import named_failures
+from tvtf.tensor import EagerTensor, to_array
+from tvtf.trackable import Trackable
+
+
+class AssetPath(EagerTensor):
+    """The path of an asset as a string scalar that knows whose it is."""
+
+    __slots__ = ("asset",)
+    has_identity = True
+
+    def __init__(self, asset: Asset) -> None:
+        super().__init__(to_array(asset.path, None))
+        self.asset = asset
+
+
+class Asset(Trackable):
+    """A file that a model needs, such as a vocabulary; functions read its path from ``asset_path``.
+
+    Args:
+      path: the file; it must exist when the model is saved.
+
+    >>> import tvtf as tf
+    >>> tf.saved_model.Asset("vocabulary.txt").asset_path
+    <tf.Tensor: shape=(), dtype=string, numpy=b'vocabulary.txt'>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/Asset
+    """
+
+    def __init__(self, path: str | os.PathLike[str]) -> None:
+        self.path = os.fspath(path)
+        self.asset_path = AssetPath(self)
+
+    @staticmethod
+    def of(tensor: Any) -> Asset | None:
+        """Whose path a tensor is."""
+        return tensor.asset if isinstance(tensor, AssetPath) else None
+
+    def content(self) -> bytes:
+        """The file's bytes.
+
+        Raises:
+          NotFoundError: it isn't there.
+        """
+        with named_failures(self.path, "read"), open(self.path, "rb") as file:
+            return file.read()

@@ -1,0 +1,108 @@
+"""Functions of a loaded model: what they were saved with is all that they can be called with."""
+
+from __future__ import annotations
+
+import inspect
+import pprint
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.frontend.concrete import ConcreteFunction
+from tvtf.frontend.function import Function, fast_key
+from tvtf.saved.program import Program
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+class RestoredFunction(Function):
+    """A polymorphic function whose traces are programs that were loaded."""
+
+    def __init__(
+        self, name: str, signature: inspect.Signature, specs: Any, programs: Sequence[Program], left_out: Sequence[str]
+    ) -> None:
+        def python(*args: Any, **kwargs: Any) -> Any:
+            return self(*args, **kwargs)
+
+        python.__signature__ = signature  # type: ignore[attr-defined]
+        super().__init__(python, autograph=False, name=name)
+        self.input_signature = specs
+        self.programs = list(programs)
+        self.left_out = list(left_out)
+        self._traced: dict[int, ConcreteFunction] = {}
+
+    def _call_slowly(self, args: Any, kwargs: Any) -> Any:
+        """There is no Python to run: it is the same under ``tf.config.run_functions_eagerly``."""
+        concrete, tensors = self._matching(args, kwargs)
+        key = None if kwargs else fast_key(args)
+        if key is not None and len(tensors) == len(args):
+            self._fast[key] = concrete
+        return concrete.call_flat(tensors)
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The trace for these arguments; tensors may be given as ``TensorSpec``.
+
+        Raises:
+          ValueError: it was not saved with such arguments.
+        """
+        if not args and not kwargs and self.input_signature is not None:
+            args = tuple(self.input_signature)
+        return self._matching(args, kwargs)[0]
+
+    def concrete_functions(self) -> list[ConcreteFunction]:
+        return [self._trace_of(program) for program in self.programs]
+
+    def _matching(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, list[Any]]:
+        """The first program that takes the arguments as they are, or the first that takes them made tensors."""
+        args, kwargs = structure = self.signature._structure(args, kwargs)
+        for convert in (False, True):
+            for program in self.programs:
+                tensors = program.fit(args, kwargs, convert)
+                if tensors is not None:
+                    return self._trace_of(program), tensors
+        names = iter(self.signature._leaf_names(structure))
+        raise ValueError(self._no_match(*nest.map_structure(lambda value: _traced(next(names), value), structure)))
+
+    def _trace_of(self, program: Program) -> ConcreteFunction:
+        with self._lock:
+            known = self._traced.get(id(program))
+            if known is None:
+                known = self._traced[id(program)] = program.trace()
+                known._signature = self.signature.python
+            return known
+
+    def _no_match(self, args: Any, kwargs: Any) -> str:
+        if not self.programs:
+            return " ".join(["Found zero restored functions for caller function.", *self.left_out])
+        options = [_option(index, program) for index, program in enumerate(self.programs, 1)]
+        return (
+            f"Could not find matching concrete function to call loaded from the SavedModel. Got:\n  {_positional(args)}\n"
+            f"  Keyword arguments: {kwargs}\n\n Expected these arguments to match one of the following "
+            f"{len(self.programs)} option(s):\n\n" + "\n\n".join(options)
+        )
+
+
+def _traced(name: str, value: Any) -> Any:
+    """An argument as messages show it: a tensor by its type."""
+    if not isinstance(value, (Tensor, np.ndarray)):
+        return value
+    tensor = convert_to_tensor(value)
+    return _Shown(f"<tf.Tensor '{name}:0' shape={tensor.shape} dtype={tensor.dtype.name}>")
+
+
+class _Shown(str):
+    """A text that shows without quotes."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _positional(values: Sequence[Any]) -> str:
+    listed = "\n    * ".join(pprint.pformat(v) for v in values)
+    return f"Positional arguments ({len(values)} total):\n    * {listed}"
+
+
+def _option(index: int, program: Program) -> str:
+    args, kwargs = program.described()
+    return f"Option {index}:\n  {_positional(args)}\n  Keyword arguments: {kwargs}"

@@ -1,0 +1,203 @@
+"""What a saved model holds, as TensorFlow's ``saved_model_cli show`` prints it.
+
+Nothing is built: all of it stands in the description. Names of graph nodes and ops are those that TensorFlow would give.
+Source: ``tensorflow/python/tools/saved_model_cli.py``
+"""
+
+from __future__ import annotations
+
+import os
+from collections import Counter
+from collections.abc import Iterable, Iterator, Mapping
+from dataclasses import dataclass
+from typing import Any, Final
+
+from tvtf.primitive import table
+from tvtf.saved import layout, program
+from tvtf.saved.program import OP_NAME, Program
+from tvtf.spec import TensorSpec
+
+INIT_OP: Final = "__saved_model_init_op"
+PREDICT: Final = "tensorflow/serving/predict"
+SAVING_OPS: Final = (
+    *("Const", "Identity", "MergeV2Checkpoints", "NoOp", "Pack", "Placeholder", "RestoreV2", "SaveV2", "Select"),
+    *("ShardedFilename", "StatefulPartitionedCall", "StaticRegexFullMatch", "StringJoin"),
+)
+VARIABLE_OPS: Final = ("AssignVariableOp", "DisableCopyOnRead", "ReadVariableOp", "VarHandleOp")
+_ENUM_NAMES: Final = {"float32": "FLOAT", "float64": "DOUBLE", "float16": "HALF"}
+
+
+@dataclass(frozen=True)
+class TensorInfo:
+    """One input or output of a signature."""
+
+    dtype: str
+    shape: str
+    name: str
+
+    @classmethod
+    def of(cls, spec: TensorSpec, name: str) -> TensorInfo:
+        dims = spec.shape.rank is not None and ", ".join(str(-1 if d is None else d) for d in spec.shape)
+        kind = spec.dtype.name
+        return cls(f"DT_{_ENUM_NAMES.get(kind, kind.upper())}", "unknown_rank" if dims is False else f"({dims})", name)
+
+
+@dataclass(frozen=True)
+class SignatureInfo:
+    """The inputs and outputs of a signature by name."""
+
+    inputs: dict[str, TensorInfo]
+    outputs: dict[str, TensorInfo]
+    method: str
+
+    def lines(self, indent: int = 0) -> Iterator[str]:
+        space = "  " * indent
+        yield f"{space}The given SavedModel SignatureDef contains the following input(s):"
+        yield from _infos("inputs", self.inputs, space)
+        yield f"{space}The given SavedModel SignatureDef contains the following output(s):"
+        yield from _infos("outputs", self.outputs, space)
+        yield f"{space}Method name is: {self.method}"
+
+
+def _infos(kind: str, infos: Mapping[str, TensorInfo], space: str) -> Iterator[str]:
+    for key, info in sorted(infos.items()):
+        yield f"{space}  {kind}['{key}'] tensor_info:"
+        yield from (f"{space}      {what}: {getattr(info, what)}" for what in ("dtype", "shape", "name"))
+
+
+INITIALIZER: Final = SignatureInfo({}, {INIT_OP: TensorInfo("DT_INVALID", "unknown_rank", "NoOp")}, "")
+
+
+class Shown:
+    """The description of a saved model, read to be shown.
+
+    Raises:
+      OSError, SavedModuleError: as `tf.saved_model.load`.
+    """
+
+    def __init__(self, folder: str | os.PathLike[str]) -> None:
+        data = layout.read(folder)
+        self.nodes: list[dict[str, Any]] = data["objects"]
+        self.programs = [program.read(each) for each in data["functions"]]
+        self.texts: list[Any] = data["functions"]
+        self.edges = dict(self.nodes[0]["children"])
+        self.signatures = self._signatures()
+
+    def _of_signatures(self) -> dict[str, int]:
+        """The numbers of the signatures' functions."""
+        edges = self.nodes[self.edges["signatures"]]["children"]
+        return {name: self.nodes[number]["function"] for name, number in edges}
+
+    def _signatures(self) -> dict[str, SignatureInfo]:
+        calls: Counter[str] = Counter()
+        found = {INIT_OP: INITIALIZER}
+        for name, number in sorted(self._of_signatures().items()):
+            each = self.programs[number]
+            kind = "StatefulPartitionedCall" if self._is_stateful(number) else "PartitionedCall"
+            call = f"{kind}_{calls[kind]}" if calls[kind] else kind
+            calls[kind] += 1
+            found[name] = SignatureInfo(_inputs(name, each), _outputs(call, each), PREDICT)
+        return found
+
+    def _is_stateful(self, number: int) -> bool:
+        """Whether a function reads Variables, or does something."""
+        return bool(self.programs[number].captures) or not all(table[op].pure for op in self._ops_of(number))
+
+    def _ops_of(self, number: int) -> set[str]:
+        return set(OP_NAME.findall(str(self.texts[number]["program"]).replace("'", '"'))) & table.keys()
+
+    # -- what is printed
+
+    def tag_sets(self) -> Iterator[str]:
+        yield "The given SavedModel contains the following tag-sets:"
+        yield repr(", ".join(sorted(layout.TAGS)))
+
+    def keys(self) -> Iterator[str]:
+        yield "The given SavedModel MetaGraphDef contains SignatureDefs with the following keys:"
+        yield from (f'SignatureDef key: "{key}"' for key in sorted(self.signatures))
+
+    def signature(self, key: str) -> SignatureInfo:
+        """One signature.
+
+        Raises:
+          ValueError: there is none of that name.
+        """
+        if key not in self.signatures:
+            raise ValueError(f'Could not find signature "{key}". Please choose from: {", ".join(self.signatures)}')
+        return self.signatures[key]
+
+    def ops(self) -> str:
+        """The ops that TensorFlow's graph would have: a set, of whose many orders this is the alphabetical one."""
+        of_signatures = {table[op].tf_name for number in self._of_signatures().values() for op in self._ops_of(number)}
+        of_variables = VARIABLE_OPS if any(node["kind"] == "variable" for node in self.nodes) else ()
+        calls = {
+            i.name.partition(":")[0].partition("_")[0] for s in self.signatures.values() for i in s.outputs.values()
+        }
+        if "PrintV2" in of_signatures:
+            calls.add("StringFormat")
+        names = sorted({*SAVING_OPS, *of_variables, *of_signatures, *calls})
+        return f"The MetaGraph with tag set {list(layout.TAGS)} contains the following ops: {{{str(names)[1:-1]}}}"
+
+    def everything(self) -> Iterator[str]:
+        yield ""
+        yield f"MetaGraphDef with tag-set: '{', '.join(layout.TAGS)}' contains the following SignatureDefs:"
+        for key in sorted(self.signatures):
+            yield ""
+            yield f"signature_def['{key}']:"
+            yield from self.signatures[key].lines(1)
+        yield self.ops()
+        yield ""
+        yield "Concrete Functions:"
+        yield "\n".join(part for name in sorted(self.edges) for part in self._function(name))
+
+    def _function(self, name: str) -> Iterator[str]:
+        node = self.nodes[self.edges[name]]
+        numbers = {"function": lambda: node["functions"], "concrete": lambda: [node["function"]]}.get(node["kind"])
+        if numbers is None:
+            return
+        if name != min(self._function_names()):
+            yield ""
+        yield f"  Function Name: '{name}'"
+        for index, number in enumerate(numbers(), 1):
+            args, kwargs = self.programs[number].described()
+            if args:
+                yield f"    Option #{index}"
+                yield "      Callable with:"
+                yield from _arguments(args, "Argument")
+            yield from _arguments(kwargs, "Named Argument")
+
+    def _function_names(self) -> list[str]:
+        return [name for name, number in self.edges.items() if self.nodes[number]["kind"] in ("function", "concrete")]
+
+
+def _inputs(signature: str, each: Program) -> dict[str, TensorInfo]:
+    arguments = each.arguments
+    return {n: TensorInfo.of(spec, f"{signature}_{n}:0") for n, spec in zip(arguments.names, arguments.specs)}
+
+
+def _outputs(call: str, each: Program) -> dict[str, TensorInfo]:
+    outputs = each.structured_outputs
+    return {n: TensorInfo.of(outputs[n], f"{call}:{i}") for i, n in enumerate(sorted(outputs))}
+
+
+def _arguments(values: Iterable[Any], kind: str) -> Iterator[str]:
+    for index, value in enumerate(values, 1):
+        yield f"        {kind} #{index}"
+        yield from (f"          {line}" for line in _argument(value))
+
+
+def _argument(value: Any) -> list[str]:
+    if isinstance(value, str):
+        return [value]
+    if isinstance(value, TensorSpec):
+        return [f"{value.name}: {value!r}"]
+    shown = str(value)
+    if isinstance(value, (list, tuple)):
+        shown = f"[{', '.join(map(_quoted, value))}]"
+    elif isinstance(value, dict):
+        shown = f"{{{', '.join(f'{key!r}: {_quoted(each)}' for key, each in value.items())}}}"
+    return [f"DType: {type(value).__name__}", f"Value: {shown}"]
+
+
+def _quoted(value: Any) -> str:
+    return f"'{value}'" if isinstance(value, str) else str(value)

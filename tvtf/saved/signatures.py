@@ -1,0 +1,174 @@
+"""Signatures: functions of named tensors that give a dict of tensors, which servers call by name.
+
+Source: ``tensorflow/python/saved_model/signature_serialization.py``
+"""
+
+from __future__ import annotations
+
+import inspect
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tvtf import nest
+from tvtf.frontend.concrete import ConcreteFunction
+from tvtf.frontend.function import Function
+from tvtf.spec import TensorSpec
+from tvtf.tensor import Tensor, is_tensor
+from tvtf.trackable import Trackable
+from tvtf.variable import Variable
+
+DEFAULT = "serving_default"
+
+
+class SignatureFunction(ConcreteFunction):
+    """A concrete function of named tensors only; one alone may be given by position."""
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        names = self.arguments.names
+        if args and len(names) == len(args) == 1 and not kwargs:
+            return super().__call__(**dict(zip(names, args)))
+        return super().__call__(*args, **kwargs)
+
+    def set_names(self) -> SignatureFunction:
+        """Takes the names of its tensors for its Python signature."""
+        kind = inspect.Parameter.KEYWORD_ONLY
+        self._signature = inspect.Signature([inspect.Parameter(name, kind) for name in self.arguments.names])
+        return self
+
+    @property
+    def structured_outputs(self) -> Any:
+        return {name: TensorSpec(t.shape, t.dtype, name) for name, t in self.results.traced.items()}
+
+
+class SignatureMap(Mapping[str, Any], Trackable):
+    """The signatures of a model by name; those of a loaded one are made when they are first asked for."""
+
+    def __init__(self, makers: Mapping[str, Callable[[], ConcreteFunction]] | None = None) -> None:
+        self._makers = dict(makers or {})
+        self._made: dict[str, ConcreteFunction] = {}
+
+    def __getitem__(self, name: str) -> ConcreteFunction:
+        if name not in self._made:
+            self._made[name] = self._makers[name]()
+        return self._made[name]
+
+    def __iter__(self) -> Iterator[str]:
+        return iter(self._makers)
+
+    def __len__(self) -> int:
+        return len(self._makers)
+
+    def __repr__(self) -> str:
+        return f"_SignatureMap({dict(self)})"
+
+
+def canonical(signatures: Any, functions: Mapping[str, Any]) -> SignatureMap:
+    """The signatures that were asked for; for None the only one of an object's functions that can be one.
+
+    Raises:
+      ValueError: one is no function with an input signature, or takes or gives something else than tensors.
+    """
+    if signatures is None:
+        signatures = _only_one(functions)
+    if not isinstance(signatures, Mapping):
+        signatures = {DEFAULT: signatures}
+    made: dict[int, SignatureFunction] = {}
+    found = {name: _signature(function, name, made) for name, function in signatures.items()}
+    return SignatureMap({name: lambda f=f: f for name, f in found.items()})  # type: ignore[misc]
+
+
+def _only_one(functions: Mapping[str, Any]) -> Any:
+    """As TensorFlow chooses: a function called ``_default_save_signature``, or the only one that could be a signature."""
+    if "_default_save_signature" in functions:
+        return functions["_default_save_signature"]
+    possible = [c for c in map(_concrete, functions.values()) if c is not None and _can_be_one(c)]
+    return possible[0] if len(possible) == 1 else {}
+
+
+def _concrete(function: Any) -> ConcreteFunction | None:
+    if isinstance(function, Function) and function.input_signature is not None:
+        return function.get_concrete_function()
+    return function if isinstance(function, ConcreteFunction) else None
+
+
+def _can_be_one(concrete: ConcreteFunction) -> bool:
+    try:
+        _check_inputs(concrete)
+        return bool(_as_dict(concrete.results.traced, "unused", "unused")) and bool(concrete.outputs)
+    except ValueError:
+        return False
+
+
+def _check_inputs(concrete: ConcreteFunction) -> None:
+    if any(isinstance(leaf.value, Variable) for leaf in concrete.arguments.leaves):
+        raise ValueError(
+            f"Unable to serialize concrete_function '{concrete.name}'with tf.Variable input. Functions that expect "
+            "tf.Variable inputs cannot be exported as signatures."
+        )
+
+
+def _signature(function: Any, key: str, made: dict[int, SignatureFunction]) -> ConcreteFunction:
+    concrete = _concrete(function)
+    if concrete is None:
+        raise ValueError(
+            "Expected a TensorFlow function for which to generate a signature, "
+            f"but got {function}. Only `tf.functions` with an input signature or "
+            "concrete functions can be used as a signature."
+        )
+    if isinstance(concrete, SignatureFunction):
+        return concrete
+    _check_inputs(concrete)
+    names = _unique_names(concrete)
+    specs = {name: _renamed(spec, name) for name, spec in zip(names, concrete.arguments.specs)}
+
+    def wrapper(**tensors: Any) -> Any:
+        return _as_dict(concrete.call_flat([tensors[name] for name in names]), concrete.name, key)
+
+    wrapped = Function(
+        wrapper, autograph=False, name=f"signature_wrapper_{getattr(function, '__name__', concrete.name)}"
+    )
+    arguments = wrapped.signature.bind((), specs)
+    return SignatureFunction.trace(wrapped, arguments).set_names()  # type: ignore[attr-defined, no-any-return]
+
+
+def _renamed(spec: TensorSpec, name: str) -> TensorSpec:
+    renamed = TensorSpec(spec.shape, spec.dtype, name)
+    renamed.dim_names = spec.dim_names
+    return renamed
+
+
+def _unique_names(concrete: ConcreteFunction) -> list[str]:
+    """The names of its tensors; later ones of one name are numbered."""
+    names: list[str] = []
+    for spec, name in zip(concrete.arguments.specs, concrete.arguments.names):
+        wanted = unique = spec.name or name
+        count = 0
+        while unique in names:
+            count += 1
+            unique = f"{wanted}_{count}"
+        names.append(unique)
+    return names
+
+
+def _as_dict(outputs: Any, function_name: str, key: str) -> dict[str, Tensor]:
+    """A function's results by name: ``output_0``, ``output_1``, ... where it gives no dict."""
+    if hasattr(outputs, "_asdict"):
+        outputs = outputs._asdict()
+    if not isinstance(outputs, Mapping):
+        listed = outputs if isinstance(outputs, Sequence) else [outputs]
+        outputs = {f"output_{i}": output for i, output in enumerate(listed)}
+    elif all(isinstance(name, str) for name in outputs):
+        outputs = {name: outputs[name] for name in sorted(outputs)}
+    for name, value in outputs.items():
+        if not isinstance(name, str):
+            raise ValueError(
+                f"Got a dictionary with a non-string key {name!r} in the output of the function {function_name} used to "
+                f"generate the SavedModel signature {key!r}."
+            )
+        if not (is_tensor(value) or nest.is_composite(value)):
+            raise ValueError(
+                f"Got a non-Tensor value {value!r} for key {name!r} in the output of the function {function_name} used to "
+                f"generate the SavedModel signature {key!r}. Outputs for functions used as signatures must be a single "
+                "Tensor, a sequence of Tensors, or a dictionary from string to Tensor."
+            )
+    return dict(outputs)

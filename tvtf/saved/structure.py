@@ -1,0 +1,189 @@
+"""Python values, specs and nests of them as JSON, and back: what a saved function's arguments and results are written as.
+
+Every value is a dict of one entry whose key names its kind: ``{"tuple": [{"value": 1}, {"spec": ...}]}``.
+"""
+
+from __future__ import annotations
+
+import base64
+import inspect
+from collections import OrderedDict, namedtuple
+from collections.abc import Callable, Mapping
+from typing import Any
+
+from tvtf import dtypes
+from tvtf.composite import TypeSpec
+from tvtf.dtypes import DType
+from tvtf.primitive import exports
+from tvtf.saved.description import SavedModuleError
+from tvtf.shape import TensorShape
+from tvtf.spec import TensorSpec
+
+PLAIN = (bool, int, float, str)
+
+
+class NotPlain(ValueError):
+    """A value that no file holds, such as an object of a user's class."""
+
+
+def encode(value: Any, leaf: Callable[[Any], Any] = lambda _: None) -> Any:
+    """A nest as JSON; ``leaf`` may write values of its own kinds, and gives None for the others.
+
+    Raises:
+      NotPlain: for what is no plain value, spec, or container of them.
+
+    >>> encode((1, {"x": None}))
+    {'tuple': [{'value': 1}, {'dict': [['x', {'value': None}]]}]}
+    """
+    own = leaf(value)
+    if own is not None:
+        return own
+    if value is None or isinstance(value, PLAIN):
+        return {"value": value}
+    for kind, write in _WRITERS.items():
+        if isinstance(value, kind):
+            return write(value, leaf)
+    raise NotPlain(f"{value!r} of type {type(value).__name__}")
+
+
+def _encode_tuple(value: Any, leaf: Any) -> Any:
+    items = [encode(each, leaf) for each in value]
+    if hasattr(value, "_fields"):
+        return {"named": [type(value).__name__, list(value._fields), items]}
+    return {"tuple": items}
+
+
+def _encode_dict(value: Any, leaf: Any) -> Any:
+    for key in value:
+        if not isinstance(key, PLAIN):
+            raise NotPlain(f"the key {key!r} of type {type(key).__name__}")
+    kind = "ordered" if isinstance(value, OrderedDict) else "dict"
+    return {kind: [[key, encode(each, leaf)] for key, each in value.items()]}
+
+
+def _encode_spec(spec: TensorSpec, leaf: Any) -> Any:
+    dims = None if spec.shape.rank is None else [n or d for d, n in zip(spec.shape, spec.dim_names or ())]
+    return {"spec": [spec.dtype.name, dims, spec.name]}
+
+
+_WRITERS: dict[type, Callable[[Any, Any], Any]] = {
+    bytes: lambda v, _: {"bytes": base64.b64encode(v).decode()},
+    complex: lambda v, _: {"complex": [v.real, v.imag]},
+    DType: lambda v, _: {"dtype": v.name},
+    TensorShape: lambda v, _: {"shape": None if v.rank is None else list(v)},
+    TensorSpec: _encode_spec,
+    TypeSpec: lambda v, leaf: {"type": [type(v).__name__, encode(v._serialize(), leaf)]},
+    tuple: _encode_tuple,
+    list: lambda v, leaf: {"list": [encode(each, leaf) for each in v]},
+    Mapping: _encode_dict,
+}
+
+
+def decode(data: Any, leaf: Callable[[str, Any], Any] | None = None) -> Any:
+    """What `encode` wrote; ``leaf(kind, content)`` reads the kinds that it doesn't know.
+
+    Raises:
+      SavedModuleError: it is something else.
+
+    >>> decode(encode((1, {"x": TensorShape([2, None])})))
+    (1, {'x': TensorShape([2, None])})
+    """
+    if not isinstance(data, dict) or len(data) != 1:
+        raise SavedModuleError(f"{data!r:.80} is not a value")
+    ((kind, content),) = data.items()
+    if kind in _READERS:
+        try:
+            return _READERS[kind](content, leaf)
+        except (TypeError, ValueError, KeyError, AttributeError) as cause:
+            raise SavedModuleError(f"{data!r:.80} is not a value: {cause}") from cause
+    if leaf is None:
+        raise SavedModuleError(f"{kind!r} is no kind of value")
+    return leaf(kind, content)
+
+
+def _decode_plain(content: Any, leaf: Any) -> Any:
+    if content is not None and not isinstance(content, PLAIN):
+        raise TypeError(f"{content!r:.40} is not plain")
+    return content
+
+
+def _decode_named(content: Any, leaf: Any) -> Any:
+    name, fields, items = content
+    return namedtuple(name, fields)(*(decode(each, leaf) for each in items))  # noqa: PYI024
+
+
+def _decode_spec(content: Any, leaf: Any) -> Any:
+    dtype, dims, name = content
+    if dims is not None and any(isinstance(d, int) and d < 0 for d in dims):
+        raise ValueError(f"dims {dims}")
+    return TensorSpec(dims, dtypes.as_dtype(dtype), name)
+
+
+def _decode_type(content: Any, leaf: Any) -> Any:
+    name, serialization = content
+    kind = exports.get(name)
+    if not isinstance(kind, type) or not issubclass(kind, TypeSpec):
+        raise ValueError(f"{name!r} is no type of tensors")
+    return kind._deserialize(decode(serialization, leaf))
+
+
+_READERS: dict[str, Callable[[Any, Any], Any]] = {
+    "value": _decode_plain,
+    "bytes": lambda v, _: base64.b64decode(v, validate=True),
+    "complex": lambda v, _: complex(*v),
+    "dtype": lambda v, _: dtypes.as_dtype(v),
+    "shape": lambda v, _: TensorShape(v),
+    "spec": _decode_spec,
+    "type": _decode_type,
+    "tuple": lambda v, leaf: tuple(decode(each, leaf) for each in v),
+    "list": lambda v, leaf: [decode(each, leaf) for each in v],
+    "dict": lambda v, leaf: {key: decode(each, leaf) for key, each in v},
+    "ordered": lambda v, leaf: OrderedDict((key, decode(each, leaf)) for key, each in v),
+    "named": _decode_named,
+}
+
+
+# -- Python signatures
+
+
+class CapturedDefault:
+    """Stands for the default of a loaded function's argument whose value could not be saved."""
+
+    def __repr__(self) -> str:
+        return "<captured_default_value>"
+
+
+def encode_signature(signature: inspect.Signature) -> Any:
+    """The parameters of a Python function: name, kind, and the default where there is one."""
+    return [[p.name, p.kind.name, _encode_default(p.default)] for p in signature.parameters.values()]
+
+
+def _encode_default(default: Any) -> Any:
+    if default is inspect.Parameter.empty:
+        return None
+    try:
+        return encode(default)
+    except NotPlain:
+        return {"captured": None}
+
+
+def decode_signature(data: Any) -> inspect.Signature:
+    """What `encode_signature` wrote.
+
+    Raises:
+      SavedModuleError: it is something else.
+    """
+    try:
+        return inspect.Signature([_decode_parameter(*each) for each in data])
+    except (TypeError, ValueError, AttributeError) as cause:
+        raise SavedModuleError(f"{data!r:.80} is not a signature: {cause}") from cause
+
+
+def _decode_parameter(name: str, kind: str, default: Any) -> inspect.Parameter:
+    value = inspect.Parameter.empty if default is None else decode(default, lambda *_: CapturedDefault())
+    kinds = {k.name: k for k in inspect._ParameterKind}
+    return inspect.Parameter(name, kinds[kind] if kind in kinds else _unknown(kind), default=value)
+
+
+def _unknown(kind: str) -> Any:
+    raise ValueError(f"{kind!r} is no kind of parameter")

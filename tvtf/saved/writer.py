@@ -1,0 +1,235 @@
+"""Writing a saved model: everything beside what is there, and then in its place."""
+
+from __future__ import annotations
+
+import json
+import logging
+import os
+import tempfile
+from collections.abc import Mapping
+from dataclasses import dataclass
+from pathlib import Path
+from typing import Any
+
+from tvtf import files
+from tvtf.context import state
+from tvtf.frontend.concrete import ConcreteFunction
+from tvtf.saved import layout, objects, program
+from tvtf.saved.asset import Asset
+from tvtf.saved.signatures import SignatureMap, canonical
+from tvtf.tensor import EagerTensor
+from tvtf.trackable import Trackable
+from tvtf.train import bundle, object_graph
+from tvtf.variable import Variable
+
+
+@dataclass(frozen=True)
+class SaveOptions:
+    """How to save a model.
+
+    Args:
+      targets: what to compile its signatures for: ``"cpu"``, or the architecture of a GPU such as ``"sm_90"``. Each gives a
+        library ``compiled/SIGNATURE.TARGET.so``, which runs without the compiler (`tvtf run`, C++).
+      function_aliases: names of functions, told to nobody.
+
+    The other arguments are TensorFlow's, for which there is nothing to do here.
+
+    >>> import tvtf as tf
+    >>> tf.saved_model.SaveOptions(targets=("cpu",)).targets
+    ('cpu',)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/SaveOptions
+    """
+
+    namespace_whitelist: Any = None
+    save_debug_info: bool = False
+    function_aliases: Any = None
+    experimental_debug_stripper: bool = False
+    experimental_io_device: Any = None
+    experimental_variable_policy: Any = None
+    experimental_custom_gradients: bool = True
+    experimental_image_format: bool = False
+    experimental_skip_saver: bool = False
+    experimental_sharding_callback: Any = None
+    extra_tags: Any = None
+    targets: tuple[str, ...] = ()
+
+
+def save(obj: Any, export_dir: Any, signatures: Any = None, options: SaveOptions | None = None) -> None:
+    """Writes an object with its Variables and functions, so that `load` needs none of its classes.
+
+    A ``tf.function`` is saved with every trace that it has; one with an ``input_signature`` is traced if it has none.
+
+    Args:
+      obj: a ``tf.Module``, or another object that tracks what it is made of.
+      export_dir: the folder. What was saved there before is replaced in one step, when all is written.
+      signatures: a function with an ``input_signature``, a concrete function, or a dict of such by name.
+      options: see `SaveOptions`.
+
+    Raises:
+      ValueError: ``obj`` tracks nothing, or a signature takes or gives something else than tensors.
+      AssertionError: a function reads a Variable that hangs from no object, or a function is being traced.
+      ResourceExhaustedError: the disk is full; what was in the folder is untouched.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> model = tf.Module()
+    >>> model.scale = tf.Variable(2.)
+    >>> model.scaled = tf.function(lambda x: x * model.scale, input_signature=[tf.TensorSpec([None])])
+    >>> folder = tempfile.mkdtemp()
+    >>> tf.saved_model.save(model, folder)
+    >>> tf.saved_model.load(folder).scaled(tf.constant([1., 2.])).numpy()
+    array([2., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/save
+    """
+    if state.trace is not None:
+        raise AssertionError(
+            "`tf.saved_model.save` is not supported inside a traced @tf.function. Move the call to the outer "
+            "eagerly-executed context."
+        )
+    if not isinstance(obj, Trackable):
+        raise ValueError(
+            "Expected an object of type `Trackable`, such as `tf.Module` or a subclass of the `Trackable` class, for export. "
+            f"Got {obj} with type {type(obj)}."
+        )
+    _check_attribute(obj)
+    found = canonical(signatures, objects.functions_of(obj))
+    view = objects.ModelView(obj, found)
+    _Writer(view, os.fspath(export_dir)).write((options or SaveOptions()).targets)
+
+
+def _check_attribute(obj: Any) -> None:
+    own = vars(obj).get(objects.SIGNATURES)
+    if own is not None and not isinstance(own, SignatureMap):
+        raise ValueError(
+            f"Exporting an object {obj} which has an attribute named '{objects.SIGNATURES}'. This is a reserved attribute used "
+            "to store SavedModel signatures in objects which come from `tf.saved_model.load`. Delete this attribute (e.g. "
+            f"`del obj.{objects.SIGNATURES}`) before saving if this shadowing is acceptable."
+        )
+
+
+class _Writer:
+    """One save: numbers what functions capture, and collects the files."""
+
+    def __init__(self, view: objects.ModelView, folder: str) -> None:
+        self.view = view
+        self.folder = folder
+        self.nodes = {id(node.trackable): number for number, node in enumerate(view.nodes())}
+        self.functions: list[dict[str, Any]] = []
+        self.known: dict[int, int | str] = {}
+        self.things: list[list[Any]] = []
+        self.numbers: dict[int, int] = {}
+        self.constants: dict[str, Any] = {}
+        self.kept: list[Any] = []
+
+    def write(self, targets: tuple[str, ...]) -> None:
+        described = objects.describe(self.view, self._function_number)
+        assets = self._assets(described)
+        with files.Replacement() as replacement:
+            spare = [self._bundle(replacement, layout.VARIABLES, object_graph.serialize(self.view))]
+            named = [layout.VARIABLES]
+            if self.constants:
+                spare.append(self._bundle(replacement, layout.CONSTANTS, self.constants))
+                named.append(layout.CONSTANTS)
+            paths = [layout.index_of(prefix) for prefix in named]
+            for name, content in (assets | self._libraries(targets)).items():
+                replacement.add(self._path(name), [content])
+                paths.append(name)
+            document = {
+                **layout.MARK,
+                "files": {path: replacement.digest(self._path(path)) for path in paths},
+                "functions": self.functions,
+                "things": self.things,
+                "objects": described,
+            }
+            replacement.add(self._path(layout.FILE), [json.dumps(document, indent=1).encode()])
+            os.makedirs(self._path(layout.ASSETS), exist_ok=True)
+            replacement.commit()
+        for path in spare:
+            files.remove(path)
+        logging.getLogger("tvtf").info("Assets written to: %s", self._path(layout.ASSETS))
+
+    def _path(self, name: str) -> str:
+        return os.path.join(self.folder, *name.split("/"))
+
+    def _bundle(self, replacement: files.Replacement, name: str, tensors: Mapping[str, Any]) -> str:
+        return bundle.add(replacement, self._path(name), tensors)
+
+    # -- functions
+
+    def _function_number(self, concrete: ConcreteFunction) -> int | str:
+        """The function's number, or why it is left out: a trace is, a signature may not be."""
+        known = self.known.get(id(concrete))
+        if known is None:
+            self.kept.append(concrete)
+            known = self.known[id(concrete)] = self._described(concrete)
+        return known
+
+    def _described(self, concrete: ConcreteFunction) -> int | str:
+        try:
+            described = program.describe(concrete, lambda thing: self._thing_number(concrete, thing))
+        except program.NotSaveable as reason:
+            if any(concrete is signature for signature in self.view.signatures.values()):
+                raise
+            logging.getLogger("tvtf").warning("saved_model.save leaves out a trace of %s: %s", concrete.name, reason)
+            return str(reason)
+        self.functions.append(described)
+        return len(self.functions) - 1
+
+    def _thing_number(self, concrete: ConcreteFunction, thing: Any) -> int:
+        known = self.numbers.get(id(thing))
+        if known is None:
+            self.things.append(self._thing(concrete, thing))
+            self.kept.append(thing)
+            known = self.numbers[id(thing)] = len(self.things) - 1
+        return known
+
+    def _thing(self, concrete: ConcreteFunction, thing: Any) -> list[Any]:
+        owner = thing if isinstance(thing, Variable) else Asset.of(thing)
+        if owner is not None:
+            if id(owner) not in self.nodes:
+                raise AssertionError(_untracked(concrete, owner))
+            return ["object", self.nodes[id(owner)]]
+        if not isinstance(thing, EagerTensor):
+            raise program.NotSaveable(f"{concrete.name} captures {thing!r}, which a saved module does not hold")
+        key = str(len(self.constants))
+        self.constants[key] = thing.eager_array()
+        return ["constant", key]
+
+    # -- files
+
+    def _assets(self, described: list[dict[str, Any]]) -> dict[str, bytes]:
+        """Each asset's content by the place it gets, which its node is told; two of one file name are kept apart."""
+        found: dict[str, bytes] = {}
+        for node, data in zip(self.view.nodes(), described):
+            if isinstance(node.trackable, Asset):
+                name = os.path.basename(node.trackable.path)
+                while f"{layout.ASSETS}/{name}" in found:
+                    name = f"{name}_1"
+                data["file"] = f"{layout.ASSETS}/{name}"
+                found[data["file"]] = node.trackable.content()
+        return found
+
+    def _libraries(self, targets: tuple[str, ...]) -> dict[str, bytes]:
+        if not targets:
+            return {}
+        from tvtf.saved.function import of_signature
+        from tvtf.saved.library import write
+
+        made: dict[str, bytes] = {}
+        with tempfile.TemporaryDirectory() as folder:
+            for name, signature in self.view.signatures.items():
+                for target in targets:
+                    path = Path(folder) / "lib.so"
+                    write(of_signature(signature), path, None if target == "cpu" else target)
+                    made[f"{layout.COMPILED}/{name}.{target}.so"] = path.read_bytes()
+        return made
+
+
+def _untracked(concrete: ConcreteFunction, thing: Any) -> str:
+    return (
+        "Tried to export a function which references an 'untracked' resource. TensorFlow objects (e.g. tf.Variable) captured "
+        "by functions must be 'tracked' by assigning them to an attribute of a tracked object or assigned to an attribute of "
+        f"the main object directly. See the information below:\n\tFunction name = {concrete.name}\n\tCaptured Tensor = {thing!r}"
+    )

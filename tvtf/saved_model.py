@@ -1,0 +1,67 @@
+"""``tf.saved_model``: models that run without the code that made them.
+
+A folder holds a description of the objects and functions (``saved_model.json``: the IR, with checksums), the Variables as
+TensorFlow's own checkpoint (``variables/``), assets, and, where it is asked for, compiled libraries.
+
+Source: https://www.tensorflow.org/api_docs/python/tf/saved_model
+"""
+
+from __future__ import annotations
+
+import os
+from typing import Any
+
+from tvtf.saved import layout
+from tvtf.saved.asset import Asset
+from tvtf.saved.description import SavedModuleError
+from tvtf.saved.reader import LoadOptions, load
+from tvtf.saved.signatures import DEFAULT as DEFAULT_SERVING_SIGNATURE_DEF_KEY
+from tvtf.saved.writer import SaveOptions, save
+
+ASSETS_DIRECTORY = layout.ASSETS
+ASSETS_KEY = "saved_model_assets"
+CLASSIFY_INPUTS = "inputs"
+CLASSIFY_METHOD_NAME = "tensorflow/serving/classify"
+CLASSIFY_OUTPUT_CLASSES = "classes"
+CLASSIFY_OUTPUT_SCORES = "scores"
+DEBUG_DIRECTORY = "debug"
+DEBUG_INFO_FILENAME_PB = "saved_model_debug_info.pb"
+GPU = "gpu"
+PREDICT_INPUTS = "inputs"
+PREDICT_METHOD_NAME = "tensorflow/serving/predict"
+PREDICT_OUTPUTS = "outputs"
+REGRESS_INPUTS = "inputs"
+REGRESS_METHOD_NAME = "tensorflow/serving/regress"
+REGRESS_OUTPUTS = "outputs"
+SAVED_MODEL_FILENAME_PB = "saved_model.pb"
+SAVED_MODEL_FILENAME_PBTXT = "saved_model.pbtxt"
+SAVED_MODEL_SCHEMA_VERSION = 1
+SERVING = "serve"
+TPU = "tpu"
+TRAINING = "train"
+VARIABLES_DIRECTORY = "variables"
+VARIABLES_FILENAME = "variables"
+
+
+def contains_saved_model(export_dir: Any) -> bool:
+    """Whether a folder holds a model that `load` reads.
+
+    >>> contains_saved_model("/nowhere")
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/contains_saved_model
+    """
+    return os.path.isfile(os.path.join(os.fspath(export_dir), layout.FILE))
+
+
+__all__ = [
+    "DEFAULT_SERVING_SIGNATURE_DEF_KEY",
+    "Asset",
+    "LoadOptions",
+    "SaveOptions",
+    "SavedModuleError",
+    "contains_saved_model",
+    "load",
+    "save",
+    *(name for name in dir() if name.isupper()),
+]
