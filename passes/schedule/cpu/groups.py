@@ -17,6 +17,7 @@ from .reduction import emit_reduction, reads_only_at_own_point
 from .rows import Chain, chain_at, emit_chain
 from .scalar import emit_scalar
 from .target import CpuTarget
+from .winograd import Winograd, as_winograd, emit_winograd
 
 
 @dataclass(frozen=True)
@@ -30,7 +31,7 @@ class Group:
         return self.stages[0]
 
 
-Member = Group | Chain | Images | Blocks | Opaque
+Member = Group | Chain | Images | Winograd | Blocks | Opaque
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
@@ -68,22 +69,28 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
 
 
 def with_images(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
-    """Join a padded copy with the contraction that follows it, image by image, where that fits."""
+    """Join a padded copy with the convolution that follows it, where that fits; take others by Winograd's method."""
     joined: list[Member] = []
     for position, group in enumerate(groups):
-        images = _images(joined[-1], group, groups[position + 1 :], kernel, target) if joined else None
-        if images is None:
-            joined.append(group)
-        else:
-            joined[-1] = images
+        last = joined[-1] if joined else None
+        source = last.first if isinstance(last, Group) and len(last.stages) == 1 else None
+        taken = _convolution(source, group, groups[position + 1 :], kernel, target)
+        if taken is not None and taken.source is not None:
+            joined.pop()
+        joined.append(taken or group)
     return joined
 
 
-def _images(before: Member, group: Member, later: Sequence[Member], kernel: Kernel, target: CpuTarget) -> Images | None:
-    if not isinstance(before, Group) or not isinstance(group, Group) or len(before.stages) != 1:
+def _convolution(
+    source: Stage | None, group: Member, later: Sequence[Member], kernel: Kernel, target: CpuTarget
+) -> Images | Winograd | None:
+    if not isinstance(group, Group):
         return None
     others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
-    return as_images(before.first, group.stages, others, kernel, target)
+    winograd = as_winograd(source, group.stages, others, kernel, target)
+    if winograd is not None or source is None:
+        return winograd
+    return as_images(source, group.stages, others, kernel, target)
 
 
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
@@ -121,7 +128,7 @@ def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Ke
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
         return True
-    if isinstance(group, Images):
+    if isinstance(group, (Images, Winograd)):
         return stage is not group.source and stage is not group.rest[0]
     return isinstance(group, Group) and not (stage is group.first and stage.reduce)
 
@@ -149,6 +156,8 @@ def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarg
         return emit_blocks(group, kernel, needed, target, partial(emit_groups, in_block=True))
     if isinstance(group, Images):
         return emit_images(group, needed, target)
+    if isinstance(group, Winograd):
+        return emit_winograd(group, needed, target)
     if not group.first.reduce:
         return emit_elementwise(group.stages, target)
     aligned = on_same_axes(group.stages)

@@ -14,10 +14,10 @@ from .combiner import combiner
 from .elementwise import emit_elementwise, on_same_axes
 from .kernel import Axis, Kernel, Opaque, Stage, loads, replace_loads, substitute, variables, with_value
 from .pack import packed
-from .plan import Plan, plan_reduction
+from .plan import Plan, plan_reduction, vector_operand_bytes
 from .reduction import merged_reduction
 from .target import CpuTarget
-from .tasks import Work, run_tasks, vector_operand_bytes
+from .tasks import Work, run_tasks
 from .tile import Range
 from .work import is_parallel
 

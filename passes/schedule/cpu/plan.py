@@ -10,8 +10,9 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Var
 
 from . import access
+from .emit import static
 from .kernel import Axis, Stage, loads
-from .target import CpuTarget
+from .target import BITS_PER_BYTE, CpuTarget
 
 UNKNOWN_SIZE = 512
 MOST_VECTORS = 8
@@ -19,6 +20,8 @@ LATENCY_CYCLES = 4
 OPERATIONS_A_CYCLE = 2
 # Loads run beside the arithmetic, but not always at once.
 CYCLES_A_LOAD = 0.1
+# Of an operand that no cache of a core holds.
+CYCLES_A_FAR_VECTOR = 6.0
 # Of dot products: one step of a 4 by 4 tile of them, and the sum over the lanes of a result.
 CYCLES_A_ROW_STEP = 0.6
 CYCLES_TO_COMBINE = 8
@@ -86,6 +89,13 @@ def has_reused_operand(stage: Stage) -> bool:
     return len(terms) == 2 and any(_reuse(stage, term) > 1 for term in terms)
 
 
+def vector_operand_bytes(stage: Stage, vector: Axis) -> int:
+    """The size of the operands that vectors are loaded from, where they are known: a filter, a right-hand matrix."""
+    along = [term for term in terms_of(stage) if access.load_stride(term, vector.var) != 0]
+    shapes = [[static(extent) or 0 for extent in term.source.ty.shape] for term in along]
+    return sum(map(prod, shapes)) * stage.item_bytes
+
+
 def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
 
@@ -137,7 +147,10 @@ def _column_plan(
     far = [term for term in terms if not any(term.same_as(other) for other in packed)]
     load = CYCLES_A_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
     vectors, sizes = min(
-        _tiles(rows, column, lanes, target), key=lambda tile: _cycles(tile[0], tile[1], rows, column, lanes, load)
+        _tiles(rows, column, lanes, target),
+        key=lambda tile: _cycles(
+            tile[0], tile[1], rows, column, lanes, load, _cycles_to_fetch(stage, column, tile[0], target)
+        ),
     )
     width = lanes * vectors
     panels = [Packing(term, column, width) for term in packed]
@@ -205,31 +218,40 @@ def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
     return dict(reversed(sizes.items()))
 
 
+def _cycles_to_fetch(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
+    """For a vector of an operand so large that its panels are fetched anew for every tile."""
+    depth = access.points(stage.reduce)
+    if depth is None or vector_operand_bytes(stage, column) <= target.level2_bytes:
+        return 0.0
+    panel = depth * vectors * target.vector_bits // BITS_PER_BYTE
+    return CYCLES_A_FAR_VECTOR if panel > target.level2_bytes // 2 else 0.0
+
+
 def _cycles(
-    vectors: int, sizes: dict[Var, int], rows: list[Axis], column: Axis, lanes: int, load: float
+    vectors: int, sizes: dict[Var, int], rows: list[Axis], column: Axis, lanes: int, load: float, far: float
 ) -> tuple[float, int]:
     """Cycles for one reduction step over all results, and the code size as a tie breaker."""
     total = 0.0
     for height, count in _pieces_of_rows(rows, sizes):
-        for wide, times in _pieces(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
-            total += count * times * _tile_cycles(height, wide, load)
+        for wide, times in pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
+            total += count * times * max(tile_cycles(height, wide, load), far * wide)
     return total, vectors * prod(sizes.values())
 
 
 def _pieces_of_rows(rows: list[Axis], sizes: dict[Var, int]) -> list[tuple[int, int]]:
     pieces = [(1, 1)]
     for axis in rows:
-        along = _pieces(axis.size or UNKNOWN_SIZE, sizes.get(axis.var, 1))
+        along = pieces_of(axis.size or UNKNOWN_SIZE, sizes.get(axis.var, 1))
         pieces = [(height * size, count * times) for height, count in pieces for size, times in along]
     return pieces
 
 
-def _pieces(extent: int, size: int) -> list[tuple[int, int]]:
+def pieces_of(extent: int, size: int) -> list[tuple[int, int]]:
     whole, rest = divmod(extent, size)
     return [(size, whole)] * bool(whole) + [(rest, 1)] * bool(rest)
 
 
-def _tile_cycles(height: int, vectors: int, load: float) -> float:
+def tile_cycles(height: int, vectors: int, load: float) -> float:
     work = height * vectors / OPERATIONS_A_CYCLE
     fetch = (height + vectors) / OPERATIONS_A_CYCLE
     return max(LATENCY_CYCLES, work + (height + vectors) * load, fetch) + 0.25

@@ -7,13 +7,14 @@ from dataclasses import dataclass
 from math import prod
 
 from tvm import ir, tirx
+from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from . import access, emit
 from .combiner import Combine
 from .emit import index, static
 from .kernel import Axis, Stage
-from .plan import Plan, terms_of
+from .plan import Plan, terms_of, vector_operand_bytes
 from .target import CpuTarget
 from .tile import Finish, Point, Range, Tile, column_tile, row_tile
 
@@ -116,13 +117,6 @@ def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
     return -(-whole // tiles)
 
 
-def vector_operand_bytes(stage: Stage, vector: Axis) -> int:
-    """The size of the operands that vectors are loaded from, where they are known: a filter, a right-hand matrix."""
-    along = [term for term in terms_of(stage) if access.load_stride(term, vector.var) not in (0, None)]
-    shapes = [[static(extent) or 0 for extent in term.source.ty.shape] for term in along]
-    return sum(map(prod, shapes)) * stage.item_bytes
-
-
 def reduce_points(work: Work) -> int:
     """Terms of one result; unknown extents count as middling."""
     return prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce)
@@ -199,6 +193,18 @@ def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Exp
 def _tile(work: Work, ranges: Sequence[Range], tile: Tile) -> Stmt:
     plan = work.plan
     if work.combine is None or not plan.along_rows:
-        return column_tile(work.stage, tile, plan.vector, plan.lanes, ranges, work.start, work.finish, plan.padded)
+        streamed = _streamed(work, ranges)
+        return column_tile(
+            work.stage, tile, plan.vector, plan.lanes, ranges, work.start, work.finish, plan.padded, streamed
+        )
     ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
     return row_tile(work.stage, tile, plan.lanes, plan.vectors, ordered, work.combine, work.finish)
+
+
+def _streamed(work: Work, ranges: Sequence[Range]) -> TensorLoad | None:
+    """The operand that vectors are loaded from, where it lies in the order it is read and is too large for the cache."""
+    along = [term for term in terms_of(work.stage) if access.load_stride(term, work.plan.vector.var) != 0]
+    if len(along) != 1 or vector_operand_bytes(work.stage, work.plan.vector) <= work.target.level2_bytes:
+        return None
+    follows = access.load_stride(along[0], ranges[-1].axis.var) == work.plan.width
+    return along[0] if follows and work.stage.dtype in ("float32", "float64") else None

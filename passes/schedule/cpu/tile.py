@@ -6,6 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass
 
 from tvm import ir, tirx
+from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from . import emit
@@ -14,6 +15,11 @@ from .emit import index, static
 from .kernel import Axis, Stage, replace_loads, substitute
 
 Point = dict[Var, ir.Expr]
+# What processors fetch by themselves ends with a page of 4 KiB, and comes too late where each line is used for few
+# cycles: without this, a matrix of 48 MiB arrives at 23 GB/s instead of 47 (of 50 that plain sums of it reach).
+BYTES_AHEAD = 8192
+# Arguments of llvm.prefetch: to read, to keep in all caches, data.
+READ_INTO_EVERY_CACHE = (0, 3, 1)
 
 
 @dataclass(frozen=True)
@@ -119,11 +125,13 @@ def column_tile(
     start: Stage | None,
     finish: Finish,
     padded: bool = False,
+    streamed: TensorLoad | None = None,
 ) -> Stmt:
     """A tile whose vectors run along a result axis: rows x vectors of results, one pass over the reduced terms.
 
     `start` is the stage that holds partial results to go on from; without it the tile starts at the reduction's init.
-    With `padded` operands a last vector is summed whole and only stored in part.
+    With `padded` operands a last vector is summed whole and only stored in part. What `streamed` will read soon is
+    fetched beforehand.
     """
     width = tile.sizes[vector.var]
     order = [var for var in tile.sizes if not var.same_as(vector.var)]
@@ -152,14 +160,27 @@ def column_tile(
         return held.store(value, row, number, lane)
 
     def step(places: Point) -> Stmt:
-        return each(
+        sums = each(
             lambda row, number, lane, point: held.store(
                 update_value(stage, held.load(row, number, lane), {**point, **places}), row, number, lane
             )
         )
+        if streamed is None:
+            return sums
+        return emit.sequence(
+            [_fetched(streamed, {**tile.base, **places}, number * lanes) for number in range(held.vectors)] + [sums]
+        )
 
     last = each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), stored)
     return emit.sequence([emit.allocate(held.buffer), each(first), over_ranges(ranges, step), last])
+
+
+def _fetched(load: TensorLoad, point: Point, offset: int) -> Stmt:
+    """Tell the memory of a vector that will be read some steps later."""
+    *outer, last = substitute(load, point).indices
+    ahead = BYTES_AHEAD // (load.ty.dtype.bits // 8) + offset
+    place = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
+    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", place, *READ_INTO_EVERY_CACHE))
 
 
 def _partial(start: Stage, point: Point) -> ir.Expr:

@@ -93,6 +93,9 @@ def conv_nd_input_grad(
         for size, low, step, wide, extent in zip(spatial, lows, phases, dilations, _window(w), strict=True)
     ]
     shape = [x_shape[0], *spatial, channels]
+    if all(axis.phases == 1 for axis in plan):
+        (y,) = _sums_by_phase(dy, w, plan, channels, groups).values()
+        return cast(y, str(dy.dtype))
     if _has_uneven_phases(plan):
         return cast(_joined(_sums_by_phase(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
     return cast(_interleaved(_phase_sums(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))

@@ -1,0 +1,313 @@
+"""Convolutions with windows of 3 by 3 by Winograd's method: a quarter (or 4/9) of the products, in float32.
+
+Images are cut into square tiles of results. A task takes a few rows of tiles: it transforms their inputs, multiplies
+them by the transformed filter as one matrix product for each of a tile's places, and transforms the products into
+results, on which the epilogue runs. Nothing but results leaves the second-level cache.
+
+Sums of transformed numbers round more: of normally distributed operands, results of tiles of four are up to 1e-5 of
+their standard deviation from the exact ones, where direct sums are up to 1e-6. What isn't finite reaches all results of
+its tile.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+
+from tvm import ir, tirx
+from tvm.ir import TensorLoad
+from tvm.tirx import Stmt, Var
+
+from . import access, emit
+from .combiner import combiner
+from .elementwise import on_same_axes
+from .emit import index
+from .kernel import Axis, Kernel, Opaque, Stage, loads, substitute, variables
+from .plan import plan_reduction, terms_of
+from .target import CpuTarget
+from .tasks import Work, run_tasks
+from .tile import Finish, Range
+from .toom import WINDOW, Matrix, Read, Write, transformed_square
+from .winograd_cuts import Cut, Shape, best_cut
+from .work import is_parallel
+
+
+@dataclass(frozen=True)
+class Operands:
+    """The two factors: the image at `[n, y + ky, x + kx, c]`, the filter anywhere that doesn't depend on places."""
+
+    image: TensorLoad
+    filter: TensorLoad
+
+
+@dataclass(frozen=True)
+class Winograd:
+    """A convolution with its epilogue, and the stage (a padded copy) that alone makes its input."""
+
+    source: Stage | None
+    rest: tuple[Stage, ...]
+    operands: Operands
+    cut: Cut
+
+    @property
+    def stages(self) -> tuple[Stage, ...]:
+        return self.rest if self.source is None else (self.source, *self.rest)
+
+    @property
+    def first(self) -> Stage:
+        return self.rest[0]
+
+
+# -- recognition
+
+
+def as_winograd(
+    source: Stage | None, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+) -> Winograd | None:
+    """The convolution as Winograd's, where it is one and that is faster; `source` melts in where it alone reads it."""
+    operands = _operands(rest[0])
+    shape = None if operands is None else _shape(rest[0])
+    cut = None if operands is None or shape is None else best_cut(shape, _is_constant(operands, rest[0]), target)
+    if operands is None or cut is None:
+        return None
+    if source is not None and not _feeds_only(source, rest, others, operands, kernel):
+        source = None
+    return Winograd(source, tuple(rest), operands, cut)
+
+
+def _operands(stage: Stage) -> Operands | None:
+    """The factors of a sum of products over a 3 by 3 window and channels, stepping by one; None for anything else."""
+    if len(stage.spatial) != 4 or len(stage.reduce) != 3 or stage.dtype != "float32":
+        return None
+    item, terms = stage.value, terms_of(stage)
+    if not isinstance(item, tirx.Add) or not isinstance(item.b, tirx.Mul) or len(terms) != 2:
+        return None
+    if not isinstance(item.b.a, TensorLoad) or not isinstance(item.b.b, TensorLoad) or not _is_zero(stage.init):
+        return None
+    for image, factor in (terms, reversed(terms)):
+        if _slides(image, stage) and not variables(_place(factor)) & {axis.var for axis in stage.spatial[:3]}:
+            return Operands(image, factor)
+    return None
+
+
+def _place(load: TensorLoad) -> ir.Expr:
+    return access.flat_offset(load.source, list(load.indices))
+
+
+def _is_zero(value: ir.Expr | None) -> bool:
+    return isinstance(value, tirx.FloatImm) and float(value) == 0
+
+
+def _slides(load: TensorLoad, stage: Stage) -> bool:
+    image, down, right, _result = (axis.var for axis in stage.spatial)
+    step_down, step_right, channel = (axis.var for axis in stage.reduce)
+    wanted = [image, down + step_down, right + step_right, channel]
+    is_window = all(axis.size == WINDOW for axis in stage.reduce[:2])
+    return is_window and len(load.indices) == 4 and all(map(_is_same, load.indices, wanted))
+
+
+def _is_same(left: ir.Expr, right: ir.Expr) -> bool:
+    return emit.static(emit.simplified(left - right)) == 0
+
+
+def _shape(stage: Stage) -> Shape | None:
+    sizes = [axis.size for axis in (*stage.spatial[:3], stage.reduce[2], stage.spatial[3])]
+    known = [size for size in sizes if size is not None]
+    return Shape(*known) if len(known) == len(sizes) else None
+
+
+def _is_constant(operands: Operands, stage: Stage) -> bool:
+    return operands.filter.source in stage.constants
+
+
+def _feeds_only(
+    source: Stage, rest: Sequence[Stage], others: Sequence[Stage | Opaque], operands: Operands, kernel: Kernel
+) -> bool:
+    if source.reduce or not kernel.is_local(source.buffer) or not operands.image.source.same_as(source.buffer):
+        return False
+    readers = [*rest[1:], *others]
+    return not any(_reads(reader, source.buffer) for reader in readers)
+
+
+def _reads(other: Stage | Opaque, buffer: Var) -> bool:
+    node = other.body if isinstance(other, Opaque) else other.value
+    return any(load.source.same_as(buffer) for load in loads(node))
+
+
+# -- writing
+
+
+def emit_winograd(group: Winograd, needed: set[Var], target: CpuTarget) -> Stmt:
+    """Transform the filter once, then one parallel loop over the tasks."""
+    group = replace(group, rest=tuple(on_same_axes(group.rest)))
+    writer = _Writer(group, [stage for stage in group.rest if stage.buffer in needed], target)
+    return is_parallel(group.stages, target, writer.write)
+
+
+class _Writer:
+    """The parts of one convolution's code. `place` below counts a tile's products, `number` its tile in the task."""
+
+    def __init__(self, group: Winograd, stores: list[Stage], target: CpuTarget) -> None:
+        shape = _shape(group.first)
+        if shape is None:
+            raise ValueError("emit_winograd: expected the known sizes that as_winograd accepted")
+        self.group, self.stores, self.target, self.shape = group, stores, target, shape
+        self.cut, self.transforms, self.lanes = group.cut, group.cut.transforms, target.lanes(4)
+        self.down, self.right = self.cut.tiles(shape.height), self.cut.tiles(shape.width)
+        self.tiles = self.cut.rows * self.right
+        panels = shape.results // self.cut.width
+        channels, width, products = shape.channels, self.cut.width, self.transforms.products
+        self.panels = panels // self.cut.groups
+        self.filter = emit.scratch([panels, products, channels, width], "float32", "filters")
+        # One vector more a row, so that a tile's products don't all lie in one set of the cache.
+        self.inputs = emit.scratch([self.tiles, products, channels + self.lanes], "float32", "inputs")
+        self.sums = emit.scratch([self.tiles, products, width + self.lanes], "float32", "sums")
+        self.band = emit.scratch(
+            [self.transforms.side, self.right * self.transforms.size + 2, channels], "float32", "band"
+        )
+
+    def write(self, parallel: bool) -> Stmt:
+        blocks = self.shape.images * self.down // self.cut.rows
+        return emit.sequence([
+            emit.allocate(self.filter),
+            self._filters(parallel),
+            emit.fused([blocks, self.cut.groups], lambda places: self._task(*places), parallel),
+        ])  # fmt: skip
+
+    def _filters(self, parallel: bool) -> Stmt:
+        """The transformed filter, panel by panel."""
+        stage, load = self.group.first, self.group.operands.filter
+        down, right, channel = (axis.var for axis in stage.reduce)
+
+        def body(places: list[ir.Expr]) -> Stmt:
+            panel, at = places
+
+            def read(row: int, column: int, lane: ir.Expr) -> ir.Expr:
+                point = {down: index(row), right: index(column), channel: at}
+                return substitute(load, {**point, stage.spatial[3].var: panel * self.cut.width + lane})
+
+            def write(row: int, column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+                place = row * self.transforms.side + column
+                return emit.store(self.filter, item, [panel, index(place), at, lane])
+
+            return self._along(self.cut.width, self.transforms.filters, read, write)
+
+        return emit.fused([self.shape.results // self.cut.width, self.shape.channels], body, parallel)
+
+    def _along(self, extent: int, matrices: Sequence[Matrix], read: Read, write: Write) -> Stmt:
+        """Squares of vectors along a whole number of items."""
+
+        def square(start: ir.Expr | int, lanes: int) -> Stmt:
+            return transformed_square(
+                matrices,
+                lambda row, column, lane: read(row, column, lane + start),
+                lambda row, column, lane, item: write(row, column, lane + start, item),
+                lanes,
+                "float32",
+            )
+
+        whole, rest = divmod(extent, self.lanes)
+        main = emit.loop(whole, lambda number: square(number * self.lanes, self.lanes))
+        return emit.sequence([main, square(whole * self.lanes, rest) if rest else None])
+
+    def _task(self, block: ir.Expr, part: ir.Expr) -> Stmt:
+        panels = emit.loop(self.panels, lambda number: self._panel(block, part * self.panels + number))
+        rows = emit.loop(self.cut.rows, lambda row: self._inputs(block, row))
+        return emit.sequence([*map(emit.allocate, (self.band, self.inputs, self.sums)), rows, panels])
+
+    def _place(self, block: ir.Expr, row: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+        """The image of a row of tiles, and its first row of results."""
+        number = block * self.cut.rows + row
+        image, down = tirx.floordiv(number, index(self.down)), tirx.floormod(number, index(self.down))
+        return emit.simplified(image), emit.simplified(down * self.transforms.size)
+
+    def _inputs(self, block: ir.Expr, row: ir.Expr) -> Stmt:
+        """Copy what a row of tiles reads, zeros around it, and transform it."""
+        image, top = self._place(block, row)
+        size, side = self.transforms.size, self.transforms.side
+        height, width = self.band.ty.shape[0], self.band.ty.shape[1]
+
+        def copied(down: ir.Expr, right: ir.Expr) -> Stmt:
+            chunks = emit.lane_chunks(self.shape.channels, self.lanes)
+            return emit.sequence([self._copied(image, top, down, right, *chunk) for chunk in chunks])
+
+        def tile(number: ir.Expr) -> Stmt:
+            def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
+                return emit.load(self.band, [index(down), number * size + right, lane])
+
+            def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+                return emit.store(self.inputs, item, [row * self.right + number, index(down * side + right), lane])
+
+            return self._along(self.shape.channels, self.transforms.inputs, read, write)
+
+        copy = emit.nest([height, width], lambda places: copied(*places))
+        return emit.sequence([copy, emit.loop(self.right, tile)])
+
+    def _copied(self, image: ir.Expr, top: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lanes: int) -> Stmt:
+        def item(lane: ir.Expr) -> Stmt:
+            value = self._input(image, top + down, right, lane + start)
+            return emit.store(self.band, value, [down, right, lane + start])
+
+        return emit.vectorized(lanes, item)
+
+    def _input(self, image: ir.Expr, down: ir.Expr, right: ir.Expr, channel: ir.Expr) -> ir.Expr:
+        """An item of the convolution's input; zero where the last tiles reach beyond it."""
+        source, load = self.group.source, self.group.operands.image
+        place = [image, down, right, channel]
+        value = emit.load(load.source, place) if source is None else source.at(place)
+        extents = list(load.source.ty.shape)[1:3]
+        sizes = [count * self.transforms.size + WINDOW - 1 for count in (self.down, self.right)]
+        tests = [at < extent for at, extent, size in zip((down, right), extents, sizes) if int(extent) < size]
+        return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
+
+    def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
+        """A panel of results: the products of all places, then the results of all tiles."""
+        products = emit.loop(self.transforms.products, lambda place: self._products(panel, place))
+        rows = emit.nest([self.cut.rows, self.right], lambda places: self._results(block, panel, *places))
+        return emit.sequence([products, rows])
+
+    def _products(self, panel: ir.Expr, place: ir.Expr) -> Stmt:
+        """The matrix product of one place: tiles by channels times channels by results."""
+        at, tile, result, channel = (
+            Axis(Var(name, "int64"), index(size))
+            for name, size in [
+                ("place", self.transforms.products),
+                ("tile", self.tiles),
+                ("result", self.cut.width),
+                ("c", self.shape.channels),
+            ]
+        )
+        spatial = (tile, at, result)
+        left = emit.load(self.inputs, [tile.var, at.var, channel.var])
+        right = emit.load(self.filter, [panel, at.var, channel.var, result.var])
+        own = emit.load(self.sums, [axis.var for axis in spatial])
+        stage = Stage(self.sums, spatial, (channel,), tirx.const(0, "float32"), own + left * right)
+        plan = plan_reduction(stage, self.target)
+        if plan is None:
+            raise ValueError("emit_winograd: expected a plan for the matrix product of a panel")
+        work = Work(stage, (stage,), replace(plan, packed=(), padded=False), combiner(stage), self.target)
+        return run_tasks(work, [Range.whole(channel)], False, {at.var: place})
+
+    def _results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, number: ir.Expr) -> Stmt:
+        """One tile's results, and the epilogue on each that lies in the image."""
+        image, top = self._place(block, row)
+        first, size, side = self.group.first, self.transforms.size, self.transforms.side
+        finish = Finish(first, tuple(self.stores))
+        left = number * size
+
+        def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
+            return emit.load(self.sums, [row * self.right + number, index(down * side + right), lane])
+
+        def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            place = [image, top + down, left + right, panel * self.cut.width + lane]
+            store = finish.at(item, {axis.var: at for axis, at in zip(first.spatial, place, strict=True)})
+            return emit.when(self._lies_inside(top, down, left, right), store) or store
+
+        return self._along(self.cut.width, self.transforms.results, read, write)
+
+    def _lies_inside(self, top: ir.Expr, down: int, left: ir.Expr, right: int) -> ir.Expr | bool:
+        """Whether a result of a tile is one of the image's; the last tiles may reach beyond it."""
+        size, shape = self.transforms.size, self.shape
+        axes = [(top, down, shape.height, self.down), (left, right, shape.width, self.right)]
+        tests = [start + at < extent for start, at, extent, tiles in axes if (tiles - 1) * size + at >= extent]
+        return tirx.all(*tests) if tests else True

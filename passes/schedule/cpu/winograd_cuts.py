@@ -1,0 +1,117 @@
+"""How to cut a convolution for Winograd's method, and whether that is faster than direct sums: a cost model."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import dataclass, replace
+
+from .plan import CYCLES_A_LOAD, pieces_of, tile_cycles
+from .target import CpuTarget
+from .toom import OF_FOUR, OF_TWO, WINDOW, Transforms
+
+MOST_TILES = 32
+OPERATIONS_A_CYCLE = 2
+# Of what direct sums and products of transformed tiles reach, measured.
+EFFICIENCY = 0.85
+CYCLES_A_TASK = 2000
+CYCLES_A_LEVEL2_BYTE, CYCLES_A_LEVEL3_BYTE, CYCLES_A_FAR_BYTE = 0.02, 0.04, 0.12
+# A square of vectors, transformed and stored: loads, arithmetic and stores of both passes.
+CYCLES_A_SQUARE = {2: 45, 4: 120}
+GAIN_THAT_PAYS = 1.15
+
+
+@dataclass(frozen=True)
+class Shape:
+    """The sizes of a convolution: `images` of `height` by `width` results."""
+
+    images: int
+    height: int
+    width: int
+    channels: int
+    results: int
+
+
+@dataclass(frozen=True)
+class Cut:
+    """How the work is cut: `rows` rows of tiles and one of `groups` groups of results a task, panels of `width`."""
+
+    transforms: Transforms
+    rows: int
+    groups: int
+    width: int
+
+    def tiles(self, extent: int) -> int:
+        """Tiles along a side of an image; the last one may reach beyond it."""
+        return -(-extent // self.transforms.size)
+
+
+def best_cut(shape: Shape, is_constant: bool, target: CpuTarget) -> Cut | None:
+    """The fastest way to cut a convolution into tiles and tasks; None where direct sums are as fast."""
+    lanes = target.lanes(4)
+    if shape.results % lanes or shape.channels < lanes:
+        return None
+    cuts = {cut: _cycles(shape, cut, is_constant, target) for cut in _cuts(shape, target)}
+    best = min(cuts, key=cuts.__getitem__, default=None)
+    return best if best is not None and cuts[best] * GAIN_THAT_PAYS < _direct_cycles(shape, target) else None
+
+
+def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
+    lanes = target.lanes(4)
+    for transforms in (OF_TWO, OF_FOUR):
+        for vectors in (1, 2, 3, 4):
+            panels, rest = divmod(shape.results, lanes * vectors)
+            cut = Cut(transforms, 1, 1, lanes * vectors)
+            down, right = cut.tiles(shape.height), cut.tiles(shape.width)
+            if rest:
+                continue
+            for rows in _divisors(shape.images * down):
+                if rows == 1 or rows * right <= MOST_TILES:
+                    groups = [count for count in _divisors(panels) if count <= 2 * target.cores]
+                    yield from (replace(cut, rows=rows, groups=count) for count in groups)
+
+
+def _divisors(number: int) -> list[int]:
+    return [divisor for divisor in range(1, number + 1) if number % divisor == 0]
+
+
+def _bytes_of_task(shape: Shape, cut: Cut) -> int:
+    tiles = cut.rows * cut.tiles(shape.width)
+    return cut.transforms.products * tiles * (shape.channels + cut.width) * 4
+
+
+def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> float:
+    """Cycles until the last core is done."""
+    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.size]
+    tiles, results = cut.rows * cut.tiles(shape.width), shape.results / cut.groups
+    tasks = shape.images * cut.tiles(shape.height) // cut.rows * cut.groups
+    turns = -(-tasks // target.cores)
+    transforms = tiles * (shape.channels + results) / lanes * square
+    sums = products * results / cut.width * _product_cycles(tiles, cut.width // lanes, shape.channels, target)
+    filter_bytes = products * shape.channels * results * 4
+    is_near = filter_bytes * min(cut.groups, target.cores) <= target.level2_bytes // 2
+    fetch = filter_bytes * (CYCLES_A_LEVEL2_BYTE if is_near else CYCLES_A_FAR_BYTE)
+    if _bytes_of_task(shape, cut) > target.level2_bytes:
+        fetch += products * tiles * shape.channels * 4 * results / cut.width * CYCLES_A_LEVEL3_BYTE
+    total = turns * (transforms + max(sums / EFFICIENCY, fetch) + CYCLES_A_TASK)
+    if is_constant:
+        return total
+    squares = shape.channels * shape.results / lanes / target.cores
+    return total + squares * (square + products * lanes * 4 * CYCLES_A_FAR_BYTE)
+
+
+def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
+    """Cycles of one matrix product for all tiles: as many of them at a time as registers hold."""
+    most = max(1, (target.vector_registers - 2 - vectors) // vectors)
+    count = -(-tiles // most)
+    step = sum(
+        times * tile_cycles(height, vectors, CYCLES_A_LOAD) for height, times in pieces_of(tiles, -(-tiles // count))
+    )
+    return step * channels + 2 * tiles * vectors
+
+
+def _direct_cycles(shape: Shape, target: CpuTarget) -> float:
+    places, taps = shape.images * shape.height * shape.width, WINDOW**2 * shape.channels
+    sums = places * taps * shape.results / target.lanes(4) / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
+    filter_bytes = taps * shape.results * 4 / target.cores
+    is_near = filter_bytes <= target.level2_bytes // 2
+    return max(sums, filter_bytes * (CYCLES_A_LEVEL2_BYTE if is_near else CYCLES_A_FAR_BYTE))

@@ -1,0 +1,110 @@
+"""Convolutions by Winograd's method: where it is chosen, and how near its results are to exact ones."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from schedule_programs import HOST, TARGETS, run_relax, run_te, tensor, values
+from test_schedule_kernels import convolve, gradients
+from tvm import relax, te, tirx
+from tvm.target import Target
+
+from tvtf.ops.kernels import conv
+from tvtf.passes.schedule.cpu import schedule, toom
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.winograd_cuts import Shape, best_cut
+
+STEPS = (1, 1)
+ALL_AROUND = [(1, 1), (1, 1)]
+PLAIN = (STEPS, ALL_AROUND, (1, 1), 1)
+WORST_ERROR = 3e-5
+"""Of a result, in standard deviations of all; direct sums stay within a tenth of it."""
+CASES = {
+    "whole tiles": ((2, 8, 12, 32), 32, ALL_AROUND),
+    "ragged tiles": ((8, 9, 13, 20), 32, ALL_AROUND),
+    "uneven borders": ((4, 11, 10, 32), 64, [(0, 1), (2, 0)]),
+    "without borders": ((2, 10, 14, 32), 32, [(0, 0), (0, 0)]),
+    "many channels": ((8, 8, 8, 128), 128, ALL_AROUND),
+}
+
+
+def product(matrices: tuple[toom.Matrix, ...]) -> np.ndarray:
+    total = np.eye(len(matrices[0][0]))
+    for matrix in matrices:
+        total = np.array(matrix) @ total
+    return total
+
+
+@pytest.mark.parametrize("transforms", [toom.OF_TWO, toom.OF_FOUR], ids=["two", "four"])
+def test_transforms_give_a_correlation(transforms: toom.Transforms) -> None:
+    x, w = values((transforms.side,), "float64"), values((3,), "float64")
+    inputs, filters, results = map(product, (transforms.inputs, transforms.filters, transforms.results))
+    np.testing.assert_allclose(results @ ((filters @ w) * (inputs @ x)), np.correlate(x, w, "valid"), atol=1e-14)
+
+
+def is_winograd(result: te.Tensor, operands: list[te.Tensor], target: Target) -> bool:
+    return "filters = T.alloc_buffer" in schedule(te.create_prim_func([*operands, result]), target).script()
+
+
+def assert_near(y: np.ndarray, want: np.ndarray) -> None:
+    np.testing.assert_allclose(y, want, rtol=0, atol=WORST_ERROR * want.std())
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+def test_convolution_and_its_input_gradient(case, target: Target) -> None:
+    x_shape, results, padding = case
+    how = (STEPS, padding, (1, 1), 1)
+    a, b = values(x_shape), values((3, 3, x_shape[-1], results))
+    exact = [v.astype("float64") for v in (a, b)]
+    want = convolve(*exact, *how)
+    g = values(want.shape)
+    x, w, dy = tensor(a.shape), tensor(b.shape, name="w"), tensor(g.shape, name="dy")
+    y = conv.conv_nd(x, w, *how)
+    assert is_winograd(y, [x, w], target)
+    assert_near(run_te(y, {x: a, w: b}, want.shape, target), want)
+    dx = conv.conv_nd_input_grad(dy, w, x_shape, *how)
+    want = gradients(*exact, g.astype("float64"), *how)[0]
+    assert_near(run_te(dx, {dy: g, w: b}, x_shape, target), want)
+
+
+def test_epilogue_sees_each_result_once() -> None:
+    def program(emit, x, w, b):
+        y = emit(relax.BlockBuilder.current().call_te(conv.conv_nd, x, w, *PLAIN))
+        return emit(relax.op.nn.relu(emit(relax.op.add(emit(relax.op.add(y, b)), x))))
+
+    x, w, b = values((1, 9, 9, 32)), values((3, 3, 32, 32)), values((32,))
+    want = np.maximum(convolve(x, w, *PLAIN) + b + x, 0)
+    assert_near(run_relax(program, [x, w, b], HOST), want)
+
+
+def test_prologue_melts_into_the_copy() -> None:
+    a, b = values((2, 12, 12, 32)), values((3, 3, 32, 32))
+    x, w = tensor(a.shape), tensor(b.shape, name="w")
+    positive = te.compute(x.shape, lambda *place: tirx.max(x(*place), 0.0))
+    y = run_te(conv.conv_nd(positive, w, *PLAIN), {x: a, w: b}, a.shape, HOST)
+    assert_near(y, convolve(np.maximum(a, 0), b, *PLAIN))
+
+
+@pytest.mark.parametrize(
+    "shape",
+    [Shape(1, 8, 8, 4, 32), Shape(1, 8, 8, 32, 20), Shape(1, 1, 1, 64, 64), Shape(1, 4, 4, 512, 512)],
+    ids=["few channels", "odd results", "one place", "mostly filter"],
+)
+def test_direct_sums_where_they_are_as_fast(shape: Shape) -> None:
+    assert best_cut(shape, True, CpuTarget.of(HOST)) is None
+
+
+def test_cores_share_a_single_image() -> None:
+    facts = CpuTarget(512, 32, 4)
+    cut = best_cut(Shape(1, 16, 16, 128, 128), True, facts)
+    assert cut is not None
+    assert cut.tiles(16) // cut.rows * cut.groups >= facts.cores
+
+
+def test_other_convolutions_stay_as_they_are() -> None:
+    x, w = tensor((2, 12, 12, 32)), tensor((3, 3, 32, 32), name="w")
+    for how in [((2, 2), ALL_AROUND, (1, 1)), (STEPS, ALL_AROUND, (2, 2)), (STEPS, ALL_AROUND, (1, 1), 2)]:
+        groups = how[3] if len(how) > 3 else 1
+        w = tensor((3, 3, 32 // groups, 32), name="w")
+        assert not is_winograd(conv.conv_nd(x, w, *how), [x, w], HOST)
