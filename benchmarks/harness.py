@@ -6,16 +6,21 @@ import json
 import statistics
 import subprocess
 import sys
+import time
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
 
+from benchmarks.cores import RESOLUTION, busy_seconds, seconds_used_by
 from benchmarks.peers import Peer
 from benchmarks.workload import Workload
 
 TOLERANCE = 2e-2
 """Relative difference of first results from which a peer is said to have computed something else."""
+FOREIGN = 0.2
+"""Cores that other programs may use in a turn; one that meets more is taken again, since it measures them."""
+TRIES = 5
 
 
 class Process:
@@ -40,6 +45,10 @@ class Process:
         stdin.flush()
         answer = stdout.readline()
         return json.loads(answer) if answer else {"error": f"the process ended with {self._process.wait()}"}
+
+    @property
+    def seconds_used(self) -> float:
+        return seconds_used_by(self._process.pid)
 
     def close(self) -> None:
         if self._process.stdin is not None:
@@ -104,7 +113,7 @@ def measure(workload: Workload, processes: Sequence[Process], rounds: int, secon
     for _ in range(rounds):
         for process, timing in ready:
             if not timing.error:
-                _sample(process, timing, seconds)
+                sample(process, timing, seconds)
     return Row(workload, {p.peer.name: t for p, t in ready})
 
 
@@ -113,8 +122,14 @@ def _built(process: Process, workload: Workload, tiny: bool) -> Timing | None:
     return Timing(result=answer.get("result"), error=answer.get("error", "")) if answer.get("built", True) else None
 
 
-def _sample(process: Process, timing: Timing, seconds: float) -> None:
-    answer = process.ask(seconds=seconds)
+def sample(process: Process, timing: Timing, seconds: float) -> None:
+    """One turn, taken again while other programs, spinning threads of a peer's last turn among them, use the cores."""
+    for _ in range(TRIES):
+        started, busy, own = time.perf_counter(), busy_seconds(), process.seconds_used
+        answer = process.ask(seconds=seconds)
+        foreign = busy_seconds() - busy - (process.seconds_used - own)
+        if "error" in answer or foreign <= FOREIGN * (time.perf_counter() - started) + RESOLUTION:
+            break
     timing.error = answer.get("error", "")
     if not timing.error:
         timing.rounds.append(answer["samples"])

@@ -5,7 +5,7 @@ from types import SimpleNamespace
 import pytest
 
 from benchmarks import __main__ as program
-from benchmarks.harness import Process, Row, Timing, measure
+from benchmarks.harness import TRIES, Process, Row, Timing, measure, sample
 from benchmarks.peers import PEERS, TVTF, Peer
 from benchmarks.table import markdown, microseconds, remarks
 from benchmarks.workload import Workload
@@ -33,6 +33,27 @@ def test_a_workload_runs_in_tvtf(process, name):
 def test_a_primitive_of_the_sweep_runs_in_tvtf(process, name):
     row = measure(PRIMITIVES[name].workload(), [process], rounds=1, seconds=0.0)
     assert row.timings["tvtf"].error == ""
+
+
+class Asked:
+    """A peer's process that answers at once and uses no core; ``foreign`` seconds a turn are others'."""
+
+    def __init__(self, monkeypatch, foreign):
+        self.turns, self.seconds_used, self.busy = 0, 0.0, 0.0
+        self.foreign = iter(foreign)
+        monkeypatch.setattr("benchmarks.harness.busy_seconds", lambda: self.busy)
+
+    def ask(self, **_):
+        self.turns += 1
+        self.busy += next(self.foreign)
+        return {"samples": [float(self.turns)]}
+
+
+@pytest.mark.parametrize("foreign, taken", [([0.0], 1), ([9.0, 9.0, 0.0], 3), ([9.0] * 9, TRIES)])
+def test_a_turn_in_which_others_used_the_cores_is_taken_again(monkeypatch, foreign, taken):
+    process, timing = Asked(monkeypatch, foreign), Timing()
+    sample(process, timing, 0.0)
+    assert process.turns == taken and timing.rounds == [[float(taken)]]
 
 
 def unused(*_):
