@@ -149,7 +149,7 @@ def norm(
 
     Args:
       tensor: floating or complex tensor.
-      ord: "euclidean", 1, 2, inf or a positive number for vectors; "euclidean", "fro", 1 or inf for matrices.
+      ord: "euclidean", 1, 2, inf or a positive number for vectors; "euclidean", "fro", 1, 2 or inf for matrices.
       axis: int, two ints or None.
       keepdims: keep reduced axes with size 1.
 
@@ -185,11 +185,21 @@ def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool) -> 
     return bind.pow(total, _number(1 / ord, size))
 
 
+def _spectral_norm(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """The largest singular value."""
+    order = (*(i for i in range(x.ndim) if i not in axes), *axes)
+    values = bind.singular_values(bind.transpose(x, perm=order))
+    largest = bind.reduce_max(values, axis=(values.ndim - 1,), keepdims=False)
+    return bind.reshape(largest, shape=reduced_shape(x._type.shape, axes, keepdims))
+
+
 def _matrix_norm(x: Tensor, ord: Any, axes: tuple[int, ...], given: tuple[int, int], keepdims: bool) -> Tensor:
     if ord in ("euclidean", "fro"):
         return _vector_norm(x, "euclidean", axes, keepdims)
+    if ord == 2:
+        return _spectral_norm(x, axes, keepdims)
     if ord not in (1, np.inf):
-        raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, inf], got {ord}")
+        raise ValueError(f"'ord' must be a supported matrix norm in ['euclidean', 'fro', 1, 2, inf], got {ord}")
     summed, best = given if ord == 1 else given[::-1]
     sums = bind.reduce_sum(magnitude(x), axis=(summed,), keepdims=True)
     largest = bind.reduce_max(sums, axis=(best,), keepdims=True)

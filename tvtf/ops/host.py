@@ -22,7 +22,7 @@ import numpy as np
 from tvtf import errors
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype
-from tvtf.ops.rules import bind
+from tvtf.ops.rules import bind, zeros_like
 from tvtf.primitive import Primitive, as_tuple, primitive, table
 from tvtf.shape import Dim, TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, Tensor
@@ -216,7 +216,7 @@ def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, ba
     if not differentiable or backward:
         return (None,) * (1 + len(inputs))
     outputs = y[:-1]
-    cotangents = [bind.zeros_like(o) if c is None else c for c, o in zip(ct, outputs)]
+    cotangents = [zeros_like(o) if c is None else c for c, o in zip(ct, outputs)]
     wanted = [x for x in inputs if x.dtype.is_floating]
     found = bind.call_python(
         key, *inputs, *cotangents,

@@ -1,0 +1,222 @@
+"""What primitives over LAPACK share: their types, one matrix of a batch after the other, and the algebra of their gradients."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import DType, complex64, complex128, float32, float64
+from tvtf.ops.host import host_primitive
+from tvtf.ops.linalg import conjugate
+from tvtf.ops.rules import bind, require_dtype, stretch, zeros_like
+from tvtf.primitive import Sample, table
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, same_shape
+from tvtf.tensor import Tensor, convert_to_tensor
+
+REAL_MATRICES = (float64, float32)
+COMPLEX_MATRICES = (complex64, complex128)
+MATRICES = (*REAL_MATRICES, *COMPLEX_MATRICES)
+
+
+def lapack_primitive(**columns: Any) -> Callable[..., Any]:
+    """A host primitive over the last two axes of its inputs, whose other axes are batches."""
+
+    def declare(front: Callable[..., Any]) -> Any:
+        columns.setdefault("batch", _batch(columns.get("name") or front.__name__))
+        columns.setdefault("why_not", {"onnx": "ONNX has no operator for this function of a matrix"})
+        return host_primitive(**columns)(front)
+
+    return declare
+
+
+def _batch(name: str) -> Callable[..., Any]:
+    def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Any:
+        return table[name].bind(*(stretch(size, x, b) for x, b in zip(inputs, batched)), **attrs)
+
+    return rule
+
+
+# -- types
+
+
+def require_matrices(x: TensorType, index: str = " 0", domain: Sequence[DType] = MATRICES, name: str = "input") -> None:
+    require_dtype(x, domain, name)
+    if len(x.shape) < 2:
+        raise Refused(
+            f"Input tensor{index} must have rank >= 2, got {len(x.shape)}",
+            ValueError,
+            f"Shape must be at least rank 2 but is rank {len(x.shape)} for {{op}} with input shapes: {brackets(x.shape)}.",
+        )
+
+
+def require_square(x: TensorType, told: str = "Input matrix must be square.") -> None:
+    if not agree_dim(*x.shape[-2:]):
+        raise Refused(told, ValueError, unequal(*x.shape[-2:], x))
+
+
+def unequal(a: Dim, b: Dim, *types: TensorType) -> str:
+    shapes = ", ".join(brackets(t.shape) for t in types)
+    return f"Dimensions must be equal, but are {a} and {b} for {{op}} with input shapes: {shapes}."
+
+
+def square_type(x: TensorType, **_: Any) -> TensorType:
+    """The type rule of a function from square matrices to square matrices."""
+    require_matrices(x)
+    require_square(x)
+    return x
+
+
+def require_same_batches(a: TensorType, b: TensorType) -> None:
+    if not same_shape(a.shape[:-2], b.shape[:-2]):
+        raise Refused(
+            f"All input tensors must have the same outer dimensions, but got {brackets(a.shape)} and {brackets(b.shape)}.",
+            ValueError,
+            f"Shapes must be equal for {{op}} with input shapes: {brackets(a.shape)}, {brackets(b.shape)}.",
+        )
+
+
+# -- kernels
+
+
+def each(function: Callable[..., Any], *arrays: np.ndarray) -> Any:
+    """``function`` of each matrix of batches that broadcast; its results stacked again."""
+    batch = np.broadcast_shapes(*(a.shape[:-2] for a in arrays))
+    flat = [np.broadcast_to(a, batch + a.shape[-2:]).reshape(-1, *a.shape[-2:]) for a in arrays]
+    found = [function(*matrices) for matrices in zip(*flat)]
+    if isinstance(found[0], tuple):
+        return tuple(_stacked(part, batch) for part in zip(*found))
+    return _stacked(found, batch)
+
+
+def _stacked(parts: Sequence[np.ndarray], batch: tuple[int, ...]) -> np.ndarray:
+    return np.stack(parts).reshape(batch + parts[0].shape)
+
+
+def refusing(text: str, function: Callable[..., Any], *args: Any) -> Any:
+    """What ``function`` gives; what LAPACK refuses is refused with TensorFlow's words."""
+    try:
+        return function(*args)
+    except np.linalg.LinAlgError:
+        raise Refused(text) from None
+
+
+# -- algebra
+
+
+def swapped(x: Tensor) -> Tensor:
+    order = (*range(x.ndim - 2), x.ndim - 1, x.ndim - 2)
+    return bind.transpose(x, perm=order)
+
+
+def adjoint(x: Tensor) -> Tensor:
+    return conjugate(swapped(x))
+
+
+def product(a: Tensor, b: Tensor) -> Tensor:
+    return bind.matmul(a, b, transpose_a=False, transpose_b=False, output_type=None)
+
+
+def products(*factors: Tensor) -> Tensor:
+    first, *others = factors
+    for factor in others:
+        first = product(first, factor)
+    return first
+
+
+def added(a: Tensor, b: Tensor) -> Tensor:
+    return bind.add(a, b)
+
+
+def less(a: Tensor, b: Tensor) -> Tensor:
+    return bind.subtract(a, b)
+
+
+def lower_part(x: Tensor) -> Tensor:
+    return bind.band_part(x, lower=-1, upper=0)
+
+
+def upper_part(x: Tensor) -> Tensor:
+    return bind.band_part(x, lower=0, upper=-1)
+
+
+def diagonal(x: Tensor) -> Tensor:
+    """The diagonals of square matrices."""
+    return bind.take_diagonal(x, first=x.ndim - 2, second=x.ndim - 1)
+
+
+def diagonal_matrix(x: Tensor) -> Tensor:
+    return bind.put_diagonal(x, first=x.ndim - 1, second=x.ndim)
+
+
+def only_diagonal(x: Tensor) -> Tensor:
+    return bind.band_part(x, lower=0, upper=0)
+
+
+def below_diagonal(x: Tensor) -> Tensor:
+    return less(lower_part(x), only_diagonal(x))
+
+
+def scaled(x: Tensor, factor: float) -> Tensor:
+    return bind.multiply(x, convert_to_tensor(factor, x.dtype))
+
+
+def column(x: Tensor) -> Tensor:
+    """Numbers, one for each matrix of a batch, as matrices of one element."""
+    return bind.reshape(x, shape=(*x._type.shape, 1, 1))
+
+
+def scaled_columns(x: Tensor, factors: Tensor) -> Tensor:
+    """Matrices times diagonal matrices."""
+    *batch, size = factors._type.shape
+    return bind.multiply(x, bind.reshape(factors, shape=(*batch, 1, size)))
+
+
+def as_dtype_of(x: Tensor, like: Tensor) -> Tensor:
+    """``x`` in the dtype of ``like``; of a complex one the real part where that is real."""
+    if x.dtype.is_complex and not like.dtype.is_complex:
+        return bind.real(x)
+    return x if x.dtype is like.dtype else table["cast"](x, like.dtype)
+
+
+def or_zeros(ct: Tensor | None, like: Tensor) -> Tensor:
+    return zeros_like(like) if ct is None else ct
+
+
+def block(a: Tensor, b: Tensor, c: Tensor, d: Tensor) -> Tensor:
+    """``[[a, b], [c, d]]``."""
+    axis = a.ndim - 1
+    return bind.concat(bind.concat(a, b, axis=axis), bind.concat(c, d, axis=axis), axis=axis - 1)
+
+
+# -- samples
+
+
+def matrix(seed: int, *shape: int, definite: bool = False) -> Callable[[DType], np.ndarray]:
+    """Random matrices whose leading square is far from singular; Hermitian and positive definite ones where asked."""
+
+    def draw(dtype: DType) -> np.ndarray:
+        if not (dtype.is_floating or dtype.is_complex):
+            return np.ones(shape, dtype.np)
+        random = np.random.default_rng(seed)
+        values = random.uniform(-1, 1, shape)
+        if dtype.is_complex:
+            values = values + 1j * random.uniform(-1, 1, shape)
+        rows, columns = shape[-2:]
+        values = values + np.eye(rows, columns) * np.arange(3, 3 + columns)
+        if definite:
+            values = values @ np.conj(np.swapaxes(values, -1, -2))
+        return values.astype(dtype.np)
+
+    return draw
+
+
+def samples_of(*shapes: tuple[int, ...], gradient: bool = True, **attrs: Any) -> list[Sample]:
+    """Samples of a function of one matrix; gradients of complex ones, up to a phase, have tests of their own."""
+    return [
+        Sample((matrix(i, *shape),), attrs, dtypes, gradient=gradient and dtypes is REAL_MATRICES)
+        for i, shape in enumerate(shapes)
+        for dtypes in (REAL_MATRICES, COMPLEX_MATRICES)
+    ]

@@ -1,0 +1,192 @@
+"""LU factorization with partial pivoting, and what is computed from its factors."""
+
+from __future__ import annotations
+
+import warnings
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import as_dtype, int32
+from tvtf.ops.indexing import gather
+from tvtf.ops.lapack import (
+    adjoint,
+    below_diagonal,
+    block,
+    diagonal_matrix,
+    each,
+    lapack_primitive,
+    less,
+    only_diagonal,
+    product,
+    require_matrices,
+    samples_of,
+    upper_part,
+)
+from tvtf.ops.rules import bind, ones_like, zeros_like
+from tvtf.primitive import export, table
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+NOT_INVERTIBLE = "Input is not invertible."
+
+
+def _lu_types(x: TensorType) -> tuple[TensorType, TensorType]:
+    require_matrices(x, "")
+    rows, columns = x.shape[-2:]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise Refused(f"{{op}} needs matrices of known size, but got {x.shape}", ValueError)
+    return x, TensorType(x.shape[:-1], int32)
+
+
+def _lu_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    if 0 in x.shape:
+        return x, np.broadcast_to(np.arange(x.shape[-2], dtype=np.int32), x.shape[:-1])
+    return each(_lu_of_one, x)
+
+
+def _lu_of_one(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    import scipy.linalg
+
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", scipy.linalg.LinAlgWarning)
+        factors, pivots = scipy.linalg.lu_factor(x, check_finite=False)
+    if not np.all(np.diagonal(factors)):
+        raise Refused(NOT_INVERTIBLE)
+    order = np.arange(len(x), dtype=np.int32)
+    for i, k in enumerate(pivots):
+        order[[i, k]] = order[[k, i]]
+    return factors, order
+
+
+def _unit_lower(x: Tensor) -> Tensor:
+    """L, whose diagonal is one."""
+    return bind.add(below_diagonal(x), only_diagonal(ones_like(x)))
+
+
+def _lu_vjp(ct: Any, y: Any, x: Tensor) -> Tensor | None:
+    """The gradient of a square matrix, its rows in order again; of a wide or tall one by its square part."""
+    if ct[0] is None:
+        return None
+    rows, columns = x._type.shape[-2:]
+    factors, order = y
+    small = min(rows, columns)
+    lower, upper = _unit_lower(factors[..., :small, :small]), upper_part(factors[..., :small, :small])
+    beside, below = ct[0][..., :small, small:], ct[0][..., small:, :small]
+    right = bind.matrix_triangular_solve(adjoint(lower), beside, lower=False)
+    down = adjoint(bind.matrix_triangular_solve(upper, adjoint(below), lower=False))
+    to_lower = less(ct[0][..., :small, :small], product(right, adjoint(factors[..., :small, small:])))
+    to_upper = less(ct[0][..., :small, :small], product(adjoint(factors[..., small:, :small]), down))
+    in_lower, in_upper = product(adjoint(lower), to_lower), product(to_upper, adjoint(upper))
+    inner = bind.add(below_diagonal(in_lower), upper_part(in_upper))
+    half = bind.matrix_triangular_solve(adjoint(lower), inner, lower=False)
+    square = adjoint(bind.matrix_triangular_solve(upper, adjoint(half), lower=False))
+    corner = zeros_like(factors[..., small:, small:])
+    back = bind.argsort(order, descending=False)
+    return gather(block(square, right, down, corner), back, batch_dims=x.ndim - 2)
+
+
+@lapack_primitive(
+    tf_name="Lu",
+    type=_lu_types,
+    numpy=_lu_array,
+    vjp=_lu_vjp,
+    samples=lambda: samples_of((3, 3), (2, 2, 2), (2, 3), (4, 2)),
+)
+def lu_factors(x: Tensor) -> Any:
+    """The factors of each matrix with its rows in another order, in one matrix, and that order."""
+    return (x,), {}
+
+
+class Lu(NamedTuple):
+    """What `tf.linalg.lu` returns."""
+
+    lu: Tensor
+    p: Tensor
+
+
+@export("linalg.lu")
+def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> Lu:
+    """The LU factors of each matrix with its rows in the order ``p``.
+
+    Args:
+      input: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
+      output_idx_type: int32 or int64, of ``p``.
+
+    Returns:
+      A named tuple of ``lu``, shape (..., m, n), which holds U in its upper triangle and below it L, whose diagonal is one; and
+      ``p``, shape (..., m).
+
+    Raises:
+      InvalidArgumentError: a matrix is singular.
+
+    >>> import tvtf as tf
+    >>> lu, p = tf.linalg.lu([[1., 2.], [4., 4.]])
+    >>> lu.numpy(), p.numpy()
+    (array([[4.  , 4.  ],
+           [0.25, 1.  ]], dtype=float32), array([1, 0], dtype=int32))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu
+    """
+    factors, order = bind.lu_factors(convert_to_tensor(input))
+    kind = as_dtype(output_idx_type)
+    return Lu(factors, order if kind is int32 else table["cast"](order, kind))
+
+
+@export("linalg.lu_reconstruct")
+def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
+    """The matrices that `tf.linalg.lu` took apart, shapes (..., m, n) and (..., m) to (..., m, n).
+
+    >>> import tvtf as tf
+    >>> tf.linalg.lu_reconstruct(*tf.linalg.lu([[1., 2.], [4., 4.]])).numpy()
+    array([[1., 2.],
+           [4., 4.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu_reconstruct
+    """
+    factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
+    rows, columns = factors._type.shape[-2:]
+    small = min(rows, columns)
+    lower, upper = _unit_lower(factors[..., :, :small]), upper_part(factors[..., :small, :])
+    return gather(product(lower, upper), bind.argsort(order, descending=False), batch_dims=factors.ndim - 2)
+
+
+@export("linalg.lu_solve")
+def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
+    """The solution x of ``A @ x = rhs`` from the LU factors of A.
+
+    Args:
+      lower_upper, perm: what `tf.linalg.lu` gave of square matrices, shapes (..., n, n) and (..., n).
+      rhs: tensor of the same dtype, shape (..., n, k).
+
+    Returns:
+      A tensor of shape (..., n, k).
+
+    >>> import tvtf as tf
+    >>> tf.linalg.lu_solve(*tf.linalg.lu([[1., 2.], [4., 4.]]), rhs=[[3.], [8.]]).numpy()
+    array([[1.],
+           [1.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu_solve
+    """
+    factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
+    ordered = gather(convert_to_tensor(rhs, factors.dtype), order, batch_dims=factors.ndim - 2, axis=factors.ndim - 2)
+    half = bind.matrix_triangular_solve(_unit_lower(factors), ordered, lower=True)
+    return bind.matrix_triangular_solve(factors, half, lower=False)
+
+
+@export("linalg.lu_matrix_inverse")
+def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, name: str | None = None) -> Tensor:
+    """The inverse of the square matrices that `tf.linalg.lu` took apart, shapes (..., n, n) and (..., n) to (..., n, n).
+
+    >>> import tvtf as tf
+    >>> tf.linalg.lu_matrix_inverse(*tf.linalg.lu([[0., 2.], [4., 0.]])).numpy()
+    array([[0.  , 0.25],
+           [0.5 , 0.  ]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu_matrix_inverse
+    """
+    factors = convert_to_tensor(lower_upper)
+    ones = bind.broadcast_to(convert_to_tensor(1, factors.dtype), shape=factors._type.shape[:-1])
+    return lu_solve(factors, perm, diagonal_matrix(ones))

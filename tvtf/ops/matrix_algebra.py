@@ -1,0 +1,126 @@
+"""Adjoints, cross products, tensors as diagonals, and tensors of norm one."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.ops.aggregate import norm
+from tvtf.ops.lapack import adjoint as adjoint_of
+from tvtf.ops.lapack import as_dtype_of, diagonal_matrix
+from tvtf.ops.rules import bind
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import brackets, same_shape, size_of
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+@export("linalg.adjoint")
+def adjoint(matrix: Any, name: str | None = None) -> Tensor:
+    """The conjugate of each matrix with its last two axes swapped.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.adjoint([[1 + 1j, 2]]).numpy()
+    array([[1.-1.j],
+           [2.-0.j]])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/adjoint
+    """
+    return adjoint_of(convert_to_tensor(matrix))
+
+
+@export("linalg.cross")
+def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
+    """The cross product of vectors of three elements in the last axis.
+
+    Args:
+      a: numeric tensor of shape (..., 3).
+      b: tensor of the same dtype and shape.
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for other shapes.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.cross([1, 0, 0], [0, 1, 0]).numpy()
+    array([0, 0, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/cross
+    """
+    x = convert_to_tensor(a)
+    y = convert_to_tensor(b, x.dtype)
+    shape = x._type.shape
+    if not same_shape(shape, y._type.shape):
+        raise Refused(f"Both inputs must be of same shape: {brackets(shape)} vs. {brackets(y._type.shape)}").told_by(
+            "Cross"
+        )
+    if not shape or shape[-1] != 3:
+        raise Refused(
+            f"Cross-products are only defined for 3-element vectors, but got shape {brackets(shape)}"
+        ).told_by("Cross")
+    ahead, behind = bind.multiply(_rolled(x, 1), _rolled(y, 2)), bind.multiply(_rolled(x, 2), _rolled(y, 1))
+    return bind.subtract(ahead, behind)
+
+
+def _rolled(x: Tensor, by: int) -> Tensor:
+    return bind.concat(x[..., by:], x[..., :by], axis=x.ndim - 1)  # type: ignore[index]
+
+
+@export("linalg.tensor_diag")
+def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
+    """A tensor of shape (d..., d...) whose elements are those of ``diagonal``, shape (d...), where both halves agree.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.tensor_diag([1, 2]).numpy()
+    array([[1, 0],
+           [0, 2]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/tensor_diag
+    """
+    x = convert_to_tensor(diagonal)
+    shape = x._type.shape
+    flat = bind.reshape(x, shape=(size_of(shape),))
+    return bind.reshape(diagonal_matrix(flat), shape=(*shape, *shape))
+
+
+@export("linalg.tensor_diag_part")
+def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
+    """The elements of a tensor of shape (d..., d...) where both halves of the index agree, shape (d...).
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for an odd rank, or halves that differ.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.tensor_diag_part([[1, 2], [3, 4]]).numpy()
+    array([1, 4], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/tensor_diag_part
+    """
+    x = convert_to_tensor(input)
+    shape, half = x._type.shape, x.ndim // 2
+    if x.ndim % 2 or not half:
+        raise Refused(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").told_by(
+            "DiagPart"
+        )
+    if not same_shape(shape[:half], shape[half:]):
+        raise Refused(f"Invalid shape {brackets(shape)}: its halves do not match").told_by("DiagPart")
+    size = size_of(shape[:half])
+    flat = bind.take_diagonal(bind.reshape(x, shape=(size, size)), first=0, second=1)
+    return bind.reshape(flat, shape=shape[:half])
+
+
+@export("linalg.normalize")
+def normalize(tensor: Any, ord: Any = "euclidean", axis: Any = None, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """A tensor divided by its norm, and that norm, whose reduced axes are kept with size one.
+
+    Args:
+      tensor, ord, axis: as for `tf.norm`.
+
+    >>> import tvtf as tf
+    >>> unit, length = tf.linalg.normalize([3., 4.])
+    >>> unit.numpy(), length.numpy()
+    (array([0.6, 0.8], dtype=float32), array([5.], dtype=float32))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/normalize
+    """
+    x = convert_to_tensor(tensor)
+    length = as_dtype_of(norm(x, ord=ord, axis=axis, keepdims=True), x)
+    return bind.divide(x, length), length

@@ -1,0 +1,395 @@
+"""Inverses, determinants and systems of linear equations."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.ops.elementwise import conj
+from tvtf.ops.lapack import (
+    COMPLEX_MATRICES,
+    REAL_MATRICES,
+    adjoint,
+    column,
+    diagonal,
+    each,
+    lapack_primitive,
+    less,
+    lower_part,
+    matrix,
+    only_diagonal,
+    product,
+    products,
+    refusing,
+    require_matrices,
+    require_same_batches,
+    require_square,
+    samples_of,
+    scaled,
+    square_type,
+    unequal,
+    upper_part,
+)
+from tvtf.ops.linalg import lifted
+from tvtf.ops.rules import bind, broadcast_types, require_same_dtype, unbroadcast, zeros_like
+from tvtf.primitive import Sample, export
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType, agree_dim
+from tvtf.tensor import Tensor, convert_to_tensor
+
+NOT_INVERTIBLE = "Input is not invertible."
+SINGULAR = "Input matrix is not invertible."
+
+# -- inverse and determinant
+
+
+@lapack_primitive(
+    type=square_type,
+    numpy=lambda x: refusing(NOT_INVERTIBLE, np.linalg.inv, x),
+    vjp=lambda ct, y, x: bind.negative(products(adjoint(y), ct, adjoint(y))),
+    samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2)),
+    public=("linalg.inv",),
+)
+def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
+    """The inverse of each matrix.
+
+    Args:
+      input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
+      adjoint: invert the conjugate transpose instead.
+
+    Returns:
+      A tensor of the same shape and dtype.
+
+    Raises:
+      InvalidArgumentError: a matrix is singular or not square.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.inv([[1., 0.], [2., 4.]]).numpy()
+    array([[ 1.  ,  0.  ],
+           [-0.5 ,  0.25]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/inv
+    """
+    return (_adjoint_if(adjoint, convert_to_tensor(input)),), {}
+
+
+def _adjoint_if(wanted: bool, x: Tensor) -> Tensor:
+    return adjoint(x) if wanted else x
+
+
+def _scalars(x: TensorType) -> TensorType:
+    square_type(x)
+    return TensorType(x.shape[:-2], x.dtype)
+
+
+def _inverse_adjoint(x: Tensor) -> Tensor:
+    return bind.matrix_inverse(adjoint(x))
+
+
+@lapack_primitive(
+    type=_scalars,
+    numpy=np.linalg.det,
+    vjp=lambda ct, y, x: bind.multiply(column(bind.multiply(ct, conj(y))), _inverse_adjoint(x)),
+    samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2), (1, 0, 0)),
+    public=("linalg.det",),
+)
+def matrix_determinant(input: Any, name: str | None = None) -> Any:
+    """The determinant of each matrix.
+
+    Args:
+      input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
+
+    Returns:
+      A tensor of shape (...). Its gradient needs the inverse.
+
+    Raises:
+      InvalidArgumentError: a matrix is not square.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.det([[1., 2.], [3., 4.]]).numpy()
+    np.float32(-2.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/det
+    """
+    return (convert_to_tensor(input),), {}
+
+
+def _log_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
+    """``d log|det x|`` is the real part of ``tr(x^-1 dx)``, the sign's turn its imaginary part."""
+    of_sign, of_log = (zeros_like(o) if c is None else c for c, o in zip(ct, y))
+    if not x.dtype.is_complex:
+        return bind.multiply(column(of_log), _inverse_adjoint(x))
+    turn = bind.imag(bind.multiply(of_sign, bind.conj(y[0])))
+    return bind.multiply(column(bind.complex(bind.real(of_log), turn)), _inverse_adjoint(x))
+
+
+@lapack_primitive(
+    type=lambda x: (_scalars(x), _scalars(x)),
+    numpy=lambda x: tuple(part.astype(x.dtype) for part in np.linalg.slogdet(x)),
+    vjp=_log_vjp,
+    samples=lambda: samples_of((2, 2), (2, 3, 3)),
+)
+def log_matrix_determinant(x: Tensor) -> Any:
+    """The sign of each determinant and the logarithm of its magnitude."""
+    return (x,), {}
+
+
+class LogMatrixDeterminant(NamedTuple):
+    """What `tf.linalg.slogdet` returns."""
+
+    sign: Tensor
+    log_abs_determinant: Tensor
+
+
+@export("linalg.slogdet")
+def slogdet(input: Any, name: str | None = None) -> LogMatrixDeterminant:
+    """The sign of each determinant and the logarithm of its magnitude, where the determinant itself may overflow.
+
+    Args:
+      input: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
+
+    Returns:
+      A named tuple of ``sign`` and ``log_abs_determinant``, of shape (...).
+
+    >>> import tvtf as tf
+    >>> sign, log = tf.linalg.slogdet([[1., 2.], [3., 4.]])
+    >>> sign.numpy(), log.numpy()
+    (np.float32(-1.0), np.float32(0.6931472))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/slogdet
+    """
+    return LogMatrixDeterminant(*bind.log_matrix_determinant(convert_to_tensor(input)))
+
+
+@export("linalg.logdet")
+def logdet(matrix: Any, name: str | None = None) -> Tensor:
+    """The logarithm of the determinant of each Hermitian positive definite matrix, shape (..., n, n) to (...).
+
+    >>> import tvtf as tf
+    >>> tf.linalg.logdet([[4., 0.], [0., 9.]]).numpy()
+    np.float32(3.583519)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/logdet
+    """
+    factor = diagonal(bind.cholesky(convert_to_tensor(matrix)))
+    real = bind.real(factor) if factor.dtype.is_complex else factor
+    return scaled(bind.reduce_sum(bind.log(real), axis=(real.ndim - 1,), keepdims=False), 2.0)
+
+
+# -- linear equations
+
+
+def _solve_type(a: TensorType, b: TensorType) -> TensorType:
+    require_same_dtype((a, b), ("matrix", "rhs"))
+    require_matrices(a, name="matrix")
+    require_matrices(b, " 1", name="rhs")
+    require_square(a, "First input (lhs) must be a square matrix.")
+    _require_fitting(a, b)
+    require_same_batches(a, b)
+    return b
+
+
+def _require_fitting(a: TensorType, b: TensorType) -> None:
+    if not agree_dim(a.shape[-1], b.shape[-2]):
+        raise Refused("Input matrix and rhs are incompatible.", ValueError, unequal(a.shape[-1], b.shape[-2], a, b))
+
+
+def _solve_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+    to_b = bind.matrix_solve(adjoint(a), ct)
+    return bind.negative(product(to_b, adjoint(y))), to_b
+
+
+def _pairs(*shapes: tuple[Any, Any], **attrs: Any) -> list[Sample]:
+    return [
+        Sample((matrix(i, *a), matrix(i + 9, *b)), attrs, dtypes)
+        for i, (a, b) in enumerate(shapes)
+        for dtypes in (REAL_MATRICES, COMPLEX_MATRICES)
+    ]
+
+
+@lapack_primitive(
+    type=_solve_type,
+    numpy=lambda a, b: refusing(SINGULAR, np.linalg.solve, a, b),
+    vjp=_solve_vjp,
+    samples=lambda: _pairs(((3, 3), (3, 2)), ((2, 2, 2), (2, 2, 1)), ((0, 2, 2), (0, 2, 1))),
+    public=("linalg.solve",),
+)
+def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
+    """The solution x of ``matrix @ x = rhs``.
+
+    Args:
+      matrix: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
+      rhs: tensor of the same dtype and batch, shape (..., n, k).
+      adjoint: solve with the conjugate transpose of ``matrix``.
+
+    Returns:
+      A tensor of the shape of ``rhs``.
+
+    Raises:
+      InvalidArgumentError: a matrix is singular or not square, or the shapes don't fit.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.solve([[2., 0.], [0., 4.]], [[2.], [2.]]).numpy()
+    array([[1. ],
+           [0.5]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/solve
+    """
+    a, b = convert_to_tensor(matrix), convert_to_tensor(rhs)
+    return (_adjoint_if(adjoint, a), b), {}
+
+
+def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
+    require_same_dtype((a, b), ("matrix", "rhs"))
+    require_matrices(a, name="matrix")
+    require_matrices(b, " 1", name="rhs")
+    rows, columns = a.shape[-2:]
+    require_square(a, f"In[0] matrices in the last dimensions must be square ({columns} =/= {rows})")
+    _require_fitting(a, b)
+    batch = broadcast_types(TensorType(a.shape[:-2], a.dtype), TensorType(b.shape[:-2], b.dtype))
+    return TensorType((*batch, *b.shape[-2:]), b.dtype)
+
+
+def _triangular_array(a: np.ndarray, b: np.ndarray, lower: bool) -> np.ndarray:
+    import scipy.linalg
+
+    if not np.all(np.diagonal(a, axis1=-2, axis2=-1)):
+        raise Refused(SINGULAR)
+    if 0 in a.shape or 0 in b.shape:
+        return np.zeros((*np.broadcast_shapes(a.shape[:-2], b.shape[:-2]), *b.shape[-2:]), b.dtype)
+    return each(lambda x, y: scipy.linalg.solve_triangular(x, y, lower=lower, check_finite=False), a, b)
+
+
+def _triangular_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, lower: bool) -> tuple[Tensor, Tensor]:
+    to_b = bind.matrix_triangular_solve(adjoint(a), ct, lower=not lower)
+    to_a = bind.negative(product(to_b, adjoint(y)))
+    return unbroadcast(lower_part(to_a) if lower else upper_part(to_a), a), unbroadcast(to_b, b)
+
+
+def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tensor:
+    rank = max(x.ndim - is_batched for x, is_batched in zip(inputs, batched))
+    a, b = (lifted(x, rank) if is_batched else x for x, is_batched in zip(inputs, batched))
+    return bind.matrix_triangular_solve(a, b, lower=lower)
+
+
+@lapack_primitive(
+    type=_triangular_type,
+    numpy=_triangular_array,
+    vjp=_triangular_vjp,
+    batch=_triangular_batch,
+    samples=lambda: [
+        *_pairs(((3, 3), (3, 2)), ((2, 2, 2), (2, 2, 1)), ((2, 2), (3, 2, 1)), ((0, 2, 2), (0, 2, 1)), lower=True),
+        *_pairs(((3, 3), (3, 2)), ((3, 1, 2, 2), (2, 2, 1)), lower=False),
+    ],
+    public=("linalg.triangular_solve",),
+)
+def matrix_triangular_solve(
+    matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Any:
+    """The solution x of ``matrix @ x = rhs`` for triangular matrices, of which only that triangle is read.
+
+    Args:
+      matrix: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
+      rhs: tensor of the same dtype, shape (..., n, k); batches broadcast.
+      lower: whether the lower triangle counts; else the upper one.
+      adjoint: solve with the conjugate transpose of ``matrix``.
+
+    Returns:
+      A tensor of shape (..., n, k).
+
+    Raises:
+      InvalidArgumentError: a matrix has a zero on its diagonal or is not square, or the shapes don't fit.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.triangular_solve([[2., 9.], [1., 1.]], [[2.], [3.]]).numpy()
+    array([[1.],
+           [2.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/triangular_solve
+    """
+    a, b = convert_to_tensor(matrix), convert_to_tensor(rhs)
+    return (_adjoint_if(adjoint, a), b), {"lower": bool(lower) != bool(adjoint)}
+
+
+# -- Cholesky
+
+
+def _cholesky_array(x: np.ndarray) -> np.ndarray:
+    """As in TensorFlow a matrix that is not positive definite has a factor of NaN."""
+    try:
+        return np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        return each(_cholesky_of_one, x)
+
+
+def _cholesky_of_one(x: np.ndarray) -> np.ndarray:
+    try:
+        return np.linalg.cholesky(x)
+    except np.linalg.LinAlgError:
+        return np.tril(np.full_like(x, np.nan))
+
+
+def _cholesky_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    """Symmetric, as in TensorFlow. Source: https://arxiv.org/abs/1602.07527"""
+    middle = product(adjoint(y), ct)
+    middle = less(lower_part(middle), scaled(only_diagonal(middle), 0.5))
+    half = bind.matrix_triangular_solve(adjoint(y), middle, lower=False)
+    whole = adjoint(bind.matrix_triangular_solve(adjoint(y), adjoint(half), lower=False))
+    return scaled(bind.add(whole, adjoint(whole)), 0.5)
+
+
+@lapack_primitive(
+    type=square_type,
+    numpy=_cholesky_array,
+    vjp=_cholesky_vjp,
+    samples=lambda: [
+        Sample((matrix(i, *shape, definite=True),), {}, dtypes, gradient=False)
+        for i, shape in enumerate(((3, 3), (2, 2, 2)))
+        for dtypes in (REAL_MATRICES, COMPLEX_MATRICES)
+    ],
+    public=("linalg.cholesky",),
+)
+def cholesky(input: Any, name: str | None = None) -> Any:
+    """The lower triangular factor L of each Hermitian positive definite matrix ``L @ adjoint(L)``.
+
+    Args:
+      input: float32, float64, complex64 or complex128 tensor of shape (..., n, n), of which the lower triangle is read.
+
+    Returns:
+      A tensor of the same shape and dtype; NaN where a matrix is not positive definite. Its gradient is symmetric.
+
+    Raises:
+      InvalidArgumentError: a matrix is not square.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.cholesky([[4., 2.], [2., 2.]]).numpy()
+    array([[2., 0.],
+           [1., 1.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/cholesky
+    """
+    return (convert_to_tensor(input),), {}
+
+
+@export("linalg.cholesky_solve")
+def cholesky_solve(chol: Any, rhs: Any, name: str | None = None) -> Tensor:
+    """The solution x of ``A @ x = rhs`` from the Cholesky factor of A.
+
+    Args:
+      chol: what `tf.linalg.cholesky` gave, shape (..., n, n).
+      rhs: tensor of the same dtype, shape (..., n, k).
+
+    Returns:
+      A tensor of shape (..., n, k).
+
+    >>> import tvtf as tf
+    >>> tf.linalg.cholesky_solve([[2., 0.], [0., 3.]], [[4.], [9.]]).numpy()
+    array([[1.],
+           [1.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/cholesky_solve
+    """
+    factor = convert_to_tensor(chol)
+    half = bind.matrix_triangular_solve(factor, convert_to_tensor(rhs, factor.dtype), lower=True)
+    return bind.matrix_triangular_solve(adjoint(factor), half, lower=False)

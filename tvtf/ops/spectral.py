@@ -1,0 +1,416 @@
+"""Orthogonal and spectral decompositions: QR, singular values, eigenvalues."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import complex64, complex128, float32
+from tvtf.ops.elementwise import conj
+from tvtf.ops.lapack import (
+    adjoint,
+    as_dtype_of,
+    below_diagonal,
+    diagonal,
+    diagonal_matrix,
+    lapack_primitive,
+    less,
+    lower_part,
+    only_diagonal,
+    or_zeros,
+    product,
+    products,
+    refusing,
+    require_matrices,
+    samples_of,
+    scaled,
+    scaled_columns,
+    square_type,
+    upper_part,
+)
+from tvtf.ops.rules import bind, number, ones_like
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+# -- QR
+
+
+def _same(a: Dim, b: Dim) -> bool:
+    return a is b or a == b
+
+
+def _smaller(rows: Dim, columns: Dim) -> Dim:
+    if isinstance(rows, int) and isinstance(columns, int):
+        return min(rows, columns)
+    if _same(rows, columns):
+        return rows
+    raise Refused("{op} needs matrices of known size to tell its results'", ValueError)
+
+
+def _qr_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorType]:
+    require_matrices(x)
+    *batch, rows, columns = x.shape
+    inner = rows if full_matrices else _smaller(rows, columns)
+    return TensorType((*batch, rows, inner), x.dtype), TensorType((*batch, inner, columns), x.dtype)
+
+
+def _times_inverse_adjoint(x: Tensor, r: Tensor) -> Tensor:
+    """``x @ inv(adjoint(r))`` for an upper triangular ``r``."""
+    return adjoint(bind.matrix_triangular_solve(r, adjoint(x), lower=False))
+
+
+def _deep_qr(q: Tensor, r: Tensor, to_q: Tensor, to_r: Tensor) -> Tensor:
+    """The gradient of matrices at least as tall as wide. Source: https://arxiv.org/abs/2009.10071"""
+    in_q, in_r = product(adjoint(q), to_q), product(r, adjoint(to_r))
+    turn = bind.add(less(in_q, adjoint(in_q)), less(in_r, adjoint(in_r)))
+    along = product(q, bind.add(to_r, _times_inverse_adjoint(lower_part(turn), r)))
+    found = bind.add(along, _times_inverse_adjoint(less(to_q, product(q, in_q)), r))
+    if not q.dtype.is_complex:
+        return found
+    phases = only_diagonal(less(in_r, adjoint(in_q)))
+    imaginary = less(phases, bind.complex(bind.real(phases), bind.real(scaled(phases, 0))))
+    return bind.add(found, _times_inverse_adjoint(product(q, adjoint(imaginary)), r))
+
+
+def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
+    q, r = y
+    to_q, to_r = or_zeros(ct[0], q), upper_part(or_zeros(ct[1], r))
+    rows, columns = x._type.shape[-2:]
+    if _same(rows, columns):
+        return _deep_qr(q, r, to_q, to_r)
+    if rows > columns:
+        if full_matrices:
+            raise NotImplementedError(
+                "QrGrad not implemented when nrows > ncols and full_matrices is true. "
+                f"Received r.shape={r.shape} with nrows={rows}and ncols={columns}."
+            )
+        return _deep_qr(q, r, to_q, to_r)
+    beside, to_beside = x[..., :, rows:], to_r[..., :, rows:]
+    square = _deep_qr(q, r[..., :, :rows], bind.add(to_q, product(beside, adjoint(to_beside))), to_r[..., :, :rows])
+    return bind.concat(square, product(q, to_beside), axis=x.ndim - 1)
+
+
+@lapack_primitive(
+    tf_name="Qr",
+    type=_qr_types,
+    numpy=lambda x, full_matrices: tuple(np.linalg.qr(x, "complete" if full_matrices else "reduced")),
+    vjp=_qr_vjp,
+    samples=lambda: [
+        *samples_of((3, 3), (2, 4, 2), (2, 3), full_matrices=False),
+        *samples_of((2, 2), (2, 3), full_matrices=True),
+        *samples_of((4, 2), full_matrices=True, gradient=False),
+    ],
+)
+def qr_factors(x: Tensor, full_matrices: bool) -> Any:
+    """Orthonormal columns and an upper triangle whose product is ``x``."""
+    return (x,), {"full_matrices": full_matrices}
+
+
+class Qr(NamedTuple):
+    """What `tf.linalg.qr` returns."""
+
+    q: Tensor
+    r: Tensor
+
+
+@export("linalg.qr")
+def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
+    """The QR decomposition of each matrix: ``input = q @ r``, with orthonormal columns in q and an upper triangular r.
+
+    Args:
+      input: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
+      full_matrices: give all m columns of q instead of min(m, n).
+
+    Returns:
+      A named tuple of ``q``, shape (..., m, k), and ``r``, shape (..., k, n).
+
+    >>> import tvtf as tf
+    >>> q, r = tf.linalg.qr([[0., 1.], [4., 2.]])
+    >>> r.numpy()
+    array([[-4., -2.],
+           [ 0., -1.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/qr
+    """
+    return Qr(*bind.qr_factors(convert_to_tensor(input), full_matrices=bool(full_matrices)))
+
+
+# -- singular values
+
+
+def _svd_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorType, TensorType]:
+    require_matrices(x)
+    *batch, rows, columns = x.shape
+    size = _smaller(rows, columns)
+    left, right = (rows, columns) if full_matrices else (size, size)
+    shapes = (*batch, size), (*batch, rows, left), (*batch, columns, right)
+    return tuple(TensorType(s, d) for s, d in zip(shapes, (x.dtype.real_dtype, x.dtype, x.dtype)))  # type: ignore[return-value]
+
+
+def _svd_array(x: np.ndarray, full_matrices: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    u, s, vh = refusing("Singular values did not converge.", lambda: np.linalg.svd(x, full_matrices=full_matrices))
+    return s, u, np.conj(np.swapaxes(vh, -1, -2))
+
+
+def _quotients(of: Tensor) -> Tensor:
+    """``1 / (of[j] - of[i])`` at (i, j), and zero where i is j."""
+    *batch, size = of._type.shape
+    x = less(bind.reshape(of, shape=(*batch, 1, size)), bind.reshape(of, shape=(*batch, size, 1)))
+    on_diagonal = only_diagonal(ones_like(x))
+    return bind.multiply(_reciprocal(bind.add(x, on_diagonal)), less(number(1, x), on_diagonal))
+
+
+def _reciprocal(x: Tensor) -> Tensor:
+    """``1 / x``, small where x is next to zero, as in TensorFlow."""
+    return bind.divide(x, bind.add(bind.multiply(x, x), number(1e-20, x)))
+
+
+def _svd_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
+    s, u, v = y
+    to_s, to_u, to_v = (or_zeros(c, o) for c, o in zip(ct, y))
+    rows, columns = x._type.shape[-2:]
+    if _same(rows, columns):
+        return _wide_svd(s, u, v, to_s, to_u, to_v)
+    if full_matrices and abs(rows - columns) > 1:
+        raise NotImplementedError(
+            "svd gradient is not implemented for abs(m - n) > 1 when full_matrices is True. "
+            f"Received: m={rows} and n={columns} from op input={x} with shape={x.shape}."
+        )
+    if rows > columns:
+        return adjoint(_wide_svd(s, v, u, to_s, to_v, to_u))
+    return _wide_svd(s, u, v, to_s, to_u, to_v)
+
+
+def _wide_svd(s: Tensor, u: Tensor, v: Tensor, to_s: Tensor, to_u: Tensor, to_v: Tensor) -> Tensor:
+    """The gradient of matrices at most as tall as wide. Source: https://j-towns.github.io/papers/svd-derivative.pdf"""
+    values = as_dtype_of(s, u)
+    size, (width, given) = u._type.shape[-1], v._type.shape[-2:]
+    first, to_first = (v, to_v) if _same(given, size) else (v[..., :, :size], to_v[..., :, :size])
+    apart = as_dtype_of(_quotients(bind.multiply(s, s)), u)
+    in_u, in_v = bind.multiply(apart, product(adjoint(u), to_u)), product(adjoint(first), to_first)
+    turned = bind.multiply(apart, in_v)
+    across = scaled_columns(bind.add(in_u, adjoint(in_u)), values)
+    down = adjoint(scaled_columns(bind.add(turned, adjoint(turned)), values))
+    inner = bind.add(diagonal_matrix(as_dtype_of(to_s, u)), bind.add(across, down))
+    inverse = as_dtype_of(_reciprocal(s), u)
+    if u.dtype.is_complex:
+        phases = only_diagonal(in_v)
+        inner = bind.add(inner, scaled(adjoint(scaled_columns(less(phases, adjoint(phases)), inverse)), 0.5))
+    found = products(u, inner, adjoint(first))
+    if _same(size, width):
+        return found
+    outside = less(adjoint(to_first), products(adjoint(to_first), first, adjoint(first)))
+    if not _same(given, size):
+        rest, to_rest = v[..., :, size:], to_v[..., :, size:]
+        outside = less(outside, products(adjoint(first), to_rest, adjoint(rest)))
+    return bind.add(found, product(scaled_columns(u, inverse), outside))
+
+
+@lapack_primitive(
+    tf_name="Svd",
+    type=_svd_types,
+    numpy=_svd_array,
+    vjp=_svd_vjp,
+    samples=lambda: [
+        *samples_of((3, 3), (2, 3, 2), (2, 4), full_matrices=False),
+        *samples_of((2, 2), (2, 3), full_matrices=True),
+        *samples_of((4, 2), full_matrices=True, gradient=False),
+    ],
+)
+def svd_factors(x: Tensor, full_matrices: bool) -> Any:
+    """Singular values in falling order, left and right singular vectors."""
+    return (x,), {"full_matrices": full_matrices}
+
+
+def _values_type(x: TensorType) -> TensorType:
+    require_matrices(x)
+    return TensorType((*x.shape[:-2], _smaller(*x.shape[-2:])), x.dtype.real_dtype)
+
+
+def _values_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
+    _, u, v = bind.svd_factors(x, full_matrices=False)
+    return product(scaled_columns(u, as_dtype_of(ct, u)), adjoint(v))
+
+
+@lapack_primitive(
+    tf_name="Svd",
+    type=_values_type,
+    numpy=lambda x: refusing("Singular values did not converge.", lambda: np.linalg.svd(x, compute_uv=False)),
+    vjp=_values_vjp,
+    samples=lambda: samples_of((3, 3), (2, 3, 2), (2, 4)),
+)
+def singular_values(x: Tensor) -> Any:
+    """Singular values in falling order."""
+    return (x,), {}
+
+
+@export("linalg.svd")
+def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
+    """The singular value decomposition of each matrix: ``tensor = u @ diag(s) @ adjoint(v)``.
+
+    Args:
+      tensor: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
+      full_matrices: give all m columns of u and n of v, instead of k = min(m, n).
+      compute_uv: give the singular vectors, too.
+
+    Returns:
+      ``s`` of shape (..., k) in falling order, real; with ``compute_uv`` the tuple ``s, u, v``, shapes (..., m, k) and (..., n, k).
+      The sign of each pair of vectors is LAPACK's, which may not be TensorFlow's.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.svd([[0., 2.], [1., 0.]], compute_uv=False).numpy()
+    array([2., 1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/svd
+    """
+    x = convert_to_tensor(tensor)
+    if not compute_uv:
+        return bind.singular_values(x)
+    return bind.svd_factors(x, full_matrices=bool(full_matrices))
+
+
+# -- eigenvalues of Hermitian matrices
+
+
+def _eigh_types(x: TensorType) -> tuple[TensorType, TensorType]:
+    square_type(x)
+    return TensorType(x.shape[:-1], x.dtype), x
+
+
+def _eigh_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    values, vectors = refusing("Self-adjoint eigen decomposition was not successful.", np.linalg.eigh, x)
+    return values.astype(x.dtype), vectors
+
+
+def _eigh_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
+    """In the lower triangle, as in TensorFlow."""
+    values, vectors = y
+    to_values, to_vectors = (or_zeros(c, o) for c, o in zip(ct, y))
+    turn = bind.multiply(_quotients(values), product(adjoint(vectors), to_vectors))
+    return _in_lower(products(vectors, bind.add(diagonal_matrix(to_values), turn), adjoint(vectors)))
+
+
+def _in_lower(x: Tensor) -> Tensor:
+    both = bind.add(x, adjoint(x))
+    return bind.add(below_diagonal(both), scaled(only_diagonal(both), 0.5))
+
+
+@lapack_primitive(
+    type=_eigh_types,
+    numpy=_eigh_array,
+    vjp=_eigh_vjp,
+    samples=lambda: samples_of((3, 3), (2, 2, 2)),
+    tf_name="SelfAdjointEigV2",
+)
+def self_adjoint_eig(x: Tensor) -> Any:
+    """Eigenvalues in rising order and eigenvectors."""
+    return (x,), {}
+
+
+@export("linalg.eigh")
+def eigh(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of Hermitian matrices: ``tensor @ v = v @ diag(e)``.
+
+    Args:
+      tensor: float32, float64, complex64 or complex128 tensor of shape (..., n, n), of which the lower triangle is read.
+
+    Returns:
+      ``e`` of shape (..., n) in rising order, in the dtype of ``tensor``, and ``v`` of shape (..., n, n), vectors in columns.
+      Their sign is LAPACK's, which may not be TensorFlow's. The gradient lies in the lower triangle.
+
+    >>> import tvtf as tf
+    >>> e, v = tf.linalg.eigh([[2., 0.], [0., 1.]])
+    >>> e.numpy()
+    array([1., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/eigh
+    """
+    return bind.self_adjoint_eig(convert_to_tensor(tensor))
+
+
+@export("linalg.eigvalsh")
+def eigvalsh(tensor: Any, name: str | None = None) -> Tensor:
+    """The eigenvalues of Hermitian matrices in rising order, shape (..., n, n) to (..., n); see `tf.linalg.eigh`.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.eigvalsh([[2., 0.], [0., 1.]]).numpy()
+    array([1., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/eigvalsh
+    """
+    return bind.self_adjoint_eig(convert_to_tensor(tensor))[0]
+
+
+# -- eigenvalues
+
+
+def _eig_types(x: TensorType) -> tuple[TensorType, TensorType]:
+    square_type(x)
+    whole = complex64 if x.dtype in (float32, complex64) else complex128
+    return TensorType(x.shape[:-1], whole), TensorType(x.shape, whole)
+
+
+def _eig_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    return tuple(refusing("Eigen decomposition was not successful.", np.linalg.eig, x))
+
+
+def _eig_vjp(ct: Any, y: Any, x: Tensor) -> Tensor:
+    """Source: https://arxiv.org/abs/1701.00392, eq. 4.77"""
+    values, vectors = y
+    inner = diagonal_matrix(or_zeros(ct[0], values))
+    if ct[1] is not None:
+        turn = product(adjoint(vectors), ct[1])
+        lengths = bind.real(diagonal(turn))
+        within = scaled_columns(product(adjoint(vectors), vectors), bind.complex(lengths, scaled(lengths, 0)))
+        inner = bind.add(inner, bind.multiply(conj(_quotients(values)), less(turn, within)))
+    found = bind.matrix_solve(adjoint(vectors), product(inner, adjoint(vectors)))
+    return as_dtype_of(found, x)
+
+
+@lapack_primitive(
+    type=_eig_types,
+    numpy=_eig_array,
+    vjp=_eig_vjp,
+    samples=lambda: samples_of((3, 3), (2, 2, 2), gradient=False),
+    tf_name="Eig",
+)
+def general_eig(x: Tensor) -> Any:
+    """Eigenvalues and eigenvectors."""
+    return (x,), {}
+
+
+@export("linalg.eig", "eig")
+def eig(tensor: Any, name: str | None = None) -> tuple[Tensor, Tensor]:
+    """Eigenvalues and eigenvectors of square matrices: ``tensor @ v = v @ diag(e)``.
+
+    Args:
+      tensor: float32, float64, complex64 or complex128 tensor of shape (..., n, n).
+
+    Returns:
+      ``e`` of shape (..., n) and ``v`` of shape (..., n, n), vectors of length one in columns, both complex. Their order and
+      phase are LAPACK's, which may not be TensorFlow's.
+
+    >>> import tvtf as tf
+    >>> e, v = tf.linalg.eig([[0., 1.], [-1., 0.]])
+    >>> e.numpy()
+    array([0.+1.j, 0.-1.j], dtype=complex64)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/eig
+    """
+    return bind.general_eig(convert_to_tensor(tensor))
+
+
+@export("linalg.eigvals", "eigvals")
+def eigvals(tensor: Any, name: str | None = None) -> Tensor:
+    """The eigenvalues of square matrices, shape (..., n, n) to a complex tensor of shape (..., n); see `tf.linalg.eig`.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.eigvals([[0., 1.], [-1., 0.]]).numpy()
+    array([0.+1.j, 0.-1.j], dtype=complex64)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/eigvals
+    """
+    return bind.general_eig(convert_to_tensor(tensor))[0]

@@ -1,0 +1,360 @@
+"""Systems and products of banded matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import float32, float64
+from tvtf.ops.host import host_primitive, unknown_dim
+from tvtf.ops.lapack import (
+    COMPLEX_MATRICES,
+    REAL_MATRICES,
+    adjoint,
+    each,
+    lapack_primitive,
+    matrix,
+    refusing,
+    require_matrices,
+    require_same_batches,
+    unequal,
+)
+from tvtf.ops.linalg import conjugate
+from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
+from tvtf.primitive import Sample, export, public_names
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType, agree_dim, brackets
+from tvtf.tensor import Tensor, convert_to_tensor
+
+# -- tridiagonal
+
+
+def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
+    require_same_dtype((diagonals, rhs), ("diagonals", "rhs"))
+    require_matrices(diagonals, name="diagonals")
+    require_matrices(rhs, " 1", name="rhs")
+    require_same_batches(diagonals, rhs)
+    if diagonals.shape[-2] != 3:
+        raise Refused(f"Expected 3 diagonals got {diagonals.shape[-2]}", ValueError)
+    if not agree_dim(diagonals.shape[-1], rhs.shape[-2]):
+        told = f"The length of diagonals and right-hand sides should be equal, got {diagonals.shape[-1]} and {rhs.shape[-2]}"
+        raise Refused(told, ValueError, unequal(diagonals.shape[-1], rhs.shape[-2], diagonals, rhs))
+    return rhs
+
+
+def _solve_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    import scipy.linalg
+
+    def of_one(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
+        upper, main, lower = bands
+        shifted = np.stack([np.roll(upper, 1), main, np.roll(lower, -1)])
+        return scipy.linalg.solve_banded((1, 1), shifted, b, check_finite=False)
+
+    return (
+        rhs.copy()
+        if 0 in rhs.shape
+        else refusing("The first element of diagonal is zero or the matrix is singular.", each, of_one, diagonals, rhs)
+    )
+
+
+def _ahead(x: Tensor) -> Tensor:
+    """Rows moved up by one, zeros for the last."""
+    return bind.concat(x[..., 1:, :], zeros_like(x[..., :1, :]), axis=x.ndim - 2)  # type: ignore[index]
+
+
+def _behind(x: Tensor) -> Tensor:
+    """Rows moved down by one, zeros for the first."""
+    return bind.concat(zeros_like(x[..., :1, :]), x[..., :-1, :], axis=x.ndim - 2)  # type: ignore[index]
+
+
+def _columns(diagonals: Tensor) -> list[Tensor]:
+    """The upper, main and lower diagonal as columns."""
+    return [adjoint_free(diagonals[..., i : i + 1, :]) for i in range(3)]  # type: ignore[index]
+
+
+def adjoint_free(row: Tensor) -> Tensor:
+    *batch, one, size = row._type.shape
+    return bind.reshape(row, shape=(*batch, size, one))
+
+
+def _rows(columns: list[Tensor]) -> Tensor:
+    *batch, size, one = columns[0]._type.shape
+    rows = [bind.reshape(c, shape=(*batch, one, size)) for c in columns]
+    return bind.concat(*rows, axis=rows[0].ndim - 2)
+
+
+def _transposed(diagonals: Tensor) -> Tensor:
+    upper, main, lower = _columns(conjugate(diagonals))
+    return _rows([_ahead(lower), main, _behind(upper)])
+
+
+def _inner(a: Tensor, b: Tensor) -> Tensor:
+    return bind.reduce_sum(bind.multiply(a, conjugate(b)), axis=(a.ndim - 1,), keepdims=True)
+
+
+def _solve_vjp(ct: Tensor, y: Tensor, diagonals: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
+    to_rhs = bind.tridiagonal_system(_transposed(diagonals), ct)
+    to_diagonals = _rows([_inner(to_rhs, _ahead(y)), _inner(to_rhs, y), _inner(to_rhs, _behind(y))])
+    return bind.negative(to_diagonals), to_rhs
+
+
+@lapack_primitive(
+    tf_name="TridiagonalSolve",
+    type=_solve_type,
+    numpy=_solve_array,
+    vjp=_solve_vjp,
+    samples=lambda: [
+        Sample((_three(i, *batch), matrix(i, *batch, 4, 2)), {}, dtypes)
+        for i, batch in enumerate(((), (2,)))
+        for dtypes in (REAL_MATRICES, COMPLEX_MATRICES)
+    ],
+)
+def tridiagonal_system(diagonals: Tensor, rhs: Tensor) -> Any:
+    """The solution of systems whose upper, main and lower diagonals are the rows of ``diagonals``."""
+    return (diagonals, rhs), {}
+
+
+def _three(seed: int, *batch: int) -> Any:
+    """Diagonals of systems far from singular."""
+
+    def draw(dtype: Any) -> np.ndarray:
+        rows = np.abs(matrix(seed, *batch, 4, 4)(dtype))[..., :3, :] % 1
+        return (rows + np.array([[0], [3], [0]])).astype(dtype.np)
+
+    return draw
+
+
+def _compact(diagonals: Any, format: str, dtype: Any = None) -> Tensor:
+    """The three diagonals as the rows of one tensor."""
+    if format == "compact":
+        return convert_to_tensor(diagonals, dtype)
+    if format == "sequence":
+        if not isinstance(diagonals, (list, tuple)) or len(diagonals) != 3:
+            raise ValueError("Expected diagonals to be a sequence of length 3.")
+        upper, main, lower = (convert_to_tensor(d, dtype) for d in diagonals)
+        return public_names()["stack"]([_full(upper, main, 1), main, _full(lower, main, 0)], axis=-2)
+    if format != "matrix":
+        raise ValueError(f"Unrecognized diagonals_format: {format}")
+    return _of_matrix(convert_to_tensor(diagonals, dtype))
+
+
+def _full(short: Tensor, main: Tensor, end: int) -> Tensor:
+    """An outer diagonal, which may come with one element less, with a zero where it has none."""
+    if short.shape[-1] == main.shape[-1]:
+        return short
+    zero = zeros_like(main[..., :1])  # type: ignore[index]
+    return bind.concat(*((short, zero) if end else (zero, short)), axis=main.ndim - 1)
+
+
+def _of_matrix(x: Tensor) -> Tensor:
+    size = x.shape[-1]
+    if x.ndim < 2 or size != x.shape[-2]:
+        raise ValueError(f"Expected last two dimensions of diagonals to be equal, but got shape {x.shape}")
+    part = public_names()["linalg.diag_part"]
+    if size == 1:
+        return public_names()["stack"]([zeros_like(part(x)), part(x), zeros_like(part(x))], axis=-2)
+    return _compact([part(x, k=1), part(x), part(x, k=-1)], "sequence")
+
+
+@export("linalg.tridiagonal_solve")
+def tridiagonal_solve(
+    diagonals: Any,
+    rhs: Any,
+    diagonals_format: str = "compact",
+    transpose_rhs: bool = False,
+    conjugate_rhs: bool = False,
+    name: str | None = None,
+    partial_pivoting: bool = True,
+    perturb_singular: bool = False,
+) -> Tensor:
+    """The solution of tridiagonal systems of equations.
+
+    Args:
+      diagonals: with the format "compact" a tensor of shape (..., 3, n) of the upper, main and lower diagonal, of which the last
+        element of the upper and the first of the lower are not read; with "sequence" three tensors, of n or n - 1 elements in the
+        outer ones; with "matrix" a tensor of shape (..., n, n). float32, float64, complex64 or complex128.
+      rhs: tensor of the same dtype, shape (..., n) or (..., n, k).
+      diagonals_format: "compact", "sequence" or "matrix".
+      transpose_rhs, conjugate_rhs: how ``rhs`` is taken, and the result given.
+      partial_pivoting: accepted: rows are exchanged where that is needed.
+      perturb_singular: not supported.
+
+    Returns:
+      A tensor of the shape of ``rhs``.
+
+    Raises:
+      InvalidArgumentError: a matrix is singular, or the shapes don't fit.
+      NotImplementedError: for ``perturb_singular``.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.tridiagonal_solve([[1., 0.], [2., 2.], [0., 0.]], [4., 2.]).numpy()
+    array([1.5, 1. ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/tridiagonal_solve
+    """
+    if perturb_singular:
+        raise NotImplementedError("perturb_singular is not supported: SciPy solves singular systems in no defined way")
+    b = convert_to_tensor(rhs)
+    bands = _compact(diagonals, diagonals_format, b.dtype)
+    is_vector = b.ndim == bands.ndim - 1
+    if is_vector:
+        b = bind.reshape(b, shape=(*b._type.shape, 1))
+    b = _taken(b, transpose_rhs and not is_vector, conjugate_rhs)
+    found = _taken(bind.tridiagonal_system(bands, b), transpose_rhs and not is_vector, conjugate_rhs)
+    return bind.reshape(found, shape=found._type.shape[:-1]) if is_vector else found
+
+
+def _taken(x: Tensor, transpose: bool, conjugated: bool) -> Tensor:
+    if transpose:
+        x = conjugate(adjoint(x))
+    return conjugate(x) if conjugated else x
+
+
+@export("linalg.tridiagonal_matmul")
+def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compact", name: str | None = None) -> Tensor:
+    """The product of tridiagonal matrices with matrices of shape (..., n, k); see `tf.linalg.tridiagonal_solve`.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.tridiagonal_matmul([[1., 0.], [2., 2.], [0., 0.]], [[1.5], [1.]]).numpy()
+    array([[4.],
+           [2.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/tridiagonal_matmul
+    """
+    b = convert_to_tensor(rhs)
+    upper, main, lower = _columns(_compact(diagonals, diagonals_format, b.dtype))
+    around = bind.add(bind.multiply(upper, _ahead(b)), bind.multiply(lower, _behind(b)))
+    return bind.add(bind.multiply(main, b), around)
+
+
+# -- banded and triangular
+
+
+@export("linalg.banded_triangular_solve")
+def banded_triangular_solve(
+    bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
+) -> Tensor:
+    """The solution of triangular systems with few diagonals.
+
+    Args:
+      bands: float32, float64, complex64 or complex128 tensor of shape (..., k, n): diagonals as rows, the main one first where
+        ``lower`` holds and last else; in a lower diagonal the first elements are not read, in an upper one the last.
+      rhs: tensor of the same dtype, shape (..., n, m).
+      lower: whether the diagonals lie below the main one.
+      adjoint: solve with the conjugate transpose.
+
+    Returns:
+      A tensor of shape (..., n, m).
+
+    Raises:
+      InvalidArgumentError: a main diagonal holds a zero, or the shapes don't fit.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.banded_triangular_solve([[2., 2.], [0., 1.]], [[2.], [5.]]).numpy()
+    array([[1.],
+           [2.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/banded_triangular_solve
+    """
+    x = convert_to_tensor(bands)
+    count, size = x._type.shape[-2:]
+    if not isinstance(count, int) or not isinstance(size, int):
+        raise ValueError(f"banded_triangular_solve needs diagonals of known number and length, but got shape {x.shape}")
+    if count > size:
+        raise Refused(f"The number of bands is {count}, and the matrices have {size} rows").told_by(
+            "BandedTriangularSolve"
+        )
+    return public_names()["linalg.triangular_solve"](
+        _dense(x, count, size, lower), convert_to_tensor(rhs, x.dtype), lower=lower, adjoint=adjoint
+    )
+
+
+def _dense(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:
+    """The matrices whose diagonals are given."""
+    make = public_names()["linalg.diag"]
+    parts = [
+        make(bands[..., i, i:], k=-i) if lower else make(bands[..., count - 1 - i, : size - i], k=i)  # type: ignore[index]
+        for i in range(count)
+    ]
+    total = parts[0]
+    for part in parts[1:]:
+        total = bind.add(total, part)
+    return total
+
+
+# -- eigenvalues of symmetric tridiagonal matrices
+
+
+def _eigen_types(
+    alpha: TensorType, beta: TensorType, select: str, limits: Any, count: Any
+) -> tuple[TensorType, TensorType]:
+    require_same_dtype((alpha, beta), ("alpha", "beta"))
+    require_dtype(alpha, (float32, float64), "alpha")
+    if len(alpha.shape) != 1 or len(beta.shape) != 1:
+        raise Refused(
+            f"alpha and beta must be vectors, but got shapes {brackets(alpha.shape)} and {brackets(beta.shape)}"
+        )
+    return TensorType((count,), alpha.dtype), TensorType((alpha.shape[0], count), alpha.dtype)
+
+
+def _eigen_array(
+    alpha: np.ndarray, beta: np.ndarray, select: str, limits: Any, count: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    import scipy.linalg
+
+    found = scipy.linalg.eigh_tridiagonal(alpha, beta, select=select, select_range=limits)
+    return tuple(part.astype(alpha.dtype) for part in found)  # type: ignore[return-value]
+
+
+@host_primitive(
+    tf_name="EighTridiagonal", type=_eigen_types, numpy=_eigen_array, why_not={"vjp": "TensorFlow has none"}
+)
+def tridiagonal_eig(alpha: Tensor, beta: Tensor, select: str, limits: Any, count: Any) -> Any:
+    """The selected ``count`` eigenvalues and their vectors."""
+    return (alpha, beta), {"select": select, "limits": limits, "count": count}
+
+
+@export("linalg.eigh_tridiagonal")
+def eigh_tridiagonal(
+    alpha: Any,
+    beta: Any,
+    eigvals_only: bool = True,
+    select: str = "a",
+    select_range: Any = None,
+    tol: Any = None,
+    name: str | None = None,
+) -> Any:
+    """The eigenvalues of a symmetric tridiagonal matrix in rising order, and its eigenvectors where asked.
+
+    Args:
+      alpha: float32 or float64 tensor of shape (n,), the main diagonal.
+      beta: tensor of the same dtype, shape (n - 1,), the diagonal beside it.
+      eigvals_only: give the eigenvalues alone.
+      select: "a" for all, "i" for those whose places are in ``select_range``, "v" for those whose values are.
+      select_range: two numbers, both included for "i"; the first excluded for "v".
+      tol: accepted; eigenvalues come to full precision.
+
+    Returns:
+      A tensor of shape (k,); without ``eigvals_only`` also the vectors as columns, shape (n, k). They have no gradient.
+
+    Raises:
+      ValueError: for another ``select``, or no range where one is needed.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.eigh_tridiagonal([2., 2.], [1.]).numpy()
+    array([1., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/eigh_tridiagonal
+    """
+    if select not in ("a", "i", "v"):
+        raise ValueError(f"'select must have a value in {{'a', 'i', 'v'}}. Received: {select!r}")
+    if select != "a" and select_range is None:
+        raise ValueError(f"select_range must be given where select is {select!r}")
+    main = convert_to_tensor(alpha)
+    limits = None if select == "a" else tuple(select_range)
+    count = main._type.shape[0] if select == "a" else limits[1] - limits[0] + 1 if select == "i" else unknown_dim()  # type: ignore[index]
+    values, vectors = bind.tridiagonal_eig(
+        main, convert_to_tensor(beta, main.dtype), select=select, limits=limits, count=count
+    )
+    return values if eigvals_only else (values, vectors)
