@@ -13,11 +13,13 @@ from tvm import ir
 from tvtf import nest
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
+from tvtf.errors import InvalidArgumentError
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call
 from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
-from tvtf.interpret import evaluate
+from tvtf.frontend.waiting import example_shape
+from tvtf.interpret import Instance, evaluate
 from tvtf.ops.rules import bind
 from tvtf.shape import TensorType, fresh_dim
 from tvtf.spec import TensorSpec
@@ -47,17 +49,29 @@ class ConcreteFunction:
     @classmethod
     def trace(cls, function: Any, arguments: Arguments) -> ConcreteFunction:
         """Runs the Python function on symbolic tensors."""
-        trace = Trace(function.name)
-        with tracing(trace), variables_allowed(function) as creation:
-            params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
-            args, kwargs = arguments.rebuild(params, stand_ins(arguments.variables))
-            structure = function.converted()(*args, **kwargs)
-            results = Results(trace, structure)
-        concrete = cls(function.name, arguments, trace.finish(results.computed), results)
+
+        def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
+            args, kwargs = arguments.rebuild(tensors, variables)
+            return function.converted()(*args, **kwargs)
+
+        with variables_allowed(function) as creation:
+            concrete = cls.of(function.name, arguments, run, function.signature.python)
         concrete.created_variables = creation.created
-        concrete._signature = function.signature.python
         for observer in observers:
             observer(concrete)
+        return concrete
+
+    @classmethod
+    def of(
+        cls, name: str, arguments: Arguments, run: Callable[[Any, Any], Any], signature: inspect.Signature
+    ) -> ConcreteFunction:
+        """The trace of ``run``, a function of the tensors and Variables among the arguments."""
+        trace = Trace(name)
+        with tracing(trace):
+            params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
+            results = Results(trace, run(params, stand_ins(arguments.variables)))
+        concrete = cls(name, arguments, trace.finish(results.computed), results)
+        concrete._signature = signature
         return concrete
 
     @staticmethod
@@ -104,8 +118,12 @@ class ConcreteFunction:
     def inline(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Into the active trace: its primitives are bound again."""
         captured = self._captured_values(variables)
-        computed = evaluate(self.graph.module(), "main", [*tensors, *captured])
+        computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
         return self.results.assemble_values(computed, tensors, captured, variables)
+
+    def instance(self, tensors: Sequence[Any]) -> ConcreteFunction:
+        """What is compiled for these tensors: the function itself, unless it is of unknown rank."""
+        return self
 
     # -- inspection
 
@@ -159,6 +177,39 @@ def named_spec(leaf: Leaf) -> Any:
     return spec if spec.name else TensorSpec(spec.shape, spec.dtype, leaf.name)
 
 
+class AnyRankFunction(ConcreteFunction):
+    """A function traced for arguments of unknown rank: its instances, one for each rank, repeat the trace, not the Python."""
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self._instances: dict[tuple[int, ...], ConcreteFunction] = {}
+
+    def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
+        return self.instance(tensors).call(tensors, variables)
+
+    def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+        return self.instance(tensors)._call_recorded(tensors, variables)
+
+    def instance(self, tensors: Sequence[Any]) -> ConcreteFunction:
+        ranks = tuple(t.ndim for t in tensors)
+        found = self._instances.get(ranks)
+        if found is None:
+            found = self._instances[ranks] = self._instantiated(self.arguments.of_ranks(tensors))
+        return found
+
+    def _instantiated(self, arguments: Arguments) -> ConcreteFunction:
+        try:
+            return ConcreteFunction.of(self.name, arguments, self.inline, self._signature)
+        except (TypeError, ValueError) as error:  # TensorFlow finds it out when it runs
+            raise InvalidArgumentError(None, self.name, f"Graph execution error:\n\n{error}") from error
+
+    def code(self) -> compiled.Compiled:
+        raise ValueError(
+            f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or specs "
+            "with their dims, None for unknown ones"
+        )
+
+
 class _Text(str):
     """A description that prints bare inside containers."""
 
@@ -193,16 +244,14 @@ def stand_ins(variables: Sequence[Variable]) -> list[VariableArgument]:
 def param_types(arguments: Arguments) -> list[TensorType]:
     """The parameters' types: unknown dims become symbols, those of one name the same symbol."""
     named: dict[str, Any] = {}
-    return [
-        TensorType(tuple(_dim(d, n, f"{leaf_name}_{i}", named) for i, (d, n) in enumerate(_dims(spec))), spec.dtype)
-        for leaf_name, spec in zip(arguments.names, arguments.specs)
-    ]
+    leaves = [(leaf, leaf.spec) for leaf in arguments.leaves if leaf.spec is not None]
+    return [TensorType(_dims(leaf, spec, named), spec.dtype) for leaf, spec in leaves]
 
 
-def _dims(spec: Any) -> list[tuple[Any, Any]]:
-    if spec.shape.rank is None:
-        raise ValueError(f"the rank of {spec!r} must be known to compile for it; give its dims, None for unknown ones")
-    return list(zip(spec.shape, spec.dim_names))
+def _dims(leaf: Leaf, spec: TensorSpec, named: dict[str, Any]) -> Any:
+    if spec.dim_names is None:
+        return example_shape(leaf)
+    return tuple(_dim(d, n, f"{leaf.name}_{i}", named) for i, (d, n) in enumerate(zip(spec.shape, spec.dim_names)))
 
 
 def _dim(size: int | None, name: str | None, default: str, named: dict[str, Any]) -> Any:

@@ -12,7 +12,7 @@ from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of 
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.primitive import export
-from tvtf.shape import TensorShape, agree_dim
+from tvtf.shape import TensorShape, agree_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 MSG_BRANCHES = (
@@ -134,15 +134,11 @@ def _check_leaves(mine: Any, other: Any) -> None:
         return
     if mine.dtype is not other.dtype:
         raise TypeError(f"{mine!r} and {other!r} have different types")
-    if not _same(mine._type.shape, other._type.shape):
+    if not agree_shape(mine._type.shape, other._type.shape):
         raise _ShapesDiffer(
             f"{mine!r} and {other!r} have different shapes; compiled branches must return equal shapes: pad or slice "
             "one"
         )
-
-
-def _same(a: Sequence[Any], b: Sequence[Any]) -> bool:
-    return len(a) == len(b) and all(map(agree_dim, a, b))
 
 
 @export("while_loop")
@@ -297,7 +293,7 @@ def _check_carried(
     for before, after, name in zip(entry, left, names):
         if before.dtype is not after.dtype:
             raise TypeError(MSG_LOOP_TYPE.format(name=name, entry=before.dtype, left=after.dtype))
-        if not _same(before._type.shape, after._type.shape):
+        if not agree_shape(before._type.shape, after._type.shape):
             if invariants is not None:
                 raise NotImplementedError(MSG_VARYING.format(name=name, entry=before.shape, left=after.shape))
             raise ValueError(MSG_LOOP_SHAPE.format(name=name, entry=before.shape, left=after.shape))

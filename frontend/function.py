@@ -9,6 +9,7 @@ from collections import OrderedDict
 from collections.abc import Callable
 from typing import TYPE_CHECKING, Any
 
+from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.context import state
 from tvtf.frontend.retrace import RetraceLog
 from tvtf.frontend.signature import Arguments, Signature
@@ -84,6 +85,7 @@ class Function:
         self._fast: dict[Any, ConcreteFunction] = {}
         self._bound: dict[int, dict[str, Any]] = {}
         self._variables_made = False
+        self._ranks_apart = False
         self._lock = threading.RLock()
 
     # -- calling
@@ -144,6 +146,8 @@ class Function:
     # -- tracing
 
     def _concrete_for(self, arguments: Arguments) -> ConcreteFunction:
+        if self._ranks_apart:
+            arguments = arguments.of_ranks(arguments.tensors)
         with self._lock:
             found = self._find(arguments)
             if found is None:
@@ -168,17 +172,34 @@ class Function:
         return arguments
 
     def _trace(self, arguments: Arguments) -> ConcreteFunction:
+        try:
+            concrete = self._trace_for(arguments)
+        except UnknownRank as needed:
+            arguments = self._with_ranks(arguments, needed)
+            concrete = self._trace_for(arguments)
         self.log.record(arguments, [c.arguments for c in self._concrete.values()])
-        from tvtf.frontend.concrete import ConcreteFunction
-
-        concrete = ConcreteFunction.trace(self, arguments)
-        if concrete.created_variables:
-            self.log.again()
-            concrete = ConcreteFunction.trace(self, arguments)
         self._concrete[arguments.key] = concrete
         if len(self._concrete) > MAX_TRACES:
             self._forget()
         return concrete
+
+    def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
+        from tvtf.frontend.concrete import AnyRankFunction, ConcreteFunction
+
+        kind = AnyRankFunction if arguments.are_of_any_rank else ConcreteFunction
+        concrete = kind.trace(self, arguments)
+        if concrete.created_variables:
+            self.log.again()
+            concrete = kind.trace(self, arguments)
+        return concrete
+
+    def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:
+        """For a function that can't be traced without the ranks: from now on it has a trace for each."""
+        if any(t is None or isinstance(t._type.shape, AnyShape) for t in arguments.tensors):
+            raise needed
+        self._ranks_apart = True
+        self.log.note(f"{needed} must be known, so each rank has its own trace")
+        return arguments.of_ranks(arguments.tensors)
 
     def _forget(self) -> None:
         _, oldest = self._concrete.popitem(last=False)
@@ -197,7 +218,9 @@ class Function:
         """
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
-        return self._concrete_for(self.signature.bind(args, kwargs))
+        arguments = self.signature.bind(args, kwargs)
+        concrete = self._concrete_for(arguments)
+        return concrete if None in arguments.tensors else concrete.instance(arguments.tensors)
 
     def concrete_functions(self) -> list[ConcreteFunction]:
         """Every trace; with an input signature one at least."""
@@ -273,7 +296,12 @@ class Function:
         from tvtf.frontend.profile import profile
 
         arguments = self.signature.bind(args, kwargs)
-        return profile(self._concrete_for(arguments).code(), arguments.tensors, arguments.variables, repeat)
+        return profile(
+            self._concrete_for(arguments).instance(arguments.tensors).code(),
+            arguments.tensors,
+            arguments.variables,
+            repeat,
+        )
 
 
 def fast_key(args: tuple[Any, ...]) -> Any:
@@ -304,8 +332,9 @@ def function(
 
     Args:
       func: the Python function.
-      input_signature: a sequence of ``TensorSpec``; one trace then serves all calls (one for each rank, where a spec
-      leaves the rank unknown: code is compiled for a known one).
+      input_signature: a sequence of ``TensorSpec``; one trace then serves all calls. Where a spec leaves the rank unknown,
+      each rank has its own code, made from that trace; what needs the rank in Python (``map_fn``, loops over a tensor) is
+      traced for each.
       autograph: convert Python control flow on tensors.
       jit_compile: accepted; everything is compiled.
       reduce_retracing: dims that vary become symbolic instead of tracing anew for each.

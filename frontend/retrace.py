@@ -36,6 +36,10 @@ class RetraceLog:
         """A first trace that made Variables is repeated without: TensorFlow counts both."""
         self.count += 1
 
+    def note(self, reason: str) -> None:
+        """Something that made a trace other than the arguments ask for."""
+        self.reasons.append(f"trace {self.count + 1}: {reason}")
+
     def explain(self) -> str:
         return "\n".join(self.reasons) or f"{self.name!r} was traced {self.count} time(s), never again"
 

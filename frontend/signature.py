@@ -52,12 +52,14 @@ class Leaf:
             return self if self.key == other.key else None
         if self.spec.dtype is not other.spec.dtype:
             return None
-        return self.with_spec(self.spec.most_general(other.spec) or self._any_of_rank())
+        unknown = TensorSpec(None, self.spec.dtype, self.spec.name)
+        return self.with_spec(self.spec.most_general(other.spec) or unknown)
 
-    def _any_of_rank(self) -> TensorSpec:
-        """TensorFlow goes on with an unknown rank; code is compiled for a known one, with every dim unknown."""
-        spec = self.spec or TensorSpec(None)
-        return TensorSpec([None] * (spec.shape.rank or 0), spec.dtype, spec.name)
+    def of_rank(self, rank: int) -> Leaf:
+        """A leaf of that rank, where its own was unknown."""
+        if self.spec is None or self.spec.shape.rank is not None:
+            return self
+        return self.with_spec(TensorSpec([None] * rank, self.spec.dtype, self.spec.name))
 
     def with_spec(self, spec: TensorSpec) -> Leaf:
         wider = Leaf.__new__(Leaf)
@@ -142,6 +144,17 @@ class Arguments:
         left = iter(specs)
         structure = nest.map_structure(lambda leaf: next(left) if nest.is_composite(leaf) else leaf, self.structure)
         return Arguments(structure, wider)  # type: ignore[arg-type]
+
+    def of_ranks(self, tensors: Sequence[Any]) -> Arguments:
+        """With the tensors' ranks in place of unknown ones."""
+        given = iter(tensors)
+        return Arguments(
+            self.structure, [leaf if leaf.spec is None else leaf.of_rank(next(given).ndim) for leaf in self.leaves]
+        )
+
+    @property
+    def are_of_any_rank(self) -> bool:
+        return any(spec.shape.rank is None for spec in self.specs)
 
     def rebuild(
         self, tensors: Sequence[Any], variables: Sequence[Any] | None = None
@@ -271,8 +284,6 @@ class Signature:
         if isinstance(value, TensorSpec):
             return Leaf(name, value).with_spec(named)
         tensor = self._cast(value, spec, args, kwargs)
-        if spec.shape.rank is None:
-            named.shape, named.dim_names = of_rank(tensor.ndim)
         leaf = Leaf(name, tensor)
         leaf.tensor = tensor
         return leaf.with_spec(named)
@@ -355,10 +366,5 @@ def _leaves_of(name: str, value: Any) -> list[Leaf]:
 def _component(leaf: Leaf, spec: TensorSpec) -> Leaf:
     shape = spec.shape
     if shape.rank is None and leaf.spec is not None and leaf.spec.shape.rank is not None:
-        shape, _ = of_rank(leaf.spec.shape.rank)
+        shape = TensorShape([None] * leaf.spec.shape.rank)
     return leaf.with_spec(TensorSpec(shape, spec.dtype, leaf.name))
-
-
-def of_rank(rank: int) -> tuple[TensorShape, tuple[None, ...]]:
-    """A shape of unknown dims, and their names: none."""
-    return TensorShape([None] * rank), (None,) * rank

@@ -10,8 +10,9 @@ from collections.abc import Collection, Sequence
 from functools import partial
 from typing import Any, NamedTuple
 
+from tvtf.anyrank import UnknownRank
 from tvtf.ops.rules import bind, ones_like, zeros_like
-from tvtf.primitive import as_tuple
+from tvtf.primitive import as_tuple, hooks
 from tvtf.tensor import Tensor
 
 
@@ -109,7 +110,10 @@ def _propagate(record: Record, ct: Any, needed: Collection[int], found: dict[int
     prim, inputs, outputs, attrs = record
     if prim.vjp is None:
         raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
-    given = prim.vjp(ct, outputs, *inputs, **attrs)
+    try:
+        given = prim.vjp(ct, outputs, *inputs, **attrs)
+    except UnknownRank:
+        given = hooks.wait(prim.vjp, (ct, outputs, *inputs), attrs)
     for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):
         if part is not None and id(x) in needed:
             _accumulate(found, id(x), part)

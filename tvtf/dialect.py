@@ -12,6 +12,7 @@ from tvm import ir, relax, tirx
 from tvm.ir import _ffi_api as ir_ffi
 
 from tvtf import dtypes
+from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.primitive import Primitive, table
 from tvtf.shape import TensorType, simplify_dim
 
@@ -74,6 +75,8 @@ def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
             f"{tensor_type.dtype.name} tensors run eagerly only: the compiler has no {tensor_type.dtype.name} type; "
             "move the op out of the tf.function"
         )
+    if isinstance(tensor_type.shape, AnyShape):
+        return relax.TensorType(dtype=tensor_type.dtype.name)
     if any(not isinstance(d, int) for d in tensor_type.shape):
         return relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
     known = _types.get(tensor_type)
@@ -112,6 +115,8 @@ def _encode(value: Any, dims: list[Any], graphs: list[Any]) -> Any:
     if isinstance(value, ir.GlobalVar):
         graphs.append(value)
         return f"{_GRAPH}{len(graphs) - 1}"
+    if isinstance(value, AnyShape):
+        raise UnknownRank("the shape of a tensor")
     if isinstance(value, ir.Expr):
         dims.append(value)
         return f"{_DIM}{len(dims) - 1}"

@@ -18,10 +18,11 @@ import numpy as np
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
+from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.context import precision, state
 from tvtf.dtypes import TRACED
 from tvtf.errors import InaccessibleTensorError
-from tvtf.primitive import Primitive, as_tuple, table
+from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.shape import TensorType, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
@@ -127,12 +128,15 @@ class Trace:
         self.tapes_around: list[Any] = [*parent.tapes_around, *state.tapes] if parent else []
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
+        self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
         self.scopes: dict[relax.Var, str] = {}
-        self._names: dict[str, int] = {}
+        self._names = {"main": 0}
 
     # -- inputs
 
     def add_param(self, tensor_type: TensorType, name: str = "arg") -> SymbolicTensor:
+        if isinstance(tensor_type.shape, AnyShape) and self.root.waiting is None:
+            self.root.waiting = {}
         param = self._symbol(tensor_type, name)
         self.params.append(param)
         return param
@@ -259,10 +263,16 @@ class Trace:
     # -- bindings
 
     def emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
-        """Binds a primitive's call and returns its symbolic result(s)."""
+        """Binds a primitive's call and returns its symbolic result(s); where it needs a rank that isn't known, the call waits."""
+        try:
+            return self._emit(prim, inputs, attrs)
+        except UnknownRank:
+            return hooks.wait(prim.bind, tuple(inputs), attrs, recorded=False)
+
+    def _emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         own = [self.own(x) for x in inputs]
-        types = prim.typed(*(x._type for x in own), **attrs)
         graphs = {k: self._graph_of(prim, k, own, attrs) for k, v in attrs.items() if _is_function(v)}
+        types = prim.typed(*(x._type for x in own), **(attrs | graphs))
         written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
         if not all(g.pure for g in graphs.values()):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]

@@ -107,6 +107,22 @@ class Evaluation:
         return value
 
 
+class Instance(Evaluation):
+    """A function at the ranks of its arguments, whose dims it left open where it was traced for any rank."""
+
+    def bound(self, binding: Any) -> Any:
+        found = super().bound(binding)
+        declared = binding.var.ty
+        if isinstance(declared, relax.TensorType) and declared.shape is not None:
+            self._meet(declared.shape.values, found._type.shape)
+        return found
+
+    def _meet(self, declared: Sequence[Any], found: Sequence[Any]) -> None:
+        for symbol, dim in zip(declared, found, strict=True):
+            if isinstance(symbol, tirx.Var):
+                self.dims.setdefault(symbol, dim)
+
+
 class Subfunction:
     """A function of a module as an attribute of a control-flow primitive: callable on tensors."""
 
@@ -151,6 +167,8 @@ def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -
     """What each symbolic dim of the parameters is in the given shapes."""
     found: dict[tirx.Var, Any] = {}
     for param, shape in zip(params, shapes):
+        if param.ty.shape is None:
+            continue
         for symbol, dim in zip(param.ty.shape.values, shape):
             if isinstance(symbol, tirx.Var):
                 found.setdefault(symbol, dim)

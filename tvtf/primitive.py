@@ -18,17 +18,20 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
-from functools import lru_cache, update_wrapper
-from typing import Any, Generic, ParamSpec
+from functools import lru_cache, update_wrapper, wraps
+from inspect import isfunction
+from typing import Any, Generic, ParamSpec, TypeVar
 
 import numpy as np
 
+from tvtf.anyrank import UnknownRank
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, is_static_shape
 
 P = ParamSpec("P")
+R = TypeVar("R")
 Rule = Callable[..., Any]
 
 
@@ -80,9 +83,11 @@ class Primitive(Generic[P]):
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         try:
             inputs, attrs = self.front(*args, **kwargs)
+            return self.bind(*inputs, **attrs)
+        except UnknownRank:
+            return hooks.wait(self, args, kwargs)
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
-        return self.bind(*inputs, **attrs)
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         """Applies the primitive to tensors: now, into the active trace, or over a batch; and tells the tapes."""
@@ -171,6 +176,7 @@ class Hooks:
     variable_created: Rule = staticmethod(lambda *_: None)
     traced_assign: Rule = staticmethod(lambda *_: NotImplemented)
     autograph: Rule = staticmethod(lambda function: function)
+    wait: Rule = staticmethod(lambda *_: NotImplemented)
 
 
 hooks = Hooks()
@@ -220,11 +226,25 @@ def export(*paths: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Gives a composed function its public paths, e.g. ``@export("math.reduce_std")``."""
 
     def record(function: Callable[P, Any]) -> Callable[P, Any]:
+        public = patient(function) if isfunction(function) else function
         for path in paths:
-            exports[path] = function
-        return function
+            exports[path] = public
+        return public
 
     return record
+
+
+def patient(function: Callable[P, R]) -> Callable[P, R]:
+    """``function``, which waits as a whole for the rank of a tensor where it needs that (see ``tvtf/anyrank.py``)."""
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return function(*args, **kwargs)
+        except UnknownRank:
+            return hooks.wait(function, args, kwargs)
+
+    return run
 
 
 def public_names() -> dict[str, Any]:

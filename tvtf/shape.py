@@ -13,6 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf import dtypes
+from tvtf.anyrank import AnyShape
 from tvtf.context import state
 
 Dim = Any
@@ -21,7 +22,8 @@ Dim = Any
 class TensorType(NamedTuple):
     """What a type rule computes with: the dims and element type of one tensor."""
 
-    shape: tuple[Dim, ...]
+    shape: Any
+    """A tuple of dims; an ``AnyShape`` where a function of unknown rank is traced."""
     dtype: dtypes.DType
 
 
@@ -66,6 +68,13 @@ def agree_dim(a: Dim, b: Dim) -> bool:
         return True
     trace = state.trace
     return trace is not None and not (isinstance(a, int) and isinstance(b, int)) and trace.root.assume_equal(a, b)
+
+
+def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes that must be equal are, or can be made so; of an unknown rank, each of its instances tells."""
+    if isinstance(a, AnyShape) or isinstance(b, AnyShape):
+        return True
+    return len(a) == len(b) and all(map(agree_dim, a, b))
 
 
 def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
@@ -164,7 +173,8 @@ class TensorShape:
     __slots__ = ("_dims",)
 
     def __init__(self, dims: Any) -> None:
-        self._dims = None if dims is None else tuple(map(_visible_dim, dims_of(dims)))
+        unknown = dims is None or isinstance(dims, AnyShape)
+        self._dims = None if unknown else tuple(map(_visible_dim, dims_of(dims)))
 
     @property
     def rank(self) -> int | None:

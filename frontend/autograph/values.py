@@ -15,7 +15,7 @@ from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf import nest
 from tvtf.context import state
-from tvtf.shape import agree_dim
+from tvtf.shape import agree_shape
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
@@ -74,7 +74,7 @@ def require_same_structure(name: str, first: Any, other: Any, text: str) -> None
 
 
 def same_shape(a: Tensor, b: Tensor) -> bool:
-    return a.ndim == b.ndim and all(map(agree_dim, a._type.shape, b._type.shape))
+    return agree_shape(a._type.shape, b._type.shape)
 
 
 @dataclass(frozen=True)

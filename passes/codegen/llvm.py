@@ -27,6 +27,7 @@ from tvtf.threads import available_cores
 _EMISSION = threading.Lock()
 SMALLEST_GROUP = 100
 SAFE_LEVEL = 2
+COMPACTION = "s_tir.CompactBufferAllocation"
 
 
 def build_library(
@@ -68,10 +69,30 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     named = _with_symbols(kernels)
     bound = tirx.transform.BindTarget(target.with_host(host_target(target)))(named)
     pipeline, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
-    lowered = kernel_passes()(bound) if target.kind.name == "cuda" else pipeline(bound)
+    lowered = kernel_passes()(bound) if target.kind.name == "cuda" else _lowered_on_cpu(pipeline, bound)
     host, devices = split_host_device_mods(lowered)
     finished = finish_host()(with_local_stack(host))
     return without_needless_checks(finished), {kind: finish_device()(part) for kind, part in devices.items()}
+
+
+def _lowered_on_cpu(pipeline: tvm.transform.Pass, kernels: IRModule) -> IRModule:
+    """TVM's pipeline; for kernels with buffers of unknown size without the pass that would size them by loop variables."""
+    parts: tuple[dict, dict] = {}, {}
+    for name, func in kernels.functions_items():
+        parts[has_unknown_buffers(func)][name] = func
+    fixed, unknown = (IRModule(part, attrs=kernels.attrs) for part in parts)
+    context = tvm.transform.PassContext.current()
+    with tvm.transform.PassContext(context.opt_level, disabled_pass=[COMPACTION], config=context.config):
+        lowered = pipeline(unknown)
+    lowered.update(pipeline(fixed))
+    return lowered
+
+
+def has_unknown_buffers(func: tirx.PrimFunc) -> bool:
+    """Whether a kernel allocates a buffer of a size that only its call tells."""
+    dims: list[ir.Expr] = []
+    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, lambda stmt: dims.extend(stmt.buffer.ty.shape)))
+    return not all(isinstance(dim, tirx.IntImm) for dim in dims)
 
 
 def host_target(target: Target) -> Target:

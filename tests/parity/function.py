@@ -8,7 +8,7 @@ Pair = collections.namedtuple("Pair", "first second")
 
 
 def programs(tf):
-    return _counts(tf) | _signatures(tf) | _variables(tf) | _results(tf) | _misuse(tf) | _inspection(tf)
+    return _counts(tf) | _signatures(tf) | _ranks(tf) | _variables(tf) | _results(tf) | _misuse(tf) | _inspection(tf)
 
 
 def _counts(tf):
@@ -140,6 +140,138 @@ def _signatures(tf):
         "signature with a default": with_default,
         "signature keyword": lambda: specified(spec([None]))(x=tf.ones([2])),
     }
+
+
+def _ranks(tf):
+    """One trace for all ranks: its Python runs once."""
+    shapes = [3], [2, 3], [2, 3, 2]
+    scale = tf.Variable(1.0)
+
+    @tf.function
+    def inner(x):
+        return x * 3.0 + tf.cast(tf.size(x), tf.float32)
+
+    def branch(x):
+        if tf.reduce_sum(x) > 10.0:  # noqa: SIM108 - what is converted
+            y = x * 2.0
+        else:
+            y = -x
+        return y
+
+    def doubled(x):
+        i = 0
+        while i < tf.rank(x):
+            x = x * 2.0
+            i += 1
+        return x
+
+    def differentiated(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.square(x) + 2.0 * x)
+        return tape.gradient(y, x)
+
+    def updated(x):
+        scale.assign_add(tf.reduce_sum(x))
+        return scale * x
+
+    bodies = {
+        "elementwise": lambda x: tf.nn.relu(x - 1.0) + x,
+        "reductions": lambda x: (tf.reduce_sum(x), tf.reduce_max(x, axis=-1), tf.reduce_mean(x, 0, keepdims=True)),
+        "shapes": lambda x: (tf.shape(x), tf.size(x), tf.rank(x), tf.reshape(x, [-1])),
+        "reshaped": lambda x: tf.reshape(tf.reshape(x, [-1]) * 2.0, tf.shape(x)),
+        "filled": lambda x: tf.zeros_like(x) + tf.ones(tf.shape(x)) + tf.broadcast_to(tf.reduce_max(x), tf.shape(x)),
+        "indexed": lambda x: (x[..., 0], x[tf.newaxis], x[-1]),
+        "joined": lambda x: (tf.concat([x, x], -1), tf.stack([x, x])),
+        "transposed": lambda x: tf.transpose(x),
+        "compared": lambda x: tf.where(x == 2.0, x, 0.0),
+        "cond": lambda x: tf.cond(tf.size(x) > 4, lambda: x + 1.0, lambda: x - 1.0),
+        "rank in Python": lambda x: x if x.shape.rank == 1 else x + 100.0,
+        "function within": lambda x: inner(x) + 1.0,
+        "branch": branch, "loop": doubled, "gradient within": differentiated, "variable": updated,
+    }  # fmt: skip
+
+    def of_all_ranks(body):
+        def program():
+            calls = []
+
+            def counted(x):
+                calls.append(x)
+                return body(x)
+
+            f = tf.function(counted, input_signature=[tf.TensorSpec(None)])
+            results = [f(tf.reshape(tf.range(float(np.prod(shape))), shape)) for shape in shapes]
+            return results, len(calls), f.experimental_get_tracing_count()
+
+        return program
+
+    def gradient_around(body):
+        def program():
+            f = tf.function(body, input_signature=[tf.TensorSpec(None)])
+            found = []
+            for shape in shapes:
+                x = tf.reshape(tf.range(float(np.prod(shape))), shape)
+                with tf.GradientTape() as tape:
+                    tape.watch(x)
+                    y = f(x)
+                found.append(tape.gradient(y, x))
+            return found, f.experimental_get_tracing_count()
+
+        return program
+
+    def third_rank():
+        calls = []
+
+        def counted(x):
+            calls.append(x)
+            return tf.reduce_sum(x) * 2.0
+
+        f = tf.function(counted, reduce_retracing=True)
+        shapes = [1], [2], [3], [2, 2], [3, 2], [2, 2, 2], [1, 2, 3, 4], [], [5]
+        results = [f(tf.ones(shape)).numpy() for shape in shapes]
+        return results, len(calls), f.experimental_get_tracing_count()
+
+    def seen():
+        tensors = []
+
+        @tf.function(input_signature=[tf.TensorSpec(None)], autograph=False)
+        def f(x):
+            tensors.extend([x, x + 1.0, tf.reduce_sum(x), tf.shape(x), tf.reshape(x, [-1])])
+            return x
+
+        f(tf.ones([2, 3]))
+        return [t.shape for t in tensors], tensors[0].shape.rank, f.get_concrete_function().structured_input_signature
+
+    def not_for_its_rank():
+        f = tf.function(lambda x: tf.transpose(x, [1, 0]), input_signature=[tf.TensorSpec(None)])
+        f(tf.ones([2, 3]))
+        try:
+            f(tf.ones([2, 3, 4]))
+        except tf.errors.InvalidArgumentError as error:
+            return type(error).__name__, f.experimental_get_tracing_count()
+
+    def failing_trace():
+        f = tf.function(lambda x: tf.matmul(x, x))
+        for shape in ([2, 3], [3, 2], [2, 2]):
+            try:
+                f(tf.ones(shape))
+            except ValueError:
+                continue
+        return f.experimental_get_tracing_count()
+
+    return (
+        {f"any rank: {name}": of_all_ranks(body) for name, body in bodies.items()}
+        | {
+            f"any rank: gradient of {n}": gradient_around(bodies[n])
+            for n in ("elementwise", "branch", "function within")
+        }
+        | {
+            "seen of any rank": seen,
+            "third rank": third_rank,
+            "not for its rank": not_for_its_rank,
+            "failing trace": failing_trace,
+        }
+    )
 
 
 def _variables(tf):

@@ -10,7 +10,7 @@ import numpy as np
 
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves
 from tvtf.ops.rules import bind, static_dims
-from tvtf.primitive import export
+from tvtf.primitive import export, patient
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, brackets, same_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
@@ -31,6 +31,7 @@ class _Taken(NamedTuple):
     checked: bool = False
 
 
+@patient
 def getitem(x: Tensor, key: Any) -> Tensor:
     """``x[key]``: ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
     if _is_mask(key):

@@ -15,7 +15,7 @@ from tvtf.context import state
 from tvtf.ops import compare
 from tvtf.ops import math as arithmetic
 from tvtf.ops.elementwise import like
-from tvtf.primitive import table
+from tvtf.primitive import patient, table
 from tvtf.shape import broadcast_shapes
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
@@ -44,11 +44,13 @@ def _named(name: str) -> Operator:
     return lambda x, y: table[name](x, y)
 
 
+@patient
 def equals(x: Any, y: Any) -> Any:
     """``x == y``: elementwise; False for None and for shapes that don't broadcast."""
     return _matching(compare.equal, x, y, False)
 
 
+@patient
 def differs(x: Any, y: Any) -> Any:
     """``x != y``: elementwise; True for None and for shapes that don't broadcast."""
     return _matching(compare.not_equal, x, y, True)

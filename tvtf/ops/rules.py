@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.context import state
 from tvtf.dtypes import DType
-from tvtf.primitive import Sample, table
+from tvtf.primitive import Sample, patient, table
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, broadcast_shapes, same_dim, show_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
@@ -76,6 +77,8 @@ def static_value(value: Any, what: str) -> Any:
         value = value._as_tensor()
     if isinstance(value, EagerTensor):
         return value.eager_array().tolist()
+    if isinstance(value, AnyShape):
+        raise UnknownRank(what)
     if isinstance(value, SymbolicTensor):
         return _known_value(value, what)
     if isinstance(value, (list, tuple)):
@@ -237,6 +240,11 @@ def full_like(x: Tensor, value: float) -> Tensor:
         array = np.empty(x._array.shape, x._array.dtype)
         array.fill(value)
         return EagerTensor(array)
+    return _filled_like(x, value)
+
+
+@patient
+def _filled_like(x: Tensor, value: float) -> Tensor:
     return bind.broadcast_to(number(value, x), shape=x._type.shape)
 
 
