@@ -9,6 +9,7 @@ from tvtf.ops.host import take_failure
 
 _GUARD = re.compile(r"tvtf\.guard:(\w+):(.*?)(?:\n|$)", re.DOTALL)
 _KERNEL_MISMATCH = re.compile(r"Invalid (\w+)\.shape\[(\d+)\] on argument.*?\1: Tensor\((\[.*?\]), (\w+)\)", re.DOTALL)
+_SIZES = re.compile(r"\((\d+) vs\. (\d+)\).*match_cast error", re.DOTALL)
 _MISMATCH = re.compile(r"loc=param\[\d+\], param=(\w+), annotation=(R\.Tensor\(.*?\))\)\s+(.*)")
 
 
@@ -25,6 +26,11 @@ def raised_by(name: str, error: Exception) -> Exception:
     mismatch = _MISMATCH.search(text)
     if mismatch:
         return ValueError(f"{name}: argument {mismatch[1]!r} does not fit {mismatch[2]}: {mismatch[3].strip()}")
+    sizes = _SIZES.search(text)
+    if sizes:
+        return errors.InvalidArgumentError(
+            None, name, f"{name}: sizes that the program needs to be equal differ: {sizes[1]} and {sizes[2]}"
+        )
     kernel = _KERNEL_MISMATCH.search(text)
     if kernel:
         dims = re.sub(r"T\.int64\((\d+)\)", r"\1", kernel[3])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tvm import relax
+from tvm import relax, tirx
 
 from tvtf import dialect, nest
 from tvtf.context import state
@@ -69,7 +69,7 @@ def _define_dims(trace: Trace) -> None:
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
-    computed = {bound.attrs["size"] for bound in _calls(trace) if bound.primitive.name == "stack_sized"}
+    computed = {symbol for bound in _calls(trace) for symbol in _computed_by(bound)}
     for symbol in relax.analysis.free_symbolic_vars(body):
         if symbol in computed:
             continue
@@ -79,6 +79,16 @@ def _define_dims(trace: Trace) -> None:
 
 def _calls(trace: Trace) -> Iterable[dialect.Bound]:
     return (dialect.read(b.value) for b in trace.bindings if dialect.is_dialect(b.value))
+
+
+_COMPUTED = {"stack_sized": "size", "distinct": "count", "true_places": "count", "call_python": "shapes"}
+"""By primitive, the attribute with dims that only running it tells."""
+
+
+def _computed_by(bound: dialect.Bound) -> list[Any]:
+    dims = bound.attrs.get(_COMPUTED.get(bound.primitive.name, ""))
+    flat = nest.flatten(dims) if isinstance(dims, tuple) else [dims]
+    return [dim for dim in flat if isinstance(dim, tirx.Var)]
 
 
 def _carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor:

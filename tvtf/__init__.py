@@ -19,6 +19,7 @@ from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
 from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.context import executing_eagerly  # noqa: E402
+from tvtf.data import public as _data  # noqa: E402,F401 - declares tf.data
 from tvtf.dtypes import (  # noqa: E402
     DType,
     as_dtype,

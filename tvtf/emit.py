@@ -99,8 +99,7 @@ class Graph:
         _set_type(body, value.ty)
         params = [p._var for p in self.all_params]
         function = relax.Function(params, body, ret_ty=value.ty, is_pure=self.pure)
-        assumed = self._trace.root.assumptions
-        return function.bind_symbolic_vars(assumed) if assumed else function
+        return _with_dims(function, self._trace.root.assumptions)
 
     def reachable(self) -> dict[ir.GlobalVar, relax.Function]:
         found = {}
@@ -108,6 +107,21 @@ class Graph:
             found[var] = graph.function
             found |= graph.reachable()
         return found
+
+
+def _with_dims(function: relax.Function, assumed: dict[tirx.Var, Any]) -> relax.Function:
+    """The function under the equalities of those dims that it uses.
+
+    TVM renames the dims of parameters only; those that the function computes get a parameter for as long as that takes.
+    """
+    found = [*relax.analysis.defined_symbolic_vars(function), *relax.analysis.free_symbolic_vars(function)]
+    own = {symbol: value for symbol, value in assumed.items() if any(symbol.same_as(v) for v in found)}
+    if not own:
+        return function
+    dims = relax.Var("dims", relax.TensorType(list(own), "int64"))
+    wide = relax.Function([*function.params, dims], function.body, function.ret_ty, is_pure=function.is_pure)
+    bound = wide.bind_symbolic_vars(own)
+    return relax.Function(bound.params[:-1], bound.body, bound.ret_ty, is_pure=bound.is_pure)
 
 
 class Trace:

@@ -9,7 +9,15 @@ from typing import Any
 
 from tvtf import dtypes
 from tvtf.context import state
-from tvtf.frontend.autograph.iteration import Enumerated, Leading, Range, Zipped, is_iterated, known_range
+from tvtf.frontend.autograph.iteration import (
+    Enumerated,
+    Leading,
+    Range,
+    Zipped,
+    has_steps,
+    is_iterated,
+    known_range,
+)
 from tvtf.ops import create
 from tvtf.ops.rules import bind
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -58,10 +66,14 @@ def arange_(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, na
 
 
 def enumerate_(iterable: Any, start: Any = 0) -> Any:
+    if state.trace is not None and has_steps(iterable):
+        return iterable.enumerate(start)
     return Enumerated(iterable, start) if is_iterated(iterable) else enumerate(iterable, start)
 
 
 def zip_(*iterables: Any, strict: bool = False) -> Any:
+    if state.trace is not None and iterables and all(map(has_steps, iterables)):
+        return iterables[0].zip(*iterables)
     return Zipped(iterables) if any(map(is_iterated, iterables)) else zip(*iterables, strict=strict)
 
 

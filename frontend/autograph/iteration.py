@@ -92,6 +92,11 @@ def is_iterated(value: Any) -> bool:
     return isinstance(value, (SymbolicTensor, Range, Enumerated, Zipped))
 
 
+def has_steps(value: Any) -> bool:
+    """Whether ``value`` gives a traced loop its elements itself, as datasets do."""
+    return hasattr(value, "_traced_steps")
+
+
 def constant_value(x: Any) -> Any:
     """The number that a scalar holds, where that is known while tracing; else None."""
     if isinstance(x, SymbolicTensor):

@@ -13,7 +13,15 @@ from tvtf.emit import Trace, tracing
 from tvtf.errors import OperatorNotAllowedInGraphError
 from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
-from tvtf.frontend.autograph.iteration import Enumerated, Leading, Range, Zipped, is_iterated, remembered_range
+from tvtf.frontend.autograph.iteration import (
+    Enumerated,
+    Leading,
+    Range,
+    Zipped,
+    has_steps,
+    is_iterated,
+    remembered_range,
+)
 from tvtf.frontend.autograph.values import (
     Places,
     as_tensors,
@@ -52,9 +60,6 @@ ITERATION = Places(
     ". Use tf.autograph.experimental.set_loop_options to set shape invariants.",
 )
 MSG_NO_ITERATION = "loop must iterate at least once to initialize "
-
-for_loops: dict[type, Callable[..., None]] = {}
-"""Loops over other iterables, by type; each takes the arguments of :func:`for_stmt`."""
 
 
 def while_stmt(
@@ -266,13 +271,9 @@ def for_stmt(
     symbol_names: tuple[str, ...],
     opts: dict[str, Any],
 ) -> None:
-    """A loop of the graph over tensors and ranges of tensors, else one of Python."""
-    for kind, loop in for_loops.items():
-        if isinstance(iter_, kind):
-            loop(iter_, extra_test, body, get_state, set_state, symbol_names, opts)
-            return
+    """A loop of the graph over tensors, ranges of tensors and datasets, else one of Python."""
     iter_ = iter_._as_tensor() if hasattr(iter_, "_as_tensor") and not is_iterated(iter_) else iter_
-    if state.trace is None or not (is_iterated(iter_) or isinstance(iter_, Tensor)):
+    if state.trace is None or not (is_iterated(iter_) or isinstance(iter_, Tensor) or has_steps(iter_)):
         _python_for(iter_, extra_test, body)
     else:
         _graph_for(iter_, extra_test, body, get_state, set_state, symbol_names, opts)
@@ -289,8 +290,7 @@ def _python_for(iter_: Any, extra_test: Callable[[], Any] | None, body: Callable
 
 def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state: Any, names: Any, opts: Any) -> None:
     """The loop with its position as one more symbol."""
-    bounds = remembered_range(iter_)
-    steps = _RangeSteps(bounds) if bounds is not None else _IndexSteps(iter_)
+    steps = _steps(iter_)
 
     def test() -> Any:
         more = steps.more()
@@ -309,6 +309,15 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
         set_state(tuple(values[1:]))
 
     _Loop(get, put, ("<internal iterate>", *names), opts, bound=steps.size).run(test, step)
+    steps.end()
+
+
+def _steps(iter_: Any) -> Any:
+    """The loop's elements; what is not indexed gives its own."""
+    if has_steps(iter_):
+        return iter_._traced_steps()
+    bounds = remembered_range(iter_)
+    return _RangeSteps(bounds) if bounds is not None else _IndexSteps(iter_)
 
 
 def _value_or(name: str, value: Any, iterate_names: Any, steps: Any) -> Any:
@@ -322,7 +331,29 @@ def _both(more: Tensor, extra_test: Callable[[], Any]) -> Any:
     return bind.logical_and(more, convert_to_tensor(extra)) if is_symbolic(extra) or not extra else more
 
 
-class _RangeSteps:
+class Steps:
+    """The elements of a loop: ``position`` is a symbol of it."""
+
+    size: Any = None
+    """The most there can be, where it is known."""
+    position: Any
+
+    def more(self) -> Any:
+        """Whether there is an element, as a bool tensor."""
+        raise NotImplementedError(f"{type(self).__name__} must tell whether it has more")
+
+    def element(self) -> Any:
+        """The one at the position."""
+        raise NotImplementedError(f"{type(self).__name__} must give elements")
+
+    def advance(self) -> None:
+        """On to the next."""
+
+    def end(self) -> None:
+        """After the loop."""
+
+
+class _RangeSteps(Steps):
     """The elements of a range: each from the one before."""
 
     def __init__(self, bounds: Range) -> None:
@@ -348,7 +379,7 @@ class _RangeSteps:
         self.position = bind.add(self.position, self.range.delta)
 
 
-class _IndexSteps:
+class _IndexSteps(Steps):
     """Elements by their index: slices of tensors, or tuples of them."""
 
     def __init__(self, iterated: Any) -> None:

@@ -344,3 +344,27 @@ def test_shapes_that_change_are_refused_in_compiled_loops_even_with_invariants()
         "`x:0` enters the loop with shape (), but has shape (1,) after one iteration: a compiled loop keeps its "
         "shapes. Start with a tensor of the final shape and update slices of it, or run the loop eagerly."
     )
+
+
+def test_sizes_that_only_running_tells_are_counted_in_loops():
+    @tf.function
+    def f(x):
+        total = 0.0
+        for i in tf.range(3):
+            above = tf.boolean_mask(x, x > tf.cast(i, tf.float32))
+            total += tf.reduce_sum(above + tf.ones_like(above)) + tf.cast(tf.size(tf.unique(above)[0]), tf.float32)
+        return total
+
+    assert f(tf.constant([1.0, 2.0, 2.0, 5.0])).numpy() == 30.0 + 4 + 3 + 1
+
+
+def test_sizes_that_turn_out_unequal_are_told():
+    @tf.function
+    def f(x, y):
+        return tf.boolean_mask(x, x > 0) + tf.boolean_mask(y, y > 0)
+
+    assert f(tf.constant([1.0, -1.0]), tf.constant([-1.0, 3.0])).numpy() == [4.0]
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="sizes that the program needs to be equal differ: 2 and 1"
+    ):
+        f(tf.constant([1.0, -1.0]), tf.constant([1.0, 3.0]))

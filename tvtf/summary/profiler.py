@@ -30,6 +30,10 @@ _WATCHED = {"trace": "trace", "code": "compile", "call": "call", "_call_recorded
 class ProfilerOptions(NamedTuple):
     """Accepted: a profile has the host's events, whatever the levels.
 
+    >>> import tvtf as tf
+    >>> tf.profiler.experimental.ProfilerOptions(host_tracer_level=3).host_tracer_level
+    3
+
     Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/ProfilerOptions
     """
 
@@ -100,6 +104,12 @@ def start(logdir: str, options: ProfilerOptions | None = None) -> None:
     Raises:
       AlreadyExistsError: one runs already.
 
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     tf.profiler.experimental.start(folder)
+    ...     tf.profiler.experimental.stop()
+
     Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/start
     """
     if _Running.session is not None:
@@ -113,6 +123,10 @@ def stop(save: bool = True) -> None:
 
     Raises:
       UnavailableError: none runs.
+
+    >>> import tvtf as tf
+    >>> tf.profiler.experimental.start("not/written")
+    >>> tf.profiler.experimental.stop(save=False)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/stop
     """
@@ -137,12 +151,13 @@ def stop_in(folder: str | None) -> None:
 class Profile:
     """A profile of what runs inside the ``with``.
 
-    >>> import tempfile
+    >>> import os, tempfile
     >>> import tvtf as tf
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     with tf.profiler.experimental.Profile(folder), tf.profiler.experimental.Trace("step", step_num=1):
     ...         y = tf.constant(1) + 1
-    ...     [found] = Path(folder).rglob("*.trace.json.gz")
+    ...     print(os.listdir(os.path.join(folder, "plugins")))
+    ['profile']
 
     Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/Profile
     """
@@ -164,6 +179,10 @@ class Trace:
     Args:
       name: its name.
       **kwargs: shown with it, such as ``step_num``.
+
+    >>> import tvtf as tf
+    >>> with tf.profiler.experimental.Trace("train", step_num=1):
+    ...     y = tf.constant(1) + 1
 
     Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental/Trace
     """

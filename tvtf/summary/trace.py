@@ -30,6 +30,10 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: str | 
       graph: whether graphs are.
       profiler: begins a profile too, which :func:`trace_export` writes to ``profiler_outdir``, its own or this one.
 
+    >>> import tvtf as tf
+    >>> tf.summary.trace_on(graph=True)
+    >>> tf.summary.trace_off()
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/trace_on
     """
     if state.trace is not None:
@@ -48,6 +52,9 @@ def trace_on(graph: bool = True, profiler: bool = False, profiler_outdir: str | 
 @export("summary.trace_off")
 def trace_off() -> None:
     """Stops collecting, and forgets what was collected.
+
+    >>> import tvtf as tf
+    >>> tf.summary.trace_off()
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/trace_off
     """
@@ -101,7 +108,7 @@ def trace_export(name: str, step: Any = None, profiler_outdir: str | None = None
 
 
 def _run_metadata(functions: list[Any]) -> bytes:
-    from tvtf.summary.graph import graph_def
+    from tvtf.summary.nodes import graph_def
 
     found = proto("compat.proto.config_pb2").RunMetadata()
     for function in functions:

@@ -35,6 +35,12 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
     Raises:
       ValueError: no step is given or set; or ``data`` is no scalar.
 
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder, tf.summary.create_file_writer(folder).as_default():
+    ...     print(tf.summary.scalar("loss", 0.5, step=1).numpy())
+    True
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/scalar
     """
     value = convert_to_tensor(data)
@@ -53,6 +59,12 @@ def histogram(
     Returns, Raises:
       as :func:`scalar`.
 
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder, tf.summary.create_file_writer(folder).as_default(step=1):
+    ...     print(tf.summary.histogram("weights", tf.zeros([10])).numpy())
+    True
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/histogram
     """
     plugin = _plugin("histogram")
@@ -65,6 +77,12 @@ def text(name: str, data: Any, step: Any = None, description: str | None = None)
 
     Returns, Raises:
       as :func:`scalar`.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder, tf.summary.create_file_writer(folder).as_default(step=1):
+    ...     print(tf.summary.text("note", "**bold**").numpy())
+    True
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/text
     """
@@ -81,6 +99,12 @@ def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, descript
 
     Returns, Raises:
       as :func:`scalar`; ValueError also for another rank.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder, tf.summary.create_file_writer(folder).as_default(step=1):
+    ...     print(tf.summary.image("black", tf.zeros([1, 4, 4, 3])).numpy())
+    True
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/image
     """
@@ -115,6 +139,12 @@ def audio(
     Returns, Raises:
       as :func:`scalar`; ValueError also for another encoding or rank.
 
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder, tf.summary.create_file_writer(folder).as_default(step=1):
+    ...     print(tf.summary.audio("silence", tf.zeros([1, 80, 1]), 8000).numpy())
+    True
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/audio
     """
     if encoding not in (None, "wav"):
@@ -144,6 +174,12 @@ def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: s
     Returns, Raises:
       as :func:`scalar`.
 
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder, tf.summary.create_file_writer(folder).as_default(step=1):
+    ...     print(tf.summary.write("raw", tf.constant([1, 2])).numpy())
+    True
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/write
     """
     if not writes():
@@ -159,9 +195,16 @@ def graph(graph_data: Any) -> Tensor:
     Returns:
       A bool tensor: False where there is no default writer.
 
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> traced = tf.function(tf.sin).get_concrete_function(tf.TensorSpec([], tf.float32))
+    >>> with tempfile.TemporaryDirectory() as folder, tf.summary.create_file_writer(folder).as_default():
+    ...     print(tf.summary.graph(traced).numpy())
+    True
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/graph
     """
-    from tvtf.summary.graph import graph_def
+    from tvtf.summary.nodes import graph_def
 
     writer = active.writer
     if writer is None or not writes():
@@ -178,6 +221,10 @@ def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Tens
     Returns, Raises:
       as :func:`scalar`.
 
+    >>> import tvtf as tf
+    >>> bool(tf.summary.experimental.write_raw_pb(b"", step=1))  # there is no default writer
+    False
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/write_raw_pb
     """
     if not writes():
@@ -190,6 +237,11 @@ def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Tens
 @contextmanager
 def summary_scope(name: str, default_name: str = "summary", values: Any = None) -> Iterator[tuple[str, str]]:
     """The tag of a summary, within the name scopes around it, and the scope its ops are in.
+
+    >>> import tvtf as tf
+    >>> with tf.name_scope("train"), tf.summary.experimental.summary_scope("loss") as (tag, scope):
+    ...     print(tag, scope)
+    train/loss train/loss/
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/summary_scope
     """

@@ -36,6 +36,14 @@ active = _Active()
 class SummaryWriter:
     """Where summaries go; see ``tf.summary.create_file_writer``.
 
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     writer = tf.summary.create_file_writer(folder)
+    ...     print(isinstance(writer, tf.summary.SummaryWriter))
+    ...     writer.close()
+    True
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/SummaryWriter
     """
 
@@ -204,6 +212,9 @@ def writes() -> bool:
 def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
     """Flushes ``writer``, or the default one.
 
+    >>> import tvtf as tf
+    >>> tf.summary.flush()
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/flush
     """
     chosen = active.writer if writer is None else writer
@@ -215,6 +226,11 @@ def flush(writer: SummaryWriter | None = None, name: str | None = None) -> None:
 def get_step() -> Any:
     """The default step of this thread, as it was set.
 
+    >>> import tvtf as tf
+    >>> with tf.summary.create_noop_writer().as_default(step=3):
+    ...     print(tf.summary.experimental.get_step())
+    3
+
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/get_step
     """
     return active.step
@@ -223,6 +239,12 @@ def get_step() -> Any:
 @export("summary.experimental.set_step")
 def set_step(step: Any) -> None:
     """Sets the default step of this thread: a number, a tensor, or a Variable that is read whenever something is written.
+
+    >>> import tvtf as tf
+    >>> tf.summary.experimental.set_step(3)
+    >>> tf.summary.experimental.get_step()
+    3
+    >>> tf.summary.experimental.set_step(None)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/set_step
     """
@@ -257,6 +279,10 @@ def recording() -> Any:
 @export("summary.should_record_summaries")
 def should_record_summaries() -> Any:
     """Whether summaries are written here: False without a default writer; a tensor where the condition is one.
+
+    >>> import tvtf as tf
+    >>> tf.summary.should_record_summaries()
+    False
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/should_record_summaries
     """

@@ -1,0 +1,181 @@
+"""Input pipelines beyond what TensorFlow's answers (tests/parity/data.py) tell."""
+
+import gzip
+import itertools
+import threading
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+Dataset = tf.data.Dataset
+
+
+def plain(dataset):
+    return [x.tolist() for x in dataset.as_numpy_iterator()]
+
+
+def test_a_checkpoint_keeps_where_a_shuffled_iterator_is(tmp_path):
+    def iterator():
+        return iter(Dataset.range(10).shuffle(10).repeat(3).batch(4))
+
+    first = iterator()
+    for _ in range(3):
+        next(first)
+    path = tf.train.Checkpoint(iterator=first).save(str(tmp_path / "it"))
+    rest = [x.numpy().tolist() for x in first]
+    second = iterator()
+    tf.train.Checkpoint(iterator=second).restore(path)
+    assert [x.numpy().tolist() for x in second] == rest
+    assert len(rest) == 5
+
+
+def test_batches_of_rows_are_views_where_rows_follow_each_other():
+    array = np.arange(6.0)
+    (batch,) = Dataset.from_tensor_slices(array).batch(6)
+    assert batch.numpy().tolist() == array.tolist()
+
+
+def test_a_function_that_can_not_be_compiled_runs_as_python():
+    lengths = Dataset.range(1, 4).map(lambda n: tf.fill([n], n))
+    assert lengths.element_spec == tf.TensorSpec([None], tf.int64)
+    assert plain(lengths) == [[1], [2, 2], [3, 3, 3]]
+    names = Dataset.from_tensor_slices(["a", "b"]).map(lambda name: (name, 1))
+    assert plain_bytes(names) == [(b"a", 1), (b"b", 1)]
+
+
+def test_what_the_users_function_raises_is_told():
+    with pytest.raises(ZeroDivisionError):
+        Dataset.range(3).map(lambda x: x / 0 if isinstance(x, int) else 1 // 0)
+
+
+def test_prefetch_ends_with_its_iterator():
+    before = threading.active_count()
+    iterator = iter(Dataset.range(1_000_000).map(lambda x: x + 1).prefetch(2))
+    assert next(iterator).numpy() == 1
+    del iterator
+    for _ in range(100):
+        if threading.active_count() == before:
+            break
+        threading.Event().wait(0.05)
+    assert threading.active_count() == before
+
+
+def test_prefetch_hands_on_what_fails():
+    failing = Dataset.from_generator(lambda: iter([1, "two"]), tf.int32).prefetch(1)
+    iterator = iter(failing)
+    assert next(iterator).numpy() == 1
+    with pytest.raises(tf.errors.InvalidArgumentError, match="could not be converted"):
+        next(iterator)
+
+
+def test_cache_computes_each_element_once(tmp_path):
+    calls = []
+
+    def numbers():
+        calls.append(1)
+        yield from range(3)
+
+    for cached in (
+        Dataset.from_generator(numbers, tf.int32).cache(),
+        Dataset.from_generator(numbers, tf.int32).cache(str(tmp_path / "kept")),
+    ):
+        calls.clear()
+        assert plain(cached) == plain(cached) == [0, 1, 2]
+        assert len(calls) == 1
+    assert plain(Dataset.from_generator(numbers, tf.int32).cache(str(tmp_path / "kept"))) == [0, 1, 2]
+    assert len(calls) == 1
+
+
+def test_save_and_load(tmp_path):
+    made = Dataset.from_tensor_slices({"a": [1, 2], "b": (["x", "y"], [[1.0], [2.0]])})
+    made.save(str(tmp_path / "saved"))
+    loaded = Dataset.load(str(tmp_path / "saved"))
+    assert loaded.element_spec == made.element_spec
+    assert repr(list(loaded)) == repr(list(made))
+    with pytest.raises(tf.errors.NotFoundError):
+        Dataset.load(str(tmp_path / "nothing"))
+
+
+def test_compressed_lines_and_records(tmp_path):
+    path = str(tmp_path / "lines.gz")
+    with gzip.open(path, "wb") as file:
+        file.write(b"one\ntwo\n")
+    assert plain_bytes(tf.data.TextLineDataset(path, compression_type="GZIP")) == [b"one", b"two"]
+    with pytest.raises(tf.errors.InvalidArgumentError, match="Unsupported compression type: LZ4"):
+        list(tf.data.TextLineDataset(path, compression_type="LZ4"))
+
+
+def plain_bytes(dataset):
+    return list(dataset.as_numpy_iterator())
+
+
+@pytest.mark.parametrize("kind", ["", "GZIP", "ZLIB"])
+def test_records_come_back(tmp_path, kind):
+    path = str(tmp_path / "records")
+    with tf.io.TFRecordWriter(path, kind) as writer:
+        for record in (b"one", b"", b"three" * 1000):
+            writer.write(record)
+    found = tf.data.TFRecordDataset(path, compression_type=kind)
+    assert plain_bytes(found) == [b"one", b"", b"three" * 1000]
+
+
+def test_a_damaged_record_is_told(tmp_path):
+    path = tmp_path / "records"
+    with tf.io.TFRecordWriter(str(path)) as writer:
+        writer.write(b"one")
+    path.write_bytes(path.read_bytes()[:-1])
+    with pytest.raises(tf.errors.DataLossError, match="truncated record"):
+        list(tf.data.TFRecordDataset(str(path)))
+
+
+def test_a_traced_loop_trains_on_batches():
+    x = np.linspace(-1, 1, 64, dtype=np.float32)
+    data = Dataset.from_tensor_slices((x, 3 * x + 1)).shuffle(64, seed=0).batch(10)
+    w, b = tf.Variable(0.0), tf.Variable(0.0)
+
+    @tf.function
+    def epoch(pairs):
+        count = 0
+        for xs, ys in pairs:
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_mean((w * xs + b - ys) ** 2)
+            for v, g in zip((w, b), tape.gradient(loss, [w, b])):
+                v.assign_sub(0.3 * g)
+            count += 1
+        return count
+
+    for _ in range(30):
+        assert epoch(data) == 7
+    np.testing.assert_allclose([w.numpy(), b.numpy()], [3, 1], atol=1e-2)
+
+
+def test_a_traced_function_takes_from_an_iterator():
+    iterator = iter(Dataset.range(5))
+
+    @tf.function
+    def two():
+        return next(iterator) + iterator.get_next()
+
+    assert [two().numpy(), two().numpy()] == [1, 5]
+    with pytest.raises(tf.errors.OutOfRangeError, match="End of sequence"):
+        two()
+
+
+def test_nested_loops_and_breaks_in_a_traced_function():
+    @tf.function
+    def pairs(outer, inner):
+        total = tf.constant(0, tf.int64)
+        for a in outer:
+            for b in inner:
+                if b > a:
+                    break
+                total += a * b
+        return total
+
+    expected = sum(a * b for a, b in itertools.product(range(4), range(10)) if b <= a)
+    assert pairs(Dataset.range(4), Dataset.range(10)).numpy() == expected
+    from tvtf.data import loops
+
+    assert not loops._running

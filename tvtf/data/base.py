@@ -1,0 +1,216 @@
+"""The dataset and its iterator; transformations add themselves as methods (``@method``)."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any, Final, TypeVar
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.data.random import SeedGenerator
+from tvtf.data.structure import Element, stacked
+from tvtf.dtypes import int64
+from tvtf.errors import OpError, OutOfRangeError
+from tvtf.primitive import export
+from tvtf.tensor import EagerTensor, Tensor
+from tvtf.trackable import Trackable
+
+INFINITE: Final = -1
+UNKNOWN: Final = -2
+
+
+@export("data.Dataset")
+class Dataset:
+    """A sequence of elements, each a nest of tensors, made anew whenever it is iterated.
+
+    Subclasses give ``handles``, and ``value`` where a handle is not the element itself.
+
+    >>> import tvtf as tf
+    >>> numbers = tf.data.Dataset.range(10).shuffle(10, seed=1).batch(4)
+    >>> [batch.shape[0] for batch in numbers]
+    [4, 4, 2]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset
+    """
+
+    shown = ""
+    """The name in ``repr``, TensorFlow's; the class's own where empty."""
+
+    def __init__(self, element_spec: Any, size: int) -> None:
+        self._element_spec = element_spec
+        self.size = size
+        """How many elements: a number, INFINITE or UNKNOWN."""
+
+    @property
+    def element_spec(self) -> Any:
+        """The specs of an element's tensors."""
+        return self._element_spec
+
+    def handles(self) -> Iterator[Any]:
+        """One iteration: what ``value`` turns into elements."""
+        raise NotImplementedError(f"{type(self).__name__} gives no elements")
+
+    def value(self, handle: Any) -> Element:
+        return handle
+
+    def batch_value(self, handles: Sequence[Any]) -> Element:
+        """The elements of several handles, stacked."""
+        return stacked([self.value(h) for h in handles])
+
+    def elements(self) -> Iterator[Element]:
+        """One iteration over elements."""
+        return map(self.value, self.handles())
+
+    def __iter__(self) -> OwnedIterator:
+        return OwnedIterator(self)
+
+    def _traced_steps(self) -> Any:
+        """What a loop of a traced function runs over."""
+        from tvtf.data.loops import DatasetSteps
+
+        return DatasetSteps(self)
+
+    def __bool__(self) -> bool:
+        return True
+
+    def __len__(self) -> int:
+        if self.size == INFINITE:
+            raise TypeError("The dataset is infinite.")
+        if self.size == UNKNOWN:
+            raise TypeError("The dataset length is unknown.")
+        return self.size
+
+    def __repr__(self) -> str:
+        return f"<{self.shown or f'_{type(self).__name__}Dataset'} element_spec={self.element_spec}>"
+
+    def cardinality(self, name: str | None = None) -> Tensor:
+        """The number of elements as an int64 scalar, ``tf.data.INFINITE_CARDINALITY`` or ``tf.data.UNKNOWN_CARDINALITY``.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#cardinality
+        """
+        return EagerTensor(np.array(self.size, int64.np))
+
+    def as_numpy_iterator(self) -> Iterator[Any]:
+        """Elements with NumPy arrays for tensors.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#as_numpy_iterator
+        """
+        return (nest.map_structure(_as_numpy, element) for element in self)
+
+
+def _as_numpy(leaf: Any) -> Any:
+    return leaf.numpy() if hasattr(leaf, "numpy") else leaf
+
+
+Method = TypeVar("Method", bound=Callable[..., Any])
+
+
+def method(function: Method) -> Method:
+    """Makes a function of a dataset one of its methods; a trailing underscore keeps it from hiding a builtin."""
+    function.__name__ = function.__name__.rstrip("_")
+    setattr(Dataset, function.__name__, function)
+    return function
+
+
+class Through(Dataset):
+    """A dataset of another's elements, in another order or choice: handles stay what they are."""
+
+    def __init__(self, source: Dataset, size: int, element_spec: Any = None) -> None:
+        super().__init__(source.element_spec if element_spec is None else element_spec, size)
+        self.source = source
+
+    def value(self, handle: Any) -> Element:
+        return self.source.value(handle)
+
+    def batch_value(self, handles: Sequence[Any]) -> Element:
+        return self.source.batch_value(handles)
+
+
+@export("data.Iterator")
+class OwnedIterator(Trackable):
+    """One iteration over a dataset; a checkpoint keeps where it is, and what its random choices came from.
+
+    >>> import tvtf as tf
+    >>> iterator = iter(tf.data.Dataset.range(2))
+    >>> int(iterator.get_next()), int(next(iterator))
+    (0, 1)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Iterator
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._dataset = dataset
+        self._generators = list(_generators(dataset))
+        self._start = [number for g in self._generators for number in (*g.pair, g.drawn)]
+        self._elements = dataset.elements()
+        self.position = 0
+        """Elements given so far."""
+
+    def _serialize_to_tensors(self) -> dict[str, Any]:
+        return {_STATE: np.array([self.position, *self._start], np.int64)}
+
+    def _restore_from_tensors(self, tensors: Mapping[str, Any]) -> None:
+        """The same iteration again, without what was given before: handles are skipped, not computed."""
+        self.position, *self._start = (int(n) for n in tensors[_STATE])
+        for at, generator in enumerate(self._generators):
+            first, second, drawn = self._start[3 * at : 3 * at + 3]
+            generator.restore((first, second), drawn)
+        handles = itertools.islice(self._dataset.handles(), self.position, None)
+        self._elements = map(self._dataset.value, handles)
+
+    @property
+    def element_spec(self) -> Any:
+        return self._dataset.element_spec
+
+    def __iter__(self) -> OwnedIterator:
+        return self
+
+    _traced_steps = Dataset._traced_steps
+
+    def __next__(self) -> Element:
+        if state.trace is not None:
+            return _next_traced(self)
+        try:
+            element = next(self._elements)
+        except OpError as error:
+            raise type(error)(error.node_def, error.op, f"{error.message} [Op:IteratorGetNext] name: ") from None
+        self.position += 1
+        return element
+
+    def get_next(self) -> Element:
+        """The next element.
+
+        Raises:
+          OutOfRangeError: there is none.
+        """
+        try:
+            return next(self)
+        except StopIteration:
+            raise OutOfRangeError(None, "IteratorGetNext", "End of sequence [Op:IteratorGetNext] name: ") from None
+
+
+_STATE: Final = "ITERATOR_STATE"
+
+
+def _generators(dataset: Any) -> Iterator[SeedGenerator]:
+    """Where the datasets of a pipeline draw their seeds, from the last one back."""
+    for held in vars(dataset).values():
+        for each in held if isinstance(held, (tuple, list)) else (held,):
+            if isinstance(each, SeedGenerator):
+                yield each
+            elif isinstance(each, Dataset):
+                yield from _generators(each)
+
+
+def _next_traced(iterator: OwnedIterator) -> Element:
+    from tvtf.data.loops import next_of
+
+    return next_of(iterator)
+
+
+def scaled(size: int, change: Callable[[int], int]) -> int:
+    """A size after ``change``; an unknown or infinite one stays what it is."""
+    return size if size < 0 else change(size)

@@ -1,0 +1,378 @@
+"""Functions of elements: map, filter, flat_map, interleave, scan, reduce ..."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from typing import Any
+
+from tvtf import nest
+from tvtf.composite import TypeSpec
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
+from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
+from tvtf.dtypes import bool as bool_
+from tvtf.frontend.function import function
+from tvtf.spec import TensorSpec
+
+debug_mode = [False]
+"""Whether users' functions run eagerly, element by element (``tf.data.experimental.enable_debug_mode``)."""
+
+
+class Eager:
+    """A user's function of elements, run as Python; a tuple is passed as several arguments."""
+
+    def __init__(self, user: Callable[..., Any]) -> None:
+        if not callable(user):
+            raise TypeError(f"expected a function of elements, got {user!r}")
+        self.user = user
+
+    def __call__(self, *elements: Element) -> Any:
+        found = self.user(*_arguments(elements))
+        return found if isinstance(found, Dataset) else tensors_of(found)
+
+
+class Traced(Eager):
+    """A user's function of elements, traced once for their spec; what can't be compiled runs as Python."""
+
+    def __init__(self, user: Callable[..., Any], source: Dataset, *state: Any) -> None:
+        super().__init__(user)
+        specs = (*state, source.element_spec)
+        try:
+            self._traced = None if debug_mode[0] or _needs_values(specs) else self._trace(specs)
+        except (TypeError, ValueError, NotImplementedError) as refusal:
+            self._traced = None
+            self.spec = self._first(source, refusal)
+        else:
+            self.spec = self._first(source) if self._traced is None else _result_spec(self._traced)
+
+    def _trace(self, specs: tuple[Any, ...]) -> Any:
+        return function(lambda *element: tensors_of(self.user(*element))).get_concrete_function(*_arguments(specs))
+
+    def _first(self, source: Dataset, refusal: Exception | None = None) -> Any:
+        """The specs of what it makes of the first element, any dim of which may be another for the next.
+
+        Raises the refusal to trace it where it fails on the element, too.
+        """
+        for element in source.elements():
+            try:
+                return nest.map_structure(_of_rank, spec_of(super().__call__(element)))
+            except Exception as error:
+                raise refusal or error from None
+        if refusal is not None:
+            raise refusal
+        return source.element_spec
+
+    def __call__(self, *elements: Element) -> Any:
+        if self._traced is None:
+            return super().__call__(*elements)
+        return self._traced.call_flat([t for e in elements for t in nest.flatten(e, expand_composites=True)])
+
+
+def _result_spec(traced: Any) -> Any:
+    return nest.map_structure(_spec, traced.structured_outputs)
+
+
+def _of_rank(spec: Any) -> Any:
+    return TensorSpec([None] * (spec.shape.rank or 0), spec.dtype) if isinstance(spec, TensorSpec) else spec
+
+
+def _arguments(values: tuple[Any, ...]) -> tuple[Any, ...]:
+    """One element that is a tuple is spread; an accumulator beside an element isn't."""
+    return (
+        values[0] if len(values) == 1 and isinstance(values[0], tuple) and not hasattr(values[0], "_fields") else values
+    )
+
+
+def _spec(leaf: Any) -> Any:
+    return leaf if not hasattr(leaf, "dtype") or isinstance(leaf, TensorSpec) else TensorSpec(leaf.shape, leaf.dtype)
+
+
+def _needs_values(specs: Any) -> bool:
+    """Whether elements are no tensors of a known rank: datasets are not."""
+    return not all(isinstance(s, TypeSpec) or _has_rank(s) for s in nest.flatten(specs))
+
+
+def _has_rank(spec: Any) -> bool:
+    return isinstance(spec, TensorSpec) and spec.shape.rank is not None
+
+
+class Map(Dataset):
+    def __init__(self, source: Dataset, user: Callable[..., Any]) -> None:
+        self.source = source
+        self.function = Traced(user, source)
+        super().__init__(self.function.spec, source.size)
+
+    def handles(self) -> Iterator[Any]:
+        return map(self.function, self.source.elements())
+
+
+@method
+def map_(
+    self: Dataset,
+    map_func: Callable[..., Any],
+    num_parallel_calls: Any = None,
+    deterministic: bool | None = None,
+    synchronous: bool | None = None,
+    use_unbounded_threadpool: bool = False,
+    name: str | None = None,
+) -> Dataset:
+    """``map_func`` of each element; it is traced once and compiled.
+
+    Args:
+      map_func: takes the parts of a tuple as arguments; returns a nest of tensors, of which lists become tensors.
+      num_parallel_calls, deterministic: accepted; elements are computed in order (see ``prefetch``).
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#map
+    """
+    return Map(self, map_func)
+
+
+class Filter(Dataset):
+    def __init__(self, source: Dataset, predicate: Callable[..., Any]) -> None:
+        self.source = source
+        self.function = Traced(predicate, source)
+        if self.function.spec != TensorSpec([], bool_):
+            raise ValueError(
+                f"Invalid `predicate`. `predicate` must return a `tf.bool` scalar tensor, but its return type is "
+                f"{self.function.spec}."
+            )
+        super().__init__(source.element_spec, UNKNOWN)
+
+    def handles(self) -> Iterator[Any]:
+        return (e for e in self.source.elements() if self.function(e))
+
+
+@method
+def filter_(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
+    """The elements for which ``predicate`` gives true.
+
+    Raises:
+      ValueError: it gives no bool scalar.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#filter
+    """
+    return Filter(self, predicate)
+
+
+class TakeWhile(Filter):
+    def handles(self) -> Iterator[Any]:
+        for element in self.source.elements():
+            if not self.function(element):
+                return
+            yield element
+
+
+@method
+def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = None) -> Dataset:
+    """The elements before the first for which ``predicate`` gives false.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#take_while
+    """
+    return TakeWhile(self, predicate)
+
+
+class Interleave(Dataset):
+    """``cycle`` datasets are open at once, each gives ``block`` elements in turn; flat_map is a cycle of one.
+
+    Source: ``tensorflow/core/kernels/data/interleave_dataset_op.cc``.
+    """
+
+    def __init__(self, source: Dataset, user: Callable[..., Any], cycle: int, block: int) -> None:
+        self.source, self.cycle, self.block = source, cycle, block
+        self.function = Eager(user)
+        super().__init__(self._inner_spec(), UNKNOWN)
+
+    def _inner_spec(self) -> Any:
+        for element in self.source.elements():
+            return self._inner(element).element_spec
+        return self.source.element_spec
+
+    def _inner(self, element: Element) -> Dataset:
+        found = self.function(element)
+        if not isinstance(found, Dataset):
+            raise TypeError(f"The `map_func` argument must return a `Dataset` object. Got {type(found).__name__}.")
+        return found
+
+    def handles(self) -> Iterator[Any]:
+        source = self.source.elements()
+        open_ones: list[Iterator[Element] | None] = [None] * self.cycle
+        exhausted, at = False, 0
+        while not exhausted or any(o is not None for o in open_ones):
+            if open_ones[at] is None and not exhausted:
+                element = next(source, None)
+                exhausted = element is None
+                open_ones[at] = None if exhausted else self._inner(element).elements()
+            yield from self._block(open_ones, at)
+            at = (at + 1) % self.cycle
+
+    def _block(self, open_ones: list[Iterator[Element] | None], at: int) -> Iterator[Element]:
+        current = open_ones[at]
+        if current is None:
+            return
+        for _ in range(self.block):
+            try:
+                yield next(current)
+            except StopIteration:
+                open_ones[at] = None
+                return
+
+
+@method
+def flat_map(self: Dataset, map_func: Callable[..., Any], name: str | None = None) -> Dataset:
+    """The elements of the datasets that ``map_func`` makes of the elements, one after the other.
+
+    Raises:
+      TypeError: it makes no dataset.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#flat_map
+    """
+    return FlatMap(self, map_func)
+
+
+class FlatMap(Interleave):
+    def __init__(self, source: Dataset, user: Callable[..., Any]) -> None:
+        super().__init__(source, user, 1, 1)
+
+    def handles(self) -> Iterator[Any]:
+        return (e for element in self.source.elements() for e in self._inner(element).elements())
+
+
+@method
+def interleave(
+    self: Dataset,
+    map_func: Callable[..., Any],
+    cycle_length: int | None = None,
+    block_length: int | None = None,
+    num_parallel_calls: Any = None,
+    deterministic: bool | None = None,
+    name: str | None = None,
+) -> Dataset:
+    """``block_length`` elements in turn of each of ``cycle_length`` datasets that ``map_func`` makes of elements.
+
+    Args:
+      cycle_length: 1 by default.
+      num_parallel_calls, deterministic: accepted; elements are computed in order.
+
+    Raises:
+      ValueError: a length is not positive.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#interleave
+    """
+    cycle, block = cycle_length or 1, block_length or 1
+    cycle = 1 if cycle == INFINITE else cycle
+    if cycle < 1 or block < 1:
+        raise ValueError(f"`cycle_length` and `block_length` must be > 0, got {cycle_length} and {block_length}")
+    return Interleave(self, map_func, cycle, block)
+
+
+class Scan(Dataset):
+    def __init__(self, source: Dataset, initial: Any, user: Callable[..., Any]) -> None:
+        self.source, self.initial = source, tensors_of(initial)
+        self.function = Traced(user, source, spec_of(self.initial))
+        super().__init__(self.function.spec[1], source.size)
+
+    def handles(self) -> Iterator[Any]:
+        state = self.initial
+        for element in self.source.elements():
+            state, found = self.function(state, element)
+            yield found
+
+
+@method
+def scan(self: Dataset, initial_state: Any, scan_func: Callable[..., Any], name: str | None = None) -> Dataset:
+    """``scan_func(state, element)`` gives the next state and an element, from ``initial_state`` on.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#scan
+    """
+    return Scan(self, initial_state, scan_func)
+
+
+@method
+def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], name: str | None = None) -> Any:
+    """The last state of ``reduce_func(state, element)``, from ``initial_state`` on.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#reduce
+    """
+    state = tensors_of(initial_state)
+    spec = spec_of(state)
+    step = Traced(reduce_func, self, spec)
+    if relaxed(spec, step.spec) != spec:
+        step = Traced(reduce_func, self, relaxed(spec, step.spec))
+    for element in self.elements():
+        state = step(state, element)
+    return state
+
+
+@method
+def apply(self: Dataset, transformation_func: Callable[[Dataset], Any], name: str | None = None) -> Any:
+    """``transformation_func`` of this dataset.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#apply
+    """
+    return transformation_func(self)
+
+
+class IgnoreErrors(Dataset):
+    def __init__(self, source: Dataset, log_warning: bool) -> None:
+        self.source, self.log_warning = source, log_warning
+        super().__init__(source.element_spec, UNKNOWN)
+
+    def handles(self) -> Iterator[Any]:
+        from tvtf.errors import OpError
+        from tvtf.log import logger
+
+        source = self.source.elements()
+        while True:
+            try:
+                yield next(source)
+            except StopIteration:
+                return
+            except OpError as error:
+                if self.log_warning:
+                    logger.warning("Error raised with error message %s", error)
+
+
+@method
+def ignore_errors(self: Dataset, log_warning: bool = False, name: str | None = None) -> Dataset:
+    """Leaves out the elements whose computation fails.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#ignore_errors
+    """
+    return IgnoreErrors(self, log_warning)
+
+
+class Cache(Dataset):
+    """Elements are kept by the first iteration that comes to the end; in a file where one is named."""
+
+    shown = "CacheDataset"
+
+    def __init__(self, source: Dataset, path: str) -> None:
+        self.source, self.path = source, path
+        self.kept: list[Element] | None = None
+        super().__init__(source.element_spec, source.size)
+
+    def handles(self) -> Iterator[Any]:
+        if self.kept is None and self.path:
+            from tvtf.data.stored import load
+
+            self.kept = load(self.path, self.element_spec)
+        return self._first() if self.kept is None else iter(self.kept)
+
+    def _first(self) -> Iterator[Any]:
+        seen = []
+        for element in self.source.elements():
+            seen.append(element)
+            yield element
+        self.kept = seen
+        if self.path:
+            from tvtf.data.stored import store
+
+            store(self.path, seen, self.element_spec)
+
+
+@method
+def cache(self: Dataset, filename: Any = "", name: str | None = None) -> Dataset:
+    """Computes each element once: they are kept in memory, or below the path ``filename``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#cache
+    """
+    return Cache(self, str(filename))

@@ -1,0 +1,442 @@
+"""Which elements come, and in what order: take, skip, repeat, shuffle, zip, interleave ..."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from collections import deque
+from collections.abc import Iterator, Sequence
+from queue import Full, Queue
+from typing import Any
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Through, method, scaled
+from tvtf.data.random import SeedGenerator, seed_pair, words
+from tvtf.data.structure import Element, relaxed
+from tvtf.dtypes import int64
+from tvtf.errors import InvalidArgumentError
+from tvtf.spec import TensorSpec
+from tvtf.tensor import EagerTensor, convert_to_tensor
+
+
+def number(value: Any) -> int:
+    """An integer argument: a Python number or a scalar tensor."""
+    return int(convert_to_tensor(value).numpy())
+
+
+class Take(Through):
+    def __init__(self, source: Dataset, count: int) -> None:
+        self.count = count
+        endless = count if source.size == INFINITE and count >= 0 else source.size
+        super().__init__(source, scaled(endless, lambda n: n if count < 0 else min(n, count)))
+
+    def handles(self) -> Iterator[Any]:
+        return self.source.handles() if self.count < 0 else itertools.islice(self.source.handles(), self.count)
+
+
+@method
+def take(self: Dataset, count: Any, name: str | None = None) -> Dataset:
+    """The first ``count`` elements; all where it is -1.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#take
+    """
+    return Take(self, number(count))
+
+
+class Skip(Through):
+    def __init__(self, source: Dataset, count: int) -> None:
+        self.count = count
+        super().__init__(source, 0 if count < 0 else scaled(source.size, lambda n: max(n - count, 0)))
+
+    def handles(self) -> Iterator[Any]:
+        return iter(()) if self.count < 0 else itertools.islice(self.source.handles(), self.count, None)
+
+
+@method
+def skip(self: Dataset, count: Any, name: str | None = None) -> Dataset:
+    """All but the first ``count`` elements; none where it is -1.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#skip
+    """
+    return Skip(self, number(count))
+
+
+class Shard(Through):
+    def __init__(self, source: Dataset, count: int, index: int) -> None:
+        if count < 1:
+            raise InvalidArgumentError(
+                None,
+                "ShardDataset",
+                f"Number of shards must be greater than zero (currently num_shards = {count}). [Op:ShardDataset]",
+            )
+        if not 0 <= index < count:
+            raise InvalidArgumentError(
+                None,
+                "ShardDataset",
+                f"Index must be between 0 and {count - 1} (currently index = {index}). [Op:ShardDataset]",
+            )
+        self.count, self.index = count, index
+        super().__init__(source, scaled(source.size, lambda n: len(range(index, n, count))))
+
+    def handles(self) -> Iterator[Any]:
+        return itertools.islice(self.source.handles(), self.index, None, self.count)
+
+
+@method
+def shard(self: Dataset, num_shards: Any, index: Any, name: str | None = None) -> Dataset:
+    """Every ``num_shards``-th element from the one at ``index`` on.
+
+    Raises:
+      InvalidArgumentError: no shards, or no such index.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#shard
+    """
+    return Shard(self, number(num_shards), number(index))
+
+
+class Repeat(Through):
+    def __init__(self, source: Dataset, count: int) -> None:
+        self.count = count
+        endless = INFINITE if source.size else 0
+        super().__init__(source, endless if count < 0 else scaled(source.size, lambda n: n * count))
+        if count == 0:
+            self.size = 0
+
+    def handles(self) -> Iterator[Any]:
+        for _ in itertools.count() if self.count < 0 else range(self.count):
+            empty = True
+            for handle in self.source.handles():
+                empty = False
+                yield handle
+            if empty and self.count < 0:
+                return
+
+
+@method
+def repeat(self: Dataset, count: Any = None, name: str | None = None) -> Dataset:
+    """The elements ``count`` times over; without end where it is None or -1.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#repeat
+    """
+    return Repeat(self, -1 if count is None else number(count))
+
+
+class Shuffle(Through):
+    """``slices`` are the stretches of the ring buffer; only one source is open, so there is one."""
+
+    def __init__(self, source: Dataset, buffer_size: int, seed: Any, new_each_time: bool) -> None:
+        if buffer_size < 1 and buffer_size != UNKNOWN:
+            raise InvalidArgumentError(
+                None,
+                "ShuffleDataset",
+                f"buffer_size must be greater than zero or UNKNOWN_CARDINALITY. Got: {buffer_size}",
+            )
+        self.buffer_size = buffer_size
+        self.seeds = SeedGenerator(None if seed is None else number(seed), new_each_time)
+        super().__init__(source, source.size)
+
+    def handles(self) -> Iterator[Any]:
+        random = words(self.seeds.next_pair())
+        source = self.source.handles()
+        buffer: deque[Any] = deque()
+        while True:
+            wanted = None if self.buffer_size == UNKNOWN else self.buffer_size - len(buffer)
+            buffer.extend(itertools.islice(source, wanted))
+            if not buffer:
+                return
+            chosen = next(random) % len(buffer)
+            buffer[0], buffer[chosen] = buffer[chosen], buffer[0]
+            yield buffer.popleft()
+
+
+@method
+def shuffle(
+    self: Dataset,
+    buffer_size: Any,
+    seed: Any = None,
+    reshuffle_each_iteration: bool | None = True,
+    name: str | None = None,
+) -> Dataset:
+    """Elements in random order: each is drawn from a buffer of ``buffer_size``.
+
+    Args:
+      buffer_size: at least 1; ``UNKNOWN_CARDINALITY`` for all elements.
+      seed: with it, or a global seed, the order is TensorFlow's for the same seeds.
+      reshuffle_each_iteration: whether each iteration has an order of its own.
+
+    Raises:
+      InvalidArgumentError: the buffer holds nothing.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#shuffle
+    """
+    return Shuffle(self, number(buffer_size), seed, reshuffle_each_iteration is not False)
+
+
+class Concatenate(Dataset):
+    def __init__(self, first: Dataset, second: Dataset) -> None:
+        self.parts = first, second
+        unknown = UNKNOWN if UNKNOWN in (first.size, second.size) else None
+        endless = INFINITE if INFINITE in (first.size, second.size) else unknown
+        size = first.size + second.size if endless is None else endless
+        super().__init__(relaxed(first.element_spec, second.element_spec), size)
+
+    def handles(self) -> Iterator[Any]:
+        return itertools.chain(*(part.elements() for part in self.parts))
+
+
+@method
+def concatenate(self: Dataset, dataset: Dataset, name: str | None = None) -> Dataset:
+    """These elements, then those of ``dataset``.
+
+    Raises:
+      TypeError: their forms or dtypes differ.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#concatenate
+    """
+    return Concatenate(self, dataset)
+
+
+class Zip(Dataset):
+    def __init__(self, datasets: Any) -> None:
+        self.datasets = datasets
+        self.flat = _flat(datasets)
+        for each in self.flat:
+            if not isinstance(each, Dataset):
+                raise TypeError(
+                    "Invalid input to `zip`. Inputs are expected to be (nested) structures of `tf.data.Dataset` objects but "
+                    f"encountered object of type {type(each)}."
+                )
+        finite = [d.size for d in self.flat if d.size != INFINITE]
+        size = UNKNOWN if UNKNOWN in finite else min(finite, default=INFINITE)
+        super().__init__(_packed(datasets, iter([d.element_spec for d in self.flat])), size)
+
+    def handles(self) -> Iterator[Any]:
+        return zip(*(d.handles() for d in self.flat))
+
+    def value(self, handle: Any) -> Element:
+        return _packed(self.datasets, iter([d.value(h) for d, h in zip(self.flat, handle)]))
+
+    def batch_value(self, handles: Sequence[Any]) -> Element:
+        columns = zip(*handles)
+        return _packed(self.datasets, iter([d.batch_value(column) for d, column in zip(self.flat, columns)]))
+
+
+def _flat(datasets: Any) -> list[Any]:
+    if isinstance(datasets, dict):
+        return [d for key in sorted(datasets) for d in _flat(datasets[key])]
+    return [d for each in datasets for d in _flat(each)] if isinstance(datasets, tuple) else [datasets]
+
+
+def _packed(datasets: Any, leaves: Iterator[Any]) -> Any:
+    if isinstance(datasets, dict):
+        return {key: _packed(datasets[key], leaves) for key in sorted(datasets)}
+    return tuple(_packed(each, leaves) for each in datasets) if isinstance(datasets, tuple) else next(leaves)
+
+
+@method
+def enumerate_(self: Dataset, start: Any = 0, name: str | None = None) -> Dataset:
+    """Pairs of an int64 number, from ``start`` on, and an element.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#enumerate
+    """
+    return Zip((Counter(number(start), 1), self))
+
+
+class Counter(Dataset):
+    def __init__(self, start: int, step: int) -> None:
+        self.start, self.step = start, step
+        super().__init__(TensorSpec([], int64), INFINITE)
+
+    def handles(self) -> Iterator[Any]:
+        return itertools.count(self.start, self.step)
+
+    def value(self, handle: int) -> Element:
+        return EagerTensor(np.array(handle, np.int64))
+
+    def batch_value(self, handles: Sequence[int]) -> Element:
+        return EagerTensor(np.array(handles, np.int64))
+
+
+class Choose(Dataset):
+    """Elements of several datasets; ``choices`` gives numbers of them."""
+
+    shown = "_DirectedInterleaveDataset"
+
+    def __init__(self, datasets: Sequence[Dataset], choices: Any, stop_on_empty: bool) -> None:
+        spec = datasets[0].element_spec
+        for other in datasets[1:]:
+            spec = relaxed(spec, other.element_spec)
+        self.datasets, self.choices, self.stop_on_empty = datasets, choices, stop_on_empty
+        super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
+
+    def handles(self) -> Iterator[Any]:
+        open_ones: dict[int, Iterator[Element]] = {i: d.elements() for i, d in enumerate(self.datasets)}
+        for choice in self.choices():
+            if choice not in open_ones:
+                continue
+            try:
+                yield next(open_ones[choice])
+            except StopIteration:
+                del open_ones[choice]
+            if len(open_ones) < len(self.datasets) and (self.stop_on_empty or not open_ones):
+                return
+
+
+def choose_from_datasets(
+    datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
+) -> Dataset:
+    """Elements of the dataset that each number of ``choice_dataset`` names.
+
+    Raises:
+      TypeError: the choices are no int64 scalars, or elements don't go together.
+
+    >>> import tvtf as tf
+    >>> zeros, ones = (tf.data.Dataset.from_tensors(n).repeat() for n in (0, 1))
+    >>> chosen = tf.data.Dataset.choose_from_datasets([zeros, ones], tf.data.Dataset.range(2).repeat(2))
+    >>> [int(n) for n in chosen.as_numpy_iterator()]
+    [0, 1, 0, 1]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#choose_from_datasets
+    """
+    if choice_dataset.element_spec != TensorSpec([], int64):
+        raise TypeError("`choice_dataset` should have elements that are scalar `tf.int64` tensors.")
+    return Choose(list(datasets), lambda: (int(c.numpy()) for c in choice_dataset), stop_on_empty_dataset)
+
+
+def sample_from_datasets(
+    datasets: Sequence[Dataset],
+    weights: Any = None,
+    seed: int | None = None,
+    stop_on_empty_dataset: bool = False,
+    rerandomize_each_iteration: bool | None = None,
+) -> Dataset:
+    """Elements of datasets chosen at random, with probabilities ``weights`` (equal ones by default).
+
+    Raises:
+      ValueError: there are no datasets, or not as many weights.
+
+    >>> import tvtf as tf
+    >>> zeros, ones = (tf.data.Dataset.from_tensors(n).repeat() for n in (0, 1))
+    >>> mixed = tf.data.Dataset.sample_from_datasets([zeros, ones], weights=[0.0, 1.0], seed=1)
+    >>> [int(n) for n in mixed.take(3).as_numpy_iterator()]
+    [1, 1, 1]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#sample_from_datasets
+    """
+    if not datasets:
+        raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
+    shares = np.ones(len(datasets)) if weights is None else np.asarray(weights, np.float64)
+    if shares.shape != (len(datasets),):
+        raise ValueError(
+            f"Invalid `weights`. The shape of `weights` should be compatible with `[len(datasets)]` but is {shares.shape}."
+        )
+    limits = np.cumsum(shares / shares.sum())
+    pair = seed_pair(seed)
+    return Choose(
+        list(datasets),
+        lambda: (int(np.searchsorted(limits, word / 2**32, side="right")) for word in words(pair)),
+        stop_on_empty_dataset,
+    )
+
+
+class Prefetch(Through):
+    """A thread works ahead by a few elements, as far as Python lets two threads run."""
+
+    def __init__(self, source: Dataset, buffer_size: int) -> None:
+        self.buffer_size = 2 if buffer_size == -1 else buffer_size
+        super().__init__(source, source.size)
+
+    def handles(self) -> Iterator[Any]:
+        return Ahead(self.source.elements(), self.buffer_size) if self.buffer_size else self.source.elements()
+
+    def value(self, handle: Any) -> Element:
+        return handle
+
+    batch_value = Dataset.batch_value
+
+
+class Ahead(Iterator[Any]):
+    """An iterator whose elements a thread computes ahead of time; it ends with the iterator."""
+
+    def __init__(self, source: Iterator[Any], count: int) -> None:
+        self._queue: Queue[tuple[str, Any]] = Queue(count)
+        self._stop = threading.Event()
+        self._done = False
+        thread = threading.Thread(target=_fill, args=(source, self._queue, self._stop), daemon=True)
+        thread.start()
+
+    def __next__(self) -> Any:
+        if self._done:
+            raise StopIteration
+        kind, what = self._queue.get()
+        if kind == "element":
+            return what
+        self._done = True
+        if what is None:
+            raise StopIteration
+        raise what
+
+    def __del__(self) -> None:
+        self._stop.set()
+
+
+def _fill(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event) -> None:
+    end: Any = None
+    try:
+        for element in source:
+            if not _put(queue, ("element", element), stop):
+                return
+    except Exception as error:
+        end = error
+    _put(queue, ("end", end), stop)
+
+
+def _put(queue: Queue[tuple[str, Any]], item: tuple[str, Any], stop: threading.Event) -> bool:
+    while not stop.is_set():
+        try:
+            queue.put(item, timeout=0.1)
+            return True
+        except Full:
+            continue
+    return False
+
+
+@method
+def prefetch(self: Dataset, buffer_size: Any, name: str | None = None) -> Dataset:
+    """A thread prepares up to ``buffer_size`` elements ahead.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#prefetch
+    """
+    return Prefetch(self, number(buffer_size))
+
+
+class Unique(Dataset):
+    def __init__(self, source: Dataset) -> None:
+        self.source = source
+        super().__init__(source.element_spec, UNKNOWN)
+
+    def handles(self) -> Iterator[Any]:
+        seen = set()
+        for element in self.source.elements():
+            key = tuple(
+                (a.dtype.str, a.shape, a.tobytes() if a.dtype != object else tuple(a.ravel()))
+                for a in map(_array, nest.flatten(element))
+            )
+            if key not in seen:
+                seen.add(key)
+                yield element
+
+
+def _array(leaf: Any) -> np.ndarray:
+    return leaf.eager_array()
+
+
+@method
+def unique(self: Dataset, name: str | None = None) -> Dataset:
+    """Each element once.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#unique
+    """
+    return Unique(self)

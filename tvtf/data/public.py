@@ -1,0 +1,321 @@
+"""How datasets are made, and what else ``tf.data`` has."""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvtf.data import batching, mapped, order, readers, sources, stored
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
+from tvtf.data.structure import Element
+from tvtf.errors import InvalidArgumentError, NotFoundError
+from tvtf.primitive import export, exports
+
+exports.update({"data.AUTOTUNE": -1, "data.INFINITE_CARDINALITY": INFINITE, "data.UNKNOWN_CARDINALITY": UNKNOWN})
+exports.update({"data.experimental.INFINITE_CARDINALITY": INFINITE, "data.experimental.UNKNOWN_CARDINALITY": UNKNOWN})
+exports.update(
+    {"data.experimental.AUTOTUNE": -1, "data.NumpyIterator": OwnedIterator, "data.DatasetSpec": batching.DatasetSpec}
+)
+
+
+def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
+    """One element: ``tensors``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_tensors
+    """
+    return sources.Tensors(tensors)
+
+
+def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
+    """The rows of tensors that have as many of them.
+
+    Raises:
+      ValueError: they don't, or one is a scalar.
+
+    >>> import tvtf as tf
+    >>> for x, y in tf.data.Dataset.from_tensor_slices(([1, 2], [[3.], [4.]])):
+    ...     print(x.numpy(), y.numpy())
+    1 [3.]
+    2 [4.]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_tensor_slices
+    """
+    return sources.Slices(tensors)
+
+
+def from_generator(
+    generator: Callable[..., Any],
+    output_types: Any = None,
+    output_shapes: Any = None,
+    args: Sequence[Any] | None = None,
+    output_signature: Any = None,
+    name: str | None = None,
+) -> Dataset:
+    """What the Python generator that ``generator(*args)`` gives yields, anew in each iteration.
+
+    Args:
+      output_signature: the specs of an element; or its dtypes and shapes in ``output_types`` and ``output_shapes``.
+
+    Raises:
+      TypeError: no signature, or ``generator`` is not callable.
+      InvalidArgumentError: when iterated, for an element that does not fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_generator
+    """
+    spec = sources.signature(output_types, output_shapes, output_signature)
+    return sources.Generator(generator, spec, [a.numpy() if hasattr(a, "numpy") else a for a in args or ()])
+
+
+def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
+    """Elements of several datasets side by side; as many as the shortest has.
+
+    Args:
+      *args: datasets, or one nest of them.
+
+    Raises:
+      TypeError: something in it is no dataset.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#zip
+    """
+    if not args and datasets is None:
+        raise TypeError("Must pass at least one dataset to `zip`.")
+    if args and datasets is not None:
+        raise TypeError("Both `*args` and `datasets` cannot be set.")
+    given = datasets if datasets is not None else args[0] if len(args) == 1 else args
+    return order.Zip(given)
+
+
+def counter(start: Any = 0, step: Any = 1, dtype: Any = None, name: str | None = None) -> Dataset:
+    """Numbers without end.
+
+    >>> import tvtf as tf
+    >>> [int(n) for n in tf.data.Dataset.counter(start=2, step=3).take(3).as_numpy_iterator()]
+    [2, 5, 8]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#counter
+    """
+    return order.Counter(order.number(start), order.number(step))
+
+
+def random(seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None) -> Dataset:
+    """Random int64 numbers below 2**32, without end.
+
+    >>> import tvtf as tf
+    >>> numbers = tf.data.Dataset.random(seed=4).take(2)
+    >>> list(numbers.as_numpy_iterator()) == list(numbers.as_numpy_iterator())
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#random
+    """
+    return sources.Random(seed, rerandomize_each_iteration)
+
+
+def load(
+    path: str, element_spec: Any = None, compression: str | None = None, reader_func: Any = None, wait: bool = False
+) -> Dataset:
+    """What ``Dataset.save`` wrote to the folder ``path``.
+
+    Raises:
+      NotFoundError: nothing was saved there.
+      DataLossError: it is damaged.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#load
+    """
+    found = stored.load_dataset(os.fspath(path), element_spec)
+    if found is None:
+        raise NotFoundError(None, None, f"Could not find a saved dataset in {path}")
+    return batching.Given(*found)
+
+
+for _function in (
+    from_tensors, from_tensor_slices, from_generator, zip_, counter, random, load,
+    readers.list_files, order.choose_from_datasets, order.sample_from_datasets,
+):  # fmt: skip
+    setattr(Dataset, _function.__name__.rstrip("_"), staticmethod(_function))
+Dataset.range = staticmethod(sources.Range)  # type: ignore[attr-defined]
+exports["data.experimental.Counter"] = counter
+exports["data.experimental.choose_from_datasets"] = order.choose_from_datasets
+exports["data.experimental.sample_from_datasets"] = order.sample_from_datasets
+exports["data.experimental.RandomDataset"] = random
+
+
+@method
+def save(
+    self: Dataset,
+    path: str,
+    compression: str | None = None,
+    shard_func: Any = None,
+    checkpoint_args: Any = None,
+) -> None:
+    """Writes the elements to the folder ``path``, for ``Dataset.load``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#save
+    """
+    stored.save_dataset(os.fspath(path), list(self.elements()), self.element_spec)
+
+
+@method
+def get_single_element(self: Dataset, name: str | None = None) -> Element:
+    """The one element.
+
+    Raises:
+      InvalidArgumentError: there is none, or more than one.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#get_single_element
+    """
+    found = list(order.Take(self, 2).elements())
+    if len(found) != 1:
+        many = "had more than one element" if found else "was empty"
+        raise InvalidArgumentError(None, "DatasetToSingleElement", f"Dataset {many}. [Op:DatasetToSingleElement]")
+    return found[0]
+
+
+@method
+def rebatch(self: Dataset, batch_size: Any, drop_remainder: bool = False, name: str | None = None) -> Dataset:
+    """The rows of the batches in batches of another size.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#rebatch
+    """
+    made = batching.Batch(batching.Unbatch(self), order.number(batch_size), drop_remainder)
+    made.shown, made.size = "_RebatchDataset", UNKNOWN
+    return made
+
+
+@export("data.Options")
+class Options:
+    """How pipelines are run elsewhere: kept, without effect here.
+
+    >>> import tvtf as tf
+    >>> options = tf.data.Options()
+    >>> options.deterministic = False
+    >>> tf.data.Dataset.range(3).with_options(options).options().deterministic
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Options
+    """
+
+    def __init__(self) -> None:
+        self.deterministic: bool | None = None
+        self.autotune = Settings()
+        self.experimental_distribute = Settings()
+        self.experimental_optimization = Settings()
+        self.threading = ThreadingOptions()
+
+    def merge(self, options: Options) -> Options:
+        """These, and what ``options`` says."""
+        merged = Options()
+        vars(merged).update(vars(self) | {k: v for k, v in vars(options).items() if v is not None})
+        return merged
+
+
+class Settings:
+    """Any attributes."""
+
+
+@export("data.ThreadingOptions")
+class ThreadingOptions(Settings):
+    """Kept, without effect: compiled functions use the cores they are given.
+
+    >>> import tvtf as tf
+    >>> options = tf.data.ThreadingOptions()
+    >>> options.private_threadpool_size = 2
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/ThreadingOptions
+    """
+
+    max_intra_op_parallelism: int | None = None
+    private_threadpool_size: int | None = None
+
+
+@method
+def options(self: Dataset) -> Options:
+    """The options given with ``with_options``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#options
+    """
+    return getattr(self, "_options", None) or Options()
+
+
+@method
+def with_options(self: Dataset, options: Options, name: str | None = None) -> Dataset:
+    """The same elements.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#with_options
+    """
+    made = order.Take(self, -1)
+    made.shown = "_OptionsDataset"
+    made._options = options  # type: ignore[attr-defined]
+    return made
+
+
+@export("data.experimental.cardinality")
+def cardinality(dataset: Dataset) -> Any:
+    """As ``dataset.cardinality()``.
+
+    >>> import tvtf as tf
+    >>> int(tf.data.experimental.cardinality(tf.data.Dataset.range(3)))
+    3
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/cardinality
+    """
+    return dataset.cardinality()
+
+
+@export("data.experimental.assert_cardinality")
+def assert_cardinality(expected_cardinality: Any) -> Callable[[Dataset], Dataset]:
+    """For ``apply``: the dataset with this cardinality, which is checked when it is iterated.
+
+    >>> import tvtf as tf
+    >>> counted = tf.data.Dataset.range(5).filter(lambda x: x > 2).apply(tf.data.experimental.assert_cardinality(2))
+    >>> len(counted)
+    2
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/assert_cardinality
+    """
+    return lambda dataset: Counted(dataset, order.number(expected_cardinality))
+
+
+class Counted(order.Through):
+    def handles(self) -> Any:
+        count = 0
+        for handle in self.source.handles():
+            count += 1
+            if count > self.size >= 0:
+                raise self._refusal("at least", count)
+            yield handle
+        if self.size != count:
+            raise self._refusal("exactly", count)
+
+    def _refusal(self, how: str, count: int) -> Exception:
+        from tvtf.errors import FailedPreconditionError
+
+        wanted = "an infinite number of elements" if self.size == INFINITE else f"{self.size} elements"
+        return FailedPreconditionError(
+            None, None, f"Input dataset was expected to contain {wanted} but contained {how} {count} elements."
+        )
+
+
+@export("data.experimental.enable_debug_mode")
+def enable_debug_mode() -> None:
+    """Functions given to datasets from now on run as Python, element by element.
+
+    >>> import tvtf as tf
+    >>> tf.data.experimental.enable_debug_mode()  # doctest: +SKIP
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/enable_debug_mode
+    """
+    mapped.debug_mode[0] = True
+
+
+@export("data.experimental.get_structure")
+def get_structure(dataset_or_iterator: Any) -> Any:
+    """As ``element_spec``.
+
+    >>> import tvtf as tf
+    >>> tf.data.experimental.get_structure(tf.data.Dataset.range(3))
+    TensorSpec(shape=(), dtype=tf.int64, name=None)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/get_structure
+    """
+    return dataset_or_iterator.element_spec

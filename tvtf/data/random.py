@@ -1,0 +1,57 @@
+"""TensorFlow's random choices for input pipelines: the same orders for the same seeds.
+
+Source: ``tensorflow/core/kernels/data/shuffle_dataset_op.cc`` and ``random_seed_ops.cc``.
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+
+import numpy as np
+
+from tvtf.ops import philox
+from tvtf.random_state import DEFAULT_SEED
+from tvtf.seeds import MAX_INT32, seeds
+
+_AT_ONCE = 256
+
+
+def seed_pair(seed: int | None) -> tuple[int, int]:
+    """``tf.compat.v1.get_seed`` as tf.data uses it; the system's random numbers where there is no seed at all."""
+    if seeds.seed is None and seed is None:
+        first, second = np.random.SeedSequence().generate_state(2, np.uint32)
+        return int(first), int(second)
+    if seeds.seed is None:
+        return DEFAULT_SEED, int(seed or 0) % MAX_INT32
+    own = seeds.next_op_seed() if seed is None else seed
+    pair = seeds.seed % MAX_INT32, own % MAX_INT32
+    return (0, MAX_INT32) if pair == (0, 0) else pair
+
+
+def words(pair: tuple[int, int]) -> Iterator[int]:
+    """The 32-bit words of the Philox stream of two seeds."""
+    state = np.array([0, pair[1], pair[0]], np.uint64)
+    start = 0
+    while True:
+        yield from map(int, philox.blocks_at(state, np.arange(start, start + _AT_ONCE, dtype=np.uint64)).ravel())
+        start += _AT_ONCE
+
+
+class SeedGenerator:
+    """The seeds of each iteration over a dataset: new ones, or always the same."""
+
+    def __init__(self, seed: int | None, new_each_time: bool) -> None:
+        self.new_each_time = new_each_time
+        self.restore(seed_pair(seed), 0)
+
+    def restore(self, pair: tuple[int, int], drawn: int) -> None:
+        """Goes on as after ``drawn`` pairs."""
+        self.pair, self.drawn = pair, drawn
+        self._words = itertools.islice(words(pair), 2 * drawn, None)
+
+    def next_pair(self) -> tuple[int, int]:
+        if not self.new_each_time:
+            return self.pair
+        self.drawn += 1
+        return next(self._words), next(self._words)

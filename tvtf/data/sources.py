@@ -1,0 +1,176 @@
+"""Where elements come from: arrays, ranges, Python generators."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset
+from tvtf.data.random import seed_pair, words
+from tvtf.data.structure import Element, arrays, packer, spec_of, tensors_of, without_leading
+from tvtf.dtypes import as_dtype, int64
+from tvtf.errors import InvalidArgumentError
+from tvtf.shape import TensorShape
+from tvtf.spec import TensorSpec
+from tvtf.tensor import EagerTensor, convert_to_tensor
+
+
+class Tensors(Dataset):
+    """One element."""
+
+    shown = "_TensorDataset"
+
+    def __init__(self, tensors: Any) -> None:
+        self.element = tensors_of(tensors)
+        super().__init__(spec_of(self.element), 1)
+
+    def handles(self) -> Iterator[Any]:
+        yield self.element
+
+
+class Slices(Dataset):
+    """The rows of arrays; a handle is a row number."""
+
+    shown = "_TensorSliceDataset"
+
+    def __init__(self, tensors: Any) -> None:
+        whole = tensors_of(tensors)
+        super().__init__(without_leading(spec_of(whole)), self._length(whole))
+        self.columns = arrays(whole)
+        self.pack = packer(whole)
+
+    @staticmethod
+    def _length(whole: Element) -> int:
+        sizes = [leaf.shape[0] for leaf in nest.flatten(whole) if leaf.shape.rank]
+        if len(set(sizes)) != 1:
+            raise ValueError(f"Dimensions {' and '.join(map(str, sizes[:2]))} are not compatible")
+        return int(sizes[0])
+
+    def handles(self) -> Iterator[Any]:
+        return iter(range(self.size))
+
+    def value(self, handle: int) -> Element:
+        return self.pack([np.asarray(column[handle], column.dtype) for column in self.columns])
+
+    def batch_value(self, handles: Sequence[int]) -> Element:
+        first, count = handles[0], len(handles)
+        rows = slice(first, first + count) if _consecutive(handles) else list(handles)
+        return self.pack([column[rows] for column in self.columns])
+
+
+def _consecutive(handles: Sequence[int]) -> bool:
+    return handles[-1] - handles[0] == len(handles) - 1 and all(b - a == 1 for a, b in zip(handles, handles[1:]))
+
+
+class Range(Dataset):
+    def __init__(self, *args: Any, output_type: Any = int64, name: str | None = None) -> None:
+        if not 1 <= len(args) <= 3:
+            raise ValueError(f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}.")
+        self.range = range(*(int(convert_to_tensor(a).numpy()) for a in args))
+        self.dtype = as_dtype(output_type)
+        super().__init__(TensorSpec([], self.dtype), len(self.range))
+
+    def handles(self) -> Iterator[Any]:
+        return iter(self.range)
+
+    def value(self, handle: int) -> Element:
+        return EagerTensor(np.array(handle, self.dtype.np))
+
+    def batch_value(self, handles: Sequence[int]) -> Element:
+        return EagerTensor(np.array(handles, self.dtype.np))
+
+
+class Random(Dataset):
+    """Random numbers below 2**32, as int64, without end."""
+
+    def __init__(self, seed: int | None, rerandomize_each_iteration: bool | None) -> None:
+        self.pair = seed_pair(seed)
+        super().__init__(TensorSpec([], int64), INFINITE)
+
+    def handles(self) -> Iterator[Any]:
+        return (EagerTensor(np.array(word, np.int64)) for word in words(self.pair))
+
+
+class Generator(Dataset):
+    """What a Python generator gives, made tensors and checked."""
+
+    shown = "_FlatMapDataset"
+
+    def __init__(self, generator: Callable[..., Any], spec: Any, args: Sequence[Any]) -> None:
+        if not callable(generator):
+            raise TypeError("`generator` must be a Python callable.")
+        self.generator, self.args = generator, args
+        super().__init__(spec, UNKNOWN)
+
+    def handles(self) -> Iterator[Any]:
+        for found in self.generator(*self.args):
+            yield self._checked(found)
+
+    def _checked(self, found: Any) -> Element:
+        return self._in_form(self.element_spec, found, found)
+
+    def _in_form(self, spec: Any, part: Any, whole: Any) -> Element:
+        """A list is a tuple where the spec has one, else a tensor."""
+        if isinstance(spec, dict):
+            if not isinstance(part, dict) or set(part) != set(spec):
+                raise self._refusal(whole)
+            return {key: self._in_form(spec[key], part[key], whole) for key in spec}
+        if not isinstance(spec, tuple):
+            return self._leaf(spec, part)
+        if not isinstance(part, (tuple, list)) or len(part) != len(spec):
+            raise self._refusal(whole)
+        return tuple(self._in_form(s, p, whole) for s, p in zip(spec, part))
+
+    def _leaf(self, spec: Any, value: Any) -> Any:
+        if not isinstance(spec, TensorSpec):
+            return value
+        try:
+            tensor = convert_to_tensor(value, spec.dtype)
+        except (TypeError, ValueError):
+            raise InvalidArgumentError(
+                None,
+                "PyFunc",
+                f"`generator` yielded an element that could not be converted to the expected type. The expected type "
+                f"was {spec.dtype.name}, but the yielded element was {value}.",
+            ) from None
+        if not spec.shape.is_compatible_with(tensor.shape):
+            raise InvalidArgumentError(
+                None,
+                "PyFunc",
+                f"`generator` yielded an element of shape {tensor.shape} where an element of shape {spec.shape} was "
+                "expected.",
+            )
+        return tensor
+
+    def _refusal(self, found: Any) -> InvalidArgumentError:
+        return InvalidArgumentError(
+            None,
+            "PyFunc",
+            "`generator` yielded an element that did not match the expected structure. The expected structure was "
+            f"{self.element_spec}, but the yielded element was {found}.",
+        )
+
+
+def signature(output_types: Any, output_shapes: Any, output_signature: Any) -> Any:
+    """The specs that the arguments of ``from_generator`` mean."""
+    if output_signature is not None:
+        if output_types is not None or output_shapes is not None:
+            raise TypeError("The `output_types` and `output_shapes` arguments can't be used with `output_signature`.")
+        return output_signature
+    if output_types is None:
+        raise TypeError(
+            "To specify the output signature you need to provide either the `output_signature` argument or the `output_types` argument."
+        )
+    types = nest.flatten(output_types)
+    shapes = [None] * len(types) if output_shapes is None else _flat_shapes(output_types, output_shapes)
+    return nest.pack_sequence_as(output_types, [TensorSpec(s, t) for s, t in zip(shapes, types)])
+
+
+def _flat_shapes(types: Any, shapes: Any) -> list[Any]:
+    if not nest.is_nested(types):
+        return [TensorShape(shapes)]
+    parts = [(types[k], shapes[k]) for k in sorted(types)] if isinstance(types, dict) else zip(types, shapes)
+    return [shape for t, s in parts for shape in _flat_shapes(t, s)]
