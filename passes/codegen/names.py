@@ -12,6 +12,7 @@ from tvm import ir, tirx, transform
 from tvm.tirx import BufferStore, PrimFunc, SeqStmt, Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
+from tvtf.passes.schedule.cpu.kernel import loads
 
 CHOOSE, REINTERPRET = ir.Op.get("prim.if_then_else"), ir.Op.get("tirx.reinterpret")
 LONG = 60
@@ -35,7 +36,9 @@ def with_names_first(func: PrimFunc) -> PrimFunc:
         b[i] = x * x
     """
     in_vectors = tvm_ffi.structural_map(func.body, (tirx.For, _vector_loop))
-    return func.with_body(tvm_ffi.structural_map(in_vectors, (BufferStore, lambda store: _Statements().before(store))))
+    return func.with_body(
+        tvm_ffi.structural_map(in_vectors, (BufferStore, lambda store: emit.sequence(_Statements().before(store))))
+    )
 
 
 @transform.module_pass(opt_level=0, name="NamesFirst")
@@ -63,21 +66,31 @@ def _vector_loop(loop: tirx.For) -> Stmt:
     """Each lane has its own place in the buffers, which are made before the loop."""
     if loop.kind != tirx.ForKind.VECTORIZED:
         return loop
-    made: list[Stmt] = []
     longest = 0 if _runs_by_lane(loop.body) else LONG
+    made: list[Stmt] = []
 
-    def before(store: BufferStore) -> Stmt:
+    def bound(stores: list[BufferStore]) -> Stmt:
         statements = _Statements(longest, loop.extent, loop.loop_var)
-        done = statements.before(store)
+        done = [part for store in stores for part in statements.before(store)]
         made.extend(statements.made)
-        return done
+        return emit.sequence(done)
 
-    body = tvm_ffi.structural_map(loop.body, (BufferStore, before))
+    if _are_apart(loop.body):
+        body = bound(list(loop.body.seq))
+    else:
+        body = tvm_ffi.structural_map(loop.body, (BufferStore, lambda store: bound([store])))
     return emit.sequence([*made, tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)])
 
 
+def _are_apart(body: Stmt) -> bool:
+    """Whether a body is stores alone and none of them reads what another wrote: they can share names."""
+    if not isinstance(body, SeqStmt) or not all(isinstance(part, BufferStore) for part in body.seq):
+        return False
+    return not any(load.source.same_as(store.buffer) for store in body.seq for load in loads(body))
+
+
 class _Statements:
-    """The statements that bind names before a store, each by a name of its own: another store may use the same ones."""
+    """The statements that bind names before a store, each by a name of its own: a store elsewhere may use the same ones."""
 
     def __init__(self, longest: int = LONG, lanes: ir.Expr | None = None, lane: ir.Expr | None = None) -> None:
         self.longest, self.lanes, self.lane = longest, lanes, lane
@@ -86,16 +99,18 @@ class _Statements:
         self.instead: dict[Var, ir.Expr] = {}
         self.sizes: dict[Var, int] = {}
 
-    def before(self, store: BufferStore) -> Stmt:
-        """The store, after what it needs; a lane's buffers are left in `made`."""
+    def before(self, store: BufferStore) -> list[Stmt]:
+        """What a store needs that is not bound yet, and the store; a lane's buffers are left in `made`."""
         names: Names = []
         value = _unnamed(store.value, names)
         for var, own in names:
-            self.bind(var, own)
+            if var not in self.instead:
+                self.bind(var, own)
         if not names:
-            return store
+            return [store]
         made = self.made if self.lane is None else []
-        return SeqStmt([*made, *self.done, BufferStore(store.buffer, self.using(value), list(store.indices))])
+        done, self.done = self.done, []
+        return [*made, *done, BufferStore(store.buffer, self.using(value), list(store.indices))]
 
     def bind(self, var: Var, value: ir.Expr) -> None:
         size = self.size(value)

@@ -63,6 +63,13 @@ def test_compiled_normal_numbers_agree_within_rounding(draw):
     np.testing.assert_allclose(found, draw([501], SEED), rtol=1e-5, atol=1e-6)
 
 
+def test_a_group_that_two_blocks_leave_open_draws_more():
+    """The third group's first eight normal numbers have only three within the bound."""
+    state = np.array([13032192 - 2 * 256, 5, 9])
+    found = compiled(lambda state: tf.random.stateless_truncated_normal([21], state))(tf.constant(state))
+    np.testing.assert_allclose(found, tf.random.stateless_truncated_normal([21], state), rtol=1e-5, atol=1e-6)
+
+
 def test_distributions_have_their_moments():
     uniform = tf.random.stateless_uniform([20000], SEED).numpy()
     normal = tf.random.stateless_normal([20000], SEED).numpy()

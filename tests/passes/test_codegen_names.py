@@ -82,6 +82,17 @@ def test_a_shared_expression_is_bound_once():
     np.testing.assert_allclose(run(twice, array), expected, rtol=1e-12)
 
 
+def test_stores_of_a_vector_share_what_they_name():
+    x, y, z = (tirx.decl_buffer((8,), "float64", name) for name in "xyz")
+    lane, name = tirx.Var("lane", "int64"), tirx.Var("t", "float64")
+    named = [tirx.Let(name, x[lane] * x[lane], name + real(k)) for k in (1, 2)]
+    stores = tirx.SeqStmt([tirx.BufferStore(y, named[0], [lane]), tirx.BufferStore(z, named[1], [lane])])
+    body = tirx.For(lane, 0, tirx.IntImm("int64", 8), tirx.ForKind.VECTORIZED, stores)
+    bound = []
+    tvm_ffi.structural_walk(with_names_first(tirx.PrimFunc([x, y, z], body)).body, (tirx.Bind, bound.append))
+    assert len(bound) == 1
+
+
 def test_a_branch_keeps_its_names():
     array = np.linspace(0, 1, 21)
 

@@ -12,6 +12,7 @@ from tvm.tirx import Stmt, Var
 from . import access, emit
 from .emit import index, static
 from .kernel import Axis, Stage, loads, substitute
+from .short import emit_short, shares_work
 from .target import CpuTarget
 from .work import is_parallel
 
@@ -88,7 +89,9 @@ def _merges(outer: Axis, inner: Axis, offsets: list[ir.Expr], bare: set[Var]) ->
 
 def _emit(stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point) -> Stmt:
     if not loops:
-        return _stores(stages, fixed)
+        return stores_at(stages, fixed)
+    if not fixed and all(map(shares_work, stages)):
+        return emit_short(stages, target, parallel)
     outer, inner = loops[:-1], loops[-1]
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     chunks = _inner_chunks(outer, inner, lanes, target) if parallel else 1
@@ -116,13 +119,14 @@ def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget)
 def _inner(stages: list[Stage], inner: Loop, point: Point, lanes: int, chunks: int, chunk: ir.Expr) -> Stmt:
     pieces = _segments(stages, inner) if chunks == 1 else None
     if pieces is None:
-        return _vectors(
-            lambda place: _stores(stages, {**point, **inner.point(place)}), inner.extent, lanes, chunks, chunk
+        return vectors(
+            lambda place: stores_at(stages, {**point, **inner.point(place)}), inner.extent, lanes, chunks, chunk
         )
     return emit.sequence([_segment(piece, inner, point, lanes) for piece in pieces])
 
 
-def _stores(stages: list[Stage], point: Point) -> Stmt:
+def stores_at(stages: Sequence[Stage], point: Point) -> Stmt:
+    """What stages that share a box store at one of its points."""
     return emit.sequence([_store(stage, point) for stage in stages])
 
 
@@ -130,7 +134,7 @@ def _store(stage: Stage, point: Point) -> Stmt:
     return emit.store(stage.buffer, substitute(stage.value, point), [point[axis.var] for axis in stage.spatial])
 
 
-def _vectors(
+def vectors(
     body: Callable[[ir.Expr], Stmt], extent: ir.Expr, lanes: int, chunks: int = 1, chunk: ir.Expr | int = 0
 ) -> Stmt:
     """Whole vectors (those of one chunk), then what is left over (in the last chunk)."""
@@ -174,9 +178,9 @@ class Segment:
 
 def _segment(piece: Segment, inner: Loop, point: Point, lanes: int) -> Stmt:
     def body(place: ir.Expr) -> Stmt:
-        return _stores(list(piece.stages), {**point, **inner.point(place + piece.start)})
+        return stores_at(list(piece.stages), {**point, **inner.point(place + piece.start)})
 
-    return _vectors(body, index(piece.stop - piece.start), lanes)
+    return vectors(body, index(piece.stop - piece.start), lanes)
 
 
 def _segments(stages: list[Stage], inner: Loop) -> list[Segment] | None:

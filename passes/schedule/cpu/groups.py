@@ -10,9 +10,10 @@ from tvm.tirx import Stmt, Var
 
 from . import emit
 from .blocks import Blocks, blocks_at, emit_blocks
+from .chunks import Chunks, as_chunks, emit_chunks
 from .elementwise import emit_elementwise, on_same_axes
 from .images import Images, as_images, emit_images
-from .kernel import Kernel, Opaque, Stage, loads
+from .kernel import Kernel, Opaque, Stage, reads
 from .reduction import emit_reduction, reads_only_at_own_point
 from .rows import Chain, chain_at, emit_chain
 from .scalar import emit_scalar
@@ -31,12 +32,12 @@ class Group:
         return self.stages[0]
 
 
-Member = Group | Chain | Images | Winograd | Blocks | Opaque
+Member = Group | Chain | Chunks | Images | Winograd | Blocks | Opaque
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
     """Write all stages, nest after nest; `in_block` tells that they are those of one block already."""
-    groups = with_images(grouped(stages, target, in_block), kernel, target)
+    groups = joined(grouped(stages, target, in_block), kernel, target)
     needed = buffers_needed(groups, kernel)
     nests = [_emit_group(group, kernel, needed, target) for group in groups]
     return emit.sequence([*(emit.allocate(buffer) for buffer in own_buffers(stages, kernel, needed)), *nests])
@@ -68,29 +69,30 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
     return groups
 
 
-def with_images(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
-    """Join a padded copy with the convolution that follows it, where that fits; take others by Winograd's method."""
-    joined: list[Member] = []
+def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
+    """Join a padded copy with its convolution and a short axis with the pass over it; take others by Winograd's method."""
+    found: list[Member] = []
     for position, group in enumerate(groups):
-        last = joined[-1] if joined else None
+        last = found[-1] if found else None
         source = last.first if isinstance(last, Group) and len(last.stages) == 1 else None
-        taken = _convolution(source, group, groups[position + 1 :], kernel, target)
+        taken = _joined(source, group, groups[position + 1 :], kernel, target)
         if taken is not None and taken.source is not None:
-            joined.pop()
-        joined.append(taken or group)
-    return joined
+            found.pop()
+        found.append(taken or group)
+    return found
 
 
-def _convolution(
+def _joined(
     source: Stage | None, group: Member, later: Sequence[Member], kernel: Kernel, target: CpuTarget
-) -> Images | Winograd | None:
+) -> Images | Winograd | Chunks | None:
     if not isinstance(group, Group):
         return None
     others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
     winograd = as_winograd(source, group.stages, others, kernel, target)
     if winograd is not None or source is None:
         return winograd
-    return as_images(source, group.stages, others, kernel, target)
+    chunks = as_chunks(source, group.stages, others, kernel)
+    return chunks or as_images(source, group.stages, others, kernel, target)
 
 
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
@@ -107,7 +109,7 @@ def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
 def _joins(stage: Stage, group: Group) -> bool:
     if stage.reduce or not _same_box(stage, group.first):
         return False
-    read = [other for other in group.stages if _reads(stage, other.buffer)]
+    read = [other for other in group.stages if reads(stage, other.buffer)]
     return all(reads_only_at_own_point(stage, other) for other in read) and (bool(read) or not group.first.reduce)
 
 
@@ -130,16 +132,13 @@ def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Ke
         return True
     if isinstance(group, (Images, Winograd)):
         return stage is not group.source and stage is not group.rest[0]
+    if isinstance(group, Chunks):
+        return stage is not group.source
     return isinstance(group, Group) and not (stage is group.first and stage.reduce)
 
 
 def _group_reads(group: Member, buffer: Var) -> bool:
-    return any(_reads(member, buffer) for member in ([group] if isinstance(group, Opaque) else group.stages))
-
-
-def _reads(member: Stage | Opaque, buffer: Var) -> bool:
-    node = member.body if isinstance(member, Opaque) else member.value
-    return any(load.source.same_as(buffer) for load in loads(node))
+    return any(reads(member, buffer) for member in ([group] if isinstance(group, Opaque) else group.stages))
 
 
 def _is_bare(buffer: Var, stages: Sequence[Stage | Opaque]) -> bool:
@@ -158,6 +157,8 @@ def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarg
         return emit_images(group, needed, target)
     if isinstance(group, Winograd):
         return emit_winograd(group, needed, target)
+    if isinstance(group, Chunks):
+        return emit_chunks(group, target)
     if not group.first.reduce:
         return emit_elementwise(group.stages, target)
     aligned = on_same_axes(group.stages)

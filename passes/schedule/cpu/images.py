@@ -12,7 +12,7 @@ from tvm.tirx import Stmt, Var
 from . import access, emit
 from .combiner import combiner
 from .elementwise import emit_elementwise, on_same_axes
-from .kernel import Axis, Kernel, Opaque, Stage, loads, replace_loads, substitute, variables, with_value
+from .kernel import Axis, Kernel, Opaque, Stage, loads, reads, replace_loads, substitute, variables, with_value
 from .pack import packed
 from .plan import Plan, plan_reduction, vector_operand_bytes
 from .reduction import merged_reduction
@@ -41,13 +41,13 @@ def as_images(
 ) -> Images | None:
     """The two together, where each image needs only its own part of the source and there are images enough."""
     first = rest[0]
-    read_elsewhere = any(_reads(other, source.buffer) for other in others)
+    read_elsewhere = any(reads(other, source.buffer) for other in others)
     if source.reduce or not first.reduce or not kernel.is_local(source.buffer) or read_elsewhere:
         return None
     if any(access.reads_of(stage, source.buffer) for stage in rest[1:]):
         return None
-    reads = access.reads_of(first, source.buffer)
-    if not reads or not _same_images(source, first) or not all(_own_image(read.indices[0], first) for read in reads):
+    own = access.reads_of(first, source.buffer)
+    if not own or not _same_images(source, first) or not all(_own_image(read.indices[0], first) for read in own):
         return None
     images = Images(source, tuple(rest))
     if not _fits(source, target):
@@ -55,11 +55,6 @@ def as_images(
     stage = _stage_of_image(images)
     plan = _plan(stage, target)
     return images if plan and vector_operand_bytes(stage, plan.vector) <= target.level2_bytes else None
-
-
-def _reads(other: Stage | Opaque, buffer: Var) -> bool:
-    node = other.body if isinstance(other, Opaque) else other.value
-    return any(load.source.same_as(buffer) for load in loads(node))
 
 
 def _same_images(source: Stage, first: Stage) -> bool:

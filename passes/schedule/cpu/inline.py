@@ -3,8 +3,9 @@
 from __future__ import annotations
 
 from . import access
-from .kernel import Kernel, Opaque, Stage, loads, replace_loads, with_value
+from .kernel import Kernel, Opaque, Stage, loads, reads, replace_loads, with_value
 from .plan import has_reused_operand
+from .short import shares_work
 
 CHEAP_OPERATIONS = 8
 
@@ -26,17 +27,17 @@ def inlined(kernel: Kernel) -> tuple[Stage | Opaque, ...]:
 def _may_vanish(stage: Stage, stages: list[Stage | Opaque], kernel: Kernel) -> bool:
     if stage.reduce or not kernel.is_local(stage.buffer) or _reads_itself(stage):
         return False
-    readers = [other for other in stages if other is not stage and _reads(other, stage)]
+    readers = [other for other in stages if other is not stage and reads(other, stage.buffer)]
     if any(isinstance(reader, Opaque) for reader in readers) or not readers:
         return False
-    if len(readers) > 1 and _ends_contraction(stage, stages):
+    if shares_work(stage) or (len(readers) > 1 and _ends_contraction(stage, stages)):
         return False
     return is_reindexing(stage) or _is_worthwhile(stage, [reader for reader in readers if isinstance(reader, Stage)])
 
 
 def _ends_contraction(stage: Stage, stages: list[Stage | Opaque]) -> bool:
     """True for what can be done with a contraction's results while they are in registers."""
-    made = [other for other in stages if isinstance(other, Stage) and other.reduce and _reads(stage, other)]
+    made = [other for other in stages if isinstance(other, Stage) and other.reduce and reads(stage, other.buffer)]
     return any(has_reused_operand(other) for other in made)
 
 
@@ -74,16 +75,11 @@ def _symbolic_revisits(reader: Stage, stage: Stage) -> bool:
     return len(reader.axes) > len(stage.spatial)
 
 
-def _reads(reader: Stage | Opaque, stage: Stage) -> bool:
-    node = reader.body if isinstance(reader, Opaque) else reader.value
-    return any(load.source.same_as(stage.buffer) for load in loads(node))
-
-
 def _reads_itself(stage: Stage) -> bool:
     return bool(access.reads_of(stage, stage.buffer))
 
 
 def _with_inlined(stage: Stage, reader: Stage | Opaque) -> Stage | Opaque:
-    if isinstance(reader, Opaque) or not _reads(reader, stage):
+    if isinstance(reader, Opaque) or not reads(reader, stage.buffer):
         return reader
     return with_value(reader, replace_loads(reader.value, stage.buffer, stage.at))

@@ -105,6 +105,12 @@ def loads(node: ir.Expr) -> list[TensorLoad]:
     return found
 
 
+def reads(member: Stage | Opaque, buffer: Var) -> bool:
+    """True where a stage or a nest loads from a buffer."""
+    node = member.body if isinstance(member, Opaque) else member.value
+    return any(load.source.same_as(buffer) for load in loads(node))
+
+
 def variables(node: ir.Expr) -> set[Var]:
     """All variables in an expression."""
     found: set[Var] = set()

@@ -22,7 +22,7 @@ from . import access, emit
 from .combiner import combiner
 from .elementwise import on_same_axes
 from .emit import index
-from .kernel import Axis, Kernel, Opaque, Stage, loads, substitute, variables
+from .kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
 from .plan import plan_reduction, terms_of
 from .target import CpuTarget
 from .tasks import Work, run_tasks
@@ -126,12 +126,7 @@ def _feeds_only(
     if source.reduce or not kernel.is_local(source.buffer) or not operands.image.source.same_as(source.buffer):
         return False
     readers = [*rest[1:], *others]
-    return not any(_reads(reader, source.buffer) for reader in readers)
-
-
-def _reads(other: Stage | Opaque, buffer: Var) -> bool:
-    node = other.body if isinstance(other, Opaque) else other.value
-    return any(load.source.same_as(buffer) for load in loads(node))
+    return not any(reads(reader, source.buffer) for reader in readers)
 
 
 # -- writing

@@ -30,6 +30,10 @@ class Format:
     large: float
 
     @property
+    def sign_bit(self) -> int:
+        return self.mantissa_bits + self.bias.bit_length() + 1
+
+    @property
     def shifter(self) -> float:
         """Added to a number, it leaves the nearest integer in the low bits of the sum."""
         return 1.5 * 2.0**self.mantissa_bits
@@ -105,7 +109,7 @@ def at_least(x: ir.Expr, limit: float) -> ir.Expr:
 def with_sign(size: ir.Expr, sign: ir.Expr) -> ir.Expr:
     """A size that is not negative with the sign of another number, of -0 also."""
     form = format_of(size)
-    top = tirx.const(-(2 ** (form.mantissa_bits + form.bias.bit_length() + 1)), form.integer)
+    top = tirx.const(-(2**form.sign_bit), form.integer)
     return tirx.reinterpret(form.dtype, bits(size) | (bits(sign) & top))
 
 

@@ -12,6 +12,7 @@ from tvm import ir, tirx
 
 from tvtf.ops.kernels.approx import (
     DOUBLE,
+    Function,
     bits,
     dtype_of,
     elementary,
@@ -67,6 +68,8 @@ TAN_PI_8 = 2**0.5 - 1
 # pi / 2 in parts: products of the first two with numbers below 2**27 are exact in float64.
 HALF_PI = (1.5707963109016418, 1.5893254712295857e-08, 6.123233995736766e-17)
 LARGE_ANGLE = 2.0**27
+# Products of the first two float32 with numbers below 2**12 are exact.
+SMALL_HALF_PI = {"float32": (1.5703125, 4.83751296997e-4, 7.549789954891882e-8), "float64": HALF_PI}
 # The first 192 binary digits of 1 / (2 pi).
 TURN_DIGITS = (0x28BE60DB9391054A, 0x7F09D5F47D4D3770, 0x36D8A5664F10E410)
 
@@ -141,6 +144,25 @@ def _wave(x: ir.Expr, ahead: int) -> ir.Expr:
         return let(value, lambda v: tirx.Select(is_negative, like(0, x) - v, v))
 
     return _finite_only(x, _turned(x, of_quarter))
+
+
+def of_small_angle(name: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
+    """The sine and the cosine of an angle of a few turns; ``name`` binds what both need."""
+    form = format_of(x)
+    at = name(bits(x * like(2 / pi, x) + like(form.shifter, x)))
+    first, second, third = (like(part, x) for part in SMALL_HALF_PI[form.dtype])
+    n = name(whole(at, form, 0))
+    rest = name(x - n * first - n * second - n * third)
+    sine, cosine = name(bits(_sine(rest))), name(bits(_cosine(rest)))
+    one = integer(1, form)
+
+    def wave(turn: ir.Expr) -> ir.Expr:
+        """By bits: TVM makes the integers in conditions 64 bits wide."""
+        is_odd = integer(0, form) - (turn & one)
+        sign = (turn & integer(2, form)) << integer(form.sign_bit - 1, form)
+        return tirx.reinterpret(form.dtype, (sine ^ ((sine ^ cosine) & is_odd)) ^ sign)
+
+    return wave(at), wave(name(at + one))
 
 
 def _finite_only(x: ir.Expr, value: ir.Expr) -> ir.Expr:

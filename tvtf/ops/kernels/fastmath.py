@@ -138,6 +138,11 @@ def log(x: ir.Expr) -> ir.Expr:
     return _at_edges(x, 0.0, _log_of_bits(bits(scaled), form, lambda power: power - shift, like(0, x)))
 
 
+def log_of_normal(x: ir.Expr) -> ir.Expr:
+    """The natural logarithm of a positive number that is neither denormal nor infinite."""
+    return _log_of_bits(bits(x), format_of(x), lambda power: power, like(0, x))
+
+
 def _at_edges(x: ir.Expr, pole: float, regular: ir.Expr) -> ir.Expr:
     """-inf at the pole, NaN below, the argument itself where that is infinite or NaN."""
     left = tirx.Select(tirx.EQ(x, like(pole, x)), like(float("-inf"), x), like(float("nan"), x))

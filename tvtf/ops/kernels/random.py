@@ -1,6 +1,6 @@
 """TE kernels of random numbers: a stage of Philox 4x32-10 words, each computed from its own index, and one that reads them.
 
-A block is computed for each of its four words, which keeps the stages elementwise: they fuse with what reads them.
+A stage has a row for each block and chooses a word by its place in the row, so that schedules can compute all of them at once.
 """
 
 from __future__ import annotations
@@ -13,8 +13,9 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.ops.kernels import fastmath, scalar
-from tvtf.ops.kernels.common import INDEPENDENT, compute, long, reduce_axis
+from tvtf.ops.kernels import circular, fastmath, scalar
+from tvtf.ops.kernels.common import INDEPENDENT, compute, long
+from tvtf.ops.kernels.scan import rows
 from tvtf.ops.philox import KEY_STEPS, MULTIPLIERS, ROUNDS, SCRAMBLING_KEY
 
 Words = tuple[Any, ...]
@@ -22,8 +23,9 @@ Shape = tuple[Any, ...]
 BOX_MULLER_EPSILON = 1.0e-7
 TRUNCATED_AT = 2.0
 RESERVED_BLOCKS = 256
-# Fewer than four of 20 normal numbers lie within the bound once in 1e20 times, fewer than two of 16 once in 1e18: then 0.
-TRIED_BLOCKS_OF_FOUR, TRIED_BLOCKS_OF_TWO = 5, 8
+TRIED_BLOCKS = 2
+"""Of a group, before it is looked whether it is full: of 100,000 groups of four, one is not."""
+PART = 4096
 MANTISSA_BITS = {"float16": 10, "bfloat16": 7, "float32": 23, "float64": 52}
 WORD_MASK = 0xFFFFFFFF
 
@@ -53,12 +55,12 @@ def u64(value: Any) -> Any:
     return tirx.const(value, "uint64") if isinstance(value, int) else value.astype("uint64")
 
 
-def low(value: Any) -> Any:
-    return (value & u64(WORD_MASK)).astype("uint32")
+def lower(value: Any) -> Any:
+    return value & u64(WORD_MASK)
 
 
-def high(value: Any) -> Any:
-    return (value >> u64(32)).astype("uint32")
+def halves(value: Any) -> tuple[Any, Any]:
+    return lower(value), value >> u64(32)
 
 
 def wide(first: Any, second: Any) -> Any:
@@ -75,13 +77,16 @@ def carry(a: Any, b: Any, total: Any) -> Any:
 
 
 def rounds(names: Names, counter: Words, key: Words) -> Words:
-    """The four words that ten rounds make of a counter."""
+    """The four words that ten rounds make of a counter of uint64, whose upper halves may hold anything.
+
+    Processors multiply the lower halves of 64-bit lanes; the shuffles from 32-bit ones cost more than the rounds.
+    """
     for step in range(ROUNDS):
-        first, second = (names(u64(counter[i]) * u64(m)) for m, i in zip(MULTIPLIERS, (0, 2)))
-        keys = [names(k + u32(step * w)) for k, w in zip(key, KEY_STEPS)]
-        mixed = high(second) ^ counter[1] ^ keys[0], low(second), high(first) ^ counter[3] ^ keys[1], low(first)
-        counter = tuple(map(names, mixed))
-    return counter
+        first, second = (names(lower(counter[i]) * u64(m)) for m, i in zip(MULTIPLIERS, (0, 2)))
+        keys = [names(k + u64(step * w)) for k, w in zip(key, KEY_STEPS)]
+        upper = [product >> u64(32) for product in (first, second)]
+        counter = names(upper[1] ^ counter[1] ^ keys[0]), second, names(upper[0] ^ counter[3] ^ keys[1]), first
+    return tuple(names(u32(word)) for word in counter)
 
 
 def generator_state(seed: te.Tensor) -> te.Tensor:
@@ -93,29 +98,29 @@ def generator_state(seed: te.Tensor) -> te.Tensor:
 
 def scrambled(i: Any, seeds: Sequence[Any]) -> Any:
     names = Names()
-    counter = tuple(names(half(s)) for s in seeds for half in (low, high))
-    words = rounds(names, counter, tuple(map(u32, SCRAMBLING_KEY)))
+    counter = tuple(names(half) for s in seeds for half in halves(s))
+    words = rounds(names, counter, tuple(map(u64, SCRAMBLING_KEY)))
     return names.around(pick(i, (u64(0), wide(*words[2:]), wide(*words[:2]))))
 
 
-def blocks(seed: te.Tensor, count: Any, at: Callable[[Any], Any] = lambda block: block) -> te.Tensor:
-    """The words of ``count`` blocks, uint32 of shape (count, 4); ``at`` tells how far a block lies from the state."""
+def per_block(seed: te.Tensor, count: Any, width: int, values: Callable[[Names, Words], Words], name: str) -> te.Tensor:
+    """``values`` of each block's words, ``width`` a block, of shape (count, width)."""
     state = generator_state(seed)
 
-    def word(block: Any, lane: Any) -> Any:
+    def value(block: Any, place: Any) -> Any:
         names = Names()
-        return names.around(pick(lane, block_at(names, state, at(block))))
+        return names.around(pick(place, values(names, block_at(names, state, block))))
 
-    return compute((count, 4), word, "words")
+    return compute((count, width), value, name)
 
 
-def block_at(names: Names, state: te.Tensor, block: Any) -> Words:
+def block_at(names: Names, state: Callable[[Any], Any], block: Any) -> Words:
     start, key = state(long(0)), state(long(2))
     offset = names(u64(block))
     moved = names(start + offset)
     upper = names(state(long(1)) + carry(start, offset, moved))
-    counter = tuple(map(names, (low(moved), high(moved), low(upper), high(upper))))
-    return rounds(names, counter, (names(low(key)), names(high(key))))
+    counter = tuple(map(names, (*halves(moved), *halves(upper))))
+    return rounds(names, counter, tuple(map(names, halves(key))))
 
 
 # -- elements
@@ -154,41 +159,47 @@ def group_width(dtype: str) -> int:
     return 2 if dtype.endswith("64") else 4
 
 
-def pick(lane: Any, values: Sequence[Any]) -> Any:
-    """The value of a lane."""
+def pick(place: Any, values: Sequence[Any]) -> Any:
+    """The value of a place."""
     chosen = values[0]
     for i, value in enumerate(values[1:], 1):
-        chosen = tirx.Select(lane == long(i), value, chosen)
+        chosen = tirx.Select(place == long(i), value, chosen)
     return chosen
 
 
-def drawn(seed: te.Tensor, shape: Shape, dtype: str) -> Callable[[Any], Any]:
-    """``word(position)``: an element's own 32 or 64 bits."""
+def in_order(shape: Shape, numbers: te.Tensor, name: str) -> te.Tensor:
+    """The elements of a shape from groups of them."""
+    width = long(numbers.shape[1])
+    return each(shape, lambda at: numbers(tirx.floordiv(at, width), tirx.floormod(at, width)), name)
+
+
+def drawn(seed: te.Tensor, shape: Shape, dtype: str, number: Callable[[Any], Any], name: str) -> te.Tensor:
+    """``number`` of each element's own 32 or 64 bits."""
     width = group_width(dtype)
-    words = blocks(seed, groups(shape, width))
-    if width == 4:
-        return lambda at: words(at >> long(2), at & long(3))
-    return lambda at: wide(*(words(at >> long(1), ((at & long(1)) << long(1)) + long(i)) for i in (0, 1)))
+
+    def values(names: Names, words: Words) -> Words:
+        own = words if width == 4 else (wide(*words[:2]), wide(*words[2:]))
+        return tuple(number(word) for word in own)
+
+    return in_order(shape, per_block(seed, groups(shape, width), width, values, f"{name}_of_block"), name)
 
 
 def bits(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
-    word = drawn(seed, shape, dtype)
-    return each(shape, lambda at: word(at).astype(dtype), "random_bits")
+    return drawn(seed, shape, dtype, lambda word: word.astype(dtype), "random_bits")
 
 
 def integers(seed: te.Tensor, low_end: te.Tensor, high_end: te.Tensor, *, shape: Shape) -> te.Tensor:
     dtype = str(low_end.dtype)
-    unsigned, word = f"u{dtype}", drawn(seed, shape, dtype)
+    unsigned = f"u{dtype}"
     start = low_end().astype(unsigned)
     span = tirx.max(high_end().astype(unsigned) - start, tirx.const(1, unsigned))
-    return each(shape, lambda at: (start + tirx.truncmod(word(at), span)).astype(dtype), "random_integers")
+    return drawn(seed, shape, dtype, lambda word: (start + tirx.truncmod(word, span)).astype(dtype), "random_integers")
 
 
 def uniform(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
-    word = drawn(seed, shape, dtype)
     if dtype == "float64":
-        return each(shape, lambda at: unit64(word(at)), "random_uniform")
-    return each(shape, lambda at: rounded(unit(word(at), dtype), dtype), "random_uniform")
+        return drawn(seed, shape, dtype, unit64, "random_uniform")
+    return drawn(seed, shape, dtype, lambda word: rounded(unit(word, dtype), dtype), "random_uniform")
 
 
 def unit(word: Any, dtype: str = "float32") -> Any:
@@ -218,62 +229,106 @@ def rounded(value: Any, dtype: str) -> Any:
 
 def normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
     width = group_width(dtype)
-    numbers = normals(blocks(seed, groups(shape, width)), dtype)
-    shift = long(width.bit_length() - 1)
-    return each(shape, lambda at: rounded(numbers(at >> shift, at & long(width - 1)), dtype), "random_normal")
+
+    def values(names: Names, words: Words) -> Words:
+        return tuple(rounded(number, dtype) for number in normals(names, words, dtype))
+
+    return in_order(shape, per_block(seed, groups(shape, width), width, values, "normals"), "random_normal")
 
 
-def normals(words: te.Tensor, dtype: str) -> te.Tensor:
-    """The normal numbers of each block: two of float64, four of float32 for all others."""
+def normals(names: Names, words: Words, dtype: str) -> Words:
+    """The normal numbers of a block: two of float64, four of float32 for all others."""
     if dtype == "float64":
-        of_pair = lambda block, i: unit64(wide(words(block, long(2 * i)), words(block, long(2 * i + 1))))  # noqa: E731
-        return compute((words.shape[0], 2), lambda b, lane: box_muller(of_pair(b, 0), of_pair(b, 1), lane), "normals")
-
-    def number(block: Any, lane: Any) -> Any:
-        first, second = (unit(words(block, place)) for place in (lane & long(2), lane | long(1)))
-        return box_muller(first, second, lane & long(1))
-
-    return compute((words.shape[0], 4), number, "normals")
+        return box_muller(names, *(unit64(wide(*words[i : i + 2])) for i in (0, 2)))
+    return tuple(n for i in (0, 2) for n in box_muller(names, *(unit(word) for word in words[i : i + 2])))
 
 
-def box_muller(first: Any, second: Any, lane: Any) -> Any:
-    """One of the two normal numbers made of two uniform ones, as TensorFlow computes it: the sine comes first."""
+def box_muller(names: Names, first: Any, second: Any) -> tuple[Any, Any]:
+    """Two normal numbers made of two uniform ones, as TensorFlow computes them: the sine comes first."""
     dtype = scalar.dtype_of(first)
-    angle = (second.astype("float64") * tirx.const(2 * pi, "float64")).astype(dtype)
-    bounded = tirx.max(first, tirx.const(BOX_MULLER_EPSILON, dtype))
-    radius = tirx.sqrt(fastmath.log(bounded) * tirx.const(-2.0, dtype))
-    return tirx.Select(lane == long(0), scalar.sin(angle), scalar.cos(angle)) * radius
+    angle = names((second.astype("float64") * tirx.const(2 * pi, "float64")).astype(dtype))
+    bounded = names(tirx.max(first, tirx.const(BOX_MULLER_EPSILON, dtype)))
+    radius = names(tirx.sqrt(fastmath.log_of_normal(bounded) * tirx.const(-2.0, dtype)))
+    sine, cosine = circular.of_small_angle(names, angle)
+    return names(sine * radius), names(cosine * radius)
 
 
 def truncated_normal(seed: te.Tensor, *, shape: Shape, dtype: str) -> te.Tensor:
-    """Each group of elements tries some blocks: a number within the bound goes to the lane that is next."""
+    """Numbers within the bound, from the blocks that are a group's own until it is full: mostly the first two do."""
     width = group_width(dtype)
-    tried = TRIED_BLOCKS_OF_TWO if width == 2 else TRIED_BLOCKS_OF_FOUR
-    stretch, shift = width * RESERVED_BLOCKS // 4, long(width.bit_length() - 1)
-    count = groups(shape, width) * long(tried)
-    words = blocks(seed, count, lambda b: tirx.floordiv(b, long(tried)) * long(stretch) + tirx.floormod(b, long(tried)))
-    kept = within(normals(words, dtype), groups(shape, width), tried, width)
-    return each(shape, lambda at: rounded(kept(at >> shift, at & long(width - 1)), dtype), "truncated_normal")
+    stretch = width * RESERVED_BLOCKS // 4
+    state = generator_state(seed)
+
+    def value(group: Any, place: Any) -> Any:
+        names = Names()
+        tried = [block_at(names, state, group * long(stretch) + long(k)) for k in range(TRIED_BLOCKS)]
+        numbers = [number for words in tried for number in normals(names, words, dtype)]
+        return names.around(pick(place, first_within(names, numbers, width)))
+
+    found = compute((groups(shape, width), width), value, "first_within")
+    whole = completed(found, state, shape, stretch)
+    if str(whole.dtype) == dtype:
+        return whole
+    return compute(shape, lambda *i: rounded(whole(*i), dtype), "truncated_normal")
 
 
-def within(numbers: te.Tensor, count: Any, tried: int, width: int) -> te.Tensor:
-    """The first ``width`` numbers within the bound among each group's ``tried`` blocks of them."""
-    bound = tirx.const(TRUNCATED_AT, str(numbers.dtype))
-    tries, zero = tried * width, tirx.const(0, str(numbers.dtype))
+def first_within(names: Names, numbers: Sequence[Any], width: int) -> list[Any]:
+    """The first ``width`` numbers within the bound; NaN for those that are missing."""
+    dtype = scalar.dtype_of(numbers[0])
+    zero, one, nan = (tirx.const(value, dtype) for value in (0, 1, float("nan")))
+    kept: list[Any] = [nan] * width
+    count: Any = zero
+    for at, number in enumerate(numbers):
+        fits = tirx.abs(number) < tirx.const(TRUNCATED_AT, dtype)
+        for place in range(min(at + 1, width)):
+            is_next = tirx.all(fits, tirx.EQ(count, tirx.const(place, dtype)))
+            kept[place] = names(tirx.Select(is_next, number, kept[place]))
+        count = names(count + tirx.Select(fits, one, zero))
+    return kept
 
-    def at(group: Any, k: Any) -> Any:
-        return numbers(group * long(tried) + tirx.floordiv(k, long(width)), tirx.floormod(k, long(width)))
 
-    fits = compute((count, tries), lambda g, k: (tirx.abs(at(g, k)) < bound).astype("int32"), "fits")
-    k = reduce_axis(tries, "k")
-    rank = compute((count, tries), lambda g, i: te.sum(tirx.Select(k.var <= i, fits(g, k.var), 0), axis=[k]), "rank")
-    n = reduce_axis(tries, "n")
+def completed(found: te.Tensor, state: te.Tensor, shape: Shape, stretch: int) -> te.Tensor:
+    """All elements: those found, and where a group lacks some, those that more of its ``stretch`` blocks give."""
+    count, width, dtype = elements(shape), int(found.shape[1]), str(found.dtype)
 
-    def chosen(g: Any, lane: Any) -> Any:
-        is_next = tirx.all(fits(g, n.var) == 1, rank(g, n.var).astype("int64") == lane + long(1))
-        return te.sum(tirx.Select(is_next, at(g, n.var), zero), axis=[n])
+    def body(ins: Any, outs: Any) -> Any:
+        with IRBuilder() as builder:
+            known, start, out = map(T.buffer_proxy, (*ins, outs[0]))
+            with rows(tirx.floordiv(count + (PART - 1), long(PART)), count) as part:
+                first = part * PART
+                size = tirx.min(count - first, long(PART))
+                with T.serial(long(0), size, annotations=INDEPENDENT) as i:
+                    out[first + i] = known[first + i]
+                with T.serial(long(0), tirx.floordiv(size + (width - 1), long(width))) as group:
+                    base = first + group * width
+                    with T.If(tirx.isnan(known[base + (width - 1)])), T.Then():
+                        _draw_group(lambda i: start[i], out, base, (count, width, stretch), dtype)
+            return builder.get()
 
-    return compute((count, width), chosen, "kept")
+    return te.extern([shape], [found, state], body, name="completed", dtype=dtype)
+
+
+def _draw_group(state: Any, out: Any, base: Any, sizes: tuple[Any, int, int], dtype: str) -> None:
+    """Block by block until the group at ``base`` is full."""
+    count, width, stretch = sizes
+    words, number = (T.buffer_proxy(T.decl_buffer([n], d, scope="local")) for n, d in ((4, "uint32"), (1, dtype)))
+    filled, tried = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
+    filled[0] = long(0)
+    tried[0] = long(0)
+    with T.While(tirx.all(filled[0] < width, tried[0] < stretch)):
+        with T.serial(long(0), long(4)) as i:
+            names = Names()
+            block = tirx.floordiv(base, long(width)) * stretch + tried[0]
+            words[i] = names.around(pick(i, block_at(names, state, block)))
+        with T.serial(long(0), long(width)) as i:
+            names = Names()
+            drawn = normals(names, tuple(words[k] for k in range(4)), dtype)
+            number[0] = names.around(pick(i, drawn))
+            with T.If(tirx.all(tirx.abs(number[0]) < tirx.const(TRUNCATED_AT, dtype), filled[0] < width)), T.Then():
+                with T.If(base + filled[0] < count), T.Then():
+                    out[base + filled[0]] = number[0]
+                filled[0] = filled[0] + long(1)
+        tried[0] = tried[0] + long(1)
 
 
 # -- order and states
@@ -282,7 +337,7 @@ def within(numbers: te.Tensor, count: Any, tried: int, width: int) -> te.Tensor:
 def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
     """Swaps one after the other, which only a loop can say."""
     count = long(size)
-    words = blocks(seed, groups((size,), 4))
+    words = per_block(seed, groups((size,), 4), 4, lambda _names, words: words, "words")
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
