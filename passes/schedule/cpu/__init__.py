@@ -1,7 +1,7 @@
 """Schedules for CPUs: PrimFuncs as legalize and fuse leave them become parallel, vectorised, tiled loops.
 
 A function is read as a list of stages (`kernel`), cheap elementwise stages are inlined (`inline`), and what is left
-is grouped and written anew: nests over one box of points (`elementwise`, `short`, `chunks`), reductions and
+is grouped and written anew: nests over one box of points (`elementwise`, on `box`, `turned`, `short`, `chunks`), reductions and
 contractions with their epilogues (`reduction`, on `plan`, `tile`, `pack`, `transpose`, `tasks`, `slices`), convolutions
 (`images`, `winograd`), chains such as softmax row by row (`rows`), and attention block by block (`blocks`). Every size
 comes from the target (`target`).

@@ -9,7 +9,8 @@ from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
 from . import access, emit
-from .elementwise import Loop, merged_loops, on_same_axes, stores_at, vectors
+from .box import Loop, merged_loops, on_same_axes, stores_at
+from .elementwise import vectors
 from .emit import index
 from .kernel import Axis, Kernel, Opaque, Stage, reads, replace_loads, substitute, with_value
 from .short import emit_short, shares_work

@@ -10,30 +10,15 @@ from tvm import ir, sym, tirx
 from tvm.tirx import Stmt, Var
 
 from . import access, emit
+from .box import Loop, Point, merged_loops, on_same_axes, stores_at
 from .emit import index, static
-from .kernel import Axis, Stage, loads, substitute
+from .kernel import Stage, substitute
 from .short import emit_short, shares_work
 from .target import CpuTarget
+from .turned import emit_turned, turned_operands
 from .work import is_parallel
 
-Point = dict[Var, ir.Expr]
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
-
-
-@dataclass(frozen=True)
-class Loop:
-    """Neighbouring axes that every access walks as one."""
-
-    axes: tuple[Axis, ...]
-
-    @property
-    def extent(self) -> ir.Expr:
-        return emit.volume([axis.extent for axis in self.axes])
-
-    def point(self, place: ir.Expr) -> Point:
-        """The value of each axis at a place of the merged loop."""
-        places = emit.unflatten(place, [axis.extent for axis in self.axes])
-        return {axis.var: value for axis, value in zip(self.axes, places, strict=True)}
 
 
 def emit_elementwise(
@@ -47,51 +32,14 @@ def emit_elementwise(
     return _emit(aligned, loops, target, parallel, fixed)
 
 
-def on_same_axes(stages: Sequence[Stage]) -> list[Stage]:
-    """Rename the axes of all stages to those of the first."""
-    axes = stages[0].spatial
-    return [stages[0], *(_renamed(stage, axes) for stage in stages[1:])]
-
-
-def _renamed(stage: Stage, axes: tuple[Axis, ...]) -> Stage:
-    values = {old.var: new.var for old, new in zip(stage.spatial, axes, strict=True)}
-    return Stage(stage.buffer, axes, stage.reduce, stage.init, substitute(stage.value, values))
-
-
-def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
-    """Merge neighbouring axes where all loads and stores are as contiguous as one axis."""
-    loops: list[Loop] = []
-    offsets = _offsets(stages)
-    bare = set().union(*(access.free_variables(stage.value) for stage in stages))
-    for axis in stages[0].spatial:
-        if axis.var in fixed:
-            continue
-        if loops and _merges(loops[-1].axes[-1], axis, offsets, bare):
-            loops[-1] = Loop((*loops[-1].axes, axis))
-        else:
-            loops.append(Loop((axis,)))
-    return loops
-
-
-def _offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
-    found = [access.flat_offset(load.source, list(load.indices)) for stage in stages for load in loads(stage.value)]
-    found += [access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial]) for stage in stages]
-    return found
-
-
-def _merges(outer: Axis, inner: Axis, offsets: list[ir.Expr], bare: set[Var]) -> bool:
-    if inner.size == 1 and inner.var not in bare:
-        return True
-    if outer.var in bare or inner.var in bare:
-        return False
-    return all(access.walks_as_one(offset, outer, inner) for offset in offsets)
-
-
 def _emit(stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point) -> Stmt:
     if not loops:
         return stores_at(stages, fixed)
     if not fixed and all(map(shares_work, stages)):
         return emit_short(stages, target, parallel)
+    turned = turned_operands(stages, loops)
+    if turned is not None:
+        return emit_turned(stages, turned, target, parallel, fixed)
     outer, inner = loops[:-1], loops[-1]
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     chunks = _inner_chunks(outer, inner, lanes, target) if parallel else 1
@@ -123,15 +71,6 @@ def _inner(stages: list[Stage], inner: Loop, point: Point, lanes: int, chunks: i
             lambda place: stores_at(stages, {**point, **inner.point(place)}), inner.extent, lanes, chunks, chunk
         )
     return emit.sequence([_segment(piece, inner, point, lanes) for piece in pieces])
-
-
-def stores_at(stages: Sequence[Stage], point: Point) -> Stmt:
-    """What stages that share a box store at one of its points."""
-    return emit.sequence([_store(stage, point) for stage in stages])
-
-
-def _store(stage: Stage, point: Point) -> Stmt:
-    return emit.store(stage.buffer, substitute(stage.value, point), [point[axis.var] for axis in stage.spatial])
 
 
 def vectors(

@@ -10,8 +10,9 @@ from tvm.tirx import Stmt, Var
 
 from . import emit
 from .blocks import Blocks, blocks_at, emit_blocks
+from .box import on_same_axes
 from .chunks import Chunks, as_chunks, emit_chunks
-from .elementwise import emit_elementwise, on_same_axes
+from .elementwise import emit_elementwise
 from .images import Images, as_images, emit_images
 from .kernel import Kernel, Opaque, Stage, reads
 from .reduction import emit_reduction, reads_only_at_own_point

@@ -10,8 +10,9 @@ from tvm import ir
 from tvm.tirx import Stmt, Var
 
 from . import access, emit
+from .box import on_same_axes
 from .combiner import combiner
-from .elementwise import emit_elementwise, on_same_axes
+from .elementwise import emit_elementwise
 from .kernel import Axis, Kernel, Opaque, Stage, loads, reads, replace_loads, substitute, variables, with_value
 from .pack import packed
 from .plan import Plan, plan_reduction, vector_operand_bytes

@@ -171,7 +171,7 @@ def _turned(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.
     def write(column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
         return _store(panel, whole, {**point, last: start + column}, first + lane, item)
 
-    return turned_block(read, write, rows, panel.lanes, str(panel.load.source.ty.dtype.dtype))
+    return turned_block(read, write, (rows, panel.lanes), panel.lanes, str(panel.load.source.ty.dtype.dtype))
 
 
 def _copy_vector(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: int, lanes: int) -> Stmt:

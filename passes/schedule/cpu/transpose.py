@@ -14,13 +14,13 @@ Read = Callable[[int, ir.Expr], ir.Expr]
 Write = Callable[[int, ir.Expr, ir.Expr], Stmt]
 
 
-def turned_block(read: Read, write: Write, rows: int, lanes: int, dtype: str) -> Stmt:
+def turned_block(read: Read, write: Write, shape: tuple[int, int], lanes: int, dtype: str) -> Stmt:
     """Read a block of `lanes` by `lanes` items along its rows and write it along its columns.
 
     Args:
-        read: `read(row, lane)`, contiguous in memory along `lane`; called for the first `rows` rows.
+        read: `read(row, lane)`, contiguous in memory along `lane`.
         write: `write(column, lane, item)`, contiguous along `lane`, which counts rows; those not read hold zeros.
-        rows: how many rows there are, at most `lanes`.
+        shape: how many rows are read and columns written, each at most `lanes`.
         lanes: a power of two.
         dtype: of the items.
 
@@ -28,20 +28,23 @@ def turned_block(read: Read, write: Write, rows: int, lanes: int, dtype: str) ->
     """
     here, there = (emit.scratch([lanes * lanes], dtype, "block", "local") for _ in range(2))
     parts = [emit.allocate(here), emit.allocate(there)]
+    rows, columns = shape
     zero = tirx.const(0, dtype)
     for row in range(lanes):
-        item = read if row < rows else lambda _row, _lane: zero
-        parts.append(_filled(here, row, lanes, item))
+        if row < rows:
+            parts.append(_filled(here, row, lanes, columns, read))
+        else:
+            parts.append(_filled(here, row, lanes, lanes, lambda _row, _lane: zero))
     distance = lanes // 2
     while distance:
         parts += _exchanged(here, there, lanes, distance)
         here, there = there, here
         distance //= 2
-    return emit.sequence([*parts, *(_written(here, column, lanes, write) for column in range(lanes))])
+    return emit.sequence([*parts, *(_written(here, column, lanes, write) for column in range(columns))])
 
 
-def _filled(block: Var, row: int, lanes: int, read: Read) -> Stmt:
-    return emit.vectorized(lanes, lambda lane: emit.store(block, read(row, lane), [lane + row * lanes]))
+def _filled(block: Var, row: int, lanes: int, count: int, read: Read) -> Stmt:
+    return emit.vectorized(count, lambda lane: emit.store(block, read(row, lane), [lane + row * lanes]))
 
 
 def _written(block: Var, column: int, lanes: int, write: Write) -> Stmt:

@@ -19,8 +19,8 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from . import access, emit
+from .box import on_same_axes
 from .combiner import combiner
-from .elementwise import on_same_axes
 from .emit import index
 from .kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
 from .plan import plan_reduction, terms_of
