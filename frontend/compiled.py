@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tvtf.context import dials, state
+from tvtf.dtypes import string
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend.failure import raised_by
 from tvtf.frontend.vectorize import is_mapped
@@ -22,6 +23,7 @@ from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import target_of
 from tvtf.tensor import EagerTensor, Tensor
+from tvtf.texts import kept
 from tvtf.variable import Variable
 
 
@@ -61,6 +63,12 @@ class GraphFunction:
         return outputs
 
     def _run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
+        if self.graph.holds_texts:
+            with kept():
+                return self._run_kept(inputs)
+        return self._run_kept(inputs)
+
+    def _run_kept(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
         run = self._executable().function()
         try:
             return tuple(map(tensor_of, run(*map(handle_of, inputs))))
@@ -131,7 +139,10 @@ class Compiled:
         self.count = len(results.computed)
         self.single = self.count == 1
         self.only_computes = not self.updates and all(kind == "computed" for kind, _ in results.leaves)
-        self.simple = results.is_bare and self.single and not self.updates and not self.captures
+        self.holds_texts: bool = graph.holds_texts
+        self.simple = (
+            not graph.holds_texts and results.is_bare and self.single and not self.updates and not self.captures
+        )
         self.bound = concrete.bound
         self.lock = join([v.lock for v in concrete.variables])
         self.in_place: dict[str | None, set[int]] = {}
@@ -141,7 +152,7 @@ class Compiled:
     def module(self) -> Any:
         """What is compiled: the traced function, with what is donated."""
         first = len(self.graph.params)
-        constants = [first + i for i, capture in enumerate(self.captures) if isinstance(capture, EagerTensor)]
+        constants = [first + i for i, capture in enumerate(self.captures) if is_constant(capture)]
         return self.graph.entry(self._donations(self.graph), constants)
 
     def _donations(self, graph: Graph) -> list[tuple[int, int]]:
@@ -152,6 +163,12 @@ class Compiled:
     def __call__(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         if self.simple:
             return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
+        if self.holds_texts:
+            with kept():
+                return self._call_locked(tensors, variables)
+        return self._call_locked(tensors, variables)
+
+    def _call_locked(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         if variables:
             return self._call_bound(tensors, variables)
         with self.lock:
@@ -180,7 +197,7 @@ class Compiled:
         found = self._codes.get(state.device)
         if found is None:
             executable = executable_for(self.module()) if self.count or not self.graph.pure else None
-            constants = [handle_of(c) for c in self.captures if isinstance(c, EagerTensor)]
+            constants = [handle_of(c) for c in self.captures if is_constant(c)]
             prepared = list(executable.function(PREPARE)(*constants)) if constants and executable else []
             found = self._codes[state.device] = Code(executable, prepared)
         return found
@@ -226,6 +243,11 @@ class Compiled:
         taken = {index for variable, index in updates if variable.take(outputs[index])}
         if known is None and not self.graph.subgraphs:
             self.in_place[state.device] = {index for _, index in updates} - taken
+
+
+def is_constant(capture: Any) -> bool:
+    """Whether a capture is the same in every call; strings are other numbers in each."""
+    return isinstance(capture, EagerTensor) and capture.dtype is not string
 
 
 def current(param: Any) -> EagerTensor:

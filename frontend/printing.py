@@ -4,16 +4,16 @@ from __future__ import annotations
 
 import pprint
 import sys
-from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
 import numpy as np
 
 from tvtf import nest
-from tvtf.dtypes import int32
+from tvtf.dtypes import int32, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind
+from tvtf.ops.strings.shown import filled, shown
 from tvtf.primitive import export
 from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -53,7 +53,8 @@ def print_(*inputs: Any, **kwargs: Any) -> None:
     summarize = _checked(summarize)
     template, tensors = _template(inputs, sep, end)
     pieces, wanted = _with_known(template, tensors, summarize)
-    bind.print_text(*wanted, pieces=pieces, summarize=summarize, stream=stream)
+    bare = len(inputs) == 1 and is_text(inputs[0])
+    bind.print_text(*wanted, pieces=pieces, summarize=summarize, stream=stream, bare=bare)
 
 
 def _checked(summarize: Any) -> int:
@@ -69,27 +70,31 @@ def _with_known(template: list[str], tensors: list[Tensor], summarize: int) -> t
     pieces, wanted = [template[0]], []
     for tensor, after in zip(tensors, template[1:]):
         if isinstance(tensor, EagerTensor):
-            pieces[-1] += _shown(tensor.eager_array(), summarize) + after
+            pieces[-1] += shown(tensor.eager_array(), summarize) + after
         else:
             wanted.append(tensor)
             pieces.append(after)
     return tuple(pieces), wanted
 
 
-def _print_now(*arrays: np.ndarray, pieces: tuple[str, ...], summarize: int, stream: str) -> np.ndarray:
-    _write(stream, _filled(pieces, [_shown(a, summarize) for a in arrays]))
+def _print_now(*arrays: np.ndarray, pieces: tuple[str, ...], summarize: int, stream: str, bare: bool) -> np.ndarray:
+    _write(stream, filled(pieces, [_bare(a) if bare else shown(a, summarize) for a in arrays]))
     return np.zeros((), np.int32)
 
 
 @host_primitive(
     tf_name="PrintV2",
-    type=lambda *_, pieces, summarize, stream: TensorType((), int32),
+    type=lambda *_, pieces, summarize, stream, bare: TensorType((), int32),
     numpy=_print_now,
     pure=False,
 )
-def print_text(*tensors: Tensor, pieces: tuple[str, ...], summarize: int, stream: str) -> Any:
-    """Writes the pieces of text with the tensors between them; a zero."""
-    return tensors, {"pieces": pieces, "summarize": summarize, "stream": stream}
+def print_text(*tensors: Tensor, pieces: tuple[str, ...], summarize: int, stream: str, bare: bool) -> Any:
+    """Writes the pieces of text with the tensors between them, a string without quotes if it is ``bare``; a zero."""
+    return tensors, {"pieces": pieces, "summarize": summarize, "stream": stream, "bare": bare}
+
+
+def _bare(text: np.ndarray) -> str:
+    return text.item().decode(errors="replace")  # type: ignore[no-any-return]
 
 
 # -- streams
@@ -125,8 +130,8 @@ def _append(path: Path, text: str) -> None:
 def _template(inputs: tuple[Any, ...], sep: str, end: str) -> tuple[list[str], list[Tensor]]:
     """The text around the tensors, in pieces, and the tensors."""
     tensors: list[Tensor] = []
-    if len(inputs) == 1 and _is_text(inputs[0]):
-        inputs = (inputs[0].numpy().decode(),)
+    if len(inputs) == 1 and is_text(inputs[0]) and isinstance(inputs[0], EagerTensor):
+        inputs = (_bare(inputs[0].eager_array()),)
     text = sep.join(_described(value, tensors) for value in inputs) + end
     return text.split(_HOLE), tensors
 
@@ -138,9 +143,9 @@ def _described(value: Any, tensors: list[Tensor]) -> str:
     return pprint.pformat(nest.pack_sequence_as(value, flat) if nest.is_nested(value) else flat[0])
 
 
-def _is_text(value: Any) -> bool:
+def is_text(value: Any) -> bool:
     """A string tensor alone is shown bare."""
-    return isinstance(value, EagerTensor) and value.dtype.name == "string" and value.ndim == 0
+    return isinstance(value, Tensor) and value.dtype is string and value.ndim == 0
 
 
 class _Hole:
@@ -155,43 +160,3 @@ def _hole(leaf: Any, tensors: list[Tensor]) -> Any:
         return leaf
     tensors.append(convert_to_tensor(leaf))
     return _Hole()
-
-
-def _filled(pieces: Sequence[str], shown: list[str]) -> str:
-    return "".join(part for pair in zip(pieces, [*shown, ""]) for part in pair)
-
-
-def _shown(array: np.ndarray, summarize: int) -> str:
-    ends = 0 if not array.size else max(array.shape, default=1) if summarize == -1 else summarize
-    return _elements(array, 0, ends)
-
-
-def _elements(array: Any, depth: int, ends: int) -> str:
-    """TensorFlow's ``PrintOneDimV2`` (core/framework/tensor.cc)."""
-    if np.ndim(array) == 0:
-        return _number(array)
-    gap = " " if array.ndim == 1 else "\n" * (array.ndim - 1) + " " * (depth + 1)
-    count = len(array)
-    parts = [_elements(array[i], depth + 1, ends) for i in range(min(ends, count))]
-    dots = ["..."] if count > 2 * ends else []
-    last = [_elements(array[i], depth + 1, ends) for i in range(max(ends, count - ends), count)]
-    return "[" + ("" if parts or not dots else gap) + gap.join([*parts, *dots, *last]) + "]"
-
-
-def _number(value: Any) -> str:
-    """An element in the fewest digits of two lengths that give it back; text in quotes."""
-    value = np.asarray(value)[()]
-    if isinstance(value, (bytes, str)):
-        return '"' + (value.decode() if isinstance(value, bytes) else value) + '"'
-    kind = np.asarray(value).dtype.kind
-    if kind in "bui":
-        return str(int(value))
-    if kind == "c":
-        return "?"
-    double = np.asarray(value).dtype.itemsize == 8
-    short, exact = (15, 17) if double else (6, 9)
-    text = f"{float(value):.{short}g}"
-    same = float(text) == float(value) if double else np.float32(text) == np.float32(value)
-    if value != value:
-        return "-nan" if np.signbit(value) else "nan"
-    return text if same else f"{float(value):.{exact}g}"

@@ -56,8 +56,8 @@ def _infer_type(prim: Primitive[Any], call: relax.Call) -> Any:
     return to_relax_types(prim.type(*(from_relax_type(x.ty) for x in bound.inputs), **bound.attrs))
 
 
-PAIRS = {"float32x2": dtypes.complex64, "float64x2": dtypes.complex128}
-"""TVM has no complex type: such numbers are pairs of floats there."""
+PAIRS = {"float32x2": dtypes.complex64, "float64x2": dtypes.complex128, "int32x2": dtypes.string}
+"""TVM has no complex type: such numbers are pairs of floats there. A string is the number that it is kept under, in halves."""
 _PAIR_OF = {dtype: name for name, dtype in PAIRS.items()}
 
 

@@ -137,8 +137,10 @@ NUMERIC: Final = REAL + COMPLEX
 FLOATING_AND_COMPLEX: Final = FLOATING + COMPLEX
 COMPILED: Final = (*REAL, bool)
 """The types that TVM's code generator has."""
-TRACED: Final = (*COMPILED, *COMPLEX)
-"""The types that traced programs have: what is complex is computed by NumPy in compiled code; string runs eagerly only."""
+ON_HOST: Final = (*COMPLEX, string)
+"""The types that compiled code hands about, and NumPy computes with."""
+TRACED: Final = (*COMPILED, *ON_HOST)
+"""The types that traced programs have."""
 
 _BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in ALL} | {"half": float16, "double": float64, "str": string}
 _BY_NUMPY: Final[dict[Any, DType]] = {t.np: t for t in ALL}

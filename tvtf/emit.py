@@ -20,7 +20,7 @@ from tvm import ir, relax, tirx
 from tvtf import dialect
 from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.context import precision, state
-from tvtf.dtypes import TRACED
+from tvtf.dtypes import string
 from tvtf.errors import InaccessibleTensorError
 from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.shape import TensorType, substitute_dim
@@ -54,6 +54,7 @@ class Graph:
         self.outputs = tuple(outputs)
         self.subgraphs = dict(trace.subgraphs)
         self.pure = trace.pure
+        self.holds_texts = trace.root.holds_texts
         self.compute = precision.compute
         self._trace = trace
         self.function = self._build(_tuple_result(self.outputs))
@@ -139,6 +140,7 @@ class Trace:
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
         self.pure = True
+        self.holds_texts = False
         self.tapes_around: list[Any] = [*parent.tapes_around, *state.tapes] if parent else []
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
@@ -156,8 +158,12 @@ class Trace:
         return param
 
     def _symbol(self, tensor_type: TensorType, name: str) -> SymbolicTensor:
+        self._note(tensor_type)
         var = relax.Var(self.unique(name), dialect.to_relax_type(tensor_type))
         return SymbolicTensor(var, tensor_type, self)
+
+    def _note(self, tensor_type: TensorType) -> None:
+        self.root.holds_texts |= tensor_type.dtype is string
 
     def unique(self, name: str) -> str:
         count = self._names[name] = self._names.get(name, -1) + 1
@@ -196,7 +202,7 @@ class Trace:
 
     def _constant(self, tensor: Tensor) -> SymbolicTensor:
         array = tensor.eager_array()
-        if isinstance(tensor, EagerTensor) and (array.size > EMBEDDED_ELEMENTS or tensor.has_identity):
+        if isinstance(tensor, EagerTensor) and (array.size > EMBEDDED_ELEMENTS or not _is_plain(tensor)):
             return self.pass_in(tensor)
         known = self.constants.get(id(tensor))
         if known is None:
@@ -205,7 +211,7 @@ class Trace:
 
     def own_constant(self, tensor: EagerTensor) -> Tensor:
         """A constant made while tracing: symbolic, as in TensorFlow, where the compiler has its type."""
-        return self._constant(tensor) if tensor.dtype in TRACED else tensor
+        return self._constant(tensor)
 
     def pass_in(self, tensor: EagerTensor) -> SymbolicTensor:
         """An eager tensor as a parameter of the outermost trace: the IR holds neither its value nor its identity."""
@@ -303,6 +309,7 @@ class Trace:
         if state.name_scopes:
             self.scopes[var] = "".join(f"{scope}/" for scope in state.name_scopes)
         if type(types) is TensorType:
+            self._note(types)
             return SymbolicTensor(var, types, self)
         return tuple(self._item(var, i, t, name) for i, t in enumerate(types))
 
@@ -338,6 +345,11 @@ class Trace:
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
         return Graph(self, [self.own(t) for t in outputs])
+
+
+def _is_plain(tensor: EagerTensor) -> bool:
+    """Whether the IR can hold it: it has no strings, and is nobody in particular."""
+    return not tensor.has_identity and tensor.dtype is not string
 
 
 def _is_function(value: Any) -> bool:

@@ -9,15 +9,18 @@ import numpy as np
 import tvm_ffi
 
 from tvtf.tensor import EagerTensor
+from tvtf.texts import numbers_of, texts_of
 
 _BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
 
 
 def handle_of(tensor: EagerTensor) -> Any:
-    """The tensor's memory as TVM takes it; made once per tensor."""
+    """The tensor's memory as TVM takes it; made once per tensor, and for strings once per call."""
     handle = tensor._handle
     if handle is None:
-        handle = tensor._handle = to_handle(tensor._array)
+        handle = to_handle(tensor._array)
+        if tensor._array.dtype != object:
+            tensor._handle = handle
     return handle
 
 
@@ -25,7 +28,9 @@ def variable_handle(variable: Any) -> Any:
     """A Variable's memory; what compiled code writes there is the Variable's value."""
     handle = variable._handle
     if handle is None:
-        handle = variable._handle = to_handle(variable._array)
+        handle = to_handle(variable._array)
+        if variable._array.dtype != object:
+            variable._handle = handle
     return handle
 
 
@@ -36,15 +41,16 @@ def to_handle(array: np.ndarray) -> Any:
     if array.dtype == _BFLOAT16:
         return _seen_as(tvm_ffi.from_dlpack(array.view(np.uint16)), array.shape, "bfloat16")
     if array.dtype.kind == "c":
-        return _pairs(array)
+        return _pairs(array, f"float{array.itemsize * 4}")
+    if array.dtype == object:
+        return _pairs(numbers_of(array), "int32")
     handle = tvm_ffi.from_dlpack(array)
     # NumPy gives empty arrays zero strides, which kernels refuse; a view has the usual ones.
     return handle if array.size else _seen_as(handle, array.shape, array.dtype.name)
 
 
-def _pairs(array: np.ndarray) -> Any:
-    """A complex array as TVM has it, a vector of two floats for each number."""
-    part = f"float{array.itemsize * 4}"
+def _pairs(array: np.ndarray, part: str) -> Any:
+    """An array of numbers that TVM has no type for, each as a vector of its two halves."""
     return _seen_as(tvm_ffi.from_dlpack(array.reshape(-1).view(part)), array.shape, f"{part}x2")
 
 
@@ -54,8 +60,10 @@ def _seen_as(handle: Any, shape: Any, dtype: str) -> Any:
 
 def tensor_of(handle: Any) -> EagerTensor:
     """A result of compiled code as a tensor of the same memory."""
-    tensor = EagerTensor(to_array(handle))
-    tensor._handle = handle
+    array = to_array(handle)
+    tensor = EagerTensor(array)
+    if array.dtype != object:
+        tensor._handle = handle
     return tensor
 
 
@@ -66,6 +74,8 @@ def to_array(handle: Any) -> np.ndarray:
     except (RuntimeError, BufferError):
         name = str(handle.dtype)
     if name.endswith("x2"):
-        floats = np.from_dlpack(_seen_as(handle, (*handle.shape, 2), name.removesuffix("x2")))
-        return floats.view(f"complex{floats.itemsize * 16}")[..., 0]
+        halves = np.from_dlpack(_seen_as(handle, (*handle.shape, 2), name.removesuffix("x2")))
+        if halves.dtype.kind == "i":
+            return texts_of(halves.view(np.int64)[..., 0])
+        return halves.view(f"complex{halves.itemsize * 16}")[..., 0]
     return np.from_dlpack(_seen_as(handle, handle.shape, "uint16")).view(_BFLOAT16)

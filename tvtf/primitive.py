@@ -113,8 +113,15 @@ class Primitive(Generic[P]):
             results = quietly(self.numpy, arrays, attrs)
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
+        if type(results) is bytes:  # what NumPy gives for an object array without dims
+            return hooks.wrap(np.array(results, object), expected)
         if type(expected) is TensorType:
-            if self.quick is not None and arrays[0].dtype is arrays[-1].dtype and results.dtype is expected.dtype.np:
+            if (
+                self.quick is not None
+                and arrays[0].dtype != object
+                and arrays[0].dtype is arrays[-1].dtype
+                and results.dtype is expected.dtype.np
+            ):
                 self.quick.add(arrays[0].dtype)
             return hooks.wrap(results, expected)
         return tuple(map(hooks.wrap, results, expected))

@@ -244,8 +244,8 @@ class Variable(Trackable):
 
     def _adopt(self, array: np.ndarray, handle: Any = None) -> None:
         self._array = array
-        self._handle = handle
-        self._is_taken = handle is not None
+        self._handle = None if array.dtype == object else handle
+        self._is_taken = self._handle is not None
 
     # -- tracking (see tvtf.track)
 

@@ -121,13 +121,6 @@ def test_variables_have_a_length():
     assert len(tf.Variable([1.0, 2.0])) == 2
 
 
-def test_text_is_not_compiled():
-    """Plan: text stays eager; a function may return constant text."""
-    assert tf.function(lambda: "a", autograph=False)().numpy() == b"a"
-    with pytest.raises(TypeError, match="string tensors run eagerly only"):
-        tf.function(lambda x: tf.identity(tf.constant("a")), autograph=False)(tf.constant(1))
-
-
 def test_a_view_of_a_tensor_can_be_made_writable_by_force():
     """NumPy lets the owner of the base undo its flag. Plan: hand out views of a base that is read-only itself."""
     tensor = tf.constant([1.0, 2.0])

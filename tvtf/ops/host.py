@@ -1,7 +1,7 @@
 """Python called by compiled code.
 
 An op that only NumPy or another library of the host has is declared with :func:`host_primitive`: compiled code calls its
-``numpy`` kernel by name, in any process. So are all ops between complex numbers, for TVM has none. A user's own function is no
+``numpy`` kernel by name, in any process. So are all ops on complex numbers and on strings, for TVM has none. A user's own function is no
 part of the IR: a :class:`HostFunction` is a scalar tensor whose number names it while it lives; a trace that calls it gets it
 as a parameter, and calls happen in program order.
 """
@@ -21,7 +21,7 @@ import numpy as np
 
 from tvtf import errors
 from tvtf.context import state
-from tvtf.dtypes import DType, as_dtype
+from tvtf.dtypes import ON_HOST, DType, as_dtype
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.primitive import Primitive, as_tuple, primitive, table
 from tvtf.shape import Dim, TensorType, fresh_dim
@@ -168,7 +168,7 @@ def _plain(value: Any, dims: tuple[int, ...]) -> Any:
 
 def runs_on_host(prim: Primitive[Any], dtypes: Sequence[DType]) -> bool:
     """Whether compiled code has the ``numpy`` kernel compute a primitive between tensors of these dtypes."""
-    return prim.host or any(d.is_complex for d in dtypes)
+    return prim.host or any(d in ON_HOST for d in dtypes)
 
 
 def host_primitive(*, why_not: dict[str, str] | None = None, **columns: Any) -> Callable[..., Any]:

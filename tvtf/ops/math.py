@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import COMPLEX, FLOATING, FLOATING_AND_COMPLEX, NUMERIC, REAL, SIGNED, as_dtype
+from tvtf.dtypes import COMPLEX, FLOATING, FLOATING_AND_COMPLEX, NUMERIC, REAL, SIGNED, as_dtype, string
 from tvtf.ops.elementwise import binary_op, conj, hinted_operands, nodes, operands, tensor_of, unary_op, widened
-from tvtf.ops.rules import bind, kernel, number, unbroadcast, zeros_like
+from tvtf.ops.rules import binary, bind, kernel, number, unbroadcast, zeros_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import as_shape
@@ -24,6 +24,7 @@ def both_known(function: Any) -> Any:
 
 @binary_op(
     tf_name="AddV2",
+    type=binary((*NUMERIC, string)),
     domain=NUMERIC,
     numpy=np.add,
     lower=lambda t, x, y: x + y,
@@ -33,10 +34,10 @@ def both_known(function: Any) -> Any:
     public=("add", "math.add"),
 )
 def add(x: Any, y: Any, name: str | None = None) -> Any:
-    """``x + y`` elementwise, with broadcasting.
+    """``x + y`` elementwise, with broadcasting; strings are put together.
 
     Args:
-      x: tensor of a numeric dtype, shape (...).
+      x: tensor of a numeric dtype or of strings, shape (...).
       y: tensor of the same dtype, of a shape that broadcasts with x's.
 
     Returns:

@@ -1,22 +1,15 @@
-"""The protocol buffers of TensorFlow's checkpoints, declared in Python and kept in a pool of their own.
+"""The protocol buffers of TensorFlow's checkpoints, declared in Python.
 
 Field numbers and types are those of ``tensor_bundle.proto``, ``tensor_shape.proto``, ``tensor_slice.proto``,
 ``versions.proto``, ``trackable_object_graph.proto`` and ``checkpoint_state.proto`` in
-https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core/protobuf. A private pool lets real TensorFlow
-live in the same process.
+https://github.com/tensorflow/tensorflow/tree/master/tensorflow/core/protobuf.
 """
 
 from __future__ import annotations
 
-from typing import Any, Final
+from typing import Final
 
-from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
-
-PACKAGE: Final = "tvtf.checkpoint"
-_SCALARS: Final = {
-    name: getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{name.upper()}")
-    for name in ("int32", "int64", "fixed32", "double", "bool", "string")
-}
+from tvtf.protos import declare
 
 DECLARATIONS: Final[dict[str, tuple[str, ...]]] = {
     "VersionDef": ("1 int32 producer", "2 int32 min_consumer", "3 int32* bad_consumers"),
@@ -60,29 +53,7 @@ DECLARATIONS: Final[dict[str, tuple[str, ...]]] = {
 }
 
 
-def _declare() -> dict[str, Any]:
-    file = descriptor_pb2.FileDescriptorProto(name="tvtf_checkpoint.proto", package=PACKAGE, syntax="proto3")
-    for name, fields in DECLARATIONS.items():
-        message = file.message_type.add(name=name)
-        for field in fields:
-            _add_field(message, *field.split())
-    pool = descriptor_pool.DescriptorPool()
-    pool.AddSerializedFile(file.SerializeToString())
-    find = pool.FindMessageTypeByName
-    return {name: message_factory.GetMessageClass(find(f"{PACKAGE}.{name}")) for name in DECLARATIONS}
-
-
-def _add_field(message: Any, number: str, kind: str, name: str) -> None:
-    labels = descriptor_pb2.FieldDescriptorProto
-    field = message.field.add(name=name, number=int(number))
-    field.label = labels.LABEL_REPEATED if kind.endswith("*") else labels.LABEL_OPTIONAL
-    kind = kind.rstrip("*")
-    field.type = _SCALARS.get(kind, labels.TYPE_MESSAGE)
-    if kind not in _SCALARS:
-        field.type_name = f".{PACKAGE}.{kind}"
-
-
-_CLASSES: Final = _declare()
+_CLASSES: Final = declare("tvtf.checkpoint", DECLARATIONS)
 
 BundleHeaderProto: Final = _CLASSES["BundleHeaderProto"]
 BundleEntryProto: Final = _CLASSES["BundleEntryProto"]

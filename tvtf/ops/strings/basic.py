@@ -1,0 +1,360 @@
+"""Strings element by element: case, length, parts, and joining them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import int32, int64, string
+from tvtf.ops.host import host_primitive
+from tvtf.ops.rules import bind, broadcast_types, canonical_axes, require_dtype, static_int
+from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
+from tvtf.ops.strings.shown import filled, shown
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+UNITS = ("BYTE", "UTF8_CHAR")
+UTF8_TAIL = 0x80
+
+
+def _encoding(encoding: str) -> str:
+    if encoding not in ("", "utf-8"):
+        raise ValueError(f"encoding must be '' (ASCII) or 'utf-8', but got {encoding!r}")
+    return encoding
+
+
+def _unit(unit: str, op: str) -> str:
+    if unit not in UNITS:
+        allowed = ", ".join(f'"{u}"' for u in UNITS)
+        raise Refused(
+            f"Value for attr 'unit' of \"{unit}\" is not in the list of allowed values: {allowed}\n\t; NodeDef: {{{{node {op}}}}}"
+        ).told_by(op)
+    return unit
+
+
+@text_op(
+    tf_name="StringLower",
+    type=like_text,
+    numpy=each_text(
+        lambda value, encoding: value.decode(errors="replace").lower().encode() if encoding else value.lower()
+    ),
+    public=("strings.lower",),
+)
+def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
+    """Each string in lower case.
+
+    Args:
+      input: string tensor.
+      encoding: "" for ASCII letters only, "utf-8" for all of Unicode.
+
+    >>> import tvtf as tf
+    >>> tf.strings.lower(["CamelCase", "ÄB"], encoding="utf-8").numpy()
+    array([b'camelcase', b'\\xc3\\xa4b'], dtype=object)
+
+    Raises:
+      ValueError: another encoding.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/lower
+    """
+    return (text(input),), {"encoding": _encoding(encoding)}
+
+
+@text_op(
+    tf_name="StringUpper",
+    type=like_text,
+    numpy=each_text(
+        lambda value, encoding: value.decode(errors="replace").upper().encode() if encoding else value.upper()
+    ),
+    public=("strings.upper",),
+)
+def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
+    """Each string in upper case; see ``tf.strings.lower``.
+
+    >>> import tvtf as tf
+    >>> tf.strings.upper("CamelCase").numpy()
+    b'CAMELCASE'
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/upper
+    """
+    return (text(input),), {"encoding": _encoding(encoding)}
+
+
+@text_op(tf_name="StringStrip", type=like_text, numpy=each_text(bytes.strip), public=("strings.strip",))
+def string_strip(input: Any, name: str | None = None) -> Any:
+    """Each string without the white space at its ends.
+
+    >>> import tvtf as tf
+    >>> tf.strings.strip(["\\nTensorFlow", "  tf "]).numpy()
+    array([b'TensorFlow', b'tf'], dtype=object)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/strip
+    """
+    return (text(input),), {}
+
+
+def _starts(value: bytes) -> list[int]:
+    """Where the UTF-8 characters of a string begin."""
+    return [i for i, byte in enumerate(value) if byte & 0xC0 != UTF8_TAIL]
+
+
+@text_op(
+    tf_name="StringLength",
+    type=from_text(int32),
+    numpy=each_text(lambda value, unit: len(value) if unit == "BYTE" else len(_starts(value)), np.int32),
+    public=("strings.length",),
+)
+def string_length(input: Any, unit: str = "BYTE", name: str | None = None) -> Any:
+    """The length of each string, an int32 tensor.
+
+    Args:
+      input: string tensor.
+      unit: "BYTE", or "UTF8_CHAR" for characters.
+
+    >>> import tvtf as tf
+    >>> tf.strings.length(["Hello", "🙂"]).numpy(), tf.strings.length("🙂", unit="UTF8_CHAR").numpy()
+    (array([5, 4], dtype=int32), np.int32(1))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/length
+    """
+    return (text(input),), {"unit": _unit(unit, "StringLength")}
+
+
+def _substr_type(x: TensorType, pos: TensorType, length: TensorType, unit: str) -> TensorType:
+    require_dtype(x, (string,), "input")
+    require_dtype(pos, (int32, int64), "pos")
+    return TensorType(broadcast_types(x, pos, length), string)
+
+
+def _substr(x: np.ndarray, pos: np.ndarray, length: np.ndarray, unit: str) -> np.ndarray:
+    texts, places, lengths = np.broadcast_arrays(x, pos, length)
+    found = np.empty(texts.shape, object)
+    each = zip(texts.ravel().tolist(), places.ravel().tolist(), lengths.ravel().tolist())
+    found.reshape(-1)[:] = [_part(value, p, n, i, unit) for i, (value, p, n) in enumerate(each)]
+    return found
+
+
+def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
+    edges = [*_starts(value), len(value)] if unit == "UTF8_CHAR" else range(len(value) + 1)
+    size = len(edges) - 1
+    first = pos + size if pos < 0 else pos
+    if not 0 <= first <= size:
+        raise Refused(f"pos {pos} out of range for string at index {index}")
+    return value[edges[first] : edges[min(size, first + length)]] if length > 0 else b""
+
+
+@text_op(tf_name="Substr", type=_substr_type, numpy=_substr, public=("strings.substr",))
+def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None) -> Any:
+    """The part of each string from ``pos`` on, of ``len`` bytes or characters at most.
+
+    Args:
+      input: string tensor.
+      pos: int32 or int64 tensor that broadcasts with it; negative ones count from the end.
+      len: tensor of the same dtype and shape.
+      unit: "BYTE" or "UTF8_CHAR".
+
+    >>> import tvtf as tf
+    >>> tf.strings.substr(["Hello", "World"], 1, 3).numpy()
+    array([b'ell', b'orl'], dtype=object)
+
+    Raises:
+      InvalidArgumentError: a position outside its string.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/substr
+    """
+    places = convert_to_tensor(pos)
+    return (text(input), places, convert_to_tensor(len, dtype_hint=places.dtype)), {"unit": _unit(unit, "Substr")}
+
+
+# -- joining
+
+
+def _join_type(*types: TensorType, separator: str) -> TensorType:
+    shape: Any = ()
+    for t in types:
+        require_dtype(t, (string,), "inputs")
+        if t.shape and shape and len(t.shape) == len(shape) and all(isinstance(d, int) for d in (*t.shape, *shape)):
+            if t.shape != shape:
+                shown = [f"[{','.join(map(str, s))}]" for s in (shape, t.shape)]
+                raise Refused(f"Input shapes do not match: {shown[0]} vs. {shown[1]}")
+        elif t.shape and shape and len(t.shape) != len(shape):
+            raise Refused(f"Input shapes do not match: rank {len(shape)} vs. rank {len(t.shape)}")
+        shape = shape or t.shape
+    return TensorType(shape, string)
+
+
+def _join(*arrays: np.ndarray, separator: str) -> np.ndarray:
+    glue = separator.encode()
+    texts = np.broadcast_arrays(*arrays)
+    found = np.empty(texts[0].shape, object)
+    found.reshape(-1)[:] = [glue.join(parts) for parts in zip(*(t.ravel().tolist() for t in texts))]
+    return found
+
+
+@text_op(tf_name="StringJoin", type=_join_type, numpy=_join, public=("strings.join",))
+def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
+    """The strings of several tensors, joined element by element.
+
+    Args:
+      inputs: string tensors of one shape, scalars among them.
+      separator: what comes between them.
+
+    >>> import tvtf as tf
+    >>> tf.strings.join([["abc", "def"], "x"], separator="-").numpy()
+    array([b'abc-x', b'def-x'], dtype=object)
+
+    Raises:
+      InvalidArgumentError: shapes that differ.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/join
+    """
+    tensors = tuple(text(each) for each in inputs)
+    if not tensors:
+        raise Refused("Need to have at least one input: inputs of StringJoin is empty").told_by("StringJoin")
+    return tensors, {"separator": separator}
+
+
+def _reduced_shape(shape: Any, axes: tuple[int, ...], keepdims: bool) -> tuple[Any, ...]:
+    kept = [(1 if i in axes else d) for i, d in enumerate(shape) if keepdims or i not in axes]
+    return tuple(kept)
+
+
+def _reduce_join_type(x: TensorType, axes: tuple[int, ...], keepdims: bool, separator: str) -> TensorType:
+    require_dtype(x, (string,), "inputs")
+    for axis in axes:
+        if not 0 <= axis < len(x.shape):
+            raise Refused(f"Invalid reduction dimension {axis} for input with {len(x.shape)} dimensions")
+    return TensorType(_reduced_shape(x.shape, axes, keepdims), string)
+
+
+def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separator: str) -> np.ndarray:
+    kept = [i for i in range(array.ndim) if i not in axes]
+    shape = tuple(array.shape[i] for i in kept)
+    count = int(np.prod([array.shape[i] for i in axes], dtype=np.int64))
+    rows = np.transpose(array, [*kept, *reversed(axes)]).reshape(-1 if count else int(np.prod(shape)), count)
+    found = np.empty(len(rows), object)
+    found[:] = [separator.encode().join(row) for row in rows.tolist()]
+    return found.reshape(_reduced_shape(array.shape, axes, keepdims))
+
+
+@text_op(tf_name="ReduceJoin", type=_reduce_join_type, numpy=_reduce_join, public=("strings.reduce_join",))
+def reduce_join(
+    inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: str | None = None
+) -> Any:
+    """The strings along some axes, joined; along all where ``axis`` is None.
+
+    >>> import tvtf as tf
+    >>> tf.strings.reduce_join([["abc", "123"], ["def", "456"]], axis=-1, separator=" ").numpy()
+    array([b'abc 123', b'def 456'], dtype=object)
+
+    Raises:
+      InvalidArgumentError: an axis out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/reduce_join
+    """
+    x = text(inputs)
+    axes = tuple(reversed(range(x.ndim))) if axis is None else tuple(dict.fromkeys(_ordered_axes(axis, x.ndim)))
+    return (x,), {"axes": axes, "keepdims": bool(keepdims), "separator": separator}
+
+
+def _ordered_axes(axis: Any, rank: int) -> list[int]:
+    """In the order given: strings along the first are joined first."""
+    listed = (
+        [static_int(a, "axis") for a in axis] if isinstance(axis, (list, tuple)) else list(canonical_axes(axis, rank))
+    )
+    return [a % rank if rank and -rank <= a < rank else a for a in listed]
+
+
+def _segment_join_type(x: TensorType, ids: TensorType, num_segments: int, separator: str) -> TensorType:
+    require_dtype(x, (string,), "inputs")
+    require_dtype(ids, (int32, int64), "segment_ids")
+    return TensorType((num_segments, *x.shape[len(ids.shape) :]), string)
+
+
+def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: str) -> np.ndarray:
+    rows = x.reshape(ids.size, -1)
+    parts: list[list[list[bytes]]] = [[[] for _ in range(rows.shape[1])] for _ in range(num_segments)]
+    for number, row in zip(ids.ravel().tolist(), rows.tolist()):
+        if not 0 <= number < num_segments:
+            raise Refused("segment_ids are not allowed to exceed num_segments or to have negative values.")
+        for column, value in enumerate(row):
+            parts[number][column].append(value)
+    found = np.empty((num_segments, rows.shape[1]), object)
+    found.reshape(-1)[:] = [separator.encode().join(p) for columns in parts for p in columns]
+    return found.reshape(num_segments, *x.shape[ids.ndim :])
+
+
+@text_op(
+    tf_name="UnsortedSegmentJoin",
+    type=_segment_join_type,
+    numpy=_segment_join,
+    public=("strings.unsorted_segment_join",),
+)
+def unsorted_segment_join(
+    inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
+) -> Any:
+    """The strings of each segment, joined in their order.
+
+    Args:
+      inputs: string tensor.
+      segment_ids: int32 or int64 tensor whose shape is a prefix of that of ``inputs``.
+      num_segments: how many segments there are.
+
+    >>> import tvtf as tf
+    >>> tf.strings.unsorted_segment_join(["this", "a", "is"], [0, 1, 0], num_segments=2, separator=":").numpy()
+    array([b'this:is', b'a'], dtype=object)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/unsorted_segment_join
+    """
+    attrs = {"num_segments": static_int(num_segments, "num_segments"), "separator": separator}
+    return (text(inputs), convert_to_tensor(segment_ids)), attrs
+
+
+# -- templates
+
+
+@host_primitive(
+    tf_name="StringFormat",
+    type=lambda *_, pieces, summarize: TensorType((), string),
+    numpy=lambda *arrays, pieces, summarize: np.array(
+        filled(pieces, [shown(a, summarize) for a in arrays]).encode(), object
+    ),
+)
+def string_format(*tensors: Tensor, pieces: tuple[str, ...], summarize: int) -> Any:
+    """The pieces of text with the tensors between them."""
+    return tensors, {"pieces": pieces, "summarize": summarize}
+
+
+@export("strings.format")
+def format_(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Tensor:
+    """A template with tensors in place of its placeholders.
+
+    Args:
+      template: the text.
+      inputs: a tensor, or a list of them.
+      placeholder: what stands for a tensor.
+      summarize: elements shown at both ends of each dim; -1 for all.
+
+    >>> import tvtf as tf
+    >>> tf.strings.format("x: {}, n: {}", (tf.range(5), 2)).numpy()
+    b'x: [0 1 2 3 4], n: 2'
+
+    Raises:
+      ValueError: another number of placeholders than of tensors.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/format
+    """
+    listed = [convert_to_tensor(x) for x in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
+    pieces = tuple(template.split(placeholder))
+    if len(pieces) - 1 != len(listed):
+        raise ValueError(
+            f"The template expects {len(pieces) - 1} tensors, but the inputs only has {len(listed)}. Please ensure the number of "
+            "placeholders in template matches inputs length."
+        )
+    return bind.string_format(*listed, pieces=pieces, summarize=summarize)
+
+
+__all__ = ["format_", "mapped", "reduce_join", "string_join", "substr", "unsorted_segment_join"]

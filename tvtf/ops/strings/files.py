@@ -1,0 +1,113 @@
+"""Whole files as strings, and the names of files."""
+
+from __future__ import annotations
+
+import glob
+import os
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import int32, string
+from tvtf.files import named_failures, replace
+from tvtf.ops.host import host_primitive, unknown_dim
+from tvtf.ops.rules import bind, require_dtype
+from tvtf.ops.strings.rules import text
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import EagerTensor
+
+
+def _scalar(x: TensorType, name: str) -> None:
+    require_dtype(x, (string,), name)
+    if x.shape:
+        raise Refused(f"Input {name} tensor must be scalar, but had shape: [{','.join(map(str, x.shape))}]")
+
+
+def _read_type(filename: TensorType) -> TensorType:
+    _scalar(filename, "filename")
+    return TensorType((), string)
+
+
+def _read(filename: np.ndarray) -> np.ndarray:
+    path = os.fsdecode(filename.item())
+    with named_failures(path, "read"), open(path, "rb") as file:
+        return np.array(file.read(), object)
+
+
+@host_primitive(tf_name="ReadFile", type=_read_type, numpy=_read, pure=False, public=("io.read_file",))
+def read_file(filename: Any, name: str | None = None) -> Any:
+    """The bytes of a file, a string scalar.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> path = tempfile.mkdtemp() + "/a.txt"
+    >>> tf.io.write_file(path, "text")
+    >>> tf.io.read_file(path).numpy()
+    b'text'
+
+    Raises:
+      NotFoundError: there is none.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/read_file
+    """
+    return (text(filename),), {}
+
+
+def _write_type(filename: TensorType, contents: TensorType) -> TensorType:
+    _scalar(filename, "filename")
+    _scalar(contents, "contents")
+    return TensorType((), int32)
+
+
+def _write(filename: np.ndarray, contents: np.ndarray) -> np.ndarray:
+    replace(os.fsdecode(filename.item()), contents.item())
+    return np.zeros((), np.int32)
+
+
+@host_primitive(tf_name="WriteFile", type=_write_type, numpy=_write, pure=False)
+def file_written(filename: Any, contents: Any) -> Any:
+    """Writes a file, and gives a zero."""
+    return (filename, contents), {}
+
+
+@export("io.write_file")
+def write_file(filename: Any, contents: Any, name: str | None = None) -> None:
+    """Writes a string scalar to a file, whole or not at all; folders that are missing are made.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> tf.io.write_file(tempfile.mkdtemp() + "/a.txt", "text")
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/write_file
+    """
+    bind.file_written(text(filename), text(contents))
+
+
+def _matching(patterns: np.ndarray, count: Any) -> np.ndarray:
+    found = {os.fsencode(p) for pattern in patterns.ravel().tolist() for p in glob.glob(os.fsdecode(pattern))}
+    names = np.empty(len(found), object)
+    names[:] = sorted(found)
+    return names
+
+
+@host_primitive(
+    tf_name="MatchingFiles", type=lambda x, count: TensorType((count,), string), numpy=_matching, pure=False
+)
+def file_names(patterns: Any, count: Any) -> Any:
+    """The names of the ``count`` files that match one of several patterns."""
+    return (patterns,), {"count": count}
+
+
+@export("io.matching_files")
+def matching_files(pattern: Any, name: str | None = None) -> EagerTensor:
+    """The names of the files that match a shell's pattern, or one of several, in order.
+
+    >>> import tvtf as tf
+    >>> tf.io.matching_files("/nowhere/*").shape
+    TensorShape([0])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/matching_files
+    """
+    return bind.file_names(text(pattern), count=unknown_dim())  # type: ignore[no-any-return]

@@ -1,0 +1,134 @@
+"""Strings in buckets, by TensorFlow's hashes; and fingerprints."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import int64, string, uint8
+from tvtf.ops.rules import static_int
+from tvtf.ops.strings.digests import fingerprint64, hash64, siphash
+from tvtf.ops.strings.rules import each_text, from_text, text, text_op
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import convert_to_tensor
+
+
+def _buckets(num_buckets: Any, op: str) -> int:
+    count = static_int(num_buckets, "num_buckets")
+    if count < 1:
+        raise Refused(
+            f"Value for attr 'num_buckets' of {count} must be at least minimum 1\n\t; NodeDef: {{{{node {op}}}}}"
+        ).told_by(op)
+    return count
+
+
+@text_op(
+    tf_name="StringToHashBucketFast",
+    type=from_text(int64),
+    numpy=each_text(lambda value, num_buckets: fingerprint64(value) % num_buckets, np.int64),
+    public=("strings.to_hash_bucket_fast",),
+)
+def to_hash_bucket_fast(input: Any, num_buckets: int, name: str | None = None) -> Any:
+    """The bucket of each string by FarmHash's fingerprint, an int64 tensor.
+
+    >>> import tvtf as tf
+    >>> tf.strings.to_hash_bucket_fast(["Hello", "TensorFlow", "2.x"], 3).numpy()
+    array([0, 2, 2])
+
+    Raises:
+      InvalidArgumentError: no bucket.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket_fast
+    """
+    return (text(input),), {"num_buckets": _buckets(num_buckets, "StringToHashBucketFast")}
+
+
+@text_op(
+    tf_name="StringToHashBucket",
+    type=from_text(int64),
+    numpy=each_text(lambda value, num_buckets: hash64(value) % num_buckets, np.int64),
+    public=("strings.to_hash_bucket",),
+)
+def to_hash_bucket(input: Any, num_buckets: int, name: str | None = None) -> Any:
+    """The bucket of each string by TensorFlow's older hash; see ``tf.strings.to_hash_bucket_fast``.
+
+    >>> import tvtf as tf
+    >>> tf.strings.to_hash_bucket("Hello", 1).numpy()
+    np.int64(0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket
+    """
+    return (text(input),), {"num_buckets": _buckets(num_buckets, "StringToHashBucket")}
+
+
+@text_op(
+    tf_name="StringToHashBucketStrong",
+    type=from_text(int64),
+    numpy=each_text(lambda value, num_buckets, key: siphash(_unsigned(key), value) % num_buckets, np.int64),
+    public=("strings.to_hash_bucket_strong",),
+)
+def to_hash_bucket_strong(input: Any, num_buckets: int, key: Sequence[int], name: str | None = None) -> Any:
+    """The bucket of each string by a hash under a key, against inputs made to collide.
+
+    Args:
+      input: string tensor.
+      num_buckets: how many buckets there are.
+      key: two uint64.
+
+    >>> import tvtf as tf
+    >>> tf.strings.to_hash_bucket_strong(["Hello", "TF"], 3, [1, 2]).numpy()
+    array([2, 0])
+
+    Raises:
+      InvalidArgumentError: no bucket, or a key of another length.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_hash_bucket_strong
+    """
+    if len(key) != 2:
+        raise Refused("Key must have 2 elements").told_by("StringToHashBucketStrong")
+    attrs = {"num_buckets": _buckets(num_buckets, "StringToHashBucketStrong"), "key": tuple(int(k) for k in key)}
+    return (text(input),), attrs
+
+
+def _unsigned(key: tuple[int, ...]) -> tuple[int, int]:
+    return key[0] % (1 << 64), key[1] % (1 << 64)
+
+
+def _fingerprints(array: np.ndarray) -> np.ndarray:
+    rows = array.reshape(len(array), -1)
+    hashes = [fingerprint64(row[0] if row.dtype == object else np.ascontiguousarray(row).tobytes()) for row in rows]
+    return np.array(hashes, "<u8").view(np.uint8).reshape(-1, 8)
+
+
+def _fingerprint_type(x: TensorType, method: str) -> TensorType:
+    if not x.shape:
+        raise Refused("`data` should be at least one-dimensional: got shape []")
+    if x.dtype is string and x.shape[1:]:
+        raise Refused("fingerprints of strings are taken of one-dimensional tensors")
+    return TensorType((x.shape[0], 8), uint8)
+
+
+@text_op(
+    tf_name="Fingerprint",
+    type=_fingerprint_type,
+    numpy=lambda array, method: _fingerprints(array),
+    public=("fingerprint",),
+)
+def fingerprint(data: Any, method: str = "farmhash64", name: str | None = None) -> Any:
+    """FarmHash's fingerprint of each item of the first axis, a uint8 tensor of shape (items, 8).
+
+    >>> import tvtf as tf
+    >>> tf.fingerprint(["abc"]).numpy().tolist()
+    [[105, 243, 231, 116, 160, 179, 165, 36]]
+
+    Raises:
+      InvalidArgumentError: a scalar, or another method.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/fingerprint
+    """
+    if method != "farmhash64":
+        raise Refused(f"Unsupported fingerprint algorithm: {method}").told_by("Fingerprint")
+    return (convert_to_tensor(data),), {"method": method}

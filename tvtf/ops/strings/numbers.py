@@ -1,0 +1,151 @@
+"""Numbers as strings, and strings as numbers."""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import COMPLEX, FLOATING, DType, as_dtype, float32, float64, int32, int64, string
+from tvtf.dtypes import bool as bool_
+from tvtf.ops.strings.rules import mapped, text, text_op
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import convert_to_tensor
+
+_INT = re.compile(rb"\s*[+-]?\d+\s*")
+_FLOAT = re.compile(rb"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\s*", re.IGNORECASE)
+
+
+def _parsed(array: np.ndarray, out_type: DType) -> np.ndarray:
+    kind, pattern = (float, _FLOAT) if out_type.is_floating else (int, _INT)
+
+    def number(value: bytes) -> Any:
+        if not pattern.fullmatch(value) or (kind is int and not _fits(int(value), out_type)):
+            raise Refused(f"StringToNumberOp could not correctly convert string: {value.decode(errors='replace')}")
+        return kind(value)
+
+    return mapped(number, array, out_type.np)
+
+
+def _fits(value: int, dtype: DType) -> bool:
+    limits = np.iinfo(dtype.np)
+    return bool(limits.min <= value <= limits.max)
+
+
+@text_op(
+    tf_name="StringToNumber",
+    type=lambda x, out_type: TensorType(_texts(x).shape, out_type),
+    numpy=_parsed,
+    public=("strings.to_number",),
+)
+def string_to_number(input: Any, out_type: Any = float32, name: str | None = None) -> Any:
+    """The number that each string is.
+
+    Args:
+      input: string tensor.
+      out_type: float32, float64, int32 or int64.
+
+    >>> import tvtf as tf
+    >>> tf.strings.to_number(["1.55", "3"]).numpy()
+    array([1.55, 3.  ], dtype=float32)
+
+    Raises:
+      InvalidArgumentError: a string is no number, or one that does not fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/to_number
+    """
+    kind = as_dtype(out_type)
+    if kind not in (float32, float64, int32, int64):
+        raise Refused(
+            f"Value for attr 'out_type' of {kind.name} is not in the list of allowed values: float, double, int32, int64"
+        ).told_by("StringToNumber")
+    return (text(input),), {"out_type": kind}
+
+
+def _texts(x: TensorType) -> TensorType:
+    if x.dtype is not string:
+        raise Refused(
+            f"cannot compute {{op}} as input #0(zero-based) was expected to be a string tensor but is a {x.dtype.name} tensor",
+            TypeError,
+        )
+    return x
+
+
+# -- as strings
+
+
+def _written(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
+    if array.dtype == object:
+        return mapped(
+            lambda value: (form % value.decode(errors="surrogateescape")).encode(errors="surrogateescape"), array
+        )
+    if array.dtype == np.bool_:
+        return mapped(lambda value: b"true" if value else b"false", array)
+    if is_complex:
+        return mapped(lambda value: (form % (value.real, value.imag)).encode(), array)
+    wide = array.astype(np.float64) if array.dtype.kind not in "iu" else array
+    return mapped(lambda value: (form % value).encode(), wide)
+
+
+@text_op(
+    tf_name="AsString",
+    type=lambda x, form, is_complex: TensorType(x.shape, string),
+    numpy=_written,
+    public=("as_string", "strings.as_string", "dtypes.as_string"),
+)
+def as_string(
+    input: Any,
+    precision: int = -1,
+    scientific: bool = False,
+    shortest: bool = False,
+    width: int = -1,
+    fill: str = "",
+    name: str | None = None,
+) -> Any:
+    """Each element as text, as C's ``printf`` writes it.
+
+    Args:
+      input: tensor of numbers, bools or strings.
+      precision: digits after the point, for floats; -1 for six.
+      scientific: with an exponent.
+      shortest: the shorter of the two forms.
+      width: of a field that is filled up on the left; -1 for none.
+      fill: what with: " ", "0", or a flag of ``printf``, "+", "-" or "#".
+
+    >>> import tvtf as tf
+    >>> tf.as_string([3.1415926, 2.]).numpy(), tf.as_string(7, width=3, fill="0").numpy()
+    (array([b'3.141593', b'2.000000'], dtype=object), b'007')
+
+    Raises:
+      InvalidArgumentError: a precision or notation for what are no floats, both notations, or another ``fill``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/as_string
+    """
+    x = convert_to_tensor(input)
+    form = _form(x.dtype, int(precision), scientific, shortest, int(width), fill)
+    is_complex = x.dtype.is_complex
+    return (x,), {"form": f"({form},{form})" if is_complex else form, "is_complex": is_complex}
+
+
+def _form(dtype: DType, precision: int, scientific: bool, shortest: bool, width: int, fill: str) -> str:
+    """The format of one number."""
+    fractional = dtype in (*FLOATING, *COMPLEX)
+    if not fractional and dtype not in (bool_, string):
+        _require(
+            not (scientific or shortest),
+            f"scientific and shortest format not supported for datatype {dtype.name}",
+        )
+        _require(precision < 0, f"precision not supported for datatype {dtype.name}")
+    _require(len(fill) <= 1, "Fill string must be one or fewer characters")
+    _require(not (scientific and shortest), "Cannot select both scientific and shortest notation")
+    _require(fill in ("", " ", "+", "-", "0", "#"), f'Fill argument not supported: "{fill}"')
+    size = (str(width) if width > -1 else "") + (f".{precision}" if precision > -1 else "")
+    kind = ("g" if shortest else "e" if scientific else "f") if fractional else "d"
+    return f"%{fill}{size}{'s' if dtype in (bool_, string) else kind}"
+
+
+def _require(holds: bool, message: str) -> None:
+    if not holds:
+        raise Refused(message).told_by("AsString")

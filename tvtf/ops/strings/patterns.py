@@ -1,0 +1,113 @@
+"""RE2's regular expressions by Python's ``re``: translated where they are written otherwise, refused where they differ.
+
+Source: https://github.com/google/re2/wiki/Syntax
+"""
+
+from __future__ import annotations
+
+import functools
+import re
+from collections.abc import Iterator
+
+from tvtf.errors import InvalidArgumentError
+
+_CLASSES = {
+    "alnum": "0-9A-Za-z",
+    "alpha": "A-Za-z",
+    "ascii": r"\x00-\x7F",
+    "blank": r"\t ",
+    "cntrl": r"\x00-\x1F\x7F",
+    "digit": "0-9",
+    "graph": "!-~",
+    "lower": "a-z",
+    "print": " -~",
+    "punct": r"!-/:-@\[-`{-~",
+    "space": r"\t\n\v\f\r ",
+    "upper": "A-Z",
+    "word": "0-9A-Za-z_",
+    "xdigit": "0-9A-Fa-f",
+}
+_TOKEN = re.compile(r"\\Q.*?(?:\\E|$)|\\x\{[0-9A-Fa-f]+\}|\\.|\[:\^?\w+:\]|\(\?.?|.", re.DOTALL)
+
+
+@functools.lru_cache(maxsize=256)
+def compiled(pattern: str, op: str) -> re.Pattern[str]:
+    """A pattern of RE2, which matches text.
+
+    Raises:
+      InvalidArgumentError: it is none, or needs what Python's ``re`` does not have.
+
+    >>> bool(compiled(r"[[:alpha:]]+\\z", "RegexFullMatch").match("abc"))
+    True
+    """
+    try:
+        return re.compile("".join(_translated(pattern)), re.ASCII)
+    except (re.error, ValueError, OverflowError) as cause:
+        raise InvalidArgumentError(None, op, f"Invalid pattern: {pattern}, error: {cause}") from None
+
+
+def _translated(pattern: str) -> Iterator[str]:
+    inside = False
+    for token in _TOKEN.findall(pattern):
+        yield _in_class(token) if inside else _outside(token)
+        if token in ("[", "]"):
+            inside = token == "["
+
+
+def _in_class(token: str) -> str:
+    if token.startswith("[:"):
+        name = token.strip("[]:^")
+        if name not in _CLASSES or "^" in token:
+            raise ValueError(f"invalid character class range: {token}")
+        return _CLASSES[name]
+    return r"\[" if token == "[" else _escape(token)
+
+
+def _outside(token: str) -> str:
+    if token in ("(?=", "(?!", "(?<"):
+        raise ValueError(f"invalid perl operator: {token}")
+    return r"\Z" if token == "$" else _escape(token)
+
+
+def _escape(token: str) -> str:
+    if token.startswith(r"\Q"):
+        return re.escape(token[2:].removesuffix(r"\E"))
+    if token.startswith(r"\x{"):
+        return re.escape(chr(int(token[3:-1], 16)))
+    if len(token) == 2 and token[0] == "\\" and (token[1] in "123456789pPCXR"):
+        raise ValueError(f"invalid escape sequence: {token}; Python's re, which stands in for RE2, does not have it")
+    return r"\Z" if token == r"\z" else token
+
+
+def rewritten(match: re.Match[str], rewrite: str) -> str:
+    """RE2's rewrite of a match: ``\\0`` is all of it, ``\\1`` to ``\\9`` its groups.
+
+    >>> rewritten(re.match("(a)(b)", "ab"), r"\\2-\\0")
+    'b-ab'
+    """
+    return re.sub(r"\\(.)", lambda m: "\\" if m[1] == "\\" else match[int(m[1])] or "", rewrite, flags=re.DOTALL)
+
+
+def is_rewrite(pattern: re.Pattern[str], rewrite: str) -> bool:
+    """Whether a rewrite names groups that are there, and escapes nothing else; RE2 replaces nothing where it is none.
+
+    >>> is_rewrite(re.compile("(a)"), r"\1"), is_rewrite(re.compile("(a)"), r"\2")
+    (True, False)
+    """
+    escaped = re.findall(r"\\(.?)", rewrite, re.DOTALL)
+    return all(e == "\\" or (e.isascii() and e.isdecimal() and int(e) <= pattern.groups) for e in escaped)
+
+
+def replaced(pattern: re.Pattern[str], value: str, rewrite: str, everywhere: bool) -> str:
+    """What RE2 makes of a string: an empty match right after another match does not count."""
+    parts: list[str] = []
+    end = at = 0
+    while at <= len(value) and (match := pattern.search(value, at)):
+        start, at = match.span()
+        if not (start == at == end and parts):
+            parts += [value[end:start], rewritten(match, rewrite)]
+            end = at
+            if not everywhere:
+                break
+        at += match.start() == match.end()
+    return "".join([*parts, value[end:]])

@@ -1,0 +1,195 @@
+"""Bytes as numbers and as text: raw values, base64, and whole tensors in TensorFlow's protocol buffer."""
+
+from __future__ import annotations
+
+import base64
+import binascii
+from typing import Any
+
+import numpy as np
+
+from tvtf import dtypes
+from tvtf.dtypes import DType, as_dtype, string
+from tvtf.ops.host import host_primitive, unknown_dim
+from tvtf.ops.rules import require_dtype
+from tvtf.ops.strings.rules import each_text, like_text, mapped, text, text_op
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import convert_to_tensor
+
+RAW = (*dtypes.FLOATING, *dtypes.INTEGER, *dtypes.COMPLEX, dtypes.bool)
+
+
+def _raw_type(x: TensorType, out_type: DType, little_endian: bool, fixed_length: int, count: Any) -> TensorType:
+    require_dtype(x, (string,), "bytes")
+    return TensorType((*x.shape, count), out_type)
+
+
+def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_length: int, count: Any) -> np.ndarray:
+    texts = array.ravel().tolist()
+    size = fixed_length or (len(texts[0]) if texts else 0)
+    for i, value in enumerate(texts):
+        if not fixed_length and len(value) != size:
+            raise Refused(
+                f"DecodeRaw requires input strings to all be the same size, but element {i} has size {len(value)} != {size}"
+            )
+    if size % out_type.np.itemsize:
+        raise Refused(
+            f"Input to DecodeRaw has length {size} that is not a multiple of {out_type.np.itemsize}, the size of {out_type.name}"
+        )
+    whole = b"".join(value[:size].ljust(size, b"\0") for value in texts)
+    values = np.frombuffer(whole, out_type.np).reshape(*array.shape, size // out_type.np.itemsize)
+    return values.copy() if little_endian else values.byteswap()
+
+
+@text_op(tf_name="DecodeRaw", type=_raw_type, numpy=_decode_raw, public=("io.decode_raw",))
+def decode_raw(
+    input_bytes: Any,
+    out_type: Any,
+    little_endian: bool = True,
+    fixed_length: int | None = None,
+    name: str | None = None,
+) -> Any:
+    """The numbers whose bytes each string holds: a tensor with one more axis.
+
+    Args:
+      input_bytes: string tensor, all strings of one length.
+      out_type: the numbers' dtype.
+      little_endian: the order of the bytes.
+      fixed_length: cut or fill up strings to so many bytes.
+
+    >>> import tvtf as tf
+    >>> tf.io.decode_raw(tf.constant("Duck"), tf.uint8).numpy()
+    array([ 68, 117,  99, 107], dtype=uint8)
+
+    Raises:
+      InvalidArgumentError: strings of several lengths, or of one that does not hold whole numbers.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_raw
+    """
+    kind = as_dtype(out_type)
+    if kind not in RAW:
+        raise TypeError(f"Value passed to parameter 'out_type' has DataType {kind.name} not in list of allowed values")
+    fixed = int(fixed_length or 0)
+    count = fixed // kind.np.itemsize if fixed else unknown_dim()
+    attrs = {"out_type": kind, "little_endian": bool(little_endian), "fixed_length": fixed, "count": count}
+    return (text(input_bytes),), attrs
+
+
+@text_op(
+    tf_name="EncodeBase64",
+    type=like_text,
+    numpy=each_text(
+        lambda value, pad: base64.urlsafe_b64encode(value) if pad else base64.urlsafe_b64encode(value).rstrip(b"=")
+    ),
+    public=("io.encode_base64",),
+)
+def encode_base64(input: Any, pad: bool = False, name: str | None = None) -> Any:
+    """Each string in web-safe base64.
+
+    >>> import tvtf as tf
+    >>> tf.io.encode_base64("a?>").numpy()
+    b'YT8-'
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/encode_base64
+    """
+    return (text(input),), {"pad": bool(pad)}
+
+
+def _decode_base64(value: bytes) -> bytes:
+    bare = value.rstrip(b"=")
+    try:
+        if bare.translate(None, _WEB_SAFE) or len(bare) % 4 == 1:
+            raise Refused("Invalid character found in base64.")
+        return base64.urlsafe_b64decode(bare + b"=" * (-len(bare) % 4))
+    except binascii.Error:
+        raise Refused("Invalid character found in base64.") from None
+
+
+_WEB_SAFE = b"ABCDEFGHIJKLMNOPQRSTUVWXYZabcdefghijklmnopqrstuvwxyz0123456789-_"
+
+
+@text_op(tf_name="DecodeBase64", type=like_text, numpy=each_text(_decode_base64), public=("io.decode_base64",))
+def decode_base64(input: Any, name: str | None = None) -> Any:
+    """What was encoded in web-safe base64, padded or not.
+
+    >>> import tvtf as tf
+    >>> tf.io.decode_base64("YT8-").numpy()
+    b'a?>'
+
+    Raises:
+      InvalidArgumentError: a string is none.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_base64
+    """
+    return (text(input),), {}
+
+
+# -- TensorProto
+
+
+def _serialized(array: np.ndarray) -> np.ndarray:
+    from tvtf.ops.strings.tensor_proto import written
+
+    return np.array(written(array), object)
+
+
+@host_primitive(
+    tf_name="SerializeTensor",
+    type=lambda x: TensorType((), string),
+    numpy=_serialized,
+    public=("io.serialize_tensor",),
+)
+def serialize_tensor(tensor: Any, name: str | None = None) -> Any:
+    """A tensor as the bytes of TensorFlow's ``TensorProto``, a string scalar.
+
+    >>> import tvtf as tf
+    >>> tf.io.parse_tensor(tf.io.serialize_tensor([1, 2]), tf.int32).numpy()
+    array([1, 2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/serialize_tensor
+    """
+    return (convert_to_tensor(tensor),), {}
+
+
+def _parsed(array: np.ndarray, out_type: DType, shape: Any) -> np.ndarray:
+    from tvtf.ops.strings.tensor_proto import read
+
+    return read(array.item(), out_type)
+
+
+def _parse_type(x: TensorType, out_type: DType, shape: Any) -> TensorType:
+    require_dtype(x, (string,), "serialized")
+    if x.shape:
+        raise Refused(f"Expected `serialized` to be a scalar, got shape: [{','.join(map(str, x.shape))}]")
+    return TensorType(tuple(shape), out_type)
+
+
+@text_op(tf_name="ParseTensor", type=_parse_type, numpy=_parsed, public=("io.parse_tensor",))
+def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Any:
+    """The tensor that ``tf.io.serialize_tensor`` wrote; in a ``tf.function`` nobody knows its rank, which is refused.
+
+    >>> import tvtf as tf
+    >>> tf.io.parse_tensor(tf.io.serialize_tensor("a"), tf.string).numpy()
+    b'a'
+
+    Raises:
+      InvalidArgumentError: another dtype, or damaged bytes.
+      UnimplementedError: while tracing.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_tensor
+    """
+    from tvtf.context import state
+    from tvtf.errors import UnimplementedError
+
+    if state.trace is not None:
+        raise UnimplementedError(
+            None,
+            "ParseTensor",
+            "parse_tensor: compiled code needs the rank of every tensor, which only the bytes tell; call it outside the "
+            "tf.function, or through tf.py_function with a TensorSpec that gives the rank",
+        )
+    return (text(serialized),), {"out_type": as_dtype(out_type), "shape": ()}
+
+
+__all__ = ["decode_base64", "decode_raw", "encode_base64", "mapped", "parse_tensor", "serialize_tensor"]

@@ -1,0 +1,85 @@
+"""Regular expressions, in RE2's syntax."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import bool as bool_
+from tvtf.ops.strings.patterns import compiled, is_rewrite, replaced
+from tvtf.ops.strings.rules import from_text, like_text, mapped, text, text_op
+from tvtf.tensor import EagerTensor
+
+
+def _plain(value: Any, what: str) -> str:
+    """A pattern or rewrite: a Python string, or a scalar tensor of known value."""
+    if isinstance(value, EagerTensor):
+        value = value.numpy()
+    if isinstance(value, bytes):
+        return value.decode()
+    if not isinstance(value, str):
+        raise TypeError(f"{what} must be a string that is known while tracing, but got {value!r}")
+    return value
+
+
+def _decoded(value: bytes) -> str:
+    return value.decode(errors="surrogateescape")
+
+
+def _encoded(value: str) -> bytes:
+    return value.encode(errors="surrogateescape")
+
+
+def _replace(array: np.ndarray, pattern: str, rewrite: str, replace_global: bool) -> np.ndarray:
+    regex = compiled(pattern, "RegexReplace")
+    if not is_rewrite(regex, rewrite):
+        return array.copy()
+    return mapped(lambda value: _encoded(replaced(regex, _decoded(value), rewrite, replace_global)), array)
+
+
+@text_op(tf_name="StaticRegexReplace", type=like_text, numpy=_replace, public=("strings.regex_replace",))
+def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Any:
+    """Each string with the matches of a pattern replaced.
+
+    Args:
+      input: string tensor.
+      pattern: a regular expression of RE2.
+      rewrite: what to put in their place; ``\\\\1`` is what the first group matched, ``\\\\0`` the whole match.
+      replace_global: all matches, or the first only.
+
+    >>> import tvtf as tf
+    >>> tf.strings.regex_replace("Text with tags.<br /><b>contains html</b>", "<[^>]+>", " ").numpy()
+    b'Text with tags.  contains html '
+
+    Raises:
+      InvalidArgumentError: no valid pattern or rewrite, or one that needs what Python's ``re`` lacks (``\\\\pN``).
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/regex_replace
+    """
+    wanted, schema = _plain(pattern, "pattern"), _plain(rewrite, "rewrite")
+    compiled(wanted, "RegexReplace")
+    return (text(input),), {"pattern": wanted, "rewrite": schema, "replace_global": bool(replace_global)}
+
+
+def _matches(array: np.ndarray, pattern: str) -> np.ndarray:
+    regex = compiled(pattern, "RegexFullMatch")
+    return mapped(lambda value: regex.fullmatch(_decoded(value)) is not None, array, np.bool_)
+
+
+@text_op(tf_name="StaticRegexFullMatch", type=from_text(bool_), numpy=_matches, public=("strings.regex_full_match",))
+def regex_full_match(input: Any, pattern: Any, name: str | None = None) -> Any:
+    """Whether each string as a whole matches a regular expression of RE2, a bool tensor.
+
+    >>> import tvtf as tf
+    >>> tf.strings.regex_full_match(["TF lib", "lib TF"], ".*lib$").numpy()
+    array([ True, False])
+
+    Raises:
+      InvalidArgumentError: no valid pattern.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/regex_full_match
+    """
+    wanted = _plain(pattern, "pattern")
+    compiled(wanted, "RegexFullMatch")
+    return (text(input),), {"pattern": wanted}

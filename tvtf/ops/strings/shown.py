@@ -1,0 +1,54 @@
+"""Tensors as text, in TensorFlow's own format."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+
+def filled(pieces: Sequence[str], values: Sequence[str]) -> str:
+    """The pieces of a template with values between them."""
+    return "".join(part for pair in zip(pieces, [*values, ""]) for part in pair)
+
+
+def shown(array: np.ndarray, summarize: int) -> str:
+    """A tensor's value as ``tf.print`` and ``tf.strings.format`` show it; ``summarize`` elements at both ends, -1 for all.
+
+    >>> shown(np.arange(10), 2)
+    '[0 1 ... 8 9]'
+    """
+    ends = 0 if not array.size else max(array.shape, default=1) if summarize == -1 else summarize
+    return _elements(array, 0, ends)
+
+
+def _elements(array: Any, depth: int, ends: int) -> str:
+    """TensorFlow's ``PrintOneDimV2`` (core/framework/tensor.cc)."""
+    if np.ndim(array) == 0:
+        return _number(array)
+    gap = " " if array.ndim == 1 else "\n" * (array.ndim - 1) + " " * (depth + 1)
+    count = len(array)
+    parts = [_elements(array[i], depth + 1, ends) for i in range(min(ends, count))]
+    dots = ["..."] if count > 2 * ends else []
+    last = [_elements(array[i], depth + 1, ends) for i in range(max(ends, count - ends), count)]
+    return "[" + ("" if parts or not dots else gap) + gap.join([*parts, *dots, *last]) + "]"
+
+
+def _number(value: Any) -> str:
+    """An element in the fewest digits of two lengths that give it back; text in quotes."""
+    value = np.asarray(value)[()]
+    if isinstance(value, (bytes, str)):
+        return '"' + (value.decode(errors="replace") if isinstance(value, bytes) else value) + '"'
+    kind = np.asarray(value).dtype.kind
+    if kind in "bui":
+        return str(int(value))
+    if kind == "c":
+        return "?"
+    double = np.asarray(value).dtype.itemsize == 8
+    short, exact = (15, 17) if double else (6, 9)
+    text = f"{float(value):.{short}g}"
+    same = float(text) == float(value) if double else np.float32(text) == np.float32(value)
+    if value != value:
+        return "-nan" if np.signbit(value) else "nan"
+    return text if same else f"{float(value):.{exact}g}"

@@ -1,0 +1,116 @@
+"""Tensors as TensorFlow's ``TensorProto``.
+
+Source: ``tensorflow/core/framework/tensor.proto``
+"""
+
+from __future__ import annotations
+
+import math
+from typing import Any, Final
+
+import numpy as np
+from google.protobuf.message import DecodeError
+
+from tvtf import dtypes
+from tvtf.dtypes import DType, as_dtype, from_array
+from tvtf.protos import declare
+from tvtf.refusal import Refused
+
+_CLASSES: Final = declare(
+    "tvtf.tensor",
+    {
+        "Dim": ("1 int64 size", "2 string name"),
+        "TensorShapeProto": ("2 Dim* dim", "3 bool unknown_rank"),
+        "TensorProto": (
+            *("1 int32 dtype", "2 TensorShapeProto tensor_shape", "3 int32 version_number", "4 bytes tensor_content"),
+            *("5 float* float_val", "6 double* double_val", "7 int32* int_val", "8 bytes* string_val"),
+            *("9 float* scomplex_val", "10 int64* int64_val", "11 bool* bool_val", "12 double* dcomplex_val"),
+            *("13 int32* half_val", "16 uint32* uint32_val", "17 uint64* uint64_val"),
+        ),
+    },
+)
+TensorProto: Final = _CLASSES["TensorProto"]
+MOST_ELEMENTS: Final = 1 << 40
+
+_FIELDS: Final = {
+    "float32": "float_val",
+    "float64": "double_val",
+    "int64": "int64_val",
+    "bool": "bool_val",
+    "complex64": "scomplex_val",
+    "complex128": "dcomplex_val",
+    "float16": "half_val",
+    "bfloat16": "half_val",
+    "uint32": "uint32_val",
+    "uint64": "uint64_val",
+}
+
+
+def written(array: np.ndarray) -> bytes:
+    """The bytes of a tensor's message."""
+    kind = from_array(array)
+    shape = {"dim": [{"size": size} for size in array.shape]}
+    if kind is dtypes.string:
+        content: dict[str, Any] = {"string_val": array.ravel().tolist()}
+    else:
+        content = {"tensor_content": np.ascontiguousarray(array).tobytes()}
+    proto = TensorProto(dtype=kind.as_datatype_enum, tensor_shape=shape, **content)
+    return bytes(proto.SerializeToString(deterministic=True))
+
+
+def read(data: bytes, wanted: DType) -> np.ndarray:
+    """The tensor of a message.
+
+    Raises:
+      Refused: it is none, of another dtype, or of another size than its shape tells.
+    """
+    try:
+        proto = TensorProto.FromString(data)
+    except DecodeError:
+        raise Refused("Could not parse `serialized` as TensorProto") from None
+    found = _dtype(proto.dtype)
+    if found is not wanted:
+        raise Refused(f"Type mismatch between parsed tensor ({_name(found)}) and dtype ({_name(wanted)})")
+    shape = tuple(dim.size for dim in proto.tensor_shape.dim)
+    if proto.tensor_shape.unknown_rank or min(shape, default=0) < 0 or math.prod(shape) > MOST_ELEMENTS:
+        raise Refused("Could not construct tensor from proto: its shape is none of a tensor")
+    return _values(proto, wanted, math.prod(shape)).reshape(shape)
+
+
+def _dtype(number: int) -> DType | None:
+    try:
+        return as_dtype(number)
+    except TypeError:
+        return None
+
+
+def _name(dtype: DType | None) -> str:
+    names = {"float32": "float", "float64": "double", "float16": "half"}
+    return "invalid" if dtype is None else names.get(dtype.name, dtype.name)
+
+
+def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
+    if dtype is dtypes.string:
+        return _filled(np.array([*proto.string_val, None], object)[:-1], count, b"")
+    if proto.tensor_content:
+        if len(proto.tensor_content) != count * dtype.np.itemsize:
+            raise Refused(
+                f"Could not construct tensor from proto: {len(proto.tensor_content)} bytes are no {count} {dtype.name}"
+            )
+        return np.frombuffer(proto.tensor_content, dtype.np).copy()
+    listed = np.array(getattr(proto, _FIELDS.get(dtype.name, "int_val")))
+    if dtype.name in ("float16", "bfloat16"):
+        return _filled(listed.astype(np.uint16).view(dtype.np), count, 0)
+    if dtype.is_complex:
+        return _filled(listed.astype(dtype.real_dtype.np).view(dtype.np), count, 0)
+    return _filled(listed.astype(dtype.np), count, 0)
+
+
+def _filled(values: np.ndarray, count: int, zero: Any) -> np.ndarray:
+    """Values that repeat the last one up to their number."""
+    if len(values) > count:
+        raise Refused(f"Could not construct tensor from proto: it has {len(values)} values for {count} elements")
+    last = values[-1] if len(values) else zero
+    rest = np.empty(count - len(values), values.dtype)
+    rest[:] = last
+    return np.concatenate([values, rest])

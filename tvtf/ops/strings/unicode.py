@@ -1,0 +1,239 @@
+"""Unicode text: characters as code points and as strings, encodings, scripts.
+
+Ops that give a list of characters for each string return its values and row splits; ``tf.strings``' own functions, which make
+a ragged tensor of them, are in ``tvtf/ops/ragged/texts.py``.
+"""
+
+from __future__ import annotations
+
+import codecs
+from collections.abc import Iterator
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import int32, int64, string
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.host import unknown_dim
+from tvtf.ops.rules import require_dtype
+from tvtf.ops.strings.rules import like_text, mapped, text, text_op
+from tvtf.ops.strings.scripts import LAST, scripts_of
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+OUTPUTS = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
+ERRORS = ("strict", "replace", "ignore")
+SURROGATES = range(0xD800, 0xE000)
+
+
+class _Invalid:
+    """Stands for bytes that are no character."""
+
+
+def codec_of(encoding: str, op: str) -> str:
+    """Python's name of an encoding that ICU knows.
+
+    Raises:
+      InvalidArgumentError: there is none.
+    """
+    try:
+        return codecs.lookup(OUTPUTS.get(encoding.upper(), encoding)).name
+    except LookupError:
+        raise InvalidArgumentError(None, op, f"Could not create converter for input encoding: {encoding}") from None
+
+
+def _characters(value: bytes, codec: str) -> Iterator[tuple[Any, int]]:
+    """Each character, or what stands for invalid bytes, with its place."""
+    at = 0
+    while at < len(value):
+        try:
+            valid, end = value[at:].decode(codec), len(value)
+            wrong = end
+        except UnicodeDecodeError as error:
+            valid, wrong, end = (
+                value[at : at + error.start].decode(codec),
+                at + error.start,
+                at + max(error.end, error.start + 1),
+            )
+        for character in valid:
+            yield character, at
+            at += len(character.encode(codec))
+        if wrong < end:
+            yield _Invalid, wrong
+        at = end
+
+
+def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: bool) -> list[tuple[int, int]]:
+    """The code points of a string with their places.
+
+    Raises:
+      Refused: bytes that are no character, with ``errors="strict"``.
+    """
+    found = []
+    for character, at in _characters(value, codec):
+        if character is _Invalid:
+            if errors == "strict":
+                raise Refused("Invalid formatting on input string")
+            if errors == "replace":
+                found.append((replacement, at))
+        elif controls and ord(character) < 0x20:
+            found.append((replacement, at))
+        else:
+            found.append((ord(character), at))
+    return found
+
+
+def options(errors: str, replacement_char: int, replace_control_characters: bool, op: str) -> dict[str, Any]:
+    """What all of them take, checked."""
+    if errors not in ERRORS:
+        allowed = ", ".join(f'"{e}"' for e in ERRORS)
+        raise Refused(
+            f"Value for attr 'errors' of \"{errors}\" is not in the list of allowed values: {allowed}"
+        ).told_by(op)
+    if not 0 <= replacement_char <= LAST or replacement_char in SURROGATES:
+        raise Refused("replacement_char out of unicode codepoint range").told_by(op)
+    return {"errors": errors, "replacement": int(replacement_char), "controls": bool(replace_control_characters)}
+
+
+# -- for each string its characters
+
+
+def _decode_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, ...]:
+    require_dtype(x, (string,), "input")
+    if len(x.shape) != 1:
+        raise Refused(f"expects a vector of strings, but got shape [{','.join(map(str, x.shape))}]")
+    splits = x.shape[0] + 1
+    return TensorType((count,), int32), TensorType((count,), int64), TensorType((splits,), int64)
+
+
+def _decode(array: np.ndarray, codec: str, errors: str, replacement: int, controls: bool, count: Any) -> Any:
+    rows = [decoded(value, codec, errors, replacement, controls) for value in array.tolist()]
+    points = np.array([point for row in rows for point, _ in row], np.int32)
+    places = np.array([place for row in rows for _, place in row], np.int64)
+    return points, places, splits_of(rows)
+
+
+def splits_of(rows: list[Any]) -> np.ndarray:
+    """Where each row begins among the values of all, and where the last ends."""
+    return np.cumsum([0, *map(len, rows)], dtype=np.int64)
+
+
+@text_op(tf_name="UnicodeDecodeWithOffsets", type=_decode_types, numpy=_decode)
+def unicode_points(x: Tensor, codec: str, errors: str, replacement: int, controls: bool, count: Any) -> Any:
+    """The code points of a vector's strings, their places in bytes, and the row splits of both."""
+    return (x,), {"codec": codec, "errors": errors, "replacement": replacement, "controls": controls, "count": count}
+
+
+def points_of(vector: Tensor, encoding: str, given: dict[str, Any], op: str) -> tuple[Tensor, Tensor, Tensor]:
+    """See `unicode_points`."""
+    found = unicode_points.bind(vector, codec=codec_of(encoding, op), count=unknown_dim(), **given)
+    return found  # type: ignore[no-any-return]
+
+
+# -- strings of code points
+
+
+def _encode_type(values: TensorType, splits: TensorType, codec: str, errors: str, replacement: int) -> TensorType:
+    require_dtype(values, (int32,), "input_values")
+    return TensorType((splits.shape[0] - 1,), string)
+
+
+def _encode(values: np.ndarray, splits: np.ndarray, codec: str, errors: str, replacement: int) -> np.ndarray:
+    points = values.tolist()
+    found = np.empty(len(splits) - 1, object)
+    found[:] = [_joined(points[a:b], codec, errors, replacement) for a, b in zip(splits[:-1], splits[1:])]
+    return found
+
+
+def _joined(points: list[int], codec: str, errors: str, replacement: int) -> bytes:
+    valid = [p for p in points if 0 <= p <= LAST and p not in SURROGATES]
+    if len(valid) != len(points):
+        if errors == "strict":
+            raise Refused("Code point is out of range for Unicode, or a noncharacter.")
+        if errors == "replace":
+            valid = [p if 0 <= p <= LAST and p not in SURROGATES else replacement for p in points]
+    return "".join(map(chr, valid)).encode(codec)
+
+
+@text_op(tf_name="UnicodeEncode", type=_encode_type, numpy=_encode)
+def unicode_texts(values: Tensor, splits: Tensor, codec: str, errors: str, replacement: int) -> Any:
+    """A string for each row of code points."""
+    return (values, splits), {"codec": codec, "errors": errors, "replacement": replacement}
+
+
+def output_codec(encoding: str, op: str) -> str:
+    """Python's name of an encoding that may be written.
+
+    Raises:
+      InvalidArgumentError: it may not.
+    """
+    if encoding not in OUTPUTS:
+        allowed = ", ".join(f'"{e}"' for e in OUTPUTS)
+        raise Refused(
+            f"Value for attr 'output_encoding' of \"{encoding}\" is not in the list of allowed values: {allowed}"
+        ).told_by(op)
+    return OUTPUTS[encoding]
+
+
+# -- string by string
+
+
+def _transcode(array: np.ndarray, codec: str, output: str, errors: str, replacement: int, controls: bool) -> np.ndarray:
+    def one(value: bytes) -> bytes:
+        points = [point for point, _ in decoded(value, codec, errors, replacement, controls)]
+        return "".join(map(chr, points)).encode(output)
+
+    return mapped(one, array)
+
+
+@text_op(tf_name="UnicodeTranscode", type=like_text, numpy=_transcode, public=("strings.unicode_transcode",))
+def unicode_transcode(
+    input: Any,
+    input_encoding: str,
+    output_encoding: str,
+    errors: str = "replace",
+    replacement_char: int = 65533,
+    replace_control_characters: bool = False,
+    name: str | None = None,
+) -> Any:
+    """Each string in another encoding.
+
+    Args:
+      input: string tensor.
+      input_encoding: how its bytes are to be read.
+      output_encoding: "UTF-8", "UTF-16-BE" or "UTF-32-BE".
+      errors: "strict", "replace" or "ignore" what is no character.
+      replacement_char: the code point that takes its place.
+      replace_control_characters: whether it takes that of control characters, too.
+
+    >>> import tvtf as tf
+    >>> tf.strings.unicode_transcode(["Hé"], "UTF-8", "UTF-16-BE").numpy()
+    array([b'\\x00H\\x00\\xe9'], dtype=object)
+
+    Raises:
+      InvalidArgumentError: an unknown encoding, or invalid text with ``errors="strict"``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/unicode_transcode
+    """
+    op = "UnicodeTranscode"
+    given = options(errors, replacement_char, replace_control_characters, op)
+    return (text(input),), given | {"codec": codec_of(input_encoding, op), "output": output_codec(output_encoding, op)}
+
+
+def _script_type(x: TensorType) -> TensorType:
+    require_dtype(x, (int32,), "input")
+    return TensorType(x.shape, int32)
+
+
+@text_op(tf_name="UnicodeScript", type=_script_type, numpy=scripts_of, public=("strings.unicode_script",))
+def unicode_script(input: Any, name: str | None = None) -> Any:
+    """The script that each code point belongs to, as ICU numbers them; -1 for what is none.
+
+    >>> import tvtf as tf
+    >>> tf.strings.unicode_script([1, 31, 38, ord("a"), ord("я")]).numpy()
+    array([ 0,  0,  0, 25,  8], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/strings/unicode_script
+    """
+    return (convert_to_tensor(input, dtype_hint=int32),), {}
