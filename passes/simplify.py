@@ -181,6 +181,40 @@ def _over_all_rows(walk: Simplified, step: Step) -> Tensor | None:
     return walk.bind_again("contract", sources, {"equation": f"{rows}m,{rows}n->mn"})
 
 
+def _pads_itself(walk: Simplified, step: Step) -> Tensor | None:
+    """A convolution (or its filter's gradient) of an image with zeros around it, which it can add by itself."""
+    made = walk.step_of(step.inputs[0])
+    zeros = None if made is None or made.name != "pad" else _spatial_zeros(made)
+    if made is None or zeros is None:
+        return None
+    padding = tuple((a + low, b + high) for (a, b), (low, high) in zip(step.attrs["padding"], zeros))
+    return walk.bind_again(step.name, [made.inputs[0], step.inputs[1]], {**step.attrs, "padding": padding})
+
+
+def _spatial_zeros(pad: Step) -> list[tuple[int, int]] | None:
+    """How many positive zeros a pad puts around an image's spatial dims, where it does nothing else."""
+    first, *spatial, last = pad.attrs["paddings"] if len(pad.attrs["paddings"]) > 2 else (None, None)
+    known = [(low, high) for low, high in spatial if isinstance(low, int) and isinstance(high, int)]
+    is_zero = _is_filled_with(pad.inputs[1], 0) and not np.signbit(constant_value(pad.inputs[1]))
+    return known if first == last == (0, 0) and is_zero and len(known) == len(spatial) else None
+
+
+def _crops_itself(walk: Simplified, step: Step) -> Tensor | None:
+    """A gradient for an image with zeros around it, without the zeros' part: the gradient of `_pads_itself`."""
+    made, size = walk.step_of(step.inputs[0]), step.attrs["size"]
+    if made is None or made.name != "conv_input_grad" or any(stride != 1 for stride in step.attrs["strides"]):
+        return None
+    shape, begin, window = made.attrs["shape"], step.attrs["begin"], made.inputs[1]._type.shape[:-2]
+    known = all(isinstance(d, int) for d in (*begin, *size[1:], *shape[1:]))
+    if not known or begin[0] or begin[-1] or not same_shape((size[0], size[-1]), (shape[0], shape[-1])):
+        return None
+    cut = [(low, whole - low - kept) for low, whole, kept in zip(begin[1:-1], shape[1:-1], size[1:-1])]
+    if any(max(pair) >= extent for pair, extent in zip(cut, window)):
+        return None
+    padding = tuple((a + low, b + high) for (a, b), (low, high) in zip(made.attrs["padding"], cut))
+    return walk.bind_again("conv_input_grad", made.inputs, {**made.attrs, "shape": size, "padding": padding})
+
+
 def _no_axes(walk: Simplified, step: Step) -> Tensor | None:
     return step.inputs[0] if step.attrs["axis"] == () else None
 
@@ -201,6 +235,9 @@ RULES: dict[str, Callable[[Simplified, Step], Tensor | None]] = {
     "logical_not": _twice_undone,
     "transpose": _transposed,
     "reduce_sum": _no_axes,
+    "conv": _pads_itself,
+    "conv_filter_grad": _pads_itself,
+    "strided_slice": _crops_itself,
     "identity": _pass_through,
     "stop_gradient": _pass_through,
 }

@@ -20,6 +20,11 @@ def ops(mod):
     return [str(b.value.op.name) for block in mod["main"].body.blocks for b in block.bindings if hasattr(b.value, "op")]
 
 
+def calls(mod):
+    values = [b.value for block in mod["main"].body.blocks for b in block.bindings]
+    return [(str(v.op.name), str(v.attrs)) for v in values if hasattr(v, "op")]
+
+
 SPEC = tf.TensorSpec([2, 3])
 PAIRS = {
     "times one": (lambda x: x * 1.0 + x, lambda x: x + x),
@@ -97,6 +102,50 @@ def test_products_over_other_rows_stay():
 
     specs = tf.TensorSpec([4, 5, 3]), tf.TensorSpec([5, 4, 3])
     assert ops(simplify(module(product, *specs))) == ["tvtf.reshape", "tvtf.reshape", "tvtf.matmul"]
+
+
+IMAGE, WINDOW = tf.TensorSpec([2, 7, 8, 4]), tf.TensorSpec([3, 3, 4, 5])
+
+
+def gradients_of(convolve):
+    def step(x, w):
+        with tf.GradientTape() as tape:
+            tape.watch([x, w])
+            y = tf.reduce_sum(tf.sin(convolve(x, w)))
+        return tape.gradient(y, [x, w])
+
+    return step
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_convolutions_add_zeros_by_themselves(stride):
+    around = [[0, 0], [1, 2], [2, 0], [0, 0]]
+    padded = gradients_of(lambda x, w: tf.nn.conv2d(tf.pad(x, around), w, stride, "VALID"))
+    expected = gradients_of(lambda x, w: tf.nn.conv2d(x, w, stride, around))
+    before, after = (simplify(module(body, IMAGE, WINDOW)) for body in (padded, expected))
+    assert sorted(calls(before)) == sorted(calls(after))
+
+
+@pytest.mark.parametrize(
+    "padded",
+    [
+        lambda x: tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]], constant_values=1.0),
+        lambda x: tf.pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]], constant_values=-0.0),
+        lambda x: tf.pad(x, [[1, 0], [1, 1], [1, 1], [0, 0]]),
+        lambda x: tf.pad(x[..., :3], [[0, 0], [1, 1], [1, 1], [0, 1]]),
+    ],
+    ids=["ones", "negative zeros", "images", "channels"],
+)
+def test_other_pads_stay(padded):
+    mod = simplify(module(lambda x, w: tf.nn.conv2d(padded(x), w, 1, "VALID"), IMAGE, WINDOW))
+    assert "tvtf.pad" in ops(mod)
+
+
+def test_a_part_of_a_gradient_stays_a_part():
+    def part(y, w):
+        return tf.nn.conv2d_transpose(y, w, [2, 7, 8, 4], 1, "SAME")[:, 3:]
+
+    assert "tvtf.strided_slice" in ops(simplify(module(part, tf.TensorSpec([2, 7, 8, 5]), WINDOW)))
 
 
 def test_random_ops_are_not_shared():

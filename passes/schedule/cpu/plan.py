@@ -157,7 +157,7 @@ def _column_plan(
     panels += [
         Packing(term, column, width)
         for term in far
-        if _has_long_rows(stage, term, column, width) or _is_ragged(stage, term, column, lanes)
+        if _has_long_rows(stage, term, column, width) or _is_ragged(stage, term, column, target)
     ]
     panels += [
         Packing(term, axis, sizes[axis.var] * max(1, lanes // sizes[axis.var]))
@@ -171,9 +171,12 @@ def _column_plan(
     return Plan(column, False, lanes, vectors, sizes, tuple(panels), padded)
 
 
-def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, lanes: int) -> bool:
-    """An operand that is read often along short rows that don't fill whole vectors: worth a padded copy."""
+def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
+    """An operand that is read often along short rows that don't fill whole vectors: worth a padded copy in the cache."""
+    lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(term, column.var) != 1:
+        return False
+    if vector_operand_bytes(stage, column) > target.level2_bytes:
         return False
     if column.size % lanes == 0 or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
         return False
