@@ -23,7 +23,8 @@ from .box import on_same_axes
 from .combiner import combiner
 from .emit import index
 from .kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
-from .plan import plan_reduction, terms_of
+from .pack import packed
+from .plan import Packing, Plan, plan_reduction, terms_of
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Finish, Range
@@ -163,15 +164,29 @@ class _Writer:
 
     def write(self, parallel: bool) -> Stmt:
         blocks = self.shape.images * self.down // self.cut.rows
+        load, turned = self._turned_filter(parallel)
         return emit.sequence([
             emit.allocate(self.filter),
-            self._filters(parallel),
+            *turned,
+            self._filters(load, parallel),
             emit.fused([blocks, self.cut.groups], lambda places: self._task(*places), parallel),
         ])  # fmt: skip
 
-    def _filters(self, parallel: bool) -> Stmt:
-        """The transformed filter, panel by panel."""
+    def _turned_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
+        """The filter with results along vectors, and the statements that copy it where memory runs along channels."""
         stage, load = self.group.first, self.group.operands.filter
+        if access.load_stride(load, stage.spatial[3].var) == 1:
+            return load, []
+        packing = Packing(load, stage.spatial[3], self.cut.width)
+        plan = Plan(stage.spatial[3], False, self.lanes, self.cut.width // self.lanes, packed=(packing,))
+        copied, statements = packed(stage, plan, self.target, parallel)
+        return next(
+            term for term in terms_of(copied) if not term.source.same_as(self.group.operands.image.source)
+        ), statements
+
+    def _filters(self, load: TensorLoad, parallel: bool) -> Stmt:
+        """The transformed filter, panel by panel."""
+        stage = self.group.first
         down, right, channel = (axis.var for axis in stage.reduce)
 
         def body(places: list[ir.Expr]) -> Stmt:

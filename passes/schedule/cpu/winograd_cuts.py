@@ -9,12 +9,15 @@ from .plan import CYCLES_A_LOAD, pieces_of, tile_cycles
 from .target import CpuTarget
 from .toom import OF_FOUR, OF_TWO, WINDOW, Transforms
 
-MOST_TILES = 32
+# Transformed places of all tiles of a task: sixteen vectors of each and their sums stay in the second-level cache.
+MOST_PLACES = 1152
 OPERATIONS_A_CYCLE = 2
 # Of what direct sums and products of transformed tiles reach, measured.
 EFFICIENCY = 0.85
 CYCLES_A_TASK = 2000
-CYCLES_A_LEVEL2_BYTE, CYCLES_A_LEVEL3_BYTE, CYCLES_A_FAR_BYTE = 0.02, 0.04, 0.12
+CYCLES_A_LEVEL2_BYTE, CYCLES_A_LEVEL3_BYTE, CYCLES_A_FAR_BYTE = 0.02, 0.04, 0.15
+# Of a line that is fetched, filled and sent back to the memory.
+CYCLES_A_WRITTEN_BYTE = 0.28
 # A square of vectors, transformed and stored: loads, arithmetic and stores of both passes.
 CYCLES_A_SQUARE = {2: 45, 4: 120}
 GAIN_THAT_PAYS = 1.15
@@ -52,7 +55,9 @@ def best_cut(shape: Shape, is_constant: bool, target: CpuTarget) -> Cut | None:
         return None
     cuts = {cut: _cycles(shape, cut, is_constant, target) for cut in _cuts(shape, target)}
     best = min(cuts, key=cuts.__getitem__, default=None)
-    return best if best is not None and cuts[best] * GAIN_THAT_PAYS < _direct_cycles(shape, target) else None
+    return (
+        best if best is not None and cuts[best] * GAIN_THAT_PAYS < _direct_cycles(shape, is_constant, target) else None
+    )
 
 
 def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
@@ -65,7 +70,7 @@ def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
             if rest:
                 continue
             for rows in _divisors(shape.images * down):
-                if rows == 1 or rows * right <= MOST_TILES:
+                if rows == 1 or rows * right * transforms.products <= MOST_PLACES:
                     groups = [count for count in _divisors(panels) if count <= 2 * target.cores]
                     yield from (replace(cut, rows=rows, groups=count) for count in groups)
 
@@ -96,7 +101,8 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
     if is_constant:
         return total
     squares = shape.channels * shape.results / lanes / target.cores
-    return total + squares * (square + products * lanes * 4 * CYCLES_A_FAR_BYTE)
+    written = CYCLES_A_LEVEL2_BYTE if filter_bytes * cut.groups <= target.level2_bytes // 2 else CYCLES_A_WRITTEN_BYTE
+    return total + squares * (square + products * lanes * 4 * written)
 
 
 def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
@@ -109,9 +115,10 @@ def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) 
     return step * channels + 2 * tiles * vectors
 
 
-def _direct_cycles(shape: Shape, target: CpuTarget) -> float:
+def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
     places, taps = shape.images * shape.height * shape.width, WINDOW**2 * shape.channels
     sums = places * taps * shape.results / target.lanes(4) / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
     filter_bytes = taps * shape.results * 4 / target.cores
     is_near = filter_bytes <= target.level2_bytes // 2
-    return max(sums, filter_bytes * (CYCLES_A_LEVEL2_BYTE if is_near else CYCLES_A_FAR_BYTE))
+    packing = 0.0 if is_constant or is_near else filter_bytes * CYCLES_A_WRITTEN_BYTE
+    return packing + max(sums, filter_bytes * (CYCLES_A_LEVEL2_BYTE if is_near else CYCLES_A_FAR_BYTE))
