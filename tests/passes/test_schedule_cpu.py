@@ -116,6 +116,16 @@ def test_max_over_any_axes(shape: list[int], data: st.DataObject, target: Target
     np.testing.assert_array_equal(result, a.max(axes))
 
 
+def test_an_element_that_a_reduction_reads_twice_is_one_operand() -> None:
+    keep_nan = te.comm_reducer(
+        lambda a, b: tirx.Select(a <= b, b, tirx.Select(b <= tirx.infinity("float32"), a, b)),
+        lambda kind: tirx.const(float("-inf"), kind),
+    )
+    x, a = tensor((20_000, 4)), values((20_000, 4))
+    result = run_te(reduce_over(x, (1,), keep_nan), {x: a}, (20_000,), HOST)
+    np.testing.assert_array_equal(result, a.max(1))
+
+
 @pytest.mark.parametrize("axes", [(0,), (1,), (0, 1)])
 @pytest.mark.parametrize("rows", [1, 33, 5000])
 def test_sum_with_unknown_rows(axes: tuple[int, ...], rows: int) -> None:

@@ -6,6 +6,7 @@ from collections.abc import Iterator
 from dataclasses import dataclass, field
 from math import prod
 
+import tvm_ffi
 from tvm.ir import TensorLoad
 from tvm.tirx import Var
 
@@ -79,8 +80,12 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
 
 
 def terms_of(stage: Stage) -> list[TensorLoad]:
-    """What a reduction reads besides its own partial result."""
-    return [load for load in loads(stage.value) if not load.source.same_as(stage.buffer)]
+    """What a reduction reads besides its own partial result, each element once."""
+    found: list[TensorLoad] = []
+    for load in loads(stage.value):
+        if not load.source.same_as(stage.buffer) and not any(tvm_ffi.structural_equal(load, other) for other in found):
+            found.append(load)
+    return found
 
 
 def has_reused_operand(stage: Stage) -> bool:
