@@ -51,6 +51,17 @@ def test_another_axis():
     np.testing.assert_array_equal(tf.sort(x, axis=0).numpy(), np.sort(x.numpy(), 0))
 
 
+@pytest.mark.parametrize("k", [1, 5, 64, 65])
+def test_the_largest_of_rows_in_any_order(k):
+    drawn = values(tf.float32, 100).numpy()
+    rows = np.stack([*drawn, np.sort(drawn[0]), np.sort(drawn[1])[::-1], np.zeros(100, "float32")])
+    rows[1, [3, 50]] = np.nan
+    x = tf.constant(rows)
+    found, expected = tf.function(lambda x: tf.math.top_k(x, k))(x), tf.math.top_k(x, k)
+    for own, theirs in zip(found, expected):
+        np.testing.assert_array_equal(own.numpy(), theirs.numpy())
+
+
 def test_top_k_and_the_gradient_to_its_places():
     x = tf.constant([[1.0, 5.0, 3.0], [7.0, 2.0, 7.0]])
 

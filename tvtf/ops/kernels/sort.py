@@ -11,6 +11,9 @@ from tvm.script.ir_builder import tirx as T
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long
 from tvtf.ops.kernels.scan import product, rows
 
+MOST_BY_INSERTION = 64
+"""Results that are found faster one by one than by sorting the whole row, also where each element is larger than all before."""
+
 
 def precedes(a: Any, b: Any, descending: bool) -> Any:
     """Whether a goes strictly before b; NaN counts as the largest."""
@@ -94,9 +97,41 @@ def sort(x: te.Tensor, *, descending: bool) -> te.Tensor:
 
 
 def top_k(x: te.Tensor, *, k: Any, index_type: str) -> list[te.Tensor]:
-    found = order(x, True)
+    found = largest(x, k) if isinstance(k, int) and 0 < k <= MOST_BY_INSERTION else order(x, True)
     shape = [*list(x.shape)[:-1], long(k)]
     return [_at(x, found, k, "values"), compute(shape, lambda *i: found(*i).astype(index_type), "places")]
+
+
+def largest(x: te.Tensor, k: int) -> te.Tensor:
+    """The int32 places of each row's ``k`` largest elements in descending order: few elements are larger than k before."""
+    length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
+    x = cast(x, accumulator_dtype(str(x.dtype)))
+
+    def body(ins: Any, outs: Any) -> Any:
+        with IRBuilder() as builder:
+            keys, places, best = (T.buffer_proxy(b) for b in (ins[0], *outs))
+            with rows(count, count * length) as row, T.serial(long(0), length) as i:
+                key, first = keys[row * length + i], row * k
+                is_new = tirx.any(i < k, precedes(key, best[first + (k - 1)], True))
+                with T.If(is_new), T.Then():
+                    _insert(key, i, places, best, first, k)
+            return builder.get()
+
+    shape = [*list(x.shape)[:-1], long(k)]
+    return te.extern([shape, shape], [x], body, name="largest", dtype=["int32", str(x.dtype)])[0]
+
+
+def _insert(key: Any, place: Any, places: Any, best: Any, first: Any, k: int) -> None:
+    """Where it goes, behind equal ones; the last one falls out."""
+    at = T.buffer_proxy(T.decl_buffer([1], "int64", scope="local"))
+    at[0] = tirx.min(place, long(k - 1))
+    before = first + at[0] - 1
+    with T.While(tirx.if_then_else(at[0] > 0, precedes(key, best[tirx.max(before, long(0))], True), False)):
+        best[before + 1] = best[before]
+        places[before + 1] = places[before]
+        at[0] = at[0] - long(1)
+    best[first + at[0]] = key
+    places[first + at[0]] = place.astype("int32")
 
 
 def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type: str) -> te.Tensor:
