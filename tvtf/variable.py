@@ -235,7 +235,7 @@ class Variable(Trackable):
 
     def take(self, handle: Any) -> bool:
         """The new value that compiled code returned: in this memory already (donated), or, then True, in its own."""
-        if self._handle is not None and handle.data_ptr == self._handle.data_ptr:
+        if self._handle is not None and handle.data_ptr() == self._handle.data_ptr():
             return False
         from tvtf.memory import to_array
 
