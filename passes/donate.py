@@ -69,7 +69,7 @@ def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
                 return False
             continue
         reads = [load for buffer in downstream for load in reads_of(stage, buffer)]
-        if reads and (written or stage.reduce or not all(_at_own_point(load, stage) for load in reads)):
+        if reads and (written or stage.reduce or not all(is_at_own_point(load, stage) for load in reads)):
             return False
         if stage.buffer.same_as(output):
             written = True
@@ -78,7 +78,7 @@ def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
     return True
 
 
-def _at_own_point(load: Any, stage: Stage) -> bool:
+def is_at_own_point(load: Any, stage: Stage) -> bool:
     indices = list(load.indices)
     return len(indices) == len(stage.spatial) and all(
         axis.size == 1 or (isinstance(i, ir.Var) and i.same_as(axis.var)) for i, axis in zip(indices, stage.spatial)

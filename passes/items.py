@@ -5,6 +5,8 @@ from __future__ import annotations
 import tvm_ffi
 from tvm import ir, relax, transform
 
+from tvtf.passes.rewrite import Bindings
+
 
 @transform.module_pass(opt_level=0, name="TakeItems")
 def TakeItems(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
@@ -29,3 +31,37 @@ def _items_given_out(func: relax.Function) -> relax.Function:
         if isinstance(binding.var, relax.DataflowVar) and isinstance(binding.value, relax.TupleGetItem)
     }
     return tvm_ffi.structural_map(func, (ir.Var, lambda var: inner.get(var, var))) if inner else func
+
+
+def known_items(mod: ir.IRModule) -> ir.IRModule:
+    """The module with items of tuples that are made in the same function taken from where they were made."""
+    result = mod.clone()
+    for name, func in mod.functions_items():
+        if isinstance(func, relax.Function):
+            result.update_func(name, _with_known_items(func))
+    return result
+
+
+def _with_known_items(func: relax.Function) -> relax.Function:
+    bindings = [binding for block in func.body.blocks for binding in block.bindings]
+    tuples = {b.var: b.value for b in bindings if isinstance(b.value, relax.Tuple)}
+    out = Bindings()
+    for binding in bindings:
+        value = binding.value
+        if isinstance(value, relax.TupleGetItem) and value.tuple_value in tuples:
+            value = tuples[value.tuple_value].fields[value.index]
+        out.again(binding, value)
+    return without_unread(out.function(func), set(tuples))
+
+
+def without_unread(func: relax.Function, candidates: set[relax.Var]) -> relax.Function:
+    """The function without those bindings that nothing reads."""
+    read: set[relax.Var] = set()
+    bindings = [binding for block in func.body.blocks for binding in block.bindings]
+    for value in (*(b.value for b in bindings), func.body.body):
+        tvm_ffi.structural_walk(value, (ir.Var, read.add))
+    out = Bindings()
+    for binding in bindings:
+        if binding.var in read or binding.var not in candidates:
+            out.again(binding, binding.value)
+    return out.function(func)

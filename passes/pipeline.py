@@ -22,7 +22,7 @@ from tvtf.passes.codegen.names import NamesFirst
 from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.hoist import hoist, mark_constants
-from tvtf.passes.items import TakeItems
+from tvtf.passes.items import TakeItems, known_items
 from tvtf.passes.legalize import legalize
 from tvtf.passes.mixed import mixed_precision
 from tvtf.passes.native_loops import native_loops
@@ -30,6 +30,7 @@ from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.simplify import simplify
 from tvtf.passes.trim import trim_loops
+from tvtf.passes.updates import fuse_updates
 from tvtf.passes.watch import dump_folder, watched
 from tvtf.passes.without_python import IN_A_LIBRARY, ON_A_GPU, without_python
 
@@ -63,8 +64,9 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("legalize", legalize),
         Phase("private", MarkPrivate),
         Phase("dataflow", stock.ConvertToDataflow(1)),
-        Phase("items", TakeItems),
         Phase("pattern", stock.AnnotateTIROpPattern()),
+        Phase("updates", fuse_updates),
+        Phase("items", TakeItems),
         Phase("fuse", stock.FuseOps()),
         Phase("fuse-kernels", stock.FuseTIR()),
         Phase("in-place", mark_inplace),
@@ -75,6 +77,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("purity", stock.RemovePurityChecking()),
         *([] if on_gpu(target) else [Phase("native-loops", lambda mod: native_loops(mod, polls))]),
         Phase("destinations", stock.CallTIRRewrite()),
+        Phase("known-items", known_items),
         Phase("donate", donate),
         *([] if on_gpu(target) else [Phase("arena", plan_arena)]),
         Phase("memory", stock.StaticPlanBlockMemory()),
