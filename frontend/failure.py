@@ -6,8 +6,9 @@ import re
 
 from tvtf import errors
 from tvtf.ops.host import take_failure
+from tvtf.passes.effects import FAILURE
 
-_GUARD = re.compile(r"tvtf\.guard:(\w+):(.*?)(?:\n|$)", re.DOTALL)
+_GUARD = re.compile(FAILURE.format(kind=r"(\w+)", message="(.*?)"), re.DOTALL)
 _KERNEL_MISMATCH = re.compile(r"Invalid (\w+)\.shape\[(\d+)\] on argument.*?\1: Tensor\((\[.*?\]), (\w+)\)", re.DOTALL)
 _SIZES = re.compile(r"\((\d+) vs\. (\d+)\).*match_cast error", re.DOTALL)
 _MISMATCH = re.compile(r"loc=param\[\d+\], param=(\w+), annotation=(R\.Tensor\(.*?\))\)\s+(.*)")
@@ -22,7 +23,7 @@ def raised_by(name: str, error: Exception) -> Exception:
     guard = _GUARD.search(text)
     if guard:
         kind = getattr(errors, guard[1], errors.InvalidArgumentError)
-        return kind(None, name, guard[2].strip())
+        return kind(None, name, guard[2])
     mismatch = _MISMATCH.search(text)
     if mismatch:
         return ValueError(f"{name}: argument {mismatch[1]!r} does not fit {mismatch[2]}: {mismatch[3].strip()}")

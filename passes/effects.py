@@ -14,11 +14,19 @@ READS_ON_HOST = "tvtf.reads_on_host"
 """The mark of such a kernel whose arguments are computed on the GPU."""
 
 
-def raising_kernel(message: str) -> tirx.PrimFunc:
-    """``kernel(ok)``: raises RuntimeError with ``message`` unless the bool scalar ``ok`` holds."""
+FAILURE = "tvtf.guard:{kind}:{message}\x04"
+"""The text by which the error of a kernel says which error of ours it is, up to ASCII's END OF TRANSMISSION."""
+
+
+def raising_kernel(kind: str, message: str) -> tirx.PrimFunc:
+    """``kernel(ok)``: raises RuntimeError with ``FAILURE`` unless the bool scalar ``ok`` holds."""
     ok = tirx.decl_buffer((), "bool", "ok", data_alignment=1)
     # TVM 0.27 documents the kind first, but hands its arguments to a constructor that wants the condition first.
-    check = tirx.AssertStmt(tirx.BufferLoad(ok, []), ir.StringImm("RuntimeError"), [ir.StringImm(message)])
+    check = tirx.AssertStmt(
+        tirx.BufferLoad(ok, []),
+        ir.StringImm("RuntimeError"),
+        [ir.StringImm(FAILURE.format(kind=kind, message=message))],
+    )
     return (
         tirx.PrimFunc([ok], check)
         .with_attr("tirx.is_scheduled", True)

@@ -93,7 +93,8 @@ class _Guarded(Evaluation):
         for ok, message in prim.guard(*inputs, **attrs) if prim.guard else ():
             bind.guard(ok, *self._pairs(), message=message + _where())
         if prim.name == "guard":
-            inputs = [inputs[0], *self._pairs()]
+            inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pairs()]
+            attrs = attrs | {"message": attrs["message"] + _where()}
         if prim.name in CONTROL:
             inputs = self._before(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
         result = prim.bind(*inputs, **attrs)

@@ -234,11 +234,16 @@ def _stack_change(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound:
 
 def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """``tvtf.guard(ok, new, variable, ...)``: where it fails, the pending values are written, then a kernel raises."""
-    ok, *pending = bound.inputs
-    if pending:
-        written = _branching(out, ok, lambda inside: _write_all(legalizer, inside, pending, ok))
-        ok = out.emit(written, "checked")
-    raising = legalizer.add_impure("guard", raising_kernel(f"tvtf.guard:InvalidArgumentError:{bound.attrs['message']}"))
+    ok, *operands = bound.inputs
+    count = bound.attrs.get("shown", 0)
+    shown, pending = operands[:count], operands[count:]
+    if operands:
+        ok = _copied(legalizer, out, ok) if isinstance(ok, ir.Constant) else ok  # FuseOps can't have one in a branch
+        failed = _branching(out, ok, lambda inside: _failed(legalizer, inside, [ok, *shown], pending, bound.attrs))
+        ok = out.emit(failed, "checked")
+    if shown:
+        return ok
+    raising = legalizer.add_impure("guard", raising_kernel("InvalidArgumentError", bound.attrs["message"]))
     out.emit(void_call(raising, [ok], call.span), "_")
     return ok
 
@@ -293,11 +298,19 @@ def _matched(out: Bindings, found: Any, index: int, ty: relax.TensorType) -> Any
     return matched
 
 
-def _write_all(legalizer: _Legalizer, inside: Bindings, pending: list[Any], ok: Any) -> Any:
+def _failed(legalizer: _Legalizer, inside: Bindings, seen: list[Any], pending: list[Any], attrs: dict[str, Any]) -> Any:
+    """Does the assignments before a guard that failed; where it shows tensors, its kernel on the host raises here."""
+    _write_all(legalizer, inside, pending)
+    if len(seen) > 1:
+        args = [ir.StringImm("guard"), ir.StringImm(written(attrs)), *seen]
+        inside.emit(_effect(KERNEL_SYMBOL, args, relax.AnyType()), "_")
+    return seen[0]
+
+
+def _write_all(legalizer: _Legalizer, inside: Bindings, pending: list[Any]) -> None:
     for new, variable in zip(pending[::2], pending[1::2]):
         kernel = legalizer.add("write", copy_kernel(new.ty))
         inside.emit(void_call(kernel, [new, variable], None), "_")
-    return ok
 
 
 def _branching(out: Bindings, ok: Any, otherwise: Any) -> relax.If:

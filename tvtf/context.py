@@ -16,6 +16,7 @@ class ThreadState(threading.local):
     def __init__(self) -> None:
         self.trace: Any = None
         self.tapes: list[Any] = []
+        self.observers: list[Any] = []  # told of every op, eager or traced, as tapes are
         self.batches: int = 0
         self.name_scopes: list[str] = []
         self.device: str | None = None

@@ -371,7 +371,7 @@ def graph_copier(graph: Graph, trace: Trace) -> Graph:
 def tracing(trace: Trace) -> Any:
     """Makes ``trace`` the thread's active one; tapes around it don't see inside."""
     outer, tapes = state.trace, state.tapes
-    state.trace, state.tapes = trace, []
+    state.trace, state.tapes = trace, list(state.observers)
     try:
         yield trace
     finally:

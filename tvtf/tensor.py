@@ -302,6 +302,20 @@ class SymbolicTensor(Tensor):
         return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
 
 
+def static_value(tensor: Any) -> np.ndarray | None:
+    """The value of a tensor where it is known now: of an eager one, and of a constant of a trace; else None."""
+    if isinstance(tensor, EagerTensor):
+        return tensor._array
+    if not isinstance(tensor, SymbolicTensor):
+        return None
+    from tvm import ir
+
+    if isinstance(tensor._var, ir.Constant):
+        return np.array(tensor._var.value.numpy(), tensor.dtype.np)
+    known = tensor.known
+    return known.astype(tensor.dtype.np) if known is not None and all(isinstance(d, int) for d in known.flat) else None
+
+
 def wrap(result: Any, expected: TensorType) -> EagerTensor:
     """A NumPy kernel's result as a tensor of the type that its rule promised."""
     array = result if type(result) is np.ndarray else np.asarray(result)

@@ -8,11 +8,12 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
+from tvtf.errors import InvalidArgumentError
 from tvtf.ops.rules import bind, draw, scalar, stretch
 from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType
 from tvtf.tensor import Tensor
+from tvtf.summarized import filled
 
 
 def _assign_type(old: TensorType, value: TensorType, *memory: TensorType) -> TensorType:
@@ -40,40 +41,42 @@ def assign(old: Any, value: Any, *memory: Any) -> Any:
     return (old, value, *memory), {}
 
 
-def _guard_numpy(ok: np.ndarray, *pending: np.ndarray, message: str) -> np.ndarray:
+def _guard_numpy(ok: np.ndarray, *operands: np.ndarray, message: str, shown: int = 0, summarize: int = 3) -> np.ndarray:
     if not ok:
-        raise Refused(message)
+        raise InvalidArgumentError(None, "Assert", filled(message, summarize, operands[:shown]))
     return ok
 
 
-def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, message: str) -> Tensor:
+def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
     """All elements have to hold."""
     ok = bind.reduce_all(inputs[0], axis=(0,), keepdims=False) if batched[0] else inputs[0]
-    return stretch(size, bind.guard(ok, *inputs[1:], message=message), False)
+    return stretch(size, bind.guard(ok, *inputs[1:], **attrs), False)
 
 
 @primitive(
     tf_name="Assert",
     batch=_guard_batch,
-    type=lambda ok, *pending, message: TensorType((), dtypes.bool),
+    type=lambda ok, *operands, **_: TensorType((), dtypes.bool),
     numpy=_guard_numpy,
     lower=None,
     vjp=None,
-    onnx=lambda e, inputs, outputs, types, *, message: e.node("Identity", inputs[:1], outputs),
+    onnx=lambda e, inputs, outputs, types, **_: e.node("Identity", inputs[:1], outputs),
     pure=False,
     why_not={
         "lower": "lowered to a branch and a failing kernel by passes/legalize.py",
         "samples": "its effect is tested by tests/passes/test_guard.py",
     },
 )
-def guard(ok: Any, *pending: Any, message: str) -> Any:
+def guard(ok: Any, *operands: Any, message: str, shown: int = 0, summarize: int = 3) -> Any:
     """Fails with ``message`` where ``ok`` is false.
 
     Args:
       ok: bool scalar.
-      pending: pairs (new value, Variable's parameter) of assignments before this point: they are done before it fails.
+      operands: the tensors ``shown`` in the message's holes; then pairs (new value, Variable's parameter) of assignments
+        before this point: they are done before it fails.
+      summarize: elements shown of each.
     """
-    return (ok, *pending), {"message": message}
+    return (ok, *operands), {"message": message, "shown": shown, "summarize": summarize}
 
 
 @primitive(

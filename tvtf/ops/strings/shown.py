@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.summarized import number
+
 
 def filled(pieces: Sequence[str], values: Sequence[str]) -> str:
     """The pieces of a template with values between them."""
@@ -36,19 +38,8 @@ def _elements(array: Any, depth: int, ends: int) -> str:
 
 
 def _number(value: Any) -> str:
-    """An element in the fewest digits of two lengths that give it back; text in quotes."""
+    """An element; text in quotes."""
     value = np.asarray(value)[()]
     if isinstance(value, (bytes, str)):
         return '"' + (value.decode(errors="replace") if isinstance(value, bytes) else value) + '"'
-    kind = np.asarray(value).dtype.kind
-    if kind in "bui":
-        return str(int(value))
-    if kind == "c":
-        return "?"
-    double = np.asarray(value).dtype.itemsize == 8
-    short, exact = (15, 17) if double else (6, 9)
-    text = f"{float(value):.{short}g}"
-    same = float(text) == float(value) if double else np.float32(text) == np.float32(value)
-    if value != value:
-        return "-nan" if np.signbit(value) else "nan"
-    return text if same else f"{float(value):.{exact}g}"
+    return number(value)

@@ -1,0 +1,227 @@
+"""``tf.control_dependencies``, ``tf.group``, ``tf.init_scope`` ...: order and scope of what is traced.
+
+A compiled program does what has effects in the order in which it was written, so that control dependencies hold by
+themselves.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.operation import Operation, done
+from tvtf.ops.rules import bind
+from tvtf.primitive import export
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
+
+
+@export("control_dependencies")
+@contextmanager
+def control_dependencies(control_inputs: Any) -> Iterator[None]:
+    """What is written inside runs after ``control_inputs``: as everything does that is written after them.
+
+    Args:
+      control_inputs: list of tensors and operations; None for none.
+
+    Raises:
+      TypeError: while tracing, for anything else.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def f(x):
+    ...     with tf.control_dependencies([tf.debugging.assert_positive(x)]):
+    ...         return tf.identity(x)
+    >>> f(tf.constant(1)).numpy()
+    np.int32(1)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/control_dependencies
+    """
+    given = list(control_inputs or ())
+    if state.trace is not None:
+        for each in nest.flatten(given):
+            _require_node(each)
+    yield
+
+
+def _require_node(each: Any) -> None:
+    if not isinstance(each, (Operation, Tensor)) and not is_tensor(each):
+        kind = type(each)
+        raise TypeError(
+            f"The op type must be an Operation, Tensor or Variable, but control_dependencies got {each!r} of type {kind}"
+        )
+
+
+@export("group")
+def group(*inputs: Any, **kwargs: Any) -> Operation | None:
+    """One operation for several: it is done when all ``inputs`` are.
+
+    Args:
+      *inputs: tensors, operations and structures of them.
+      name: of the operation.
+
+    Returns:
+      None; while tracing, an ``Operation``.
+
+    Raises:
+      TypeError: for anything else.
+      ValueError: for another keyword.
+
+    >>> import tvtf as tf
+    >>> tf.group(tf.constant(1), [tf.constant(2)])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/group
+    """
+    name = kwargs.pop("name", None)
+    if kwargs:
+        raise ValueError(f"Unknown keyword arguments: {', '.join(kwargs)}")
+    if state.trace is None:
+        return None
+    for each in nest.flatten(inputs):
+        if each is not None and not isinstance(each, Operation) and not is_tensor(each):
+            raise TypeError(
+                f"'inputs' should be zero or more (nested) Tensors. Received '{each}' with type '{type(each)}'."
+            )
+    return done("NoOp", name or "group_deps")
+
+
+@export("tuple")
+def tuple_(tensors: Sequence[Any], control_inputs: Any = None, name: str | None = None) -> list[Any]:
+    """The tensors, of which none is used before all are computed.
+
+    Args:
+      tensors: list of tensors; None stays.
+      control_inputs: what else must be done before.
+
+    Returns:
+      A list of tensors of the same values.
+
+    Raises:
+      ValueError: there is no tensor.
+
+    >>> import tvtf as tf
+    >>> [t.numpy() for t in tf.tuple([tf.constant(1), tf.constant(2)])]
+    [np.int32(1), np.int32(2)]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/tuple
+    """
+    if state.trace is None:
+        return list(tensors)
+    if all(t is None for t in tensors):
+        raise ValueError(f"'tensors' must have at least one Tensor. Received: {tensors}.")
+    with control_dependencies(control_inputs):
+        return [t if t is None or isinstance(t, Operation) else bind.identity(convert_to_tensor(t)) for t in tensors]
+
+
+@export("no_op")
+def no_op(name: str | None = None) -> Operation | None:
+    """Does nothing.
+
+    >>> import tvtf as tf
+    >>> tf.no_op()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/no_op
+    """
+    return done("NoOp", name)
+
+
+@export("identity_n")
+def identity_n(input: Any, name: str | None = None) -> list[Tensor]:  # noqa: A002 - TensorFlow's name
+    """A list of tensors of the same values; gradients go through.
+
+    >>> import tvtf as tf
+    >>> [t.numpy() for t in tf.identity_n([1, 2.])]
+    [np.int32(1), np.float32(2.0)]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/identity_n
+    """
+    return [bind.identity(convert_to_tensor(x)) for x in input]
+
+
+@export("init_scope")
+@contextmanager
+def init_scope() -> Iterator[None]:
+    """What is written inside runs now, eagerly, also in a function that is traced; Variables may be made there.
+
+    Tapes around don't see it, and name scopes stay.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def f():
+    ...     with tf.init_scope():
+    ...         return tf.executing_eagerly()
+    >>> f().numpy()
+    np.True_
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/init_scope
+    """
+    outer, tapes = state.trace, state.tapes
+    state.trace, state.tapes = None, list(state.observers)
+    try:
+        yield
+    finally:
+        state.trace, state.tapes = outer, tapes
+
+
+# -- where one is
+
+
+@export("inside_function")
+def inside_function() -> bool:
+    """Whether a function is being traced.
+
+    >>> import tvtf as tf
+    >>> tf.inside_function(), tf.function(tf.inside_function)().numpy()
+    (False, np.True_)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/inside_function
+    """
+    return state.trace is not None
+
+
+@export("is_symbolic_tensor")
+def is_symbolic_tensor(tensor: Any) -> bool:
+    """Whether ``tensor`` is one of a function being traced, without a value yet.
+
+    >>> import tvtf as tf
+    >>> tf.is_symbolic_tensor(tf.constant(1)), tf.is_symbolic_tensor(1)
+    (False, False)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/is_symbolic_tensor
+    """
+    return isinstance(tensor, SymbolicTensor)
+
+
+@export("get_current_name_scope")
+def get_current_name_scope() -> str:
+    """The name scopes that are open, outermost first, joined by slashes.
+
+    >>> import tvtf as tf
+    >>> with tf.name_scope("a"), tf.name_scope("b"):
+    ...     print(tf.get_current_name_scope())
+    a/b
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/get_current_name_scope
+    """
+    return "/".join(state.name_scopes)
+
+
+@export("get_static_value")
+def get_static_value(tensor: Any, partial: bool = False) -> Any:
+    """The value of a tensor where it is known without running anything, as an array or scalar of NumPy; else None.
+
+    Args:
+      partial: accepted; an array of which only some elements are known is not given.
+
+    >>> import tvtf as tf
+    >>> tf.get_static_value(tf.constant([1, 2]))
+    array([1, 2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/get_static_value
+    """
+    if isinstance(tensor, (bool, int, float, str, bytes)):
+        return tensor
+    found = static_value(tensor)
+    return None if found is None else found[()] if not found.ndim else found.copy()

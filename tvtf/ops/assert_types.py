@@ -1,0 +1,334 @@
+"""``tf.debugging.assert_rank``, ``assert_shapes``, ``assert_type`` and the like: what tensors are, not what they hold."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf import dtypes
+from tvtf.context import state
+from tvtf.dtypes import DType, as_dtype
+from tvtf.operation import done
+from tvtf.ops.assertion import called, guarded, prefix, shape_and_dtype
+from tvtf.ops.rules import bind
+from tvtf.primitive import export
+from tvtf.shape import Dim
+from tvtf.tensor import Tensor, convert_to_tensor, static_value
+
+# -- ranks
+
+
+@export("debugging.assert_rank", "assert_rank")
+def assert_rank(x: Any, rank: Any, message: Any = None, name: str | None = None) -> Any:
+    """Fails unless ``x`` has the rank; ranks are known while tracing, so that it never waits for the program to run.
+
+    Args:
+      x: tensor.
+      rank: integer scalar that is known while tracing.
+      message: begins the error's text.
+
+    Raises:
+      ValueError: it has another, or ``rank`` is no scalar.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_rank(tf.zeros([2, 3]), 2)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_rank
+    """
+    return _assert_rank(x, rank, message, "", lambda found, wanted: found == wanted)
+
+
+@export("debugging.assert_rank_at_least")
+def assert_rank_at_least(x: Any, rank: Any, message: Any = None, name: str | None = None) -> Any:
+    """Fails unless ``x`` has the rank or a greater one; otherwise as ``assert_rank``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_rank_at_least(tf.zeros([2, 3]), 1)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_rank_at_least
+    """
+    return _assert_rank(x, rank, message, " at least", lambda found, wanted: found >= wanted)
+
+
+def _assert_rank(x: Any, rank: Any, message: Any, least: str, held: Callable[[int, int], bool]) -> Any:
+    x, wanted = convert_to_tensor(x), _known_rank(rank)
+    if not held(x.ndim, wanted):
+        raise ValueError(
+            f"{prefix(message)}Tensor {called(x, '')} must have rank{least} {wanted}.  Received rank {x.ndim}, "
+            f"shape {x.shape}"
+        )
+    return done("NoOp", "static_checks_determined_all_ok")
+
+
+def _known_rank(rank: Any) -> int:
+    rank = convert_to_tensor(rank)
+    assert_type(rank, dtypes.int32)
+    known = static_value(rank)
+    if known is None:
+        raise NotImplementedError(f"the rank to be had must be known while tracing, but got {rank}")
+    if known.ndim:
+        raise ValueError("Rank must be a scalar.")
+    return int(known)
+
+
+@export("debugging.assert_rank_in")
+def assert_rank_in(x: Any, ranks: Sequence[Any], message: Any = None, name: str | None = None) -> Any:
+    """Fails unless ``x`` has one of the ranks; otherwise as ``assert_rank``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_rank_in(tf.zeros([2, 3]), [1, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_rank_in
+    """
+    x, wanted = convert_to_tensor(x), tuple(map(_known_rank, ranks))
+    if x.ndim not in wanted:
+        raise ValueError(
+            f"{prefix(message)}Tensor {called(x, '')} must have rank in {wanted}.  Received rank {x.ndim}, "
+            f"shape {x.shape}"
+        )
+    return done("NoOp", "static_checks_determined_all_ok")
+
+
+@export("debugging.assert_scalar")
+def assert_scalar(tensor: Any, message: Any = None, name: str | None = None) -> None:
+    """Fails unless ``tensor`` is a scalar.
+
+    Raises:
+      ValueError: it has another rank.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_scalar(tf.constant(1.))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_scalar
+    """
+    x = convert_to_tensor(tensor)
+    if x.ndim:
+        named = f" for {called(x, '')}" if state.trace is not None else ""
+        raise ValueError(f"{prefix(message)}Expected scalar shape{named}, saw shape: {x.shape}.")
+
+
+# -- shapes
+
+
+class _Constraint(NamedTuple):
+    """A tensor and what its dims must be: the innermost ones where ``innermost``. A scalar counts as a vector of one."""
+
+    tensor: Tensor
+    symbols: tuple[Any, ...]
+    innermost: bool
+
+    @property
+    def dims(self) -> tuple[Dim, ...]:
+        return self.tensor._type.shape or (1,)
+
+    def places(self) -> list[tuple[int, Any]]:
+        first = -len(self.symbols) if self.innermost else 0
+        return [(first + i, symbol) for i, symbol in enumerate(self.symbols) if symbol not in (None, ".")]
+
+    def name(self) -> str:
+        return called(self.tensor, shape_and_dtype(self.tensor))
+
+
+@export("debugging.assert_shapes")
+def assert_shapes(
+    shapes: Any, data: Any = None, summarize: int | None = None, message: Any = None, name: str | None = None
+) -> None:
+    """Fails unless the tensors have the shapes, where equal names stand for equal sizes.
+
+    Args:
+      shapes: pairs of a tensor and its shape, an iterable of sizes, names, and None or "." for any size; where the first
+        is ``...`` or "*", the shape is that of the innermost dims.
+      data, summarize: what to show of a tensor whose size only the running program knows, and how many elements.
+      message: begins the error's text.
+
+    Raises:
+      ValueError: a rank or a size that is known while tracing differs.
+      InvalidArgumentError: a size differs when the program runs.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_shapes([(tf.zeros([4, 3]), ("N", 3)), (tf.zeros([4]), ("N",))])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_shapes
+    """
+    pairs = shapes.items() if isinstance(shapes, dict) else shapes
+    constraints = [_constraint(convert_to_tensor(x), shape, message) for x, shape in pairs if shape is not None]
+    for each in constraints:
+        _check_rank(each, message)
+    known: dict[Any, tuple[Any, str]] = {}
+    for each in constraints:
+        for place, symbol in each.places():
+            _check_size(each, place, symbol, known, _Telling(message, data, summarize))
+
+
+def _constraint(x: Tensor, shape: Any, message: Any) -> _Constraint:
+    if not hasattr(shape, "__iter__"):
+        raise ValueError(
+            f"{prefix(message)}Tensor {called(x, shape_and_dtype(x))}.  Specified shape must be an iterable.  "
+            f"An iterable has the attribute `__iter__` or `__getitem__`.  Received specified shape: {shape}"
+        )
+    symbols = tuple(shape)
+    for i, symbol in enumerate(symbols[1:], 1):
+        if symbol in (..., "*"):
+            raise ValueError(
+                f"{prefix(message)}Tensor {called(x, shape_and_dtype(x))} specified shape index {i}.  Symbol `...` or "
+                "`*` for a variable number of unspecified dimensions is only allowed as the first entry"
+            )
+    innermost = bool(symbols) and symbols[0] in (..., "*")
+    return _Constraint(x, symbols[innermost:] or (1,), innermost)
+
+
+def _check_rank(each: _Constraint, message: Any) -> None:
+    rank = len(each.symbols)
+    if each.innermost:
+        if rank > 1:
+            assert_rank_at_least(each.tensor, rank, message)
+    elif rank == 1:
+        assert_rank_in(each.tensor, [0, 1], message)
+    else:
+        assert_rank(each.tensor, rank, message)
+
+
+class _Telling(NamedTuple):
+    """How a caller of ``assert_shapes`` wants failures told."""
+
+    message: Any
+    data: Any
+    summarize: int | None
+
+
+def _check_size(each: _Constraint, place: int, symbol: Any, known: dict[Any, Any], telling: _Telling) -> None:
+    size = each.dims[place]
+    if _is_size(symbol):
+        _require_size(each, place, int(symbol), "Specified explicitly", telling)
+    elif symbol in known:
+        wanted, why = known[symbol]
+        _require_size(each, place, wanted, why, telling)
+    else:
+        known[symbol] = size, f"Specified by tensor {each.name()} dimension {place}"
+
+
+def _is_size(symbol: Any) -> bool:
+    try:
+        int(symbol)
+    except (TypeError, ValueError):
+        return False
+    return True
+
+
+def _require_size(each: _Constraint, place: int, wanted: Dim, why: str, telling: _Telling) -> None:
+    found = each.dims[place]
+    if isinstance(found, int) and isinstance(wanted, int):
+        if found != wanted:
+            raise ValueError(
+                f"{prefix(telling.message)}{why}.  Tensor {each.name()} dimension {place} must have size {wanted}.  "
+                f"Received size {found}, shape {each.tensor.shape}"
+            )
+        return
+    sizes = [convert_to_tensor(d) if isinstance(d, int) else _scalar_of(d) for d in (found, wanted)]
+    told = [prefix(telling.message), why, f"Tensor {each.name()} dimension", place, "must have size", sizes[1]]
+    shown = [*told, "Received shape: ", bind.shape(each.tensor, dtype=dtypes.int32)]
+    guarded(bind.equal(*sizes), telling.data or shown, telling.summarize)
+
+
+def _scalar_of(dim: Dim) -> Tensor:
+    from tvtf.ops.dims import scalar_of
+
+    return bind.cast(scalar_of(dim), dtype=dtypes.int32)
+
+
+# -- dtypes
+
+
+@export("debugging.assert_type")
+def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None = None) -> None:
+    """Fails unless ``tensor`` has the dtype.
+
+    Raises:
+      TypeError: it has another.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_type(tf.constant(1.), tf.float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_type
+    """
+    x, wanted = convert_to_tensor(tensor), as_dtype(tf_type)
+    if x.dtype is not wanted:
+        raise TypeError(f"{prefix(message)}{called(x, 'tensor')} must be of type {wanted!r}; got {x.dtype!r}")
+
+
+@export("debugging.assert_integer")
+def assert_integer(x: Any, message: Any = None, name: str | None = None) -> None:
+    """Fails unless ``x`` has an integer dtype.
+
+    Raises:
+      TypeError: it has another.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_integer(tf.constant(1))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_integer
+    """
+    x = convert_to_tensor(x)
+    if not x.dtype.is_integer:
+        raise TypeError(
+            f'{prefix(message)}Expected "x" to be integer type.  Found: {called(x, "tensor")} of dtype {x.dtype}'
+        )
+
+
+@export("debugging.assert_same_float_dtype")
+def assert_same_float_dtype(tensors: Iterable[Any] | None = None, dtype: DType | None = None) -> DType:
+    """The floating dtype that all tensors, and ``dtype``, have; float32 where neither is given.
+
+    Raises:
+      ValueError: they differ, or theirs is not floating.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_same_float_dtype([tf.constant(1.), tf.constant([2.])])
+    tf.float32
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_same_float_dtype
+    """
+    like = ""
+    for x in (x for x in tensors or () if x is not None):
+        dtype = dtype or x.dtype
+        named = called(x, str(x))
+        if x.dtype is not dtype:
+            raise ValueError(f"{named}, type={x.dtype}, must be of the same type ({dtype}){like}.")
+        like = like or f" as {named}"
+    dtype = dtype or dtypes.float32
+    if not dtype.is_floating:
+        raise ValueError(f"Expected floating point type, got {dtype}.")
+    return dtype
+
+
+@export("debugging.is_numeric_tensor")
+def is_numeric_tensor(tensor: Any) -> bool:
+    """Whether ``tensor`` is a tensor of numbers.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.is_numeric_tensor(tf.constant(1)), tf.debugging.is_numeric_tensor(tf.constant("a"))
+    (True, False)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/is_numeric_tensor
+    """
+    return isinstance(tensor, Tensor) and tensor.dtype.is_numeric
+
+
+@export("debugging.assert_proper_iterable")
+def assert_proper_iterable(values: Any) -> None:
+    """Fails for anything but an iterable that is neither a tensor, an array nor a string.
+
+    Raises:
+      TypeError: it is one of these.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_proper_iterable([1, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_proper_iterable
+    """
+    if isinstance(values, (Tensor, np.ndarray, bytes, str)):
+        raise TypeError(f'Expected argument "values" to be a "proper" iterable.  Found: {type(values)}')
+    if not hasattr(values, "__iter__"):
+        raise TypeError(f'Expected argument "values" to be iterable.  Found: {type(values)}')

@@ -1,0 +1,270 @@
+"""``tf.debugging.assert_equal`` and its kin: what holds of all elements of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import ml_dtypes
+import numpy as np
+
+from tvtf.context import state
+from tvtf.errors import InvalidArgumentError
+from tvtf.operation import done
+from tvtf.ops.assertion import FEW, Assert, called, guarded, prefix, shape_and_dtype
+from tvtf.ops.math import abs as magnitude
+from tvtf.ops.rules import bind
+from tvtf.primitive import export
+from tvtf.tensor import Tensor, convert_to_tensor, static_value
+
+Data = Sequence[Any] | None
+_TESTS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}
+
+
+def _assert_pairs(sign: str, x: Any, y: Any, message: Any, summarize: int | None, data: Data = None) -> Any:
+    """Fails unless ``x sign y`` for all elements: now where both are known, else when the program runs."""
+    x, y = convert_to_tensor(x), convert_to_tensor(y)
+    test = getattr(bind, _TESTS[sign])
+    if state.trace is None:
+        held = test(x, y)
+        if not held.numpy().all():
+            shown = _told_eagerly(sign, x, y, held, summarize, message) if data is None else data
+            raise InvalidArgumentError(None, None, "\n".join(_pretty(each, summarize) for each in shown))
+        return None
+    if data is None:
+        told = [] if message is None else [message]
+        parts = [f"x ({called(x, 'x')}) = ", x, f"y ({called(y, 'y')}) = ", y]
+        data = [*told, f"Condition x {sign} y did not hold element-wise:", *parts]
+    _require_now(sign, x, y, data)
+    return guarded(_all(test(x, y)), data, summarize)
+
+
+def _all(held: Tensor) -> Tensor:
+    return bind.reduce_all(held, axis=tuple(range(held.ndim)), keepdims=False)
+
+
+def _require_now(sign: str, x: Tensor, y: Tensor, data: Sequence[Any]) -> None:
+    known = [static_value(x), static_value(y)]
+    if known[0] is not None and known[1] is not None and not getattr(np, _TESTS[sign])(*known).all():
+        shown = [each if not isinstance(each, Tensor) else static_value(each) for each in data]
+        raise InvalidArgumentError(None, None, "\n".join(map(str, shown)))
+
+
+def _told_eagerly(sign: str, x: Tensor, y: Tensor, held: Tensor, summarize: int | None, message: Any) -> list[Any]:
+    """What did not hold, where, and the first elements."""
+    limit = _limit(summarize)
+    told = [*([] if message is None else [message]), f"Condition x {sign} y did not hold."]
+    if not limit:
+        return told
+    if x.shape == y.shape and x.ndim:
+        told += _differences(x.numpy(), y.numpy(), held.numpy(), limit)
+    for name, tensor in (("x", x), ("y", y)):
+        first = tensor.numpy().reshape(-1)[:limit]
+        told += [f"First {len(first)} elements of {name}:", first]
+    return told
+
+
+def _differences(x: np.ndarray, y: np.ndarray, held: np.ndarray, limit: int) -> list[Any]:
+    where = np.argwhere(~held)[:limit]
+    pairs = [part for name, a in (("x", x), ("y", y)) for part in (f"Corresponding {name} values:", a[~held][:limit])]
+    return [f"Indices of first {len(where)} different values:", where, *pairs]
+
+
+def _limit(summarize: int | None) -> int:
+    return FEW if summarize is None else int(1e9) if summarize < 0 else summarize
+
+
+def _pretty(each: Any, summarize: int | None) -> str:
+    """An item of a message: a tensor by its first elements."""
+    if not isinstance(each, Tensor):
+        return str(each)
+    array, limit = each.eager_array(), _limit(summarize)
+    if not array.ndim:
+        return str(array[()])
+    return str([*map(str, array.ravel()[:limit]), *(["..."] if limit < array.size else [])])
+
+
+@export("debugging.assert_equal", "assert_equal")
+def assert_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
+    """Fails unless ``x == y`` for every pair of (broadcast) elements; in a traced function, whenever it runs.
+
+    Args:
+      x, y: tensors of one dtype, with shapes that broadcast.
+      message: begins the error's text.
+      summarize: how many elements to show, 3 by default.
+
+    Raises:
+      InvalidArgumentError: some pair differs; while tracing, where both are constants.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_equal(tf.constant([1, 2]), tf.constant([1, 3]))
+    Traceback (most recent call last):
+      ...
+    tvtf.errors.InvalidArgumentError: Condition x == y did not hold.
+    Indices of first 1 different values:
+    [[1]]
+    Corresponding x values:
+    [2]
+    Corresponding y values:
+    [3]
+    First 2 elements of x:
+    [1 2]
+    First 2 elements of y:
+    [1 3]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_equal
+    """
+    return done("NoOp") if x is y else _assert_pairs("==", x, y, message, summarize)
+
+
+@export("debugging.assert_none_equal")
+def assert_none_equal(x: Any, y: Any, summarize: int | None = None, message: Any = None, name: Any = None) -> Any:
+    """Fails unless ``x != y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_none_equal(tf.constant([1, 2]), tf.constant([3, 4]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_none_equal
+    """
+    return _assert_pairs("!=", x, y, message, summarize)
+
+
+@export("debugging.assert_less", "assert_less")
+def assert_less(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
+    """Fails unless ``x < y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_less(tf.constant([1, 2]), 3)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_less
+    """
+    return _assert_pairs("<", x, y, message, summarize)
+
+
+@export("debugging.assert_less_equal")
+def assert_less_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: Any = None) -> Any:
+    """Fails unless ``x <= y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_less_equal(tf.constant([1, 2]), 2)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_less_equal
+    """
+    return _assert_pairs("<=", x, y, message, summarize)
+
+
+@export("debugging.assert_greater", "assert_greater")
+def assert_greater(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
+    """Fails unless ``x > y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_greater(tf.constant([1, 2]), 0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_greater
+    """
+    return _assert_pairs(">", x, y, message, summarize)
+
+
+@export("debugging.assert_greater_equal")
+def assert_greater_equal(x: Any, y: Any, message: Any = None, summarize: int | None = None, name: Any = None) -> Any:
+    """Fails unless ``x >= y`` for every pair of (broadcast) elements; otherwise as ``assert_equal``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_greater_equal(tf.constant([1, 2]), 1)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_greater_equal
+    """
+    return _assert_pairs(">=", x, y, message, summarize)
+
+
+def _assert_sign(x: Any, sign: str, message: Any, summarize: int | None, told: Callable[[str], list[str]]) -> Any:
+    x = convert_to_tensor(x)
+    zero = convert_to_tensor(0, x.dtype)
+    data = [prefix(message), *told(called(x, shape_and_dtype(x))), x]
+    if sign in (">", ">="):
+        return _assert_pairs(sign.replace(">", "<"), zero, x, None, summarize, data)
+    return _assert_pairs(sign, x, zero, None, summarize, data)
+
+
+def _condition(sign: str) -> Callable[[str], list[str]]:
+    return lambda name: [f"Condition x {sign} 0 did not hold element-wise:", f"x ({name}) = "]
+
+
+@export("debugging.assert_positive")
+def assert_positive(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
+    """Fails unless ``x > 0`` for every element; otherwise as ``assert_equal``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_positive(tf.constant([1, 2]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_positive
+    """
+    return _assert_sign(x, ">", message, summarize, _condition(">"))
+
+
+@export("debugging.assert_negative")
+def assert_negative(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
+    """Fails unless ``x < 0`` for every element; otherwise as ``assert_equal``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_negative(tf.constant([-1, -2]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_negative
+    """
+    return _assert_sign(x, "<", message, summarize, _condition("<"))
+
+
+@export("debugging.assert_non_negative")
+def assert_non_negative(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
+    """Fails unless ``x >= 0`` for every element; otherwise as ``assert_equal``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_non_negative(tf.constant([0, 2]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_non_negative
+    """
+    return _assert_sign(x, ">=", message, summarize, _condition(">="))
+
+
+@export("debugging.assert_non_positive")
+def assert_non_positive(x: Any, message: Any = None, summarize: int | None = None, name: str | None = None) -> Any:
+    """Fails unless ``x <= 0`` for every element; otherwise as ``assert_equal``.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_non_positive(tf.constant([0, -2]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_non_positive
+    """
+    # TensorFlow runs the two parts of its message together.
+    return _assert_sign(x, "<=", message, summarize, lambda name: ["".join(_condition("<=")(name))])
+
+
+@export("debugging.assert_near")
+def assert_near(
+    x: Any, y: Any, rtol: Any = None, atol: Any = None, message: Any = None, summarize: Any = None, name: Any = None
+) -> Any:
+    """Fails unless ``|x - y| < atol + rtol * |y|`` for every pair of (broadcast) elements.
+
+    Args:
+      x, y: floating or complex tensors of one dtype, with shapes that broadcast.
+      rtol, atol: relative and absolute tolerance; 10 times the dtype's epsilon by default.
+      message: begins the error's text.
+      summarize: how many elements to show, 3 by default.
+
+    Raises:
+      InvalidArgumentError: some pair is farther apart.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_near(tf.constant([1., 2.]), tf.constant([1., 2.0000001]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_near
+    """
+    x = convert_to_tensor(x)
+    y = convert_to_tensor(y, x.dtype)
+    kind = x.dtype.real_dtype
+    default = 10 * ml_dtypes.finfo(kind.np).eps
+    rtol, atol = (convert_to_tensor(default if t is None else t, kind) for t in (rtol, atol))
+    told = [prefix(message), f"x and y not equal to tolerance rtol = {rtol!s}, atol = {atol!s}"]
+    named = [part for t, n in ((x, "x"), (y, "y")) for part in (f"{n} ({called(t, shape_and_dtype(t))}) = ", t)]
+    held = bind.less(magnitude(bind.subtract(x, y)), bind.add(atol, bind.multiply(rtol, magnitude(y))))
+    return Assert(_all(held), [*told, *named], summarize)

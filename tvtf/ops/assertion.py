@@ -1,0 +1,92 @@
+"""``tf.Assert`` and what all assertions share: the message, and a guard in the traced program."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.errors import InvalidArgumentError
+from tvtf.operation import Operation, done
+from tvtf.ops.rules import bind
+from tvtf.primitive import export
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
+from tvtf.summarized import HOLE, summarized
+
+FEW = 3
+"""How many elements of a tensor a message shows."""
+
+
+@export("Assert", "debugging.Assert")
+def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None, name: str | None = None) -> Any:  # noqa: N802
+    """Fails with the values of ``data`` unless ``condition`` holds; in a traced function, at its place whenever it runs.
+
+    Args:
+      condition: a boolean scalar.
+      data: list of tensors and values to show.
+      summarize: how many elements of each to show, 3 by default; -1 for all.
+
+    Returns:
+      None; while tracing, an ``Operation``.
+
+    Raises:
+      InvalidArgumentError: the condition does not hold.
+
+    >>> import tvtf as tf
+    >>> tf.Assert(tf.constant(1) > 0, ["never shown"])
+    >>> tf.Assert(tf.constant(False), [tf.range(5), "and so on"])
+    Traceback (most recent call last):
+      ...
+    tvtf.errors.InvalidArgumentError: Expected 'tf.Tensor(False, shape=(), dtype=bool)' to be true. Summarized data: 0, 1, 2, ...
+    b'and so on'
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/Assert
+    """
+    if state.trace is None:
+        if not condition:
+            shown = "\n".join(_summarized_eagerly(convert_to_tensor(x), summarize) for x in data)
+            raise InvalidArgumentError(None, None, f"Expected '{condition!s}' to be true. Summarized data: {shown}")
+        return None
+    return guarded(convert_to_tensor(condition), data, summarize, name)
+
+
+def _summarized_eagerly(tensor: Tensor, summarize: int | None) -> str:
+    limit = FEW if summarize is None else tensor.eager_array().size if summarize < 0 else summarize
+    array = tensor.eager_array()
+    if not array.ndim:
+        return str(array[()]) if limit else ""
+    return ", ".join([*map(str, array.ravel()[:limit]), *(["..."] if limit < array.size else [])])
+
+
+def guarded(condition: Tensor, data: Sequence[Any], summarize: int | None, name: str | None = None) -> Operation | None:
+    """Lets the traced program fail here unless the condition holds, showing what ``data`` is then."""
+    if static_value(condition) is not None and static_value(condition):
+        return done("NoOp")
+    limit = FEW if summarize is None else np.iinfo(np.int64).max if summarize < 0 else summarize
+    parts, shown = [], []
+    for each in map(convert_to_tensor, data):
+        known = static_value(each)
+        parts.append(HOLE if known is None else summarized(known, limit))
+        shown += [each] if known is None else []
+    message = "assertion failed: " + " ".join(f"[{part}]" for part in parts)
+    bind.guard(condition, *shown, message=message, shown=len(shown), summarize=int(limit))
+    return done("Assert", name)
+
+
+# -- parts of messages
+
+
+def prefix(message: Any) -> str:
+    """A user's message before the rest of a sentence."""
+    return f"{message}.  " if message else ""
+
+
+def called(tensor: Any, eagerly: str) -> str:
+    """How a message calls a tensor: by its name in a trace."""
+    return eagerly if isinstance(tensor, EagerTensor) and state.trace is None else getattr(tensor, "name", "Const:0")
+
+
+def shape_and_dtype(tensor: Tensor) -> str:
+    return f"shape={tensor.shape} dtype={tensor.dtype.name}"

@@ -1,0 +1,201 @@
+"""``tf.debugging.check_numerics`` and ``enable_check_numerics``: where infinities and NaN come from."""
+
+from __future__ import annotations
+
+import linecache
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.dtypes import FLOATING
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.rules import batch_elementwise, bind, draw, scalar
+from tvtf.primitive import Sample, as_tuple, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+MSG_GRADIENT = (
+    "Not a number (NaN) or infinity (Inf) values detected in gradient. Use tf.debugging.enable_check_numerics to find "
+    "out where they come from."
+)
+
+
+def _type(x: TensorType, *, message: str) -> TensorType:
+    if not x.dtype.is_floating:
+        raise Refused(
+            f"Value for attr 'T' of {x.dtype.name} is not in the list of allowed values: floating types", TypeError
+        )
+    return x
+
+
+def _numpy(x: np.ndarray, *, message: str) -> np.ndarray:
+    found = " and ".join(name for name, test in (("Inf", np.isinf), ("NaN", np.isnan)) if test(x).any())
+    if found:
+        raise Refused(f"{message} : Tensor had {found} values")
+    return x
+
+
+def _guard(x: Tensor, *, message: str) -> list[tuple[Tensor, str]]:
+    infinite, nan = _any(bind.is_inf(x)), _any(bind.is_nan(x))
+    told = ((bind.logical_and(infinite, nan), "Inf and NaN"), (infinite, "Inf"), (nan, "NaN"))
+    return [(bind.logical_not(has), f"{message} : Tensor had {found} values") for has, found in told]
+
+
+def _any(x: Tensor) -> Tensor:
+    return bind.reduce_any(x, axis=tuple(range(x.ndim)), keepdims=False)
+
+
+@primitive(
+    type=_type,
+    numpy=_numpy,
+    lower=lambda x, *, message: scalar(lambda t, value: value)(x),
+    vjp=lambda ct, y, x, *, message: bind.check_numerics(ct, message=MSG_GRADIENT),
+    batch=batch_elementwise("check_numerics"),
+    guard=_guard,
+    onnx=lambda e, inputs, outputs, types, *, message: e.node("Identity", inputs, outputs),
+    samples=lambda: [Sample((draw(0, s),), {"message": "x"}, FLOATING) for s in ((2, 3), ())],
+    public=("debugging.check_numerics",),
+)
+def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
+    """``tensor`` itself, which must hold no infinity and no NaN.
+
+    Args:
+      tensor: floating tensor.
+      message: begins the error's text.
+
+    Raises:
+      InvalidArgumentError: it does; in a traced function when it runs and the result is used.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.check_numerics(tf.constant([1., 2.]), "weights").numpy()
+    array([1., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/check_numerics
+    """
+    return (convert_to_tensor(tensor),), {"message": message}
+
+
+@export("debugging.assert_all_finite")
+def assert_all_finite(x: Any, message: str, name: str | None = None) -> Tensor:
+    """``x`` itself, which must hold no infinity and no NaN: ``check_numerics`` by another name.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.assert_all_finite(tf.constant([1., 2.]), "weights").numpy()
+    array([1., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_all_finite
+    """
+    return check_numerics(x, message)
+
+
+# -- every op checked
+
+
+_CARRIERS = {
+    "AssignVariableOp", "BroadcastTo", "CheckNumerics", "Concat", "ConcatV2", "EnsureShape", "ExpandDims", "Fill",
+    "Gather", "GatherNd", "GatherV2", "Identity", "Pack", "Pad", "PadV2", "Relu", "Reshape", "ReverseV2", "Roll", "Select",
+    "SelectV2", "Slice", "Split", "Squeeze", "StackRead", "StackWrite", "StopGradient", "StridedSlice", "Tile", "Transpose",
+    "Unpack", "Where", "ZerosLike",
+}  # fmt: skip
+"""Ops that give what they were given: not where a NaN comes from, as TensorFlow's SAFE_OPS."""
+
+
+class _NumericsWatch:
+    """Told of every op, as tapes are; checks what it gives."""
+
+    level = 0
+
+    def watches(self, _: Any) -> bool:
+        return False
+
+    def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+        if prim.tf_name in _CARRIERS:
+            return
+        check = _check_now if state.trace is None else _check_when_run
+        tapes, state.tapes = state.tapes, []
+        try:
+            for i, output in enumerate(as_tuple(outputs)):
+                if output.dtype.is_floating:
+                    check(
+                        f'output {i} of %s op "{prim.tf_name}" (# of outputs: {len(as_tuple(outputs))})', output, inputs
+                    )
+        finally:
+            state.tapes = tapes
+
+
+def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
+    array = output.eager_array().astype(np.float64)
+    kinds = {"-Inf": array == -np.inf, "+Inf": array == np.inf, "NaN": np.isnan(array)}
+    counts = {kind: int(found.sum()) for kind, found in kinds.items() if found.any()}
+    if counts:
+        counted = "".join(f"\n  # of {'+' * (kind == 'NaN')}{kind} elements: {n}" for kind, n in counts.items())
+        text = _told(place % "eagerly-executing", output, counted, inputs)
+        raise InvalidArgumentError(
+            None, "CheckNumericsV2", f"{text}\n : Tensor had {_listed(list(counts))} values [Op:CheckNumericsV2] name: "
+        )
+
+
+def _check_when_run(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
+    from tvtf.emit import user_span
+
+    span = user_span()
+    line = f"    + {span.source_name.name} (L{span.line})\n -> |   {_source_line(span)}\n"
+    where = f'  Graph name: "{state.trace.root.name}"\n\n  Stack trace of op\'s creation ("->": inferred user code):\n{line}'
+    held = bind.reduce_all(bind.is_finite(output), axis=tuple(range(output.ndim)), keepdims=False)
+    bind.guard(held, message=f"{_told(place % 'graph', output, '', inputs)}{where}\n : Tensor had Inf or NaN values")
+
+
+def _told(place: str, output: Tensor, counted: str, inputs: Sequence[Any]) -> str:
+    several = "".join(f"\n         {i}: {x!s}" for i, x in enumerate(inputs))
+    shown = f"tensor: {inputs[0]!s}" if len(inputs) == 1 else f"tensors ({len(inputs)}):{several}"
+    about = f"  dtype: {output.dtype}\n  shape: {output.shape}{counted}"
+    return f"\n\n!!! Detected Infinity or NaN in {place} !!!\n{about}\n\n  Input {shown}\n"
+
+
+def _source_line(span: Any) -> str:
+    return linecache.getline(span.source_name.name, span.line).strip()
+
+
+def _listed(names: list[str]) -> str:
+    return " and ".join(filter(None, [", ".join(names[:-1]), names[-1]]))
+
+
+_watch = _NumericsWatch()
+
+
+@export("debugging.enable_check_numerics")
+def enable_check_numerics(stack_height_limit: int = 30, path_length_limit: int = 50) -> None:
+    """From now on each op of this thread that gives an infinity or NaN is an error that names it and the user's line.
+
+    Functions are checked that are traced from now on. What only passes values on (slices, ``tf.where`` ...) is not checked.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.enable_check_numerics()
+    >>> try:
+    ...     tf.math.log(tf.constant(-1.))
+    ... except tf.errors.InvalidArgumentError as error:
+    ...     print(error.message.split("!!!")[1].strip())
+    Detected Infinity or NaN in output 0 of eagerly-executing op "Log" (# of outputs: 1)
+    >>> tf.debugging.disable_check_numerics()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/enable_check_numerics
+    """
+    disable_check_numerics()
+    state.observers = [*state.observers, _watch]
+    state.tapes = [*state.tapes, _watch]
+
+
+@export("debugging.disable_check_numerics")
+def disable_check_numerics() -> None:
+    """Ends what ``enable_check_numerics`` began.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.disable_check_numerics()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/disable_check_numerics
+    """
+    state.observers = [each for each in state.observers if each is not _watch]
+    state.tapes = [each for each in state.tapes if each is not _watch]

@@ -1,0 +1,70 @@
+"""Numbers and tensors as TensorFlow's C++ writes them into messages and ``tf.print``."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+HOLE = "\x1a"
+"""Where a message shows a tensor of the running program: ASCII's SUBSTITUTE."""
+
+
+def number(value: Any) -> str:
+    """A number in the fewest digits of two lengths that give it back; a bool as 0 or 1.
+
+    >>> number(0.1), number(np.float32(1) / 3), number(True), number(1e20)
+    ('0.1', '0.333333343', '1', '1e+20')
+    """
+    element = np.asarray(value)
+    if element.dtype.kind in "bui":
+        return str(int(element))
+    if element.dtype.kind == "c":
+        return "?"
+    double = element.dtype.itemsize == 8
+    short, exact = (15, 17) if double else (6, 9)
+    text = f"{float(element):.{short}g}"
+    same = float(text) == float(element) if double else np.float32(text) == np.float32(element)
+    if element != element:
+        return "-nan" if np.signbit(element) else "nan"
+    return text if same else f"{float(element):.{exact}g}"
+
+
+def summarized(array: np.ndarray, limit: int) -> str:
+    """The first ``limit`` elements in row-major order, the rows of inner axes in brackets (``Tensor::SummarizeValue``).
+
+    >>> summarized(np.array([1, 2, 3, 4]), 3), summarized(np.array([[1, 2], [3, 4]]), 3)
+    ('1 2 3...', '[1 2][3...]...')
+    """
+    if not array.size:
+        return ""
+    text, shown = _rows(array, limit)
+    return text + ("..." if array.size > shown else "")
+
+
+def _rows(array: np.ndarray, limit: int, depth: int = 0) -> tuple[str, int]:
+    """The text of an array within a limit, and how many elements it has."""
+    if array.ndim <= 1:
+        elements = array.reshape(-1)
+        cut = depth and limit < len(elements)
+        return " ".join(map(_element, elements[:limit])) + ("..." if cut else ""), min(limit, len(elements))
+    parts, shown = [], 0
+    for row in array:
+        if shown >= limit:
+            break
+        text, count = _rows(row, limit - shown, depth + 1)
+        parts.append(f"[{text}]")
+        shown += count
+    return "".join(parts), shown
+
+
+def _element(value: Any) -> str:
+    return value.decode(errors="replace") if isinstance(value, bytes) else number(value)
+
+
+def filled(message: str, summarize: int, arrays: Sequence[np.ndarray]) -> str:
+    """The message with what was to be shown in its holes."""
+    pieces = message.split(HOLE)
+    texts = [*(summarized(a, summarize) for a in arrays), ""]
+    return "".join(part for pair in zip(pieces, texts) for part in pair)
