@@ -6,13 +6,15 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvtf import nest
+from tvtf.anyrank import AnyShape
+from tvtf.composite import TypeSpec
 from tvtf.context import state
 from tvtf.frontend.state import traced_assign
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.primitive import export
-from tvtf.shape import TensorShape, agree_shape
+from tvtf.shape import TensorShape, TensorType, agree_dim, agree_rank, agree_shape, as_shape, fresh_dim, same_dim
 from tvtf.tensor import Tensor, convert_to_tensor
 
 MSG_BRANCHES = (
@@ -28,9 +30,18 @@ MSG_LOOP_SHAPE = (
     "the shape "
     "to vary across iterations, use the `shape_invariants` argument of tf.while_loop to specify a less-specific shape."
 )
-MSG_VARYING = (
-    "`{name}` enters the loop with shape {entry}, but has shape {left} after one iteration: a compiled loop keeps its "
-    "shapes. Start with a tensor of the final shape and update slices of it, or run the loop eagerly."
+MSG_RANK = (
+    "`{name}` enters the loop with shape {entry}, but has shape {left} after one iteration: the rank of a tensor is known "
+    "when a loop is compiled. Keep it, or run the loop eagerly."
+)
+MSG_INVARIANT = (
+    "The shape invariant specified for {name} is not compatible with the initial shape of the loop variable. It enters the "
+    "loop with shape {entry}, but the specified shape invariant is {invariant}."
+)
+MSG_LESS_SPECIFIC = (
+    "Input tensor `{name}` enters the loop with shape {entry}, but has shape {left} after one iteration, which is not within "
+    "the shape invariant {invariant}. Provide shape invariants using either the `shape_invariants` argument of tf.while_loop "
+    "or set_shape() on the loop variables."
 )
 MSG_LOOP_TYPE = (
     "Loop var {name} enters the loop with type {entry!r} but has type {left!r} after 1 iteration. {name} type should "
@@ -51,14 +62,14 @@ def cond(
     Args:
       pred: a scalar boolean tensor; a Python bool decides while tracing.
       true_fn, false_fn: functions of no arguments that return the same structure of tensors, with equal dtypes and
-      shapes.
+      ranks.
 
     Returns:
       What the chosen function returned.
 
     Raises:
       TypeError: a branch is missing or not callable; or, while tracing, the branches differ in structure or dtype.
-      ValueError: while tracing, when their shapes differ.
+      ValueError: while tracing, when their ranks differ.
 
     >>> import tvtf as tf
     >>> x = tf.constant(2)
@@ -93,11 +104,24 @@ def traced_cond(
     updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
     captured = lift(branches)
     graphs = [b.graph(values) for b, values in zip(branches, updates)]
-    outputs = cond_primitive.bind(pred, *captured, then_branch=graphs[0], else_branch=graphs[1])
+    shapes = _merged_shapes(*(graph.output_types for graph in graphs))
+    outputs = cond_primitive.bind(pred, *captured, then_branch=graphs[0], else_branch=graphs[1], shapes=shapes)
     count = len(branches[0].leaves)
     for variable, value in zip(variables, outputs[count:]):
         traced_assign(variable, value, read_value=False)
     return repack(branches[0].structure, outputs[:count])
+
+
+def _merged_shapes(first: Sequence[TensorType], other: Sequence[TensorType]) -> tuple[Any, ...]:
+    """The results' shapes, where those of the branches differ: a dim that does is a symbol of its own."""
+    if any(isinstance(t.shape, AnyShape) for t in (*first, *other)):
+        return ()
+    merged = tuple(tuple(map(_merged_dim, a.shape, b.shape)) for a, b in zip(first, other))
+    return () if all(m == tuple(a.shape) for m, a in zip(merged, first)) else merged
+
+
+def _merged_dim(a: Any, b: Any) -> Any:
+    return a if same_dim(a, b) else fresh_dim(state.trace.root.unique("size"))
 
 
 def _something(branch: Any) -> list[Tensor]:
@@ -120,11 +144,11 @@ def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, inde
         nest.map_structure(_check_leaves, first, other, expand_composites=True)
     except (TypeError, ValueError) as error:
         shown = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
-        raise (ValueError if isinstance(error, _ShapesDiffer) else TypeError)(shown) from None
+        raise (ValueError if isinstance(error, _RanksDiffer) else TypeError)(shown) from None
 
 
-class _ShapesDiffer(ValueError):
-    """Two branches return tensors of different shapes."""
+class _RanksDiffer(ValueError):
+    """Two branches return tensors of different ranks."""
 
 
 def _check_leaves(mine: Any, other: Any) -> None:
@@ -134,11 +158,8 @@ def _check_leaves(mine: Any, other: Any) -> None:
         return
     if mine.dtype is not other.dtype:
         raise TypeError(f"{mine!r} and {other!r} have different types")
-    if not agree_shape(mine._type.shape, other._type.shape):
-        raise _ShapesDiffer(
-            f"{mine!r} and {other!r} have different shapes; compiled branches must return equal shapes: pad or slice "
-            "one"
-        )
+    if not agree_rank(mine._type.shape, other._type.shape):
+        raise _RanksDiffer(f"{mine!r} and {other!r} have different ranks; compiled branches must return equal ranks")
 
 
 @export("while_loop")
@@ -160,7 +181,7 @@ def while_loop(
       body: function of the loop variables; returns new ones of the same structure, dtypes and shapes.
       loop_vars: list or tuple of tensors and structures of tensors.
       maximum_iterations: stops after so many at the latest.
-      shape_invariants: accepted; a compiled loop keeps the shapes of its variables.
+      shape_invariants: a shape (or spec) for each loop variable, with None for the sizes that change; the rank stays.
       parallel_iterations, back_prop, swap_memory, name: accepted.
 
     Returns:
@@ -169,7 +190,7 @@ def while_loop(
     Raises:
       TypeError: ``cond`` or ``body`` is not callable, or a loop variable's dtype changes.
       ValueError: no loop variables, or a structure or shape that changes.
-      NotImplementedError: a shape that changes in spite of ``shape_invariants``.
+      NotImplementedError: a rank that changes; the gradient of a loop whose shapes do.
 
     >>> import tvtf as tf
     >>> (i,) = tf.while_loop(lambda i: tf.constant(i.numpy() < 3), lambda i: (tf.add(i, 1),), (tf.constant(0),))
@@ -253,14 +274,17 @@ def traced_while(
     from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
 
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
-    types = [t._type for t in entry]
+    names = names or [getattr(t, "name", "Const:0") for t in entry]
+    shapes = _invariants(entry, loop_vars, shape_invariants, names)
+    types = [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
 
     def unpacked(*tensors: Any) -> Any:
         return nest.pack_sequence_as(loop_vars, tensors, expand_composites=True)
 
     test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
-    step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), types)
-    _check_carried(entry, step.leaves, names or [getattr(t, "name", "Const:0") for t in entry], shape_invariants)
+    own = [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
+    step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), own)
+    _check_carried(entry, step, names, shapes)
     variables = assigned_variables([test, step])
     carried_values = _carry_variables((test, step), variables)
     updates = [variable_value(step, v) for v in variables]
@@ -268,10 +292,62 @@ def traced_while(
     outputs = while_primitive.bind(
         *entry, *carried_values, *captured,
         condition=test.graph(), body=step.graph(updates), carried=len(entry) + len(variables), bound=bound,
+        shapes=_final_shapes([*types, *(v._type for v in carried_values)], shapes),
     )  # fmt: skip
     for variable, value in zip(variables, outputs[len(entry) :]):
         traced_assign(variable, value, read_value=False)
     return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
+
+
+def _invariants(entry: Sequence[Tensor], loop_vars: Any, given: Any, names: Sequence[str]) -> list[Any]:
+    """For each carried tensor the shape that all its values have; None where that is the one it enters with."""
+    if given is None:
+        return [None] * len(entry)
+    found = [_shape_of(s) for leaf in _leaves_like(given, loop_vars) for s in leaf]
+    for t, shape, name in zip(entry, found, names):
+        if shape is not None and shape.rank not in (None, t.ndim):
+            raise ValueError(MSG_INVARIANT.format(name=name, entry=t.shape, invariant=shape))
+        if shape is not None and shape.rank is None:
+            raise NotImplementedError(MSG_RANK.format(name=name, entry=t.shape, left=shape))
+        if shape is not None and not all(s is None or s == d for s, d in zip(shape, t.shape)):
+            raise ValueError(MSG_INVARIANT.format(name=name, entry=t.shape, invariant=shape))
+    return found
+
+
+def _leaves_like(given: Any, loop_vars: Any) -> list[list[Any]]:
+    """The invariants by leaf of the loop variables: shapes are leaves, whatever they are made of."""
+    if nest.is_nested(loop_vars):
+        parts = [given[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(given)
+        children = (
+            [loop_vars[k] for k in nest.sorted_keys(loop_vars)] if isinstance(loop_vars, dict) else list(loop_vars)
+        )
+        if len(parts) != len(children):
+            nest.assert_same_structure(list(loop_vars), list(given))
+        return [leaf for part, child in zip(parts, children) for leaf in _leaves_like(part, child)]
+    if nest.is_composite(loop_vars):
+        specs = nest.flatten(given, expand_composites=True) if isinstance(given, TypeSpec) else [None]
+        count = len(nest.flatten(loop_vars, expand_composites=True))
+        return [specs if len(specs) == count else [None] * count]
+    return [[given]]
+
+
+def _shape_of(invariant: Any) -> TensorShape | None:
+    return None if invariant is None else as_shape(getattr(invariant, "shape", invariant))
+
+
+def _with_own_dims(dims: Any, invariant: TensorShape | None) -> Any:
+    """The dims, with a symbol of its own for each that may change."""
+    if invariant is None:
+        return dims
+    fresh = state.trace.root.unique
+    return tuple(fresh_dim(fresh("size")) if known is None else d for d, known in zip(dims, invariant))
+
+
+def _final_shapes(types: Sequence[TensorType], shapes: Sequence[Any]) -> tuple[Any, ...]:
+    """The shapes after the last iteration, where some may change; the symbols of the condition's parameters serve."""
+    if all(s is None or s.is_fully_defined() for s in shapes):
+        return ()
+    return tuple(t.shape for t in types)
 
 
 def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:
@@ -287,13 +363,19 @@ def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Te
     return values
 
 
-def _check_carried(
-    entry: Sequence[Tensor], left: Sequence[Tensor], names: Sequence[str], invariants: Any = None
-) -> None:
-    for before, after, name in zip(entry, left, names):
+def _check_carried(entry: Sequence[Tensor], step: Any, names: Sequence[str], shapes: Sequence[Any]) -> None:
+    for before, given, after, name, invariant in zip(entry, step.params, step.leaves, names, shapes):
         if before.dtype is not after.dtype:
             raise TypeError(MSG_LOOP_TYPE.format(name=name, entry=before.dtype, left=after.dtype))
-        if not agree_shape(before._type.shape, after._type.shape):
-            if invariants is not None:
-                raise NotImplementedError(MSG_VARYING.format(name=name, entry=before.shape, left=after.shape))
+        if invariant is None and not agree_shape(before._type.shape, after._type.shape):
             raise ValueError(MSG_LOOP_SHAPE.format(name=name, entry=before.shape, left=after.shape))
+        if invariant is not None:
+            _check_within(before, given, after, name, invariant)
+
+
+def _check_within(before: Tensor, given: Tensor, after: Tensor, name: str, invariant: TensorShape) -> None:
+    if before.ndim != after.ndim:
+        raise NotImplementedError(MSG_RANK.format(name=name, entry=before.shape, left=after.shape))
+    kept = [(a, b) for a, b, known in zip(given._type.shape, after._type.shape, invariant) if known is not None]
+    if not all(agree_dim(a, b) for a, b in kept):
+        raise ValueError(MSG_LESS_SPECIFIC.format(name=name, entry=before.shape, left=after.shape, invariant=invariant))

@@ -69,36 +69,45 @@ def _define_dims(trace: Trace) -> None:
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
-    computed = {symbol for bound in _calls(trace) for symbol in _computed_by(bound)}
+    computed = {dim for bound in _calls(trace) for dim in _computed_by(bound)}
     for symbol in relax.analysis.free_symbolic_vars(body):
-        if symbol in computed:
-            continue
         outer = _carrier(trace.parent, symbol)
-        trace.capture(outer, outer._type, "sized")
+        if outer is not None:
+            trace.capture(outer, outer._type, "sized")
+        elif symbol not in computed:
+            raise ValueError(f"no tensor has the symbolic dim {symbol}; return it from the function that computes it")
+
+
+COMPUTING = ("stack_sized", "call_python", "cond", "effect_cond", "while", "effect_while")
+"""Primitives whose attributes name dims that only running them tells, as those of the host's do."""
+
+
+def _computed_by(bound: dialect.Bound) -> set[Any]:
+    """The symbolic dims that a call binds: those among its attributes that no operand has."""
+    if bound.primitive.name not in COMPUTING and not bound.primitive.host:
+        return set()
+    given = {d for x in bound.inputs for d in x.ty.shape.values}
+    return {d for d in _flat(tuple(bound.attrs.values())) if isinstance(d, tirx.Var) and d not in given}
+
+
+def _flat(value: Any) -> Iterable[Any]:
+    if not isinstance(value, tuple):
+        return [value]
+    return [each for part in value for each in _flat(part)]
 
 
 def _calls(trace: Trace) -> Iterable[dialect.Bound]:
     return (dialect.read(b.value) for b in trace.bindings if dialect.is_dialect(b.value))
 
 
-_COMPUTED = {"stack_sized": "size", "distinct": "count", "true_places": "count", "call_python": "shapes"}
-"""By primitive, the attribute with dims that only running it tells."""
-
-
-def _computed_by(bound: dialect.Bound) -> list[Any]:
-    dims = bound.attrs.get(_COMPUTED.get(bound.primitive.name, ""))
-    flat = nest.flatten(dims) if isinstance(dims, tuple) else [dims]
-    return [dim for dim in flat if isinstance(dim, tirx.Var)]
-
-
-def _carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor:
+def _carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
     """A tensor around that has ``symbol`` as a dim of its own."""
     while trace is not None:
         for tensor in [*trace.params, *(inner for _, inner in trace.captures.values()), *_bound(trace)]:
             if any(d is symbol or symbol.same_as(d) for d in tensor._type.shape if not isinstance(d, int)):
                 return tensor
         trace = trace.parent
-    raise ValueError(f"no tensor has the symbolic dim {symbol}; return it from the function that computes it")
+    return None
 
 
 def _bound(trace: Trace) -> Iterable[SymbolicTensor]:

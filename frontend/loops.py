@@ -25,7 +25,7 @@ from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
 from tvtf.passes.autodiff import Record, Recorder, sweep
-from tvtf.shape import TensorType
+from tvtf.shape import TensorType, same_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -100,7 +100,9 @@ def walk(function: Any, inputs: Sequence[Tensor], saved: dict[int, Tensor] | Non
 # -- cond
 
 
-def cond_vjp(cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> Any:
+def cond_vjp(
+    cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = ()
+) -> Any:
     """The same branch run again and swept, by a cond over the same predicate."""
     if state.trace is None:
         chosen = Replay(then_branch if pred.eager_array() else else_branch, captured)
@@ -108,7 +110,7 @@ def cond_vjp(cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branc
 
     def swept(function: Any) -> Any:
         replay = Replay(function, captured)
-        return tuple(replay.sweep(cts, replay.inputs))
+        return tuple(replay.sweep(list(map(_of_size, cts, replay.outputs)), replay.inputs))
 
     branches = [Inner("cond_grad", lambda f=f: swept(f)) for f in (then_branch, else_branch)]
     used = [i for i in range(len(captured)) if any(b.structure[i] is not None for b in branches)]
@@ -121,6 +123,13 @@ def cond_vjp(cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branc
     return (None, *(found.get(i) for i in range(len(captured))))
 
 
+def _of_size(ct: Any, like: Tensor) -> Any:
+    """A cotangent of the result of either branch as one of this branch's result."""
+    if ct is None or same_shape(ct._type.shape, like._type.shape):
+        return ct
+    return bind.ensure_shape(state.trace.own(ct), shape=like._type.shape)
+
+
 def _or_zeros(inner: Inner, ct: Any, like: Tensor) -> Tensor:
     if ct is not None:
         return ct
@@ -131,8 +140,18 @@ def _or_zeros(inner: Inner, ct: Any, like: Tensor) -> Tensor:
 # -- while
 
 
-def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any) -> Any:
+MSG_VARYING = (
+    "a loop whose variables change their shapes ({shapes}) has no gradient in compiled code: what each iteration starts "
+    "from would have to be kept. Give its variables one shape, e.g. write rows of a tf.TensorArray, or run it eagerly"
+)
+
+
+def while_vjp(
+    cts: Any, outputs: Any, *inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = ()
+) -> Any:
     """The loop with stacks, then a loop back over them."""
+    if shapes:
+        raise NotImplementedError(MSG_VARYING.format(shapes=", ".join(str(o.shape) for o in outputs)))
     loop = _Loop(inputs, condition, body, carried, bound)
     return loop.backward(cts, outputs)
 

@@ -15,7 +15,7 @@ from tvtf.context import state
 from tvtf.operation import Operation, done
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor, static_value
 
 
 @export("control_dependencies")
@@ -179,19 +179,6 @@ def inside_function() -> bool:
     Source: https://www.tensorflow.org/api_docs/python/tf/inside_function
     """
     return state.trace is not None
-
-
-@export("is_symbolic_tensor")
-def is_symbolic_tensor(tensor: Any) -> bool:
-    """Whether ``tensor`` is one of a function being traced, without a value yet.
-
-    >>> import tvtf as tf
-    >>> tf.is_symbolic_tensor(tf.constant(1)), tf.is_symbolic_tensor(1)
-    (False, False)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/is_symbolic_tensor
-    """
-    return isinstance(tensor, SymbolicTensor)
 
 
 @export("get_current_name_scope")

@@ -166,19 +166,21 @@ def call_kernel(kernel: ir.GlobalVar, args: Any, out_types: Any, call: relax.Cal
     return relax.Call(_CALL_TIR, [kernel, operands], ty_args=[out_type], span=call.span, ret_ty=call.ty)
 
 
-def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.If:
+def _cond(_: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """``tvtf.cond(pred, *captured)`` to Relax's If over calls of the two branch functions."""
     predicate, *captured = bound.inputs
-    branches = [_branch(bound.attrs[name], captured, call) for name in ("then_branch", "else_branch")]
-    choice = relax.If(predicate, *branches, span=call.span)
-    return out.typed(choice, call.ty)
+    varies = bool(bound.attrs.get("shapes"))
+    ty = relax.TupleType([_of_any_size(t) for t in call.ty.fields]) if varies else call.ty
+    branches = [_branch(bound.attrs[name], captured, ty, call.span) for name in ("then_branch", "else_branch")]
+    choice = out.typed(relax.If(predicate, *branches, span=call.span), ty)
+    return _all_matched(out, choice, call.ty) if varies else choice
 
 
-def _branch(function: ir.GlobalVar, captured: list[Any], call: relax.Call) -> relax.SeqExpr:
-    result = relax.Var("branch", call.ty)
-    value = relax.Call(function, captured, span=call.span, ret_ty=call.ty)
+def _branch(function: ir.GlobalVar, captured: list[Any], ty: Any, span: Any) -> relax.SeqExpr:
+    result = relax.Var("branch", ty)
+    value = relax.Call(function, captured, span=span, ret_ty=ty)
     body = relax.SeqExpr([relax.BindingBlock([relax.VarBinding(result, value)])], result)
-    return Bindings.typed(body, call.ty)
+    return Bindings.typed(body, ty)
 
 
 def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> relax.Call:
@@ -189,7 +191,12 @@ def _while(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
     operands = [bound.attrs["condition"], bound.attrs["body"], *inputs]
     attrs = ir.make_node("ir.DictAttrs", carried=bound.attrs["carried"])
     op = ir.Op.get(PURE_LOOP if bound.primitive.pure else IMPURE_LOOP)
-    return relax.Call(op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
+    if not bound.attrs.get("shapes"):
+        return relax.Call(op, operands, attrs=attrs, ty_args=[call.ty], span=call.span, ret_ty=call.ty)
+    loose = relax.TupleType([_of_any_size(t) for t in call.ty.fields])
+    return _all_matched(
+        out, relax.Call(op, operands, attrs=attrs, ty_args=[loose], span=call.span, ret_ty=loose), call.ty
+    )
 
 
 def _kernel_value(kernel: ir.GlobalVar, args: Any, ty: Any) -> relax.Call:
@@ -290,6 +297,12 @@ def _of_any_size(ty: relax.TensorType) -> relax.TensorType:
     return relax.TensorType(dtype=str(ty.dtype), ndim=len(ty.shape.values))
 
 
+def _all_matched(out: Bindings, value: Any, ty: relax.TupleType) -> relax.Tuple:
+    """The items of a tuple of tensors of any size, as those of the sizes that they are told to have."""
+    found = out.emit(value, "found")
+    return relax.Tuple([_matched(out, found, i, t) for i, t in enumerate(ty.fields)])
+
+
 def _matched(out: Bindings, found: Any, index: int, ty: relax.TensorType) -> Any:
     """An item of a tuple of tensors of any size, as one of the size that it is told to have."""
     item = out.emit(relax.TupleGetItem(found, index), "item")
@@ -302,7 +315,7 @@ def _failed(legalizer: _Legalizer, inside: Bindings, seen: list[Any], pending: l
     """Does the assignments before a guard that failed; where it shows tensors, its kernel on the host raises here."""
     _write_all(legalizer, inside, pending)
     if len(seen) > 1:
-        args = [ir.StringImm("guard"), ir.StringImm(written(attrs)), *seen]
+        args = [ir.StringImm("guard"), ir.StringImm(written(attrs)[0]), *seen]
         inside.emit(_effect(KERNEL_SYMBOL, args, relax.AnyType()), "_")
     return seen[0]
 

@@ -159,7 +159,7 @@ class _Loop:
 
     def __init__(self, mod: tvm.IRModule, call: relax.Call, wanted: set[int] | None) -> None:
         self.bound = dialect.read(call)
-        self.span = call.span
+        self.span, self.result_types = call.span, list(call.ty.fields)
         attrs = self.bound.attrs
         self.count = int(attrs["carried"])
         self.test, self.turn = _Part(mod[attrs["condition"]]), _Part(mod[attrs["body"]])
@@ -183,10 +183,9 @@ class _Loop:
     def body(self) -> relax.Function:
         return self.turn.part(self.params, self.carried)
 
-    def result_type(self) -> relax.TupleType:
-        return relax.TupleType([self.bound.inputs[i].ty for i in self.carried])
-
     def call(self, condition: ir.GlobalVar, body: ir.GlobalVar) -> relax.Call:
-        attrs = self.bound.attrs | {"condition": condition, "body": body, "carried": len(self.carried)}
+        shapes = tuple(self.bound.attrs["shapes"][i] for i in self.carried) if self.bound.attrs.get("shapes") else ()
+        parts = {"condition": condition, "body": body, "carried": len(self.carried), "shapes": shapes}
         inputs = [self.bound.inputs[i] for i in self.params]
-        return dialect.write(self.bound.primitive, inputs, attrs, self.result_type(), self.span)
+        result = relax.TupleType([self.result_types[i] for i in self.carried])
+        return dialect.write(self.bound.primitive, inputs, self.bound.attrs | parts, result, self.span)

@@ -139,6 +139,7 @@ def reemit(mod: tvm.IRModule, kind: type[Evaluation]) -> tvm.IRModule:
     """The module with ``main`` emitted anew through ``kind``; attributes, parameters and the form of its result stay."""
     main = mod["main"]
     with tracing(Trace("main")) as trace:
+        state.tapes = []  # no ops of the user's: nobody is told of them
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
         outputs = _own_memory(trace, evaluate(mod, "main", params, kind))
     graph = trace.finish(outputs)

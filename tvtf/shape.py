@@ -77,6 +77,11 @@ def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     return len(a) == len(b) and all(map(agree_dim, a, b))
 
 
+def agree_rank(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    """Whether two shapes have one rank; of an unknown one, each of its instances tells."""
+    return isinstance(a, AnyShape) or isinstance(b, AnyShape) or len(a) == len(b)
+
+
 def same_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     return len(a) == len(b) and all(map(same_dim, a, b))
 

@@ -29,7 +29,8 @@ BRANCHES = Places(
     "in the main branch",
     "in the else branch",
     "only tensors and numbers may differ between the branches of an if on a tensor",
-    "; compiled branches must give equal shapes",
+    "; compiled branches must give equal ranks",
+    shapes_may_differ=True,
 )
 
 

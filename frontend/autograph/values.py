@@ -15,7 +15,7 @@ from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf import nest
 from tvtf.context import state
-from tvtf.shape import agree_shape
+from tvtf.shape import agree_rank, agree_shape
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
@@ -73,10 +73,6 @@ def require_same_structure(name: str, first: Any, other: Any, text: str) -> None
         raise TypeError(text.format(name=name, error=error)) from error
 
 
-def same_shape(a: Tensor, b: Tensor) -> bool:
-    return agree_shape(a._type.shape, b._type.shape)
-
-
 @dataclass(frozen=True)
 class Places:
     """Two points of a program where a symbol must be alike, and why, as messages put it."""
@@ -85,6 +81,7 @@ class Places:
     second: str
     objects: str
     shapes: str
+    shapes_may_differ: bool = False
 
 
 def require_alike(name: str, first: Any, second: Any, places: Places) -> None:
@@ -105,7 +102,8 @@ def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places)
         raise TypeError(
             f"'{name}' has dtype {first.dtype.name} {places.first}, but dtype {second.dtype.name} {places.second}"
         )
-    if not same_shape(first, second):
+    agree = agree_rank if places.shapes_may_differ else agree_shape
+    if not agree(first._type.shape, second._type.shape):
         raise ValueError(
             f"'{name}' has shape {first.shape} {places.first}, but shape {second.shape} {places.second}{places.shapes}"
         )

@@ -258,6 +258,8 @@ class LoopKernel:
 
     def loop(self, call: relax.Call, values: list[Value], outside: list[bool]) -> list[Var]:
         """The loop on ``values``; returns its state. State that is wanted ``outside`` is an output where it is large."""
+        if any(t.shape is None for t in call.ty.fields):
+            raise NotNative("a shape that changes")
         condition, body = (self.mod[part] for part in call.args[:2])
         count = len(outside)
         state = [

@@ -334,15 +334,15 @@ def test_branches_of_different_dtypes_are_told_with_both():
     assert text.endswith("have different types")
 
 
-def test_shapes_that_change_are_refused_in_compiled_loops_even_with_invariants():
+def test_ranks_that_change_are_refused_in_compiled_loops_even_with_invariants():
     def grow(x):
         return tf.while_loop(lambda y: True, lambda y: tf.reshape(y, [1]), [x], shape_invariants=[tf.TensorShape(None)])
 
     with pytest.raises(NotImplementedError) as error:
         tf.function(grow, autograph=False)(tf.constant(1.0))
     assert str(error.value) == (
-        "`x:0` enters the loop with shape (), but has shape (1,) after one iteration: a compiled loop keeps its "
-        "shapes. Start with a tensor of the final shape and update slices of it, or run the loop eagerly."
+        "`x:0` enters the loop with shape (), but has shape <unknown> after one iteration: the rank of a tensor is known "
+        "when a loop is compiled. Keep it, or run the loop eagerly."
     )
 
 
@@ -368,3 +368,20 @@ def test_sizes_that_turn_out_unequal_are_told():
         tf.errors.InvalidArgumentError, match="sizes that the program needs to be equal differ: 2 and 1"
     ):
         f(tf.constant([1.0, -1.0]), tf.constant([1.0, 3.0]))
+
+
+def test_a_loop_whose_shapes_change_has_no_compiled_gradient():
+    @tf.function
+    def slope(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            shape = [tf.TensorShape([None])]
+            (y,) = tf.while_loop(
+                lambda y: tf.size(y) < 5, lambda y: (tf.concat([y, x], 0),), [x], shape_invariants=shape
+            )
+        return tape.gradient(y, x)
+
+    with pytest.raises(
+        NotImplementedError, match=r"change their shapes \(\(None,\)\) has no gradient in compiled code"
+    ):
+        slope(tf.constant([1.0, 2.0]))

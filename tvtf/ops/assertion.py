@@ -12,8 +12,8 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.operation import Operation, done
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 from tvtf.summarized import HOLE, summarized
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 
 FEW = 3
 """How many elements of a tensor a message shows."""

@@ -19,7 +19,7 @@ from tvtf.context import state
 from tvtf.ops.rules import bind, draw, scalar, stretch
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, same_shape, show_shape, substitute_dim
+from tvtf.shape import Dim, TensorType, fresh_dim, same_dim, same_shape, show_shape, substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 LOWERING = "passes/legalize.py makes it Relax's own If or tvtf's loop, not a kernel"
@@ -33,9 +33,11 @@ def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
         return [p._type for p in function.all_params], list(function.output_types)
     from tvtf.dialect import from_relax_type
 
-    if hasattr(function, "mod"):
-        function = function.mod[function.name]
-    return list(map(from_relax_type, function.ty.params)), list(map(from_relax_type, function.ty.ret.fields))
+    if not hasattr(function, "mod"):
+        return list(map(from_relax_type, function.ty.params)), list(map(from_relax_type, function.ty.ret.fields))
+    function = function.mod[function.name]  # its type leaves out dims that it computes; that of its body has them
+    results = function.body.body.ty.fields
+    return [from_relax_type(p.ty) for p in function.params], list(map(from_relax_type, results))
 
 
 def result_types(function: Any, arguments: Sequence[TensorType]) -> tuple[TensorType, ...]:
@@ -81,29 +83,36 @@ def require_condition(pred: TensorType, what: str) -> None:
         )
 
 
-def _cond_type(pred: TensorType, *captured: TensorType, then_branch: Any, else_branch: Any) -> tuple[TensorType, ...]:
+def _cond_type(
+    pred: TensorType, *captured: TensorType, then_branch: Any, else_branch: Any, shapes: Any = ()
+) -> tuple[TensorType, ...]:
     require_condition(pred, "pred")
-    types = result_types(then_branch, captured)
-    for i, (mine, other) in enumerate(zip(types, result_types(else_branch, captured), strict=True)):
-        if mine.dtype is not other.dtype or not same_shape(mine.shape, other.shape):
+    types, others = result_types(then_branch, captured), result_types(else_branch, captured)
+    for i, (mine, other) in enumerate(zip(types, others, strict=True)):
+        if mine.dtype is not other.dtype or not (shapes or same_shape(mine.shape, other.shape)):
             raise Refused(
                 f"output {i} has shape {show_shape(mine.shape)} and dtype {mine.dtype.name} in the true branch, but "
                 "shape "
                 f"{show_shape(other.shape)} and dtype {other.dtype.name} in the false branch; both must give the same"
             )
-    return types
+    return tuple(t._replace(shape=tuple(s)) for t, s in zip(types, shapes)) if shapes else types
 
 
-def _cond_numpy(pred: np.ndarray, *captured: np.ndarray, then_branch: Any, else_branch: Any) -> tuple[np.ndarray, ...]:
+def _cond_numpy(
+    pred: np.ndarray, *captured: np.ndarray, then_branch: Any, else_branch: Any, shapes: Any = ()
+) -> tuple[np.ndarray, ...]:
     return call_numpy(then_branch if pred else else_branch, captured)
 
 
-def _while_type(*inputs: TensorType, condition: Any, body: Any, carried: int, bound: Any) -> tuple[TensorType, ...]:
-    (tested,) = result_types(condition, inputs)
+def _while_type(
+    *inputs: TensorType, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = ()
+) -> tuple[TensorType, ...]:
+    given = _loop_types(inputs, shapes)
+    (tested,) = result_types(condition, given)
     require_condition(tested, "the loop's condition")
-    types = inputs[:carried]
-    for i, (entry, left) in enumerate(zip(types, result_types(body, inputs), strict=True)):
-        if entry.dtype is not left.dtype or not same_shape(entry.shape, left.shape):
+    types = given[:carried]
+    for i, (entry, left) in enumerate(zip(types, result_types(body, given), strict=True)):
+        if entry.dtype is not left.dtype or not _same_but(varying_dims(inputs[i], shapes, i), entry.shape, left.shape):
             raise Refused(
                 f"loop variable {i} enters with shape {show_shape(entry.shape)} and dtype {entry.dtype.name}, but "
                 "has shape "
@@ -112,7 +121,39 @@ def _while_type(*inputs: TensorType, condition: Any, body: Any, carried: int, bo
     return types
 
 
-def _while_numpy(*inputs: np.ndarray, condition: Any, body: Any, carried: int, bound: Any) -> tuple[np.ndarray, ...]:
+def varying_dims(entry: TensorType, shapes: Any, index: int) -> set[int]:
+    """The axes of a carried value whose size may change from one iteration to the next."""
+    if not shapes:
+        return set()
+    return {axis for axis, (a, b) in enumerate(zip(entry.shape, shapes[index], strict=True)) if not same_dim(a, b)}
+
+
+def _loop_types(inputs: Sequence[TensorType], shapes: Any) -> tuple[TensorType, ...]:
+    """The inputs' types in any iteration, with the dims that vary as they are after the last."""
+    if not shapes:
+        return tuple(inputs)
+    return (*(t._replace(shape=tuple(s)) for t, s in zip(inputs, shapes)), *inputs[len(shapes) :])
+
+
+def _same_but(varying: set[int], a: Sequence[Dim], b: Sequence[Dim]) -> bool:
+    return len(a) == len(b) and all(i in varying or same_dim(x, y) for i, (x, y) in enumerate(zip(a, b)))
+
+
+def _while_operands(name: str, given: Sequence[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
+    """What condition and body are applied to: each with symbols of its own for the dims that vary."""
+    shapes = attrs.get("shapes", ())
+    return [
+        t._replace(shape=_own_dims(t, varying_dims(t, shapes, i))) for i, t in enumerate(given[: len(shapes)])
+    ] + list(given[len(shapes) :])
+
+
+def _own_dims(entry: TensorType, varying: set[int]) -> tuple[Dim, ...]:
+    return tuple(fresh_dim(state.trace.root.unique("size")) if i in varying else d for i, d in enumerate(entry.shape))
+
+
+def _while_numpy(
+    *inputs: np.ndarray, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = ()
+) -> tuple[np.ndarray, ...]:
     values, invariants = inputs[:carried], inputs[carried:]
     while call_numpy(condition, [*values, *invariants])[0]:
         values = call_numpy(body, [*values, *invariants])
@@ -130,6 +171,7 @@ _COND: dict[str, Any] = {
 _WHILE: dict[str, Any] = {
     "tf_name": "While",
     "type": _while_type,
+    "operands": _while_operands,
     "numpy": _while_numpy,
     "vjp": _late("while_vjp"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
@@ -137,30 +179,40 @@ _WHILE: dict[str, Any] = {
 
 
 @primitive(**_COND)
-def cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> Any:
-    """The results of one of two functions of ``captured``, as a tuple; only that one runs."""
-    return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch}
+def cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: tuple[Any, ...] = ()) -> Any:
+    """The results of one of two functions of ``captured``, as a tuple; only that one runs.
+
+    ``shapes`` are those of the results, where the branches give different ones: a dim that differs is a symbol of its own.
+    """
+    return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
 
 
 @primitive(name="effect_cond", pure=False, **_COND)
-def effect_cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> Any:
+def effect_cond(
+    pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: tuple[Any, ...] = ()
+) -> Any:
     """As ``cond``, where a branch has effects."""
-    return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch}
+    return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
 
 
 @primitive(name="while", **_WHILE)
-def while_(*inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any = None) -> Any:
+def while_(
+    *inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any = None, shapes: tuple[Any, ...] = ()
+) -> Any:
     """``body`` applied to the first ``carried`` inputs while ``condition`` holds; both also get the other inputs.
 
-    ``bound`` is the greatest number of iterations, where that is known.
+    ``bound`` is the greatest number of iterations, where that is known. ``shapes`` are those of the carried values after
+    the last one, where some change: a dim that does is a symbol of its own.
     """
-    return inputs, {"condition": condition, "body": body, "carried": carried, "bound": bound}
+    return inputs, {"condition": condition, "body": body, "carried": carried, "bound": bound, "shapes": shapes}
 
 
 @primitive(name="effect_while", pure=False, **_WHILE)
-def effect_while(*inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any = None) -> Any:
+def effect_while(
+    *inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any = None, shapes: tuple[Any, ...] = ()
+) -> Any:
     """As ``while``, where the condition or body has effects."""
-    return inputs, {"condition": condition, "body": body, "carried": carried, "bound": bound}
+    return inputs, {"condition": condition, "body": body, "carried": carried, "bound": bound, "shapes": shapes}
 
 
 def _initialized_numpy(x: np.ndarray, ran: np.ndarray, *, message: str) -> np.ndarray:

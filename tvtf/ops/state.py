@@ -12,8 +12,8 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.ops.rules import bind, draw, scalar, stretch
 from tvtf.primitive import Sample, primitive
 from tvtf.shape import Dim, TensorType
-from tvtf.tensor import Tensor
 from tvtf.summarized import filled
+from tvtf.tensor import Tensor
 
 
 def _assign_type(old: TensorType, value: TensorType, *memory: TensorType) -> TensorType:

@@ -1,0 +1,127 @@
+"""Branches that give, and loops that carry, tensors of several sizes."""
+
+
+def programs(tf):
+    return _branches(tf) | _loops(tf) | _refused(tf)
+
+
+def _each(function, *calls):
+    return lambda: [function(*args) for args in calls]
+
+
+def _branches(tf):
+    c = tf.constant
+    x = c([1.0, 2.0, 3.0])
+
+    @tf.function
+    def cond(p, x):
+        y = tf.cond(p, lambda: x[:1], lambda: tf.concat([x, x], 0))
+        return y, tf.shape(y), tf.reduce_sum(y * y), tf.constant(str(y.shape))
+
+    @tf.function
+    def statement(p, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            if p:
+                y = x[:1]
+            else:
+                y = tf.concat([x, 2.0 * x], 0)
+            z = tf.reduce_sum(y * y)
+        return y, tape.gradient(z, x)
+
+    @tf.function
+    def switch(i, x):
+        return tf.switch_case(i, [lambda: x[:1], lambda: x[:2], lambda: x])
+
+    @tf.function
+    def case(n, x):
+        return tf.case([(n < 0, lambda: x[:1]), (n < 5, lambda: x)], default=lambda: x[1:])
+
+    @tf.function(input_signature=[tf.TensorSpec([], tf.bool), tf.TensorSpec([None])])
+    def unknown(p, x):
+        return tf.cond(p, lambda: x[:2], lambda: x)
+
+    return {
+        "cond": _each(cond, (c(True), x), (c(False), x)),
+        "if": _each(statement, (c(True), x), (c(False), x)),
+        "switch_case": _each(switch, *((c(i), x) for i in range(4))),
+        "case": _each(case, *((c(i), x) for i in (-1, 0, 7))),
+        "cond of unknown size": _each(unknown, *((c(p), tf.range(float(n))) for p in (True, False) for n in (2, 4))),
+    }
+
+
+def _loops(tf):
+    c = tf.constant
+    grown = [tf.TensorShape([]), tf.TensorShape([None, 2])]
+
+    @tf.function
+    def loop(n, x):
+        def step(i, x):
+            return i + 1, tf.concat([x, x[-1:] + 1.0], 0)
+
+        return tf.while_loop(lambda i, x: i < n, step, [c(0), x], shape_invariants=grown)
+
+    @tf.function
+    def statement(n, x):
+        for i in tf.range(n):
+            tf.autograph.experimental.set_loop_options(shape_invariants=[(x, tf.TensorShape([None]))])
+            x = tf.concat([x, [i]], 0)
+        return x, tf.shape(x), tf.reduce_sum(x)
+
+    @tf.function(input_signature=[tf.TensorSpec([]), tf.TensorSpec([None])])
+    def with_branches(n, x):
+        total = 0.0
+        while n > 0.0:
+            tf.autograph.experimental.set_loop_options(shape_invariants=[(x, tf.TensorShape([None]))])
+            x = x[1:] if tf.reduce_sum(x) > 3.0 else tf.concat([x, x], 0)
+            total += tf.reduce_sum(x)
+            n -= 1.0
+        return x * 2.0, total
+
+    @tf.function
+    def nested(n, x):
+        for i in tf.range(n):
+            tf.autograph.experimental.set_loop_options(shape_invariants=[(x, tf.TensorShape([None, None]))])
+            for _ in tf.range(i):
+                tf.autograph.experimental.set_loop_options(shape_invariants=[(x, tf.TensorShape([None, None]))])
+                x = tf.concat([x, x], 1)
+            x = tf.concat([x, x[:1] + 1], 0)
+        return x
+
+    @tf.function
+    def masked(x):
+        total = 0.0
+        for i in tf.range(3):
+            total += tf.reduce_sum(tf.boolean_mask(x, x > tf.cast(i, tf.float32)))
+        return total
+
+    return {
+        "while_loop": _each(loop, (c(4), tf.zeros([1, 2])), (c(0), tf.zeros([1, 2]))),
+        "for": _each(statement, (c(5), c([7])), (c(0), c([7]))),
+        "while with branches": _each(with_branches, (c(3.0), c([7.0])), (c(3.0), c([1.0, 1.0]))),
+        "nested": _each(nested, (c(3), c([[7]]))),
+        "masked": _each(masked, (c([1.0, 2.0, 3.0]),)),
+    }
+
+
+def _refused(tf):
+    c = tf.constant
+
+    def loop(invariants, step):
+        def run(x):
+            return tf.while_loop(lambda x: tf.size(x) < 9, step, [x], shape_invariants=invariants)
+
+        return lambda: _kind(lambda: tf.function(run)(c([1, 2])))
+
+    return {
+        "no invariant": loop(None, lambda x: (tf.concat([x, x], 0),)),
+        "an invariant that does not hold": loop([tf.TensorShape([2])], lambda x: (tf.concat([x, x], 0),)),
+        "too many invariants": loop([tf.TensorShape([2]), tf.TensorShape([])], lambda x: (tf.concat([x, x], 0),)),
+    }
+
+
+def _kind(run):
+    try:
+        return run()
+    except Exception as error:
+        return type(error).__name__
