@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator, Sequence
+from math import prod
 
 import numpy as np
 import pytest
@@ -12,6 +13,9 @@ from tvm import relax, te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv, pool
+from tvtf.passes.schedule.cpu.kernel import read_kernel
+from tvtf.passes.schedule.cpu.plan import plan_reduction
+from tvtf.passes.schedule.cpu.target import CpuTarget
 
 Padding = Sequence[tuple[int, int]]
 
@@ -48,6 +52,7 @@ CONVOLUTIONS = {
     "dilated": ((2, 9, 11, 4), (3, 3, 4, 6), (1, 1), [(2, 2), (2, 2)], (2, 2), 1),
     "strided and dilated": ((2, 9, 11, 4), (3, 3, 4, 6), (2, 2), [(2, 2), (2, 2)], (2, 2), 1),
     "depthwise": ((2, 9, 11, 20), (3, 3, 1, 20), (2, 2), [(1, 1), (1, 1)], (1, 1), 20),
+    "depthwise in whole vectors": ((2, 9, 11, 48), (3, 3, 1, 48), (1, 1), [(1, 1), (1, 1)], (1, 1), 48),
     "depth multiplier": ((2, 9, 11, 6), (3, 3, 1, 12), (1, 1), [(1, 1), (1, 1)], (1, 1), 6),
     "groups": ((2, 9, 11, 8), (3, 3, 4, 6), (2, 2), [(1, 1), (1, 1)], (1, 1), 2),
     "two tiles a row": ((2, 5, 16, 8), (3, 3, 8, 40), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
@@ -100,6 +105,19 @@ def test_convolution_and_gradients(case, target: Target) -> None:
     np.testing.assert_allclose(run_te(result, {dy: g, w: b}, x_shape, target), dx, **close)
     result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
     np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), dw, **close)
+
+
+def test_depthwise_tiles_use_each_operand_for_many_results() -> None:
+    x, w, dy = tensor((2, 9, 11, 48)), tensor((3, 3, 1, 48), name="w"), tensor((2, 7, 9, 48), name="dy")
+    how = ((1, 1), [(0, 0), (0, 0)], (1, 1), 48)
+    for y, operands, least in [
+        (conv.conv_nd(x, w, *how), [x, w], 8),
+        (conv.conv_nd_filter_grad(x, dy, (3, 3, 1, 48), *how), [x, dy], 9),
+    ]:
+        kernel = read_kernel(te.create_prim_func([*operands, y]))
+        stage = next(stage for stage in kernel.stages if stage.reduce)
+        plan = plan_reduction(stage, CpuTarget(512, 32, 2))
+        assert prod(plan.sizes.values()) >= least
 
 
 def test_convolution_with_unknown_batch() -> None:

@@ -43,6 +43,19 @@ class Packing:
 
 
 @dataclass(frozen=True)
+class Loads:
+    """What loads cost a tile: cycles of any `beside` the arithmetic, cycles for a `far` vector of an operand.
+
+    Each row has an item of its own; with `are_all_vectors` a vector for each of its results, as in depthwise
+    convolutions.
+    """
+
+    beside: float = 0.0
+    far: float = 0.0
+    are_all_vectors: bool = False
+
+
+@dataclass(frozen=True)
 class Plan:
     """How to run one reduction.
 
@@ -95,10 +108,15 @@ def has_reused_operand(stage: Stage) -> bool:
 
 
 def vector_operand_bytes(stage: Stage, vector: Axis) -> int:
-    """The size of the operands that vectors are loaded from, where they are known: a filter, a right-hand matrix."""
-    along = [term for term in terms_of(stage) if access.load_stride(term, vector.var) != 0]
-    shapes = [[static(extent) or 0 for extent in term.source.ty.shape] for term in along]
+    """The size of the operands that vectors are loaded from again and again: a filter, a right-hand matrix."""
+    again = [term for term in vector_terms(terms_of(stage), vector) if _reuse(stage, term) > 1]
+    shapes = [[static(extent) or 0 for extent in term.source.ty.shape] for term in again]
     return sum(map(prod, shapes)) * stage.item_bytes
+
+
+def vector_terms(terms: list[TensorLoad], vector: Axis) -> list[TensorLoad]:
+    """The operands that vectors are loaded from: one of a matrix product, both of a depthwise convolution."""
+    return [term for term in terms if access.load_stride(term, vector.var) != 0]
 
 
 def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
@@ -151,10 +169,11 @@ def _column_plan(
     rows = _row_axes(stage, column, terms)
     far = [term for term in terms if not any(term.same_as(other) for other in packed)]
     load = CYCLES_A_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
+    both = len(vector_terms(terms, column)) > 1
     vectors, sizes = min(
         _tiles(rows, column, lanes, target),
         key=lambda tile: _cycles(
-            tile[0], tile[1], rows, column, lanes, load, _cycles_to_fetch(stage, column, tile[0], target)
+            tile[0], tile[1], rows, column, lanes, Loads(load, _cycles_to_fetch(stage, column, tile[0], target), both)
         ),
     )
     width = lanes * vectors
@@ -170,7 +189,7 @@ def _column_plan(
         for term in far
         if len(sizes) == 1 and axis.var in sizes and _has_long_rows(stage, term, axis, sizes[axis.var])
     ]
-    along = [term for term in terms if access.load_stride(term, column.var) != 0]
+    along = vector_terms(terms, column)
     padded = all(any(term.same_as(panel.load) and panel.axis is column for panel in panels) for term in along)
     padded = padded and column.var not in access.free_variables(stage.value)
     return Plan(column, False, lanes, vectors, sizes, tuple(panels), padded)
@@ -200,11 +219,11 @@ def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bo
 
 def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]:
     """Result axes along which the vector operand is used again: they form the rows of the register tile."""
-    vector_terms = [term for term in terms if access.load_stride(term, column.var) != 0]
-    if len(terms) != 2 or len(vector_terms) != 1:
+    if len(terms) != 2:
         return []
     others = [axis for axis in stage.spatial if not axis.var.same_as(column.var) and axis.size != 1]
-    return [axis for axis in others if access.load_stride(vector_terms[0], axis.var) == 0]
+    along = vector_terms(terms, column)
+    return [axis for axis in others if any(access.load_stride(term, axis.var) == 0 for term in along)]
 
 
 def _tiles(rows: list[Axis], column: Axis, lanes: int, target: CpuTarget) -> Iterator[tuple[int, dict[Var, int]]]:
@@ -236,13 +255,13 @@ def _cycles_to_fetch(stage: Stage, column: Axis, vectors: int, target: CpuTarget
 
 
 def _cycles(
-    vectors: int, sizes: dict[Var, int], rows: list[Axis], column: Axis, lanes: int, load: float, far: float
+    vectors: int, sizes: dict[Var, int], rows: list[Axis], column: Axis, lanes: int, loads: Loads
 ) -> tuple[float, int]:
     """Cycles for one reduction step over all results, and the code size as a tie breaker."""
     total = 0.0
     for height, count in _pieces_of_rows(rows, sizes):
         for wide, times in pieces_of(-(-(column.size or UNKNOWN_SIZE) // lanes), vectors):
-            total += count * times * max(tile_cycles(height, wide, load), far * wide)
+            total += count * times * tile_cycles(height, wide, loads)
     return total, vectors * prod(sizes.values())
 
 
@@ -259,10 +278,11 @@ def pieces_of(extent: int, size: int) -> list[tuple[int, int]]:
     return [(size, whole)] * bool(whole) + [(rest, 1)] * bool(rest)
 
 
-def tile_cycles(height: int, vectors: int, load: float) -> float:
+def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
+    """Cycles of one reduction step of a register tile."""
     work = height * vectors / OPERATIONS_A_CYCLE
-    fetch = (height + vectors) / OPERATIONS_A_CYCLE
-    return max(LATENCY_CYCLES, work + (height + vectors) * load, fetch) + 0.25
+    count = height * (vectors if loads.are_all_vectors else 1) + vectors
+    return max(LATENCY_CYCLES, work + count * loads.beside, count / OPERATIONS_A_CYCLE, vectors * loads.far) + 0.25
 
 
 def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None) -> Plan:

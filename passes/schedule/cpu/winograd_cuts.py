@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
-from .plan import CYCLES_A_LOAD, pieces_of, tile_cycles
+from .plan import CYCLES_A_LOAD, Loads, pieces_of, tile_cycles
 from .target import CpuTarget
 from .toom import OF_FOUR, OF_TWO, WINDOW, Transforms
 
@@ -110,7 +110,8 @@ def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) 
     most = max(1, (target.vector_registers - 2 - vectors) // vectors)
     count = -(-tiles // most)
     step = sum(
-        times * tile_cycles(height, vectors, CYCLES_A_LOAD) for height, times in pieces_of(tiles, -(-tiles // count))
+        times * tile_cycles(height, vectors, Loads(CYCLES_A_LOAD))
+        for height, times in pieces_of(tiles, -(-tiles // count))
     )
     return step * channels + 2 * tiles * vectors
 
