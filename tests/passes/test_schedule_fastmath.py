@@ -128,11 +128,11 @@ def test_tanh_never_passes_one() -> None:
     assert np.nanmax(np.abs(computed("tanh", "float32"))) == 1
 
 
-def binary(name: str, x: np.ndarray, y: np.ndarray) -> np.ndarray:
+def binary(name: str, x: np.ndarray, y: np.ndarray, target: Target = HOST) -> np.ndarray:
     a, b = tensor(x.shape), tensor(y.shape, name="y")
     result = te.compute(a.shape, lambda i: getattr(scalar, name)(a(i), b(i)))
     func = te.create_prim_func([a, b, result]).with_attr("global_symbol", "main")
-    library = tvm.compile(tvm.IRModule({"main": with_names_first(schedule(func, HOST))}), target=HOST)
+    library = tvm.compile(tvm.IRModule({"main": with_names_first(schedule(func, target))}), target=target)
     out = tvm.runtime.tensor(np.full(x.shape, 77, "float32"))
     library["main"](tvm.runtime.tensor(x), tvm.runtime.tensor(y), out)
     return out.numpy()
@@ -178,8 +178,6 @@ def test_a_rounded_sum_is_not_undone() -> None:
 
 
 ALLOWED = {
-    "floormod": "a remainder is exact for any quotient, which takes a loop of divisions",
-    "truncatemod": "the same",
     "nextafter": "steps through the bits, one comparison after the other; nobody calls it in a loop that matters",
 }
 """Elementwise primitives of float32 that call the C library for each element, with the reason."""
@@ -194,6 +192,18 @@ def elementwise_primitives() -> list:
         if floats and getattr(primitive.lower, "__qualname__", "") == "scalar.<locals>.lower":
             found.append((primitive, len(floats[0].inputs)))
     return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_remainders_are_exact_for_any_quotient(target) -> None:
+    edges = np.array([0.0, -0.0, np.inf, -np.inf, np.nan, 1, -1, 3e38, 1e-45, -1e-45], "float32")
+    bits = np.random.default_rng(0).integers(0, 2**32, (2, 20_000), dtype="uint32").view("float32")
+    a, b = np.concatenate([bits[0], np.repeat(edges, 10)]), np.concatenate([bits[1], np.tile(edges, 10)])
+    with np.errstate(invalid="ignore"):
+        want = np.fmod(a, b)
+    found = binary("truncate_remainder", a, b, target)
+    np.testing.assert_array_equal(found, want)
+    assert (np.signbit(found) == np.signbit(want))[~np.isnan(want)].all()
 
 
 def test_no_element_is_computed_by_the_c_library() -> None:

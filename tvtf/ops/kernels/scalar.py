@@ -9,6 +9,7 @@ from tvm import te, tirx
 from tvm.ir import Call, TensorLoad
 
 from tvtf.ops.kernels import circular, errors, fastmath, special
+from tvtf.ops.kernels.remainder import remainder_single
 from tvtf.ops.kernels.special import digamma, let, lgamma, ndtri, trigamma
 from tvtf.shape import broadcast_shapes, simplify_dim
 
@@ -182,7 +183,9 @@ def truncate_divide(x: Any, y: Any) -> Any:
 
 
 def truncate_remainder(x: Any, y: Any) -> Any:
-    return libm("fmod", x, y) if is_float(x) else tirx.truncmod(x, _safe_divisor(x, y))
+    if dtype_of(x) == "float64":
+        return libm("fmod", x, y)
+    return remainder_single(x, y) if is_float(x) else tirx.truncmod(x, _safe_divisor(x, y))
 
 
 def floor_divide(x: Any, y: Any) -> Any:

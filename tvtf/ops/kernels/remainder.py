@@ -1,0 +1,40 @@
+"""The remainder of a division of float32, exact for any quotient, as vector code."""
+
+from __future__ import annotations
+
+from tvm import ir, tirx
+
+from tvtf.ops.kernels.approx import let, like, with_sign
+
+DIGITS = 28
+"""Binary digits of the quotient that a step takes off: with them and the divisor's 24, a float64 holds their product."""
+STEPS = 10
+"""The quotient of the largest float32 and the smallest has 277 digits."""
+
+
+def remainder_single(x: ir.Expr, y: ir.Expr) -> ir.Expr:
+    """What is left of x after its multiples of y, with the sign of x: C's fmodf, bit for bit."""
+    wide = "float64"
+    return let(
+        x, lambda x: let(tirx.abs(x.astype(wide)), lambda n: let(tirx.abs(y.astype(wide)), lambda d: _signed(x, n, d)))
+    )
+
+
+def _signed(x: ir.Expr, size: ir.Expr, divisor: ir.Expr) -> ir.Expr:
+    infinity = like(float("inf"), size)
+    rest = let(like(1, divisor) / divisor, lambda inverse: _rest(size, divisor, inverse, STEPS))
+    of_infinity = tirx.Select(size < infinity, size, like(float("nan"), size))
+    value = tirx.Select(tirx.EQ(divisor, infinity), of_infinity, rest)
+    return let(
+        value.astype("float32"), lambda rest: tirx.Select(rest < infinity.astype("float32"), with_sign(rest, x), rest)
+    )
+
+
+def _rest(rest: ir.Expr, divisor: ir.Expr, inverse: ir.Expr, steps: int) -> ir.Expr:
+    """The highest digits first. A digit may be one too large; the next step, or the last line, takes that back."""
+    if not steps:
+        lifted = lambda r: tirx.Select(r < like(0, r), r + divisor, r)  # noqa: E731
+        return let(lifted(rest), lambda r: tirx.Select(r >= divisor, r - divisor, r))
+    scale = 2.0 ** (DIGITS * (steps - 1))
+    count = tirx.floor(rest * (inverse * like(1 / scale, rest)))
+    return let(rest - count * (divisor * like(scale, rest)), lambda left: _rest(left, divisor, inverse, steps - 1))
