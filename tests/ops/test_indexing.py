@@ -208,3 +208,24 @@ def test_segments():
     assert tf.math.unsorted_segment_sum(data, [1, -1, 1], 2).numpy().tolist() == [[0, 0], [6, 8]]
     refused = raised(tf.errors.InvalidArgumentError, lambda: tf.math.segment_sum(data, [1, 0, 2]))
     assert refused.startswith("segment ids are not increasing [Op:SegmentSum]")
+
+
+@pytest.mark.parametrize("columns", [1, 3, 64, 256])
+def test_rows_that_collide_are_combined_in_order(columns):
+    """Enough work for many tasks, each of which goes over all rows with columns of its own."""
+    rng = np.random.default_rng(0)
+    places = tf.constant(rng.integers(0, 50, (900, 1)))
+    x, updates = (tf.constant(rng.standard_normal((rows, columns)).astype("float32")) for rows in (50, 900))
+
+    def combined(x, places, updates):
+        flat = tf.reshape(places, [-1])
+        return (
+            tf.tensor_scatter_nd_add(x, places, updates),
+            tf.tensor_scatter_nd_update(x, places, updates),
+            tf.math.unsorted_segment_sum(updates, flat, 50),
+            tf.math.unsorted_segment_max(updates, flat, 50),
+        )
+
+    found = tf.function(combined)(x, places, updates)
+    for own, expected in zip(found, combined(x, places, updates)):
+        np.testing.assert_allclose(own.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)

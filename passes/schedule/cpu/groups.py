@@ -15,6 +15,7 @@ from .chunks import Chunks, as_chunks, emit_chunks
 from .elementwise import emit_elementwise
 from .images import Images, as_images, emit_images
 from .kernel import Kernel, Opaque, Stage, reads
+from .opaque import emit_opaque
 from .reduction import emit_reduction, reads_only_at_own_point
 from .rows import Chain, chain_at, emit_chain
 from .scalar import emit_scalar
@@ -149,7 +150,7 @@ def _is_bare(buffer: Var, stages: Sequence[Stage | Opaque]) -> bool:
 
 def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarget) -> Stmt:
     if isinstance(group, Opaque):
-        return group.body
+        return emit_opaque(group.body, target)
     if isinstance(group, Chain):
         return emit_chain(group, kernel, needed, target)
     if isinstance(group, Blocks):

@@ -2,6 +2,8 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterator
+from contextlib import contextmanager
 from typing import Any
 
 import ml_dtypes
@@ -13,7 +15,10 @@ from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.array import when
 from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, as_dtype, compute, long
 from tvtf.ops.kernels.reduce import narrowed
-from tvtf.ops.kernels.scan import product
+from tvtf.ops.kernels.scan import product, rows
+
+LEAST_COLUMNS = 64
+"""Of a task: four cache lines of float32, for cores that write to one line wait for each other."""
 
 
 def clamped(index: Any, extent: Any) -> Any:
@@ -90,6 +95,18 @@ def statements() -> Any:
     return T.serial(long(0), long(1))
 
 
+@contextmanager
+def columns(count: Any, inner: Any) -> Iterator[tuple[Any, Any]]:
+    """Tasks that go over all rows, each with its own columns: (the first one, how many)."""
+    known = int(inner) if isinstance(inner, tirx.IntImm) else 0
+    parts = next((parts for parts in (8, 4, 2) if known and known % (parts * LEAST_COLUMNS) == 0), 1)
+    if parts == 1:
+        yield long(0), inner
+    else:
+        with rows(long(parts), count * inner) as part:
+            yield part * (known // parts), long(known // parts)
+
+
 def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, combine: Any) -> te.Tensor:
     """Rows of ``data`` combined into the row that ``ids`` names; ids out of range are left out."""
     rank = len(ids.shape)
@@ -99,19 +116,19 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            rows, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
+            given, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
             with statements():
                 with T.serial(long(0), long(num_segments) * inner, annotations=INDEPENDENT) as i:
                     out[i] = tirx.const(empty, wide) if isinstance(empty, int) else empty
-                with T.serial(long(0), count) as i:
+                with columns(count, inner) as (first, width), T.serial(long(0), count) as i:
                     place = places[i].astype("int64")
                     with (
                         T.If(tirx.all(place >= 0, place < long(num_segments))),
                         T.Then(),
-                        T.serial(long(0), inner, annotations=INDEPENDENT) as j,
+                        T.serial(long(0), width, annotations=INDEPENDENT) as j,
                     ):
-                        to = place * inner + j
-                        out[to] = combine(out[to], as_dtype(rows[i * inner + j], wide))
+                        to = place * inner + first + j
+                        out[to] = combine(out[to], as_dtype(given[i * inner + first + j], wide))
             return builder.get()
 
     shape = [long(num_segments), *rest]
@@ -160,11 +177,11 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
             with statements():
                 with T.serial(long(0), product(x.shape), annotations=INDEPENDENT) as i:
                     out[i] = as_dtype(old[i], wide)
-                with T.serial(long(0), count) as i:
+                with columns(count, inner) as (first, width), T.serial(long(0), count) as i:
                     place, inside = _flat_place(places, i, depth, x.shape)
-                    with T.If(inside), T.Then(), T.serial(long(0), inner, annotations=INDEPENDENT) as j:
-                        to = place * inner + j
-                        out[to] = combine(out[to], as_dtype(new[i * inner + j], wide))
+                    with T.If(inside), T.Then(), T.serial(long(0), width, annotations=INDEPENDENT) as j:
+                        to = place * inner + first + j
+                        out[to] = combine(out[to], as_dtype(new[i * inner + first + j], wide))
             return builder.get()
 
     result = te.extern([x.shape], [x, indices, updates], body, name="scatter", dtype=wide)

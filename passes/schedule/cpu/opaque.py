@@ -1,0 +1,43 @@
+"""Loop nests that no rule reads: run as they are written, but long loops of independent steps at their top in parallel."""
+
+from __future__ import annotations
+
+from tvm import ir, tirx
+from tvm.tirx import For, ForKind, SeqStmt, Stmt
+
+from tvtf.ops.kernels.common import INDEPENDENT
+
+from . import emit
+from .emit import index
+from .kernel import substitute
+from .target import CpuTarget
+
+STEPS_OF_A_TASK = 1 << 14
+
+
+def emit_opaque(body: Stmt, target: CpuTarget) -> Stmt:
+    """The nest with what can be done at once done by all cores."""
+    if target.cores == 1:
+        return body
+    if isinstance(body, SeqStmt):
+        return emit.sequence([emit_opaque(part, target) for part in body.seq])
+    if not isinstance(body, For) or body.kind != ForKind.SERIAL:
+        return body
+    if emit.static(body.extent) == 1:
+        return For(body.loop_var, body.min, body.extent, body.kind, emit_opaque(body.body, target))
+    return _in_tasks(body) if _is_long(body) and any(name in body.annotations for name in INDEPENDENT) else body
+
+
+def _is_long(loop: For) -> bool:
+    steps = emit.static(loop.extent)
+    return steps is not None and steps >= 2 * STEPS_OF_A_TASK
+
+
+def _in_tasks(loop: For) -> Stmt:
+    def task(number: ir.Expr) -> Stmt:
+        first = number * STEPS_OF_A_TASK
+        count = tirx.min(loop.extent - first, index(STEPS_OF_A_TASK))
+        return emit.loop(count, lambda step: substitute(loop.body, {loop.loop_var: loop.min + first + step}))
+
+    tasks = emit.simplified(tirx.floordiv(loop.extent + (STEPS_OF_A_TASK - 1), index(STEPS_OF_A_TASK)))
+    return emit.loop(tasks, task, ForKind.PARALLEL, "task")
