@@ -14,6 +14,8 @@ from tvtf.interpret import evaluate
 from tvtf.locks import join
 from tvtf.memory import handle_of, tensor_of, variable_handle
 from tvtf.ops.host import tell_machine
+from tvtf.ops.indexed_slices import IndexedSlices, rows_of
+from tvtf.ops.rules import bind
 from tvtf.passes import pipeline
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.passes.hoist import PREPARE
@@ -82,7 +84,7 @@ class GraphFunction:
             found = self._executables[state.device] = executable_for(self.graph.module())
         return found
 
-    def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Tensor | None]:
+    def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
         if self._backward is None:
             self._backward = Backward(self.graph)
         return self._backward(inputs, cts)
@@ -97,8 +99,10 @@ class Backward:
             params = [trace.add_param(p._type, p._var.name) for p in graph.all_params]
             cts = [trace.add_param(graph.output_types[i], "ct") for i in self.seeded]
             found = self._sweep(graph, params, cts)
-        self.connected = [i for i, ct in enumerate(found) if ct is not None]
-        self.function = GraphFunction(trace.finish([found[i] for i in self.connected]))
+            self.connected = [i for i, ct in enumerate(found) if ct is not None]
+            self.rows = {i for i in self.connected if isinstance(found[i], IndexedSlices)}
+            outputs = [x for i in self.connected for x in _computed(found[i])]
+        self.function = GraphFunction(trace.finish(outputs))
 
     def _sweep(self, graph: Graph, params: list[Any], cts: list[Any]) -> list[Any]:
         recorder = Recorder()
@@ -110,13 +114,18 @@ class Backward:
         state.tapes = []
         return sweep(recorder.records, [outputs[i] for i in self.seeded], cts, params)
 
-    def __call__(self, inputs: Sequence[Tensor], cts: Sequence[Tensor]) -> list[Tensor | None]:
-        gradients: list[Tensor | None] = [None] * len(inputs)
+    def __call__(self, inputs: Sequence[Tensor], cts: Sequence[Tensor]) -> list[Any]:
+        gradients: list[Any] = [None] * len(inputs)
         if self.connected:
-            found = self.function(*inputs, *(cts[i] for i in self.seeded))
-            for i, ct in zip(self.connected, found):
-                gradients[i] = ct
+            found = iter(self.function(*inputs, *(cts[i] for i in self.seeded)))
+            for i in self.connected:
+                gradients[i] = rows_of(inputs[i], next(found), next(found)) if i in self.rows else next(found)
         return gradients
+
+
+def _computed(ct: Any) -> list[Any]:
+    """A cotangent as tensors that code can return; the shape of what rows are of is known outside."""
+    return [ct.values, bind.identity(state.trace.own(ct.indices))] if isinstance(ct, IndexedSlices) else [ct]
 
 
 class Code(NamedTuple):

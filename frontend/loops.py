@@ -22,6 +22,7 @@ from tvtf.interpret import Evaluation
 from tvtf.ops.control import call
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
+from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
 from tvtf.passes.autodiff import Record, Recorder, sweep
@@ -54,7 +55,8 @@ class Replay:
     def sweep(self, cts: Sequence[Any], sources: Sequence[Any]) -> list[Any]:
         """Cotangents of ``sources`` for those of the outputs, None where there is none."""
         pairs = [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None and differentiable(y)]
-        return sweep(self.records, [y for y, _ in pairs], [ct for _, ct in pairs], sources)
+        found = sweep(self.records, [y for y, _ in pairs], [ct for _, ct in pairs], sources)
+        return [as_dense(ct) for ct in found]
 
 
 class _Walk:

@@ -13,6 +13,7 @@ from tvtf.context import state
 from tvtf.frontend.signature import flatten_up_to
 from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
 from tvtf.log import logger
+from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
 from tvtf.shape import same_dim, same_shape
@@ -225,7 +226,7 @@ class GradientTape(Recorder):
         """The sweep for every cotangent along the leading axis at once."""
         with level() as own:
             found = self._sweep([target], sources, [Batched(cotangents, own)])
-            return [None if g is None else unwrapped(g, own, cotangents._type.shape[0]) for g in found]
+            return [None if g is None else unwrapped(as_dense(g), own, cotangents._type.shape[0]) for g in found]
 
     def batch_jacobian(
         self,

@@ -12,6 +12,7 @@ from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
 from tvtf.interpret import evaluate
+from tvtf.ops.indexed_slices import as_dense
 from tvtf.passes.autodiff import Recorder, ones_for, sweep
 from tvtf.passes.importer import Imported
 
@@ -83,4 +84,4 @@ def _with_gradients(mod: tvm.IRModule, name: str, params: list[Any], wrt: list[i
     state.tapes = []
     targets = [t for t in outputs if t.dtype.is_differentiable]
     found = sweep(recorder.records, targets, ones_for(targets), [params[i] for i in wrt])
-    return [*outputs, *(zeros_like(params[i]) if g is None else g for i, g in zip(wrt, found))]
+    return [*outputs, *(zeros_like(params[i]) if g is None else as_dense(g) for i, g in zip(wrt, found))]

@@ -11,7 +11,8 @@ from functools import partial
 from typing import Any, NamedTuple
 
 from tvtf.anyrank import UnknownRank
-from tvtf.ops.rules import bind, ones_like, zeros_like
+from tvtf.ops.indexed_slices import IndexedSlices, as_dense, total
+from tvtf.ops.rules import ones_like, zeros_like
 from tvtf.primitive import as_tuple, hooks
 from tvtf.tensor import Tensor
 
@@ -103,25 +104,41 @@ def _arrived(outputs: tuple[Any, ...], found: dict[int, Any]) -> Any:
     cts = [found.get(id(y)) for y in outputs]
     if all(ct is None for ct in cts):
         return None
-    return tuple([zeros_like(y) if ct is None else ct for ct, y in zip(cts, outputs)])
+    return tuple([zeros_like(y) if ct is None else as_dense(ct) for ct, y in zip(cts, outputs)])
 
 
 def _propagate(record: Record, ct: Any, needed: Collection[int], found: dict[int, Any]) -> None:
     prim, inputs, outputs, attrs = record
     if prim.vjp is None:
         raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
-    try:
-        given = prim.vjp(ct, outputs, *inputs, **attrs)
-    except UnknownRank:
-        given = hooks.wait(prim.vjp, (ct, outputs, *inputs), attrs)
+    given = _rows_through(record, ct) if type(ct) is IndexedSlices else _given(record, ct)
     for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):
         if part is not None and id(x) in needed:
             _accumulate(found, id(x), part)
 
 
+ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
+"""Ops whose gradient leaves rows what they are, as TensorFlow's do."""
+
+
+def _given(record: Record, ct: Any) -> Any:
+    """The cotangents of a record's inputs."""
+    prim, inputs, outputs, attrs = record
+    try:
+        return prim.vjp(ct, outputs, *inputs, **attrs)
+    except UnknownRank:
+        return hooks.wait(prim.vjp, (ct, outputs, *inputs), attrs)
+
+
+def _rows_through(record: Record, ct: IndexedSlices) -> Any:
+    if record.primitive.tf_name not in ROW_BY_ROW:
+        return _given(record, as_dense(ct))
+    return IndexedSlices(_given(record, ct.values), ct.indices, ct.dense_shape)
+
+
 def _accumulate(found: dict[int, Any], key: int, ct: Any) -> None:
     known = found.get(key)
-    found[key] = ct if known is None else bind.add(known, ct)
+    found[key] = ct if known is None else total(known, ct)
 
 
 def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:

@@ -125,7 +125,7 @@ def test_refusals_in_full():
         "<tf.Tensor: shape=(2,), dtype=int32, numpy=array([1, 2], dtype=int32)>"
     )
     assert refused(ValueError, tf.Variable, [1.0], shape=[2]) == (
-        "The initial value's shape ((1,)) is not compatible with the explicitly supplied `shape` argument ((2,))."
+        "In this `tf.Variable` creation, the initial value's shape ((1,)) is not compatible with the explicitly supplied `shape` argument ([2])."
     )
     assert v.numpy().tolist() == [1.0, 2.0]
 

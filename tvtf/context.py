@@ -19,6 +19,7 @@ class ThreadState(threading.local):
         self.observers: list[Any] = []  # told of every op, eager or traced, as tapes are
         self.batches: int = 0
         self.name_scopes: list[str] = []
+        self.creators: list[Any] = []
         self.device: str | None = None
         self.quiet = _quiet_numpy()
 

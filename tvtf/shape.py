@@ -220,7 +220,8 @@ class TensorShape:
 
     def merge_with(self, other: Any) -> TensorShape:
         other = as_shape(other)
-        self.assert_is_compatible_with(other)
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Shapes {self} and {other} are not compatible")
         if self._dims is None or other._dims is None:
             return other if self._dims is None else self
         return TensorShape([b if a is None else a for a, b in zip(self._dims, other._dims)])

@@ -64,10 +64,11 @@ class Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/Tensor
     """
 
-    __slots__ = ("__weakref__",)
+    __slots__ = ("__weakref__", "_slice_of")
     __array_priority__ = 100
     is_batched = False
     _type: TensorType
+    _slice_of: tuple[Any, Any]
 
     @property
     def dtype(self) -> DType:

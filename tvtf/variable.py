@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import sys
 from collections.abc import Callable, Iterator, Mapping
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
@@ -16,6 +16,7 @@ from tvtf.primitive import hooks
 from tvtf.shape import TensorShape, TensorType, as_shape
 from tvtf.tensor import EagerTensor, Reference, Tensor, _numpy_text, convert_to_tensor
 from tvtf.trackable import Trackable
+from tvtf.variable_options import MadeByCreators, checked_options
 
 _OWN_REFERENCES = 2
 """What ``sys.getrefcount`` says of a buffer that only its Variable holds."""
@@ -31,7 +32,7 @@ class ReadVariable:
         return ct
 
 
-class Variable(Trackable):
+class Variable(Trackable, metaclass=MadeByCreators):
     """A shared, mutable tensor.
 
     Args:
@@ -56,6 +57,7 @@ class Variable(Trackable):
     """
 
     is_batched = False
+    asks_creators = True
     __array_priority__ = 100
     _array: np.ndarray
     _handle: Any
@@ -78,19 +80,21 @@ class Variable(Trackable):
         synchronization: Any = None,
         aggregation: Any = None,
         shape: Any = None,
+        experimental_enable_variable_lifting: bool = True,
     ) -> None:
         if initial_value is None:
             raise ValueError(
                 "The `initial_value` arg to `tf.Variable` must be specified except when you are not providing a "
                 "`variable_def`. You provided neither."
             )
+        self.synchronization, self.aggregation = checked_options(name, synchronization, aggregation, constraint)
         hooks.variable_created(self)
         array = _initial_array(initial_value, dtype)
         self._static_shape = None if shape is None else as_shape(shape)
         if self._static_shape is not None and not self._static_shape.is_compatible_with(array.shape):
             raise ValueError(
-                f"The initial value's shape ({TensorShape(array.shape)}) is not compatible with the explicitly supplied "
-                f"`shape` argument ({self._static_shape})."
+                f"In this `tf.Variable` creation, the initial value's shape ({TensorShape(array.shape)}) is not compatible "
+                f"with the explicitly supplied `shape` argument ({shape})."
             )
         self._adopt(array)
         self._dtype: DType = dtypes.from_array(array)
@@ -132,10 +136,25 @@ class Variable(Trackable):
     def get_shape(self) -> TensorShape:
         return self.shape
 
+    def set_shape(self, shape: Any) -> None:
+        """Takes unknown dims of the static shape to be those of ``shape``.
+
+        Raises:
+          ValueError: a known dim differs.
+        """
+        self._static_shape = self.shape.merge_with(shape)
+
     def ref(self) -> Reference:
         return Reference(self)
 
     # -- reading
+
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        """Always true: Variables are made with their first value."""
+        return convert_to_tensor(True)
+
+    def initialized_value(self) -> Tensor:
+        return self._as_tensor()
 
     def value(self) -> Tensor:
         """The value now: a tensor that later assignments don't change."""
@@ -247,6 +266,15 @@ class Variable(Trackable):
         self._handle = None if array.dtype == object else handle
         self._is_taken = self._handle is not None
 
+    def load(self, value: Any, session: Any = None) -> None:
+        """Replaces the value, and gives nothing."""
+        self.assign(value, read_value=False)
+
+    if TYPE_CHECKING:  # what tvtf.ops attaches
+
+        def __getattr__(self, name: str) -> Any: ...
+        def __getitem__(self, key: Any) -> Tensor: ...
+
     # -- tracking (see tvtf.track)
 
     def _serialize_to_tensors(self) -> dict[str, np.ndarray]:
@@ -268,9 +296,6 @@ class Variable(Trackable):
 
     def __len__(self) -> int:
         return len(self._as_tensor())  # type: ignore[arg-type]
-
-    def __getitem__(self, key: Any) -> Tensor:
-        return self._as_tensor()[key]
 
     def __iter__(self) -> Iterator[Tensor]:
         return iter(self._as_tensor())  # type: ignore[call-overload]

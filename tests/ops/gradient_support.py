@@ -54,7 +54,8 @@ class Scalar:
         with tf.GradientTape() as tape:
             tape.watch(sources)
             pairs = self.results(sources)
-        return tape.gradient([y for y, _ in pairs], sources, [w for _, w in pairs], unconnected_gradients="zero")
+        found = tape.gradient([y for y, _ in pairs], sources, [w for _, w in pairs], unconnected_gradients="zero")
+        return [tf.convert_to_tensor(g) for g in found]
 
 
 def is_independent(case, index):

@@ -14,6 +14,7 @@ from tvtf.ops import (
     bits,
     cast,
     check_numerics,
+    clipping,
     compare,
     complexes,
     conv,
@@ -48,6 +49,7 @@ from tvtf.ops import (
     scatter,
     segment,
     sigmoid_loss,
+    slice_assign,
     slicing,
     softmax,
     solve,
@@ -59,6 +61,7 @@ from tvtf.ops import (
     transposed,
     tridiagonal,
     trig,
+    variable_rows,
 )
 
 __all__ = [
@@ -75,6 +78,7 @@ __all__ = [
     "bits",
     "cast",
     "check_numerics",
+    "clipping",
     "compare",
     "complexes",
     "conv",
@@ -109,6 +113,7 @@ __all__ = [
     "scatter",
     "segment",
     "sigmoid_loss",
+    "slice_assign",
     "slicing",
     "softmax",
     "solve",
@@ -120,4 +125,5 @@ __all__ = [
     "transposed",
     "tridiagonal",
     "trig",
+    "variable_rows",
 ]

@@ -21,7 +21,7 @@ MSG_INDEX = (
 )
 
 
-class _Taken(NamedTuple):
+class Taken(NamedTuple):
     """One axis of the result of a slice before new axes come and indexed ones go."""
 
     begin: Dim
@@ -34,16 +34,15 @@ class _Taken(NamedTuple):
 @patient
 def getitem(x: Tensor, key: Any) -> Tensor:
     """``x[key]``: ints, slices, ``...``, ``None``, scalar integer tensors; or a boolean mask."""
-    if _is_mask(key):
+    if is_mask(key):
         return bind_mask(x, key)
-    entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
     try:
-        return _slice_by(x, entries)
+        return _apply(x, *taken_by(x._type.shape, key))
     except Refused as refusal:
         raise refusal.told_by("StridedSlice") from None
 
 
-def _is_mask(key: Any) -> bool:
+def is_mask(key: Any) -> bool:
     kind = getattr(key, "dtype", None)
     return kind is not None and (kind == "bool" if not isinstance(key, np.ndarray) else kind == np.bool_)
 
@@ -85,9 +84,10 @@ def _scalar_value(value: Tensor) -> Any:
     return value if known is None else known.item()
 
 
-def _slice_by(x: Tensor, entries: list[Any]) -> Tensor:
-    dims = x._type.shape
-    taken_axes: list[_Taken] = []
+def taken_by(dims: Sequence[Dim], key: Any) -> tuple[list[Taken], tuple[Dim, ...]]:
+    """What ``x[key]`` takes of each axis of an ``x`` of these dims, and the result's shape."""
+    entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
+    taken_axes: list[Taken] = []
     shape: list[Dim] = []
     for entry in _without_ellipsis(entries, len(dims)):
         if entry is None:
@@ -104,7 +104,7 @@ def _slice_by(x: Tensor, entries: list[Any]) -> Tensor:
         taken_axes.append(one)
         if isinstance(entry, builtins.slice):
             shape.append(one.size)
-    return _apply(x, taken_axes, tuple(shape))
+    return taken_axes, tuple(shape)
 
 
 def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
@@ -118,20 +118,20 @@ def _without_ellipsis(entries: list[Any], rank: int) -> list[Any]:
     return [*entries[:at], *missing, *entries[at + 1 :]]
 
 
-def _indexed_axis(index: Any, extent: Dim, axis: int) -> _Taken:
+def _indexed_axis(index: Any, extent: Dim, axis: int) -> Taken:
     if isinstance(index, Tensor):
-        return _Taken(0, extent, 1, dynamic=index)
+        return Taken(0, extent, 1, dynamic=index)
     begin = from_end(index, extent)
     if isinstance(begin, int) and isinstance(extent, int) and not 0 <= begin < extent:
         raise Refused(f"slice index {begin} of dimension {axis} out of bounds.")
-    return _Taken(begin, 1, 1, checked=not _lies_within(begin, extent))
+    return Taken(begin, 1, 1, checked=not _lies_within(begin, extent))
 
 
 def _lies_within(begin: Dim, extent: Dim) -> bool:
     return proves(begin >= 0, begin) and proves(begin < extent, begin, extent)
 
 
-def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> _Taken:
+def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> Taken:
     step = 1 if part.step is None else part.step
     for bound in (part.start, part.stop, step):
         if isinstance(bound, Tensor):
@@ -146,16 +146,16 @@ def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> _Taken:
     return _forward(part, extent, step) if step > 0 else _backward(part, extent, step)
 
 
-def _forward(part: builtins.slice, extent: Dim, step: int) -> _Taken:
+def _forward(part: builtins.slice, extent: Dim, step: int) -> Taken:
     start = 0 if part.start is None else _clamped(part.start, extent, 0, extent)
     stop = extent if part.stop is None else _clamped(part.stop, extent, 0, extent)
-    return _Taken(start, at_least_zero(ceil_div(stop - start, step)), step)
+    return Taken(start, at_least_zero(ceil_div(stop - start, step)), step)
 
 
-def _backward(part: builtins.slice, extent: Dim, step: int) -> _Taken:
+def _backward(part: builtins.slice, extent: Dim, step: int) -> Taken:
     start = extent - 1 if part.start is None else _clamped(part.start, extent, -1, extent - 1)
     stop = -1 if part.stop is None else _clamped(part.stop, extent, -1, extent - 1)
-    return _Taken(start, at_least_zero(ceil_div(start - stop, -step)), step)
+    return Taken(start, at_least_zero(ceil_div(start - stop, -step)), step)
 
 
 def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
@@ -165,10 +165,10 @@ def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
     return dim_max(found if isinstance(index, int) else dim_min(found, high), low)
 
 
-def _apply(x: Tensor, axes: list[_Taken], shape: tuple[Dim, ...]) -> Tensor:
+def _apply(x: Tensor, axes: list[Taken], shape: tuple[Dim, ...]) -> Tensor:
     begin, size = tuple(a.begin for a in axes), tuple(a.size for a in axes)
     strides, checked = tuple(a.step for a in axes), tuple(i for i, a in enumerate(axes) if a.checked)
-    if not _takes_all(x._type.shape, begin, size, strides):
+    if not takes_all(x._type.shape, begin, size, strides):
         x = bind.strided_slice(x, begin=begin, size=size, strides=strides, checked=checked)
     dynamic = [(i, a.dynamic) for i, a in enumerate(axes) if a.dynamic is not None]
     if dynamic:
@@ -179,7 +179,7 @@ def _apply(x: Tensor, axes: list[_Taken], shape: tuple[Dim, ...]) -> Tensor:
     )
 
 
-def _takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], strides: Sequence[int]) -> bool:
+def takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], strides: Sequence[int]) -> bool:
     whole = all(isinstance(b, int) and b == 0 and s == 1 for b, s in zip(begin, strides))
     return whole and same_shape(shape, size)
 
@@ -234,7 +234,8 @@ def strided_slice(
         return builtins.slice(low, high, steps[i])
 
     try:
-        return _slice_by(convert_to_tensor(input_), [entry(i) for i in range(len(first))])
+        x = convert_to_tensor(input_)
+        return _apply(x, *taken_by(x._type.shape, [entry(i) for i in range(len(first))]))
     except Refused as refusal:
         raise refusal.told_by("StridedSlice") from None
 
@@ -274,7 +275,7 @@ def _starts_of(begin: Any) -> list[Any]:
         return [_number(b) for b in begin]
     vector = convert_to_tensor(begin)
     if isinstance(vector, SymbolicTensor) and vector.known is None:
-        return [_slice_by(vector, [i]) for i in range(vector._type.shape[0])]
+        return [getitem(vector, i) for i in range(vector._type.shape[0])]
     return list(static_dims(vector, "begin"))
 
 
@@ -284,7 +285,7 @@ def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tenso
     moving = [i for i, b in enumerate(starts) if isinstance(b, Tensor)]
     taken_sizes = tuple(_size_of(i, dims[i], fixed[i], s, i in moving) for i, s in enumerate(sizes))
     whole = tuple(dims[i] if i in moving else n for i, n in enumerate(taken_sizes))
-    if not _takes_all(dims, fixed, whole, (1,) * len(dims)):
+    if not takes_all(dims, fixed, whole, (1,) * len(dims)):
         x = bind.strided_slice(x, begin=tuple(fixed), size=whole, strides=(1,) * len(dims), checked=())
     if not moving:
         return x

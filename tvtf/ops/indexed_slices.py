@@ -1,171 +1,17 @@
-"""IndexedSlices: some rows of a tensor, as the gradients of gathers are."""
+"""What is done with rows: made a whole tensor, summed, scaled."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable
 from typing import Any
 
-from tvtf.composite import CompositeTensor, TypeSpec
-from tvtf.dtypes import DType, as_dtype, float32, int32, int64
+from tvtf.dtypes import int32, int64
+from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.array import shape as shape_of
-from tvtf.ops.rules import bind
-from tvtf.ops.scatter import unsorted_segment_sum
+from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export
-from tvtf.shape import TensorShape, as_shape, size_of
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, register_tensor_conversion_function
-
-
-@export("IndexedSlices")
-class IndexedSlices(CompositeTensor):
-    """Rows ``values[i]`` at ``indices[i]`` of a tensor that is zero elsewhere; rows of one index are summed.
-
-    Args:
-      values: tensor of shape (n, ...).
-      indices: integer tensor of shape (n,).
-      dense_shape: integer vector: the shape of the whole tensor; None where it is not known.
-
-    >>> import tvtf as tf
-    >>> rows = tf.IndexedSlices(tf.constant([[1., 2.]]), tf.constant([1]), tf.constant([3, 2]))
-    >>> tf.convert_to_tensor(rows).numpy()
-    array([[0., 0.],
-           [1., 2.],
-           [0., 0.]], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/IndexedSlices
-    """
-
-    def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
-        self._values = values
-        self._indices = indices
-        self._dense_shape = dense_shape
-
-    @property
-    def values(self) -> Tensor:
-        return self._values
-
-    @property
-    def indices(self) -> Tensor:
-        return self._indices
-
-    @property
-    def dense_shape(self) -> Tensor | None:
-        return self._dense_shape
-
-    @property
-    def shape(self) -> TensorShape:
-        """The shape of the whole tensor, as far as it is known."""
-        return TensorShape(None) if self._dense_shape is None else constant_shape(self._dense_shape)
-
-    @property
-    def dtype(self) -> DType:
-        return self._values.dtype
-
-    @property
-    def name(self) -> str:
-        return self._values.name
-
-    @property
-    def device(self) -> str:
-        return self._values.device
-
-    @property
-    def graph(self) -> Any:
-        return self._values.graph
-
-    @property
-    def _type_spec(self) -> IndexedSlicesSpec:
-        count = self._indices.shape.merge_with(self._values.shape[:1])
-        shape = TensorShape([None]).concatenate(self._values.shape[1:])
-        if self._dense_shape is None:
-            return IndexedSlicesSpec(shape, self.dtype, self._indices.dtype, None, count)
-        shape = shape.merge_with(constant_shape(self._dense_shape))
-        return IndexedSlicesSpec(shape, self.dtype, self._indices.dtype, self._dense_shape.dtype, count)
-
-    def _gradient_components(self) -> Tensor:
-        return self._values
-
-    def _with_gradient(self, gradients: Any) -> Any:
-        return IndexedSlices(gradients, self._indices, self._dense_shape)
-
-    def __neg__(self) -> IndexedSlices:
-        return IndexedSlices(-self._values, self._indices, self._dense_shape)
-
-    def __str__(self) -> str:
-        shape = "" if self._dense_shape is None else f", dense_shape={self._dense_shape!s}"
-        return f"IndexedSlices(indices={self._indices!s}, values={self._values!s}{shape})"
-
-
-@export("IndexedSlicesSpec")
-class IndexedSlicesSpec(TypeSpec):
-    """The type of an :class:`IndexedSlices`.
-
-    Args:
-      shape: of the whole tensor; None where it is not known.
-      dtype: of the values.
-      indices_dtype: int32 or int64.
-      dense_shape_dtype: int32 or int64; None for values without ``dense_shape``.
-      indices_shape: a vector's: how many rows there are.
-
-    >>> import tvtf as tf
-    >>> tf.IndexedSlicesSpec([3, 2])
-    IndexedSlicesSpec(TensorShape([3, 2]), tf.float32, tf.int64, None, TensorShape([None]))
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/IndexedSlicesSpec
-    """
-
-    def __init__(
-        self,
-        shape: Any = None,
-        dtype: Any = float32,
-        indices_dtype: Any = int64,
-        dense_shape_dtype: Any = None,
-        indices_shape: Any = None,
-    ) -> None:
-        self._shape = as_shape(shape)
-        self._values_dtype = as_dtype(dtype)
-        self._indices_dtype = as_dtype(indices_dtype)
-        self._dense_shape_dtype = None if dense_shape_dtype is None else as_dtype(dense_shape_dtype)
-        self._indices_shape = as_shape(indices_shape).with_rank(1)
-
-    @property
-    def value_type(self) -> type:
-        return IndexedSlices
-
-    @property
-    def shape(self) -> TensorShape:
-        return self._shape
-
-    @property
-    def dtype(self) -> DType:
-        return self._values_dtype
-
-    @property
-    def _component_specs(self) -> tuple[TensorSpec, ...]:
-        values = TensorSpec(self._indices_shape.concatenate(self._shape[1:]), self._values_dtype)
-        indices = TensorSpec(self._indices_shape, self._indices_dtype)
-        if self._dense_shape_dtype is None:
-            return values, indices
-        return values, indices, TensorSpec([self._shape.rank], self._dense_shape_dtype)
-
-    def _to_components(self, value: IndexedSlices) -> tuple[Tensor, ...]:
-        rows = value.values, value.indices
-        return rows if value.dense_shape is None else (*rows, value.dense_shape)
-
-    def _from_components(self, components: Sequence[Tensor]) -> IndexedSlices:
-        return IndexedSlices(*components)
-
-    def _serialize(self) -> tuple[Any, ...]:
-        dtypes = self._values_dtype, self._indices_dtype, self._dense_shape_dtype
-        return self._shape, *dtypes, self._indices_shape
-
-
-def constant_shape(dims: Tensor) -> TensorShape:
-    """The shape that an integer vector tells, as far as its values are known."""
-    known = dims.eager_array() if isinstance(dims, EagerTensor) else dims.known
-    if known is not None:
-        return TensorShape(list(known))
-    return TensorShape([None] * dims.shape[0] if dims.shape.rank and dims.shape[0] is not None else None)
+from tvtf.shape import size_of
+from tvtf.tensor import Tensor, convert_to_tensor, register_tensor_conversion_function
 
 
 def _densified(value: IndexedSlices, dtype: Any = None, **_: Any) -> Tensor:
@@ -178,17 +24,54 @@ def _densified(value: IndexedSlices, dtype: Any = None, **_: Any) -> Tensor:
         raise ValueError(
             f"Tensor conversion requested for IndexedSlices for argument `value` without dense_shape: {value!s}"
         )
-    return unsorted_segment_sum(value.values, value.indices, value.dense_shape[0])
+    (count,) = static_dims(value.dense_shape[0], "dense_shape[0]")
+    return bind.unsorted_segment_sum(value.values, value.indices, num_segments=count)
 
 
 register_tensor_conversion_function(IndexedSlices, _densified)
 
 
+def on_values(function: Callable[[Tensor], Tensor], t: Any) -> Any:
+    """``function`` of a tensor, or of the values of rows."""
+    if isinstance(t, IndexedSlices):
+        return IndexedSlices(function(convert_to_tensor(t.values)), t.indices, t.dense_shape)
+    return function(convert_to_tensor(t))
+
+
+@export("math.scalar_mul", "scalar_mul")
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
+    """``x`` times a scalar; rows stay rows.
+
+    Args:
+      scalar: a scalar.
+      x: tensor of shape (...), or IndexedSlices.
+
+    Returns:
+      What ``x`` is, of the same shape.
+
+    Raises:
+      ValueError: ``scalar`` is none.
+
+    >>> import tvtf as tf
+    >>> tf.math.scalar_mul(2., tf.constant([1., 2.])).numpy()
+    array([2., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/scalar_mul
+    """
+    factor = convert_to_tensor(scalar, dtype_hint=x.dtype)
+    if factor.ndim:
+        raise ValueError(f"The input scalar must be a 0-D value. Received shape {factor.shape}.")
+    return on_values(lambda values: bind.multiply(factor, values), x)
+
+
 def rows_of(params: Tensor, values: Tensor, indices: Tensor) -> IndexedSlices:
     """The gradient of gathering ``indices`` from the first axis of ``params``: its cotangent, row by row."""
-    count, shape = size_of(indices._type.shape), params._type.shape
-    rows = bind.reshape(values, shape=(count, *shape[1:]))
-    return IndexedSlices(rows, bind.reshape(indices, shape=(count,)), shape_of(params, int32))
+    shape = shape_of(params, int32)
+    if indices.ndim == 1 and values.ndim == params.ndim:
+        return IndexedSlices(values, indices, shape)
+    lead, rest = values._type.shape[: values.ndim - params.ndim + 1], params._type.shape[1:]
+    rows = bind.reshape(values, shape=(size_of(lead), *rest))
+    return IndexedSlices(rows, bind.reshape(indices, shape=(size_of(indices._type.shape),)), shape)
 
 
 def as_dense(ct: Any) -> Any:
@@ -196,11 +79,13 @@ def as_dense(ct: Any) -> Any:
     return _densified(ct) if isinstance(ct, IndexedSlices) else ct
 
 
-def total(a: Any, b: Any) -> Any:
-    """The sum of two cotangents: rows stay rows where both are."""
-    if not (isinstance(a, IndexedSlices) and isinstance(b, IndexedSlices)):
-        return bind.add(as_dense(a), as_dense(b))
-    indices = [a.indices, b.indices]
-    if a.indices.dtype is not b.indices.dtype:
+def total(known: Any, more: Any) -> Any:
+    """The sum of two cotangents, the later found ``more`` of what was done before; rows stay rows where both are."""
+    if not (isinstance(known, IndexedSlices) and isinstance(more, IndexedSlices)):
+        return bind.add(as_dense(known), as_dense(more))
+    parts = more, known
+    indices = [p.indices for p in parts]
+    if indices[0].dtype is not indices[1].dtype:
         indices = [bind.cast(i, dtype=int64) for i in indices]
-    return IndexedSlices(bind.concat(a.values, b.values, axis=0), bind.concat(*indices, axis=0), a.dense_shape)
+    values = bind.concat(*(p.values for p in parts), axis=0)
+    return IndexedSlices(values, bind.concat(*indices, axis=0), known.dense_shape)

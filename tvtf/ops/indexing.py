@@ -12,6 +12,7 @@ from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import host_primitive, unknown_dim
+from tvtf.ops.indexed_slices import rows_of
 from tvtf.ops.rules import bind, draw, kernel, static_int, stretch, zeros_like
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -92,7 +93,9 @@ def _gather_numpy(params: np.ndarray, indices: np.ndarray, *, axis: int, batch_d
 def _gather_vjp(
     ct: Tensor, y: Tensor, params: Tensor, indices: Tensor, *, axis: int, batch_dims: int
 ) -> tuple[Any, ...]:
-    """Scatter-add along the gathered axis: the batch axes become part of the index."""
+    """Scatter-add along the gathered axis: the batch axes become part of the index. Rows along the first one stay rows."""
+    if not axis:
+        return rows_of(params, ct, indices), None
     count = indices.ndim - batch_dims
     middle = range(axis, axis + count)
     order = [*range(batch_dims), *middle, *range(batch_dims, axis), *range(axis + count, ct.ndim)]
@@ -228,10 +231,17 @@ def gather(
     x, at = convert_to_tensor(params), convert_to_tensor(indices)
     batch = batch_dims + at.ndim if batch_dims < 0 else batch_dims
     along = batch if axis is None else static_int(axis, "axis")
-    along = along + x.ndim if -x.ndim <= along < 0 else along
+    if -x.ndim <= along < 0:
+        along += x.ndim
+        x = x if along else without_rows(x)  # as TensorFlow, which sees no rows where the axis is negative
     if batch > along and batch <= at.ndim:
         raise ValueError(f"batch_dims ({batch}) must be less than or equal to axis ({along})")
     return bind.gather(x, at, axis=along, batch_dims=batch)
+
+
+def without_rows(x: Tensor) -> Tensor:
+    """``x``, for a gather whose gradient shall be a whole tensor."""
+    return bind.reshape(x, shape=x._type.shape)
 
 
 # -- gather_nd
@@ -288,6 +298,12 @@ def _nd_numpy(params: np.ndarray, indices: np.ndarray) -> np.ndarray:
     return params[nd_places(indices)]
 
 
+def _nd_vjp(ct: Tensor, y: Tensor, params: Tensor, indices: Tensor) -> tuple[Any, None]:
+    if index_depth(indices._type) == 1:
+        return rows_of(params, ct, indices), None
+    return bind.tensor_scatter_add(zeros_like(params), indices, ct), None
+
+
 def _nd_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
     params, indices = inputs
     if not batched[0]:
@@ -315,10 +331,7 @@ def _nd_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
     type=_nd_type,
     numpy=_nd_numpy,
     lower=kernel("indexing.gather_nd"),
-    vjp=lambda ct, y, params, indices: (
-        bind.tensor_scatter_add(zeros_like(params), indices, ct),
-        None,
-    ),
+    vjp=_nd_vjp,
     batch=_nd_batch,
     onnx=_nd_nodes,
     guard=lambda params, indices: guard_nd(indices, params._type.shape, "param shape"),

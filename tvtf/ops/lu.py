@@ -171,7 +171,7 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu_solve
     """
     factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
-    ordered = gather(convert_to_tensor(rhs, factors.dtype), order, batch_dims=factors.ndim - 2, axis=factors.ndim - 2)
+    ordered = gather(convert_to_tensor(rhs, factors.dtype), order, batch_dims=factors.ndim - 2, axis=-2)
     half = bind.matrix_triangular_solve(_unit_lower(factors), ordered, lower=True)
     return bind.matrix_triangular_solve(factors, half, lower=False)
 

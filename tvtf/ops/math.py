@@ -8,6 +8,7 @@ import numpy as np
 
 from tvtf.dtypes import COMPLEX, FLOATING, FLOATING_AND_COMPLEX, NUMERIC, REAL, SIGNED, as_dtype, string
 from tvtf.ops.elementwise import binary_op, conj, hinted_operands, nodes, operands, tensor_of, unary_op, widened
+from tvtf.ops.indexed_slices import on_values
 from tvtf.ops.rules import binary, bind, kernel, number, unbroadcast, zeros_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -397,7 +398,7 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
     """``t`` within [min, max], elementwise; NaN stays NaN, and ``min`` wins where the two cross.
 
     Args:
-      t: real tensor of shape (...).
+      t: real tensor of shape (...), or IndexedSlices, whose values are clipped.
       clip_value_min: tensor of the same dtype, of a shape that broadcasts to that of ``t``.
       clip_value_max: as ``clip_value_min``.
 
@@ -413,10 +414,13 @@ def clip_by_value(t: Any, clip_value_min: Any, clip_value_max: Any, name: str | 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/clip_by_value
     """
-    t = convert_to_tensor(t)
-    below = minimum(t, clip_value_max)
+    return on_values(lambda x: _clipped(x, clip_value_min, clip_value_max), t)
+
+
+def _clipped(t: Tensor, low: Any, high: Any) -> Tensor:
+    below = minimum(t, high)
     _require_shape(t, below)
-    clipped = maximum(below, clip_value_min)
+    clipped = maximum(below, low)
     _require_shape(t, clipped)
     return clipped
 

@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import COMPILED
+from tvtf.ops.indexing import without_rows
 from tvtf.ops.rules import bind, draw, kernel, require_same_dtype, static_dims, static_int, static_value, stretch
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -253,7 +254,7 @@ def _repeated_each(x: Tensor, counts: list[int], axis: int) -> Tensor:
     if extent != len(counts):
         raise ValueError(f"Dimensions {extent} and {len(counts)} are not compatible")
     places = EagerTensor(np.repeat(np.arange(len(counts)), counts))
-    return bind.gather(x, places, axis=axis, batch_dims=0)
+    return bind.gather(without_rows(x), places, axis=axis, batch_dims=0)
 
 
 # -- reverse and roll

@@ -16,8 +16,9 @@ from tvtf.ops.indexing import (
     index_depth,
     nd_places,
     require_index,
+    with_batch_places,
 )
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_dims, zeros_like
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_dims, stretch, zeros_like
 from tvtf.ops.scan import wide_type
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -319,6 +320,16 @@ def _scatter_guard(x: Tensor, indices: Tensor, updates: Tensor) -> list[tuple[Te
     return guard_nd(indices, x._type.shape)
 
 
+def _scatter_batch(name: str) -> Any:
+    """All elements at once: their index vectors begin with their own place."""
+
+    def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
+        x, indices, updates = (stretch(size, t, b) for t, b in zip(inputs, batched))
+        return getattr(bind, name)(x, with_batch_places(indices, 1), updates)
+
+    return rule
+
+
 def _scatter_nodes(mode: str) -> Any:
     def nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
         operands = [inputs[0], e.cast(inputs[1], int64), inputs[2]]
@@ -345,6 +356,7 @@ def _scatter_samples(domain: Sequence[DType], repeated: bool = True) -> Any:
     type=_scatter_type,
     numpy=_scatter_numpy(None),
     lower=kernel("indexing.scatter_update"),
+    batch=_scatter_batch("tensor_scatter_update"),
     vjp=lambda ct, y, x, indices, updates: (
         bind.tensor_scatter_update(ct, indices, zeros_like(updates)),
         None,
@@ -385,6 +397,7 @@ def _scatter_front(tensor: Any, indices: Any, updates: Any) -> Any:
     type=_scatter_type,
     numpy=_scatter_numpy(np.add),
     lower=kernel("indexing.scatter_add"),
+    batch=_scatter_batch("tensor_scatter_add"),
     vjp=lambda ct, y, x, indices, updates: (ct, None, bind.gather_nd(ct, indices)),
     onnx=_scatter_nodes("add"),
     guard=_scatter_guard,
@@ -433,6 +446,7 @@ def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, upda
     type=_scatter_type,
     numpy=_scatter_numpy(np.maximum),
     lower=kernel("indexing.scatter_max"),
+    batch=_scatter_batch("tensor_scatter_max"),
     vjp=_scatter_extreme_vjp,
     onnx=_scatter_nodes("max"),
     guard=_scatter_guard,
@@ -456,6 +470,7 @@ def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | N
     type=_scatter_type,
     numpy=_scatter_numpy(np.minimum),
     lower=kernel("indexing.scatter_min"),
+    batch=_scatter_batch("tensor_scatter_min"),
     vjp=_scatter_extreme_vjp,
     onnx=_scatter_nodes("min"),
     guard=_scatter_guard,

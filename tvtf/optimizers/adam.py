@@ -6,8 +6,10 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvtf.dtypes import DType
+from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number
 from tvtf.optimizers.base import Optimizer
+from tvtf.optimizers.clipping import squared
 from tvtf.primitive import export
 from tvtf.tensor import Tensor
 from tvtf.variable import Variable
@@ -54,10 +56,12 @@ class Adam(Optimizer):
         if self.amsgrad:
             self._velocity_hats = self.add_optimizer_variables(variables, "velocity_hat")
 
-    def update_step(self, gradient: Tensor, variable: Variable, learning_rate: Tensor) -> None:
+    takes_rows = True
+
+    def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
         alpha = self.once("alpha", variable.dtype, lambda: self._alpha(self.rate_for(variable, learning_rate)))
-        mean = _towards(self._slot(self._momentums, variable), gradient, self.beta_1)
-        square = _towards(self._slot(self._velocities, variable), gradient * gradient, self.beta_2)
+        mean = _towards(self._slot(self._momentums, variable), as_dense(gradient), self.beta_1)
+        square = _towards(self._slot(self._velocities, variable), squared(gradient), self.beta_2)
         if self.amsgrad:
             square = _at_least(self._slot(self._velocity_hats, variable), square)
         step = mean * alpha / (bind.sqrt(square) + number(self.epsilon, square))

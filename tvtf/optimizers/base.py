@@ -11,6 +11,7 @@ import numpy as np
 
 from tvtf.dtypes import DType, float32, int64
 from tvtf.ops.cast import cast_tensor
+from tvtf.ops.indexed_slices import IndexedSlices, on_values
 from tvtf.ops.rules import number
 from tvtf.optimizers import clipping, schedules
 from tvtf.optimizers.schedules import LearningRateSchedule
@@ -200,7 +201,7 @@ class Optimizer(AutoTrackable):
             return
         grads, variables = self._given(list(grads), self._known(grads, trainable_variables))
         self._step = NoDependency({})
-        self._update([self._unscaled(convert_to_tensor(g)) for g in grads], variables)
+        self._update([self._unscaled(self._taken(g)) for g in grads], variables)
         for variable in variables:
             if variable.constraint is not None:
                 variable.assign(variable.constraint(variable.value()))
@@ -235,21 +236,28 @@ class Optimizer(AutoTrackable):
             warnings.warn(MSG_MISSING.format(missing), stacklevel=4)
         return [g for g, _ in kept], [v for _, v in kept]
 
-    def _unscaled(self, grad: Tensor) -> Tensor:
-        return grad if self.loss_scale_factor is None else grad / number(self.loss_scale_factor, grad)
+    takes_rows = False
+    """Whether :meth:`update_step` takes gradients that are rows as such."""
+
+    def _taken(self, grad: Any) -> Any:
+        return grad if self.takes_rows and isinstance(grad, IndexedSlices) else convert_to_tensor(grad)
+
+    def _unscaled(self, grad: Any) -> Any:
+        factor = self.loss_scale_factor
+        return grad if factor is None else on_values(lambda g: g / number(factor, g), grad)
 
     def scale_loss(self, loss: Any) -> Any:
         """The loss times ``loss_scale_factor``, for gradients that would vanish in 16 bits."""
         return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
 
-    def _update(self, grads: list[Tensor], variables: list[Variable]) -> None:
+    def _update(self, grads: list[Any], variables: list[Variable]) -> None:
         grads = clipping.clipped(grads, self.clipnorm, self.clipvalue, self.global_clipnorm)
         rate = convert_to_tensor(self.learning_rate)
         for grad, variable in zip(grads, variables):
             self._decay(variable, rate)
-            self.update_step(cast_tensor(grad, variable.dtype), variable, rate)
+            self.update_step(_cast(grad, variable.dtype), variable, rate)
 
-    def update_step(self, gradient: Tensor, variable: Variable, learning_rate: Tensor) -> None:
+    def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
         """One variable's update; subclasses write it."""
         raise NotImplementedError(f"{type(self).__name__} must override update_step(gradient, variable, learning_rate)")
 
@@ -331,6 +339,10 @@ class Optimizer(AutoTrackable):
         if isinstance(rate, dict):
             config = config | {"learning_rate": schedules.deserialize(rate)}
         return cls(**config)
+
+
+def _cast(grad: Any, dtype: DType) -> Any:
+    return on_values(lambda g: cast_tensor(g, dtype), grad)
 
 
 def _recorded(loss: Any, tape: Any) -> tuple[Any, Any]:

@@ -5,20 +5,21 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.ops.indexed_slices import IndexedSlices, as_dense, on_values
 from tvtf.ops.rules import bind, number, ones_like
 from tvtf.tensor import Tensor
 
 
 def clipped(
-    grads: Sequence[Tensor], clipnorm: float | None, clipvalue: float | None, global_clipnorm: float | None
-) -> list[Tensor]:
-    """The gradients under the limit that is set, if any."""
+    grads: Sequence[Any], clipnorm: float | None, clipvalue: float | None, global_clipnorm: float | None
+) -> list[Any]:
+    """The gradients under the limit that is set, if any; rows are clipped by their values, as Keras does it."""
     if clipnorm is not None and clipnorm > 0:
-        return [by_norm(g, clipnorm) for g in grads]
+        return [on_values(lambda x: by_norm(x, clipnorm), g) for g in grads]
     if global_clipnorm is not None and global_clipnorm > 0:
         return by_global_norm(grads, global_clipnorm)
     if clipvalue is not None and clipvalue > 0:
-        return [by_value(g, clipvalue) for g in grads]
+        return [on_values(lambda x: by_value(x, clipvalue), g) for g in grads]
     return list(grads)
 
 
@@ -34,19 +35,25 @@ def by_norm(grad: Tensor, limit: float) -> Tensor:
     return grad * number(limit, grad) / bind.maximum(norm, number(limit, norm))
 
 
-def by_global_norm(grads: Sequence[Tensor], limit: float) -> list[Tensor]:
+def by_global_norm(grads: Sequence[Any], limit: float) -> list[Any]:
     """All gradients times one factor; not-a-number where a norm is not finite."""
-    total = squared_norm(grads[0])
-    for grad in grads[1:]:
+    first, *others = (g.values if isinstance(g, IndexedSlices) else g for g in grads)
+    total = squared_norm(first)
+    for grad in others:
         total = bind.add(total, _as(squared_norm(grad), total))
     norm = bind.sqrt(total)
     inverse = bind.minimum(number(1, norm) / norm, number(1 / limit, norm))
     scale = number(limit, norm) * inverse + (norm - norm)
-    return [bind.multiply(g, _as(scale, g)) for g in grads]
+    return [on_values(lambda x: bind.multiply(x, _as(scale, x)), g) for g in grads]
 
 
 def squared_norm(grad: Tensor) -> Tensor:
     return bind.reduce_sum(bind.multiply(grad, grad), axis=tuple(range(grad.ndim)), keepdims=False)
+
+
+def squared(grad: Any) -> Tensor:
+    """The squares of a gradient; of rows, each by itself, as Keras does it: those of one index are summed afterwards."""
+    return as_dense(on_values(lambda x: x * x, grad))
 
 
 def _as(value: Tensor, like: Any) -> Tensor:

@@ -5,8 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number
 from tvtf.optimizers.base import Optimizer
+from tvtf.optimizers.clipping import squared
 from tvtf.primitive import export
 from tvtf.tensor import Tensor
 from tvtf.variable import Variable
@@ -53,8 +55,11 @@ class RMSprop(Optimizer):
         self._momentums = self.add_optimizer_variables(variables, "momentum") if self.momentum > 0 else []
         self._average_gradients = self.add_optimizer_variables(variables, "average_gradient") if self.centered else []
 
-    def update_step(self, gradient: Tensor, variable: Variable, learning_rate: Tensor) -> None:
-        spread = self._mean(self._velocities, variable, gradient * gradient)
+    takes_rows = True
+
+    def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
+        spread = self._mean(self._velocities, variable, squared(gradient))
+        gradient = as_dense(gradient)
         if self.centered:
             mean = self._mean(self._average_gradients, variable, gradient)
             spread = spread - mean * mean

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.ops.indexed_slices import IndexedSlices, as_dense, on_values
 from tvtf.ops.rules import number
 from tvtf.optimizers.base import Optimizer
 from tvtf.primitive import export
@@ -49,15 +50,26 @@ class SGD(Optimizer):
         super().build(variables)
         self.momentums = self.add_optimizer_variables(variables, "momentum") if self.momentum else []
 
-    def update_step(self, gradient: Tensor, variable: Variable, learning_rate: Tensor) -> None:
-        step = gradient * self.rate_for(variable, learning_rate)
+    takes_rows = True
+
+    def update_step(self, gradient: Any, variable: Variable, learning_rate: Tensor) -> None:
+        rate = self.rate_for(variable, learning_rate)
         if not self.momentum:
-            variable.assign(variable.value() - step, read_value=False)
+            self._take(on_values(lambda g: g * rate, gradient), variable)
             return
-        slot, factor = self._slot(self.momentums, variable), number(self.momentum, gradient)
+        step = as_dense(gradient) * rate
+        slot, factor = self._slot(self.momentums, variable), number(self.momentum, step)
         moved = slot.value() * factor - step
         slot.assign(moved, read_value=False)
         variable.assign(variable.value() + (moved * factor - step if self.nesterov else moved), read_value=False)
+
+    @staticmethod
+    def _take(step: Any, variable: Variable) -> None:
+        """Subtracts a step: from its rows alone, where it has some only."""
+        if isinstance(step, IndexedSlices):
+            variable.scatter_sub(step, read_value=False)
+        else:
+            variable.assign(variable.value() - step, read_value=False)
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"momentum": self.momentum, "nesterov": self.nesterov}

@@ -1,0 +1,122 @@
+"""Clipping by norm: of one tensor, or of many together; rows are clipped by their values, and stay rows."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.ops.indexed_slices import IndexedSlices, on_values
+from tvtf.ops.reduce import reduce_sum
+from tvtf.ops.rules import bind, number, ones_like
+from tvtf.ops.sigmoid_loss import l2_loss
+from tvtf.primitive import export
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+@export("clip_by_norm")
+def clip_by_norm(t: Any, clip_norm: Any, axes: Any = None, name: str | None = None) -> Any:
+    """``t`` scaled to an L2 norm of at most ``clip_norm``.
+
+    Args:
+      t: floating tensor of shape (...), or IndexedSlices.
+      clip_norm: positive scalar.
+      axes: what the norm is taken along; all where None.
+
+    Returns:
+      What ``t`` is, of the same shape.
+
+    >>> import tvtf as tf
+    >>> tf.clip_by_norm([3., 4.], 1.).numpy()
+    array([0.6, 0.8], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/clip_by_norm
+    """
+
+    def clipped(x: Tensor) -> Tensor:
+        limit = _limit(clip_norm, x)
+        total = reduce_sum(x * x, axes, keepdims=True)
+        positive = bind.greater(total, number(0, total))
+        norm = bind.select(positive, bind.sqrt(bind.select(positive, total, ones_like(total))), total)
+        return x * limit / bind.maximum(norm, limit)
+
+    return on_values(clipped, t)
+
+
+def _limit(clip_norm: Any, like: Tensor) -> Tensor:
+    if np.isscalar(clip_norm):
+        return number(max(clip_norm, 0), like)  # type: ignore[type-var]
+    given = convert_to_tensor(clip_norm)
+    return bind.cast(bind.maximum(given, number(0, given)), dtype=like.dtype)
+
+
+def _tensors(t_list: Any) -> list[Any]:
+    """The tensors, rows and Nones of a list.
+
+    Raises:
+      TypeError: no list.
+    """
+    if not isinstance(t_list, Sequence) or isinstance(t_list, str):
+        raise TypeError(f"`t_list` should be a sequence of tensors. Received {type(t_list)}.")
+    return list(t_list)
+
+
+@export("linalg.global_norm")
+def global_norm(t_list: Any, name: str | None = None) -> Tensor:
+    """The L2 norm of all elements of several tensors; None among them is left out.
+
+    Args:
+      t_list: sequence of floating tensors, IndexedSlices and None.
+
+    Returns:
+      A scalar.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.global_norm([tf.constant([3.]), tf.constant([[4.]])]).numpy()
+    np.float32(5.0)
+
+    Raises:
+      TypeError: no sequence.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/global_norm
+    """
+    values = [t.values if isinstance(t, IndexedSlices) else t for t in _tensors(t_list) if t is not None]
+    halves = [l2_loss(convert_to_tensor(v)) for v in values]
+    half = reduce_sum(bind.stack(*halves, axis=0) if halves else convert_to_tensor([]))
+    return bind.sqrt(half * number(2, half))
+
+
+@export("clip_by_global_norm")
+def clip_by_global_norm(
+    t_list: Any, clip_norm: Any, use_norm: Any = None, name: str | None = None
+) -> tuple[list[Any], Tensor]:
+    """Tensors times one factor, so that their global norm is at most ``clip_norm``; NaN where the norm is not finite.
+
+    Args:
+      t_list: sequence of floating tensors, IndexedSlices and None.
+      clip_norm: positive scalar.
+      use_norm: the global norm, where it is known.
+
+    Returns:
+      The list of what was given, clipped, and the global norm.
+
+    >>> import tvtf as tf
+    >>> clipped, norm = tf.clip_by_global_norm([tf.constant([3.]), tf.constant([4.])], 1.)
+    >>> [t.numpy().tolist() for t in clipped], norm.numpy()
+    ([[0.6000000238418579], [0.800000011920929]], np.float32(5.0))
+
+    Raises:
+      TypeError: no sequence.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/clip_by_global_norm
+    """
+    given = _tensors(t_list)
+    norm = global_norm(given) if use_norm is None else convert_to_tensor(use_norm)
+    limit = convert_to_tensor(clip_norm, dtype_hint=norm.dtype)
+    factor = limit * bind.minimum(number(1, norm) / norm, number(1, norm) / limit) + (norm - norm)
+
+    def scaled(x: Tensor) -> Tensor:
+        return x * bind.cast(factor, dtype=x.dtype)
+
+    return [None if t is None else on_values(scaled, t) for t in given], norm if use_norm is None else use_norm

@@ -1,0 +1,165 @@
+"""The methods of Variables that read and write rows: ``scatter_add``, ``scatter_nd_update``, ``sparse_read`` and their kin."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf import dtypes
+from tvtf.context import state
+from tvtf.errors import InvalidArgumentError, OutOfRangeError
+from tvtf.indexed_slices import IndexedSlices
+from tvtf.ops.indexing import check_nd, check_range, gather, gather_nd
+from tvtf.ops.rules import bind
+from tvtf.refusal import Refused
+from tvtf.shape import brackets, same_shape
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.variable import Variable
+
+_BINDS = {
+    "add": lambda x, places, new: bind.tensor_scatter_add(x, places, new),
+    "sub": lambda x, places, new: bind.tensor_scatter_add(x, places, bind.negative(new)),
+    "update": lambda x, places, new: bind.tensor_scatter_update(x, places, new),
+    "max": lambda x, places, new: bind.tensor_scatter_max(x, places, new),
+    "min": lambda x, places, new: bind.tensor_scatter_min(x, places, new),
+    "mul": lambda x, places, new: bind.multiply(x, _product(x, places, new)),
+    "div": lambda x, places, new: bind.divide(x, _product(x, places, new)),
+}
+
+
+def _product(x: Tensor, places: Tensor, new: Tensor) -> Tensor:
+    """What each row of ``x`` is multiplied by in all: one where it is not named."""
+    indices = bind.reshape(places, shape=places._type.shape[:-1])
+    return bind.unsorted_segment_prod(new, indices, num_segments=x._type.shape[0])
+
+
+def _written(variable: Variable, how: str, places: Tensor, new: Tensor, read_value: bool = True) -> Any:
+    with variable.lock:
+        tapes, state.tapes = state.tapes, []
+        try:
+            return variable.assign(_BINDS[how](variable._as_tensor(), places, new), read_value=read_value)
+        finally:
+            state.tapes = tapes
+
+
+def _checked(op: str, check: Callable[..., None], indices: Tensor, *args: Any) -> None:
+    """Refuses indices out of range before anything is written, where they are known."""
+    if isinstance(indices, EagerTensor):
+        try:
+            check(indices.eager_array(), *args)
+        except Refused as refusal:
+            raise InvalidArgumentError(None, op, f"{refusal.message} [Op:{op}] name: ") from None
+
+
+def _scatter(how: str) -> Callable[..., Any]:
+    op = f"ResourceScatter{how.capitalize()}"
+
+    def scatter(
+        self: Variable, sparse_delta: Any, use_locking: bool = False, name: str | None = None, read_value: bool = True
+    ) -> Any:
+        if not isinstance(sparse_delta, IndexedSlices):
+            raise TypeError(f"Argument `sparse_delta` must be a `tf.IndexedSlices`. Received arg: {sparse_delta}")
+        indices = convert_to_tensor(sparse_delta.indices)
+        new = convert_to_tensor(sparse_delta.values, self.dtype)
+        dims = self._type.shape
+        _checked(op, check_range, indices, dims[0])
+        shape = (*indices._type.shape, *dims[1:])
+        if not same_shape(new._type.shape, shape):
+            new = bind.broadcast_to(new, shape=shape)
+        places = bind.reshape(indices, shape=(*indices._type.shape, 1))
+        return _written(self, how, places, new, read_value)
+
+    return scatter
+
+
+def _scatter_nd(how: str) -> Callable[..., Any]:
+    op = f"ResourceScatterNd{how.capitalize()}"
+
+    def scatter_nd(self: Variable, indices: Any, updates: Any, name: str | None = None) -> Any:
+        places, new = convert_to_tensor(indices), convert_to_tensor(updates, self.dtype)
+        _checked(op, check_nd, places, self._type.shape)
+        _require_rows(op, self, places, new)
+        return _written(self, how, places, new)
+
+    return scatter_nd
+
+
+def _require_rows(op: str, variable: Variable, places: Tensor, new: Tensor) -> None:
+    depth, dims, given = places._type.shape[-1], variable._type.shape, new._type.shape
+    inner = given[places.ndim - 1 :]
+    if isinstance(depth, int) and not same_shape(dims[depth:], inner):
+        first = places.ndim - 1
+        raise Refused(
+            f"Dimensions [{depth},{len(dims)}) of input[shape={brackets(dims)}] must match dimensions "
+            f"[{first},{len(given)}) of updates[shape={brackets(given)}]"
+        ).told_by(op)
+
+
+def batch_scatter_update(
+    self: Variable, sparse_delta: IndexedSlices, use_locking: bool = False, name: str | None = None
+) -> Any:
+    """Writes ``values[b..., i]`` at ``indices[b..., i]`` of the row ``b...``."""
+    indices = convert_to_tensor(sparse_delta.indices)
+    columns = [
+        bind.broadcast_to(_axis(axis, size, indices), shape=indices._type.shape)
+        for axis, size in enumerate(indices._type.shape[:-1])
+    ]
+    places = bind.stack(*columns, indices, axis=indices.ndim)
+    return scatter_nd_update(self, places, sparse_delta.values)
+
+
+def _axis(axis: int, size: Any, like: Tensor) -> Tensor:
+    steps = bind.range(size=size, start=0, delta=1, dtype=like.dtype)
+    return bind.reshape(steps, shape=tuple(size if i == axis else 1 for i in range(like.ndim)))
+
+
+def sparse_read(self: Variable, indices: Any, name: str | None = None) -> Tensor:
+    """The rows at ``indices``; their gradient is rows."""
+    at = convert_to_tensor(indices)
+    _checked("ResourceGather", check_range, at, self._type.shape[0])
+    return gather(self._as_tensor(), at)
+
+
+def gather_nd_of(self: Variable, indices: Any, name: str | None = None) -> Tensor:
+    """The slices that the index vectors name."""
+    return gather_nd(self._as_tensor(), indices)
+
+
+def count_up_to(self: Variable, limit: int) -> Tensor:
+    """Adds one and gives the value before.
+
+    Raises:
+      OutOfRangeError: the value is ``limit`` (InvalidArgumentError from compiled code).
+    """
+    if self.dtype not in (dtypes.int32, dtypes.int64):
+        raise InvalidArgumentError(
+            None,
+            "ResourceCountUpTo",
+            f"Value for attr 'T' of {self.dtype.name} is not in the list of allowed values: int32, int64",
+        )
+    value, most = self.value(), EagerTensor(np.array(limit, self.dtype.np))
+    message = f"Reached limit of {limit}"
+    if state.trace is not None:
+        bind.guard(bind.less(value, most), message=message)
+    elif value.eager_array() >= limit:
+        raise OutOfRangeError(None, "ResourceCountUpTo", f"{message} [Op:ResourceCountUpTo] name: ")
+    self.assign_add(EagerTensor(np.array(1, self.dtype.np)))
+    return value
+
+
+scatter_nd_update = _scatter_nd("update")
+
+METHODS: dict[str, Callable[..., Any]] = {
+    **{f"scatter_{how}": _scatter(how) for how in _BINDS},
+    **{f"scatter_nd_{how}": _scatter_nd(how) for how in ("add", "sub", "max", "min")},
+    "scatter_nd_update": scatter_nd_update,
+    "batch_scatter_update": batch_scatter_update,
+    "sparse_read": sparse_read,
+    "gather_nd": gather_nd_of,
+    "count_up_to": count_up_to,
+}
+for _name, _method in METHODS.items():
+    _method.__name__ = _name
+    setattr(Variable, _name, _method)
