@@ -1,0 +1,256 @@
+"""``tf.gradients`` and ``tf.hessians`` of a traced program, and gradients that users give or pass on."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvm import relax
+
+from tvtf import dialect, nest
+from tvtf.context import state
+from tvtf.emit import Trace
+from tvtf.frontend.custom import custom_gradient
+from tvtf.frontend.tape import UnconnectedGradients
+from tvtf.ops.rules import bind, ones_like, zeros_like
+from tvtf.passes.autodiff import Record, sweep
+from tvtf.primitive import export, table
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.variable import Variable
+
+
+@export("AggregationMethod")
+class AggregationMethod:
+    """How gradients that meet are summed; every choice means the same here.
+
+    >>> import tvtf as tf
+    >>> tf.AggregationMethod.ADD_N
+    0
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/AggregationMethod
+    """
+
+    ADD_N = 0
+    DEFAULT = ADD_N
+    EXPERIMENTAL_TREE = 1
+    EXPERIMENTAL_ACCUMULATE_N = 2
+
+
+class _Program:
+    """The bindings of a trace as records, with one tensor for each of its variables."""
+
+    def __init__(self, trace: Trace) -> None:
+        self.trace = trace
+        self.tensors: dict[relax.Var, SymbolicTensor] = {}
+        self.records: list[Record] = []
+        self._tuples: dict[relax.Var, tuple[Any, list[Any]]] = {}
+        for binding in trace.bindings:
+            self._read(binding)
+
+    def tensor(self, expr: Any) -> SymbolicTensor:
+        """The tensor that stands for a variable or constant."""
+        if not isinstance(expr, relax.Var):
+            return SymbolicTensor(expr, dialect.from_relax_type(expr.ty), self.trace)
+        if expr not in self.tensors:
+            self.tensors[expr] = SymbolicTensor(expr, dialect.from_relax_type(expr.ty), self.trace)
+        return self.tensors[expr]
+
+    def of(self, value: Any) -> SymbolicTensor:
+        """The tensor of what the user holds: a Variable's is its value when the program begins."""
+        if isinstance(value, Variable):
+            value._as_tensor()
+            return self.tensor(self.trace.captures[id(value)][1]._var)
+        return self.tensor(self.trace.own(convert_to_tensor(value))._var)
+
+    def _read(self, binding: Any) -> None:
+        value = binding.value
+        if isinstance(value, relax.TupleGetItem):
+            outputs = self._tuples[value.tuple_value]
+            outputs[1].append(self.tensor(binding.var))
+            if len(outputs[1]) == len(value.tuple_value.ty.fields):
+                self._record(outputs[0], tuple(outputs[1]))
+        elif dialect.is_dialect(value):
+            bound = dialect.read(value)
+            if isinstance(binding.var.ty, relax.TupleType):
+                self._tuples[binding.var] = bound, []
+            else:
+                self._record(bound, self.tensor(binding.var))
+        else:
+            self.tensors[binding.var] = self.tensor(value)
+
+    def _record(self, bound: Any, outputs: Any) -> None:
+        attrs = {k: self.trace.subgraphs.get(v, v) if _is_graph(v) else v for k, v in bound.attrs.items()}
+        self.records.append(Record(bound.primitive, tuple(map(self.tensor, bound.inputs)), outputs, attrs))
+
+
+def _is_graph(value: Any) -> bool:
+    return type(value).__name__ == "GlobalVar"
+
+
+@export("gradients")
+def gradients(
+    ys: Any,
+    xs: Any,
+    grad_ys: Any = None,
+    name: str = "gradients",
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    stop_gradients: Any = None,
+    unconnected_gradients: str = UnconnectedGradients.NONE,
+) -> list[Any]:
+    """The gradients of the sum of ``ys`` by each of ``xs``, in a function that is being traced.
+
+    Args:
+      ys: tensor or list of tensors.
+      xs: tensor or list of tensors and Variables.
+      grad_ys: the cotangents of ``ys``; ones where None.
+      stop_gradients: tensors that are taken for constants.
+      unconnected_gradients: "none" or "zero", for what no target depends on.
+      name, gate_gradients, aggregation_method: accepted.
+
+    Returns:
+      A list, one for each of ``xs``.
+
+    Raises:
+      RuntimeError: outside a function.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def slope(x):
+    ...     return tf.gradients(x * x, x)[0]
+    >>> slope(tf.constant(3.)).numpy()
+    np.float32(6.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/gradients
+    """
+    trace = state.trace
+    if trace is None:
+        raise RuntimeError(
+            "tf.gradients is not supported when eager execution is enabled. Use tf.GradientTape instead."
+        )
+    given = [convert_to_tensor(y) for y in nest.flatten(ys)]
+    program = _Program(trace)
+    sources = [program.of(x) for x in nest.flatten(xs)]
+    stopped = {id(program.of(s)) for s in nest.flatten(stop_gradients or [])}
+    records = [r for r in program.records if not any(id(y) in stopped for y in nest.flatten(r.outputs))]
+    seeds = [None] * len(given) if grad_ys is None else nest.flatten(grad_ys)
+    cotangents = [ones_like(y) if g is None else convert_to_tensor(g, y.dtype) for y, g in zip(given, seeds)]
+    found = sweep(records, [program.of(y) for y in given], cotangents, sources)
+    if unconnected_gradients == UnconnectedGradients.ZERO:
+        found = [zeros_like(x) if g is None else g for g, x in zip(found, sources)]
+    return found
+
+
+@export("hessians")
+def hessians(
+    ys: Any,
+    xs: Any,
+    gate_gradients: bool = False,
+    aggregation_method: Any = None,
+    name: str = "hessians",
+) -> list[Any]:
+    """The second derivatives of the sum of ``ys`` by each of ``xs``, in a function that is being traced.
+
+    Returns:
+      Tensors of shape x.shape + x.shape, one for each of ``xs``.
+
+    Raises:
+      RuntimeError: outside a function.
+
+    >>> import tvtf as tf
+    >>> hessian = tf.function(lambda x: tf.hessians(tf.reduce_sum(x ** 3), x)[0])
+    >>> hessian(tf.constant([1., 2.])).numpy()
+    array([[ 6.,  0.],
+           [ 0., 12.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/hessians
+    """
+    sources = nest.flatten(xs)
+    firsts = gradients(ys, sources)
+    return [_hessian(first, x) for first, x in zip(firsts, sources)]
+
+
+def _hessian(first: Any, x: Any) -> Tensor:
+    shape = convert_to_tensor(x)._type.shape
+    count = 1
+    for dim in shape:
+        count *= dim
+    flat = bind.reshape(first, shape=(count,))
+    rows = [gradients(flat[i], x, unconnected_gradients=UnconnectedGradients.ZERO)[0] for i in range(count)]
+    return bind.reshape(bind.stack(*rows, axis=0), shape=(*shape, *shape))
+
+
+@export("grad_pass_through")
+def grad_pass_through(f: Callable[..., Any]) -> Callable[..., Any]:
+    """``f``, with the identity's gradient.
+
+    >>> import tvtf as tf
+    >>> x = tf.Variable(1.7)
+    >>> with tf.GradientTape() as tape:
+    ...     y = tf.grad_pass_through(tf.round)(x)
+    >>> y.numpy(), tape.gradient(y, x).numpy()
+    (np.float32(2.0), np.float32(1.0))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/grad_pass_through
+    """
+
+    @custom_gradient
+    def passed(*args: Any, **kwargs: Any) -> Any:
+        return f(*args, **kwargs), lambda *cts: cts[0] if len(args) == 1 else cts
+
+    return passed
+
+
+@export("RegisterGradient")
+class RegisterGradient:
+    """Decorates the gradient function of an op type of the user's own: ``f(op, *grads)``.
+
+    Ops are declared with their gradients here (see docs/extending.md), so a registered function is kept, and refused for
+    names that are taken, but nothing asks for it.
+
+    >>> import tvtf as tf
+    >>> @tf.RegisterGradient("MyOpOfTheDocs")
+    ... def my_gradient(op, grad):
+    ...     return grad
+
+    Raises:
+      TypeError: the name is no string.
+      KeyError: it has a gradient already.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/RegisterGradient
+    """
+
+    def __init__(self, op_type: str) -> None:
+        if not isinstance(op_type, str):
+            raise TypeError("op_type must be a string")
+        self._op_type = op_type
+
+    def __call__(self, f: Callable[..., Any]) -> Callable[..., Any]:
+        _register(self._op_type, f)
+        return f
+
+
+@export("no_gradient")
+def no_gradient(op_type: str) -> None:
+    """Says that ops of a type have no gradient: None, not an error, is what tapes give.
+
+    >>> import tvtf as tf
+    >>> tf.no_gradient("MyCountOfTheDocs")
+
+    Raises:
+      TypeError: the name is no string.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/no_gradient
+    """
+    if not isinstance(op_type, str):
+        raise TypeError("op_type must be a string")
+    _register(op_type, None)
+
+
+_registered: dict[str, Callable[..., Any] | None] = {}
+
+
+def _register(op_type: str, function: Callable[..., Any] | None) -> None:
+    if op_type in _registered or any(p.tf_name == op_type and p.vjp is not None for p in table.values()):
+        raise KeyError(f"Registering two gradient with name '{op_type}'!")
+    _registered[op_type] = function
