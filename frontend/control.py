@@ -272,7 +272,9 @@ def traced_while(
     variables.
     """
     from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
+    from tvtf.frontend.tensor_array import aside_params, settled
 
+    loop_vars = settled(loop_vars, lambda: body(*aside_params(loop_vars)))
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
     names = names or [getattr(t, "name", "Const:0") for t in entry]
     shapes = _invariants(entry, loop_vars, shape_invariants, names)

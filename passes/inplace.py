@@ -1,7 +1,7 @@
 """Stacks that a loop carries are written in place.
 
-A carried value of a loop's body is the body's own where nothing uses it but one ``stack_write`` or ``stack_add``;
-the loop starts with a copy of what it was given.
+A carried value of a loop's body is the body's own where nothing uses it but one ``stack_write`` or ``stack_add``, and
+``stack_read`` before that; the loop starts with a copy of what it was given.
 """
 
 from __future__ import annotations
@@ -15,6 +15,7 @@ from tvm import relax, tirx
 from tvtf import dialect
 from tvtf.ops.kernels.common import INDEPENDENT
 
+READ = "stack_read"
 WRITES = ("stack_write", "stack_add")
 LOOPS = ("while", "effect_while")
 
@@ -31,19 +32,22 @@ class InPlace:
 
     def _scan(self, name: str, body: relax.Function, count: int) -> None:
         uses = _uses(body)
-        params = {p: k for k, p in enumerate(body.params[:count]) if uses[p] == 1}
+        params = {p: k for k, p in enumerate(body.params[:count])}
+        own = set(params)
         self.carried[name] = set()
         for binding in _bindings(body):
             if not dialect.is_dialect(binding.value):
                 continue
             bound = dialect.read(binding.value)
-            if bound.primitive.name in WRITES and bound.inputs[0] in {*params, *self.owned}:
+            if bound.primitive.name == READ:
+                uses[bound.inputs[0]] -= 1  # what is read before the write has its own memory by then
+                continue
+            if bound.primitive.name in WRITES and bound.inputs[0] in own and uses[bound.inputs[0]] == 1:
                 buffer = bound.inputs[0]
                 self.owned.add(buffer)
                 if buffer in params:
                     self.carried[name].add(params[buffer])
-                if uses[binding.var] == 1:
-                    self.owned.add(binding.var)
+                own.add(binding.var)
 
 
 def _bindings(func: relax.Function) -> list[relax.VarBinding]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 from malt.operators.variables import Undefined, UndefinedReturnValue
@@ -23,6 +24,7 @@ from tvtf.frontend.autograph.values import (
     with_objects,
 )
 from tvtf.frontend.control import traced_cond
+from tvtf.frontend.tensor_array import settled
 
 MSG_STRUCTURE = "'{name}' must have the same nested structure in the main and else branches:\n\n{error}"
 BRANCHES = Places(
@@ -62,6 +64,8 @@ class _Branching:
         self.after: dict[str, tuple[Any, ...]] = {}
 
     def run(self, pred: Any, body: Callable[[], None], orelse: Callable[[], None]) -> None:
+        for way in (body, orelse):
+            self.before = settled(self.before, partial(self.whole_aside, way))
         self.filled = self.fillings(body, orelse)
         try:
             tensors = traced_cond(pred, lambda: self.branch("main", body), lambda: self.branch("else", orelse))
@@ -92,6 +96,9 @@ class _Branching:
             if _unreturned(self.before[self.names.index(name)]):
                 found[name] = placeholder(returned[0]) if returned else None
         return found
+
+    def whole_aside(self, run: Callable[[], None]) -> tuple[Any, ...]:
+        return (*self.aside(run), *self.before[self.nouts :])
 
     def aside(self, run: Callable[[], None]) -> tuple[Any, ...]:
         """The symbols after a branch that is traced for their types only."""

@@ -35,6 +35,7 @@ from tvtf.frontend.autograph.values import (
     with_objects,
 )
 from tvtf.frontend.control import repack, traced_while
+from tvtf.frontend.tensor_array import settled
 from tvtf.ops.rules import bind
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -132,10 +133,16 @@ class _Loop:
     """The symbols of one loop: their values before it, at the start and at the end of the traced iteration."""
 
     def __init__(
-        self, get_state: Any, set_state: Any, names: tuple[str, ...], opts: dict[str, Any], bound: Any = None
+        self,
+        get_state: Any,
+        set_state: Any,
+        names: tuple[str, ...],
+        opts: dict[str, Any],
+        bound: Any = None,
+        room: Any = None,
     ) -> None:
         self.get_state, self.set_state = get_state, set_state
-        self.names, self.opts, self.bound = names, opts, bound
+        self.names, self.opts, self.bound, self.room = names, opts, bound, room
         self.before: tuple[Any, ...] = get_state()
         self.original = self.before
         self.missing = [is_undefined(v) for v in self.before]
@@ -146,6 +153,8 @@ class _Loop:
         try:
             if any(self.missing):
                 self.before = self.with_placeholders(body)
+            self.before = settled(self.before, lambda: self.first_iteration(body), self.room)
+            self.set_state(self.original)
             final = self.traced(test, body)
         except BaseException:  # the user's symbols come back, whatever interrupts the iteration
             self.set_state(self.original)
@@ -320,7 +329,7 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
         steps.position = values[0]
         set_state(tuple(values[1:]))
 
-    _Loop(get, put, ("<internal iterate>", *names), opts, bound=steps.size).run(test, step)
+    _Loop(get, put, ("<internal iterate>", *names), opts, bound=steps.size, room=steps.limit).run(test, step)
     steps.end()
 
 
@@ -370,7 +379,7 @@ class _RangeSteps(Steps):
 
     def __init__(self, bounds: Range) -> None:
         self.range = bounds
-        self.size = bounds.size
+        self.size, self.limit = bounds.size, bounds.limit
         self.position: Any = bounds.start
 
     def more(self) -> Any:

@@ -1,8 +1,7 @@
 """Stacks: one buffer for a value of every iteration of a loop, written in place.
 
-``stack_write`` and ``stack_add`` give the buffer back as a new value; compiled code updates the old one's memory, so
-nothing may use the old value afterwards. Each place is written once: so a write lets the cotangent of the buffer
-through as it is.
+``stack_write`` and ``stack_add`` give the buffer back as a new value; compiled code updates the old one's memory where a
+loop owns it.
 """
 
 from __future__ import annotations
@@ -14,7 +13,7 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
-from tvtf.ops.rules import bind, draw, kernel
+from tvtf.ops.rules import bind, draw, kernel, zeros_like
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, fresh_dim, same_shape, show_shape
@@ -101,6 +100,12 @@ def stack_sized(count: Tensor, shape: tuple[Dim, ...], dtype: DType, size: Dim) 
     return (count,), {"shape": shape, "dtype": dtype, "size": size}
 
 
+def _write_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor, value: Tensor) -> tuple[Any, None, Any]:
+    """What was in the place before is gone."""
+    found = bind.stack_read(ct, index)
+    return bind.stack_write(ct, index, zeros_like(found)), None, found
+
+
 def _read_vjp(ct: Tensor, y: Tensor, buffer: Tensor, index: Tensor) -> tuple[Any, None]:
     of = TensorType(buffer._type.shape[1:], ct.dtype)
     return bind.stack_add(new_stack(buffer._type.shape[0], of), index, ct), None
@@ -134,9 +139,9 @@ def stack_read(buffer: Tensor, index: Tensor) -> Any:
     type=_write_type,
     numpy=_written,
     lower=kernel("stack.write"),
-    vjp=lambda ct, y, buffer, index, value: (ct, None, bind.stack_read(ct, index)),
+    vjp=_write_vjp,
     why_not={"onnx": EXPORT},
-    samples=lambda: _write_samples(dtypes.COMPILED, gradient=(2,)),
+    samples=lambda: _write_samples(dtypes.COMPILED, gradient=(0, 2)),
 )
 def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     """``buffer`` with ``value`` at ``index``."""

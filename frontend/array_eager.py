@@ -1,0 +1,163 @@
+"""A ``tf.TensorArray`` of eager tensors: a list, changed by whoever writes it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import DType
+from tvtf.errors import InvalidArgumentError, OutOfRangeError
+from tvtf.ops.rules import bind
+from tvtf.shape import TensorShape
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, hooks
+
+
+class EagerArray:
+    """The elements, None where there is none; and the indices that were read, where reading clears."""
+
+    def __init__(
+        self, dtype: DType, size: int, dynamic: bool, clear: bool, infer_shape: bool, element_shape: TensorShape
+    ) -> None:
+        self.dtype, self.dynamic, self.clear, self.infer_shape = dtype, dynamic, clear, infer_shape
+        self.element_shape = element_shape
+        self.items: list[Any] = [None] * size
+        self.cleared: set[int] = set()
+
+    @classmethod
+    def made_of(cls, like: Any, components: Any) -> EagerArray:
+        """What a compiled function's array holds."""
+        buffer, *count = (c.eager_array() for c in components)
+        rows = buffer[: int(count[0])] if count else buffer
+        made = cls(like.dtype, 0, like.dynamic, False, like.infer_shape, TensorShape(buffer.shape[1:]))
+        made.items = [EagerTensor(np.array(row)) for row in rows]
+        return made
+
+    def components(self) -> tuple[Tensor, ...]:
+        return ()
+
+    def with_components(self, _: Any) -> EagerArray:
+        return self
+
+    def read(self, index: Any) -> Tensor:
+        i = int(index)
+        if i < 0:
+            raise OutOfRangeError(None, None, f"Reading from negative indices (index {i}) is not allowed.")
+        if i >= len(self.items):
+            raise OutOfRangeError(None, None, f"Tried to read from index {i} but array size is: {len(self.items)} ")
+        if self.items[i] is None and i in self.cleared:
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"Could not read index {i} twice because it was cleared after a previous read (perhaps try setting "
+                "clear_after_read = false?)",
+            )
+        found = self.element(i)
+        if self.clear:
+            self.items[i] = None
+            self.cleared.add(i)
+        return found
+
+    def element(self, i: int) -> Tensor:
+        """The element, zeros where none was written."""
+        if self.items[i] is None:
+            if not self.element_shape.is_fully_defined():
+                raise ValueError(f"Cannot convert a partially known TensorShape {self.element_shape} to a Tensor.")
+            self.items[i] = EagerTensor(np.zeros(tuple(self.element_shape), self.dtype.np))  # type: ignore[arg-type] # it is defined
+        return self.items[i]
+
+    def write(self, index: Any, value: Any) -> EagerArray:
+        i = int(index)
+        if i < 0:
+            raise OutOfRangeError(None, None, f"Writing to negative indices (index {i}) is not allowed.")
+        if i >= len(self.items) and not self.dynamic:
+            raise OutOfRangeError(
+                None,
+                None,
+                f"Tried to write to index {i} but array is not resizeable and size is: {len(self.items)} ",
+            )
+        tensor = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
+        self.items += [None] * (i + 1 - len(self.items))
+        self.items[i] = tensor
+        return self
+
+    def checked(self, value: Tensor) -> Tensor:
+        if value.dtype is not self.dtype:
+            raise InvalidArgumentError(
+                None,
+                None,
+                f"TensorArray dtype is {self.dtype.name} but Op is trying to write dtype {value.dtype.name} ",
+            )
+        if not self.element_shape.is_compatible_with(value.shape):
+            raise ValueError(f"Incompatible shape for value ({value.shape}), expected ({self.element_shape})")
+        if self.infer_shape:
+            self.element_shape = self.element_shape.merge_with(value.shape)
+        return value
+
+    def all(self) -> list[Tensor]:
+        return [self.element(i) for i in range(len(self.items))]
+
+    def stack(self) -> Tensor:
+        if not self.items and self.element_shape.is_fully_defined():
+            return EagerTensor(np.zeros((0, *self.element_shape), self.dtype.np))  # type: ignore[arg-type] # it is defined
+        return hooks.pack(self.all(), self.dtype) if self.items else EagerTensor(np.zeros(0, self.dtype.np))
+
+    def gather(self, indices: Any) -> Tensor:
+        return hooks.pack(
+            [self.element(int(i)) for i in np.asarray(convert_to_tensor(indices).numpy()).ravel()], self.dtype
+        )
+
+    def concat(self) -> Tensor:
+        elements = self.all()
+        for i, each in enumerate(elements):
+            if not each.ndim:
+                raise InvalidArgumentError(
+                    None, None, f"Concat saw a scalar shape at index {i} but requires at least vectors."
+                )
+        return bind.concat(*elements, axis=0)
+
+    def unstack(self, value: Tensor) -> EagerArray:
+        pieces = list(value)
+        if len(pieces) > len(self.items) and not self.dynamic:
+            raise ValueError(
+                f"Cannot unstack {len(pieces)} tensors into a TensorArray of static size {len(self.items)} "
+            )
+        self.items = pieces
+        return self
+
+    def scatter(self, indices: Any, value: Tensor) -> EagerArray:
+        for index, each in zip(convert_to_tensor(indices).numpy(), value):
+            self.write(index, each)
+        return self
+
+    def split(self, value: Tensor, lengths: Tensor) -> EagerArray:
+        sizes = lengths.numpy()
+        problem = self.problem_of_split(value, sizes)
+        if problem:
+            raise InvalidArgumentError(None, None, problem)
+        ends = np.cumsum(sizes)
+        self.items = [value[end - size : end] for size, end in zip(sizes.tolist(), ends.tolist())]
+        return self
+
+    def problem_of_split(self, value: Tensor, sizes: Any) -> str:
+        if np.ndim(sizes) != 1:
+            return f"Expected lengths to be a vector, received shape: {list(np.shape(sizes))} "
+        if not value.ndim:
+            return f"Expected value to be at least a vector, but received shape: {value.shape.as_list()} "
+        if sizes.sum() != value.shape[0]:
+            return (
+                f"Expected sum of lengths to be equal to values.shape[0], but sum of lengths is {sizes.sum()} and "
+                f"value's shape is: {value.shape.as_list()} "
+            )
+        if not self.dynamic and len(sizes) != len(self.items):
+            return (
+                f"TensorArray's size is not equal to the size of lengths ({len(self.items)} vs. {len(sizes)}), and the "
+                "TensorArray is not marked as dynamically resizeable."
+            )
+        return ""
+
+    def size(self) -> Tensor:
+        return convert_to_tensor(len(self.items))
+
+    def close(self) -> None:
+        self.items.clear()

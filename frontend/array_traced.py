@@ -1,0 +1,243 @@
+"""A ``tf.TensorArray`` of a trace: one tensor of all elements, which ``stack_write`` updates in place in loops."""
+
+from __future__ import annotations
+
+import copy
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf import dtypes
+from tvtf.context import state
+from tvtf.dtypes import DType
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.create import arange
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind
+from tvtf.ops.stack import new_stack, stack_of
+from tvtf.shape import Dim, TensorShape, TensorType, agree_shape
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, static_value
+
+MSG_ROOM = (
+    "A compiled loop can't make a TensorArray larger: it has room for {size} elements. Give it a size that holds all, or "
+    "write in a for loop over a range."
+)
+
+
+class TracedArray:
+    """``buffer`` holds ``room`` elements, of which ``count`` are the array's; both are dims or tensors.
+
+    Without a buffer nothing was written yet, and the elements' shape may be unknown.
+    """
+
+    def __init__(self, dtype: DType, count: Any, dynamic: bool, infer_shape: bool, element_shape: TensorShape) -> None:
+        self.dtype, self.dynamic, self.infer_shape = dtype, dynamic, infer_shape
+        self.element_shape = element_shape
+        self.count = self.room = count
+        self.buffer: Tensor | None = None
+
+    @classmethod
+    def of_size(
+        cls, dtype: DType, size: Any, dynamic: bool, infer_shape: bool, element_shape: TensorShape
+    ) -> TracedArray:
+        return cls(dtype, _count(size), dynamic, infer_shape, element_shape)
+
+    # -- as components
+
+    def components(self) -> tuple[Tensor, ...]:
+        if self.buffer is None:
+            return ()
+        return (self.buffer, _scalar(self.count)) if self.dynamic else (self.buffer,)
+
+    def with_components(self, components: Sequence[Tensor]) -> TracedArray:
+        if not components:
+            return self
+        buffer, *count = components
+        made = self._with(buffer)
+        made.count = count[0] if count else self.count
+        return made
+
+    def _with(self, buffer: Any) -> TracedArray:
+        made = copy.copy(self)
+        made.buffer = buffer
+        return made
+
+    def settled_as(self, told: TracedArray, room: Any) -> TracedArray:
+        """With a buffer of elements as ``told`` has them, and of room for so many more where the size is dynamic."""
+        made = self
+        if self.dynamic and room is not None:
+            made = self._with_more_room(room)
+        if made.buffer is not None:
+            return made
+        if told.buffer is not None:
+            return made._with_buffer(told.buffer._type.shape[1:])
+        return made._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else made
+
+    def _with_more_room(self, more: Any) -> TracedArray:
+        if self.buffer is not None:
+            rows = _stack(more, TensorType(self.buffer._type.shape[1:], self.dtype))
+            return self._with(bind.concat(self.buffer, rows, axis=0))
+        made = copy.copy(self)
+        both = isinstance(self.room, int) and isinstance(more, int)
+        made.room = self.room + more if both else bind.add(_scalar(self.room), _scalar(more))
+        return made
+
+    def _with_buffer(self, dims: Sequence[Dim]) -> TracedArray:
+        if self.buffer is not None:
+            return self
+        return self._with(_stack(self.room, TensorType(tuple(dims), self.dtype)))
+
+    def _filled(self) -> Tensor:
+        if self.buffer is None and not self.element_shape.is_fully_defined():
+            raise InvalidArgumentError(
+                None,
+                "TensorListStack",
+                "Tried to stack list which only contains uninitialized tensors and has a non-fully-defined "
+                f"element_shape: {self.element_shape}",
+            )
+        return self._with_buffer(self.element_shape.as_list() if self.buffer is None else ()).buffer  # type: ignore[return-value]
+
+    # -- elements
+
+    def write(self, index: Any, value: Any) -> TracedArray:
+        value = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
+        made = self._with_buffer(value._type.shape)
+        if self.dynamic:
+            made = made._reaching(index)
+        made._require(index, "modify")
+        at = _scalar(index)
+        made = made._with(bind.stack_write(made.buffer, at, value))
+        made.element_shape = self.element_shape.merge_with(value.shape) if self.infer_shape else self.element_shape
+        return made
+
+    def checked(self, value: Tensor) -> Tensor:
+        if value.dtype is not self.dtype:
+            raise InvalidArgumentError(
+                None,
+                "TensorListSetItem",
+                f"Invalid data types; op elements {value.dtype.name} but list elements {self.dtype.name}",
+            )
+        known = self.element_shape if self.buffer is None else TensorShape(self.buffer._type.shape[1:])
+        if not known.is_compatible_with(value.shape):
+            raise ValueError(f"Inconsistent shapes: saw {value.shape} but expected {known} ")
+        if self.buffer is not None and not agree_shape(self.buffer._type.shape[1:], value._type.shape):
+            raise ValueError(f"Inconsistent shapes: saw {value.shape} but expected {known} ")
+        return value
+
+    def _reaching(self, index: Any) -> TracedArray:
+        """Of dynamic size: as many elements as to have this one; the buffer grows where both are known."""
+        last, room = _known(index), self.buffer._type.shape[0]  # type: ignore[union-attr]
+        made = self
+        if last is not None and isinstance(room, int) and last >= room:
+            made = self._with_more_room(last + 1 - room)
+        else:
+            made = copy.copy(self)
+        if last is not None and isinstance(self.count, int):
+            made.count = max(self.count, last + 1)
+        else:
+            made.count = bind.maximum(_scalar(self.count), bind.add(_scalar(index), convert_to_tensor(1)))
+        return made
+
+    def _require(self, index: Any, verb: str) -> None:
+        """Checks an index: now, or when the program runs."""
+        size, known = self.buffer._type.shape[0], _known(index)  # type: ignore[union-attr]
+        if known is not None and isinstance(size, int):
+            if not 0 <= known < size:
+                raise InvalidArgumentError(
+                    None, "TensorList", f"Trying to {verb} element {known} in a list with {size} elements."
+                )
+            return
+        at, end = _scalar(index), _scalar(size)
+        held = bind.logical_and(bind.less_equal(convert_to_tensor(0), at), bind.less(at, end))
+        beyond = f"Trying to {verb} an element that is not in a list with {size} elements."
+        bind.guard(held, message=MSG_ROOM.format(size=size) if self.dynamic else beyond)
+
+    def read(self, index: Any) -> Tensor:
+        made = self._with(self._filled())
+        made._require(index, "access")
+        return bind.stack_read(made.buffer, _scalar(index))
+
+    def stack(self) -> Tensor:
+        buffer = self._filled()
+        if not self.dynamic:
+            return buffer
+        if isinstance(self.count, int):
+            return buffer[: self.count]
+        from tvtf.ops.indexing import boolean_mask
+
+        rows = arange(_scalar(buffer._type.shape[0]))
+        return boolean_mask(buffer, bind.less(rows, self.count))
+
+    def gather(self, indices: Any) -> Tensor:
+        return bind.gather(self._filled(), convert_to_tensor(indices), axis=0, batch_dims=0)
+
+    def concat(self) -> Tensor:
+        stacked = self.stack()
+        if stacked.ndim < 2:
+            raise InvalidArgumentError(
+                None, "TensorListConcat", "Concat saw a scalar shape at index 0 but requires at least vectors."
+            )
+        from tvtf.ops.array import reshape
+
+        return reshape(stacked, [-1, *stacked.shape[2:]])
+
+    def unstack(self, value: Tensor) -> TracedArray:
+        self.checked(value[0])
+        made = self._with(value)
+        made.count = made.room = value._type.shape[0]
+        made.element_shape = self.element_shape.merge_with(value.shape[1:])
+        return made
+
+    def scatter(self, indices: Any, value: Tensor) -> TracedArray:
+        from tvtf.ops.scatter import tensor_scatter_nd_update
+
+        places = convert_to_tensor(indices)
+        made = self._with_buffer(value._type.shape[1:])
+        known = static_value(places)
+        if self.dynamic and known is not None and known.size:
+            made = made._reaching(int(known.max()))
+        return made._with(tensor_scatter_nd_update(made.buffer, places[:, None], value))
+
+    def split(self, value: Tensor, lengths: Tensor) -> TracedArray:
+        sizes = static_value(lengths)
+        if sizes is None or len(set(sizes.tolist())) > 1:
+            raise NotImplementedError(
+                "the elements of a TensorArray have one shape in a compiled function: split into pieces of one length, or "
+                "use tf.split"
+            )
+        from tvtf.ops.array import reshape
+
+        return self.unstack(reshape(value, [len(sizes), int(sizes[0]), *value.shape[1:]]))
+
+    def size(self) -> Tensor:
+        return _scalar(self.count)
+
+    def close(self) -> None:
+        """Nothing: the buffer goes when nobody uses it."""
+
+
+def _count(size: Any) -> Any:
+    """A number, a dim, or a tensor of one that only running tells."""
+    if isinstance(size, SymbolicTensor) and size.known is not None:
+        return size.known.item()
+    known = _known(size)
+    return known if known is not None else bind.cast(convert_to_tensor(size), dtype=dtypes.int32)
+
+
+def _known(index: Any) -> int | None:
+    if isinstance(index, Tensor):
+        found = static_value(index)
+        return None if found is None else int(found)
+    return int(index) if hasattr(index, "__index__") else None
+
+
+def _scalar(value: Any) -> Tensor:
+    """A number, dim or tensor as an int32 scalar of the trace."""
+    if isinstance(value, Tensor):
+        return value if value.dtype is dtypes.int32 else bind.cast(value, dtype=dtypes.int32)
+    if isinstance(value, int) or not type(value).__module__.startswith("tvm"):
+        return state.trace.own(convert_to_tensor(value, dtypes.int32))
+    return bind.cast(scalar_of(value), dtype=dtypes.int32)
+
+
+def _stack(count: Any, of: TensorType) -> Tensor:
+    return stack_of(count, of) if isinstance(count, Tensor) else new_stack(count, of)
