@@ -48,6 +48,31 @@ def test_a_right_pass_is_not(verifying):
         passes.remove_pass("right")
 
 
+class Thirds(Evaluation):
+    """Sums of three times as much, divided by three: right but for rounding."""
+
+    def bind(self, prim, inputs, attrs):
+        if prim.name != "reduce_sum":
+            return super().bind(prim, inputs, attrs)
+        (x,) = inputs
+        tripled = super().bind(table["multiply"], [x, tf.constant(3.0)], {})
+        return super().bind(table["divide"], [super().bind(prim, [tripled], attrs), tf.constant(3.0)], {})
+
+
+@pytest.mark.parametrize("rewrite, is_right", [(Thirds, True), (Wrong, False)])
+def test_rounding_that_a_program_amplifies_is_no_mistake(verifying, rewrite, is_right):
+    program = tf.function(lambda x: tf.sin(tf.reduce_sum(x) * 100.0), autograph=False)
+    passes.add_pass("rewrite", lambda mod: reemit(mod, rewrite))
+    try:
+        program(tf.ones([1000]))
+    except tf.errors.InternalError:
+        assert not is_right
+    else:
+        assert is_right
+    finally:
+        passes.remove_pass("rewrite")
+
+
 def test_a_wrong_schedule_is_named():
     from tvm.script import tirx as T
 
