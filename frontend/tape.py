@@ -150,16 +150,18 @@ class GradientTape(Recorder):
           LookupError: an op on the way has no gradient.
         """
         self._use(unconnected_gradients)
-        target = nest.map_structure(_gradient_parts, target)
+        target = target if isinstance(target, Tensor) else nest.map_structure(_gradient_parts, target)
         targets = [self._tensor_of(t) for t in nest.flatten(target)]
-        owners = nest.flatten(sources)
-        parts = [_gradient_parts(s) for s in owners]
-        flat = nest.flatten(parts)
+        owners = flat = nest.flatten(sources)
+        parts = [_gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
+        if parts is not None:
+            flat = nest.flatten(parts)
         found = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
         if unconnected_gradients == UnconnectedGradients.ZERO:
             found = [_zeros(s) if g is None else g for g, s in zip(found, flat)]
-        gradients = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, found))]
-        return nest.pack_sequence_as(sources, gradients)
+        if parts is not None:
+            found = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, found))]
+        return nest.pack_sequence_as(sources, found)
 
     def _use(self, unconnected: str) -> None:
         if unconnected not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):

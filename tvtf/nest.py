@@ -81,16 +81,16 @@ def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
     >>> flatten({"b": [2, (3,)], "a": 1})
     [1, 2, 3]
     """
-    branches = _branching(expand_composites)
-    return list(_leaves(structure, branches)) if branches(structure) else [structure]
+    return _leaves(structure, _branching(expand_composites))
 
 
-def _leaves(structure: Any, branches: Callable[[Any], bool]) -> Iterator[Any]:
+def _leaves(structure: Any, branches: Callable[[Any], bool]) -> list[Any]:
     if not branches(structure):
-        yield structure
-        return
-    for child in _children(structure):
-        yield from _leaves(child, branches)
+        return [structure]
+    children = list(_children(structure))
+    if not any(map(branches, children)):
+        return children
+    return [leaf for child in children for leaf in _leaves(child, branches)]
 
 
 def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_composites: bool = False) -> Any:
