@@ -37,6 +37,18 @@ def test_equal_elements_keep_their_order_at_lengths_unknown_while_tracing(direct
     np.testing.assert_array_equal(tf.function(places, input_signature=UNKNOWN)(x).numpy(), expected)
 
 
+@pytest.mark.parametrize("direction", ["ASCENDING", "DESCENDING"])
+@pytest.mark.parametrize("dtype", [tf.float32, tf.float64, tf.float16, tf.int8, tf.int32, tf.int64], ids=str)
+def test_long_rows_keep_the_order_of_equal_elements(dtype, direction):
+    drawn = np.random.default_rng(1).integers(-9, 10, (4, 700)).astype("float64")
+    if dtype.is_floating:
+        drawn[0, ::5], drawn[1, ::7], drawn[2, ::9], drawn[3, ::3] = np.nan, -0.0, np.inf, -np.inf
+        drawn[0, ::10] = -np.float64("nan")
+    x = tf.cast(tf.constant(drawn), dtype)
+    found = tf.function(lambda x: tf.argsort(x, direction=direction))(x)
+    np.testing.assert_array_equal(found.numpy(), tf.argsort(x, direction=direction, stable=True).numpy())
+
+
 @pytest.mark.parametrize("run", [lambda f: f, tf.function], ids=["eager", "compiled"])
 def test_nan_counts_as_the_largest(run):
     x = tf.constant([3.0, np.nan, -np.inf, np.inf, 1.0])

@@ -1,4 +1,4 @@
-"""Stable merge sort of rows, for every type and for lengths known or not; TVM's own sort is wrong for some types."""
+"""Stable sorts of rows, for every type and for lengths known or not; TVM's own sort is wrong for some types."""
 
 from __future__ import annotations
 
@@ -9,6 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long
+from tvtf.ops.kernels.radix import LEAST_LENGTH, order_by_digits
 from tvtf.ops.kernels.scan import product, rows
 
 MOST_BY_INSERTION = 64
@@ -28,6 +29,8 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
     """For each row (the last axis) the int32 places of its elements in order, equal ones as they come."""
     length, count = long(x.shape[-1]), product(list(x.shape)[:-1])
     x = cast(x, accumulator_dtype(str(x.dtype)))
+    if isinstance(length, tirx.IntImm) and int(length) >= LEAST_LENGTH:
+        return order_by_digits(x, descending)
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
