@@ -12,6 +12,8 @@ from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long, redu
 from tvtf.ops.kernels.scalar import dims, widen
 from tvtf.shape import simplify_dim
 
+MOST_NARROW = 2**31 - 1
+
 
 def reduce(x: te.Tensor, axis: tuple[int, ...], keepdims: bool, combine: Callable[..., Any]) -> te.Tensor:
     """``combine`` (``te.sum``, ...) over the axes; the element itself where there are none."""
@@ -98,16 +100,18 @@ def _arg(x: te.Tensor, axis: int, output_type: str, combine: Callable[..., Any],
     best = reduce(values, (axis,), False, combine)
     extent = long(x.shape[axis])
     step = reduce_axis(extent, "place")
+    # Narrow places fill vectors with as many elements as float32 does.
+    narrow = "int32" if isinstance(extent, tirx.IntImm) and int(extent) <= MOST_NARROW else "int64"
 
     def place(*i: Any) -> Any:
         same = values(*i[:axis], step, *i[axis:]) == best(*i)
-        return te.min(tirx.Select(same, step.var, extent), axis=[step])
+        return te.min(tirx.Select(same, step.var.astype(narrow), extent.astype(narrow)), axis=[step])
 
     first = compute(best.shape, place, "first")
     edge = _infinity(str(values.dtype), not lowest)
 
     def element(*i: Any) -> Any:
-        found = first(*i) if edge is None else tirx.Select(best(*i) == edge, long(0), first(*i))
+        found = first(*i) if edge is None else tirx.Select(best(*i) == edge, tirx.const(0, narrow), first(*i))
         return found.astype(output_type)
 
     return compute(best.shape, element, "arg")
