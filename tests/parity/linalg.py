@@ -1,6 +1,7 @@
 """tf.linalg: values, gradients and refusals, eager and traced."""
 
 import numpy as np
+from parity_numbers import calls
 
 A = [[4.0, 1.0, 2.0], [1.0, 3.0, 0.5], [0.0, 1.0, 5.0]]
 B = [[[1.0, 2.0], [3.0, 4.0]], [[2.0, 0.5], [0.25, 1.0]]]
@@ -12,47 +13,7 @@ RHS = [[1.0, 2.0], [0.5, 1.0], [3.0, -1.0]]
 
 
 def programs(tf):
-    made = {}
-    for label, (function, *values) in (_factored(tf) | _composed(tf)).items():
-        for kind, run in (("", function), (", traced", tf.function(function, autograph=False))):
-            made[label + kind] = _values(tf, run, values)
-            made[f"{label}, gradient{kind}"] = _gradient(tf, function, values, kind)
-    return made | _refusals(tf)
-
-
-def _shown(tf, results):
-    return tf.nest.map_structure(_rounded, results)
-
-
-def _rounded(x):
-    """Four digits of every number, for libraries differ in the last; -0 as 0."""
-    if x is None:
-        return None
-    array = np.asarray(x.numpy())
-    if array.dtype.kind == "c":
-        return x.dtype.name, np.stack([_digits(array.real), _digits(array.imag)], -1).tolist()
-    return x.dtype.name, (_digits(array) if array.dtype.kind == "f" else array).tolist()
-
-
-def _digits(array):
-    rounded = np.vectorize(lambda v: float(f"{v:.3e}"), otypes=[float])(array)
-    return np.where(np.abs(array) < 1e-6 * np.max(np.abs(array), initial=1), 0.0, rounded)
-
-
-def _values(tf, function, values):
-    return lambda: _shown(tf, function(*map(tf.constant, values)))
-
-
-def _gradient(tf, function, values, kind):
-    def gradient(*sources):
-        with tf.GradientTape() as tape:
-            tape.watch(sources)
-            results = [r for r in tf.nest.flatten(function(*sources)) if r.dtype.is_floating or r.dtype.is_complex]
-            y = tf.add_n([tf.cast(tf.reduce_sum(tf.abs(r) ** 2), tf.float64) for r in results])
-        return tape.gradient(y, sources)
-
-    run = tf.function(gradient, autograph=False) if kind else gradient
-    return lambda: _shown(tf, run(*map(tf.constant, values)))
+    return calls(tf, _factored(tf) | _composed(tf)) | _refusals(tf)
 
 
 def _rebuilt(tf):

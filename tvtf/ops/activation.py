@@ -181,7 +181,7 @@ def softplus(features: Any, name: str | None = None) -> Any:
     lower=lambda t, x: x / (t.magnitude(x) + t.const(1, x)),
     vjp=lambda ct, y, x: bind.divide(ct, bind.square(shifted(bind.abs(x), 1))),
     onnx=nodes(("Div", 0, ("Add", ("Abs", 0), 1.0))),
-    public=("nn.softsign",),
+    public=("nn.softsign", "math.softsign"),
 )
 def softsign(features: Any, name: str | None = None) -> Any:
     """``features / (|features| + 1)``, elementwise.

@@ -204,18 +204,19 @@ def _polygamma(n: np.ndarray, x: np.ndarray) -> np.ndarray:
     domain=FLOATING,
     numpy=widened(_polygamma),
     lower=None,
+    host=True,
     vjp=lambda ct, z, n, x: (
         None,
         unbroadcast(bind.multiply(ct, bind.polygamma(bind.add(n, number(1, n)), x)), x),
     ),
     onnx=None,
-    why_not=NO_ONNX | {"lower": "the Hurwitz zeta function has no kernel yet: call it outside tf.function"},
+    why_not=NO_ONNX,
     samples=(1.0, 1.0),
     gradient=False,
     public=("math.polygamma",),
 )
 def polygamma(a: Any, x: Any, name: str | None = None) -> Any:
-    """The derivative of order ``a`` of :func:`digamma`, elementwise, with broadcasting; eagerly only.
+    """The derivative of order ``a`` of :func:`digamma`, elementwise, with broadcasting.
 
     >>> import tvtf as tf
     >>> tf.math.polygamma(1., 1.).numpy()

@@ -1,0 +1,163 @@
+"""Small functions composed of arithmetic: polynomials, safe reciprocals, extremes along an axis, Sobol points."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import as_dtype, float32
+from tvtf.ops.rules import bind, canonical_axis, number, static_int
+from tvtf.ops.sort import top_k
+from tvtf.primitive import export
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+
+@export("math.polyval")
+def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
+    """A polynomial elementwise, by Horner's rule.
+
+    Args:
+      coeffs: list of tensors that broadcast with ``x``, the highest power's first.
+      x: numeric tensor.
+
+    Raises:
+      ValueError: ``coeffs`` is no list.
+
+    >>> import tvtf as tf
+    >>> tf.math.polyval([2., 1.], tf.constant([1., 3.])).numpy()
+    array([3., 7.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/polyval
+    """
+    if not isinstance(coeffs, list):
+        raise ValueError(f"Argument coeffs must be list type. Received type {type(coeffs)}.")
+    x = convert_to_tensor(x)
+    if not coeffs:
+        return bind.broadcast_to(number(0, x), shape=x._type.shape)
+    total, *others = (convert_to_tensor(c, None if isinstance(c, Tensor) else x.dtype) for c in coeffs)
+    for c in others:
+        total = bind.add(c, bind.multiply(total, x))
+    return total
+
+
+@export("math.reciprocal_no_nan")
+def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
+    """``1 / x``, and 0 where x is.
+
+    >>> import tvtf as tf
+    >>> tf.math.reciprocal_no_nan([2., 0.]).numpy()
+    array([0.5, 0. ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/reciprocal_no_nan
+    """
+    x = convert_to_tensor(x)
+    return bind.divide_no_nan(number(1, x), x)
+
+
+@export("math.scalar_mul", "scalar_mul")
+def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
+    """A tensor times a scalar.
+
+    Raises:
+      ValueError: ``scalar`` is none.
+
+    >>> import tvtf as tf
+    >>> tf.math.scalar_mul(2, tf.constant([1., 2.])).numpy()
+    array([2., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/scalar_mul
+    """
+    x = convert_to_tensor(x)
+    factor = convert_to_tensor(scalar, x.dtype)
+    if factor.ndim:
+        raise ValueError(f"The input scalar must be a 0-D value. Received shape {factor.shape}.")
+    return bind.multiply(factor, x)
+
+
+class ApproxTopK(NamedTuple):
+    """What `tf.math.approx_max_k` returns."""
+
+    values: Tensor
+    indices: Tensor
+
+
+@export("math.approx_max_k", "nn.approx_max_k")
+def approx_max_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> ApproxTopK:
+    """The ``k`` largest elements along an axis and their places: here the exact ones.
+
+    >>> import tvtf as tf
+    >>> tf.math.approx_max_k([3., 1., 2.], 2)[0].numpy()
+    array([3., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/approx_max_k
+    """
+    x = convert_to_tensor(operand)
+    axis = canonical_axis(reduction_dimension, x.ndim)
+    order = [i for i in range(x.ndim) if i != axis] + [axis]
+    back = tuple(int(i) for i in np.argsort(order))
+    values, places = top_k(bind.transpose(x, perm=tuple(order)), k)
+    return ApproxTopK(bind.transpose(values, perm=back), bind.transpose(places, perm=back))
+
+
+@export("math.approx_min_k", "nn.approx_min_k")
+def approx_min_k(
+    operand: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> ApproxTopK:
+    """The ``k`` smallest elements along an axis and their places: here the exact ones.
+
+    >>> import tvtf as tf
+    >>> tf.math.approx_min_k([3., 1., 2.], 2)[0].numpy()
+    array([1., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/approx_min_k
+    """
+    values, places = approx_max_k(bind.negative(convert_to_tensor(operand)), k, reduction_dimension)
+    return ApproxTopK(bind.negative(values), places)
+
+
+@export("math.sobol_sample")
+def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32, name: str | None = None) -> Tensor:
+    """Points of the Sobol sequence, shape (num_results, dim), after the first, zero, and ``skip`` more.
+
+    >>> import tvtf as tf
+    >>> tf.math.sobol_sample(2, 2).numpy()
+    array([[0.5 , 0.5 ],
+           [0.75, 0.25]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/sobol_sample
+    """
+    from scipy.stats import qmc
+
+    count, left_out = static_int(num_results, "num_results"), static_int(skip, "skip")
+    sequence = qmc.Sobol(static_int(dim, "dim"), scramble=False)
+    sequence.fast_forward(left_out + 1)
+    return EagerTensor(np.ascontiguousarray(sequence.random(count), as_dtype(dtype).np))
+
+
+@export("identity_n")
+def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
+    """A list of tensors with the values of ``input``.
+
+    >>> import tvtf as tf
+    >>> [x.numpy() for x in tf.identity_n([1, 2])]
+    [np.int32(1), np.int32(2)]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/identity_n
+    """
+    return [bind.identity(convert_to_tensor(x)) for x in input]

@@ -1,0 +1,327 @@
+"""Bessel functions, integrals and their kin, elementwise: SciPy's, in compiled code too."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING
+from tvtf.ops.elementwise import chain, scaled, shifted, tensor_of, unary_op, widened
+from tvtf.ops.rules import bind, number
+from tvtf.ops.special import NO_ONNX, scipy
+from tvtf.tensor import Tensor
+
+
+def _fresnel(*arrays: np.ndarray, part: int) -> np.ndarray:
+    import scipy.special
+
+    return scipy.special.fresnel(*arrays)[part]
+
+
+def scipy_op(
+    kernel: str | Callable[..., Any],
+    samples: tuple[float, float],
+    derivative: Callable[[Tensor, Tensor], Tensor],
+    **columns: Any,
+) -> Any:
+    """A function of scipy.special of one variable, by name, with its derivative as ``derivative(y, x)``."""
+    return unary_op(
+        domain=FLOATING,
+        numpy=scipy(kernel) if isinstance(kernel, str) else widened(kernel),
+        lower=None,
+        host=True,
+        vjp=chain(derivative),
+        onnx=None,
+        why_not=NO_ONNX,
+        samples=samples,
+        **columns,
+    )
+
+
+def _over(y: Tensor, x: Tensor) -> Tensor:
+    """``y / x``, where a function that is odd has the slope 1/2 at 0."""
+    half = number(0.5, x)
+    is_zero = bind.equal(x, number(0, x))
+    safe = bind.select(is_zero, number(1, x), x)
+    return bind.select(is_zero, half, bind.divide(y, safe))
+
+
+def _spence_slope(x: Tensor) -> Tensor:
+    """``log(x) / (1 - x)``, which is -1 at 1."""
+    below = shifted(bind.negative(x), 1.0)
+    is_one = bind.equal(x, number(1, x))
+    return bind.select(is_one, number(-1, x), bind.divide(bind.log(x), bind.select(is_one, number(1, x), below)))
+
+
+def _less(a: Tensor, b: Tensor) -> Tensor:
+    return bind.subtract(a, b)
+
+
+def _times(a: Tensor, b: Tensor) -> Tensor:
+    return bind.multiply(a, b)
+
+
+@scipy_op("i0", (-3.0, 3.0), lambda y, x: bind.bessel_i1(x), public=("math.bessel_i0", "math.special.bessel_i0"))
+def bessel_i0(x: Any, name: str | None = None) -> Any:
+    """The modified Bessel function of the first kind and order 0, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.bessel_i0([0., 1.]).numpy().round(3)
+    array([1.   , 1.266], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/bessel_i0
+    """
+    return tensor_of(x)
+
+
+@scipy_op(
+    "i0e",
+    (0.3, 3.0),
+    lambda y, x: _less(bind.bessel_i1e(x), _times(bind.sign(x), y)),
+    public=("math.bessel_i0e", "math.special.bessel_i0e"),
+)
+def bessel_i0e(x: Any, name: str | None = None) -> Any:
+    """``exp(-|x|)`` times :func:`bessel_i0`, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.bessel_i0e([0.]).numpy().round(3)
+    array([1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/bessel_i0e
+    """
+    return tensor_of(x)
+
+
+@scipy_op(
+    "i1",
+    (-3.0, 3.0),
+    lambda y, x: _less(bind.bessel_i0(x), _over(y, x)),
+    public=("math.bessel_i1", "math.special.bessel_i1"),
+)
+def bessel_i1(x: Any, name: str | None = None) -> Any:
+    """The modified Bessel function of the first kind and order 1, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.bessel_i1([0., 1.]).numpy().round(3)
+    array([0.   , 0.565], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/bessel_i1
+    """
+    return tensor_of(x)
+
+
+@scipy_op(
+    "i1e",
+    (0.3, 3.0),
+    lambda y, x: _less(_less(bind.bessel_i0e(x), _over(y, x)), _times(bind.sign(x), y)),
+    public=("math.bessel_i1e", "math.special.bessel_i1e"),
+)
+def bessel_i1e(x: Any, name: str | None = None) -> Any:
+    """``exp(-|x|)`` times :func:`bessel_i1`, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.bessel_i1e([0.]).numpy().round(3)
+    array([0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/bessel_i1e
+    """
+    return tensor_of(x)
+
+
+@scipy_op("j0", (-3.0, 3.0), lambda y, x: bind.negative(bind.bessel_j1(x)), public=("math.special.bessel_j0",))
+def bessel_j0(x: Any, name: str | None = None) -> Any:
+    """The Bessel function of the first kind and order 0, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.bessel_j0([0.]).numpy().round(3)
+    array([1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_j0
+    """
+    return tensor_of(x)
+
+
+@scipy_op("j1", (-3.0, 3.0), lambda y, x: _less(bind.bessel_j0(x), _over(y, x)), public=("math.special.bessel_j1",))
+def bessel_j1(x: Any, name: str | None = None) -> Any:
+    """The Bessel function of the first kind and order 1, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.bessel_j1([0.]).numpy().round(3)
+    array([0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_j1
+    """
+    return tensor_of(x)
+
+
+@scipy_op("y0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_y1(x)), public=("math.special.bessel_y0",))
+def bessel_y0(x: Any, name: str | None = None) -> Any:
+    """The Bessel function of the second kind and order 0, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.bessel_y0([1.]).numpy().round(3)
+    array([0.088], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_y0
+    """
+    return tensor_of(x)
+
+
+@scipy_op(
+    "y1", (0.5, 3.0), lambda y, x: _less(bind.bessel_y0(x), bind.divide(y, x)), public=("math.special.bessel_y1",)
+)
+def bessel_y1(x: Any, name: str | None = None) -> Any:
+    """The Bessel function of the second kind and order 1, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.bessel_y1([1.]).numpy().round(3)
+    array([-0.781], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_y1
+    """
+    return tensor_of(x)
+
+
+@scipy_op("k0", (0.5, 3.0), lambda y, x: bind.negative(bind.bessel_k1(x)), public=("math.special.bessel_k0",))
+def bessel_k0(x: Any, name: str | None = None) -> Any:
+    """The modified Bessel function of the second kind and order 0, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.bessel_k0([1.]).numpy().round(3)
+    array([0.421], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_k0
+    """
+    return tensor_of(x)
+
+
+@scipy_op("k0e", (0.5, 3.0), lambda y, x: _less(y, bind.bessel_k1e(x)), public=("math.special.bessel_k0e",))
+def bessel_k0e(x: Any, name: str | None = None) -> Any:
+    """``exp(x)`` times :func:`bessel_k0`, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.bessel_k0e([1.]).numpy().round(3)
+    array([1.144], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_k0e
+    """
+    return tensor_of(x)
+
+
+@scipy_op(
+    "k1",
+    (0.5, 3.0),
+    lambda y, x: bind.negative(bind.add(bind.bessel_k0(x), bind.divide(y, x))),
+    public=("math.special.bessel_k1",),
+)
+def bessel_k1(x: Any, name: str | None = None) -> Any:
+    """The modified Bessel function of the second kind and order 1, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.bessel_k1([1.]).numpy().round(3)
+    array([0.602], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_k1
+    """
+    return tensor_of(x)
+
+
+@scipy_op(
+    "k1e",
+    (0.5, 3.0),
+    lambda y, x: _less(_less(y, bind.divide(y, x)), bind.bessel_k0e(x)),
+    public=("math.special.bessel_k1e",),
+)
+def bessel_k1e(x: Any, name: str | None = None) -> Any:
+    """``exp(x)`` times :func:`bessel_k1`, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.bessel_k1e([1.]).numpy().round(3)
+    array([1.636], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/bessel_k1e
+    """
+    return tensor_of(x)
+
+
+@scipy_op("dawsn", (-2.0, 2.0), lambda y, x: shifted(scaled(_times(x, y), -2.0), 1.0), public=("math.special.dawsn",))
+def dawsn(x: Any, name: str | None = None) -> Any:
+    """Dawson's integral, ``exp(-x**2)`` times the integral of ``exp(t**2)`` from 0 to x, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.dawsn([1.]).numpy().round(3)
+    array([0.538], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/dawsn
+    """
+    return tensor_of(x)
+
+
+@scipy_op("expi", (0.5, 3.0), lambda y, x: bind.divide(bind.exp(x), x), public=("math.special.expint",))
+def expint(x: Any, name: str | None = None) -> Any:
+    """The exponential integral of ``exp(t) / t`` from minus infinity to x, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.expint([1.]).numpy().round(3)
+    array([1.895], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/expint
+    """
+    return tensor_of(x)
+
+
+@scipy_op(
+    partial(_fresnel, part=1),
+    (-2.0, 2.0),
+    lambda y, x: bind.cos(scaled(bind.square(x), np.pi / 2)),
+    public=("math.special.fresnel_cos",),
+)
+def fresnel_cos(x: Any, name: str | None = None) -> Any:
+    """The integral of ``cos(pi t**2 / 2)`` from 0 to x, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.fresnel_cos([1.]).numpy().round(3)
+    array([0.78], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/fresnel_cos
+    """
+    return tensor_of(x)
+
+
+@scipy_op(
+    partial(_fresnel, part=0),
+    (-2.0, 2.0),
+    lambda y, x: bind.sin(scaled(bind.square(x), np.pi / 2)),
+    public=("math.special.fresnel_sin",),
+)
+def fresnel_sin(x: Any, name: str | None = None) -> Any:
+    """The integral of ``sin(pi t**2 / 2)`` from 0 to x, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.fresnel_sin([1.]).numpy().round(3)
+    array([0.438], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/fresnel_sin
+    """
+    return tensor_of(x)
+
+
+@scipy_op(
+    "spence",
+    (1.2, 3.0),
+    lambda y, x: _spence_slope(x),
+    public=("math.special.spence",),
+)
+def spence(x: Any, name: str | None = None) -> Any:
+    """Spence's integral of ``log(t) / (1 - t)`` from 1 to x, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.special.spence([1.]).numpy().round(3)
+    array([0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/special/spence
+    """
+    return tensor_of(x)

@@ -1,0 +1,193 @@
+"""Counting values: confusion matrices, histograms, shares of zeros; and predicates of order."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.arrange import stack
+from tvtf.ops.cast import cast
+from tvtf.ops.rules import bind, number, ones_like, static_int
+from tvtf.ops.scatter import scatter_nd
+from tvtf.primitive import export
+from tvtf.shape import size_of
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+
+@export("math.confusion_matrix")
+def confusion_matrix(
+    labels: Any,
+    predictions: Any,
+    num_classes: Any = None,
+    weights: Any = None,
+    dtype: Any = int32,
+    name: str | None = None,
+) -> Tensor:
+    """How often each label (row) was predicted as each class (column).
+
+    Args:
+      labels: numeric tensor of shape (n,); a last axis of size one too many is dropped, as of ``predictions``.
+      predictions: numeric tensor of shape (n,).
+      num_classes: how many classes there are; one more than the largest value where not given, which only eager tensors tell.
+      weights: numeric tensor of shape (n,) of what each prediction counts.
+      dtype: of the result.
+
+    Returns:
+      A tensor of shape (num_classes, num_classes).
+
+    Raises:
+      InvalidArgumentError: a value is negative, or not below ``num_classes``.
+      TypeError: while tracing, without ``num_classes``.
+
+    >>> import tvtf as tf
+    >>> tf.math.confusion_matrix([1, 0, 1], [1, 1, 1]).numpy()
+    array([[0, 1],
+           [0, 2]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/confusion_matrix
+    """
+    rows, columns = _same_rank(convert_to_tensor(labels), convert_to_tensor(predictions))
+    rows, columns = _classes(rows, "labels"), _classes(columns, "predictions")
+    size = _class_count(rows, columns) if num_classes is None else static_int(num_classes, "num_classes")
+    for values, what in ((rows, "labels"), (columns, "predictions")):
+        _check(values, lambda array, size=size: array < size, f"`{what}` out of bound")
+    kind = as_dtype(dtype)
+    counted = cast(ones_like(columns) if weights is None else convert_to_tensor(weights), kind)
+    return scatter_nd(stack([rows, columns], axis=1), counted, [size, size])
+
+
+def _same_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
+    difference = predictions.ndim - labels.ndim
+    if difference == 1 and predictions.shape[-1] == 1:
+        predictions = bind.reshape(predictions, shape=predictions._type.shape[:-1])
+    if difference == -1 and labels.shape[-1] == 1:
+        labels = bind.reshape(labels, shape=labels._type.shape[:-1])
+    return labels, predictions
+
+
+def _classes(x: Tensor, what: str) -> Tensor:
+    x = cast(x, int64)
+    _check(x, lambda array: array >= 0, f"`{what}` contains negative values")
+    return x
+
+
+def _check(x: Tensor, holds: Any, told: str) -> None:
+    """Refuses eager values; in compiled code the scatter has the last word."""
+    if isinstance(x, EagerTensor) and state.trace is None and not np.all(holds(x._array)):
+        raise InvalidArgumentError(None, "Assert", f"{told}: {x._array}")
+
+
+def _class_count(rows: Tensor, columns: Tensor) -> int:
+    if not isinstance(rows, EagerTensor) or not isinstance(columns, EagerTensor):
+        raise TypeError(
+            "confusion_matrix: give num_classes while tracing; without it the values tell the result's shape"
+        )
+    return int(max(rows._array.max(initial=-1), columns._array.max(initial=-1))) + 1
+
+
+@export("histogram_fixed_width_bins")
+def histogram_fixed_width_bins(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
+) -> Tensor:
+    """The place of each value among ``nbins`` intervals of equal width; what lies outside counts to the first or last.
+
+    Args:
+      values: numeric tensor of any shape.
+      value_range: two numbers, the lower and the upper limit.
+      nbins: how many intervals.
+      dtype: accepted as in TensorFlow; the result is int32.
+
+    Returns:
+      An int32 tensor of the shape of ``values``.
+
+    >>> import tvtf as tf
+    >>> tf.histogram_fixed_width_bins([-1., 0., 1.5, 2., 5., 15.], [0., 5.], nbins=5).numpy()
+    array([0, 0, 1, 2, 4, 4], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/histogram_fixed_width_bins
+    """
+    x, count = convert_to_tensor(values), static_int(nbins, "nbins")
+    if count <= 0:
+        raise InvalidArgumentError(None, "Assert", f"nbins {count} must > 0")
+    limits: Any = convert_to_tensor(value_range, None if isinstance(value_range, Tensor) else x.dtype)
+    if x.dtype.is_integer:
+        x, limits = cast(x, float64), cast(limits, float64)
+    share = bind.divide(bind.subtract(x, limits[0]), bind.subtract(limits[1], limits[0]))
+    places = bind.floor(bind.multiply(number(count, share), share))
+    return cast(bind.minimum(bind.maximum(places, number(0, places)), number(count - 1, places)), int32)
+
+
+@export("histogram_fixed_width")
+def histogram_fixed_width(
+    values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
+) -> Tensor:
+    """How many values lie in each of ``nbins`` intervals of equal width; see `tf.histogram_fixed_width_bins`.
+
+    >>> import tvtf as tf
+    >>> tf.histogram_fixed_width([-1., 0., 1.5, 2., 5., 15.], [0., 5.], nbins=5).numpy()
+    array([2, 1, 1, 0, 2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/histogram_fixed_width
+    """
+    places = _flat(histogram_fixed_width_bins(values, value_range, nbins))
+    kind: DType = as_dtype(dtype)
+    ones = cast(ones_like(places), kind)
+    return bind.unsorted_segment_sum(ones, places, num_segments=static_int(nbins, "nbins"))
+
+
+def _flat(x: Tensor) -> Tensor:
+    return bind.reshape(x, shape=(size_of(x._type.shape),))
+
+
+@export("math.zero_fraction", "nn.zero_fraction")
+def zero_fraction(value: Any, name: str | None = None) -> Tensor:
+    """The share of elements that are zero, a float32 scalar; NaN of an empty tensor.
+
+    >>> import tvtf as tf
+    >>> tf.math.zero_fraction([0, 1, 0, 3]).numpy()
+    np.float32(0.5)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/zero_fraction
+    """
+    x = convert_to_tensor(value)
+    zeros = cast(bind.equal(x, number(0, x)), float32)
+    return bind.reduce_mean(zeros, axis=tuple(range(x.ndim)), keepdims=False)
+
+
+def _steps(x: Any) -> tuple[Any, Any]:
+    flat: Any = _flat(convert_to_tensor(x))
+    return flat[1:], flat[:-1]
+
+
+def _all(x: Tensor) -> Tensor:
+    return bind.reduce_all(x, axis=(0,), keepdims=False)
+
+
+@export("math.is_non_decreasing")
+def is_non_decreasing(x: Any, name: str | None = None) -> Tensor:
+    """Whether no element is less than the one before it, in the order of memory.
+
+    >>> import tvtf as tf
+    >>> tf.math.is_non_decreasing([1., 1., 2.]).numpy()
+    np.True_
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/is_non_decreasing
+    """
+    return _all(bind.greater_equal(*_steps(x)))
+
+
+@export("math.is_strictly_increasing")
+def is_strictly_increasing(x: Any, name: str | None = None) -> Tensor:
+    """Whether each element is greater than the one before it, in the order of memory.
+
+    >>> import tvtf as tf
+    >>> tf.math.is_strictly_increasing([1., 1., 2.]).numpy()
+    np.False_
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/is_strictly_increasing
+    """
+    return _all(bind.greater(*_steps(x)))

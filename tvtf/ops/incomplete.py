@@ -1,0 +1,230 @@
+"""Incomplete gamma and beta functions, the zeta functions, and what inverts or sums their kin: SciPy's."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import float32, float64
+from tvtf.ops.elementwise import binary_op, chain, like, operands, scaled, shifted, tensor_of, unary_op
+from tvtf.ops.host import host_primitive
+from tvtf.ops.rules import (
+    batch_elementwise,
+    bind,
+    broadcast_types,
+    random_array,
+    require_dtype,
+    require_same_dtype,
+    unbroadcast,
+)
+from tvtf.ops.special import NO_ONNX, scipy
+from tvtf.primitive import Sample, export
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+WIDE = (float32, float64)
+_STEP = 1e-3
+
+
+def _by_a(a: np.ndarray, x: np.ndarray) -> np.ndarray:
+    """The derivative of the lower function by its order: by differences of the eighth order in double precision."""
+    import scipy.special
+
+    a, x = a.astype(np.float64), x.astype(np.float64)
+    step = _STEP * np.maximum(np.abs(a), 1e-2)
+    weights = (4 / 5, -1 / 5, 4 / 105, -1 / 280)
+    pairs = (
+        (w, scipy.special.gammainc(a + n * step, x) - scipy.special.gammainc(a - n * step, x))
+        for n, w in enumerate(weights, 1)
+    )
+    return np.asarray(sum(w * difference for w, difference in pairs) / step)
+
+
+@binary_op(
+    domain=WIDE,
+    numpy=lambda a, x: _by_a(a, x).astype(a.dtype),
+    lower=None,
+    host=True,
+    onnx=None,
+    why_not=NO_ONNX | {"vjp": "TensorFlow has none"},
+    samples=(0.5, 3.0),
+    gradient=False,
+)
+def igamma_grad_a(a: Tensor, x: Tensor) -> Any:
+    """The derivative of ``igamma(a, x)`` by ``a``."""
+    return (a, x), {}
+
+
+def _density(a: Tensor, x: Tensor) -> Tensor:
+    """The derivative of ``igamma(a, x)`` by ``x``."""
+    power = bind.multiply(shifted(a, -1.0), bind.log(x))
+    return bind.exp(bind.subtract(bind.subtract(power, x), bind.lgamma(a)))
+
+
+def _igamma_vjp(sign: float) -> Any:
+    def vjp(ct: Tensor, y: Tensor, a: Tensor, x: Tensor) -> tuple[Tensor, Tensor]:
+        ct = scaled(ct, sign)
+        by_a = bind.multiply(ct, bind.igamma_grad_a(a, x))
+        return unbroadcast(by_a, a), unbroadcast(bind.multiply(ct, _density(a, x)), x)
+
+    return vjp
+
+
+@binary_op(
+    domain=WIDE,
+    numpy=scipy("gammainc"),
+    lower=None,
+    host=True,
+    vjp=_igamma_vjp(1.0),
+    onnx=None,
+    why_not=NO_ONNX,
+    samples=(0.5, 3.0),
+    gradient=False,
+    public=("math.igamma",),
+)
+def igamma(a: Any, x: Any, name: str | None = None) -> Any:
+    """The lower regularized incomplete gamma function, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.math.igamma(1., 1.).numpy()
+    np.float32(0.63212055)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/igamma
+    """
+    return operands(a, x), {}
+
+
+@binary_op(
+    domain=WIDE,
+    numpy=scipy("gammaincc"),
+    lower=None,
+    host=True,
+    vjp=_igamma_vjp(-1.0),
+    onnx=None,
+    why_not=NO_ONNX,
+    samples=(0.5, 3.0),
+    gradient=False,
+    public=("math.igammac",),
+)
+def igammac(a: Any, x: Any, name: str | None = None) -> Any:
+    """The upper regularized incomplete gamma function ``1 - igamma(a, x)``, with broadcasting.
+
+    >>> import tvtf as tf
+    >>> tf.math.igammac(1., 1.).numpy()
+    np.float32(0.36787945)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/igammac
+    """
+    return operands(a, x), {}
+
+
+@binary_op(
+    domain=WIDE,
+    numpy=scipy("zeta"),
+    lower=None,
+    host=True,
+    vjp=lambda ct, y, x, q: (
+        None,
+        unbroadcast(bind.negative(bind.multiply(ct, bind.multiply(x, bind.zeta(shifted(x, 1.0), q)))), q),
+    ),
+    onnx=None,
+    why_not=NO_ONNX,
+    samples=(1.5, 3.0),
+    gradient=False,
+    public=("math.zeta",),
+)
+def zeta(x: Any, q: Any, name: str | None = None) -> Any:
+    """The Hurwitz zeta function, the sum of ``(q + n)**-x`` over n from 0, with broadcasting; no gradient by ``x``.
+
+    >>> import tvtf as tf
+    >>> tf.math.zeta(2., 1.).numpy()
+    np.float32(1.644934)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/zeta
+    """
+    return operands(x, q), {}
+
+
+@unary_op(
+    domain=WIDE,
+    numpy=scipy("erfcinv"),
+    lower=None,
+    host=True,
+    vjp=chain(lambda y, x: scaled(bind.exp(bind.square(y)), -np.sqrt(np.pi) / 2)),
+    onnx=None,
+    why_not=NO_ONNX,
+    samples=(0.1, 1.9),
+    public=("math.erfcinv",),
+)
+def erfcinv(x: Any, name: str | None = None) -> Any:
+    """The inverse of the complementary error function, elementwise.
+
+    >>> import tvtf as tf
+    >>> tf.math.erfcinv([1.]).numpy()
+    array([0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/erfcinv
+    """
+    return tensor_of(x)
+
+
+def _betainc_type(a: TensorType, b: TensorType, x: TensorType) -> TensorType:
+    require_same_dtype((a, b, x), "abx")
+    require_dtype(a, WIDE, "a")
+    return TensorType(broadcast_types(a, b, x), a.dtype)
+
+
+def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tuple[None, None, Tensor]:
+    """By ``x`` alone, as in TensorFlow."""
+    log_beta = bind.subtract(bind.add(bind.lgamma(a), bind.lgamma(b)), bind.lgamma(bind.add(a, b)))
+    left = bind.multiply(shifted(a, -1.0), bind.log(x))
+    right = bind.multiply(shifted(b, -1.0), bind.log1p(bind.negative(x)))
+    slope = bind.exp(bind.subtract(bind.add(left, right), log_beta))
+    return None, None, unbroadcast(bind.multiply(ct, slope), x)
+
+
+def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
+    limits = ((0.5, 3.0), (0.5, 3.0), (0.1, 0.9))
+    inputs = tuple(
+        lambda dtype, i=i, s=s, low=low, high=high: random_array(seed + i, s, dtype, low, high)
+        for i, (s, (low, high)) in enumerate(zip(shapes, limits))
+    )
+    return Sample(inputs, {}, WIDE, gradient=(2,))
+
+
+@host_primitive(
+    type=_betainc_type,
+    numpy=scipy("betainc"),
+    vjp=_betainc_vjp,
+    batch=batch_elementwise("betainc"),
+    why_not=NO_ONNX,
+    samples=lambda: [_betainc_sample(0, (3,), (3,), (3,)), _betainc_sample(5, (2, 1), (), (4,))],
+    public=("math.betainc",),
+)
+def betainc(a: Any, b: Any, x: Any, name: str | None = None) -> Any:
+    """The regularized incomplete beta function, with broadcasting; its gradient is that by ``x``.
+
+    >>> import tvtf as tf
+    >>> tf.math.betainc(1., 1., 0.25).numpy()
+    np.float32(0.25)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/betainc
+    """
+    first = convert_to_tensor(a)
+    return (first, like(b, first.dtype), like(x, first.dtype)), {}
+
+
+@export("math.lbeta")
+def lbeta(x: Any, name: str | None = None) -> Tensor:
+    """The logarithm of the magnitude of the beta function of the numbers in the last axis, shape (..., n) to (...).
+
+    >>> import tvtf as tf
+    >>> tf.math.lbeta([1., 1.]).numpy()
+    np.float32(0.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/lbeta
+    """
+    x = convert_to_tensor(x)
+    last = {"axis": (x.ndim - 1,), "keepdims": False}
+    return bind.subtract(bind.reduce_sum(bind.lgamma(x), **last), bind.lgamma(bind.reduce_sum(x, **last)))
