@@ -1,0 +1,166 @@
+"""Fourier transforms by SciPy, in compiled code too; each is the other's gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import COMPLEX, complex64, complex128, float32, float64
+from tvtf.ops.host import host_primitive
+from tvtf.ops.rules import bind, number, random_array, require_dtype
+from tvtf.primitive import Sample
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, simplify_dim
+from tvtf.tensor import Tensor, convert_to_tensor
+
+REAL = (float32, float64)
+NO_ONNX = {"onnx": "ONNX's DFT has no complex tensors, and computes in the dtype of onnxruntime's choice"}
+_DUAL = {"backward": "forward", "forward": "backward", "ortho": "ortho"}
+
+
+def _scipy(name: str) -> Callable[..., np.ndarray]:
+    def run(x: np.ndarray, *args: Any, **options: Any) -> np.ndarray:
+        import scipy.fft
+
+        return getattr(scipy.fft, name)(x, *args, **options)
+
+    return run
+
+
+def require_rank(x: TensorType, axes: Sequence[int]) -> None:
+    least = -min(axes)
+    if len(x.shape) < least:
+        raise Refused(
+            f"Input must have rank of at least {least} but got: {len(x.shape)}",
+            ValueError,
+            f"Shape must be at least rank {least} but is rank {len(x.shape)}",
+        )
+
+
+# -- between complex numbers
+
+
+def _fourier_type(x: TensorType, axes: tuple[int, ...], inverse: bool, norm: str) -> TensorType:
+    require_dtype(x, COMPLEX, "input")
+    require_rank(x, axes)
+    return x
+
+
+def _fourier_array(x: np.ndarray, axes: tuple[int, ...], inverse: bool, norm: str) -> np.ndarray:
+    return x.copy() if 0 in x.shape else _scipy("ifftn" if inverse else "fftn")(x, axes=axes, norm=norm)
+
+
+def _samples(dtypes: Any, *cases: tuple[tuple[int, ...], dict[str, Any]]) -> list[Sample]:
+    return [
+        Sample((lambda dtype, i=i, s=s: random_array(i, s, dtype),), attrs, dtypes)
+        for i, (s, attrs) in enumerate(cases)
+    ]
+
+
+@host_primitive(
+    tf_name="FFT",
+    type=_fourier_type,
+    numpy=_fourier_array,
+    vjp=lambda ct, y, x, axes, inverse, norm: bind.fourier(ct, axes=axes, inverse=not inverse, norm=_DUAL[norm]),
+    batch=lambda size, inputs, batched, **attrs: bind.fourier(*inputs, **attrs),
+    why_not=NO_ONNX,
+    samples=lambda: _samples(
+        COMPLEX,
+        ((5,), {"axes": (-1,), "inverse": False, "norm": "backward"}),
+        ((2, 4), {"axes": (-1,), "inverse": True, "norm": "backward"}),
+        ((2, 3, 4), {"axes": (-2, -1), "inverse": True, "norm": "ortho"}),
+        ((0, 4), {"axes": (-1,), "inverse": False, "norm": "forward"}),
+    ),
+)
+def fourier(x: Tensor, axes: tuple[int, ...], inverse: bool, norm: str) -> Any:
+    """The discrete Fourier transform over axes counted from the last; ``norm`` tells which of the two is scaled."""
+    return (x,), {"axes": axes, "inverse": inverse, "norm": norm}
+
+
+# -- from real numbers to half of their spectrum, and back
+
+
+def _half_type(x: TensorType, axes: tuple[int, ...], norm: str) -> TensorType:
+    require_dtype(x, REAL, "input")
+    require_rank(x, axes)
+    half = simplify_dim(x.shape[axes[-1]] // 2 + 1)
+    return _with_dim(x, axes[-1], half, complex64 if x.dtype is float32 else complex128)
+
+
+def _with_dim(x: TensorType, axis: int, dim: Dim, dtype: Any) -> TensorType:
+    shape = list(x.shape)
+    shape[axis] = dim
+    return TensorType(tuple(shape), dtype)
+
+
+def _half_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
+    last, size = x.ndim + axes[-1], x._type.shape[axes[-1]]
+    missing = simplify_dim(size - ct._type.shape[last])
+    paddings = tuple((0, missing) if i == last else (0, 0) for i in range(x.ndim))
+    whole = bind.pad(ct, number(0, ct), paddings=paddings)
+    return bind.real(bind.fourier(whole, axes=axes, inverse=True, norm=_DUAL[norm]))
+
+
+@host_primitive(
+    tf_name="RFFT",
+    type=_half_type,
+    numpy=lambda x, axes, norm: _scipy("rfftn")(x, axes=axes, norm=norm) if x.size else np.zeros(0, complex),
+    vjp=_half_vjp,
+    batch=lambda size, inputs, batched, **attrs: bind.half_spectrum(*inputs, **attrs),
+    why_not=NO_ONNX,
+    samples=lambda: _samples(
+        REAL,
+        ((5,), {"axes": (-1,), "norm": "backward"}),
+        ((2, 4), {"axes": (-1,), "norm": "forward"}),
+        ((2, 3, 4), {"axes": (-2, -1), "norm": "backward"}),
+    ),
+)
+def half_spectrum(x: Tensor, axes: tuple[int, ...], norm: str) -> Any:
+    """The Fourier transform of real numbers, without the half of the last axis that mirrors the rest."""
+    return (x,), {"axes": axes, "norm": norm}
+
+
+def _whole_type(x: TensorType, axes: tuple[int, ...], size: Dim, norm: str) -> TensorType:
+    require_dtype(x, COMPLEX, "input")
+    require_rank(x, axes)
+    return _with_dim(x, axes[-1], size, float32 if x.dtype is complex64 else float64)
+
+
+def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> np.ndarray:
+    lengths = [*(x.shape[a] for a in axes[:-1]), size]
+    return _scipy("irfftn")(x, lengths, axes=axes, norm=norm)
+
+
+def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Tensor:
+    """What is mirrored counts twice: all but the first number, and the middle one of an even size."""
+    if not isinstance(size, int):
+        raise NotImplementedError("the gradient of irfft needs a known fft_length")
+    weights = np.full(size // 2 + 1, 2.0, y.dtype.np)
+    weights[0] = 1
+    if size % 2 == 0:
+        weights[-1] = 1
+    shape = [1] * x.ndim
+    shape[axes[-1]] = len(weights)
+    half = bind.half_spectrum(ct, axes=axes, norm=_DUAL[norm])
+    return bind.multiply(half, convert_to_tensor(weights.reshape(shape).astype(x.dtype.np)))
+
+
+@host_primitive(
+    tf_name="IRFFT",
+    type=_whole_type,
+    numpy=_whole_array,
+    vjp=_whole_vjp,
+    batch=lambda size_, inputs, batched, **attrs: bind.whole_signal(*inputs, **attrs),
+    why_not=NO_ONNX,
+    samples=lambda: _samples(
+        COMPLEX,
+        ((3,), {"axes": (-1,), "size": 5, "norm": "backward"}),
+        ((2, 3), {"axes": (-1,), "size": 4, "norm": "forward"}),
+        ((2, 3, 3), {"axes": (-2, -1), "size": 4, "norm": "backward"}),
+    ),
+)
+def whole_signal(x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Any:
+    """The real numbers, ``size`` of them in the last axis, of which ``x`` is half the spectrum."""
+    return (x,), {"axes": axes, "size": size, "norm": norm}

@@ -1,0 +1,323 @@
+"""Signals in frames: cut out, transformed, and added up again; cosine transforms."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING
+from tvtf.ops.indexing import gather
+from tvtf.ops.linalg import product
+from tvtf.ops.pad import reverse
+from tvtf.ops.rules import bind, canonical_axis, number, static_int
+from tvtf.ops.spectrum import irfft, rfft
+from tvtf.ops.tapers import hann_window, vorbis_window
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import size_of
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+
+@export("signal.frame")
+def frame(
+    signal: Any,
+    frame_length: Any,
+    frame_step: Any,
+    pad_end: bool = False,
+    pad_value: Any = 0,
+    axis: Any = -1,
+    name: str | None = None,
+) -> Tensor:
+    """Windows of ``frame_length`` elements along an axis, each ``frame_step`` after the one before.
+
+    Args:
+      signal: tensor of known size along the axis.
+      frame_length, frame_step: ints.
+      pad_end: also give windows that reach beyond the end, filled up with ``pad_value``.
+      axis: which axis; it becomes two, (frames, frame_length).
+
+    >>> import tvtf as tf
+    >>> tf.signal.frame([1, 2, 3, 4, 5], 3, 2).numpy()
+    array([[1, 2, 3],
+           [3, 4, 5]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/frame
+    """
+    x = convert_to_tensor(signal)
+    along = canonical_axis(axis, x.ndim)
+    length, step = static_int(frame_length, "frame_length"), static_int(frame_step, "frame_step")
+    size = x._type.shape[along]
+    if not isinstance(size, int):
+        raise ValueError(f"frame needs a signal of known size along axis {along}, but got shape {x.shape}")
+    if pad_end:
+        count = -(-size // step)
+        missing = max(0, length + step * (count - 1) - size)
+        fill = convert_to_tensor(pad_value, x.dtype)
+        x = bind.pad(x, fill, paddings=tuple((0, missing) if i == along else (0, 0) for i in range(x.ndim)))
+    else:
+        count = max(0, 1 + (size - length) // step)
+    at = step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)
+    return gather(x, EagerTensor(at), axis=along)
+
+
+@export("signal.overlap_and_add")
+def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
+    """Frames added up, each ``frame_step`` after the one before: shape (..., frames, length) to (..., samples).
+
+    Raises:
+      ValueError: for a rank below 2, or frames of unknown number or length.
+
+    >>> import tvtf as tf
+    >>> tf.signal.overlap_and_add([[1., 1.], [1., 1.]], 1).numpy()
+    array([1., 2., 1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/overlap_and_add
+    """
+    x, step = convert_to_tensor(signal), static_int(frame_step, "frame_step")
+    if x.ndim < 2:
+        raise ValueError(f"Shape {x.shape} must have rank at least 2")
+    *batch, count, length = x._type.shape
+    if not isinstance(count, int) or not isinstance(length, int):
+        raise ValueError(f"overlap_and_add needs frames of known number and length, but got shape {x.shape}")
+    rows = bind.reshape(x, shape=(size_of(batch), count * length))
+    at = (step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)).reshape(-1)
+    total = step * (count - 1) + length
+    summed = bind.unsorted_segment_sum(bind.transpose(rows, perm=(1, 0)), EagerTensor(at), num_segments=total)
+    return bind.reshape(bind.transpose(summed, perm=(1, 0)), shape=(*batch, total))
+
+
+@export("signal.stft")
+def stft(
+    signals: Any,
+    frame_length: Any,
+    frame_step: Any,
+    fft_length: Any = None,
+    window_fn: Callable[..., Tensor] | None = hann_window,
+    pad_end: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The short-time Fourier transform of real signals.
+
+    Args:
+      signals: float32 or float64 tensor of shape (..., samples).
+      frame_length, frame_step: ints, how many samples a window has and how far apart windows are.
+      fft_length: int, the size of the transform; the next power of two from ``frame_length`` on where not given.
+      window_fn: ``(length, dtype) -> weights`` of a window; None for none.
+      pad_end: also give windows that reach beyond the end.
+
+    Returns:
+      A complex tensor of shape (..., frames, fft_length // 2 + 1).
+
+    >>> import tvtf as tf
+    >>> tf.signal.stft(tf.ones([100]), frame_length=16, frame_step=8).shape
+    TensorShape([11, 9])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/stft
+    """
+    length = static_int(frame_length, "frame_length")
+    framed = frame(signals, length, frame_step, pad_end=pad_end)
+    if window_fn is not None:
+        framed = bind.multiply(framed, window_fn(length, dtype=framed.dtype))
+    return rfft(framed, [_fft_length(length, fft_length)])
+
+
+def _fft_length(length: int, given: Any) -> int:
+    return 1 << (length - 1).bit_length() if given is None else static_int(given, "fft_length")
+
+
+@export("signal.inverse_stft")
+def inverse_stft(
+    stfts: Any,
+    frame_length: Any,
+    frame_step: Any,
+    fft_length: Any = None,
+    window_fn: Callable[..., Tensor] | None = hann_window,
+    name: str | None = None,
+) -> Tensor:
+    """Real signals from their short-time Fourier transform; see `tf.signal.inverse_stft_window_fn` for the window to use.
+
+    Args:
+      stfts: complex64 or complex128 tensor of shape (..., frames, fft_length // 2 + 1).
+      frame_length, frame_step, fft_length, window_fn: as for `tf.signal.stft`.
+
+    Returns:
+      A real tensor of shape (..., samples).
+
+    >>> import tvtf as tf
+    >>> tf.signal.inverse_stft(tf.signal.stft(tf.ones([100]), 16, 8), 16, 8).shape
+    TensorShape([96])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/inverse_stft
+    """
+    length = static_int(frame_length, "frame_length")
+    whole = _fft_length(length, fft_length)
+    frames: Any = irfft(stfts, [whole])[..., :length]  # type: ignore[index]
+    if length > whole:
+        frames = bind.pad(frames, number(0, frames), paddings=(*((0, 0),) * (frames.ndim - 1), (0, length - whole)))
+    if window_fn is not None:
+        frames = bind.multiply(frames, window_fn(length, dtype=frames.dtype))
+    return overlap_and_add(frames, frame_step)
+
+
+# -- cosine transforms
+
+
+def _cosines(x: Tensor, kind: int, norm: Any) -> Tensor:
+    """A cosine transform of the last axis, as a product with its matrix."""
+    import scipy.fft
+
+    size = x._type.shape[-1]
+    if not isinstance(size, int):
+        raise ValueError(f"dct needs a last axis of known size, but got shape {x.shape}")
+    matrix = scipy.fft.dct(np.eye(size), kind, norm=norm, axis=1).astype(x.dtype.np)
+    rows = bind.reshape(x, shape=(size_of(x._type.shape[:-1]), size))
+    return bind.reshape(product(rows, EagerTensor(np.ascontiguousarray(matrix))), shape=x._type.shape)
+
+
+@export("signal.dct")
+def dct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, name: str | None = None) -> Tensor:
+    """The discrete cosine transform of the last axis, of type 1 to 4.
+
+    Args:
+      input: floating tensor of shape (..., samples).
+      type: 1, 2, 3 or 4.
+      n: the size to which the axis is cut or padded with zeros.
+      axis: -1.
+      norm: None or "ortho".
+
+    Raises:
+      ValueError: for another type, or one sample or "ortho" with type 1.
+      NotImplementedError: for another axis.
+
+    >>> import tvtf as tf
+    >>> tf.signal.dct([1., 1., 1.]).numpy().round(3)
+    array([6., 0., 0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/dct
+    """
+    x: Any = convert_to_tensor(input)
+    _check_cosine(x, type, axis, norm)
+    if n is not None:
+        size, have = static_int(n, "n"), int(x.shape[-1])
+        x = x[..., :size]
+        if have < size:
+            x = bind.pad(x, number(0, x), paddings=(*((0, 0),) * (x.ndim - 1), (0, size - have)))
+    if type == 1 and x.shape[-1] < 2:
+        raise ValueError(f"Type-I DCT requires the dimension to be greater than one. Received: {x.shape[-1]}")
+    return _cosines(x, type, norm)
+
+
+def _check_cosine(x: Tensor, kind: Any, axis: Any, norm: Any) -> None:
+    if axis != -1:
+        raise NotImplementedError(f"axis must be -1. Got: {axis}")
+    if kind not in (1, 2, 3, 4):
+        raise ValueError("Types I, II, III and IV (I)DCT are supported.")
+    if kind == 1 and norm == "ortho":
+        raise ValueError("Normalization is not supported for the Type-I DCT.")
+    if norm not in (None, "ortho"):
+        raise ValueError(f"Unknown normalization. Expected None or 'ortho', got: {norm}")
+    if x.dtype not in FLOATING:
+        raise Refused(f"input must be floating, but is {x.dtype.name}", TypeError).told_by("DCT")
+
+
+@export("signal.idct")
+def idct(input: Any, type: int = 2, n: Any = None, axis: int = -1, norm: Any = None, name: str | None = None) -> Tensor:
+    """The inverse of `tf.signal.dct`, unscaled unless ``norm`` is "ortho"; arguments as there (``n`` is not supported).
+
+    >>> import tvtf as tf
+    >>> tf.signal.idct([6., 0., 0.]).numpy().round(3)
+    array([6., 6., 6.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/idct
+    """
+    return dct(input, type={2: 3, 3: 2}.get(type, type), n=n, axis=axis, norm=norm)
+
+
+def _folded(x: Any, quarter: int) -> Tensor:
+    """The windows of a lapped transform, folded to half their length."""
+    a, b, c, d = (x[..., i * quarter : (i + 1) * quarter] for i in range(4))
+    first = bind.subtract(bind.negative(reverse(c, [-1])), d)
+    return bind.concat(first, bind.subtract(a, reverse(b, [-1])), axis=x.ndim - 1)
+
+
+def _weighed(frames: Tensor, window_fn: Any, length: int) -> Tensor:
+    if window_fn is None:
+        return bind.multiply(frames, number(1 / np.sqrt(2), frames))
+    return bind.multiply(frames, window_fn(length, dtype=frames.dtype))
+
+
+@export("signal.mdct")
+def mdct(
+    signals: Any,
+    frame_length: Any,
+    window_fn: Callable[..., Tensor] | None = vorbis_window,
+    pad_end: bool = False,
+    norm: Any = None,
+    name: str | None = None,
+) -> Tensor:
+    """The modified discrete cosine transform, shape (..., samples) to (..., frames, frame_length // 2).
+
+    Args:
+      signals: floating tensor.
+      frame_length: a multiple of 4.
+      window_fn: ``(length, dtype) -> weights``; None for none.
+      pad_end: also give windows that reach beyond the end.
+      norm: None or "ortho".
+
+    Raises:
+      ValueError: for a length that is no multiple of 4.
+
+    >>> import tvtf as tf
+    >>> tf.signal.mdct(tf.ones([16]), 8).shape
+    TensorShape([3, 4])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/mdct
+    """
+    length = static_int(frame_length, "frame_length")
+    if length % 4:
+        raise ValueError("The frame length must be a multiple of 4.")
+    frames = _weighed(frame(signals, length, length // 2, pad_end=pad_end), window_fn, length)
+    return dct(_folded(frames, length // 4), type=4, norm=norm)
+
+
+@export("signal.inverse_mdct")
+def inverse_mdct(
+    mdcts: Any, window_fn: Callable[..., Tensor] | None = vorbis_window, norm: Any = None, name: str | None = None
+) -> Tensor:
+    """Signals from what `tf.signal.mdct` gave, shape (..., frames, half) to (..., samples).
+
+    >>> import tvtf as tf
+    >>> tf.signal.inverse_mdct(tf.signal.mdct(tf.ones([16]), 8)).numpy()[4:12].round(3)
+    array([1., 1., 1., 1., 1., 1., 1., 1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/inverse_mdct
+    """
+    x = convert_to_tensor(mdcts)
+    half = int(x.shape[-1])  # type: ignore[arg-type]
+    back: Any = dct(x, type=4, norm=norm)
+    if norm is None:
+        back = bind.multiply(back, number(0.5 / half, back))
+    first, second = back[..., : half // 2], back[..., half // 2 :]
+    parts = (second, bind.negative(reverse(second, [-1])), bind.negative(reverse(first, [-1])), bind.negative(first))
+    frames = _weighed(bind.concat(*parts, axis=x.ndim - 1), window_fn, 2 * half)
+    return overlap_and_add(frames, half)
+
+
+@export("signal.mfccs_from_log_mel_spectrograms")
+def mfccs_from_log_mel_spectrograms(log_mel_spectrograms: Any, name: str | None = None) -> Tensor:
+    """Mel-frequency cepstral coefficients of logarithmic mel spectrograms, shape (..., bins) to (..., bins).
+
+    >>> import tvtf as tf
+    >>> tf.signal.mfccs_from_log_mel_spectrograms([[1., 1.]]).numpy()
+    array([[2., 0.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/mfccs_from_log_mel_spectrograms
+    """
+    x = convert_to_tensor(log_mel_spectrograms)
+    bins = int(x.shape[-1])  # type: ignore[arg-type]
+    if not bins:
+        raise ValueError(f"num_mel_bins must be positive. Got: {x}")
+    found = dct(x, type=2)
+    return bind.multiply(found, number(1 / np.sqrt(2 * bins), found))

@@ -1,0 +1,177 @@
+"""Window functions that signals are cut out with, and the weights of the mel scale: made while tracing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import DType, as_dtype, float32
+from tvtf.ops.rules import static_int, static_value
+from tvtf.primitive import export
+from tvtf.tensor import EagerTensor, Tensor
+
+
+def _checked(window_length: Any, dtype: Any) -> tuple[int, DType]:
+    kind = as_dtype(dtype)
+    if not kind.is_floating:
+        raise ValueError(f"dtype must be a floating point type. Found {kind}")
+    return static_int(window_length, "window_length"), kind
+
+
+def _made(values: np.ndarray, dtype: DType) -> Tensor:
+    return EagerTensor(np.asarray(values).astype(dtype.np))
+
+
+def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -> Tensor:
+    """As in TensorFlow a window of odd length is symmetric, periodic or not."""
+    length, kind = _checked(window_length, dtype)
+    if length == 1:
+        return _made(np.ones(1), kind)
+    turns = length + bool(periodic) * (1 - length % 2) - 1
+    return _made(mean - (1 - mean) * np.cos(2 * np.pi * np.arange(length) / turns), kind)
+
+
+@export("signal.hann_window")
+def hann_window(window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None) -> Tensor:
+    """The Hann window, shape (window_length,).
+
+    >>> import tvtf as tf
+    >>> tf.signal.hann_window(4).numpy()
+    array([0. , 0.5, 1. , 0.5], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/hann_window
+    """
+    return _raised_cosine(window_length, periodic, dtype, 0.5)
+
+
+@export("signal.hamming_window")
+def hamming_window(window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None) -> Tensor:
+    """The Hamming window, shape (window_length,).
+
+    >>> import tvtf as tf
+    >>> tf.signal.hamming_window(4).numpy()
+    array([0.08, 0.54, 1.  , 0.54], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/hamming_window
+    """
+    return _raised_cosine(window_length, periodic, dtype, 0.54)
+
+
+@export("signal.vorbis_window")
+def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
+    """The Vorbis power complementary window, shape (window_length,).
+
+    >>> import tvtf as tf
+    >>> tf.signal.vorbis_window(4).numpy().round(3)
+    array([0.228, 0.974, 0.974, 0.228], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/vorbis_window
+    """
+    length, kind = _checked(window_length, dtype)
+    return _made(np.sin(np.pi / 2 * np.sin(np.pi / length * (np.arange(length) + 0.5)) ** 2), kind)
+
+
+@export("signal.kaiser_window")
+def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Tensor:
+    """The Kaiser window, shape (window_length,).
+
+    >>> import tvtf as tf
+    >>> tf.signal.kaiser_window(3).numpy().round(3)
+    array([0., 1., 0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/kaiser_window
+    """
+    length, kind = _checked(window_length, dtype)
+    return _made(np.kaiser(length, float(static_value(beta, "beta"))), kind)
+
+
+@export("signal.kaiser_bessel_derived_window")
+def kaiser_bessel_derived_window(
+    window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None
+) -> Tensor:
+    """The Kaiser Bessel derived window, shape (window_length,), for an even length.
+
+    >>> import tvtf as tf
+    >>> tf.signal.kaiser_bessel_derived_window(4).numpy().round(3)
+    array([0.007, 1.   , 1.   , 0.007], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/kaiser_bessel_derived_window
+    """
+    length, kind = _checked(window_length, dtype)
+    sums = np.cumsum(np.kaiser(length // 2 + 1, float(static_value(beta, "beta"))))
+    half = np.sqrt(sums[:-1] / sums[-1])
+    return _made(np.concatenate([half, half[::-1]]), kind)
+
+
+@export("signal.inverse_stft_window_fn")
+def inverse_stft_window_fn(
+    frame_step: Any, forward_window_fn: Callable[..., Tensor] = hann_window, name: str | None = None
+) -> Callable[..., Tensor]:
+    """The ``window_fn`` of `tf.signal.inverse_stft` that undoes the window of `tf.signal.stft`.
+
+    >>> import tvtf as tf
+    >>> tf.signal.inverse_stft_window_fn(2)(4, tf.float32).numpy()
+    array([0., 1., 1., 1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/inverse_stft_window_fn
+    """
+    step = static_int(frame_step, "frame_step")
+
+    def inverse_window(frame_length: Any, dtype: Any) -> Tensor:
+        length, kind = static_int(frame_length, "frame_length"), as_dtype(dtype)
+        forward = np.array(static_value(forward_window_fn(length, dtype=kind), "window"), np.float64)
+        overlaps = -(-length // step)
+        squares = np.pad(forward**2, (0, overlaps * step - length)).reshape(overlaps, step)
+        total = np.tile(squares.sum(axis=0), overlaps)[:length]
+        return _made(forward / total, kind)
+
+    return inverse_window
+
+
+def _mel(hertz: Any) -> Any:
+    """The mel scale of HTK."""
+    return 1127.0 * np.log(1.0 + np.asarray(hertz) / 700.0)
+
+
+@export("signal.linear_to_mel_weight_matrix")
+def linear_to_mel_weight_matrix(
+    num_mel_bins: int = 20,
+    num_spectrogram_bins: int = 129,
+    sample_rate: Any = 8000,
+    lower_edge_hertz: float = 125.0,
+    upper_edge_hertz: float = 3800.0,
+    dtype: Any = float32,
+    name: str | None = None,
+) -> Tensor:
+    """The matrix that takes a spectrogram to the mel scale, shape (num_spectrogram_bins, num_mel_bins).
+
+    Raises:
+      ValueError: for numbers of bins, a rate or edges out of range.
+
+    >>> import tvtf as tf
+    >>> tf.signal.linear_to_mel_weight_matrix(4, 8).shape
+    TensorShape([8, 4])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/signal/linear_to_mel_weight_matrix
+    """
+    rate, low, high = (float(static_value(v, "edge")) for v in (sample_rate, lower_edge_hertz, upper_edge_hertz))
+    for holds, told in (
+        (num_mel_bins > 0, f"num_mel_bins must be positive. Got: {num_mel_bins}"),
+        (low >= 0, f"lower_edge_hertz must be non-negative. Got: {low}"),
+        (low < high, f"lower_edge_hertz {low:.1f} >= upper_edge_hertz {high:.1f}"),
+        (rate > 0, f"sample_rate must be positive. Got: {sample_rate}"),
+        (
+            high <= rate / 2,
+            f"upper_edge_hertz must not be larger than the Nyquist frequency (sample_rate / 2). Got {high} for sample_rate: {sample_rate}",
+        ),
+        (as_dtype(dtype).is_floating, f"dtype must be a floating point type. Got: {dtype}"),
+    ):
+        if not holds:
+            raise ValueError(told)
+    bins = _mel(np.linspace(0.0, rate / 2, num_spectrogram_bins)[1:])[:, None]
+    edges = np.linspace(_mel(low), _mel(high), num_mel_bins + 2)
+    below, center, above = edges[:-2], edges[1:-1], edges[2:]
+    weights = np.maximum(0, np.minimum((bins - below) / (center - below), (above - bins) / (above - center)))
+    return _made(np.pad(weights, [(1, 0), (0, 0)]), as_dtype(dtype))
