@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
+from tvtf.ops.draws import gamma_parameters, scaled_gamma
 from tvtf.ops.random import RESERVED_BLOCKS, sampled, shifted, shuffled, stretched
 from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export
@@ -16,8 +17,7 @@ _UNIFORM = (float16, bfloat16, float32, float64, int32, int64)
 
 
 def _drawn(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType, primitive: Any) -> Tensor:
-    state = advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
-    return primitive(state, shape=shape, dtype=dtype)
+    return primitive(_reserved(op, seed, shape, dtype), shape=shape, dtype=dtype)
 
 
 @export("random.uniform")
@@ -165,3 +165,53 @@ def categorical(
     words = rows * ((count + 3) // 4 * 8)
     state = advanced(f"Multinomial:{tensor.dtype.name}:{as_dtype(dtype or int64).name}", seed, words * RESERVED_BLOCKS)
     return sampled(state, tensor, count, as_dtype(dtype or int64))
+
+
+# -- drawn by rejection
+
+
+def _reserved(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType) -> Tensor:
+    """The state from which an op draws ``shape`` numbers, each from blocks of its own."""
+    return advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
+
+
+@export("random.gamma")
+def gamma(
+    shape: Any, alpha: Any, beta: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None
+) -> Tensor:
+    """Gamma random numbers, new ones with each call.
+
+    Args:
+      shape: how many are drawn for each parameter.
+      alpha, beta, dtype: as for `tf.random.stateless_gamma`.
+      seed: the op's own seed; see `tf.random.set_seed`.
+
+    Returns:
+      A tensor of the shape ``shape + (alpha + beta).shape``.
+
+    >>> import tvtf as tf
+    >>> tf.random.gamma([3], [0.5, 1.5]).shape
+    TensorShape([3, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/gamma
+    """
+    a, b = gamma_parameters(alpha, beta, dtype)
+    whole = (*static_dims(shape), *a._type.shape)
+    return scaled_gamma(_reserved("RandomGamma", seed, whole, a.dtype), whole, a, b)
+
+
+@export("random.poisson")
+def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
+    """Poisson random numbers, new ones with each call: a tensor of the shape ``shape + lam.shape``.
+
+    >>> import tvtf as tf
+    >>> tf.random.poisson([3], [5., 50.]).shape
+    TensorShape([3, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/poisson
+    """
+    kind = as_dtype(dtype)
+    rate = convert_to_tensor(lam)
+    whole = (*static_dims(shape), *rate._type.shape)
+    state = _reserved("RandomPoissonV2", seed, whole, kind)
+    return bind.stateless_random_poisson(state, rate, shape=whole, dtype=kind)

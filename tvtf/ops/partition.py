@@ -336,7 +336,8 @@ def batch_to_space(input: Any, block_shape: Any, crops: Any, name: str | None = 
     sizes = [simplify_dim(d * b) for d, b in zip(dims, blocks)]
     whole: Any = bind.reshape(moved, shape=(n, *sizes, *dims[count:]))
     cut = tuple(slice(a, None if b == 0 else -b) for a, b in edges)
-    return whole[(slice(None), *cut)]
+    inside = (slice(None), *cut)
+    return whole[inside]
 
 
 @export("extract_volume_patches")

@@ -28,7 +28,7 @@ MANTISSA_BITS = {"float16": 10, "bfloat16": 7, "float32": 23}
 _NO_ONNX = "takes a loop: ONNX's own random operators have no defined sequence"
 
 
-def _check_seed(seed: TensorType) -> None:
+def check_seed(seed: TensorType) -> None:
     if seed.shape == (3,) and seed.dtype in STATE:
         return
     if seed.dtype not in (int32, int64):
@@ -39,7 +39,7 @@ def _check_seed(seed: TensorType) -> None:
 
 def _type(domain: Sequence[DType]) -> Callable[..., TensorType]:
     def rule(seed: TensorType, *_: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
-        _check_seed(seed)
+        check_seed(seed)
         if dtype not in domain:
             raise Refused(f"dtype must be one of {', '.join(d.name for d in domain)}, but got {dtype.name}")
         return TensorType(shape, dtype)
@@ -103,7 +103,7 @@ def stateless_random_bits(seed: Any, shape: Any, dtype: Any) -> Any:
 
 def _uniform_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     count = prod(shape)
-    values = _unit64(*philox.double_words(seed, count)) if dtype is float64 else _unit(philox.words(seed, count), dtype)
+    values = unit64(*philox.double_words(seed, count)) if dtype is float64 else _unit(philox.words(seed, count), dtype)
     return values.astype(dtype.np).reshape(shape)
 
 
@@ -113,7 +113,7 @@ def _unit(words: np.ndarray, dtype: DType) -> np.ndarray:
     return (words & np.uint32((1 << bits) - 1)).astype(np.float32) * np.float32(2.0**-bits)
 
 
-def _unit64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
+def unit64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return ((first & np.uint64(0xFFFFF)) << np.uint64(32) | second).astype(np.float64) * 2.0**-52
 
 
@@ -132,7 +132,7 @@ def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any
 
 
 def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
-    _check_seed(seed)
+    check_seed(seed)
     for name, end in (("minval", low), ("maxval", high)):
         if end.shape:
             raise Refused(f"{name} must be 0-D, got shape {show_shape(end.shape)}")
@@ -189,11 +189,11 @@ def _box_muller(first: np.ndarray, second: np.ndarray) -> np.ndarray:
     return np.stack([np.sin(angle) * radius, np.cos(angle) * radius], axis=-1)
 
 
-def _normals(words: np.ndarray, dtype: DType) -> np.ndarray:
+def normals(words: np.ndarray, dtype: DType) -> np.ndarray:
     """The normal numbers that blocks of four words make: two of float64, four of the others; computed in float32."""
     if dtype is float64:
         wide = words.astype(np.uint64)
-        return _box_muller(_unit64(wide[:, 0], wide[:, 1]), _unit64(wide[:, 2], wide[:, 3]))
+        return _box_muller(unit64(wide[:, 0], wide[:, 1]), unit64(wide[:, 2], wide[:, 3]))
     units = _unit(words, float32)
     return _box_muller(units[:, ::2], units[:, 1::2]).reshape(-1, 4)
 
@@ -206,7 +206,7 @@ def _group(dtype: DType) -> int:
 def normal_array(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     count = prod(shape)
     blocks = philox.blocks(philox.state_of(seed), -(-count // _group(dtype)))
-    return _normals(blocks, dtype).ravel()[:count].astype(dtype.np).reshape(shape)
+    return normals(blocks, dtype).ravel()[:count].astype(dtype.np).reshape(shape)
 
 
 @primitive(
@@ -239,7 +239,7 @@ def _kept(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
     pending, tried = np.arange(groups), 0
     while pending.size:
         at = pending.astype(np.uint64) * np.uint64(width * RESERVED_BLOCKS // 4) + np.uint64(tried)
-        for value in _normals(philox.blocks_at(state, at), dtype).T:
+        for value in normals(philox.blocks_at(state, at), dtype).T:
             fits = (abs(value) < TRUNCATED_AT) & (filled[pending] < width)
             kept[pending[fits], filled[pending[fits]]] = value[fits]
             filled[pending[fits]] += 1
@@ -274,7 +274,7 @@ def _permutation_numpy(seed: np.ndarray, *, size: int) -> np.ndarray:
 
 
 def _permutation_type(seed: TensorType, *, size: Dim) -> TensorType:
-    _check_seed(seed)
+    check_seed(seed)
     return TensorType((size,), int64)
 
 

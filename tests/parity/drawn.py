@@ -1,0 +1,41 @@
+"""Random numbers drawn by rejection: the same ones."""
+
+from parity_numbers import calls
+
+
+def programs(tf):
+    random = tf.random
+    drawn = {
+        "gamma": (lambda a: random.stateless_gamma([4, 3], [1, 2], a), [0.3, 1.0, 4.0]),
+        "gamma of double": (lambda: random.stateless_gamma([5], [3, -4], 2.5, 2.0, tf.float64),),
+        "gamma of a scalar": (lambda a: random.stateless_gamma([2, 3], [7, 8], a), 0.7),
+        "gamma with rates": (lambda: random.stateless_gamma([2, 2, 3], [1, 2], [[0.5], [2.0]], [1.0, 2.0, 3.0]),),
+        "poisson": (lambda: random.stateless_poisson([6, 3], [1, 2], [0.5, 4.0, 30.0]),),
+        "poisson of long": (lambda: random.stateless_poisson([8], [5, 6], 100.0, tf.int64),),
+        "poisson of floats": (lambda: random.stateless_poisson([8], [5, 6], 12.5, tf.float32),),
+    }
+    return calls(tf, drawn) | _seeded(tf) | _refusals(tf)
+
+
+def _seeded(tf):
+    """Stateful ones after a seed, and the shapes of those that are drawn otherwise."""
+
+    def gamma():
+        tf.random.set_seed(5)
+        return [str(tf.random.gamma([3], [0.5, 2.0], seed=s).numpy().round(3).tolist()) for s in (None, 3)]
+
+    def poisson():
+        tf.random.set_seed(5)
+        return [str(tf.random.poisson([3], [0.5, 20.0], seed=s).numpy().tolist()) for s in (None, 3)]
+
+    shapes = {
+        "binomial": lambda: tf.random.stateless_binomial([4, 2], [1, 2], [10.0, 20.0], 0.5).shape,
+        "truncated normal": lambda: (
+            tf.random.stateless_parameterized_truncated_normal([4, 2], [1, 2], [0.0, 1.0]).dtype
+        ),
+    }
+    return {"seeded gamma": gamma, "seeded poisson": poisson} | shapes
+
+
+def _refusals(tf):
+    return {"gamma of no shape": lambda: tf.random.stateless_gamma([4, 2], [1, 2], [1.0, 2.0, 3.0]).shape}

@@ -1,0 +1,167 @@
+"""Numbers as they would be after quantization to a few bits and back, for training that expects it."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import float32
+from tvtf.ops.host import host_primitive
+from tvtf.ops.rules import batch_elementwise, bind, broadcast_types, number, require_dtype, unbroadcast
+from tvtf.primitive import Sample, export
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType, brackets
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any]:
+    """The range moved so that zero is one of its steps, and the step. Source: tensorflow/core/kernels/fake_quant_ops_functor.h"""
+    first, last = np.float32(1 if narrow else 0), np.float32((1 << bits) - 1)
+    step = (high - low) / (last - first)
+    with np.errstate(all="ignore"):
+        zero = np.clip(np.floor(first - low / step + np.float32(0.5)), first, last)
+    return (first - zero) * step, (last - zero) * step, step
+
+
+def _array(x: np.ndarray, low: np.ndarray, high: np.ndarray, bits: int, narrow: bool) -> np.ndarray:
+    below, above, step = _nudged(low, high, bits, narrow)
+    with np.errstate(all="ignore"):
+        steps = np.floor((np.clip(x, below, above) - below) / step + np.float32(0.5))
+        return np.where((low == 0) & (high == 0), np.float32(0), steps * step + below).astype(np.float32)
+
+
+def _type(x: TensorType, low: TensorType, high: TensorType, bits: int, narrow: bool) -> TensorType:
+    for t, name in ((x, "inputs"), (low, "min"), (high, "max")):
+        require_dtype(t, (float32,), name)
+    if not 2 <= bits <= 16:
+        raise Refused(f"num_bits must be between 2 and 16, inclusive, but got {bits}", ValueError)
+    return TensorType(broadcast_types(x, low, high), float32)
+
+
+def _edges_array(low: np.ndarray, high: np.ndarray, bits: int, narrow: bool) -> tuple[np.ndarray, np.ndarray]:
+    """Everything counts as inside an empty range."""
+    below, above, _ = _nudged(low, high, bits, narrow)
+    empty = (low == 0) & (high == 0)
+    infinite = np.float32(np.inf)
+    return np.where(empty, -infinite, below).astype(np.float32), np.where(empty, infinite, above).astype(np.float32)
+
+
+def _edges_type(low: TensorType, high: TensorType, bits: int, narrow: bool) -> tuple[TensorType, TensorType]:
+    return low, high
+
+
+_SAMPLE = Sample(
+    (np.array([-1.0], np.float32), np.array([2.0], np.float32)), {"bits": 8, "narrow": False}, gradient=False
+)
+
+
+@host_primitive(
+    tf_name="FakeQuantEdges",
+    type=_edges_type,
+    numpy=_edges_array,
+    vjp=lambda ct, y, *inputs, **_: (None, None),
+    batch=batch_elementwise("fake_quant_edges"),
+    samples=lambda: [_SAMPLE],
+)
+def fake_quant_edges(low: Tensor, high: Tensor, bits: int, narrow: bool) -> Any:
+    """The least and the largest number that quantization keeps."""
+    return (low, high), {"bits": bits, "narrow": narrow}
+
+
+def _vjp(ct: Tensor, y: Tensor, x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) -> tuple[Tensor, ...]:
+    """What lies outside the range goes to its edge."""
+    below, above = bind.fake_quant_edges(low, high, bits=bits, narrow=narrow)
+    zero = number(0, ct)
+    is_below, is_above = bind.less(x, below), bind.greater(x, above)
+    inside = bind.select(bind.logical_or(is_below, is_above), zero, ct)
+    to_low, to_high = bind.select(is_below, ct, zero), bind.select(is_above, ct, zero)
+    return inside, unbroadcast(to_low, low), unbroadcast(to_high, high)
+
+
+@host_primitive(
+    tf_name="FakeQuantWithMinMaxVars",
+    type=_type,
+    numpy=_array,
+    vjp=_vjp,
+    batch=batch_elementwise("fake_quant"),
+    samples=lambda: [
+        Sample(
+            tuple(np.array(v, np.float32) for v in ([[-2.0, 0.3], [0.9, 5.0]], low, high)),
+            {"bits": bits, "narrow": narrow},
+            gradient=False,
+        )
+        for low, high, bits, narrow in ((-1.0, 2.0, 8, False), ([-1.0, 0.0], [1.0, 3.0], 4, True), (0.0, 0.0, 8, False))
+    ],
+)
+def fake_quant(x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) -> Any:
+    """``x`` on the steps of a range; elementwise, with broadcasting."""
+    return (x, low, high), {"bits": bits, "narrow": narrow}
+
+
+@export("quantization.fake_quant_with_min_max_args")
+def fake_quant_with_min_max_args(
+    inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
+) -> Tensor:
+    """A float32 tensor quantized to a range of ``2**num_bits`` steps, and back; its gradient passes where that range lies.
+
+    Args:
+      inputs: float32 tensor.
+      min, max: the range, which is moved so that zero is a step.
+      num_bits: 2 to 16.
+      narrow_range: leave the lowest step out.
+
+    Raises:
+      InvalidArgumentError: for other numbers of bits or dtypes, or an empty range.
+
+    >>> import tvtf as tf
+    >>> tf.quantization.fake_quant_with_min_max_args([-9., 0.5, 9.], 0., 3., num_bits=2).numpy()
+    array([0., 1., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_args
+    """
+    if not min < max:
+        raise Refused(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by("FakeQuantWithMinMaxArgs")
+    limits = (convert_to_tensor(float(v), float32) for v in (min, max))
+    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=int(num_bits), narrow=bool(narrow_range))
+
+
+@export("quantization.fake_quant_with_min_max_vars")
+def fake_quant_with_min_max_vars(
+    inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
+) -> Tensor:
+    """As :func:`fake_quant_with_min_max_args`, with float32 scalars for the range, which get a gradient, too.
+
+    >>> import tvtf as tf
+    >>> tf.quantization.fake_quant_with_min_max_vars([-9., 0.5, 9.], 0., 3., num_bits=2).numpy()
+    array([0., 1., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars
+    """
+    limits = (convert_to_tensor(v, float32) for v in (min, max))
+    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=int(num_bits), narrow=bool(narrow_range))
+
+
+@export("quantization.fake_quant_with_min_max_vars_per_channel")
+def fake_quant_with_min_max_vars_per_channel(
+    inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
+) -> Tensor:
+    """As :func:`fake_quant_with_min_max_vars`, with a range for each element of the last axis.
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) the ranges are not one for each.
+
+    >>> import tvtf as tf
+    >>> tf.quantization.fake_quant_with_min_max_vars_per_channel([[0.4, 0.4]], [0., 0.], [3., 6.], num_bits=2).numpy()
+    array([[0., 0.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars_per_channel
+    """
+    x = convert_to_tensor(inputs)
+    low, high = (convert_to_tensor(v, float32) for v in (min, max))
+    for limit in (low, high):
+        if limit.ndim != 1 or not x.ndim or limit.shape[0] != x.shape[-1]:
+            raise Refused(
+                f"min and max must be vectors of the inputs' last dim, but got {brackets(limit.shape)} with {brackets(x.shape)}"
+            ).told_by("FakeQuantWithMinMaxVarsPerChannel")
+    return bind.fake_quant(x, low, high, bits=int(num_bits), narrow=bool(narrow_range))

@@ -1,0 +1,186 @@
+"""Pooling that tells places, and dilation and erosion: the first greatest of a window's elements."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import as_dtype, int64
+from tvtf.ops.cast import cast
+from tvtf.ops.pad import reverse
+from tvtf.ops.rules import bind, number, static_value
+from tvtf.primitive import export
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+
+class _Windows(NamedTuple):
+    """What lies at each place of all windows, and the row and column where each window begins."""
+
+    elements: list[Tensor]
+    offsets: list[tuple[int, int]]
+    rows: np.ndarray
+    columns: np.ndarray
+
+
+def _pair(value: Any, what: str) -> tuple[int, int]:
+    found = [int(v) for v in np.atleast_1d(np.array(static_value(value, what)))]
+    if len(found) not in (1, 2, 4):
+        raise ValueError(f"{what} should be of length 1, 2 or 4 but was {len(found)}")
+    return (found[1], found[2]) if len(found) == 4 else (found[0], found[-1])
+
+
+def _windows(x: Tensor, size: Sequence[int], steps: Sequence[int], rates: Sequence[int], padding: str) -> _Windows:
+    """The windows of images (n, rows, columns, channels) of known size; what lies outside is the least number there is."""
+    if x.ndim != 4 or not all(isinstance(d, int) for d in x._type.shape[1:]):
+        raise ValueError(f"the images must be 4-dimensional, of known size, but have shape {x.shape}")
+    if padding not in ("SAME", "VALID"):
+        raise ValueError(f"padding must be 'SAME' or 'VALID', but got {padding!r}")
+    extents = [(k - 1) * r + 1 for k, r in zip(size, rates)]
+    dims = [int(d) for d in x._type.shape[1:3]]
+    same = padding == "SAME"
+    counts = [-(-d // s) if same else (d - e) // s + 1 for d, e, s in zip(dims, extents, steps)]
+    missing = [max((n - 1) * s + e - d, 0) if same else 0 for n, s, e, d in zip(counts, steps, extents, dims)]
+    before = [m // 2 for m in missing]
+    edges = tuple((b, m - b) for b, m in zip(before, missing))
+    low = np.finfo(x.dtype.np).min if x.dtype.is_floating else np.iinfo(x.dtype.np).min  # type: ignore[type-var]
+    padded: Any = bind.pad(x, number(low, x), paddings=((0, 0), *edges, (0, 0))) if any(missing) else x
+    places = [(a, b) for a in range(0, extents[0], rates[0]) for b in range(0, extents[1], rates[1])]
+    rows, columns = (np.arange(n) * s - b for n, s, b in zip(counts, steps, before))
+    elements = []
+    for at in places:
+        cut = [slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(at, counts, steps)]
+        elements.append(padded[:, cut[0], cut[1]])
+    return _Windows(elements, places, rows, columns)
+
+
+def _first_greatest(values: Sequence[Tensor], others: Sequence[Tensor] = ()) -> Tensor:
+    """The greatest of the values, the first of equal ones; or what ``others`` has in its place."""
+    best, found = values[0], (others or values)[0]
+    for value, other in zip(values[1:], (others or values)[1:]):
+        above = bind.greater(value, best)
+        found = bind.select(above, other, found)
+        best = bind.select(above, value, best)
+    return found
+
+
+class MaxPoolWithArgmax(NamedTuple):
+    """What `tf.nn.max_pool_with_argmax` returns."""
+
+    output: Tensor
+    argmax: Tensor
+
+
+@export("nn.max_pool_with_argmax")
+def max_pool_with_argmax(
+    input: Any,
+    ksize: Any,
+    strides: Any,
+    padding: str,
+    data_format: str = "NHWC",
+    output_dtype: Any = int64,
+    include_batch_in_index: bool = False,
+    name: str | None = None,
+) -> MaxPoolWithArgmax:
+    """The largest element of each window, and its place in the flat image.
+
+    Args:
+      input: real tensor of shape (n, rows, columns, channels), of known size but for n.
+      ksize, strides: 1, 2 or 4 ints.
+      padding: "SAME" or "VALID".
+      data_format: "NHWC".
+      output_dtype: of the places, int32 or int64.
+      include_batch_in_index: count places from the first image on.
+
+    Returns:
+      Two tensors of shape (n, out_rows, out_columns, channels); a place is ``(row * columns + column) * channels + channel``.
+
+    Raises:
+      ValueError: for another data format or padding, or images of unknown size.
+
+    >>> import tvtf as tf
+    >>> values, places = tf.nn.max_pool_with_argmax([[[[1.], [2.]], [[4.], [3.]]]], 2, 2, "VALID")
+    >>> values.numpy().item(), places.numpy().item()
+    (4.0, 2)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/max_pool_with_argmax
+    """
+    if data_format != "NHWC":
+        raise ValueError(
+            f"`data_format` values other  than 'NHWC' are not supported. Received: data_format={data_format}"
+        )
+    x = convert_to_tensor(input)
+    found = _windows(x, _pair(ksize, "ksize"), _pair(strides, "strides"), (1, 1), padding)
+    columns, channels = int(x._type.shape[2]), int(x._type.shape[3])  # type: ignore[arg-type]
+    own = np.arange(channels)
+    places = [
+        EagerTensor(
+            (((found.rows[:, None, None] + a) * columns + found.columns[:, None] + b) * channels + own).astype(np.int64)
+        )
+        for a, b in found.offsets
+    ]
+    values = _first_greatest(found.elements)
+    shape = values._type.shape
+    at = _first_greatest(found.elements, [bind.broadcast_to(p, shape=shape) for p in places])
+    if include_batch_in_index:
+        whole = int(x._type.shape[1]) * columns * channels  # type: ignore[arg-type]
+        images = bind.range(size=shape[0], start=0, delta=1, dtype=int64)
+        start = bind.multiply(bind.reshape(images, shape=(shape[0], 1, 1, 1)), number(whole, images))
+        at = bind.add(at, start)
+    return MaxPoolWithArgmax(values, cast(at, as_dtype(output_dtype)))
+
+
+@export("nn.dilation2d")
+def dilation2d(
+    input: Any, filters: Any, strides: Any, padding: str, data_format: str, dilations: Any, name: str | None = None
+) -> Tensor:
+    """The largest sum of an image's element and a filter's in each window.
+
+    Args:
+      input: real tensor of shape (n, rows, columns, channels), of known size but for n.
+      filters: tensor of the same dtype, shape (filter_rows, filter_columns, channels).
+      strides, dilations: four ints, of which the middle two count.
+      padding: "SAME" or "VALID".
+      data_format: "NHWC".
+
+    Returns:
+      A tensor of shape (n, out_rows, out_columns, channels).
+
+    Raises:
+      ValueError: for another data format or padding, or images of unknown size.
+
+    >>> import tvtf as tf
+    >>> tf.nn.dilation2d([[[[1.], [2.]]]], [[[0.], [5.]]], [1] * 4, "VALID", "NHWC", [1] * 4).numpy()
+    array([[[[7.]]]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/dilation2d
+    """
+    if data_format != "NHWC":
+        raise ValueError(
+            f"`data_format` values other than 'NHWC' are not supported. Received: data_format={data_format}"
+        )
+    x = convert_to_tensor(input)
+    weights: Any = convert_to_tensor(filters, x.dtype)
+    height, width = (int(d) for d in weights.shape[:2])
+    found = _windows(x, (height, width), _pair(strides, "strides"), _pair(dilations, "dilations"), padding)
+    taps = itertools.product(range(height), range(width))
+    return _first_greatest([bind.add(e, weights[i, j]) for e, (i, j) in zip(found.elements, taps)])
+
+
+@export("nn.erosion2d")
+def erosion2d(
+    value: Any, filters: Any, strides: Any, padding: str, data_format: str, dilations: Any, name: str | None = None
+) -> Tensor:
+    """The smallest difference of an image's element and a filter's in each window; arguments as `tf.nn.dilation2d`.
+
+    >>> import tvtf as tf
+    >>> tf.nn.erosion2d([[[[1.], [2.]]]], [[[0.], [5.]]], [1] * 4, "VALID", "NHWC", [1] * 4).numpy()
+    array([[[[-4.]]]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/erosion2d
+    """
+    flipped = reverse(convert_to_tensor(filters), [0, 1])
+    opposite = bind.negative(convert_to_tensor(value))
+    return bind.negative(dilation2d(opposite, flipped, strides, padding, data_format, dilations))

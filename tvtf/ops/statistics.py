@@ -1,0 +1,141 @@
+"""Moments from sums, and losses averaged over batches."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.ops.batch_norm import batch_normalization
+from tvtf.ops.cast import cast
+from tvtf.ops.rules import bind, canonical_axes, canonical_axis, number
+from tvtf.primitive import export
+from tvtf.shape import size_of
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+@export("nn.sufficient_statistics")
+def sufficient_statistics(
+    x: Any, axes: Any, shift: Any = None, keepdims: bool = False, name: str | None = None
+) -> tuple[Tensor, Tensor, Tensor, Tensor | None]:
+    """What the moments over axes are computed from: the count, the sum and the sum of squares, of ``x - shift`` where given.
+
+    Args:
+      x: floating tensor of known size along the axes.
+      axes: list of ints.
+      shift: tensor near the mean, or None.
+      keepdims: keep reduced axes with size 1.
+
+    Returns:
+      Count, sum, sum of squares, and ``shift`` itself.
+
+    >>> import tvtf as tf
+    >>> [t.numpy().item() for t in tf.nn.sufficient_statistics([1., 2.], [0])[:3]]
+    [2.0, 3.0, 5.0]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/sufficient_statistics
+    """
+    x = convert_to_tensor(x)
+    over = canonical_axes(axes, x.ndim)
+    size = size_of(x._type.shape[a] for a in over)
+    if not isinstance(size, int):
+        raise ValueError(f"sufficient_statistics needs axes of known size, but got shape {x.shape}")
+    moved = None if shift is None else convert_to_tensor(shift, x.dtype)
+    centered = x if moved is None else bind.subtract(x, moved)
+    options = {"axis": over, "keepdims": bool(keepdims)}
+    sums = bind.reduce_sum(centered, **options), bind.reduce_sum(bind.multiply(centered, centered), **options)
+    return convert_to_tensor(float(size), x.dtype), *sums, moved
+
+
+@export("nn.normalize_moments")
+def normalize_moments(
+    counts: Any, mean_ss: Any, variance_ss: Any, shift: Any, name: str | None = None
+) -> tuple[Tensor, Tensor]:
+    """The mean and variance from what `tf.nn.sufficient_statistics` gave.
+
+    >>> import tvtf as tf
+    >>> [t.numpy().item() for t in tf.nn.normalize_moments(2., 4., 10., None)]
+    [2.0, 1.0]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/normalize_moments
+    """
+    first, second = convert_to_tensor(mean_ss), convert_to_tensor(variance_ss)
+    count = convert_to_tensor(counts, first.dtype)
+    divisor = bind.divide(number(1, count), count)
+    moved = bind.multiply(first, divisor)
+    mean = moved if shift is None else bind.add(moved, convert_to_tensor(shift, first.dtype))
+    return mean, bind.subtract(bind.multiply(second, divisor), bind.multiply(moved, moved))
+
+
+@export("nn.batch_norm_with_global_normalization")
+def batch_norm_with_global_normalization(
+    input: Any,
+    mean: Any,
+    variance: Any,
+    beta: Any,
+    gamma: Any,
+    variance_epsilon: float,
+    scale_after_normalization: bool,
+    name: str | None = None,
+) -> Tensor:
+    """Batch normalization of images; ``gamma`` counts where ``scale_after_normalization`` holds.
+
+    >>> import tvtf as tf
+    >>> tf.nn.batch_norm_with_global_normalization([[[[3.]]]], [1.], [4.], [0.], [2.], 0., True).numpy()
+    array([[[[2.]]]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/batch_norm_with_global_normalization
+    """
+    return batch_normalization(
+        input, mean, variance, beta, gamma if scale_after_normalization else None, variance_epsilon
+    )
+
+
+@export("nn.crelu")
+def crelu(features: Any, axis: int = -1, name: str | None = None) -> Tensor:
+    """The positive parts of a tensor and of its negative, side by side along an axis.
+
+    >>> import tvtf as tf
+    >>> tf.nn.crelu([1., -2.]).numpy()
+    array([1., 0., 0., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/crelu
+    """
+    x = convert_to_tensor(features)
+    return bind.relu(bind.concat(x, bind.negative(x), axis=canonical_axis(axis, x.ndim)))
+
+
+@export("nn.compute_average_loss")
+def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, global_batch_size: Any = None) -> Tensor:
+    """The sum of losses, weighed where asked, over the size of the batch.
+
+    Args:
+      per_example_loss: floating tensor, one loss for each example first.
+      sample_weight: tensor that broadcasts with it.
+      global_batch_size: int; the first dim where not given.
+
+    >>> import tvtf as tf
+    >>> tf.nn.compute_average_loss([1., 3.], global_batch_size=4).numpy()
+    np.float32(1.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/compute_average_loss
+    """
+    losses = convert_to_tensor(per_example_loss)
+    size = losses._type.shape[0] if losses.ndim and global_batch_size is None else global_batch_size or 1
+    if sample_weight is not None:
+        losses = bind.multiply(losses, cast(convert_to_tensor(sample_weight), losses.dtype))
+    total = bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
+    divisor = number(size, losses) if isinstance(size, int) else cast(convert_to_tensor(size), losses.dtype)
+    return bind.divide(total, divisor)
+
+
+@export("nn.scale_regularization_loss")
+def scale_regularization_loss(regularization_loss: Any) -> Tensor:
+    """The sum of a regularization loss over the number of replicas, which is one.
+
+    >>> import tvtf as tf
+    >>> tf.nn.scale_regularization_loss([1., 2.]).numpy()
+    np.float32(3.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/scale_regularization_loss
+    """
+    losses = convert_to_tensor(regularization_loss)
+    return bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
