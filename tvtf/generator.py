@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import enum
 import os
 from typing import Any
 
@@ -28,6 +29,40 @@ def _state_from_seed(seed: Any) -> np.ndarray:
     )
     words = [0] * (STATE_SIZE - len(words)) + words
     return np.array([w & 0xFFFFFFFFFFFFFFFF for w in words], np.uint64).view(np.int64)
+
+
+@export("random.Algorithm")
+class Algorithm(enum.Enum):
+    """Algorithms of random numbers; here all are Philox, and ``THREEFRY`` is refused.
+
+    >>> import tvtf as tf
+    >>> tf.random.Algorithm.PHILOX.value
+    1
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/Algorithm
+    """
+
+    PHILOX = 1
+    THREEFRY = 2
+    AUTO_SELECT = 3
+
+
+@export("random.create_rng_state", "random.experimental.create_rng_state")
+def create_rng_state(seed: Any, alg: Any) -> Tensor:
+    """The state of a generator that begins with a seed, an int64 tensor of three numbers.
+
+    Args:
+      seed: an int, or up to three.
+      alg: the algorithm, Philox.
+
+    >>> import tvtf as tf
+    >>> tf.random.create_rng_state(1, "philox").numpy()
+    array([1, 0, 0])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/create_rng_state
+    """
+    check_algorithm(alg)
+    return convert_to_tensor(_state_from_seed(seed))
 
 
 @export("random.Generator", "random.experimental.Generator")

@@ -34,7 +34,11 @@ def _seeded(tf):
             tf.random.stateless_parameterized_truncated_normal([4, 2], [1, 2], [0.0, 1.0]).dtype
         ),
     }
-    return {"seeded gamma": gamma, "seeded poisson": poisson} | shapes
+    states = {
+        f"state of {seed}": lambda seed=seed: tf.random.create_rng_state(seed, tf.random.Algorithm.PHILOX)
+        for seed in (7, 1 << 70, (1, 2, 3))
+    }
+    return states | {"seeded gamma": gamma, "seeded poisson": poisson} | shapes
 
 
 def _refusals(tf):

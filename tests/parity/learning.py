@@ -51,6 +51,10 @@ def _quantized(tf):
         "fake_quant by other args": (lambda x: by_args(x, -1.5, 3.0, num_bits=3, narrow_range=True), X),
         "fake_quant by vars": (lambda x, low, high: by_vars(x, low, high, num_bits=4), X, -1.0, 2.5),
         "fake_quant by no range": (lambda x, low, high: by_vars(x, low, high), X, 0.0, 0.0),
+        "fake_quant gradient by vars": (
+            lambda: quantization.fake_quant_with_min_max_vars_gradient(X, X, -1.0, 2.5, 4),
+        ),
+        "fake_quant gradient by args": (lambda: quantization.fake_quant_with_min_max_args_gradient(X, X),),
         "fake_quant per channel": (
             quantization.fake_quant_with_min_max_vars_per_channel,
             X,

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -165,3 +165,92 @@ def fake_quant_with_min_max_vars_per_channel(
                 f"min and max must be vectors of the inputs' last dim, but got {brackets(limit.shape)} with {brackets(x.shape)}"
             ).told_by("FakeQuantWithMinMaxVarsPerChannel")
     return bind.fake_quant(x, low, high, bits=int(num_bits), narrow=bool(narrow_range))
+
+
+# -- their gradients, as functions
+
+
+class FakeQuantWithMinMaxVarsGradient(NamedTuple):
+    """What `tf.quantization.fake_quant_with_min_max_vars_gradient` returns."""
+
+    backprops_wrt_input: Tensor
+    backprop_wrt_min: Tensor
+    backprop_wrt_max: Tensor
+
+
+class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
+    """What `tf.quantization.fake_quant_with_min_max_vars_per_channel_gradient` returns."""
+
+    backprops_wrt_input: Tensor
+    backprop_wrt_min: Tensor
+    backprop_wrt_max: Tensor
+
+
+def _gradients(ct: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
+    tensors = [convert_to_tensor(v, float32) for v in (x, low, high)]
+    return _vjp(convert_to_tensor(ct, float32), tensors[0], *tensors, bits=int(bits), narrow=bool(narrow))
+
+
+@export("quantization.fake_quant_with_min_max_args_gradient")
+def fake_quant_with_min_max_args_gradient(
+    gradients: Any,
+    inputs: Any,
+    min: float = -6,
+    max: float = 6,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> Tensor:
+    """The gradient of :func:`fake_quant_with_min_max_args`: ``gradients`` where ``inputs`` lie in the range, else zero.
+
+    >>> import tvtf as tf
+    >>> tf.quantization.fake_quant_with_min_max_args_gradient([1., 1.], [0., 9.]).numpy()
+    array([1., 0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_args_gradient
+    """
+    return _gradients(gradients, inputs, float(min), float(max), num_bits, narrow_range)[0]
+
+
+@export("quantization.fake_quant_with_min_max_vars_gradient")
+def fake_quant_with_min_max_vars_gradient(
+    gradients: Any,
+    inputs: Any,
+    min: Any,
+    max: Any,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> FakeQuantWithMinMaxVarsGradient:
+    """The gradients of :func:`fake_quant_with_min_max_vars` by its inputs and the two ends of the range.
+
+    >>> import tvtf as tf
+    >>> [g.numpy().tolist() for g in tf.quantization.fake_quant_with_min_max_vars_gradient([1., 1.], [0., 9.], -6., 6.)]
+    [[1.0, 0.0], 0.0, 1.0]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars_gradient
+    """
+    return FakeQuantWithMinMaxVarsGradient(*_gradients(gradients, inputs, min, max, num_bits, narrow_range))
+
+
+@export("quantization.fake_quant_with_min_max_vars_per_channel_gradient")
+def fake_quant_with_min_max_vars_per_channel_gradient(
+    gradients: Any,
+    inputs: Any,
+    min: Any,
+    max: Any,
+    num_bits: int = 8,
+    narrow_range: bool = False,
+    name: str | None = None,
+) -> FakeQuantWithMinMaxVarsPerChannelGradient:
+    """The gradients of :func:`fake_quant_with_min_max_vars_per_channel` by its inputs and the ends of the ranges.
+
+    >>> import tvtf as tf
+    >>> found = tf.quantization.fake_quant_with_min_max_vars_per_channel_gradient([[1., 1.]], [[0., 9.]], [-6., -6.], [6., 6.])
+    >>> [g.numpy().tolist() for g in found]
+    [[[1.0, 0.0]], [0.0, 0.0], [0.0, 1.0]]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars_per_channel_gradient
+    """
+    found = _gradients(gradients, inputs, min, max, num_bits, narrow_range)
+    return FakeQuantWithMinMaxVarsPerChannelGradient(*found)

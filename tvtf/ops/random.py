@@ -326,7 +326,7 @@ def philox_skip(state: Any, blocks: Dim) -> Any:
 
 def check_algorithm(alg: Any) -> None:
     """Raises ValueError for anything but Philox, the algorithm of every device here."""
-    if alg not in ("auto_select", "philox", 1, 3):
+    if getattr(alg, "value", alg) not in ("auto_select", "philox", 1, 3):
         raise ValueError(f"Unsupported algorithm {alg!r}: use 'philox' or 'auto_select'")
 
 
