@@ -13,6 +13,7 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
+from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.passes.arena import RESHAPE, is_allocation, variables
 from tvtf.passes.codegen.loop_kernel import MAY_FAIL, SAFE
@@ -53,7 +54,9 @@ def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
 
 
 def _same_buffer_type(a: Any, b: Any) -> bool:
-    return a.ty.dtype == b.ty.dtype and tvm_ffi.structural_equal(a.ty.shape, b.ty.shape)
+    """A parameter may also be an unknown dim."""
+    are_buffers = is_buffer_var(a) and is_buffer_var(b)
+    return are_buffers and a.ty.dtype == b.ty.dtype and tvm_ffi.structural_equal(a.ty.shape, b.ty.shape)
 
 
 def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:

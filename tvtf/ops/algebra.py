@@ -56,26 +56,6 @@ def reciprocal_no_nan(x: Any, name: str | None = None) -> Tensor:
     return bind.divide_no_nan(number(1, x), x)
 
 
-@export("math.scalar_mul", "scalar_mul")
-def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Tensor:
-    """A tensor times a scalar.
-
-    Raises:
-      ValueError: ``scalar`` is none.
-
-    >>> import tvtf as tf
-    >>> tf.math.scalar_mul(2, tf.constant([1., 2.])).numpy()
-    array([2., 4.], dtype=float32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/scalar_mul
-    """
-    x = convert_to_tensor(x)
-    factor = convert_to_tensor(scalar, x.dtype)
-    if factor.ndim:
-        raise ValueError(f"The input scalar must be a 0-D value. Received shape {factor.shape}.")
-    return bind.multiply(factor, x)
-
-
 class ApproxTopK(NamedTuple):
     """What `tf.math.approx_max_k` returns."""
 
