@@ -187,8 +187,8 @@ class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
 
 
 def _gradients(ct: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
-    tensors = [convert_to_tensor(v, float32) for v in (x, low, high)]
-    return _vjp(convert_to_tensor(ct, float32), tensors[0], *tensors, bits=int(bits), narrow=bool(narrow))
+    ct, x, low, high = (convert_to_tensor(v, float32) for v in (ct, x, low, high))
+    return _vjp(ct, x, x, low, high, bits=int(bits), narrow=bool(narrow))
 
 
 @export("quantization.fake_quant_with_min_max_args_gradient")
