@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import FLOATING
+from tvtf.ops.indexing import gather_densely
 from tvtf.ops.linalg import product
 from tvtf.ops.pad import reverse
 from tvtf.ops.rules import bind, canonical_axis, number, static_int
@@ -58,8 +59,7 @@ def frame(
     else:
         count = max(0, 1 + (size - length) // step)
     at = step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)
-    stacked = bind.gather(bind.reshape(x, shape=(1, *x._type.shape)), EagerTensor(at), axis=along + 1, batch_dims=0)
-    return bind.reshape(stacked, shape=stacked._type.shape[1:])
+    return gather_densely(x, EagerTensor(at), along)
 
 
 @export("signal.overlap_and_add")

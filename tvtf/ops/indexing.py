@@ -244,6 +244,12 @@ def without_rows(x: Tensor) -> Tensor:
     return bind.reshape(x, shape=x._type.shape)
 
 
+def gather_densely(x: Tensor, at: Tensor, axis: int = 0) -> Tensor:
+    """Slices along an axis, with a gradient that is a tensor: only gathering from the first axis has one of rows."""
+    apart = bind.gather(bind.reshape(x, shape=(1, *x._type.shape)), at, axis=axis + 1, batch_dims=0)
+    return bind.reshape(apart, shape=apart._type.shape[1:])
+
+
 # -- gather_nd
 
 

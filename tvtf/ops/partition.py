@@ -10,7 +10,7 @@ import numpy as np
 
 from tvtf.dtypes import int32
 from tvtf.ops.host import host_primitive, unknown_dim
-from tvtf.ops.indexing import gather, places
+from tvtf.ops.indexing import gather, gather_densely, places
 from tvtf.ops.rules import bind, canonical_axis, number, require_same_dtype, static_int, static_value
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -67,7 +67,7 @@ def _require_within(numbers: Tensor, count: int) -> None:
 
 def _rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
     found = places(chosen)
-    return gather(rows, bind.reshape(found, shape=found._type.shape[:1]))
+    return gather_densely(rows, bind.reshape(found, shape=found._type.shape[:1]))
 
 
 def _stitch_type(*inputs: TensorType, size: Any) -> TensorType:
