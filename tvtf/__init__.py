@@ -17,6 +17,7 @@ _threads.configure()  # before TVM loads: it reads the number of threads once
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
+from tvtf import ragged as _ragged  # noqa: E402,F401 - declares tf.ragged, tf.RaggedTensor
 from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.context import executing_eagerly  # noqa: E402
 from tvtf.data import public as _data  # noqa: E402,F401 - declares tf.data

@@ -79,6 +79,8 @@ class Primitive(Generic[P]):
             raise TypeError(f"primitive {name}: unknown columns {sorted(columns)}")
         self.infer = lru_cache(maxsize=1024)(self._infer)
         self.quick: set[np.dtype] | None = None
+        self.composites: Rule | None = None
+        """What it does on tensors made of tensors; asked where the front refuses its arguments."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         try:
@@ -88,6 +90,11 @@ class Primitive(Generic[P]):
             return hooks.wait(self, args, kwargs)
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
+        except (TypeError, ValueError, AttributeError):
+            found = NotImplemented if self.composites is None else self.composites(args, kwargs)
+            if found is NotImplemented:
+                raise
+            return found
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         """Applies the primitive to tensors: now, into the active trace, or over a batch; and tells the tapes."""

@@ -7,11 +7,6 @@ import tvtf as tf
 
 CASES = [(document, cell) for document in documents_support.DOCUMENTS for cell in documents_support.cells(document)]
 PENDING = {
-    ("lab_tensors_to_training_loops", "ragged tensors"): "tf.RaggedTensor",
-    ("lab_tensors_to_training_loops", "strings"): "tf.strings",
-    ("lab_tensors_to_training_loops", "strings split into ragged tensors"): "tf.RaggedTensor",
-    ("lab_tensors_to_training_loops", "numbers in strings"): "tf.strings",
-    ("lab_tensors_to_training_loops", "Unicode"): "tf.strings",
     ("lab_tensors_to_training_loops", "sparse tensors"): "tf.sparse",
     ("lab_tensors_to_training_loops", "placement on a GPU"): "soft device placement",
     ("lab_tensors_to_training_loops", "no registered gradient"): "tf.image",
@@ -23,14 +18,7 @@ PENDING = {
     ("tensors_autodiff_graphs", "inv"): "tf.linalg",
     ("tensors_autodiff_graphs", "static graph"): "tf.compat.v1.Graph",
     ("tensors_autodiff_graphs", "TensorFlow 1's names"): "tf.compat.v1.Graph",
-    ("tensors_autodiff_graphs", "join"): "tf.strings",
-    ("tensors_autodiff_graphs", "strjoin"): "tf.strings",
-    ("tensors_autodiff_graphs", "strjoin as a graph"): "tf.strings",
-    ("tensors_autodiff_graphs", "trace_export"): "strings in a trace",
-    ("tensors_autodiff_graphs", "tracing"): "strings in a trace",
-    ("tensors_autodiff_graphs", "called again"): "strings in a trace",
     ("tensors_autodiff_graphs", "loops of TensorFlow 1"): "tf.compat.v1.Graph",
-    ("tensors_autodiff_graphs", "the graph of a module"): "strings in a trace, which leave tf.summary.trace_on on",
     ("variables_and_gradients", "soft placement"): "soft device placement",
     ("variables_and_gradients", "no registered gradient"): "tf.image",
 }

@@ -1,0 +1,100 @@
+"""What ragged tensors need beyond dense ops: ranges one after another, and rows of several lengths as one matrix."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import INTEGER, DType, int64
+from tvtf.ops.array import shape as shape_of
+from tvtf.ops.create import arange
+from tvtf.ops.host import host_primitive, unknown_dim
+from tvtf.ops.rules import bind, ones_like, require_dtype, zeros_like
+from tvtf.ops.sort import searchsorted
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import EagerTensor, Tensor
+
+
+def _range_types(starts: TensorType, limits: TensorType, deltas: TensorType, count: Any) -> tuple[TensorType, ...]:
+    rows = starts.shape[0]
+    return TensorType((rows + 1,), int64), TensorType((count,), starts.dtype)
+
+
+def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
+    if (deltas == 0).any():
+        raise Refused("Requires delta != 0")
+    rows = [np.arange(*each, dtype=starts.dtype) for each in zip(starts, limits, deltas)]
+    splits = np.cumsum([0, *map(len, rows)], dtype=np.int64)
+    return splits, np.concatenate([*rows, np.empty(0, starts.dtype)]).astype(starts.dtype)
+
+
+@host_primitive(tf_name="RaggedRange", type=_range_types, numpy=_ranges)
+def ragged_ranges(starts: Tensor, limits: Tensor, deltas: Tensor, count: Any) -> Any:
+    """The row splits and the values of a range for each row."""
+    return (starts, limits, deltas), {"count": count}
+
+
+def ranges(starts: Tensor, limits: Tensor, deltas: Tensor | None = None) -> tuple[Tensor, Tensor]:
+    """See `ragged_ranges`; in steps of one where there are no others."""
+    steps = ones_like(starts) if deltas is None else deltas
+    found = bind.ragged_ranges(starts, limits, steps, count=unknown_dim())
+    return found  # type: ignore[no-any-return]
+
+
+def _dense_type(values: TensorType, splits: TensorType, default: TensorType, width: Any) -> TensorType:
+    require_dtype(splits, INTEGER, "row_splits")
+    return TensorType((splits.shape[0] - 1, width, *values.shape[1:]), values.dtype)
+
+
+def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: Any) -> np.ndarray:
+    lengths = np.diff(splits)
+    wide = width if isinstance(width, int) else int(lengths.max(initial=0))
+    dense = np.empty((len(lengths), wide, *values.shape[1:]), values.dtype)
+    dense[:] = default
+    for row, (first, length) in enumerate(zip(splits.tolist(), lengths.tolist())):
+        kept = min(length, wide)
+        dense[row, :kept] = values[first : first + kept]
+    return dense
+
+
+def _dense_vjp(ct: Tensor, y: Tensor, values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
+    rows = row_ids(splits, values)
+    columns = bind.subtract(
+        bind.cast(positions(values), dtype=splits.dtype), bind.gather(splits, rows, axis=0, batch_dims=0)
+    )
+    inside = bind.less(columns, bind.cast(dim(ct, 1), dtype=columns.dtype))
+    kept = bind.select(inside, columns, zeros_like(columns))
+    found = bind.gather_nd(ct, bind.stack(rows, kept, axis=1))
+    shape = (*inside._type.shape, *(1,) * (values.ndim - 1))
+    return bind.select(bind.reshape(inside, shape=shape), found, zeros_like(found)), None, None
+
+
+@host_primitive(tf_name="RaggedTensorToTensor", type=_dense_type, numpy=_dense, vjp=_dense_vjp)
+def ragged_dense(values: Tensor, splits: Tensor, default: Tensor, width: Any) -> Any:
+    """Rows of several lengths as one tensor, filled up with a default."""
+    return (values, splits, default), {"width": width}
+
+
+def dim(x: Tensor, axis: int) -> Tensor:
+    """One dim as an int64 scalar."""
+    return shape_of(x, int64)[axis]
+
+
+def positions(values: Tensor) -> Tensor:
+    """0, 1, ... along the first axis, int64."""
+    return arange(dim(values, 0))
+
+
+def counted(last: Tensor, dtype: DType) -> Tensor:
+    """0, 1, ... up to and with ``last``."""
+    first = EagerTensor(np.zeros(1, dtype.np))
+    limit = bind.reshape(bind.cast(last, dtype=dtype), shape=(1,)) + first.eager_array().dtype.type(1)
+    return ranges(first, limit)[1]
+
+
+def row_ids(splits: Tensor, values: Tensor) -> Tensor:
+    """The row of each value."""
+    places = bind.cast(positions(values), dtype=splits.dtype)
+    return bind.subtract(searchsorted(splits, places, side="right", out_type=splits.dtype), ones_like(places))
