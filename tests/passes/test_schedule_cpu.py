@@ -19,6 +19,7 @@ few = settings(max_examples=8, deadline=None, derandomize=True)
 extents = st.sampled_from([1, 2, 3, 7, 10, 16, 17, 31, 40, 65])
 targets = st.sampled_from(TARGETS)
 op = relax.op
+AVX512 = Target({"kind": "llvm", "mcpu": "x86-64-v4", "num-cores": 2})
 
 
 def reduce_over(x: te.Tensor, axes: tuple[int, ...], combine=te.sum) -> te.Tensor:
@@ -114,6 +115,17 @@ def test_max_over_any_axes(shape: list[int], data: st.DataObject, target: Target
     x, a = tensor(shape), values(shape)
     result = run_te(reduce_over(x, axes, te.max), {x: a}, a.max(axes).shape, target)
     np.testing.assert_array_equal(result, a.max(axes))
+
+
+@pytest.mark.parametrize("rows", [3, 70])
+def test_two_reductions_across_rows_read_memory_in_its_order(rows: int) -> None:
+    x, a = tensor((rows, 200)), values((rows, 200))
+    largest = reduce_over(x, (0,), te.max)
+    k = te.reduce_axis((tirx.IntImm("int64", 0), x.shape[0]), "k")
+    total = te.compute((x.shape[1],), lambda j: te.sum(x[k, j] - largest[j], axis=[k]))
+    want = (a - a.max(0)).astype("float64").sum(0)
+    np.testing.assert_allclose(run_te(total, {x: a}, want.shape, HOST), want, rtol=1e-4)
+    assert "T.vectorized(T.int64(16))" in schedule(te.create_prim_func([x, total]), AVX512).script()
 
 
 def test_an_element_that_a_reduction_reads_twice_is_one_operand() -> None:

@@ -72,7 +72,22 @@ def _pays(chain: Chain, target: CpuTarget) -> bool:
     is_wider = any(len(stage.spatial) > chain.depth for stage in chain.stages if not stage.reduce)
     rows = access.points(chain.stages[0].spatial[: chain.depth])
     enough = rows is None or rows >= target.cores
-    return bool(reductions) and (reductions > 1 or is_wider) and enough
+    across = any(_runs_across(stage, chain, target) for stage in chain.stages if stage.reduce)
+    return bool(reductions) and (reductions > 1 or is_wider) and enough and not across
+
+
+def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
+    """True where memory runs from row to row: one pass after the other, in vectors of many rows, reads whole lines."""
+    last = stage.spatial[chain.depth - 1]
+    if last.size is not None and last.size < target.lanes(stage.item_bytes):
+        return False
+    own = [other.buffer for other in chain.stages]
+    read = [load for load in loads(stage.value) if not any(load.source.same_as(buffer) for buffer in own)]
+    inner = [axis.var for axis in (*stage.spatial[chain.depth :], *stage.reduce)]
+    return any(
+        access.load_stride(load, last.var) == 1 and all(access.load_stride(load, var) not in (0, 1) for var in inner)
+        for load in read
+    )
 
 
 def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget) -> Stmt:
