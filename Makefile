@@ -9,6 +9,8 @@ SHELL := bash
 BIN := .venv/bin
 WHEEL := $(CURDIR)/.venv/wheel
 # Byte code is written when a module is first imported: compiling all of it takes longer than downloading it.
+# Importing TVM takes 0.6 s with its byte code and 1.5 s without, which no setting of the shell should cause.
+unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 DOCTESTS = PYTHONPATH=$(WHEEL) TVTF_CACHE_DIR=$(CURDIR)/.venv/cache $(BIN)/pytest -n $(WORKERS) \
 	-o pythonpath= -p no:cacheprovider --doctest-modules --pyargs tvtf

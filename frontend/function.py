@@ -13,6 +13,7 @@ from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.context import state
 from tvtf.frontend.retrace import RetraceLog
 from tvtf.frontend.signature import Arguments, Signature
+from tvtf.loading import load_tvm
 from tvtf.primitive import export, hooks
 from tvtf.tensor import EagerTensor
 
@@ -184,6 +185,7 @@ class Function:
         return concrete
 
     def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
+        load_tvm()
         from tvtf.frontend.concrete import AnyRankFunction, ConcreteFunction
 
         kind = AnyRankFunction if arguments.are_of_any_rank else ConcreteFunction

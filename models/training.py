@@ -19,6 +19,7 @@ from rich.progress import BarColumn, Progress, TextColumn
 
 import tvtf as tf
 from tvtf.models.losses import LossFile
+from tvtf.loading import load_tvm
 from tvtf.models.report import Stages, duration, since_process_start
 
 KEPT = 2
@@ -162,7 +163,7 @@ class Fit:
         """Imports the compiler and traces; what the first step takes after that is the compilation."""
         self.outcome.stages.seconds["Python, tvtf and data"] = since_process_start() or math.nan
         with self.outcome.stages("compiler's import"):
-            import tvm  # noqa: F401 - timed by itself
+            load_tvm()
         with self.outcome.stages("trace"):
             self.trained.step.get_concrete_function(*arguments)
 

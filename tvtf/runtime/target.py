@@ -33,8 +33,10 @@ def cuda_target(arch: str, tf32: bool = True) -> Any:
     Raises:
       ValueError: the architecture has another form, or is older than sm_80.
     """
+    from tvm import backend
     from tvm.target import Target
 
+    backend.load("cuda")
     named = _ARCH.fullmatch(arch)
     if named is None or int(named[1]) < OLDEST:
         raise ValueError(f"a GPU's architecture must be sm_{OLDEST} or later, such as sm_90, but got {arch!r}")

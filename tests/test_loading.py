@@ -1,0 +1,34 @@
+"""TVM is imported late, and without what nobody asked for."""
+
+import subprocess
+import sys
+
+import pytest
+
+PROGRAMS = {
+    "import tvtf alone": "print('tvm' in sys.modules)",
+    "a trace": """
+tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpec([2]))
+print('tvm' in sys.modules, 'tvm.backend.cuda.ptx' in sys.modules, gc.isenabled(), os.environ.get('TVM_DEVICE_BACKEND_AUTOLOAD'))
+""",
+    "a target of a GPU": """
+from tvtf.loading import load_tvm
+load_tvm()
+from tvtf.runtime.target import cuda_target
+kind = cuda_target('sm_90').kind.name
+from tvm import backend
+print(kind, backend.is_loaded('cuda'), backend.is_loaded('metal'))
+""",
+}
+PRINTED = {
+    "import tvtf alone": "False",
+    "a trace": "True False True None",
+    "a target of a GPU": "cuda True False",
+}
+
+
+@pytest.mark.parametrize("name", PROGRAMS)
+def test_tvm_is_imported_late_and_in_part(name):
+    program = "import gc, os, sys\nimport tvtf as tf\n" + PROGRAMS[name]
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert run.stdout.strip() == PRINTED[name], run.stderr
