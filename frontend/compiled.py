@@ -5,10 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+from tvm import ir
+
 from tvtf.context import dials, state
 from tvtf.dtypes import string
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend.failure import raised_by
+from tvtf.frontend.lift import define_dims
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
 from tvtf.locks import join
@@ -55,22 +59,38 @@ class GraphFunction:
         self.tf_name = graph.name
         self._executables: dict[str | None, Executable] = {}
         self._backward: Backward | None = None
+        self._pairs: dict[tuple[int, ...], Pair | None] = {}
 
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         if state.trace is not None or is_mapped(inputs):
             return evaluate(self.graph.module(), "main", inputs)
-        outputs = self._run(inputs)
+        watched = tuple(i for i, x in enumerate(inputs) if any(tape.watches(x) for tape in state.tapes))
+        return self._call_watched(inputs, watched) if watched else self.run(inputs)
+
+    def _call_watched(self, inputs: Sequence[Tensor], watched: tuple[int, ...]) -> tuple[Tensor, ...]:
+        pair = self._pair(watched)
+        outputs, call = (self.run(inputs), self) if pair is None else pair.run(inputs)
         for tape in state.tapes:
-            tape.record(self, inputs, outputs, {})
+            tape.record(call, inputs, outputs, {})
         return outputs
 
-    def _run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
+    def _pair(self, watched: tuple[int, ...]) -> Pair | None:
+        """None where an op has no gradient, which a tape says only when it is asked for one."""
+        if watched not in self._pairs:
+            try:
+                self._pairs[watched] = Pair(self, watched)
+            except LookupError:
+                self._pairs[watched] = None
+        return self._pairs[watched]
+
+    def run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
+        """On eager tensors, unseen by tapes."""
         if self.graph.holds_texts:
             with kept():
-                return self._run_kept(inputs)
-        return self._run_kept(inputs)
+                return self._run(inputs)
+        return self._run(inputs)
 
-    def _run_kept(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
+    def _run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
         run = self._executable().function()
         try:
             return tuple(map(tensor_of, run(*map(handle_of, inputs))))
@@ -90,6 +110,89 @@ class GraphFunction:
         return self._backward(inputs, cts)
 
 
+class Pair:
+    """A function's code as TensorFlow's tapes run it: a forward graph that also gives what the backward graph needs of it.
+
+    Both are for gradients by the inputs that were ``watched`` when it was called.
+    """
+
+    def __init__(self, function: GraphFunction, watched: tuple[int, ...]) -> None:
+        self.function = function
+        self.graph = function.graph
+        self.seeded = [i for i, t in enumerate(self.graph.output_types) if t.dtype.is_differentiable]
+        with tracing(Trace(self.graph.name)) as forward:
+            params = [forward.add_param(p._type, p._var.name) for p in self.graph.all_params]
+            recorder = _watching([params[i] for i in watched])
+            outputs = _recorded(recorder, self.graph, params)
+            with tracing(Trace(f"{self.graph.name}_backward", forward)) as backward:
+                cts = [backward.add_param(self.graph.output_types[i], "ct") for i in self.seeded]
+                found = sweep(recorder.records, [outputs[i] for i in self.seeded], cts, [params[i] for i in watched])
+                self.gradients = Gradients(watched, found)
+        way_back = backward.finish(self.gradients.tensors)
+        define_dims(backward)
+        self._settle(forward, outputs, [outer for outer, _ in backward.captures.values()])
+        self.backward = GraphFunction(Graph(backward, way_back.outputs))
+
+    def _settle(self, forward: Trace, outputs: Sequence[Any], kept: Sequence[Any]) -> None:
+        """Where the backward graph's values come from: constants, inputs, and results, some given for it alone."""
+        results, self.sources = list(outputs), []
+        inputs = [*forward.params, *(inner for _, inner in forward.captures.values())]
+        place = {p._var: i for i, p in enumerate(inputs)}
+        for value in kept:
+            if isinstance(value._var, ir.Constant):
+                self.sources.append(("value", EagerTensor(np.array(value._var.value.numpy()))))
+            elif value._var in place:
+                self.sources.append(("input", place[value._var]))
+            else:
+                self.sources.append(("result", len(results)))
+                results.append(value)
+        self.constants = [outer for outer, _ in forward.captures.values()]
+        self.count = len(outputs)
+        self.forward = GraphFunction(forward.finish(results))
+
+    def run(self, inputs: Sequence[Any]) -> tuple[tuple[Tensor, ...], Kept]:
+        """The function's outputs, and what a tape records of the call."""
+        inputs = [*inputs, *self.constants]
+        results = self.forward.run(inputs)
+        pick = {"value": lambda v: v, "input": inputs.__getitem__, "result": results.__getitem__}
+        return results[: self.count], Kept(self, [pick[kind](which) for kind, which in self.sources])
+
+
+class Kept:
+    """One call that a tape recorded, with the values that its backward graph needs."""
+
+    def __init__(self, pair: Pair, values: list[Any]) -> None:
+        self.pair = pair
+        self.values = values
+        self.tf_name = pair.function.tf_name
+
+    def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
+        """Under tapes, for derivatives of higher order, as a function of the inputs: what was kept depends on them."""
+        if state.tapes or state.trace is not None:
+            return self.pair.function.vjp(cts, outputs, *inputs)
+        if not self.pair.gradients.connected:
+            return [None] * len(inputs)
+        found = self.pair.backward(*(cts[i] for i in self.pair.seeded), *self.values)
+        return self.pair.gradients.of(inputs, found)
+
+
+def _watching(params: Sequence[Any]) -> Recorder:
+    recorder = Recorder()
+    for p in params:
+        if p._type.dtype.is_differentiable:
+            recorder.watch(p)
+    return recorder
+
+
+def _recorded(recorder: Recorder, graph: Graph, params: Sequence[Any]) -> tuple[Any, ...]:
+    """The graph's outputs in the active trace, seen by the recorder."""
+    state.tapes = [recorder]
+    try:
+        return evaluate(graph.module(), "main", params)
+    finally:
+        state.tapes = []
+
+
 class Backward:
     """The backward graph of a graph: inputs and cotangents in, the inputs' cotangents out; the forward is run anew."""
 
@@ -98,28 +201,33 @@ class Backward:
         with tracing(Trace(f"{graph.name}_backward")) as trace:
             params = [trace.add_param(p._type, p._var.name) for p in graph.all_params]
             cts = [trace.add_param(graph.output_types[i], "ct") for i in self.seeded]
-            found = self._sweep(graph, params, cts)
-            self.connected = [i for i, ct in enumerate(found) if ct is not None]
-            self.rows = {i for i in self.connected if isinstance(found[i], IndexedSlices)}
-            outputs = [x for i in self.connected for x in _computed(found[i])]
-        self.function = GraphFunction(trace.finish(outputs))
-
-    def _sweep(self, graph: Graph, params: list[Any], cts: list[Any]) -> list[Any]:
-        recorder = Recorder()
-        for p in params:
-            if p._type.dtype.is_differentiable:
-                recorder.watch(p)
-        state.tapes = [recorder]
-        outputs = evaluate(graph.module(), "main", params)
-        state.tapes = []
-        return sweep(recorder.records, [outputs[i] for i in self.seeded], cts, params)
+            recorder = _watching(params)
+            outputs = _recorded(recorder, graph, params)
+            found = sweep(recorder.records, [outputs[i] for i in self.seeded], cts, params)
+            self.gradients = Gradients(range(len(params)), found)
+        self.function = GraphFunction(trace.finish(self.gradients.tensors))
 
     def __call__(self, inputs: Sequence[Tensor], cts: Sequence[Tensor]) -> list[Any]:
+        if not self.gradients.connected:
+            return [None] * len(inputs)
+        return self.gradients.of(inputs, self.function(*inputs, *(cts[i] for i in self.seeded)))
+
+
+class Gradients:
+    """The cotangents that a sweep found for some inputs: the ``tensors`` that code returns for them, and back."""
+
+    def __init__(self, places: Sequence[int], found: Sequence[Any]) -> None:
+        found_at = {i: ct for i, ct in zip(places, found) if ct is not None}
+        self.connected = list(found_at)
+        self.rows = {i for i, ct in found_at.items() if isinstance(ct, IndexedSlices)}
+        self.tensors = [x for ct in found_at.values() for x in _computed(ct)]
+
+    def of(self, inputs: Sequence[Tensor], tensors: Sequence[Tensor]) -> list[Any]:
+        """One for each input, None for those without."""
         gradients: list[Any] = [None] * len(inputs)
-        if self.connected:
-            found = iter(self.function(*inputs, *(cts[i] for i in self.seeded)))
-            for i in self.connected:
-                gradients[i] = rows_of(inputs[i], next(found), next(found)) if i in self.rows else next(found)
+        given = iter(tensors)
+        for i in self.connected:
+            gradients[i] = rows_of(inputs[i], next(given), next(given)) if i in self.rows else next(given)
         return gradients
 
 

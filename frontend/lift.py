@@ -47,7 +47,7 @@ def variable_value(inner: Inner, variable: Any) -> SymbolicTensor:
 def lift(inners: Sequence[Inner]) -> list[Tensor]:
     """Gives the functions the same captures in the same order, and returns these as tensors of the active trace."""
     for inner in inners:
-        _define_dims(inner.trace)
+        define_dims(inner.trace)
     outers = {key: outer for inner in inners for key, (outer, _) in inner.trace.captures.items()}
     for inner in inners:
         for outer in outers.values():
@@ -64,7 +64,7 @@ def _as_read(outer: Tensor) -> Tensor:
     return outer
 
 
-def _define_dims(trace: Trace) -> None:
+def define_dims(trace: Trace) -> None:
     """Captures a tensor for each symbolic dim that the function uses without a parameter that has it."""
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)

@@ -6,7 +6,7 @@ def programs(tf):
     for label, program in _gradients(tf).items():
         made[f"{label}"] = program
         made[f"{label}, traced"] = tf.function(program)
-    return made | _protocol(tf) | _sources(tf)
+    return _around_functions(tf) | made | _protocol(tf) | _sources(tf)
 
 
 def _gradients(tf):
@@ -295,3 +295,112 @@ def _sources(tf):
         "a target that is a source": target_and_source,
         "watched by the outer tape only": watched_outside,
     }
+
+
+def _around_functions(tf):
+    """Compiled functions called under tapes outside them."""
+    w = tf.Variable([[1.0, -2.0], [0.5, 3.0]])
+    x = tf.constant([[1.0, 2.0], [3.0, -1.0], [0.0, 1.0]])
+
+    @tf.function
+    def layer(x):
+        h = tf.matmul(x, w) ** 2
+        return tf.reduce_sum(h * h), h
+
+    def first_order():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            loss, h = layer(x)
+            loss += tf.reduce_sum(h)
+        return tape.gradient(loss, [w, x])
+
+    def one_of_the_inputs():
+        with tf.GradientTape(watch_accessed_variables=False) as tape:
+            tape.watch(x)
+            loss, _ = layer(x)
+        return tape.gradient(loss, [w, x])
+
+    def second_order():
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                loss, _ = layer(x)
+            found = tf.reduce_sum(inner.gradient(loss, w) ** 2)
+        return outer.gradient(found, w)
+
+    def second_order_of_a_persistent_tape():
+        with tf.GradientTape(persistent=True) as tape:
+            loss, _ = layer(x)
+            found = tape.gradient(loss, w)
+        return tape.gradient(found, w)
+
+    def jacobian():
+        with tf.GradientTape() as tape:
+            _, h = layer(x)
+        return tape.jacobian(h, w)
+
+    def values_when_it_was_called():
+        v = tf.Variable(3.0)
+        cube = tf.function(lambda: v * v * v)
+        with tf.GradientTape() as tape:
+            y = cube()
+            v.assign(10.0)
+        return tape.gradient(y, v)
+
+    def runs_once():
+        calls = []
+
+        @tf.function
+        def f(x):
+            tf.py_function(lambda: calls.append(1), [], [])
+            return tf.reduce_sum(x * x * x)
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        return tape.gradient(y, x), len(calls)
+
+    def updates_once():
+        v = tf.Variable(1.0)
+
+        @tf.function
+        def f(x):
+            v.assign_add(1.0)
+            return v * x * x
+
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = f(x)
+        return tape.gradient(y, x), v
+
+    def branch_and_loop():
+        @tf.function
+        def f(x):
+            y = tf.cond(tf.reduce_sum(x) > 0.0, lambda: x * x, lambda: -x)
+            return tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, y * x), (0, y))[1]
+
+        found = []
+        for point in (x, -x):
+            with tf.GradientTape() as tape:
+                tape.watch(point)
+                y = f(point)
+            found.append(tape.gradient(y, point))
+        return found
+
+    def of_unknown_shape():
+        @tf.function(input_signature=[tf.TensorSpec([None, 2])])
+        def f(x):
+            return tf.reduce_sum(x * x * x, axis=0), tf.reduce_sum(x * x)
+
+        found = []
+        for rows in (1, 3):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x[:rows])
+            found.append(tape.gradient(y, x))
+        return found
+
+    programs = (
+        first_order, one_of_the_inputs, second_order, second_order_of_a_persistent_tape, jacobian,
+        values_when_it_was_called, runs_once, updates_once, branch_and_loop, of_unknown_shape,
+    )  # fmt: skip
+    return {f"around a function: {p.__name__.replace('_', ' ')}": p for p in programs}
