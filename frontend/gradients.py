@@ -3,13 +3,10 @@
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
-from tvm import relax
-
-from tvtf import dialect, nest
+from tvtf import nest
 from tvtf.context import state
-from tvtf.emit import Trace
 from tvtf.frontend.custom import custom_gradient
 from tvtf.frontend.tape import UnconnectedGradients
 from tvtf.ops.rules import bind, ones_like, zeros_like
@@ -17,6 +14,11 @@ from tvtf.passes.autodiff import Record, sweep
 from tvtf.primitive import export, table
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
+
+if TYPE_CHECKING:
+    from tvm import relax
+
+    from tvtf.emit import Trace
 
 
 @export("AggregationMethod")
@@ -49,6 +51,10 @@ class _Program:
 
     def tensor(self, expr: Any) -> SymbolicTensor:
         """The tensor that stands for a variable or constant."""
+        from tvm import relax
+
+        from tvtf import dialect
+
         if not isinstance(expr, relax.Var):
             return SymbolicTensor(expr, dialect.from_relax_type(expr.ty), self.trace)
         if expr not in self.tensors:
@@ -63,6 +69,10 @@ class _Program:
         return self.tensor(self.trace.own(convert_to_tensor(value))._var)
 
     def _read(self, binding: Any) -> None:
+        from tvm import relax
+
+        from tvtf import dialect
+
         value = binding.value
         if isinstance(value, relax.TupleGetItem):
             outputs = self._tuples[value.tuple_value]
