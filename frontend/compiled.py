@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -135,7 +135,8 @@ class Pair:
 
     def _settle(self, forward: Trace, outputs: Sequence[Any], kept: Sequence[Any]) -> None:
         """Where the backward graph's values come from: constants, inputs, and results, some given for it alone."""
-        results, self.sources = list(outputs), []
+        results = list(outputs)
+        self.sources: list[tuple[str, Any]] = []
         inputs = [*forward.params, *(inner for _, inner in forward.captures.values())]
         place = {p._var: i for i, p in enumerate(inputs)}
         for value in kept:
@@ -154,7 +155,9 @@ class Pair:
         """The function's outputs, and what a tape records of the call."""
         inputs = [*inputs, *self.constants]
         results = self.forward.run(inputs)
-        pick = {"value": lambda v: v, "input": inputs.__getitem__, "result": results.__getitem__}
+        pick: dict[str, Callable[[Any], Any]] = {
+            "value": lambda v: v, "input": inputs.__getitem__, "result": results.__getitem__,
+        }  # fmt: skip
         return results[: self.count], Kept(self, [pick[kind](which) for kind, which in self.sources])
 
 
