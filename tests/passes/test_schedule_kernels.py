@@ -57,6 +57,9 @@ CONVOLUTIONS = {
     "groups": ((2, 9, 11, 8), (3, 3, 4, 6), (2, 2), [(1, 1), (1, 1)], (1, 1), 2),
     "two tiles a row": ((2, 5, 16, 8), (3, 3, 8, 40), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "large filter": ((9, 4, 4, 176), (3, 3, 176, 176), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
+    "bands of one image": ((1, 24, 12, 8), (3, 3, 8, 20), (1, 1), [(1, 1), (0, 2)], (1, 1), 1),
+    "strided bands": ((1, 31, 9, 8), (3, 3, 8, 20), (2, 1), [(1, 1), (1, 1)], (1, 1), 1),
+    "bands of taps far apart": ((2, 24, 9, 8), (2, 3, 8, 20), (1, 1), [(1, 2), (1, 1)], (3, 1), 1),
     "one dim": ((3, 30, 5), (4, 5, 9), (2,), [(3, 0)], (1,), 1),
     "three dims": ((2, 5, 6, 7, 3), (3, 2, 3, 3, 8), (1, 2, 1), [(1, 1), (0, 1), (1, 1)], (1, 1, 1), 1),
 }
@@ -145,6 +148,17 @@ def test_fused_convolution_bias_relu() -> None:
     x, w, b = values((3, 9, 9, 4)), values((3, 3, 4, 20)), values((20,))
     want = np.maximum(convolve(x, w, (1, 1), [(1, 1), (1, 1)], (1, 1), 1) + b, 0)
     np.testing.assert_allclose(run_relax(program, [x, w, b], HOST), want, rtol=1e-4, atol=1e-4)
+
+
+def test_epilogue_of_a_band_reads_its_own_rows() -> None:
+    def program(emit, x, w, before):
+        how = ((2, 2), [(1, 1), (1, 1)], (1, 1), 1)
+        y = emit(relax.BlockBuilder.current().call_te(conv.conv_nd, x, w, *how))
+        return emit(relax.op.nn.relu(emit(relax.op.add(y, before))))
+
+    x, w, before = values((1, 31, 9, 8)), values((3, 3, 8, 20)), values((1, 16, 5, 20))
+    want = np.maximum(convolve(x, w, (2, 2), [(1, 1), (1, 1)], (1, 1), 1) + before, 0)
+    np.testing.assert_allclose(run_relax(program, [x, w, before], HOST), want, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("dtype", ["float16", "bfloat16"])

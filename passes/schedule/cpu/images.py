@@ -1,12 +1,14 @@
-"""Convolutions with borders: each image's padded copy is made where it is used, and stays in the cache."""
+"""Convolutions with borders: each image's padded copy is made where it is used, whole or in bands, and stays in the cache."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
+from itertools import islice
 
 import tvm_ffi
 from tvm import ir
+from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from . import access, emit
@@ -15,14 +17,26 @@ from .combiner import combiner
 from .elementwise import emit_elementwise
 from .kernel import Axis, Kernel, Opaque, Stage, loads, reads, replace_loads, substitute, variables, with_value
 from .pack import packed
-from .plan import Plan, plan_reduction, vector_operand_bytes
+from .plan import Plan, plan_reduction, terms_of, vector_operand_bytes
 from .reduction import merged_reduction
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Range
 from .work import is_parallel
 
-IMAGES_A_CORE = 4
+TASKS_THAT_SUFFICE = 4
+LEVELS2_OF_OTHER_CACHES = 16
+# Rows at the edges of bands are copied for both.
+MOST_COPIES_OF_A_ROW = 2
+
+
+@dataclass(frozen=True)
+class Band:
+    """`rows` rows of results, which read `height` rows of the source; the next band begins `step` rows further."""
+
+    rows: int
+    height: int
+    step: int
 
 
 @dataclass(frozen=True)
@@ -31,6 +45,7 @@ class Images:
 
     source: Stage
     rest: tuple[Stage, ...]
+    band: Band
 
     @property
     def stages(self) -> tuple[Stage, ...]:
@@ -50,9 +65,10 @@ def as_images(
     own = access.reads_of(first, source.buffer)
     if not own or not _same_images(source, first) or not all(_own_image(read.indices[0], first) for read in own):
         return None
-    images = Images(source, tuple(rest))
-    if not _fits(source, target):
+    band = _band(source, first, target)
+    if band is None:
         return None
+    images = Images(source, tuple(rest), band)
     stage = _stage_of_image(images)
     plan = _plan(stage, target)
     return images if plan and vector_operand_bytes(stage, plan.vector) <= target.level2_bytes else None
@@ -68,22 +84,69 @@ def _own_image(place: ir.Expr, first: Stage) -> bool:
     return tvm_ffi.structural_equal(place, first.spatial[0].var)
 
 
-def _fits(source: Stage, target: CpuTarget) -> bool:
-    image, count = access.points(source.spatial[1:]), source.spatial[0].size
-    enough = count is None or count >= IMAGES_A_CORE * target.cores
-    return enough and image is not None and image * source.item_bytes <= target.level2_bytes // 2
+def _band(source: Stage, first: Stage, target: CpuTarget) -> Band | None:
+    """The most rows whose copy fits the cache and that leave each core enough tasks; whole images where that does."""
+    row, count = access.points(source.spatial[2:]), source.spatial[0].size
+    if row is None or source.spatial[1].size is None or first.spatial[1].size is None:
+        return None
+    rest = [term for term in terms_of(first) if not term.source.same_as(source.buffer)]
+    if any(first.spatial[1].var in variables(access.flat_offset(term.source, list(term.indices))) for term in rest):
+        return None
+    cuts = _bands(source, first)
+    for band in cuts if _is_worth_bands(source, first, target) else islice(cuts, 1):
+        enough = count is None or count * first.spatial[1].size // band.rows >= TASKS_THAT_SUFFICE * target.cores
+        if enough and band.height * row * source.item_bytes <= target.level2_bytes // 2:
+            return band
+    return None
+
+
+def _is_worth_bands(source: Stage, first: Stage, target: CpuTarget) -> bool:
+    """Depthwise results read each image once: a copy in the cache costs them more than one that other caches hold."""
+    (read, *_others) = access.reads_of(first, source.buffer)
+    is_used_again = any(access.load_stride(read, axis.var) == 0 for axis in first.spatial if axis.size != 1)
+    size = access.points(source.spatial)
+    return is_used_again or size is None or size * source.item_bytes > LEVELS2_OF_OTHER_CACHES * target.level2_bytes
+
+
+def _bands(source: Stage, first: Stage) -> Iterator[Band]:
+    """All ways to cut an image into equal bands, from one band on."""
+    down, whole = first.spatial[1], Band(first.spatial[1].size or 1, source.spatial[1].size or 1, 0)
+    yield whole
+    own = access.reads_of(first, source.buffer)
+    place = own[0].indices[1]
+    step = access.stride(place, down.var)
+    by = None if step is None else emit.static(step)
+    if len(own) != 1 or by is None or not _moves_with_rows(own[0], first):
+        return
+    last = {axis.var: axis.extent - 1 for axis in first.reduce}
+    reach = emit.static(emit.simplified(substitute(place, {**last, down.var: emit.index(0)})))
+    for rows in range(whole.rows - 1, 0, -1):
+        height = (rows - 1) * by + (reach or 0) + 1
+        if reach is not None and whole.rows % rows == 0 and height <= MOST_COPIES_OF_A_ROW * rows * by:
+            yield Band(rows, height, rows * by)
+
+
+def _moves_with_rows(read: TensorLoad, first: Stage) -> bool:
+    """Whether the rows a result reads begin with the first and depend on nothing but its own row and the window."""
+    down, place = first.spatial[1].var, read.indices[1]
+    known = {down, *(axis.var for axis in first.reduce)}
+    start = substitute(place, {var: emit.index(0) for var in known})
+    elsewhere = any(down in variables(other) for other in [read.indices[0], *read.indices[2:]])
+    return variables(place) <= known and not elsewhere and emit.static(emit.simplified(start)) == 0
 
 
 def _stage_of_image(images: Images) -> Stage:
     """The contraction for one image, reading a copy without the image axis."""
     first, source = images.rest[0], images.source
-    copy = emit.scratch([axis.extent for axis in source.spatial[1:]], source.dtype, "image")
+    extents = [emit.index(images.band.height), *(axis.extent for axis in source.spatial[2:])]
+    copy = emit.scratch(extents, source.dtype, "image")
     value = replace_loads(first.value, source.buffer, lambda indices: emit.load(copy, indices[1:]))
-    return merged_reduction(replace(first, value=value, spatial=_single_image(first)))
+    return merged_reduction(replace(first, value=value, spatial=_single_image(first, images.band)))
 
 
-def _single_image(stage: Stage) -> tuple[Axis, ...]:
-    return (Axis(stage.spatial[0].var, emit.index(1)), *stage.spatial[1:])
+def _single_image(stage: Stage, band: Band) -> tuple[Axis, ...]:
+    image, down, *rest = stage.spatial
+    return (Axis(image.var, emit.index(1)), Axis(down.var, emit.index(band.rows)), *rest)
 
 
 def _plan(stage: Stage, target: CpuTarget) -> Plan | None:
@@ -103,7 +166,7 @@ def _plan(stage: Stage, target: CpuTarget) -> Plan | None:
 def emit_images(images: Images, needed: set[Var], target: CpuTarget) -> Stmt:
     """Pack the filter once, then one parallel loop over the images."""
     aligned = on_same_axes(images.rest)
-    images = Images(images.source, tuple(aligned))
+    images = replace(images, rest=tuple(aligned))
     stores = [other for other in aligned if other.buffer in needed]
     return is_parallel(images.stages, target, lambda parallel: _run(images, stores, target, parallel))
 
@@ -115,22 +178,26 @@ def _run(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: b
     if plan is None:
         raise ValueError("emit_images: expected images that as_images accepted")
     inner, packing = packed(stage, plan, target, parallel)
-    finished = tuple(_finished(other, images.rest[0], inner) for other in stores)
+    finished = tuple(_finished(other, images, inner) for other in stores)
     work = Work(inner, finished, replace(plan, packed=()), combiner(inner), target)
     count = images.source.spatial[0].extent
-    nest = emit.fused([count], lambda places: _image(images, work, copy, places[0], target), parallel)
+    bands = int(images.rest[0].spatial[1].extent) // images.band.rows
+    nest = emit.fused([count, bands], lambda places: _image(images, work, copy, places[0], places[1], target), parallel)
     return emit.sequence([*packing, nest])
 
 
-def _finished(store: Stage, first: Stage, inner: Stage) -> Stage:
-    return inner if store is first else replace(store, spatial=_single_image(store))
+def _finished(store: Stage, images: Images, inner: Stage) -> Stage:
+    return inner if store is images.rest[0] else replace(store, spatial=_single_image(store, images.band))
 
 
-def _image(images: Images, work: Work, copy: Var, number: ir.Expr, target: CpuTarget) -> Stmt:
-    source = images.source
-    value = substitute(source.value, {source.spatial[0].var: number})
-    fill = replace(with_value(source, value), buffer=copy, spatial=source.spatial[1:])
+def _image(images: Images, work: Work, copy: Var, number: ir.Expr, band: ir.Expr, target: CpuTarget) -> Stmt:
+    source, row, down = images.source, Var("row", "int64"), images.rest[0].spatial[1].var
+    image, place = (axis.var for axis in source.spatial[:2])
+    value = substitute(source.value, {image: number, place: row + band * images.band.step})
+    spatial = (Axis(row, emit.index(images.band.height)), *source.spatial[2:])
+    fill = replace(with_value(source, value), buffer=copy, spatial=spatial)
     ranges = [Range.whole(axis) for axis in work.stage.reduce]
+    work = replace(work, moved={down: band * images.band.rows})
     return emit.sequence([
         emit.allocate(copy),
         emit_elementwise([fill], target, False),

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from math import prod
 
 from tvm import ir, tirx
@@ -24,7 +24,7 @@ UNKNOWN_SIZE = 512
 
 @dataclass(frozen=True)
 class Work:
-    """A planned reduction with its epilogue."""
+    """A planned reduction with its epilogue; results lie `moved` along some axes."""
 
     stage: Stage
     stores: tuple[Stage, ...]
@@ -32,10 +32,11 @@ class Work:
     combine: Combine | None
     target: CpuTarget
     start: Stage | None = None
+    moved: Point = field(default_factory=dict)
 
     @property
     def finish(self) -> Finish:
-        return Finish(self.stage, self.stores)
+        return Finish(self.stage, self.stores, self.moved)
 
 
 def tiled_sizes(work: Work) -> dict[Var, int]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
@@ -72,12 +72,14 @@ class Accumulators:
 
 @dataclass(frozen=True)
 class Finish:
-    """What to do with the finished value of each point: the stores of the epilogue."""
+    """What to do with the finished value of each point: the stores of the epilogue, `moved` along some axes."""
 
     stage: Stage
     stores: tuple[Stage, ...]
+    moved: Point = field(default_factory=dict)
 
     def at(self, result: ir.Expr, point: Point) -> Stmt:
+        point = {**point, **{var: point[var] + by for var, by in self.moved.items()}}
         return emit.sequence([_store(stage, self.stage, result, point) for stage in self.stores])
 
 
