@@ -58,6 +58,7 @@ from tvtf.frontend import printing as _printing  # noqa: E402,F401 - declares tf
 from tvtf.frontend import tensor_array as _tensor_array  # noqa: E402,F401 - declares tf.TensorArray
 from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
+from tvtf.lookup import tables as _tables  # noqa: E402,F401 - declares tf.lookup
 from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.namespaces import install as _install  # noqa: E402
 from tvtf.optimizers import schedules as _schedules  # noqa: E402,F401 - declares tf.optimizers

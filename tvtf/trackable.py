@@ -83,6 +83,9 @@ class Trackable:
         """
         return {}
 
+    _value_suffixes: tuple[str, ...] = ("",)
+    """How the names of own values end that belong to one attribute of the checkpoint, as a table's keys and values do."""
+
     def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
         """Take values that `_serialize_to_tensors` once gave; shapes and dtypes were compared before the call."""
         raise NotImplementedError(

@@ -18,6 +18,8 @@ from tvtf.trackable import Trackable
 from tvtf.train.messages import TrackableObjectGraph
 
 GRAPH_KEY: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"
+TABLE_SUFFIXES: Final = ("-keys", "-values")
+"""A lookup table is one attribute of two tensors, which are its key with these."""
 ATTRIBUTES: Final = ".ATTRIBUTES"
 OPTIMIZER_SLOT: Final = ".OPTIMIZER_SLOT"
 
@@ -127,10 +129,13 @@ def serialize(view: View) -> dict[str, Any]:
         for original, name, slot in node.slots:
             proto.slot_variables.add(original_variable_node_id=original, slot_name=name, slot_variable_node_id=slot)
         for name, value in values[number].items():
-            key = f"{node.key}/{ATTRIBUTES}/{escape(name)}"
+            suffix = next(s for s in node.trackable._value_suffixes if name.endswith(s))
+            attribute = escape(name.removesuffix(suffix))
+            key = f"{node.key}/{ATTRIBUTES}/{attribute}"
             full_name = getattr(node.trackable, "_shared_name", "")
-            proto.attributes.add(name=escape(name), full_name=full_name, checkpoint_key=key)
-            tensors[key] = value
+            if all(a.name != attribute for a in proto.attributes):
+                proto.attributes.add(name=attribute, full_name=full_name, checkpoint_key=key)
+            tensors[key + suffix] = value
     _mark_nodes_with_values(graph)
     return tensors | {GRAPH_KEY: graph.SerializeToString(deterministic=True)}
 
@@ -175,10 +180,9 @@ def _check_node(number: int, node: Any, count: int, entries: Any, place: str) ->
     if missing is not None:
         raise _broken(place, f"node {number} refers to node {missing} of {count}")
     for attribute in node.attributes:
-        if attribute.checkpoint_key not in entries:
-            raise _broken(
-                place, f"node {number} refers to the key {attribute.checkpoint_key}, which isn't in the index"
-            )
+        key = attribute.checkpoint_key
+        if key not in entries and f"{key}{TABLE_SUFFIXES[0]}" not in entries:
+            raise _broken(place, f"node {number} refers to the key {key}, which isn't in the index")
 
 
 def _broken(place: str, what: str) -> DataLossError:

@@ -133,14 +133,15 @@ class Restoration:
 
     def _take_values(self, plan: Plan, node: int, trackable: Trackable) -> None:
         """Read and check what ``trackable`` will be given, unless a later restore has already given it something."""
-        attributes = {a.name: a.checkpoint_key for a in self.graph.nodes[node].attributes}
+        own, suffixes = self.graph.nodes[node].attributes, trackable._value_suffixes
+        attributes = {a.name + s: a.checkpoint_key + s for a in own for s in suffixes}
         if trackable._tracking.update_uid >= self.uid or not attributes:
             return
         specs = trackable._tensor_specs()
         unused = [name for name in attributes if name not in specs]
         if unused:
             plan.unused[node] = unused
-        missing = [name for name in specs if name not in attributes]
+        missing = [name for name in specs if attributes.get(name) not in self.reader.entries]
         if missing:
             raise NotFoundError(None, None, self._told(trackable, f"the checkpoint has no {missing[0]} for it"))
         for name, (shape, dtype) in specs.items():

@@ -1,0 +1,105 @@
+"""``DenseHashTable``: open addressing, whose buckets are what a checkpoint holds.
+
+Source: tensorflow/core/kernels/lookup_table_op.cc (hashes, probing and growth of MutableDenseHashTable).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping
+from typing import Any
+
+import numpy as np
+
+from tvtf.errors import InvalidArgumentError, UnimplementedError
+from tvtf.lookup.tables import MutableHashTable
+from tvtf.primitive import export
+from tvtf.tensor import convert_to_tensor
+
+MAX_LOAD = 0.8
+"""The share of buckets in use above which their number is doubled."""
+
+
+@export("lookup.experimental.DenseHashTable")
+class DenseHashTable(MutableHashTable):
+    """A table of buckets: two keys that never occur mark those that are empty and those whose key was removed.
+
+    Args:
+      key_dtype, value_dtype: of its keys and values.
+      default_value: the value of keys that the table lacks.
+      empty_key, deleted_key: keys that no entry has.
+      initial_num_buckets: a power of two; 2 ** 17 where None.
+
+    >>> import tvtf as tf
+    >>> table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, empty_key=0, deleted_key=-1)
+    >>> table.insert(tf.constant([5], tf.int64), tf.constant([7], tf.int64))
+    >>> table.lookup(tf.constant([5, 6], tf.int64)).numpy()
+    array([ 7, -1])
+
+    Raises:
+      InvalidArgumentError: an entry with one of the two keys.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/lookup/experimental/DenseHashTable
+    """
+
+    def __init__(
+        self,
+        key_dtype: Any,
+        value_dtype: Any,
+        default_value: Any,
+        empty_key: Any,
+        deleted_key: Any,
+        initial_num_buckets: int | None = None,
+        name: str = "MutableDenseHashTable",
+        checkpoint: bool = True,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
+        super().__init__(key_dtype, value_dtype, default_value, name, checkpoint)
+        self._empty = convert_to_tensor(empty_key, self.key_dtype).eager_array().item()
+        self._deleted = convert_to_tensor(deleted_key, self.key_dtype).eager_array().item()
+        self._buckets = initial_num_buckets or 2**17
+
+    def erase(self, keys: Any, name: str | None = None) -> None:
+        """As :meth:`remove`."""
+        self.remove(keys, name)
+
+    def _put(self, keys: np.ndarray, values: np.ndarray) -> None:
+        for mark, what in ((self._empty, "empty_key"), (self._deleted, "deleted_key")):
+            if mark in keys.ravel().tolist():
+                raise InvalidArgumentError(
+                    None,
+                    "LookupTableInsertV2",
+                    f"Using the {what} as a table key is not allowed [Op:LookupTableInsertV2] name: ",
+                )
+        super()._put(keys, values)
+        while len(self._entries.rows) > self._buckets * MAX_LOAD:
+            self._buckets *= 2
+
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        """Every bucket: its key, and its value."""
+        keys, values = super()._arrays()
+        if keys.dtype == object:
+            raise UnimplementedError(
+                None, "LookupTableExportV2", "the buckets of a DenseHashTable are laid out for integer keys only"
+            )
+        key_buckets = np.full((self._buckets, 1), self._empty, keys.dtype)
+        value_buckets = np.zeros((self._buckets, max(1, values[:1].size)), values.dtype)
+        for key, row in zip(keys.tolist(), values):
+            place = self._place(key, key_buckets)
+            key_buckets[place], value_buckets[place] = key, row
+        return key_buckets, value_buckets
+
+    def _place(self, key: int, buckets: np.ndarray) -> int:
+        """The first empty bucket on the key's way: its hash is the key itself, and steps grow by one."""
+        place, probes = key & (self._buckets - 1), 0
+        while buckets[place, 0] != self._empty:
+            probes += 1
+            place = (place + probes) & (self._buckets - 1)
+        return place
+
+    def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray]) -> None:
+        keys, values = tensors["table-keys"][:, 0], tensors["table-values"]
+        used = (keys != self._empty) & (keys != self._deleted)
+        self._buckets = len(keys)
+        self._entries.rows = {}
+        rows = values[used].reshape((-1, *self.default_value.shape))
+        self._entries.put(keys[used], rows)

@@ -1,0 +1,169 @@
+"""What fills a table: pairs that are given, or the lines of a file."""
+
+from __future__ import annotations
+
+import abc
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import DType, as_dtype, int64, string
+from tvtf.errors import InvalidArgumentError, NotFoundError
+from tvtf.primitive import export
+from tvtf.tensor import convert_to_tensor
+
+
+class Initializer(abc.ABC):
+    """Pairs of keys and values, each of one dtype."""
+
+    key_dtype: DType
+    value_dtype: DType
+
+    @abc.abstractmethod
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        """The keys and their values: vectors."""
+
+
+@export("lookup.KeyValueTensorInitializer")
+class KeyValueTensorInitializer(Initializer):
+    """Pairs from two tensors.
+
+    Args:
+      keys, values: tensors of one shape.
+      key_dtype, value_dtype: convert them.
+
+    >>> import tvtf as tf
+    >>> tf.lookup.KeyValueTensorInitializer(["a"], [1]).value_dtype
+    tf.int32
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/lookup/KeyValueTensorInitializer
+    """
+
+    def __init__(
+        self, keys: Any, values: Any, key_dtype: Any = None, value_dtype: Any = None, name: str | None = None
+    ) -> None:
+        self._keys = convert_to_tensor(keys, dtype=key_dtype)
+        self._values = convert_to_tensor(values, dtype=value_dtype)
+        self.key_dtype, self.value_dtype = self._keys.dtype, self._values.dtype
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        keys, values = self._keys.eager_array(), self._values.eager_array()
+        if keys.shape != values.shape:
+            shown = [f"[{','.join(map(str, a.shape))}]" for a in (keys, values)]
+            raise InvalidArgumentError(
+                None,
+                "LookupTableImportV2",
+                f"Expected shape {shown[0]} for value, got {shown[1]} [Op:LookupTableImportV2] name: ",
+            )
+        return keys, values
+
+
+@export("lookup.TextFileIndex")
+class TextFileIndex:
+    """Which part of a line is a key or value, beside the number of a column.
+
+    >>> import tvtf as tf
+    >>> tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+    (-2, -1)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/lookup/TextFileIndex
+    """
+
+    WHOLE_LINE = -2
+    LINE_NUMBER = -1
+
+
+@export("lookup.TextFileInitializer")
+class TextFileInitializer(Initializer):
+    """A pair from each line of a text file.
+
+    Args:
+      filename: the file.
+      key_dtype, key_index: the keys' dtype, and what of a line is the key: a column's number or a :class:`TextFileIndex`.
+      value_dtype, value_index: the same of the values.
+      vocab_size: how many lines the file has.
+      delimiter: what stands between columns.
+      value_index_offset: added to line numbers.
+
+    >>> import tvtf as tf
+    >>> whole, number = tf.lookup.TextFileIndex.WHOLE_LINE, tf.lookup.TextFileIndex.LINE_NUMBER
+    >>> tf.lookup.TextFileInitializer("words.txt", tf.string, whole, tf.int64, number).key_dtype
+    tf.string
+
+    Raises:
+      ValueError: an index that does not go with its dtype.
+      NotFoundError: there is no such file, when the table is made.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/lookup/TextFileInitializer
+    """
+
+    def __init__(
+        self,
+        filename: Any,
+        key_dtype: Any,
+        key_index: int,
+        value_dtype: Any,
+        value_index: int,
+        vocab_size: int | None = None,
+        delimiter: str = "\t",
+        name: str | None = None,
+        value_index_offset: int = 0,
+    ) -> None:
+        self.filename = filename
+        self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
+        self._columns = key_index, value_index
+        self._vocab_size, self._delimiter, self._offset = vocab_size, delimiter, value_index_offset
+        for dtype, index, what in ((self.key_dtype, key_index, "key"), (self.value_dtype, value_index, "value")):
+            _check_index(dtype, index, what)
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        lines = self._lines()
+        if self._vocab_size is not None and len(lines) < self._vocab_size:
+            raise InvalidArgumentError(
+                None,
+                "InitializeTableFromTextFileV2",
+                f"Invalid vocab_size in {self.filename}: expected {self._vocab_size} but got {len(lines)}",
+            )
+        lines = lines[: self._vocab_size]
+        return (
+            self._column(lines, self._columns[0], self.key_dtype),
+            self._column(lines, self._columns[1], self.value_dtype),
+        )
+
+    def _lines(self) -> list[bytes]:
+        try:
+            with open(self.filename, "rb") as file:
+                return file.read().splitlines()
+        except FileNotFoundError:
+            text = f"{self.filename}; No such file or directory [Op:InitializeTableFromTextFileV2] name: "
+            raise NotFoundError(None, "InitializeTableFromTextFileV2", text) from None
+
+    def _column(self, lines: list[bytes], index: int, dtype: DType) -> np.ndarray:
+        if index == TextFileIndex.LINE_NUMBER:
+            return np.arange(len(lines), dtype=dtype.np) + self._offset
+        cells = [line if index == TextFileIndex.WHOLE_LINE else self._cell(line, index) for line in lines]
+        if dtype is string:
+            return convert_to_tensor(cells, string).eager_array() if cells else np.empty(0, object)
+        return np.array(list(map(float if dtype.is_floating else int, cells)), dtype.np)
+
+    def _cell(self, line: bytes, index: int) -> bytes:
+        cells = line.split(self._delimiter.encode())
+        if index >= len(cells):
+            raise InvalidArgumentError(
+                None,
+                "InitializeTableFromTextFileV2",
+                f"Invalid number of columns in {self.filename} line ({line.decode()}) : expected at least {index + 1} got "
+                f"{len(cells)}",
+            )
+        return cells[index]
+
+
+def _check_index(dtype: DType, index: int, what: str) -> None:
+    if index == TextFileIndex.LINE_NUMBER and dtype is not int64:
+        raise ValueError(f"`{what}_dtype` must be int64 for `{what}_index` {index}, received: {dtype!s}")
+    if index < TextFileIndex.WHOLE_LINE:
+        raise ValueError(f"`{what}_index` should be >= -2, received: {index}.")
+    if index == TextFileIndex.WHOLE_LINE and not (dtype is string or dtype.is_integer):
+        raise ValueError(
+            f"`{what}_dtype` should be either integer or string for `{what}_index` {index}, received: {dtype!s}"
+        )

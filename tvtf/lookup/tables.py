@@ -1,0 +1,355 @@
+"""Tables from keys to values, read and written eagerly and by traced programs.
+
+A table is a Python dict; traced programs ask it through a call of Python. Strings, which compiled code has no type for, are
+looked up eagerly.
+Source: https://www.tensorflow.org/api_docs/python/tf/lookup
+"""
+
+from __future__ import annotations
+
+import uuid
+from collections.abc import Callable, Mapping
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.dtypes import COMPILED, DType, as_dtype, int64, string
+from tvtf.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
+from tvtf.frontend.host import traced
+from tvtf.lookup.initializers import Initializer
+from tvtf.ops.rules import bind
+from tvtf.ops.strings.hashing import to_hash_bucket_fast
+from tvtf.ops.strings.numbers import as_string
+from tvtf.primitive import export
+from tvtf.spec import TensorSpec
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, to_array
+from tvtf.track import AutoTrackable, TensorSpecs
+
+
+class _Table(AutoTrackable):
+    """What tables share: a dict from keys, as Python values, to rows."""
+
+    def __init__(self, key_dtype: Any, value_dtype: Any, default_value: Any, name: str | None) -> None:
+        self._key_dtype, self._value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
+        self._default_value = convert_to_tensor(default_value, self._value_dtype)
+        self._name = name or f"{type(self).__name__}_{uuid.uuid4()}"
+        self._entries: Any = _Entries()
+
+    @property
+    def key_dtype(self) -> DType:
+        return self._key_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        return self._value_dtype
+
+    @property
+    def default_value(self) -> Tensor:
+        return self._default_value
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def __getitem__(self, keys: Any) -> Tensor:
+        return self._looked_up(keys, self._default_value)
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many keys there are, an int64 scalar."""
+        entries = self._entries
+        return self._run(lambda: (np.array(len(entries.rows), np.int64),), [], [TensorSpec([], int64)])[0]
+
+    def _looked_up(self, keys: Any, default: Tensor) -> Tensor:
+        if keys.dtype is not self._key_dtype:
+            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
+        keys = convert_to_tensor(keys)
+        inner = self._default_value.shape
+
+        def found(wanted: np.ndarray, defaults: np.ndarray) -> tuple[np.ndarray]:
+            return (self._entries.found(wanted, defaults, len(inner)),)
+
+        return self._run(found, [keys, default], [TensorSpec([*keys.shape, *inner], self._value_dtype)])[0]
+
+    def _run(self, function: Callable[..., Any], inputs: list[Tensor], specs: list[TensorSpec]) -> list[Any]:
+        """Now, or where the program comes by; what has no compiled type is known while tracing, or refused."""
+        if state.trace is None:
+            return [EagerTensor(np.asarray(a)) for a in function(*(x.eager_array() for x in inputs))]
+        fixed = {i: x.eager_array() for i, x in enumerate(inputs) if isinstance(x, EagerTensor)}
+        if any(s.dtype not in COMPILED for s in specs):
+            raise UnimplementedError(None, "LookupTableFindV2", MSG_STRINGS)
+        given = [x for i, x in enumerate(inputs) if i not in fixed]
+
+        def run(*arrays: np.ndarray) -> Any:
+            left = iter(arrays)
+            return function(*(fixed[i] if i in fixed else next(left) for i in range(len(inputs))))
+
+        return list(traced(run, given, specs))
+
+
+MSG_STRINGS = (
+    "a table's values of dtype string are not available to compiled code, which has no such type: look them up outside the "
+    "tf.function"
+)
+
+
+class _Entries:
+    """The rows of a table by key, in the order in which the keys came."""
+
+    def __init__(self) -> None:
+        self.rows: dict[Any, Any] = {}
+
+    def found(self, keys: np.ndarray, default: np.ndarray, inner: int) -> np.ndarray:
+        flat = keys.ravel().tolist()
+        defaults = default.reshape((-1, *default.shape[default.ndim - inner :]))
+        row = (lambda i: defaults[i]) if len(defaults) == len(flat) and default.ndim > inner else lambda _: defaults[0]
+        result = np.empty((len(flat), *defaults.shape[1:]), default.dtype)
+        for i, key in enumerate(flat):
+            known = self.rows.get(key)
+            result[i] = row(i) if known is None else known
+        return result.reshape((*keys.shape, *defaults.shape[1:]))
+
+    def put(self, keys: np.ndarray, values: np.ndarray) -> None:
+        self.rows |= zip(keys.ravel().tolist(), values.reshape((keys.size, *values.shape[keys.ndim :])))
+
+    def drop(self, keys: np.ndarray) -> None:
+        for key in keys.ravel().tolist():
+            self.rows.pop(key, None)
+
+    def arrays(self, key_dtype: DType, value_dtype: DType, inner: tuple[int, ...]) -> tuple[np.ndarray, np.ndarray]:
+        keys = to_array(list(self.rows), key_dtype)
+        values = np.empty((len(self.rows), *inner), value_dtype.np)
+        for i, row in enumerate(self.rows.values()):
+            values[i] = row
+        return keys, values
+
+
+@export("lookup.StaticHashTable")
+class StaticHashTable(_Table):
+    """A table that is filled once and never changes.
+
+    Args:
+      initializer: a :class:`KeyValueTensorInitializer` or :class:`TextFileInitializer`.
+      default_value: the value of keys that the table lacks.
+      name: its name.
+
+    >>> import tvtf as tf
+    >>> pairs = tf.lookup.KeyValueTensorInitializer(tf.constant(["a", "b"]), tf.constant([1, 2]))
+    >>> tf.lookup.StaticHashTable(pairs, default_value=-1).lookup(tf.constant(["b", "z"])).numpy()
+    array([ 2, -1], dtype=int32)
+
+    Raises:
+      FailedPreconditionError: two values for one key.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/lookup/StaticHashTable
+    """
+
+    def __init__(
+        self,
+        initializer: Initializer,
+        default_value: Any,
+        name: str | None = None,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
+        super().__init__(initializer.key_dtype, initializer.value_dtype, default_value, name)
+        keys, values = initializer.pairs()
+        for key, value in zip(keys.ravel().tolist(), values.ravel().tolist()):
+            known = self._entries.rows.setdefault(key, value)
+            if known != value:
+                raise FailedPreconditionError(
+                    None,
+                    "LookupTableImportV2",
+                    f"HashTable has different value for same key. Key {_shown(key)} has {_shown(known)} and trying to add "
+                    f"value {_shown(value)} [Op:LookupTableImportV2] name: ",
+                )
+
+    def lookup(self, keys: Any, name: str | None = None) -> Tensor:
+        """The value of each key; the default for a key that the table lacks.
+
+        Args:
+          keys: tensor of the key dtype.
+
+        Returns:
+          A tensor of shape ``keys.shape + default_value.shape``.
+
+        Raises:
+          TypeError: keys of another dtype.
+        """
+        return self._looked_up(keys, self._default_value)
+
+    def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """All keys and their values, in any order."""
+        keys, values = self._entries.arrays(self._key_dtype, self._value_dtype, ())
+        return EagerTensor(keys), EagerTensor(values)
+
+
+def _shown(value: Any) -> Any:
+    return value.decode() if isinstance(value, bytes) else value
+
+
+@export("lookup.experimental.MutableHashTable")
+class MutableHashTable(_Table):
+    """A table that is written to; checkpoints hold its contents.
+
+    Args:
+      key_dtype, value_dtype: of its keys and values.
+      default_value: the value of keys that the table lacks: a scalar or vector.
+
+    >>> import tvtf as tf
+    >>> table = tf.lookup.experimental.MutableHashTable(tf.string, tf.int64, default_value=-1)
+    >>> table.insert(tf.constant(["a"]), tf.constant([7], tf.int64))
+    >>> table.lookup(tf.constant(["a", "b"])).numpy()
+    array([ 7, -1])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/lookup/experimental/MutableHashTable
+    """
+
+    def __init__(
+        self,
+        key_dtype: Any,
+        value_dtype: Any,
+        default_value: Any,
+        name: str = "MutableHashTable",
+        checkpoint: bool = True,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
+        super().__init__(key_dtype, value_dtype, default_value, name)
+        self._is_saved = checkpoint
+
+    def lookup(self, keys: Any, dynamic_default_values: Any = None, name: str | None = None) -> Tensor:
+        """The value of each key; the default, or that of ``dynamic_default_values``, for a key that the table lacks."""
+        default = self._default_value if dynamic_default_values is None else convert_to_tensor(dynamic_default_values)
+        return self._looked_up(keys, default)
+
+    def insert(self, keys: Any, values: Any, name: str | None = None) -> None:
+        """Gives keys their values, new ones or in place of old ones.
+
+        Raises:
+          ValueError: keys or values of another dtype.
+          InvalidArgumentError: values of another shape.
+        """
+        new_keys, new = (
+            self._converted("keys", keys, self._key_dtype),
+            self._converted("values", values, self._value_dtype),
+        )
+        expected = [*new_keys.shape, *self._default_value.shape]
+        if not new.shape.is_compatible_with(expected):
+            shown = [f"[{','.join(map(str, s))}]" for s in (expected, new.shape)]
+            raise InvalidArgumentError(
+                None,
+                "LookupTableInsertV2",
+                f"Expected shape {shown[0]} for value, got {shown[1]} [Op:LookupTableInsertV2] name: ",
+            )
+        self._change(self._put, new_keys, new)
+
+    def remove(self, keys: Any, name: str | None = None) -> None:
+        """Takes keys out; those that the table lacks are left alone."""
+        self._change(self._entries.drop, self._converted("keys", keys, self._key_dtype))
+
+    def _put(self, keys: np.ndarray, values: np.ndarray) -> None:
+        self._entries.put(keys, values)
+
+    def _change(self, change: Callable[..., None], *inputs: Tensor) -> None:
+        def changed(*arrays: np.ndarray) -> tuple[np.ndarray]:
+            change(*arrays)
+            return (np.zeros((), np.int64),)
+
+        self._run(changed, list(inputs), [TensorSpec([], int64)])
+
+    @staticmethod
+    def _converted(what: str, value: Any, dtype: DType) -> Tensor:
+        try:
+            return convert_to_tensor(value, dtype)
+        except ValueError as error:
+            raise ValueError(f"{what}: {error}") from None
+
+    def export(self, name: str | None = None) -> tuple[Tensor, Tensor]:
+        """All keys and their values, in any order."""
+        keys, values = self._arrays()
+        return EagerTensor(keys), EagerTensor(values)
+
+    def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
+        return self._entries.arrays(self._key_dtype, self._value_dtype, tuple(self._default_value.shape))
+
+    # -- checkpoints (see tvtf.track)
+
+    _value_suffixes = ("-keys", "-values")
+
+    def _serialize_to_tensors(self) -> dict[str, np.ndarray]:
+        if not self._is_saved:
+            return {}
+        keys, values = self._arrays()
+        return {"table-keys": keys, "table-values": values}
+
+    def _tensor_specs(self) -> TensorSpecs:
+        if not self._is_saved:
+            return {}
+        return {"table-keys": (None, self._key_dtype.np), "table-values": (None, self._value_dtype.np)}
+
+    def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray]) -> None:
+        self._entries.rows = {}
+        self._entries.put(tensors["table-keys"], tensors["table-values"])
+
+
+@export("lookup.StaticVocabularyTable")
+class StaticVocabularyTable(AutoTrackable):
+    """A table of ids; keys that it lacks get one of ``num_oov_buckets`` ids after its own, by their hash.
+
+    Args:
+      initializer: pairs of keys and int64 ids; None for hashes alone.
+      num_oov_buckets: how many ids there are for other keys.
+      lookup_key_dtype: of the keys, where it is not the initializer's.
+
+    >>> import tvtf as tf
+    >>> pairs = tf.lookup.KeyValueTensorInitializer(["x", "y"], tf.constant([0, 1], tf.int64))
+    >>> tf.lookup.StaticVocabularyTable(pairs, 3).lookup(tf.constant(["y", "zz", "hello"])).numpy()
+    array([1, 3, 3])
+
+    Raises:
+      TypeError: ids that are not int64.
+      ValueError: no buckets.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/lookup/StaticVocabularyTable
+    """
+
+    def __init__(
+        self,
+        initializer: Initializer | None,
+        num_oov_buckets: int,
+        lookup_key_dtype: Any = None,
+        name: str | None = None,
+        experimental_is_anonymous: bool = False,
+    ) -> None:
+        if num_oov_buckets <= 0:
+            raise ValueError("`num_oov_buckets` must be > 0; use StaticHashTable.")
+        if initializer is not None and initializer.value_dtype is not int64:
+            raise TypeError(f"Invalid `value_dtype`, expected {int64!s} but got {initializer.value_dtype!s}.")
+        self._table = None if initializer is None else StaticHashTable(initializer, -1, name)
+        self._key_dtype = string if initializer is None else initializer.key_dtype
+        self._buckets = num_oov_buckets
+
+    @property
+    def key_dtype(self) -> DType:
+        return self._key_dtype
+
+    @property
+    def value_dtype(self) -> DType:
+        return int64
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many ids there are."""
+        buckets = convert_to_tensor(self._buckets, int64)
+        return buckets if self._table is None else self._table.size() + buckets
+
+    def lookup(self, keys: Any, name: str | None = None) -> Tensor:
+        """The id of each key, an int64 tensor of the keys' shape."""
+        if keys.dtype is not self._key_dtype:
+            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
+        buckets = to_hash_bucket_fast(keys if self._key_dtype is string else as_string(keys), self._buckets)
+        if self._table is None:
+            return buckets
+        ids = self._table.lookup(keys)
+        return bind.select(ids < 0, buckets + self._table.size(), ids)
+
+    def __getitem__(self, keys: Any) -> Tensor:
+        return self.lookup(keys)
