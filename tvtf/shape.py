@@ -218,6 +218,29 @@ class TensorShape:
         if self.rank not in (None, rank):
             raise ValueError(f"Shape {self} must have rank {rank}")
 
+    def assert_same_rank(self, other: Any) -> None:
+        other = as_shape(other)
+        if None not in (self.rank, other.rank) and self.rank != other.rank:
+            raise ValueError(f"Shapes {self} and {other} must have the same rank")
+
+    def assert_is_fully_defined(self) -> None:
+        if not self.is_fully_defined():
+            raise ValueError(f"Shape {self} is not fully defined")
+
+    def most_specific_compatible_shape(self, other: Any) -> TensorShape:
+        """The shape with every dim unknown in which the two differ."""
+        return self.most_specific_common_supertype([as_shape(other)]) or TensorShape(None)
+
+    def with_rank_at_least(self, rank: int) -> TensorShape:
+        if self.rank is not None and self.rank < rank:
+            raise ValueError(f"Shape {self} must have rank at least {rank}")
+        return self
+
+    def with_rank_at_most(self, rank: int) -> TensorShape:
+        if self.rank is not None and self.rank > rank:
+            raise ValueError(f"Shape {self} must have rank at most {rank}")
+        return self
+
     def merge_with(self, other: Any) -> TensorShape:
         other = as_shape(other)
         if not self.is_compatible_with(other):
@@ -245,6 +268,7 @@ class TensorShape:
         return TensorShape(None if self._dims is None or other._dims is None else self._dims + other._dims)
 
     def with_rank(self, rank: int) -> TensorShape:
+        self.assert_has_rank(rank)
         return self.merge_with(TensorShape([None] * rank))
 
     def __len__(self) -> int:

@@ -92,6 +92,8 @@ class Tensor:
     def ref(self) -> Reference:
         return Reference(self)
 
+    experimental_ref = ref
+
     def eager_array(self, prim: Any = None) -> np.ndarray:
         raise NotImplementedError
 
@@ -158,6 +160,14 @@ class EagerTensor(Tensor):
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {as_shape(shape)}.")
 
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        raise NotImplementedError(
+            "eval is not supported when eager execution is enabled, is .numpy() what you're looking for?"
+        )
+
+    def consumers(self) -> Any:
+        raise NotImplementedError("Tensor.consumers is undefined when eager execution is enabled.")
+
     def __array__(self, dtype: Any = None, copy: bool | None = None) -> np.ndarray:
         if copy or (dtype is not None and np.dtype(dtype) != self._array.dtype):
             return self._array.astype(dtype or self._array.dtype)
@@ -221,6 +231,19 @@ def _numpy_text(array: np.ndarray, is_repr: bool) -> str:
         return repr(array.item()) if is_repr or array.dtype == object else str(array)
     text = repr(array) if is_repr else str(array)
     return "\n" + text if "\n" in text else text
+
+
+def _of_graphs(name: str) -> property:
+    """A property that only tensors of a graph have."""
+
+    def refuse(self: EagerTensor) -> Any:
+        raise AttributeError(f"Tensor.{name} is undefined when eager execution is enabled.")
+
+    return property(refuse)
+
+
+for _name in ("name", "graph", "op", "value_index"):
+    setattr(EagerTensor, _name, _of_graphs(_name))
 
 
 class SymbolicTensor(Tensor):

@@ -147,6 +147,22 @@ class Variable(Trackable, metaclass=MadeByCreators):
     def ref(self) -> Reference:
         return Reference(self)
 
+    experimental_ref = ref
+
+    # -- what only the Variables of a graph have
+
+    initializer = None
+
+    @property
+    def initial_value(self) -> Any:
+        raise RuntimeError("This property is not supported when eager execution is enabled.")
+
+    def eval(self, session: Any = None) -> Any:
+        raise RuntimeError("This operation is not supported when eager execution is enabled.")
+
+    def to_proto(self, export_scope: str | None = None) -> Any:
+        raise RuntimeError("This operation is not supported when eager execution is enabled.")
+
     # -- reading
 
     def is_initialized(self, name: str | None = None) -> Tensor:

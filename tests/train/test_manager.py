@@ -196,3 +196,19 @@ def test_wrong_arguments(tmp_path, checkpoint, arguments, told):
     with pytest.raises(ValueError) as refusal:
         train.CheckpointManager(checkpoint, tmp_path, **arguments)
     assert str(refusal.value) == told
+
+
+def test_checkpoints_are_given_as_they_arrive(tmp_path):
+    checkpoint = train.Checkpoint(step=Variable(0))
+    first = checkpoint.save(tmp_path / "ckpt")
+    arriving = train.checkpoints_iterator(tmp_path, timeout=0)
+    assert next(arriving) == str(first)
+    second = checkpoint.save(tmp_path / "ckpt")
+    assert list(arriving) == [str(second)]
+
+
+def test_waiting_for_checkpoints_ends_when_told(tmp_path):
+    asked = []
+    stop = lambda: len(asked) >= 1 or asked.append(1)  # noqa: E731 - the second question is answered with yes
+    assert list(train.checkpoints_iterator(tmp_path, timeout=0, timeout_fn=stop)) == []
+    assert asked == [1]

@@ -21,13 +21,17 @@ tvtf.errors.DataLossError: ...: the file is truncated. Restore an older checkpoi
 
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions
 from tvtf.train.manager import CheckpointManager
+from tvtf.train.moving_average import ExponentialMovingAverage
 from tvtf.train.reader import list_variables, load_checkpoint, load_variable
 from tvtf.train.state import get_checkpoint_state, latest_checkpoint
+from tvtf.train.waiting import checkpoints_iterator
 
 __all__ = [
     "Checkpoint",
     "CheckpointManager",
     "CheckpointOptions",
+    "ExponentialMovingAverage",
+    "checkpoints_iterator",
     "get_checkpoint_state",
     "latest_checkpoint",
     "list_variables",

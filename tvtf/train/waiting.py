@@ -1,0 +1,59 @@
+"""Checkpoints as they arrive in a folder."""
+
+from __future__ import annotations
+
+import time
+from collections.abc import Callable, Iterator
+from os import PathLike
+
+from tvtf.log import logger
+from tvtf.train.state import latest_checkpoint
+
+POLL_SECONDS = 1.0
+"""How long a folder is left alone between two looks, as in TensorFlow."""
+
+
+def checkpoints_iterator(
+    checkpoint_dir: str | PathLike[str],
+    min_interval_secs: float = 0,
+    timeout: float | None = None,
+    timeout_fn: Callable[[], bool] | None = None,
+) -> Iterator[str]:
+    """Gives the prefix of each newest checkpoint of a folder once, and waits for the next.
+
+    Args:
+      checkpoint_dir: the folder.
+      min_interval_secs: the least time between two checkpoints.
+      timeout: how many seconds to wait for one; None for ever.
+      timeout_fn: asked after a timeout, and after each checkpoint where there is one: whether to stop.
+
+    >>> list(checkpoints_iterator("/no/such/folder", timeout=0))
+    []
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/checkpoints_iterator
+    """
+    last = None
+    while True:
+        found = _awaited(checkpoint_dir, last, timeout)
+        if found is not None:
+            last, start = found, time.monotonic()
+            yield found
+            time.sleep(max(0.0, start + min_interval_secs - time.monotonic()))
+        elif timeout_fn is None:
+            logger.info("Timed-out waiting for a checkpoint (without timeout_fn).")
+            return
+        if timeout_fn is not None and timeout_fn():
+            logger.info("Done. No new checkpoints will be generated.")
+            return
+
+
+def _awaited(folder: str | PathLike[str], last: str | None, timeout: float | None) -> str | None:
+    """A checkpoint other than ``last``; None where none has come in time."""
+    end = None if timeout is None else time.monotonic() + timeout
+    while True:
+        found = latest_checkpoint(folder)
+        if found is not None and found != last:
+            return found
+        if end is not None and time.monotonic() + POLL_SECONDS > end:
+            return None
+        time.sleep(POLL_SECONDS)
