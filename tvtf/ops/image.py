@@ -1,0 +1,412 @@
+"""``tf.image``: images turned, cut, adjusted and converted; composed, but for the op that TensorFlow gives no gradient."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import FLOATING, as_dtype, float16, float32
+from tvtf.ops.array import transpose
+from tvtf.ops.cast import cast, saturate_cast
+from tvtf.ops.linalg import tensordot
+from tvtf.ops.pad import pad, reverse, tile
+from tvtf.ops.reduce import reduce_mean
+from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, stretch
+from tvtf.primitive import Sample, export, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType
+from tvtf.tensor import Tensor, constant, convert_to_tensor
+
+RGB_TO_YIQ = [[0.299, 0.59590059, 0.2115], [0.587, -0.27455667, -0.52273617], [0.114, -0.32134392, 0.31119955]]
+YIQ_TO_RGB = [[1.0, 1.0, 1.0], [0.95598634, -0.27201283, -1.10674021], [0.6208248, -0.64720424, 1.70423049]]
+RGB_TO_YUV = [[0.299, -0.14714119, 0.61497538], [0.587, -0.28886916, -0.51496512], [0.114, 0.43601035, -0.10001026]]
+YUV_TO_RGB = [[1.0, 1.0, 1.0], [0.0, -0.394642334, 2.03206185], [1.13988303, -0.58062185, 0.0]]
+
+
+@export("image.convert_image_dtype")
+def convert_image_dtype(image: Any, dtype: Any, saturate: bool = False, name: str | None = None) -> Tensor:
+    """An image of another dtype: integers span their range, floats [0, 1].
+
+    Args:
+      image: numeric tensor.
+      dtype: floating or integer.
+      saturate: whether what is out of range is clipped.
+
+    >>> import tvtf as tf
+    >>> tf.image.convert_image_dtype(tf.constant([0, 255], tf.uint8), tf.float32).numpy()
+    array([0., 1.], dtype=float32)
+
+    Raises:
+      AttributeError: a dtype that is neither.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/convert_image_dtype
+    """
+    x, wanted = convert_to_tensor(image), as_dtype(dtype)
+    for kind, what in ((wanted, "dtype"), (x.dtype, "image dtype")):
+        if not (kind.is_floating or kind.is_integer):
+            raise AttributeError(f"{what} must be either floating point or integer")
+    convert: Callable[..., Tensor] = saturate_cast if saturate else cast
+    if x.dtype is wanted or (x.dtype.is_floating and wanted.is_floating):
+        return cast(x, wanted)
+    if x.dtype.is_floating:
+        return convert(x * number(wanted.max + 0.5, x), wanted)
+    if wanted.is_floating:
+        wide = cast(x, wanted)
+        return wide * number(1.0 / x.dtype.max, wide)
+    if x.dtype.max > wanted.max:
+        return convert(x // number((x.dtype.max + 1) // (wanted.max + 1), x), wanted)
+    wide = convert(x, wanted)
+    return wide * number((wanted.max + 1) // (x.dtype.max + 1), wide)
+
+
+def _as_floats(image: Any, adjust: Callable[[Tensor], Tensor]) -> Tensor:
+    """``adjust`` of an image in floats, given back in the image's dtype."""
+    x = convert_to_tensor(image)
+    floats = x if x.dtype in (float16, float32) else convert_image_dtype(x, float32)
+    return convert_image_dtype(adjust(floats), x.dtype, saturate=True)
+
+
+@export("image.adjust_brightness")
+def adjust_brightness(image: Any, delta: Any) -> Tensor:
+    """``delta`` added to every pixel, in floats.
+
+    >>> import tvtf as tf
+    >>> tf.image.adjust_brightness(tf.constant([[[0.25, 0.5]]]), 0.25).numpy()
+    array([[[0.5 , 0.75]]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_brightness
+    """
+    return _as_floats(image, lambda x: x + cast(convert_to_tensor(delta), x.dtype))
+
+
+@export("image.adjust_gamma")
+def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
+    """``gain * image ** gamma``, in floats.
+
+    >>> import tvtf as tf
+    >>> tf.image.adjust_gamma(tf.constant([0.5, 1.]), 2.0).numpy()
+    array([0.25, 1.  ], dtype=float32)
+
+    Raises:
+      ValueError: a negative ``gamma``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_gamma
+    """
+    if isinstance(gamma, (int, float)) and gamma < 0:
+        raise ValueError("Gamma should be a non-negative real number.")
+    return _as_floats(image, lambda x: number(gain, x) * x ** number(gamma, x))
+
+
+def _contrast_type(images: TensorType, factor: TensorType) -> TensorType:
+    require_dtype(images, FLOATING, "images")
+    if len(images.shape) < 3:
+        raise Refused(f"input must be at least 3-D, got shape[{','.join(map(str, images.shape))}]")
+    if factor.shape:
+        raise Refused(f"contrast_factor must be scalar: [{','.join(map(str, factor.shape))}]")
+    return images
+
+
+def _contrast_numpy(images: np.ndarray, factor: np.ndarray) -> np.ndarray:
+    wide = images.astype(np.float32) if images.dtype.itemsize < 4 else images
+    mean = wide.mean(axis=(-3, -2), keepdims=True, dtype=wide.dtype)
+    return ((wide - mean) * factor + mean).astype(images.dtype)
+
+
+def _contrast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
+    images, factor = stretch(size, inputs[0], batched[0]), inputs[1]
+    if not batched[1]:
+        return bind.adjust_contrast(images, factor)
+    mean = reduce_mean(images, [-3, -2], keepdims=True)
+    return (images - mean) * bind.reshape(factor, shape=(size, *(1,) * (images.ndim - 1))) + mean
+
+
+@primitive(
+    name="adjust_contrast",
+    tf_name="AdjustContrastv2",
+    type=_contrast_type,
+    numpy=_contrast_numpy,
+    lower=kernel("image.adjust_contrast"),
+    batch=_contrast_batch,
+    onnx=lambda e, inputs, outputs, types: _contrast_nodes(e, inputs, outputs, types),
+    samples=lambda: [
+        Sample((draw(0, (2, 3, 2)), np.array(1.5, "float32")), {}, (float32,), gradient=False),
+        Sample((draw(1, (2, 2, 3, 1)), np.array(-0.5, "float32")), {}, (float32,), gradient=False),
+    ],
+    why_not={"vjp": "TensorFlow has none either: tapes raise its LookupError"},
+)
+def contrast_of(images: Tensor, factor: Tensor) -> Any:
+    """Each channel's distance from its mean times ``factor``."""
+    return (images, factor), {}
+
+
+def _contrast_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    mean, moved, scaled = (e.temp() for _ in range(3))
+    e.node("ReduceMean", [inputs[0], e.const(np.array([-3, -2]))], [mean], keepdims=1)
+    e.node("Sub", [inputs[0], mean], [moved])
+    e.node("Mul", [moved, inputs[1]], [scaled])
+    e.node("Add", [scaled, mean], outputs)
+
+
+@export("image.adjust_contrast")
+def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
+    """Each channel's distance from its mean over the image times a factor, in floats. It has no gradient.
+
+    Args:
+      images: numeric tensor of shape (..., height, width, channels).
+      contrast_factor: scalar.
+
+    >>> import tvtf as tf
+    >>> tf.image.adjust_contrast(tf.constant([[[1.], [3.]]]), 2.).numpy().ravel()
+    array([0., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_contrast
+    """
+    factor = convert_to_tensor(contrast_factor, dtype_hint=float32)
+    return _as_floats(images, lambda x: cast(bind.adjust_contrast(cast(x, float32), cast(factor, float32)), x.dtype))
+
+
+# -- colours
+
+
+def _by_matrix(images: Any, matrix: list[list[float]]) -> Tensor:
+    x = convert_to_tensor(images)
+    return tensordot(x, constant(np.array(matrix, x.dtype.np)), [[x.ndim - 1], [0]])
+
+
+@export("image.rgb_to_yiq")
+def rgb_to_yiq(images: Any) -> Tensor:
+    """Red, green and blue as luma and two chroma channels.
+
+    >>> import tvtf as tf
+    >>> tf.image.rgb_to_yiq(tf.constant([[[1., 0., 0.]]])).numpy().round(3).ravel().tolist()
+    [0.29899999499320984, 0.5960000157356262, 0.21199999749660492]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/rgb_to_yiq
+    """
+    return _by_matrix(images, RGB_TO_YIQ)
+
+
+@export("image.yiq_to_rgb")
+def yiq_to_rgb(images: Any) -> Tensor:
+    """What :func:`rgb_to_yiq` was given.
+
+    >>> import tvtf as tf
+    >>> tf.image.yiq_to_rgb(tf.constant([[[0.5, 0., 0.]]])).numpy().ravel()
+    array([0.5, 0.5, 0.5], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/yiq_to_rgb
+    """
+    return _by_matrix(images, YIQ_TO_RGB)
+
+
+@export("image.rgb_to_yuv")
+def rgb_to_yuv(images: Any) -> Tensor:
+    """Red, green and blue as luma and two differences.
+
+    >>> import tvtf as tf
+    >>> tf.image.rgb_to_yuv(tf.constant([[[0., 0., 0.]]])).numpy().ravel()
+    array([0., 0., 0.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/rgb_to_yuv
+    """
+    return _by_matrix(images, RGB_TO_YUV)
+
+
+@export("image.yuv_to_rgb")
+def yuv_to_rgb(images: Any) -> Tensor:
+    """What :func:`rgb_to_yuv` was given.
+
+    >>> import tvtf as tf
+    >>> tf.image.yuv_to_rgb(tf.constant([[[0.5, 0., 0.]]])).numpy().ravel()
+    array([0.5, 0.5, 0.5], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/yuv_to_rgb
+    """
+    return _by_matrix(images, YUV_TO_RGB)
+
+
+@export("image.rgb_to_grayscale")
+def rgb_to_grayscale(images: Any, name: str | None = None) -> Tensor:
+    """The luma of each pixel, one channel.
+
+    >>> import tvtf as tf
+    >>> tf.image.rgb_to_grayscale(tf.constant([[[255, 255, 255]]], tf.uint8)).shape
+    TensorShape([1, 1, 1])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/rgb_to_grayscale
+    """
+    return _as_floats(images, lambda x: _by_matrix(x, [[0.2989], [0.587], [0.114]]))
+
+
+@export("image.grayscale_to_rgb")
+def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
+    """The one channel three times.
+
+    >>> import tvtf as tf
+    >>> tf.image.grayscale_to_rgb(tf.constant([[[1.], [2.]]])).numpy()
+    array([[[1., 1., 1.],
+            [2., 2., 2.]]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/grayscale_to_rgb
+    """
+    x = convert_to_tensor(images)
+    return tile(x, [*(1,) * (x.ndim - 1), 3])
+
+
+@export("image.per_image_standardization")
+def per_image_standardization(image: Any) -> Tensor:
+    """Each image less its mean, divided by its deviation, as float32.
+
+    >>> import tvtf as tf
+    >>> tf.image.per_image_standardization(tf.constant([[[1.], [3.]]])).numpy().ravel()
+    array([-1.,  1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/per_image_standardization
+    """
+    from tvtf.ops.aggregate import reduce_std
+
+    x = cast(convert_to_tensor(image), float32)
+    _require_image(x)
+    axes, pixels = [-1, -2, -3], x.shape[-3:].num_elements()
+    least = number(1.0 / np.sqrt(np.float32(pixels)), x)
+    deviation = bind.maximum(reduce_std(x, axes, keepdims=True), least)
+    return (x - reduce_mean(x, axes, keepdims=True)) / deviation
+
+
+def _require_image(x: Tensor) -> None:
+    if x.ndim < 3:
+        raise ValueError(f"'image' (shape {x.shape}) must be at least three-dimensional.")
+
+
+# -- turned and cut
+
+
+def _turned(image: Any, turn: Callable[[Tensor], Tensor]) -> Tensor:
+    x = convert_to_tensor(image)
+    if x.ndim not in (3, 4):
+        raise ValueError(f"'image' (shape {x.shape}) must have either 3 or 4 dimensions.")
+    return turn(x)
+
+
+@export("image.flip_left_right")
+def flip_left_right(image: Any) -> Tensor:
+    """The image, or each of a batch, mirrored along its width.
+
+    >>> import tvtf as tf
+    >>> tf.image.flip_left_right(tf.constant([[[1], [2]]])).numpy().ravel()
+    array([2, 1], dtype=int32)
+
+    Raises:
+      ValueError: neither 3 nor 4 dimensions.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/flip_left_right
+    """
+    return _turned(image, lambda x: reverse(x, [x.ndim - 2]))
+
+
+@export("image.flip_up_down")
+def flip_up_down(image: Any) -> Tensor:
+    """The image, or each of a batch, mirrored along its height.
+
+    >>> import tvtf as tf
+    >>> tf.image.flip_up_down(tf.constant([[[1]], [[2]]])).numpy().ravel()
+    array([2, 1], dtype=int32)
+
+    Raises:
+      ValueError: neither 3 nor 4 dimensions.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/flip_up_down
+    """
+    return _turned(image, lambda x: reverse(x, [x.ndim - 3]))
+
+
+@export("image.transpose")
+def transpose_image(image: Any, name: str | None = None) -> Tensor:
+    """The image, or each of a batch, with height and width exchanged.
+
+    >>> import tvtf as tf
+    >>> tf.image.transpose(tf.zeros([2, 3, 1])).shape
+    TensorShape([3, 2, 1])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/transpose
+    """
+    return _turned(image, lambda x: transpose(x, [*range(x.ndim - 3), x.ndim - 2, x.ndim - 3, x.ndim - 1]))
+
+
+@export("image.rot90")
+def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
+    """The image, or each of a batch, turned ``k`` quarters counter-clockwise.
+
+    >>> import tvtf as tf
+    >>> tf.image.rot90(tf.constant([[[1], [2]]])).numpy().ravel()
+    array([2, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/rot90
+    """
+    turns = (
+        convert_to_tensor,
+        lambda x: flip_up_down(transpose_image(x)),
+        lambda x: flip_left_right(flip_up_down(x)),
+        lambda x: transpose_image(flip_up_down(x)),
+    )
+    return _turned(image, turns[k % 4])
+
+
+@export("image.crop_to_bounding_box")
+def crop_to_bounding_box(
+    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int, name: str | None = None
+) -> Tensor:
+    """A rectangle of the image, or of each of a batch.
+
+    >>> import tvtf as tf
+    >>> tf.image.crop_to_bounding_box(tf.reshape(tf.range(9), [3, 3, 1]), 1, 0, 2, 2).numpy().ravel()
+    array([3, 4, 6, 7], dtype=int32)
+
+    Raises:
+      ValueError: a rectangle that is not inside.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/crop_to_bounding_box
+    """
+    x = convert_to_tensor(image)
+    height, width = x.shape[-3], x.shape[-2]
+    _check("offset_height must be >= 0.", offset_height >= 0)
+    _check("offset_width must be >= 0.", offset_width >= 0)
+    _check("target_height must be > 0.", target_height > 0)
+    _check("target_width must be > 0.", target_width > 0)
+    _check("height must be >= target + offset.", height is None or height >= target_height + offset_height)
+    _check("width must be >= target + offset.", width is None or width >= target_width + offset_width)
+    rows = slice(offset_height, offset_height + target_height)
+    return _turned(x, lambda t: t[..., rows, offset_width : offset_width + target_width, :])
+
+
+def _check(message: str, holds: bool) -> None:
+    if not holds:
+        raise ValueError(message)
+
+
+@export("image.pad_to_bounding_box")
+def pad_to_bounding_box(
+    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
+) -> Tensor:
+    """The image, or each of a batch, in a larger one of zeros.
+
+    >>> import tvtf as tf
+    >>> tf.image.pad_to_bounding_box(tf.ones([1, 1, 1]), 0, 1, 1, 3).numpy().ravel()
+    array([0., 1., 0.], dtype=float32)
+
+    Raises:
+      ValueError: the image does not fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/pad_to_bounding_box
+    """
+    x = convert_to_tensor(image)
+    below = target_height - offset_height - x.shape[-3]
+    right = target_width - offset_width - x.shape[-2]
+    _check("offset_height must be >= 0", offset_height >= 0)
+    _check("offset_width must be >= 0", offset_width >= 0)
+    _check("width must be <= target - offset", right >= 0)
+    _check("height must be <= target - offset", below >= 0)
+    around = [[offset_height, below], [offset_width, right], [0, 0]]
+    return _turned(x, lambda t: pad(t, [[0, 0]] * (t.ndim - 3) + around))
