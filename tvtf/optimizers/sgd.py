@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.context import state
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, on_values
 from tvtf.ops.rules import number
 from tvtf.optimizers.base import Optimizer
@@ -65,11 +66,14 @@ class SGD(Optimizer):
 
     @staticmethod
     def _take(step: Any, variable: Variable) -> None:
-        """Subtracts a step: from its rows alone, where it has some only."""
-        if isinstance(step, IndexedSlices):
+        """Subtracts a step; eagerly from its rows alone, where it has some only.
+
+        Compiled, the whole update is one kernel that writes into the Variable's memory; a scatter is two copies of it.
+        """
+        if isinstance(step, IndexedSlices) and state.trace is None:
             variable.scatter_sub(step, read_value=False)
         else:
-            variable.assign(variable.value() - step, read_value=False)
+            variable.assign(variable.value() - as_dense(step), read_value=False)
 
     def get_config(self) -> dict[str, Any]:
         return super().get_config() | {"momentum": self.momentum, "nesterov": self.nesterov}
