@@ -9,18 +9,14 @@ CASES = [(document, cell) for document in documents_support.DOCUMENTS for cell i
 PENDING = {
     ("lab_tensors_to_training_loops", "sparse tensors"): "tf.sparse",
     ("lab_tensors_to_training_loops", "placement on a GPU"): "soft device placement",
-    ("lab_tensors_to_training_loops", "no registered gradient"): "tf.image",
     ("lab_tensors_to_training_loops", "to_code"): "tf.autograph.to_code",
     ("lab_tensors_to_training_loops", "the graph"): "as_graph_def",
     ("lab_tensors_to_training_loops", "signatures"): "the form of a list in a signature",
-    ("tensors_autodiff_graphs", "a slice is assigned"): "assignment to slices",
-    ("tensors_autodiff_graphs", "clip"): "tf.clip_by_norm",
     ("tensors_autodiff_graphs", "inv"): "tf.linalg",
     ("tensors_autodiff_graphs", "static graph"): "tf.compat.v1.Graph",
     ("tensors_autodiff_graphs", "TensorFlow 1's names"): "tf.compat.v1.Graph",
     ("tensors_autodiff_graphs", "loops of TensorFlow 1"): "tf.compat.v1.Graph",
     ("variables_and_gradients", "soft placement"): "soft device placement",
-    ("variables_and_gradients", "no registered gradient"): "tf.image",
 }
 """Cells that do not yet do what TensorFlow does, each with what is missing."""
 
