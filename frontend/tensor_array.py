@@ -9,7 +9,6 @@ from tvtf import nest
 from tvtf.composite import CompositeTensor, TypeSpec
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32
-from tvtf.emit import Trace, tracing
 from tvtf.frontend.array_eager import EagerArray
 from tvtf.frontend.array_traced import TracedArray
 from tvtf.primitive import export
@@ -215,6 +214,8 @@ def settled(values: Any, iteration: Callable[[], Any], room: Any = None) -> Any:
 
     ``room``: for how many more elements arrays of dynamic size need room; None where nobody knows.
     """
+    from tvtf.emit import Trace, tracing
+
     arrays = [
         v._array for v in nest.flatten(values) if isinstance(v, TensorArray) and isinstance(v._array, TracedArray)
     ]
