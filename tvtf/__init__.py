@@ -14,6 +14,7 @@ from tvtf import threads as _threads
 
 _threads.configure()  # before TVM loads: it reads the number of threads once
 
+from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
@@ -45,6 +46,7 @@ from tvtf.dtypes import (  # noqa: E402
 )
 from tvtf.frontend import autograph as _autograph  # noqa: E402,F401 - how functions are traced
 from tvtf.frontend import cases as _cases  # noqa: E402,F401 - declares tf.case, tf.switch_case
+from tvtf.frontend import config as _config  # noqa: E402,F401 - declares tf.config
 from tvtf.frontend import control as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
 from tvtf.frontend import custom as _custom
 from tvtf.frontend import device as _device  # noqa: E402,F401 - declares tf.device

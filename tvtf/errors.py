@@ -7,6 +7,12 @@ from __future__ import annotations
 
 from typing import Any
 
+OK, CANCELLED, UNKNOWN, INVALID_ARGUMENT, DEADLINE_EXCEEDED, NOT_FOUND, ALREADY_EXISTS, PERMISSION_DENIED = range(8)
+RESOURCE_EXHAUSTED, FAILED_PRECONDITION, ABORTED, OUT_OF_RANGE, UNIMPLEMENTED, INTERNAL, UNAVAILABLE, DATA_LOSS = range(
+    8, 16
+)
+UNAUTHENTICATED = 16
+
 
 class OpError(Exception):
     """An op failed; ``message``, ``op``, ``node_def`` and ``error_code`` tell what and how.

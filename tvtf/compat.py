@@ -1,0 +1,123 @@
+"""``tf.compat``: texts and numbers of Python, and ``tf.get_logger``."""
+
+from __future__ import annotations
+
+import logging
+import numbers
+import os
+from typing import Any
+
+import numpy as np
+
+from tvtf.log import logger
+from tvtf.primitive import export, exports
+
+exports["compat.integral_types"] = (numbers.Integral, np.integer)
+exports["compat.real_types"] = (numbers.Real, np.integer, np.floating)
+exports["compat.complex_types"] = (numbers.Complex, np.number)
+exports["compat.bytes_or_text_types"] = (bytes, str)
+
+
+@export("compat.as_bytes")
+def as_bytes(bytes_or_text: Any, encoding: str = "utf-8") -> bytes:
+    """A text as bytes.
+
+    Raises:
+      TypeError: it is neither text nor bytes.
+
+    >>> import tvtf as tf
+    >>> tf.compat.as_bytes("a")
+    b'a'
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/as_bytes
+    """
+    if isinstance(bytes_or_text, (bytearray, bytes)):
+        return bytes(bytes_or_text)
+    if isinstance(bytes_or_text, str):
+        return bytes_or_text.encode(encoding)
+    raise TypeError(f"Expected binary or unicode string, got {bytes_or_text!r}")
+
+
+@export("compat.as_text", "compat.as_str")
+def as_text(bytes_or_text: Any, encoding: str = "utf-8") -> str:
+    """Bytes as a text.
+
+    Raises:
+      TypeError: it is neither text nor bytes.
+
+    >>> import tvtf as tf
+    >>> tf.compat.as_text(b"a"), tf.compat.as_str("a")
+    ('a', 'a')
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/as_text
+    """
+    if isinstance(bytes_or_text, str):
+        return bytes_or_text
+    if isinstance(bytes_or_text, bytes):
+        return bytes_or_text.decode(encoding)
+    raise TypeError(f"Expected binary or unicode string, got {bytes_or_text!r}")
+
+
+@export("compat.as_str_any")
+def as_str_any(value: Any, encoding: str = "utf-8") -> str:
+    """Anything as a text; bytes are decoded.
+
+    >>> import tvtf as tf
+    >>> tf.compat.as_str_any(b"a"), tf.compat.as_str_any(1)
+    ('a', '1')
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/as_str_any
+    """
+    return as_text(value, encoding) if isinstance(value, bytes) else str(value)
+
+
+@export("compat.path_to_str")
+def path_to_str(path: Any) -> Any:
+    """A path object as a text; other values as they are.
+
+    >>> import tvtf as tf
+    >>> tf.compat.path_to_str("a/b")
+    'a/b'
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/path_to_str
+    """
+    return as_str_any(path.__fspath__()) if isinstance(path, os.PathLike) else path
+
+
+@export("compat.dimension_value")
+def dimension_value(dimension: Any) -> Any:
+    """A dim as a number or None, which it is.
+
+    >>> import tvtf as tf
+    >>> tf.compat.dimension_value(tf.TensorShape([3])[0])
+    3
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/dimension_value
+    """
+    return dimension
+
+
+@export("compat.forward_compatible")
+def forward_compatible(year: int, month: int, day: int) -> bool:
+    """Whether programs written until a day may be assumed: always.
+
+    >>> import tvtf as tf
+    >>> tf.compat.forward_compatible(2020, 1, 1)
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/forward_compatible
+    """
+    return True
+
+
+@export("get_logger")
+def get_logger() -> logging.Logger:
+    """The logger of tvtf's warnings: TensorFlow's own, by name.
+
+    >>> import tvtf as tf
+    >>> tf.get_logger().name
+    'tensorflow'
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/get_logger
+    """
+    return logger
