@@ -20,5 +20,12 @@ def _traced_assign(variable: Any, value: Any, read_value: bool) -> Any:
     return traced_assign(variable, value, read_value)
 
 
+def _value_in_this_call(trace: Any, tensor: Any) -> Any:
+    from tvtf.frontend.lift import value_in_this_call
+
+    return value_in_this_call(trace, tensor)
+
+
 hooks.variable_created = _variable_created
+hooks.value_in_this_call = _value_in_this_call
 hooks.traced_assign = _traced_assign

@@ -52,6 +52,7 @@ class ConcreteFunction:
 
         def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
             args, kwargs = arguments.rebuild(tensors, variables)
+            state.trace.given = arguments.tensors
             return function.converted()(*args, **kwargs)
 
         with variables_allowed(function) as creation:

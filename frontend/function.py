@@ -230,6 +230,10 @@ class Function:
             self.get_concrete_function()
         return list(self._concrete.values())
 
+    def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
+        """The traced functions, in the order in which they were traced; by TensorFlow's name."""
+        return list(self._concrete.values())
+
     def experimental_get_tracing_count(self) -> int:
         """How often the Python function has been traced."""
         return self.log.count

@@ -2,16 +2,17 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any
 
-from tvm import relax, tirx
+from tvm import ir, relax, tirx
 
 from tvtf import dialect, nest
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
+from tvtf.interpret import evaluate
 from tvtf.shape import TensorType
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 
 
 class Inner:
@@ -114,3 +115,55 @@ def _bound(trace: Trace) -> Iterable[SymbolicTensor]:
     for binding in trace.bindings:
         if isinstance(binding.var.ty, relax.TensorType) and binding.var.ty.shape is not None:
             yield SymbolicTensor(binding.var, dialect.from_relax_type(binding.var.ty), trace)
+
+
+def value_in_this_call(trace: Trace, tensor: SymbolicTensor) -> Tensor:
+    """What a traced tensor is in the call that its function is traced for: the first value of a Variable made there.
+
+    Variables that it depends on, such as the state of random numbers, take the values that they have by then.
+    """
+    if tensor._trace is not trace or trace.parent is not None:
+        return tensor
+    known = static_value(tensor)
+    if known is not None:
+        return EagerTensor(known)
+    inputs = {p._var: x for p, x in zip(trace.params, trace.given) if isinstance(x, EagerTensor)}
+    inputs |= {inner._var: outer for outer, inner in trace.captures.values()}
+    changed = [(v, value) for v, value in trace.assigned() if _depend(trace, [tensor], v)]
+    found = _evaluated(trace, [tensor, *(value for _, value in changed)], inputs)
+    for (variable, _), value in zip(changed, found[1:]):
+        variable.assign(value)
+    return found[0]
+
+
+def _depend(trace: Trace, tensors: Sequence[SymbolicTensor], variable: Any) -> bool:
+    return trace.captures[id(variable)][1]._var in _needed(trace, tensors)[1]
+
+
+def _needed(trace: Trace, tensors: Sequence[SymbolicTensor]) -> tuple[list[Any], set[Any]]:
+    """The bindings that tensors depend on, in order, and the variables in them."""
+    used = {t._var for t in tensors}
+    bindings = []
+    for binding in reversed(trace.bindings):
+        if binding.var in used:
+            used.update(relax.analysis.free_vars(binding.value))
+            bindings.append(binding)
+    return bindings[::-1], used
+
+
+def _evaluated(trace: Trace, tensors: Sequence[SymbolicTensor], inputs: Mapping[Any, Any]) -> tuple[Tensor, ...]:
+    bindings, used = _needed(trace, tensors)
+    params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())] if p._var in used]
+    if not all(p in inputs for p in params):
+        return tuple(tensors)
+    result = relax.Tuple([t._var for t in tensors])
+    function = relax.Function(params, relax.SeqExpr([relax.BindingBlock(bindings)], result), ret_ty=result.ty)
+    functions = {var: graph.function for var, graph in trace.subgraphs.items()}
+    for graph in trace.subgraphs.values():
+        functions |= graph.reachable()
+    given = [convert_to_tensor(inputs[p]) for p in params]
+    tapes, state.tapes = state.tapes, []
+    try:
+        return evaluate(ir.IRModule({relax.GlobalVar("main"): function} | functions), "main", given)
+    finally:
+        state.tapes = tapes

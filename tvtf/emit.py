@@ -141,6 +141,7 @@ class Trace:
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
         self.pure = True
         self.holds_texts = False
+        self.given: Sequence[Any] = ()  # the arguments of the call that it is traced for
         self.tapes_around: list[Any] = [*parent.tapes_around, *state.tapes] if parent else []
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}

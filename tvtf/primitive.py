@@ -188,6 +188,7 @@ class Hooks:
     pack: Rule = staticmethod(lambda *_: NotImplemented)
     cast: Rule = staticmethod(lambda *_: NotImplemented)
     variable_created: Rule = staticmethod(lambda *_: None)
+    value_in_this_call: Rule = staticmethod(lambda *_: NotImplemented)
     traced_assign: Rule = staticmethod(lambda *_: NotImplemented)
     autograph: Rule = staticmethod(lambda function: function)
     wait: Rule = staticmethod(lambda *_: NotImplemented)

@@ -14,7 +14,7 @@ from tvtf.dtypes import DType
 from tvtf.locks import Lock
 from tvtf.primitive import hooks
 from tvtf.shape import TensorShape, TensorType, as_shape
-from tvtf.tensor import EagerTensor, Reference, Tensor, _numpy_text, convert_to_tensor
+from tvtf.tensor import EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
 from tvtf.trackable import Trackable
 from tvtf.variable_options import MadeByCreators, checked_options
 
@@ -364,6 +364,8 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
     try:
         value = initial_value() if callable(initial_value) else initial_value
         tensor = convert_to_tensor(value, dtype=dtype)
+        if isinstance(tensor, SymbolicTensor) and trace is not None:
+            tensor = hooks.value_in_this_call(trace, tensor)
     finally:
         state.trace = trace
     return np.array(tensor.eager_array(), order="C")
