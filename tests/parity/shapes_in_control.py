@@ -2,7 +2,7 @@
 
 
 def programs(tf):
-    return _branches(tf) | _loops(tf) | _refused(tf)
+    return _branches(tf) | _loops(tf) | _slices(tf) | _refused(tf)
 
 
 def _each(function, *calls):
@@ -102,6 +102,31 @@ def _loops(tf):
         "nested": _each(nested, (c(3), c([[7]]))),
         "masked": _each(masked, (c([1.0, 2.0, 3.0]),)),
     }
+
+
+def _slices(tf):
+    c = tf.constant
+    x = tf.reshape(tf.range(24.0), [4, 6])
+    keys = {
+        "up to": lambda x, i: x[:i],
+        "from": lambda x, i: x[i:],
+        "between": lambda x, i: x[:, i : i + 2],
+        "with a step": lambda x, i: x[..., i::2],
+        "both axes": lambda x, i: x[:i, None, 1:i],
+        "and an index": lambda x, i: x[0, :i],
+    }
+
+    def sliced(key):
+        @tf.function
+        def run(x, i):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = key(x, i)
+            return y, tape.gradient(y, x)
+
+        return lambda: [run(x, c(i)) for i in (2, 0, -1, 9)]
+
+    return {f"sliced {name}": sliced(key) for name, key in keys.items()}
 
 
 def _refused(tf):

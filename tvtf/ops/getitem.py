@@ -8,7 +8,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves
+from tvtf.dtypes import int64
+from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
 from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export, patient
 from tvtf.refusal import Refused
@@ -37,9 +38,52 @@ def getitem(x: Tensor, key: Any) -> Tensor:
     if is_mask(key):
         return bind_mask(x, key)
     try:
-        return _apply(x, *taken_by(x._type.shape, key))
+        return _apply(*_cut(x, key))
     except Refused as refusal:
         raise refusal.told_by("StridedSlice") from None
+
+
+def _cut(x: Tensor, key: Any) -> tuple[Tensor, list[Taken], tuple[Dim, ...]]:
+    """What ``x[key]`` takes of which tensor: between bounds that the program computes, rows are picked before."""
+    entries = [_entry(k) for k in (key if isinstance(key, (list, tuple)) else [key])]
+    axis = 0
+    for place, entry in enumerate(entries := _without_ellipsis(entries, x.ndim)):
+        if entry is None:
+            continue
+        if isinstance(entry, builtins.slice) and _is_computed(entry) and axis < x.ndim:
+            x = _rows_between(x, entry, axis)
+            entries[place] = builtins.slice(None)
+        axis += 1
+    return x, *taken_by(x._type.shape, tuple(entries))
+
+
+def _is_computed(part: builtins.slice) -> bool:
+    bounds = any(isinstance(bound, Tensor) for bound in (part.start, part.stop))
+    return bounds and (part.step is None or (isinstance(part.step, int) and part.step > 0))
+
+
+def _rows_between(x: Tensor, part: builtins.slice, axis: int) -> Tensor:
+    from tvtf.ops.create import arange
+    from tvtf.ops.indexing import boolean_mask
+
+    extent = bind.cast(scalar_of(x._type.shape[axis]), dtype=int64)
+    start, stop = (_place(bound, extent, default) for bound, default in ((part.start, None), (part.stop, extent)))
+    rows = arange(extent)
+    kept = bind.logical_and(bind.less_equal(start, rows), bind.less(rows, stop))
+    if part.step not in (None, 1):
+        off = bind.floormod(bind.subtract(rows, start), convert_to_tensor(part.step, int64))
+        kept = bind.logical_and(kept, bind.equal(off, convert_to_tensor(0, int64)))
+    return boolean_mask(x, kept, axis=axis)
+
+
+def _place(bound: Any, extent: Tensor, default: Tensor | None) -> Tensor:
+    """A bound of a slice, counted from the start."""
+    zero = convert_to_tensor(0, int64)
+    if bound is None:
+        return zero if default is None else default
+    found = bind.cast(bound, dtype=int64) if isinstance(bound, Tensor) else convert_to_tensor(bound, int64)
+    turned = bind.select(bind.less(found, zero), bind.add(found, extent), found)
+    return bind.maximum(turned, zero)
 
 
 def is_mask(key: Any) -> bool:
