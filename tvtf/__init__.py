@@ -10,6 +10,7 @@ import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
+from tvtf import absent as _absent
 from tvtf import threads as _threads
 
 _threads.configure()  # before TVM loads: it reads the number of threads once
@@ -63,6 +64,7 @@ from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
 from tvtf.lookup import tables as _tables  # noqa: E402,F401 - declares tf.lookup
 from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.namespaces import install as _install  # noqa: E402
+from tvtf.namespaces import refusing as _refusing  # noqa: E402
 from tvtf.optimizers import schedules as _schedules  # noqa: E402,F401 - declares tf.optimizers
 from tvtf.primitive import public_names as _public_names  # noqa: E402
 from tvtf.shape import TensorShape  # noqa: E402
@@ -75,6 +77,7 @@ from tvtf.tensor import (  # noqa: E402
     convert_to_tensor,
     register_tensor_conversion_function,
 )
+from tvtf.v1 import find as _v1_find  # noqa: E402
 from tvtf.variable import Variable  # noqa: E402
 from tvtf.version import __version__  # noqa: E402
 
@@ -85,11 +88,14 @@ _LAZY = ("onnx", "passes", "saved_model", "train")
 def __getattr__(name: str) -> _Any:
     """Rooms that a program may not need are imported when they are first named."""
     if name in _LAZY:
-        return _import_module(f"tvtf.{name}")
-    raise AttributeError(f"module 'tvtf' has no attribute {name!r}")
+        return _refusing(_import_module(f"tvtf.{name}"), name)
+    raise _absent.error("tvtf", name)
 
 
 _install(_sys.modules[__name__], _public_names())
+vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _v1_find
+for _module in (dtypes, errors, nest, _sys.modules["tvtf.version"]):
+    _refusing(_module, _module.__name__.removeprefix("tvtf."))
 
 __all__ = [
     *("DType", "GradientTape", "Module", "Tensor", "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable"),

@@ -128,6 +128,9 @@ def _with_dims(function: relax.Function, assumed: dict[tirx.Var, Any]) -> relax.
 class Trace:
     """One function being traced; see the module's docstring."""
 
+    has_keys = False
+    """Whether its tensors are keys of dictionaries, by identity."""
+
     def __init__(self, name: str, parent: Trace | None = None) -> None:
         self.name = name
         self.parent = parent

@@ -260,6 +260,10 @@ class SymbolicTensor(Tensor):
         self._trace = trace
         self.known: np.ndarray | None = None
 
+    def __hash__(self) -> int:
+        """Tensors of a TensorFlow 1 graph are keys of a ``feed_dict``."""
+        return id(self) if self._trace.has_keys else super().__hash__()
+
     @property
     def name(self) -> str:
         return f"{getattr(self._var, 'name', 'Const')}:0"

@@ -302,7 +302,7 @@ tf.transpose(a)
 
 # %% inv
 a = tf.constant([[1.0, 2], [3, 4]], dtype=tf.float32)
-tf.print(tf.linalg.inv(a))
+tf.print(tf.round(2 * tf.linalg.inv(a)))
 
 # %% trace
 a = tf.constant([[1.0, 2], [3, 4]], dtype=tf.float32)

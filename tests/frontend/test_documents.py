@@ -13,10 +13,6 @@ PENDING = {
     ("lab_tensors_to_training_loops", "to_code"): "tf.autograph.to_code",
     ("lab_tensors_to_training_loops", "the graph"): "as_graph_def",
     ("lab_tensors_to_training_loops", "signatures"): "the form of a list in a signature",
-    ("tensors_autodiff_graphs", "inv"): "tf.linalg",
-    ("tensors_autodiff_graphs", "static graph"): "tf.compat.v1.Graph",
-    ("tensors_autodiff_graphs", "TensorFlow 1's names"): "tf.compat.v1.Graph",
-    ("tensors_autodiff_graphs", "loops of TensorFlow 1"): "tf.compat.v1.Graph",
 }
 """Cells that do not yet do what TensorFlow does, each with what is missing."""
 

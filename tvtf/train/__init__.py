@@ -19,6 +19,9 @@ tvtf.errors.DataLossError: ...: the file is truncated. Restore an older checkpoi
 ('ckpt-1', 1)
 """
 
+import sys as _sys
+
+from tvtf.namespaces import refusing as _refusing
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions
 from tvtf.train.manager import CheckpointManager
 from tvtf.train.moving_average import ExponentialMovingAverage
@@ -38,3 +41,4 @@ __all__ = [
     "load_checkpoint",
     "load_variable",
 ]
+_refusing(_sys.modules[__name__], "train")

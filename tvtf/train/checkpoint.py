@@ -32,12 +32,18 @@ class CheckpointOptions:
     Args:
       experimental_write_callbacks: functions called with the path once a checkpoint is written.
       experimental_skip_slot_variables: leave an optimizer's slot variables as they are when restoring.
+      experimental_io_device, enable_async, experimental_enable_async_checkpoint, experimental_sharding_callback: accepted;
+        one process writes one shard, and is done when the call returns.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/train/CheckpointOptions
     """
 
     experimental_write_callbacks: tuple[Callable[[str], Any], ...] | list[Callable[[str], Any]] = ()
     experimental_skip_slot_variables: bool = False
+    experimental_io_device: str | None = None
+    enable_async: bool = False
+    experimental_enable_async_checkpoint: bool = False
+    experimental_sharding_callback: Any = None
 
 
 class Checkpoint(AutoTrackable):

@@ -1,0 +1,37 @@
+"""TensorFlow's names that tvtf lacks are refused with a reason; docs/symbols.md is what the code says."""
+
+import importlib.util
+from pathlib import Path
+
+import pytest
+
+import tvtf as tf
+from tvtf.absent import REASONS, tensorflow_names
+
+spec = importlib.util.spec_from_file_location("symbols", Path(__file__).parent.parent / "docs" / "symbols.py")
+symbols = importlib.util.module_from_spec(spec)
+spec.loader.exec_module(symbols)
+
+
+def test_a_refused_name_tells_why():
+    with pytest.raises(NotImplementedError, match="tvtf has no tf.raw_ops: use the function of tf"):
+        tf.raw_ops  # noqa: B018
+    with pytest.raises(NotImplementedError, match="tf.io.decode_jpeg: read images with Pillow"):
+        tf.io.decode_jpeg  # noqa: B018
+    assert not hasattr(tf, "raw_ops")
+    assert not hasattr(tf.io, "decode_jpeg")
+
+
+def test_a_name_that_nobody_has_is_an_attribute_error():
+    for module in (tf, tf.math, tf.train):
+        with pytest.raises(AttributeError, match="has no attribute 'no_such_thing'") as raised:
+            module.no_such_thing  # noqa: B018
+        assert not isinstance(raised.value, NotImplementedError)
+
+
+def test_every_name_of_tensorflow_is_there_or_refused():
+    assert [name for name in tensorflow_names() if symbols.lookup(name) is symbols.MISSING] == []
+
+
+def test_no_reason_is_kept_for_what_there_is():
+    assert [path for path in REASONS if not isinstance(symbols.lookup(path), NotImplementedError)] == []

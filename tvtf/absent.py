@@ -1,0 +1,68 @@
+"""TensorFlow's names that tvtf does not have: an error that says so, with the reason where there is one for good."""
+
+from __future__ import annotations
+
+from functools import cache
+from pathlib import Path
+
+REASONS = {
+    "distribute": "tvtf runs in one process; train in several by averaging gradients between them",
+    "tpu": "tvtf compiles for CPUs and CUDA GPUs",
+    "xla": "tvtf's compiler is TVM; tf.function(jit_compile=True) is what every function is",
+    "mlir": "a traced function's IR is TVM Relax: print fn.get_concrete_function(...).module()",
+    "lite": "a compiled function is a small library already: tvtf compile",
+    "raw_ops": "use the function of tf, tf.math, tf.nn ... that wraps the op; tvtf's own ops are in tvtf.ops",
+    "estimator": "TensorFlow 2.16 removed it; write a training loop",
+    "feature_column": "TensorFlow deprecates it; use tf.one_hot, tf.gather and lookup tables",
+    "dtensor": "tvtf runs in one process",
+    "load_library": "TensorFlow's kernels don't run here; register a primitive (docs/extending.md)",
+    "load_op_library": "TensorFlow's kernels don't run here; register a primitive (docs/extending.md)",
+    "import_graph_def": "TensorFlow's graphs don't run here; export from TensorFlow to ONNX and use onnxruntime",
+    "graph_util": "TensorFlow's graphs don't run here",
+    "sysconfig": "tvtf has no C++ headers to compile against; register a primitive (docs/extending.md)",
+    "io.decode_bmp": "read images with Pillow: tf.constant(np.asarray(PIL.Image.open(path)))",
+    "io.decode_gif": "read images with Pillow: tf.constant(np.asarray(PIL.Image.open(path)))",
+    "io.decode_image": "read images with Pillow: tf.constant(np.asarray(PIL.Image.open(path)))",
+    "io.decode_jpeg": "read images with Pillow: tf.constant(np.asarray(PIL.Image.open(path)))",
+    "io.decode_jxl": "read images with Pillow: tf.constant(np.asarray(PIL.Image.open(path)))",
+    "io.decode_png": "read images with Pillow: tf.constant(np.asarray(PIL.Image.open(path)))",
+    "io.decode_webp": "read images with Pillow: tf.constant(np.asarray(PIL.Image.open(path)))",
+    "data.experimental.service": "tvtf runs in one process",
+    "experimental.tensorrt": "tvtf compiles for the GPU itself",
+    "experimental.register_filesystem_plugin": "files are read by Python",
+    "resource": "tvtf has no tensors of this type",
+    "variant": "tvtf has no tensors of this type",
+    "dtypes.resource": "tvtf has no tensors of this type",
+    "dtypes.variant": "tvtf has no tensors of this type",
+}
+"""By dotted path, why tvtf will not have what is there or below."""
+
+
+class Absent(NotImplementedError, AttributeError):
+    """TensorFlow has it, tvtf doesn't; an AttributeError too, so that ``hasattr`` is False."""
+
+
+def error(module: str, path: str) -> AttributeError:
+    """What naming ``path`` (below ``tf``) in ``module`` raises.
+
+    >>> error("tvtf", "distribute")
+    Absent('tvtf has no tf.distribute: tvtf runs in one process; train in several by averaging gradients between them')
+    >>> error("tvtf", "no_such_thing")
+    AttributeError("module 'tvtf' has no attribute 'no_such_thing'")
+    """
+    parts = path.split(".")
+    for length in range(len(parts), 0, -1):
+        reason = REASONS.get(".".join(parts[:length]))
+        if reason:
+            return Absent(f"tvtf has no tf.{path}: {reason}")
+    if path in tensorflow_names():
+        return Absent(f"tvtf has no tf.{path} yet; docs/symbols.md lists what it has")
+    return AttributeError(f"module {module!r} has no attribute {parts[-1]!r}")
+
+
+@cache
+def tensorflow_names() -> frozenset[str]:
+    """TensorFlow 2.21's public dotted names, and the namespaces that they lie in."""
+    names = (Path(__file__).parent / "tensorflow_names.txt").read_text().split()
+    spaces = {name[:i] for name in names for i, letter in enumerate(name) if letter == "."}
+    return frozenset({*names, *spaces})

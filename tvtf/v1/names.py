@@ -1,0 +1,297 @@
+"""The names that TensorFlow 1 has for itself."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.dtypes import as_dtype
+from tvtf.frontend.control import while_loop as _while_loop
+from tvtf.frontend.printing import print_ as _print
+from tvtf.ops.rules import bind
+from tvtf.primitive import public_names
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.v1.graph import Effect, Graph, GraphTrace, Operation, current_graph
+from tvtf.v1.session import Session
+from tvtf.variable import Variable as _Variable
+
+_default = Graph()
+
+
+def get_default_graph() -> Graph:
+    """The graph that ops are added to, or one for all programs."""
+    return _default if state.trace is None else current_graph()
+
+
+def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SymbolicTensor:
+    """A tensor that ``Session.run`` must be fed; unknown dims are None.
+
+    Raises:
+      RuntimeError: outside a graph.
+      ValueError: the rank is not given.
+    """
+    return current_graph().placeholder(as_dtype(dtype), shape, name)
+
+
+def Variable(initial_value: Any, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any) -> Any:  # noqa: N802
+    """A variable of the graph, which its initializer gives the value; outside a graph as ``tf.Variable``."""
+    if not isinstance(state.trace, GraphTrace):
+        return _Variable(initial_value, trainable=trainable, name=name, dtype=dtype)
+    graph = current_graph()
+    first = convert_to_tensor(initial_value() if callable(initial_value) else initial_value, dtype)
+    symbol = graph.trace.own(first)
+    outer, state.trace = state.trace, None
+    try:
+        made = _Variable(np.zeros(first.shape.as_list(), first.dtype.np), trainable=trainable, name=name)
+    finally:
+        state.trace = outer
+    graph.variables.append((made, symbol))
+    return made
+
+
+def get_variable(
+    name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, trainable: bool = True, **_: Any
+) -> Any:
+    """The graph's variable of this name, made where there is none.
+
+    Raises:
+      ValueError: neither a shape nor an initial value is given.
+    """
+    from tvtf.initializers import GlorotUniform
+
+    for known, _symbol in current_graph().variables:
+        if known.name == f"{name}:0":
+            return known
+    if initializer is not None and not callable(initializer):
+        return Variable(initializer, trainable, name, dtype)
+    if shape is None:
+        raise ValueError(f"Shape of a new variable ({name}) must be fully defined, but instead was <unknown>.")
+    make = initializer or GlorotUniform()
+    return Variable(lambda: make(shape, as_dtype(dtype or "float32")), trainable, name)
+
+
+def global_variables() -> list[Any]:
+    """The graph's variables, in the order in which they were made."""
+    return [v for v, _ in current_graph().variables]
+
+
+def trainable_variables(scope: str | None = None) -> list[Any]:
+    """Those of them that are trained."""
+    return [v for v in global_variables() if v.trainable]
+
+
+def global_variables_initializer() -> Operation:
+    """The op that gives each variable its initial value."""
+    graph = get_default_graph()
+    return Operation("init", [Effect(v, symbol, None) for v, symbol in graph.variables], graph)
+
+
+def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Operation:
+    """The op that gives some variables their initial values."""
+    graph = get_default_graph()
+    wanted = {id(v) for v in var_list}
+    return Operation(name, [Effect(v, s, None) for v, s in graph.variables if id(v) in wanted], graph)
+
+
+def assign(
+    ref: Any, value: Any, validate_shape: Any = None, use_locking: Any = None, name: str | None = None
+) -> Tensor:
+    """The new value of a variable; it is assigned when this is run."""
+    return ref.assign(value)  # type: ignore[no-any-return]
+
+
+def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Tensor:
+    """As ``assign`` of the sum."""
+    return ref.assign_add(value)  # type: ignore[no-any-return]
+
+
+def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Tensor:
+    """As ``assign`` of the difference."""
+    return ref.assign_sub(value)  # type: ignore[no-any-return]
+
+
+def print(*inputs: Any, **kwargs: Any) -> Operation:  # noqa: A001 - TensorFlow's name
+    """The op that prints when it is run."""
+    graph = current_graph()
+    with graph.trace.one_operation() as effects:
+        _print(*inputs, **kwargs)
+    return Operation("PrintV2", effects, graph)  # within a loop or branch it has none: it runs with that
+
+
+def group(*inputs: Any, name: str | None = None) -> Operation:
+    """The op that runs all of these."""
+    graph = current_graph()
+    return Operation(name or "group_deps", [e for x in nest.flatten(list(inputs)) for e in _effects(graph, x)], graph)
+
+
+def no_op(name: str | None = None) -> Operation:
+    """The op that does nothing."""
+    return Operation(name or "NoOp", [], current_graph())
+
+
+@contextmanager
+def control_dependencies(control_inputs: Sequence[Any] | None) -> Iterator[None]:
+    """What is made inside runs after these tensors and ops, and sees what they assigned."""
+    graph = current_graph()
+    effects = [e for x in nest.flatten(list(control_inputs or ())) for e in _effects(graph, x)]
+    with graph.trace.depending_on(effects):  # of the graph: loops and branches run in the order of their program
+        yield
+
+
+def _effects(graph: Graph, value: Any) -> list[Effect]:
+    """The effects of a tensor or op; a tensor without one is still computed first."""
+    found = graph.trace.effects_of(value)
+    return found if found or not isinstance(value, SymbolicTensor) else [Effect(None, None, value._var)]
+
+
+def identity(input: Any, name: str | None = None) -> Tensor:
+    """The same value, made here: after what it depends on."""
+    return bind.identity(convert_to_tensor(input))
+
+
+def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", **_: Any) -> list[Any]:
+    """The gradients of the sum of ``ys`` by each of ``xs``, as tensors of the graph; None where they don't depend."""
+    flat = [convert_to_tensor(y) for y in nest.flatten(ys)]
+    return current_graph().gradients(flat, nest.flatten(xs), grad_ys and nest.flatten(grad_ys))
+
+
+def while_loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, *args: Any, **kwargs: Any) -> Any:
+    """As ``tf.while_loop``; one variable comes back bare."""
+    found = _while_loop(cond, lambda *v: _listed(body(*v)), loop_vars, *args, **kwargs)
+    return found[0] if isinstance(found, (list, tuple)) and len(found) == 1 else found
+
+
+def _listed(found: Any) -> Any:
+    return found if isinstance(found, (list, tuple)) else [found]
+
+
+def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Tensor:
+    """As ``tf.strings.join``."""
+    return public_names()["strings.join"](inputs, separator)  # type: ignore[no-any-return]
+
+
+class _Optimizer:
+    """An optimizer of TensorFlow 1 by the one of ``tf.keras.optimizers`` that it became."""
+
+    def __init__(self, made: Any) -> None:
+        self._made = made
+
+    def compute_gradients(self, loss: Any, var_list: Any = None) -> list[tuple[Any, Any]]:
+        """Pairs of a gradient and its variable."""
+        variables = list(trainable_variables() if var_list is None else var_list)
+        return list(zip(gradients(loss, variables), variables))
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Operation:
+        """The op that does a step."""
+        graph = current_graph()
+        pairs = [(g, v) for g, v in grads_and_vars if g is not None]
+        if not pairs:
+            raise ValueError(
+                "No gradients provided for any variable, check your graph for ops that do not support gradients."
+            )
+        if not self._made.built:
+            outer, state.trace = state.trace, None
+            try:
+                self._made.build([v for _, v in pairs])
+            finally:
+                state.trace = outer
+        with graph.trace.one_operation() as effects:
+            self._made.apply_gradients(pairs)
+            if global_step is not None:
+                global_step.assign_add(1)
+        return Operation(name or type(self._made).__name__, effects, graph)
+
+    def minimize(
+        self, loss: Any, global_step: Any = None, var_list: Any = None, name: str | None = None, **_: Any
+    ) -> Operation:
+        """The op that does a step down the gradient of ``loss``."""
+        return self.apply_gradients(self.compute_gradients(loss, var_list), global_step, name)
+
+
+class train:  # noqa: N801 - a namespace of TensorFlow's
+    """``tf.compat.v1.train``."""
+
+    @staticmethod
+    def GradientDescentOptimizer(learning_rate: float, use_locking: bool = False, name: str = "") -> _Optimizer:  # noqa: N802
+        from tvtf.optimizers import SGD
+
+        return _Optimizer(SGD(learning_rate))
+
+    @staticmethod
+    def MomentumOptimizer(
+        learning_rate: float, momentum: float, use_locking: bool = False, name: str = ""
+    ) -> _Optimizer:  # noqa: N802
+        from tvtf.optimizers import SGD
+
+        return _Optimizer(SGD(learning_rate, momentum=momentum))
+
+    @staticmethod
+    def AdamOptimizer(  # noqa: N802
+        learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, **_: Any
+    ) -> _Optimizer:
+        from tvtf.optimizers import Adam
+
+        return _Optimizer(Adam(learning_rate, beta1, beta2, epsilon))
+
+
+class InteractiveSession(Session):
+    """A session that is the default one from when it is made until it is closed."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        self.__enter__()
+
+    def close(self) -> None:
+        from tvtf.v1.session import _sessions
+
+        if self in _sessions:
+            _sessions.remove(self)
+        super().close()
+
+
+def disable_eager_execution() -> None:
+    """Refused: build ops in ``with tf.compat.v1.Graph().as_default():`` instead."""
+    raise NotImplementedError(
+        "tvtf runs ops eagerly outside graphs: build yours in `with tf.compat.v1.Graph().as_default():` and run it in a Session"
+    )
+
+
+disable_v2_behavior = disable_eager_execution
+local_variables_initializer = no_op
+initialize_all_variables = global_variables_initializer
+
+PUBLIC = frozenset(
+    {
+        *("Graph", "Session", "InteractiveSession", "Operation", "Variable", "assign", "assign_add", "assign_sub"),
+        *(
+            "control_dependencies",
+            "disable_eager_execution",
+            "disable_v2_behavior",
+            "get_default_graph",
+            "get_variable",
+        ),
+        *(
+            "global_variables",
+            "global_variables_initializer",
+            "gradients",
+            "group",
+            "identity",
+            "initialize_all_variables",
+        ),
+        *(
+            "local_variables_initializer",
+            "no_op",
+            "placeholder",
+            "print",
+            "string_join",
+            "train",
+            "trainable_variables",
+        ),
+        *("variables_initializer", "while_loop"),
+    }
+)
