@@ -72,7 +72,7 @@ _WRITERS: dict[type, Callable[[Any, Any], Any]] = {
     DType: lambda v, _: {"dtype": v.name},
     TensorShape: lambda v, _: {"shape": None if v.rank is None else list(v)},
     TensorSpec: _encode_spec,
-    TypeSpec: lambda v, leaf: {"type": [type(v).__name__, encode(v._serialize(), leaf)]},
+    TypeSpec: lambda v, _: {"type": [type(v).__name__, encode(v._serialize())]},
     tuple: _encode_tuple,
     list: lambda v, leaf: {"list": [encode(each, leaf) for each in v]},
     Mapping: _encode_dict,
