@@ -90,10 +90,14 @@ class _Line:
 
     @cached_property
     def early(self) -> set[Any]:
-        """Numbers that depend on parameters alone: a step's learning rate."""
+        """Numbers that depend on parameters alone, as they come in: a step's learning rate."""
         found: set[Any] = set()
         for var, step in self.steps.items():
-            if not step.binding.var.ty.ndim and all(x not in self.made or x in found for x in step.operands):
+            if (
+                var not in self.updated
+                and not step.binding.var.ty.ndim
+                and all(x not in self.made or x in found for x in step.operands)
+            ):
                 found.add(var)
         return found
 
