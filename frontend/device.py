@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from tvtf.context import state
+from tvtf.frontend.config import get_soft_device_placement
 from tvtf.primitive import export
 from tvtf.runtime.target import CPU, device_kind, target_of
 
@@ -22,6 +23,7 @@ class device:  # noqa: N801  (named as TensorFlow's)
     Raises:
       ValueError: the name has another form.
       RuntimeError: there is no such GPU, or its driver, the CUDA runtime or (to compile) nvcc is missing; the text says which.
+        Only after ``tf.config.set_soft_device_placement(False)``: by default functions run on the CPU then.
 
     >>> import tvtf as tf
     >>> with tf.device("/CPU:0"):
@@ -38,8 +40,17 @@ class device:  # noqa: N801  (named as TensorFlow's)
         self._outside = state.device
         if self.name is not None:
             kind, number = device_kind(self.name)
+            state.device = f"{kind}:{number}" if kind != CPU and self._is_there() else None
+
+    def _is_there(self) -> bool:
+        """Whether the GPU can be used; where placement is soft, functions run on the CPU without it."""
+        try:
             target_of(self.name)
-            state.device = None if kind == CPU else f"{kind}:{number}"
+        except RuntimeError:
+            if not get_soft_device_placement():
+                raise
+            return False
+        return True
 
     def __exit__(
         self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None

@@ -9,7 +9,6 @@ CASES = [(document, cell) for document in documents_support.DOCUMENTS for cell i
 PENDING = {
     ("notes_tracking_function_checkpoint", "shapes in a loop"): "a set_shape that does not hold while it runs",
     ("lab_tensors_to_training_loops", "sparse tensors"): "tf.sparse",
-    ("lab_tensors_to_training_loops", "placement on a GPU"): "soft device placement",
     ("lab_tensors_to_training_loops", "to_code"): "tf.autograph.to_code",
     ("lab_tensors_to_training_loops", "the graph"): "as_graph_def",
     ("lab_tensors_to_training_loops", "signatures"): "the form of a list in a signature",

@@ -1,5 +1,6 @@
 """The call path of functions: traces, refusals, Variables, threads, processes."""
 
+import contextlib
 import copy
 import gc
 import logging
@@ -9,6 +10,7 @@ import subprocess
 import sys
 import textwrap
 import threading
+import types
 import weakref
 
 import numpy as np
@@ -805,7 +807,11 @@ def test_a_gpu_that_is_not_there_is_told(monkeypatch):
         raise RuntimeError(f"GPU:{number} unknown device: none here")
 
     monkeypatch.setattr(target, "gpu_arch", no_gpu)
+    with tf.device("GPU:7"):
+        assert tf.function(lambda x: x + 1, autograph=False)(tf.constant(1)).numpy() == 2
+    tf.config.set_soft_device_placement(False)
     with (
+        contextlib.closing(types.SimpleNamespace(close=lambda: tf.config.set_soft_device_placement(True))),
         pytest.raises(RuntimeError, match="GPU:7 unknown device"),
         tf.device("/job:localhost/replica:0/task:0/device:GPU:7"),
     ):
