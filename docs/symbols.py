@@ -65,7 +65,8 @@ def table() -> str:
 def _own_names() -> set[str]:
     from tvtf.primitive import public_names
 
-    return set(public_names())
+    own = {name: getattr(value, "__module__", "tvtf") or "tvtf" for name, value in public_names().items()}
+    return {name for name, module in own.items() if module.startswith(("tvtf", "builtins"))}
 
 
 def _state(name: str) -> str:

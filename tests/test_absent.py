@@ -35,3 +35,11 @@ def test_every_name_of_tensorflow_is_there_or_refused():
 
 def test_no_reason_is_kept_for_what_there_is():
     assert [path for path in REASONS if not isinstance(symbols.lookup(path), NotImplementedError)] == []
+
+
+def test_the_table_is_what_the_code_says():
+    assert symbols.TABLE.read_text() == symbols.table(), "python docs/symbols.py writes it anew"
+
+
+def test_nothing_is_there_that_no_test_names():
+    assert [line for line in symbols.table().splitlines() if line.endswith("| untested |")] == []

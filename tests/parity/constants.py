@@ -5,6 +5,25 @@ def programs(tf):
     return {
         "saved_model's constants": lambda: _saved_model(tf),
         "error codes": lambda: _errors(tf),
+        "error codes by name": lambda: [
+            *(tf.errors.ABORTED, tf.errors.ALREADY_EXISTS, tf.errors.DATA_LOSS, tf.errors.DEADLINE_EXCEEDED),
+            *(tf.errors.FAILED_PRECONDITION, tf.errors.INTERNAL, tf.errors.INVALID_ARGUMENT, tf.errors.NOT_FOUND),
+            *(tf.errors.OUT_OF_RANGE, tf.errors.PERMISSION_DENIED, tf.errors.RESOURCE_EXHAUSTED),
+            *(tf.errors.UNAUTHENTICATED, tf.errors.UNAVAILABLE, tf.errors.UNIMPLEMENTED),
+        ],
+        "types of compat": lambda: [
+            isinstance(value, kinds)
+            for kinds in (
+                *(tf.compat.bytes_or_text_types, tf.compat.complex_types),
+                *(tf.compat.integral_types, tf.compat.real_types),
+            )
+            for value in ("a", b"a", 1, 1.5, 1j)
+        ],
+        "devices": lambda: [
+            isinstance(tf.config.list_physical_devices("CPU")[0], tf.config.PhysicalDevice),
+            isinstance(tf.config.list_logical_devices("CPU")[0], tf.config.LogicalDevice),
+        ],
+        "checkpoints as they come": lambda: list(tf.train.checkpoints_iterator("/nowhere", timeout=0)),
         "dtypes": lambda: [tf.int16, tf.uint32, tf.dtypes.int16, tf.dtypes.uint32, isinstance(tf.int16, tf.DType)],
         "dtypes by another name": lambda: tf.dtypes.DType is tf.DType,
         "executing eagerly": tf.executing_eagerly,
