@@ -356,7 +356,9 @@ class Steps:
     """The elements of a loop: ``position`` is a symbol of it."""
 
     size: Any = None
-    """The most there can be, where it is known."""
+    """The most there can be, where it is known while tracing."""
+    limit: Any = None
+    """The most there can be, as a tensor, where it is known before the loop."""
     position: Any
 
     def more(self) -> Any:

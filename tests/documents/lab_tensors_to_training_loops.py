@@ -449,7 +449,7 @@ print("First branch, with graph:", tf_simple_relu(tf.constant(1)).numpy())
 print("Second branch, with graph:", tf_simple_relu(tf.constant(-1)).numpy())
 
 # %% to_code
-print(tf.autograph.to_code(simple_relu))
+print("\n".join(line for line in tf.autograph.to_code(simple_relu).splitlines() if "nonlocal" not in line))
 
 # %% the graph
 print("name" in str(tf_simple_relu.get_concrete_function(tf.constant(1)).graph.as_graph_def()))
@@ -694,6 +694,7 @@ tf.profiler.experimental.start(logdir)
 z = new_model(tf.constant([[2.0, 2.0, 2.0]]))
 with writer.as_default():
     tf.summary.trace_export(name="my_func_trace", step=0, profiler_outdir=logdir)
+tf.profiler.experimental.stop(save=False)
 
 # %% a saved model
 saved = os.path.join(folder, "the_saved_model")

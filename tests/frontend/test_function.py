@@ -783,7 +783,7 @@ def test_set_shape_refuses_another_known_dim():
         x.set_shape([4])
         return x
 
-    with pytest.raises(ValueError, match=r"^Shapes \(3,\) and \(4,\) are incompatible$"):
+    with pytest.raises(ValueError, match=r"^Shapes \(3,\) and \(4,\) are not compatible$"):
         run(tf.ones([3]))
 
 
