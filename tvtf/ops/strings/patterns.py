@@ -91,7 +91,7 @@ def rewritten(match: re.Match[str], rewrite: str) -> str:
 def is_rewrite(pattern: re.Pattern[str], rewrite: str) -> bool:
     """Whether a rewrite names groups that are there, and escapes nothing else; RE2 replaces nothing where it is none.
 
-    >>> is_rewrite(re.compile("(a)"), r"\1"), is_rewrite(re.compile("(a)"), r"\2")
+    >>> is_rewrite(re.compile("(a)"), r"\\1"), is_rewrite(re.compile("(a)"), r"\\2")
     (True, False)
     """
     escaped = re.findall(r"\\(.?)", rewrite, re.DOTALL)
