@@ -65,8 +65,15 @@ def text(value: bytes) -> EagerTensor:
 class _Files(Dataset):
     """Byte strings from files; a handle is one."""
 
-    def __init__(self, filenames: Any, compression: Any) -> None:
-        self.names, self.compression = filenames, compression
+    def __init__(
+        self,
+        filenames: Any,
+        compression_type: Any = None,
+        buffer_size: Any = None,
+        num_parallel_reads: Any = None,
+        name: str | None = None,
+    ) -> None:
+        self.names, self.compression = filenames, compression_type
         super().__init__(TensorSpec([], string), UNKNOWN)
 
     def handles(self) -> Iterator[bytes]:
@@ -110,16 +117,6 @@ class TextLine(_Files):
 
     shown = "TextLineDatasetV2"
 
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: Any = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(filenames, compression_type)
-
     def parts(self, file: IO[bytes], name: str) -> Iterator[bytes]:
         return (line.rstrip(b"\n").removesuffix(b"\r") for line in file)
 
@@ -147,16 +144,6 @@ class TFRecord(_Files):
     """
 
     shown = "TFRecordDatasetV2"
-
-    def __init__(
-        self,
-        filenames: Any,
-        compression_type: Any = None,
-        buffer_size: Any = None,
-        num_parallel_reads: Any = None,
-        name: str | None = None,
-    ) -> None:
-        super().__init__(filenames, compression_type)
 
     def parts(self, file: IO[bytes], name: str) -> Iterator[bytes]:
         return unframed(file)
