@@ -63,9 +63,9 @@ def table() -> str:
 
 
 def _own_names() -> set[str]:
-    from tvtf.primitive import public_names
+    from tvtf.namespaces import all_names
 
-    own = {name: getattr(value, "__module__", "tvtf") or "tvtf" for name, value in public_names().items()}
+    own = {name: getattr(value, "__module__", "tvtf") or "tvtf" for name, value in all_names().items()}
     return {name for name, module in own.items() if module.startswith(("tvtf", "builtins"))}
 
 

@@ -6,9 +6,10 @@ import re
 import pytest
 
 import tvtf  # noqa: F401 - declares everything public
-from tvtf.primitive import public_names, table
+from tvtf.namespaces import all_names
+from tvtf.primitive import table
 
-PUBLIC = {value: path for path, value in sorted(public_names().items(), reverse=True) if callable(value)}
+PUBLIC = {value: path for path, value in sorted(all_names().items(), reverse=True) if callable(value)}
 DOCUMENTED = {**{prim: name for name, prim in table.items()}, **PUBLIC}
 
 

@@ -7,6 +7,10 @@ import pytest
 
 PROGRAMS = {
     "import tvtf alone": "print('tvm' in sys.modules)",
+    "rooms": """
+rooms = [m for m in ('tvtf.data', 'tvtf.lookup', 'tvtf.optimizers', 'tvtf.summary', 'tvtf.train') if m in sys.modules]
+print(rooms, 'data' in dir(tf), tf.keras.Optimizer is tf.optimizers.Optimizer, tf.data.experimental.CsvDataset.__name__)
+""",
     "a trace": """
 tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpec([2]))
 print('tvm' in sys.modules, 'tvm.backend.cuda.ptx' in sys.modules, gc.isenabled(), os.environ.get('TVM_DEVICE_BACKEND_AUTOLOAD'))
@@ -22,6 +26,7 @@ print(kind, backend.is_loaded('cuda'), backend.is_loaded('metal'))
 }
 PRINTED = {
     "import tvtf alone": "False",
+    "rooms": "[] True True Csv",
     "a trace": "True False True None",
     "a target of a GPU": "cuda True False",
 }

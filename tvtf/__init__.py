@@ -10,7 +10,6 @@ import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from tvtf import absent as _absent
 from tvtf import threads as _threads
 
 _threads.configure()  # before TVM loads: it reads the number of threads once
@@ -19,10 +18,10 @@ from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.g
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
+from tvtf import namespaces as _namespaces  # noqa: E402
 from tvtf import ragged as _ragged  # noqa: E402,F401 - declares tf.ragged, tf.RaggedTensor
 from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.context import executing_eagerly  # noqa: E402
-from tvtf.data import public as _data  # noqa: E402,F401 - declares tf.data
 from tvtf.dtypes import (  # noqa: E402
     DType,
     as_dtype,
@@ -61,16 +60,9 @@ from tvtf.frontend import printing as _printing  # noqa: E402,F401 - declares tf
 from tvtf.frontend import tensor_array as _tensor_array  # noqa: E402,F401 - declares tf.TensorArray
 from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
-from tvtf.lookup import tables as _tables  # noqa: E402,F401 - declares tf.lookup
 from tvtf.module import Module, name_scope  # noqa: E402
-from tvtf.namespaces import install as _install  # noqa: E402
-from tvtf.namespaces import refusing as _refusing  # noqa: E402
-from tvtf.optimizers import schedules as _schedules  # noqa: E402,F401 - declares tf.optimizers
-from tvtf.primitive import public_names as _public_names  # noqa: E402
 from tvtf.shape import TensorShape  # noqa: E402
 from tvtf.spec import TensorSpec  # noqa: E402
-from tvtf.summary import profiler as _profiler  # noqa: E402,F401 - declares tf.profiler
-from tvtf.summary import trace as _trace  # noqa: E402,F401 - declares tf.summary
 from tvtf.tensor import (  # noqa: E402
     Tensor,
     constant,
@@ -82,20 +74,20 @@ from tvtf.variable import Variable  # noqa: E402
 from tvtf.version import __version__  # noqa: E402
 
 newaxis = None
-_LAZY = ("onnx", "passes", "saved_model", "train")
 
 
 def __getattr__(name: str) -> _Any:
-    """Rooms that a program may not need are imported when they are first named."""
-    if name in _LAZY:
-        return _refusing(_import_module(f"tvtf.{name}"), name)
-    raise _absent.error("tvtf", name)
+    return _namespaces.late(_sys.modules[__name__], name)
 
 
-_install(_sys.modules[__name__], _public_names())
+def __dir__() -> list[str]:
+    return sorted({*globals(), *(path.partition(".")[0] for path in _namespaces.ROOMS)})
+
+
+_namespaces.install()
 vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _v1_find
 for _module in (dtypes, errors, nest, _sys.modules["tvtf.version"]):
-    _refusing(_module, _module.__name__.removeprefix("tvtf."))
+    _namespaces.refusing(_module, _module.__name__.removeprefix("tvtf."))
 
 __all__ = [
     *("DType", "GradientTape", "Module", "Tensor", "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable"),

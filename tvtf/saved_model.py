@@ -9,8 +9,10 @@ Source: https://www.tensorflow.org/api_docs/python/tf/saved_model
 from __future__ import annotations
 
 import os
+import sys as _sys
 from typing import Any
 
+from tvtf.namespaces import refusing as _refusing
 from tvtf.saved import layout
 from tvtf.saved.asset import Asset
 from tvtf.saved.description import SavedModuleError
@@ -65,3 +67,4 @@ __all__ = [
     "save",
     *(name for name in dir() if name.isupper()),
 ]
+_refusing(_sys.modules[__name__], "saved_model")

@@ -6,7 +6,6 @@ import csv
 import glob
 import gzip
 import io
-import os
 import zlib
 from collections.abc import Iterator, Sequence
 from typing import IO, Any
@@ -20,7 +19,7 @@ from tvtf.data.structure import Element
 from tvtf.dtypes import DType, as_dtype, string
 from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError
 from tvtf.primitive import export
-from tvtf.records import framed, unframed
+from tvtf.records import unframed
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
 
@@ -314,67 +313,3 @@ def list_files(
         raise InvalidArgumentError(None, None, f"No files matched pattern: {', '.join(patterns)}")
     names = Slices(EagerTensor(np.array([n.encode() for n in found], object)))
     return names if shuffle is False else Shuffle(names, len(found), seed, True)
-
-
-@export("io.TFRecordOptions")
-class TFRecordOptions:
-    """How a TFRecord file is compressed: ``""``, ``"GZIP"`` or ``"ZLIB"``.
-
-    >>> import tvtf as tf
-    >>> tf.io.TFRecordOptions("GZIP").compression_type
-    'GZIP'
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/io/TFRecordOptions
-    """
-
-    def __init__(self, compression_type: Any = None, **_: Any) -> None:
-        self.compression_type = compression_type or ""
-        if self.compression_type not in ("", "GZIP", "ZLIB"):
-            raise ValueError(f"Not a valid compression_type: {compression_type!r}")
-
-
-@export("io.TFRecordWriter")
-class TFRecordWriter:
-    """Writes a TFRecord file, which ``tf.data.TFRecordDataset`` reads.
-
-    Args:
-      path: the file, written anew.
-      options: ``TFRecordOptions`` or a compression.
-
-    >>> import os, tempfile
-    >>> import tvtf as tf
-    >>> with tempfile.TemporaryDirectory() as folder:
-    ...     path = os.path.join(folder, "records")
-    ...     with tf.io.TFRecordWriter(path) as writer:
-    ...         writer.write(b"one")
-    ...     print(list(tf.data.TFRecordDataset(path).as_numpy_iterator()))
-    [b'one']
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/io/TFRecordWriter
-    """
-
-    def __init__(self, path: Any, options: Any = None) -> None:
-        kind = options.compression_type if isinstance(options, TFRecordOptions) else options
-        self._compression = TFRecordOptions(kind).compression_type
-        self._squeeze = zlib.compressobj() if self._compression == "ZLIB" else None
-        make: Any = gzip.open if self._compression == "GZIP" else open
-        self._file = make(os.fspath(path), "wb")
-
-    def write(self, record: bytes) -> None:
-        """Adds a record."""
-        data = framed(record)
-        self._file.write(self._squeeze.compress(data) if self._squeeze else data)
-
-    def flush(self) -> None:
-        self._file.flush()
-
-    def close(self) -> None:
-        if self._squeeze and not self._file.closed:
-            self._file.write(self._squeeze.flush())
-        self._file.close()
-
-    def __enter__(self) -> TFRecordWriter:
-        return self
-
-    def __exit__(self, *_: object) -> None:
-        self.close()

@@ -3,6 +3,7 @@
 Source: https://keras.io/api/optimizers/
 """
 
+from tvtf.namespaces import install as _install
 from tvtf.optimizers import schedules
 from tvtf.optimizers.adam import Adam, AdamW
 from tvtf.optimizers.base import Optimizer, deserialize, get, serialize
@@ -22,3 +23,4 @@ __all__ = [
     "schedules",
     "serialize",
 ]
+_install()

@@ -4,3 +4,9 @@ Event files are TensorBoard's own protos (the ``tensorboard`` extra) in TFRecord
 
 Source: https://www.tensorflow.org/api_docs/python/tf/summary
 """
+
+from tvtf.namespaces import install as _install
+from tvtf.summary import profiler, trace
+
+__all__ = ["profiler", "trace"]
+_install()
