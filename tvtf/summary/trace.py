@@ -10,7 +10,7 @@ from tvtf.primitive import export
 from tvtf.summary.profiler import start, stop, stop_in
 from tvtf.summary.protos import proto
 from tvtf.summary.values import MSG_STEP, write
-from tvtf.summary.writer import active, writes
+from tvtf.summary.writer import active, writing
 
 MSG_NO_TRACE = "Must enable trace before export through tf.summary.trace_on."
 
@@ -99,7 +99,7 @@ def trace_export(name: str, step: Any = None, profiler_outdir: str | None = None
     step = active.step if step is None else step
     if step is None:
         raise ValueError(MSG_STEP)
-    if writes() and _Collected.functions:
+    if writing() and _Collected.functions:
         write(name, _run_metadata(_Collected.functions), step, _metadata())
     if _Collected.profiles:
         stop_in(profiler_outdir)

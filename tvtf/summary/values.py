@@ -15,14 +15,12 @@ from tvtf.frontend.host import traced
 from tvtf.module import current_scope, name_scope
 from tvtf.primitive import export
 from tvtf.summary.protos import proto
-from tvtf.summary.writer import SummaryWriter, active, recording, writes
+from tvtf.summary.writer import SummaryWriter, active, recording, writing
 from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor
 
 MSG_STEP = (
     "No step set. Please specify one either through the `step` argument or through tf.summary.experimental.set_step()"
 )
-Build = Callable[[str, np.ndarray], Any]
-"""From a tag and the values to a Summary."""
 
 
 @export("summary.scalar")
@@ -47,7 +45,7 @@ def scalar(name: str, data: Any, step: Any = None, description: str | None = Non
     if value.shape.rank not in (0, None):
         raise ValueError(f"Expected scalar shape for tensor, got shape: {value.shape}.")
     plugin = _plugin("scalar")
-    return _written(name, step, [value], lambda tag, a: plugin.scalar_pb(tag, a, description))
+    return _written(name, step, value, lambda tag, a: plugin.scalar_pb(tag, a, description))
 
 
 @export("summary.histogram")
@@ -68,7 +66,7 @@ def histogram(
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/histogram
     """
     plugin = _plugin("histogram")
-    return _written(name, step, [data], lambda tag, a: plugin.histogram_pb(tag, a, buckets, description))
+    return _written(name, step, data, lambda tag, a: plugin.histogram_pb(tag, a, buckets, description))
 
 
 @export("summary.text")
@@ -87,7 +85,7 @@ def text(name: str, data: Any, step: Any = None, description: str | None = None)
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/text
     """
     plugin = _plugin("text")
-    return _written(name, step, [data], lambda tag, a: plugin.text_pb(tag, a.astype(object), description))
+    return _written(name, step, data, lambda tag, a: plugin.text_pb(tag, a.astype(object), description))
 
 
 @export("summary.image")
@@ -117,7 +115,7 @@ def image(name: str, data: Any, step: Any = None, max_outputs: int = 3, descript
         size = [str(values.shape[axis]).encode() for axis in (2, 1)]
         return _of_bytes(tag, metadata, [*size, *map(_png, _as_uint8(values[:max_outputs]))])
 
-    return _written(name, step, [pixels], build)
+    return _written(name, step, pixels, build)
 
 
 @export("summary.audio")
@@ -161,7 +159,7 @@ def audio(
         labels = np.full(len(clips), b"", object)
         return _of_bytes(tag, metadata, np.stack([np.array(clips, object), labels], axis=1))
 
-    return _written(name, step, [frames], build)
+    return _written(name, step, frames, build)
 
 
 @export("summary.write")
@@ -182,10 +180,11 @@ def write(tag: str, tensor: Any, step: Any = None, metadata: Any = None, name: s
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/write
     """
-    if not writes():
+    writer = writing()
+    if writer is None:
         return constant(False)
     value = tensor() if callable(tensor) else tensor
-    return _event(tag, step, value, lambda t, a: _summary(t, metadata, a))
+    return _event(writer, step, value, lambda a: _summary(tag, metadata, a))
 
 
 @export("summary.graph")
@@ -206,8 +205,8 @@ def graph(graph_data: Any) -> Tensor:
     """
     from tvtf.summary.nodes import graph_def
 
-    writer = active.writer
-    if writer is None or not writes():
+    writer = writing()
+    if writer is None:
         return constant(False)
     found = graph_data if hasattr(graph_data, "SerializeToString") else graph_def([graph_data])
     writer.write_event(0, graph_def=found.SerializeToString())
@@ -227,10 +226,11 @@ def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Tens
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/write_raw_pb
     """
-    if not writes():
+    writer = writing()
+    if writer is None:
         return constant(False)
     parse = proto("compat.proto.summary_pb2").Summary.FromString
-    return _event("", step, tensor, lambda _, a: parse(a.item()))
+    return _event(writer, step, tensor, lambda a: parse(a.item()))
 
 
 @export("summary.experimental.summary_scope")
@@ -254,28 +254,28 @@ def summary_scope(name: str, default_name: str = "summary", values: Any = None) 
 
 
 def _plugin(name: str) -> Any:
-    return proto(f"plugins.{name}.summary_v2") if writes() else None
+    return proto(f"plugins.{name}.summary_v2") if writing() else None
 
 
-def _written(name: str, step: Any, data: list[Any], build: Build) -> Tensor:
-    return _event(current_scope() + name, step, data[0], build) if writes() else constant(False)
+def _written(name: str, step: Any, data: Any, build: Callable[[str, np.ndarray], Any]) -> Tensor:
+    """Writes what ``build`` makes of a tag and the values; False without a writer."""
+    writer, tag = writing(), current_scope() + name
+    return constant(False) if writer is None else _event(writer, step, data, lambda a: build(tag, a))
 
 
-def _event(tag: str, step: Any, data: Any, build: Build) -> Tensor:
+def _event(writer: SummaryWriter, step: Any, data: Any, build: Callable[[np.ndarray], Any]) -> Tensor:
     """Writes now, or whenever the traced program comes by here; whether it was written (in a trace: what is asked for)."""
     step = active.step if step is None else step
     if step is None:
         raise ValueError(MSG_STEP)
     tensors = [convert_to_tensor(x) for x in (data, step, recording())]
-    writer = active.writer
-    assert writer is not None  # noqa: S101 - callers have asked
     known = [t.eager_array() if isinstance(t, EagerTensor) else None for t in tensors]
 
     def run(*arrays: np.ndarray) -> tuple[()]:
         given = iter(arrays)
         value, number, wanted = [next(given) if k is None else k for k in known]
         if wanted:
-            _write_one(writer, tag, int(number), value, build)
+            writer.write_event(int(number), summary=build(value))
         return ()
 
     if state.trace is None:
@@ -283,10 +283,6 @@ def _event(tag: str, step: Any, data: Any, build: Build) -> Tensor:
     else:
         traced(run, [t for t, k in zip(tensors, known) if k is None], [])
     return tensors[2]
-
-
-def _write_one(writer: SummaryWriter, tag: str, step: int, value: np.ndarray, build: Build) -> None:
-    writer.write_event(step, summary=build(tag, value))
 
 
 def _summary(tag: str, metadata: Any, values: Any) -> Any:

@@ -203,9 +203,9 @@ def create_noop_writer() -> SummaryWriter:
     return _NoWriter()
 
 
-def writes() -> bool:
-    """Whether this thread has a writer that writes."""
-    return isinstance(active.writer, _FileWriter)
+def writing() -> SummaryWriter | None:
+    """This thread's writer, if it writes anything."""
+    return active.writer if isinstance(active.writer, _FileWriter) else None
 
 
 @export("summary.flush")
@@ -286,4 +286,4 @@ def should_record_summaries() -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/should_record_summaries
     """
-    return recording() if writes() else False
+    return recording() if writing() else False
