@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import itertools
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
@@ -23,7 +24,7 @@ UNKNOWN: Final = -2
 
 
 @export("data.Dataset")
-class Dataset:
+class Dataset(abc.ABC):
     """A sequence of elements, each a nest of tensors, made anew whenever it is iterated.
 
     Subclasses give ``handles``, and ``value`` where a handle is not the element itself.
@@ -49,9 +50,9 @@ class Dataset:
         """The specs of an element's tensors."""
         return self._element_spec
 
+    @abc.abstractmethod
     def handles(self) -> Iterator[Any]:
         """One iteration: what ``value`` turns into elements."""
-        raise NotImplementedError(f"{type(self).__name__} gives no elements")
 
     def value(self, handle: Any) -> Element:
         return handle

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 import csv
 import glob
 import gzip
@@ -80,8 +81,9 @@ class _Files(Dataset):
             with opened(name, self.compression) as file:
                 yield from self.parts(file, name)
 
+    @abc.abstractmethod
     def parts(self, file: IO[bytes], name: str) -> Iterator[bytes]:
-        raise NotImplementedError(f"{type(self).__name__} reads nothing")
+        """The byte strings of one file."""
 
     def value(self, handle: bytes) -> Element:
         return text(handle)
