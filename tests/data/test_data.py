@@ -130,6 +130,16 @@ def test_a_damaged_record_is_told(tmp_path):
         list(tf.data.TFRecordDataset(str(path)))
 
 
+@pytest.mark.parametrize("anew", [False, True])
+def test_numbers_are_drawn_anew_for_each_iteration_where_that_is_asked_for(anew):
+    ways = [Dataset.range(100), Dataset.range(100, 200)]
+    for drawn in (
+        Dataset.random(seed=3, rerandomize_each_iteration=anew).take(9),
+        Dataset.sample_from_datasets(ways, seed=3, rerandomize_each_iteration=anew),
+    ):
+        assert (plain(drawn) != plain(drawn)) == anew
+
+
 def test_a_traced_loop_trains_on_batches():
     x = np.linspace(-1, 1, 64, dtype=np.float32)
     data = Dataset.from_tensor_slices((x, 3 * x + 1)).shuffle(64, seed=0).batch(10)

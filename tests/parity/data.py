@@ -47,6 +47,7 @@ def _pipelines(tf):
         for i in range(n):
             yield i, [float(i)] * i
 
+    three = [data.from_tensors(name).repeat() for name in "abc"]
     signature = (tf.TensorSpec([], tf.int32), tf.TensorSpec([None], tf.float32))
     return {
         "tensors": (lambda: data.from_tensors([1, 2, 3]),),
@@ -126,6 +127,30 @@ def _pipelines(tf):
                 data.range(3).repeat(2),
             ),
         ),
+        "random": (lambda: data.random(seed=4).take(3), "order"),
+        "random again": (lambda: data.random(seed=4).take(3).repeat(2), "order"),
+        "random anew": (lambda: data.random(seed=4, rerandomize_each_iteration=True).take(3).repeat(2), "order"),
+        "sample_from_datasets": (seeded(lambda: data.sample_from_datasets(three, seed=3).take(12)),),
+        "sample_from_datasets by weights": (
+            lambda: data.sample_from_datasets(three, weights=[0.2, 0.0, 0.8], seed=3).take(12),
+            "order",
+        ),
+        "sample_from_datasets by a tensor": (
+            lambda: data.sample_from_datasets(three, weights=tf.constant([0.5, 0.1, 0.4], tf.float64), seed=5).take(9),
+            "order",
+        ),
+        "sample_from_datasets by a dataset": (
+            lambda: data.sample_from_datasets(
+                three, weights=data.from_tensor_slices([[0.0, 1.0, 0.0], [0.5, 0.0, 0.5]]).repeat(), seed=5
+            ).take(9),
+            "order",
+        ),
+        "sample_from_datasets to the first end": (
+            lambda: data.sample_from_datasets([data.range(2), data.range(9)], seed=1, stop_on_empty_dataset=True),
+        ),
+        "sample_from_datasets to the last end": (
+            lambda: data.sample_from_datasets([data.range(2), data.range(9)], seed=1),
+        ),
         "apply": (lambda: data.range(4).apply(lambda d: d.skip(1)),),
         "bucket_by_sequence_length": (
             lambda: data.from_generator(
@@ -160,7 +185,9 @@ def _refusals(tf):
         "refuses slices of a scalar": lambda: data.from_tensor_slices(1),
         "refuses uneven slices": lambda: data.from_tensor_slices(([1, 2], [1, 2, 3])),
         "refuses a batch of nothing": drained(lambda: data.range(3).batch(0)),
-        "refuses a batch of shapes": drained(lambda: data.range(1, 4).map(lambda x: tf.fill([x], x)).batch(2)),
+        "refuses a batch of shapes": drained(
+            lambda: data.from_generator(lambda: iter([[1], [2, 2]]), tf.int32, [None]).batch(2)
+        ),
         "refuses a filter that is no bool": lambda: data.range(3).filter(lambda x: x),
         "refuses to concatenate types": lambda: data.range(3).concatenate(data.from_tensors(1.0)),
         "refuses to zip nothing": lambda: data.zip(),
@@ -168,6 +195,14 @@ def _refusals(tf):
         "refuses the length of no end": lambda: len(data.range(3).repeat()),
         "refuses the length of a filter": lambda: len(data.range(3).filter(lambda x: x > 0)),
         "refuses a generator without types": lambda: data.from_generator(lambda: iter([1])),
+        "refuses to sample nothing": lambda: data.sample_from_datasets([]),
+        "refuses too few weights": lambda: data.sample_from_datasets([data.range(3)] * 2, weights=[1.0]),
+        "refuses weights of integers": lambda: data.sample_from_datasets([data.range(3)] * 2, weights=[1, 2]),
+        "refuses weights of a shape": lambda: data.sample_from_datasets([data.range(3)] * 2, weights=tf.ones([3])),
+        "refuses to choose from nothing": lambda: data.choose_from_datasets([], data.range(3)),
+        "refuses choices that are no numbers": lambda: data.choose_from_datasets(
+            [data.range(3)], data.from_tensors(1.0)
+        ),
         "refuses a shard beyond": drained(lambda: data.range(3).shard(2, 2)),
         "refuses a single element of many": lambda: data.range(3).get_single_element(),
         "refuses a single element of none": lambda: data.range(0).get_single_element(),

@@ -12,7 +12,7 @@ from tvtf import nest
 from tvtf.data.base import UNKNOWN, Dataset, method, scaled
 from tvtf.data.mapped import Traced
 from tvtf.data.order import number
-from tvtf.data.structure import Element, arrays, leading, packer, without_leading
+from tvtf.data.structure import Element, arrays, flat_shapes, leading, packer, without_leading
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.shape import TensorShape
@@ -68,7 +68,7 @@ def batch(
 class PaddedBatch(Batch):
     def __init__(self, source: Dataset, count: int, shapes: Any, values: Any, drop_remainder: bool) -> None:
         flat = nest.flatten(source.element_spec)
-        self.shapes = [s.shape for s in flat] if shapes is None else _flat_shapes(source.element_spec, shapes)
+        self.shapes = [s.shape for s in flat] if shapes is None else flat_shapes(source.element_spec, shapes)
         for spec, shape in zip(flat, self.shapes):
             if shape.rank is None or not spec.shape.is_compatible_with(TensorShape([None] * shape.rank)):
                 raise ValueError(f"`padded_shapes` must have the rank of the element: {shape} for {spec.shape}")
@@ -87,13 +87,6 @@ class PaddedBatch(Batch):
         columns = zip(*map(arrays, elements))
         padded = [_padded(column, shape, value) for column, shape, value in zip(columns, self.shapes, self.values)]
         return packer(self.source.element_spec)(padded)
-
-
-def _flat_shapes(spec: Any, shapes: Any) -> list[TensorShape]:
-    if not nest.is_nested(spec):
-        return [TensorShape(shapes.tolist() if isinstance(shapes, np.ndarray) else shapes)]
-    pairs = [(spec[k], shapes[k]) for k in sorted(spec)] if isinstance(spec, dict) else list(zip(spec, shapes))
-    return [shape for one, own in pairs for shape in _flat_shapes(one, own)]
 
 
 def _flat_values(spec: Any, values: Any) -> list[Any]:
@@ -183,7 +176,7 @@ def unbatch(self: Dataset, name: str | None = None) -> Dataset:
 
 
 class Given(Dataset):
-    """Elements that are there already, or a function that gives an iteration over them."""
+    """Elements that are there already."""
 
     shown = "_VariantDataset"
 

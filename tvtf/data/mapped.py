@@ -88,11 +88,9 @@ def _spec(leaf: Any) -> Any:
 
 def _needs_values(specs: Any) -> bool:
     """Whether elements are no tensors of a known rank: datasets are not."""
-    return not all(isinstance(s, TypeSpec) or _has_rank(s) for s in nest.flatten(specs))
-
-
-def _has_rank(spec: Any) -> bool:
-    return isinstance(spec, TensorSpec) and spec.shape.rank is not None
+    return any(
+        s.shape.rank is None if isinstance(s, TensorSpec) else not isinstance(s, TypeSpec) for s in nest.flatten(specs)
+    )
 
 
 class Map(Dataset):

@@ -11,10 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Through, method, scaled
-from tvtf.data.random import SeedGenerator, seed_pair, words
-from tvtf.data.structure import Element, relaxed
+from tvtf.data.random import SeedGenerator, words
+from tvtf.data.structure import Element, arrays, relaxed
 from tvtf.dtypes import int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.spec import TensorSpec
@@ -259,88 +258,6 @@ class Counter(Dataset):
         return EagerTensor(np.array(handles, np.int64))
 
 
-class Choose(Dataset):
-    """Elements of several datasets; ``choices`` gives numbers of them."""
-
-    shown = "_DirectedInterleaveDataset"
-
-    def __init__(self, datasets: Sequence[Dataset], choices: Any, stop_on_empty: bool) -> None:
-        spec = datasets[0].element_spec
-        for other in datasets[1:]:
-            spec = relaxed(spec, other.element_spec)
-        self.datasets, self.choices, self.stop_on_empty = datasets, choices, stop_on_empty
-        super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
-
-    def handles(self) -> Iterator[Any]:
-        open_ones: dict[int, Iterator[Element]] = {i: d.elements() for i, d in enumerate(self.datasets)}
-        for choice in self.choices():
-            if choice not in open_ones:
-                continue
-            try:
-                yield next(open_ones[choice])
-            except StopIteration:
-                del open_ones[choice]
-            if len(open_ones) < len(self.datasets) and (self.stop_on_empty or not open_ones):
-                return
-
-
-def choose_from_datasets(
-    datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
-) -> Dataset:
-    """Elements of the dataset that each number of ``choice_dataset`` names.
-
-    Raises:
-      TypeError: the choices are no int64 scalars, or elements don't go together.
-
-    >>> import tvtf as tf
-    >>> zeros, ones = (tf.data.Dataset.from_tensors(n).repeat() for n in (0, 1))
-    >>> chosen = tf.data.Dataset.choose_from_datasets([zeros, ones], tf.data.Dataset.range(2).repeat(2))
-    >>> [int(n) for n in chosen.as_numpy_iterator()]
-    [0, 1, 0, 1]
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#choose_from_datasets
-    """
-    if choice_dataset.element_spec != TensorSpec([], int64):
-        raise TypeError("`choice_dataset` should have elements that are scalar `tf.int64` tensors.")
-    return Choose(list(datasets), lambda: (int(c.numpy()) for c in choice_dataset), stop_on_empty_dataset)
-
-
-def sample_from_datasets(
-    datasets: Sequence[Dataset],
-    weights: Any = None,
-    seed: int | None = None,
-    stop_on_empty_dataset: bool = False,
-    rerandomize_each_iteration: bool | None = None,
-) -> Dataset:
-    """Elements of datasets chosen at random, with probabilities ``weights`` (equal ones by default).
-
-    Raises:
-      ValueError: there are no datasets, or not as many weights.
-
-    >>> import tvtf as tf
-    >>> zeros, ones = (tf.data.Dataset.from_tensors(n).repeat() for n in (0, 1))
-    >>> mixed = tf.data.Dataset.sample_from_datasets([zeros, ones], weights=[0.0, 1.0], seed=1)
-    >>> [int(n) for n in mixed.take(3).as_numpy_iterator()]
-    [1, 1, 1]
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#sample_from_datasets
-    """
-    if not datasets:
-        raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
-    shares = np.ones(len(datasets)) if weights is None else np.asarray(weights, np.float64)
-    if shares.shape != (len(datasets),):
-        raise ValueError(
-            f"Invalid `weights`. The shape of `weights` should be compatible with `[len(datasets)]` but is {shares.shape}."
-        )
-    limits = np.cumsum(shares / shares.sum())
-    pair = seed_pair(seed)
-    return Choose(
-        list(datasets),
-        lambda: (int(np.searchsorted(limits, word / 2**32, side="right")) for word in words(pair)),
-        stop_on_empty_dataset,
-    )
-
-
 class Prefetch(Through):
     """A thread works ahead by a few elements, as far as Python lets two threads run."""
 
@@ -421,16 +338,11 @@ class Unique(Dataset):
         seen = set()
         for element in self.source.elements():
             key = tuple(
-                (a.dtype.str, a.shape, a.tobytes() if a.dtype != object else tuple(a.ravel()))
-                for a in map(_array, nest.flatten(element))
+                (a.dtype.str, a.shape, a.tobytes() if a.dtype != object else tuple(a.ravel())) for a in arrays(element)
             )
             if key not in seen:
                 seen.add(key)
                 yield element
-
-
-def _array(leaf: Any) -> np.ndarray:
-    return leaf.eager_array()
 
 
 @method

@@ -6,7 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvtf.data import batching, mapped, order, readers, sources, stored
+from tvtf.data import batching, choice, mapped, order, readers, sources, stored
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
 from tvtf.data.structure import Element
 from tvtf.errors import InvalidArgumentError, NotFoundError
@@ -130,13 +130,13 @@ def load(
 
 for _function in (
     from_tensors, from_tensor_slices, from_generator, zip_, counter, random, load,
-    readers.list_files, order.choose_from_datasets, order.sample_from_datasets,
+    readers.list_files, choice.choose_from_datasets, choice.sample_from_datasets,
 ):  # fmt: skip
     setattr(Dataset, _function.__name__.rstrip("_"), staticmethod(_function))
 Dataset.range = staticmethod(sources.Range)  # type: ignore[attr-defined]
 exports["data.experimental.Counter"] = counter
-exports["data.experimental.choose_from_datasets"] = order.choose_from_datasets
-exports["data.experimental.sample_from_datasets"] = order.sample_from_datasets
+exports["data.experimental.choose_from_datasets"] = choice.choose_from_datasets
+exports["data.experimental.sample_from_datasets"] = choice.sample_from_datasets
 exports["data.experimental.RandomDataset"] = random
 
 

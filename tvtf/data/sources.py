@@ -9,11 +9,10 @@ import numpy as np
 
 from tvtf import nest
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset
-from tvtf.data.random import seed_pair, words
-from tvtf.data.structure import Element, arrays, packer, spec_of, tensors_of, without_leading
+from tvtf.data.random import SeedGenerator, words
+from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of, without_leading
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError
-from tvtf.shape import TensorShape
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
 
@@ -87,11 +86,11 @@ class Random(Dataset):
     """Random numbers below 2**32, as int64, without end."""
 
     def __init__(self, seed: int | None, rerandomize_each_iteration: bool | None) -> None:
-        self.pair = seed_pair(seed)
+        self.seeds = SeedGenerator(seed, bool(rerandomize_each_iteration))
         super().__init__(TensorSpec([], int64), INFINITE)
 
     def handles(self) -> Iterator[Any]:
-        return (EagerTensor(np.array(word, np.int64)) for word in words(self.pair))
+        return (EagerTensor(np.array(word, np.int64)) for word in words(self.seeds.next_pair()))
 
 
 class Generator(Dataset):
@@ -165,12 +164,5 @@ def signature(output_types: Any, output_shapes: Any, output_signature: Any) -> A
             "To specify the output signature you need to provide either the `output_signature` argument or the `output_types` argument."
         )
     types = nest.flatten(output_types)
-    shapes = [None] * len(types) if output_shapes is None else _flat_shapes(output_types, output_shapes)
+    shapes = [None] * len(types) if output_shapes is None else flat_shapes(output_types, output_shapes)
     return nest.pack_sequence_as(output_types, [TensorSpec(s, t) for s, t in zip(shapes, types)])
-
-
-def _flat_shapes(types: Any, shapes: Any) -> list[Any]:
-    if not nest.is_nested(types):
-        return [TensorShape(shapes)]
-    parts = [(types[k], shapes[k]) for k in sorted(types)] if isinstance(types, dict) else zip(types, shapes)
-    return [shape for t, s in parts for shape in _flat_shapes(t, s)]

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.composite import CompositeTensor
 from tvtf.errors import InvalidArgumentError
 from tvtf.shape import TensorShape
 from tvtf.spec import TensorSpec
@@ -75,11 +75,15 @@ def relaxed(one: Any, other: Any) -> Any:
 
 
 def _common(a: Any, b: Any) -> Any:
-    if isinstance(a, TypeSpec) or isinstance(b, TypeSpec):
-        return a.most_specific_compatible_type(b)
-    if a.dtype is not b.dtype:
-        raise ValueError(f"types {a.dtype!r} and {b.dtype!r}")
-    return TensorSpec(a.shape.most_specific_compatible_shape(b.shape), a.dtype)
+    return a if a == b else a.most_specific_compatible_type(b)
+
+
+def flat_shapes(form: Any, shapes: Any) -> list[TensorShape]:
+    """The shapes of the leaves of ``form``, given in its form: a list is a shape there."""
+    if not nest.is_nested(form):
+        return [TensorShape(shapes.tolist() if isinstance(shapes, np.ndarray) else shapes)]
+    parts = [(form[k], shapes[k]) for k in sorted(form)] if isinstance(form, dict) else zip(form, shapes)
+    return [shape for own, given in parts for shape in flat_shapes(own, given)]
 
 
 def arrays(element: Element) -> list[np.ndarray]:
@@ -100,17 +104,17 @@ def stacked(elements: Sequence[Element]) -> Element:
       InvalidArgumentError: their shapes differ.
     """
     columns = zip(*map(arrays, elements))
-    return packer(elements[0])([_stack(column) for column in columns])
+    return packer(elements[0])([_stack(column, number) for number, column in enumerate(columns)])
 
 
-def _stack(column: Sequence[np.ndarray]) -> np.ndarray:
-    for other in column:
+def _stack(column: Sequence[np.ndarray], number: int) -> np.ndarray:
+    for index, other in enumerate(column):
         if other.shape != column[0].shape:
             raise InvalidArgumentError(
                 None,
                 "IteratorGetNext",
-                "Cannot add tensor to the batch: number of elements does not match. Shapes are: [tensor]: "
-                f"{_brackets(column[0])}, [batch]: {_brackets(other)}",
+                f"Cannot batch tensors with different shapes in component {number}. First element had shape "
+                f"{_brackets(column[0])} and element {index} had shape {_brackets(other)}.",
             )
     return np.stack(column)
 

@@ -1,0 +1,139 @@
+"""Elements of several datasets, chosen one by one: by numbers that are given, or drawn."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any
+
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset
+from tvtf.data.batching import Batch
+from tvtf.data.mapped import Map
+from tvtf.data.order import Take, Zip
+from tvtf.data.sources import Random
+from tvtf.data.structure import Element, relaxed
+from tvtf.dtypes import float32, float64, int64
+from tvtf.ops.random import stateless_categorical
+from tvtf.ops.rules import bind
+from tvtf.spec import TensorSpec
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+class Choose(Dataset):
+    """Elements of several datasets; ``choices`` is one of their numbers."""
+
+    shown = "_DirectedInterleaveDataset"
+
+    def __init__(self, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> None:
+        spec = datasets[0].element_spec
+        for other in datasets[1:]:
+            spec = relaxed(spec, other.element_spec)
+        self.datasets, self.choices, self.stop_on_empty = datasets, choices, stop_on_empty
+        super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
+
+    def handles(self) -> Iterator[Any]:
+        open_ones: dict[int, Iterator[Element]] = {i: d.elements() for i, d in enumerate(self.datasets)}
+        for choice in (int(c.numpy()) for c in self.choices.elements()):
+            if choice not in open_ones:
+                continue
+            try:
+                yield next(open_ones[choice])
+            except StopIteration:
+                del open_ones[choice]
+            if len(open_ones) < len(self.datasets) and (self.stop_on_empty or not open_ones):
+                return
+
+
+def choose_from_datasets(
+    datasets: Sequence[Dataset], choice_dataset: Dataset, stop_on_empty_dataset: bool = True
+) -> Dataset:
+    """Elements of the dataset that each number of ``choice_dataset`` names.
+
+    Raises:
+      TypeError: the choices are no int64 scalars, or elements don't go together.
+
+    >>> import tvtf as tf
+    >>> zeros, ones = (tf.data.Dataset.from_tensors(n).repeat() for n in (0, 1))
+    >>> chosen = tf.data.Dataset.choose_from_datasets([zeros, ones], tf.data.Dataset.range(2).repeat(2))
+    >>> [int(n) for n in chosen.as_numpy_iterator()]
+    [0, 1, 0, 1]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#choose_from_datasets
+    """
+    if not datasets:
+        raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
+    if choice_dataset.element_spec != TensorSpec([], int64):
+        raise TypeError(
+            "Invalid `choice_dataset`. Elements of `choice_dataset` must be scalar `tf.int64` tensors but are "
+            f"{choice_dataset.element_spec}."
+        )
+    return Choose(list(datasets), choice_dataset, stop_on_empty_dataset)
+
+
+def sample_from_datasets(
+    datasets: Sequence[Dataset],
+    weights: Any = None,
+    seed: int | None = None,
+    stop_on_empty_dataset: bool = False,
+    rerandomize_each_iteration: bool | None = None,
+) -> Dataset:
+    """Elements of datasets chosen at random; the same ones as TensorFlow's where there are seeds.
+
+    Args:
+      weights: how likely each dataset is, or a dataset of such tensors; equal by default.
+      rerandomize_each_iteration: whether each iteration draws anew.
+
+    Raises:
+      ValueError: there are no datasets, or not as many weights.
+      TypeError: the weights are no float32 or float64.
+
+    >>> import tvtf as tf
+    >>> zeros, ones = (tf.data.Dataset.from_tensors(n).repeat() for n in (0, 1))
+    >>> mixed = tf.data.Dataset.sample_from_datasets([zeros, ones], weights=[0.0, 1.0], seed=1)
+    >>> [int(n) for n in mixed.take(3).as_numpy_iterator()]
+    [1, 1, 1]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#sample_from_datasets
+    """
+    if not datasets:
+        raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
+    pairs = Batch(Random(seed, rerandomize_each_iteration), 2, False)
+    if isinstance(weights, Dataset):
+        drawn = Map(Zip((Map(weights, _logits), pairs)), _draw)
+        return Choose(list(datasets), drawn, stop_on_empty_dataset)
+    likely, logits = _weighted(list(datasets), weights)
+    if len(likely) == 1:
+        return likely[0]
+    return Choose(likely, Map(pairs, lambda seeds: _draw(logits, seeds)), stop_on_empty_dataset)
+
+
+def _weighted(datasets: list[Dataset], weights: Any) -> tuple[list[Dataset], Tensor]:
+    """The datasets that can be drawn, and the logarithms of their chances."""
+    if weights is None:
+        return datasets, convert_to_tensor([[1.0] * len(datasets)])
+    if isinstance(weights, Tensor):
+        if not weights.shape.is_compatible_with([len(datasets)]):
+            raise ValueError(
+                "Invalid `weights`. The shape of `weights` should be compatible with `[len(datasets)]` but is "
+                f"{weights.shape}."
+            )
+        return datasets, _logits(weights)
+    if len(weights) != len(datasets):
+        raise ValueError(
+            "Invalid `weights`. `weights` should have the same length as `datasets` but got "
+            f"`len(weights)={len(weights)}` vs. `len(datasets)={len(datasets)}`."
+        )
+    likely = [(d, w) for d, w in zip(datasets, weights) if w > 0] or [(Take(datasets[0], 0), 1.0)]
+    return [d for d, _ in likely], _logits([w for _, w in likely])
+
+
+def _logits(weights: Any) -> Tensor:
+    chances = convert_to_tensor(weights)
+    if chances.dtype not in (float32, float64):
+        raise TypeError(
+            f"Invalid `weights`. `weights` type must be either `tf.float32` or `tf.float64` but is {chances.dtype}."
+        )
+    return bind.reshape(bind.log(chances), shape=(1, *chances.shape))
+
+
+def _draw(logits: Tensor, seeds: Tensor) -> Tensor:
+    return bind.reshape(stateless_categorical(logits, 1, seeds), shape=())
