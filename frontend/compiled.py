@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Collection, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -51,11 +51,13 @@ def _options() -> list[str]:
 class GraphFunction:
     """A graph as a function of all its inputs, captures included: compiled when called eagerly, inlined in a trace.
 
-    To a tape it is one primitive, whose vjp is the backward graph, compiled too.
+    To a tape it is one primitive, whose vjp is the backward graph, compiled too. ``hidden`` are the outputs that no tape
+    sees: Variables' new values.
     """
 
-    def __init__(self, graph: Graph) -> None:
+    def __init__(self, graph: Graph, hidden: Collection[int] = ()) -> None:
         self.graph = graph
+        self.seeded = [i for i, t in enumerate(graph.output_types) if t.dtype.is_differentiable and i not in hidden]
         self.tf_name = graph.name
         self._executables: dict[str | None, Executable] = {}
         self._backward: Backward | None = None
@@ -106,7 +108,7 @@ class GraphFunction:
 
     def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
         if self._backward is None:
-            self._backward = Backward(self.graph)
+            self._backward = Backward(self)
         return self._backward(inputs, cts)
 
 
@@ -119,7 +121,7 @@ class Pair:
     def __init__(self, function: GraphFunction, watched: tuple[int, ...]) -> None:
         self.function = function
         self.graph = function.graph
-        self.seeded = [i for i, t in enumerate(self.graph.output_types) if t.dtype.is_differentiable]
+        self.seeded = function.seeded
         with tracing(Trace(self.graph.name)) as forward:
             params = [forward.add_param(p._type, p._var.name) for p in self.graph.all_params]
             recorder = _watching([params[i] for i in watched])
@@ -199,8 +201,8 @@ def _recorded(recorder: Recorder, graph: Graph, params: Sequence[Any]) -> tuple[
 class Backward:
     """The backward graph of a graph: inputs and cotangents in, the inputs' cotangents out; the forward is run anew."""
 
-    def __init__(self, graph: Graph) -> None:
-        self.seeded = [i for i, t in enumerate(graph.output_types) if t.dtype.is_differentiable]
+    def __init__(self, function: GraphFunction) -> None:
+        graph, self.seeded = function.graph, function.seeded
         with tracing(Trace(f"{graph.name}_backward")) as trace:
             params = [trace.add_param(p._type, p._var.name) for p in graph.all_params]
             cts = [trace.add_param(graph.output_types[i], "ct") for i in self.seeded]

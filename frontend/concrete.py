@@ -107,7 +107,7 @@ class ConcreteFunction:
     def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""
         if self._pure is None:
-            self._pure = compiled.GraphFunction(self.graph)
+            self._pure = compiled.GraphFunction(self.graph, self.results.hidden)
         captured = self._captured_values(variables)
         computed = self._pure(*tensors, *captured)
         return self.results.assemble_values(computed, tensors, captured, variables)
@@ -315,6 +315,11 @@ class Results:
         self.is_nested = nest.is_nested_or_composite(structure)
         self.is_flat_tuple = type(structure) is tuple and not any(map(nest.is_nested_or_composite, structure))
         self.is_bare = self.leaves == [("computed", 0)] and not self.is_nested
+
+    @property
+    def hidden(self) -> set[int]:
+        """The computed values that the user does not get."""
+        return set(range(len(self.computed))) - {which for kind, which in self.leaves if kind == "computed"}
 
     def _computed(self, value: SymbolicTensor) -> int:
         known = self._index.get(value._var)

@@ -18,7 +18,7 @@ from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
 from tvtf.shape import same_dim, same_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
-from tvtf.variable import ReadVariable, Variable
+from tvtf.variable import ReadVariable, UnreadVariable, Variable
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
 
@@ -184,6 +184,8 @@ class GradientTape(Recorder):
 
     def _tensor_of(self, target: Any) -> Any:
         """A Variable as a target is what was read of it."""
+        if isinstance(target, UnreadVariable):
+            return target._original
         return target if is_tensor(target) else convert_to_tensor(target)
 
     def _seeds(self, targets: list[Any], structure: Any, output_gradients: Any) -> list[Tensor]:

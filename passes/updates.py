@@ -188,15 +188,15 @@ class _Update:
         return max([start - 0.75, *before]) + 0.5
 
     def function(self) -> relax.Function:
-        """The steps as a function of their operands; what was copied is read from the copy from there on."""
+        """The steps as a function of their operands; what was copied is read from the copy, unless it is a result."""
         params = [relax.Var(f"operand_{i}", x.ty) for i, x in enumerate(self.operands)]
         at: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
-        bindings = []
+        bindings, inner = [], self.vars - {step.var for step in self.results}
         for step in self.steps:
             var = relax.DataflowVar(step.var.name, step.var.ty)
             bindings.append(relax.VarBinding(var, _again(step.binding.value, [at[x] for x in step.operands])))
             at[step.var] = var
-            if step.copied in self.vars:
+            if step.copied in inner:
                 at[step.copied] = var
         bindings.append(_bound("results", relax.Tuple([at[step.var] for step in self.results])))
         result = bindings[-1].var

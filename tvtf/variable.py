@@ -237,9 +237,10 @@ class Variable(Trackable, metaclass=MadeByCreators):
             delta = self._fitting(delta)
             tapes, state.tapes = state.tapes, []
             try:
-                return self.assign(table[op].bind(self._as_tensor(), delta), read_value=read_value)
+                value = table[op].bind(self._as_tensor(), delta)
             finally:
                 state.tapes = tapes
+            return self.assign(value, read_value=read_value)
 
     def _fitting(self, value: Any) -> Tensor:
         tensor = convert_to_tensor(value, dtype=self._dtype)

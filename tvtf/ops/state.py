@@ -25,13 +25,15 @@ def _assign_type(old: TensorType, value: TensorType, *memory: TensorType) -> Ten
     type=_assign_type,
     numpy=lambda old, value, *memory: value.copy(),
     lower=lambda old, value, *memory: scalar(lambda t, x: x)(value),
-    vjp=lambda ct, y, *inputs: (None,) * len(inputs),
+    vjp=lambda ct, y, old, *others: (ct, *[None] * len(others)),
     batch=lambda size, inputs, batched: stretch(size, inputs[1], batched[1]),
     onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[1:2], outputs),
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )
 def assign(old: Any, value: Any, *memory: Any) -> Any:
     """A Variable's new value at its place in the program: a copy, so that it never shares memory with another.
+
+    What is read of it is read of the Variable, whose gradient it is; none flows to the value, as in TensorFlow.
 
     Args:
       old: the Variable's value so far.
