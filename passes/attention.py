@@ -17,6 +17,7 @@ from tvtf import dialect
 from tvtf.interpret import reemit
 from tvtf.ops.attended import rows_first
 from tvtf.passes.simplify import Simplified
+from tvtf.passes.uses import Graph, Use
 from tvtf.tensor import Tensor
 
 
@@ -103,43 +104,6 @@ class _Parts:
 # -- finding
 
 
-class Use(NamedTuple):
-    """A call that reads a variable: its result, its primitive and its arguments."""
-
-    var: relax.Var
-    name: str
-    inputs: list[Any]
-    attrs: dict[str, Any]
-
-
-class _Graph:
-    """Who makes and who reads each variable of a function."""
-
-    def __init__(self, function: relax.Function) -> None:
-        self.made: dict[relax.Var, Use] = {}
-        self.uses: dict[relax.Var, list[Use | None]] = {}
-        for binding in (b for block in function.body.blocks for b in block.bindings):
-            self._add(binding)
-        self._read(function.body.body, None)
-
-    def _add(self, binding: Any) -> None:
-        if not dialect.is_dialect(binding.value):
-            return self._read(binding.value, None)
-        bound = dialect.read(binding.value)
-        use = Use(binding.var, bound.primitive.name, bound.inputs, bound.attrs)
-        self.made[binding.var] = use
-        for x in bound.inputs:
-            self._read(x, use)
-
-    def _read(self, value: Any, use: Use | None) -> None:
-        for x in relax.analysis.free_vars(value):
-            self.uses.setdefault(x, []).append(use)
-
-    def only_use(self, x: relax.Var) -> Use | None:
-        found = self.uses.get(x, [])
-        return found[0] if len(found) == 1 else None
-
-
 class Unknown(Exception):
     """A use that no attention has."""
 
@@ -147,7 +111,7 @@ class Unknown(Exception):
 def _sites(function: relax.Function) -> list[Site]:
     if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
         return []
-    graph = _Graph(function)
+    graph = Graph(function)
     return [site for made in graph.made.values() if made.name == "softmax" for site in _site(graph, made)]
 
 
@@ -155,7 +119,7 @@ def _is_softmax(value: Any) -> bool:
     return dialect.is_dialect(value) and value.op.name == "tvtf.softmax"
 
 
-def _site(graph: _Graph, softmax: Use) -> Iterator[Site]:
+def _site(graph: Graph, softmax: Use) -> Iterator[Site]:
     try:
         yield _matched(graph, softmax)
     except Unknown:
@@ -171,7 +135,7 @@ class _Scores(NamedTuple):
     masks: tuple[relax.Var, ...]
 
 
-def _matched(graph: _Graph, softmax: Use) -> Site:
+def _matched(graph: Graph, softmax: Use) -> Site:
     (logits,) = softmax.inputs
     scores = _scores(graph, logits)
     _require(softmax.attrs["axis"] == len(logits.ty.shape) - 1 and graph.only_use(logits) is not None)
@@ -216,7 +180,7 @@ def _are_heads(product: Use, out: Use) -> bool:
     return leads.count(leads[0]) == len(leads) and is_known
 
 
-def _scores(graph: _Graph, x: Any) -> _Scores:
+def _scores(graph: Graph, x: Any) -> _Scores:
     """Walks back from the softmax's input over at most one mask and over factors."""
     masks: tuple[relax.Var, ...] = ()
     fill = scale = 1.0
@@ -233,11 +197,11 @@ def _scores(graph: _Graph, x: Any) -> _Scores:
     return _Scores(product, scale, fill, masks)
 
 
-def _inner(graph: _Graph, x: Any) -> Use | None:
+def _inner(graph: Graph, x: Any) -> Use | None:
     return graph.made.get(x) if graph.only_use(x) is not None else None
 
 
-def _masked(graph: _Graph, made: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
+def _masked(graph: Graph, made: Use) -> tuple[Any, tuple[relax.Var, ...], float]:
     if made.name == "select":
         condition, x, filled = made.inputs
         _require(_is_number(filled) and _same_shape(x, made.var))
@@ -248,7 +212,7 @@ def _masked(graph: _Graph, made: Use) -> tuple[Any, tuple[relax.Var, ...], float
     raise Unknown
 
 
-def _leads_to_product(graph: _Graph, x: Any) -> bool:
+def _leads_to_product(graph: Graph, x: Any) -> bool:
     made = graph.made.get(x)
     while made is not None and made.name in ("multiply", "divide") and any(map(_is_number, made.inputs)):
         made = graph.made.get(next(i for i in made.inputs if not _is_number(i)))
@@ -278,7 +242,7 @@ def _number(x: Any) -> float:
 # -- the gradient
 
 
-def _with_gradient(graph: _Graph, site: Site, chance: relax.Var, uses: list[Use | None]) -> Site:
+def _with_gradient(graph: Graph, site: Site, chance: relax.Var, uses: list[Use | None]) -> Site:
     """The site with its backward part, which every other use of the probabilities belongs to."""
     found: dict[relax.Var, str] = {}
     cotangents: list[relax.Var] = []
@@ -298,7 +262,7 @@ def _with_gradient(graph: _Graph, site: Site, chance: relax.Var, uses: list[Use 
     return site._replace(to_out=cotangents[0], backward=found)
 
 
-def _through_scores(graph: _Graph, site: Site, x: relax.Var) -> dict[relax.Var, str]:
+def _through_scores(graph: Graph, site: Site, x: relax.Var) -> dict[relax.Var, str]:
     """Follows the cotangent of the scores, over the mask and the factors, to queries and keys."""
     scale = 1.0
     use = graph.only_use(x)

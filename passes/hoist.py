@@ -6,6 +6,7 @@ into a second entry, ``prepare``, whose results are ``main``'s last parameters.
 
 from __future__ import annotations
 
+from math import inf, prod
 from typing import Any, NamedTuple
 
 import tvm
@@ -29,6 +30,47 @@ def hoist(mod: tvm.IRModule) -> tvm.IRModule:
     return _Hoist(mod, main, positions).run() if positions else mod
 
 
+def constants_apart(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with what ``main`` computes from constants alone given out of dataflow blocks: FuseOps leaves it apart.
+
+    Else each element of a result would compute it again. What is larger than all it is made of stays where it is used.
+    """
+    main = mod["main"]
+    bindings = [binding for block in main.body.blocks for binding in block.bindings]
+    fixed = _small_constants(main, bindings)
+    read = _variables([binding.value for binding in bindings if binding.var not in fixed])
+    inner = [var for var in fixed & read if isinstance(var, relax.DataflowVar)]
+    given = {var: relax.Var(var.name, var.ty, var.span) for var in inner}
+    apart = mod.clone()
+    if given:
+        outer = tvm_ffi.structural_map(main, (ir.Var, lambda var: given.get(var, var)))
+        apart.update_func(mod.get_global_var("main"), outer)
+    return apart
+
+
+def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
+    """Constant parameters, and what kernels make of constants alone that is no larger."""
+    fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
+    for binding in bindings if fixed else ():
+        arguments = list(binding.value.args[1].fields) if _is_kernel_call(binding.value) else []
+        known = [a for a in arguments if a in fixed]
+        if _is_made_of(arguments, fixed) and _elements(binding.var) <= max(map(_elements, known)):
+            fixed.add(binding.var)
+    return fixed
+
+
+def _is_made_of(arguments: list[Any], fixed: set[Any]) -> bool:
+    """Whether a kernel reads the same in every call: numbers that are written down, and at least one of ``fixed``."""
+    known = [a in fixed for a in arguments]
+    return any(known) and all(is_known or isinstance(a, ir.GenericConst) for a, is_known in zip(arguments, known))
+
+
+def _elements(x: Any) -> float:
+    """How many a tensor has; infinitely many where only the run knows."""
+    shape = x.ty.shape.values if isinstance(x.ty, relax.TensorType) and x.ty.shape is not None else [None]
+    return prod(int(dim) if isinstance(dim, tirx.IntImm) else inf for dim in shape)
+
+
 def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
     """Notes on each unscheduled kernel that ``main`` alone calls which operands are constants in all its calls."""
     main = mod["main"]
@@ -39,7 +81,7 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
             arguments = binding.value.args[1].fields
             places = {i for i, a in enumerate(arguments) if a in fixed}
             calls.setdefault(binding.value.args[0], []).append(places)
-            if len(places) == len(arguments):
+            if _is_made_of(arguments, fixed):
                 fixed.add(binding.var)
     marked = mod.clone()
     for name, each in calls.items():
@@ -99,9 +141,7 @@ class _Hoist:
 
     def _is_fixed(self, var: relax.Var, arguments: list[Any]) -> bool:
         """Whether a kernel's result is the same in every call, and only other kernels see it."""
-        known = [a for a in arguments if a in self.fixed]
-        same = all(a in self.fixed or isinstance(a, ir.GenericConst) for a in arguments)
-        return bool(known) and same and var not in self.kept and isinstance(var.ty, relax.TensorType)
+        return _is_made_of(arguments, self.fixed) and var not in self.kept and isinstance(var.ty, relax.TensorType)
 
     def _with_packs(self, call: relax.Call) -> relax.Call:
         """The call, with each copy that its kernel makes of constants handed in."""

@@ -21,11 +21,12 @@ from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.codegen.names import NamesFirst
 from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
-from tvtf.passes.hoist import hoist, mark_constants
+from tvtf.passes.hoist import constants_apart, hoist, mark_constants
 from tvtf.passes.items import TakeItems, known_items
 from tvtf.passes.legalize import legalize
 from tvtf.passes.mixed import mixed_precision
 from tvtf.passes.native_loops import native_loops
+from tvtf.passes.scales import fold_scales
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.simplify import simplify
@@ -57,6 +58,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("mixed-precision", mixed_precision),
         Phase("simplify", simplify, dialect=True),
         Phase("trim", trim_loops, dialect=True),
+        Phase("scales", fold_scales, dialect=True),
         Phase("attention", fuse_attention, dialect=True),
         Phase("guard", insert_guards),
         *([Phase("without-python", without_python(ON_A_GPU))] if on_gpu(target) else []),
@@ -67,6 +69,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("pattern", stock.AnnotateTIROpPattern()),
         Phase("updates", fuse_updates),
         Phase("items", TakeItems),
+        Phase("apart", constants_apart),
         Phase("fuse", stock.FuseOps()),
         Phase("fuse-kernels", stock.FuseTIR()),
         Phase("in-place", mark_inplace),
