@@ -16,6 +16,7 @@ from tvm import ir, relax, tirx
 from tvtf import dialect
 from tvtf.interpret import reemit
 from tvtf.ops.attended import rows_first
+from tvtf.passes.dead import drop_dead
 from tvtf.passes.simplify import Simplified
 from tvtf.passes.uses import Graph, Use
 from tvtf.tensor import Tensor
@@ -26,7 +27,7 @@ def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
     if not any(_sites(f) for f in mod.functions.values() if isinstance(f, relax.Function)):
         return mod
     mod = relax.transform.EliminateCommonSubexpr()(reemit(mod, Attending))
-    return relax.transform.DeadCodeElimination()(mod)
+    return drop_dead(mod)
 
 
 MOST_PAIRS = 2**16

@@ -14,6 +14,7 @@ from tvm import ir, relax
 
 from tvtf.emit import EMBEDDED_ELEMENTS
 from tvtf.interpret import Evaluation, reemit
+from tvtf.passes.dead import drop_dead
 from tvtf.primitive import Primitive, as_tuple, table
 from tvtf.shape import TensorType, broadcast_shapes, same_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
@@ -23,7 +24,7 @@ def simplify(mod: tvm.IRModule) -> tvm.IRModule:
     """Rules first, then common subexpressions shared and dead bindings dropped."""
     mod = reemit(mod, Simplified)
     mod = relax.transform.EliminateCommonSubexpr()(mod)
-    return relax.transform.DeadCodeElimination()(mod)
+    return drop_dead(mod)
 
 
 class Step(NamedTuple):

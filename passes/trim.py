@@ -15,6 +15,7 @@ import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
+from tvtf.passes.dead import drop_dead, needed_bindings
 from tvtf.passes.rewrite import Bindings
 
 ROUNDS = 8
@@ -27,7 +28,7 @@ def trim_loops(mod: tvm.IRModule) -> tvm.IRModule:
         trimmed = _Trimmer(mod).run()
         if trimmed is mod:
             break
-        mod = relax.transform.DeadCodeElimination()(trimmed)
+        mod = drop_dead(trimmed)
     return mod
 
 
@@ -108,15 +109,7 @@ class _Part:
 
     def kept(self, results: Iterable[int]) -> list[Any]:
         """The bindings that some results need, in order."""
-        used: set[Any] = set()
-        for k in results:
-            used.update(relax.analysis.free_vars(self.results[k]))
-        bindings = []
-        for binding in reversed(_bindings(self.func)):
-            if binding.var in used:
-                used.update(relax.analysis.free_vars(binding.value))
-                bindings.append(binding)
-        return bindings[::-1]
+        return needed_bindings(self.func.params, _bindings(self.func), [self.results[k] for k in results])
 
     def needed(self, results: list[int]) -> set[int]:
         """The positions of parameters: those used, and one for each symbolic dim that is."""

@@ -115,11 +115,12 @@ def _with_dims(function: relax.Function, assumed: dict[tirx.Var, Any]) -> relax.
 
     TVM renames the dims of parameters only; those that the function computes get a parameter for as long as that takes.
     """
-    found = [*relax.analysis.defined_symbolic_vars(function), *relax.analysis.free_symbolic_vars(function)]
+    free = list(relax.analysis.free_symbolic_vars(function))
+    found = [*relax.analysis.defined_symbolic_vars(function), *free]
     own = {symbol: value for symbol, value in assumed.items() if any(symbol.same_as(v) for v in found)}
     if not own:
         return function
-    dims = relax.Var("dims", relax.TensorType(list(own), "int64"))
+    dims = relax.Var("dims", relax.TensorType([*own, *free], "int64"))
     wide = relax.Function([*function.params, dims], function.body, function.ret_ty, is_pure=function.is_pure)
     bound = wide.bind_symbolic_vars(own)
     return relax.Function(bound.params[:-1], bound.body, bound.ret_ty, is_pure=bound.is_pure)

@@ -16,7 +16,7 @@ from tvm import ir, relax, tirx
 from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
-from tvtf.primitive import Primitive, table
+from tvtf.primitive import Primitive, as_tuple, table
 from tvtf.shape import fresh_dim, substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
 
@@ -63,9 +63,10 @@ class Evaluation:
         return self.value(binding.value)
 
     def learn(self, var: relax.Var) -> None:
-        """What a dim that the program computes is here, from the tensor that has it."""
-        if isinstance(var.ty, relax.TensorType):
-            for symbol, dim in zip(var.ty.shape.values, self.values[var]._type.shape):
+        """What a dim that the program computes is here, from the tensors that have it."""
+        types = var.ty.fields if isinstance(var.ty, relax.TupleType) else [var.ty]
+        for ty, value in zip(types, as_tuple(self.values[var])):
+            for symbol, dim in zip(ty.shape.values, value._type.shape):
                 if symbol in self.computed:
                     self.dims[symbol] = dim
 

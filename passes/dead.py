@@ -1,0 +1,97 @@
+"""Bindings and functions that nobody needs, dropped.
+
+TVM's DeadCodeElimination looks at tensors alone: it would drop a tensor whose dims, which only running it tells, are all that
+is used of it.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterable
+from typing import Any
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from tvtf import dialect
+from tvtf.passes.rewrite import Bindings
+from tvtf.primitive import table
+
+
+def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
+    """The dialect module without the pure bindings, and the functions, that nothing depends on."""
+    functions = {var: _alive(f) if isinstance(f, relax.Function) else f for var, f in mod.functions_items()}
+    wanted = [var for var, f in functions.items() if f.attrs and "global_symbol" in f.attrs]
+    reached: set[ir.GlobalVar] = set()
+    while wanted:
+        var = wanted.pop()
+        if var not in reached:
+            reached.add(var)
+            wanted += _named(functions[var])
+    return tvm.IRModule({var: f for var, f in functions.items() if var in reached}, attrs=mod.attrs)
+
+
+def _named(function: Any) -> list[ir.GlobalVar]:
+    found: list[ir.GlobalVar] = []
+    tvm_ffi.structural_walk(function, (ir.GlobalVar, found.append))
+    return found
+
+
+def _alive(function: relax.Function) -> relax.Function:
+    bindings = [binding for block in function.body.blocks for binding in block.bindings]
+    kept = needed_bindings(function.params, bindings, [function.body.body])
+    if len(kept) == len(bindings):
+        return function
+    out = Bindings()
+    out.bindings = kept
+    return out.function(function)
+
+
+def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: Iterable[Any]) -> list[Any]:
+    """The bindings that results need, for their values or their dims, and those that do something; in order."""
+    makers = _makers(params, bindings)
+    needed: set[Any] = set()
+    for result in results:
+        needed.update(relax.analysis.free_vars(result))
+        _need_dims(needed, makers, result.ty)
+    kept = []
+    for binding in reversed(bindings):
+        if binding.var in needed or _acts(binding.value):
+            kept.append(binding)
+            needed.update(relax.analysis.free_vars(binding.value))
+            _need_dims(needed, makers, binding.var.ty, binding.value)
+    return kept[::-1]
+
+
+def _need_dims(needed: set[Any], makers: dict[Any, relax.Var], *owners: Any) -> None:
+    """Adds who makes the dims that types and expressions have."""
+    if makers:
+        needed.update(makers[dim] for owner in owners for dim in _dims(owner) if dim in makers)
+
+
+def _makers(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[Any, relax.Var]:
+    """By dim that no parameter has, the variable that first has it."""
+    given = {dim for param in params for dim in _dims_of_type(param.ty)}
+    found: dict[Any, relax.Var] = {}
+    for binding in bindings:
+        for dim in _dims_of_type(binding.var.ty):
+            if dim not in given:
+                found.setdefault(dim, binding.var)
+    return found
+
+
+def _dims_of_type(ty: Any) -> list[Any]:
+    types = ty.fields if isinstance(ty, relax.TupleType) else [ty]
+    shapes = [t.shape for t in types if isinstance(t, relax.TensorType) and t.shape is not None]
+    return [symbol for shape in shapes for d in shape.values if not isinstance(d, tirx.IntImm) for symbol in _dims(d)]
+
+
+def _dims(of: Any) -> list[Any]:
+    """The symbols in a type or an expression."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(of, (tirx.Var, found.append))
+    return found
+
+
+def _acts(value: Any) -> bool:
+    return dialect.is_dialect(value) and not table[value.op.name.removeprefix("tvtf.")].pure
