@@ -214,14 +214,27 @@ def _stack_sized(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: 
     """Binds the stack's length from the tensor that holds it, then fills the stack."""
     func, args, _ = gen_call_tir_inputs(te_kernel("stack.length"), *bound.inputs)
     length = out.emit(_kernel_value(legalizer.add("length", func), args, relax.TensorType((1,), "int64")), "length")
-    shape = out.emit(_effect("vm.builtin.tensor_to_shape", [length], relax.ShapeType(ndim=1)), "shape")
-    matched = relax.ShapeType([bound.attrs["size"]])
-    out.bindings.append(relax.MatchCast(relax.Var("size", matched), shape, matched))
-    # FuseOps orders a dataflow block by its tensors alone: nothing that uses the dim may share one with the cast.
-    out.emit(_effect("vm.builtin.null_value", [], relax.AnyType()), "_")
+    _match_dims(out, length, [bound.attrs["size"]])
     dims = (bound.attrs["size"], *bound.attrs["shape"])
     func, args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=dims, dtype=bound.attrs["dtype"].name)
     return call_kernel(legalizer.add("stack_new", func), args, types, call)
+
+
+def _told_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+    """Binds the dims from the vector that holds them, then makes the tensor without elements that has them."""
+    dims = list(bound.attrs["dims"])
+    _match_dims(out, bound.inputs[0], dims)
+    func, args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=(*dims, 0), dtype="bool")
+    return call_kernel(legalizer.add("told", func), args, types, call)
+
+
+def _match_dims(out: Bindings, vector: Any, dims: list[Any]) -> None:
+    """Lets dims be what an int64 vector holds."""
+    shape = out.emit(_effect("vm.builtin.tensor_to_shape", [vector], relax.ShapeType(ndim=len(dims))), "shape")
+    matched = relax.ShapeType(dims)
+    out.bindings.append(relax.MatchCast(relax.Var("size", matched), shape, matched))
+    # FuseOps orders a dataflow block by its tensors alone: nothing that uses the dim may share one with the cast.
+    out.emit(_effect("vm.builtin.null_value", [], relax.AnyType()), "_")
 
 
 def _effect(builtin: str, args: list[Any], ty: Any) -> relax.Call:
@@ -342,6 +355,7 @@ CONTROL = {
     "while": _while,
     "effect_while": _while,
     "stack_sized": _stack_sized,
+    "told_dims": _told_dims,
     "stack_write": _stack_change,
     "stack_add": _stack_change,
     "guard": _guard,

@@ -1,0 +1,60 @@
+"""Dims that a vector of the program tells when it runs."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import bool as bool_dtype
+from tvtf.dtypes import int64
+from tvtf.ops.rules import bind, number
+from tvtf.primitive import Sample, primitive
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, TensorType, fresh_dim
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
+
+
+def dims_of(vector: Tensor) -> tuple[Dim, ...]:
+    """The dims that an integer vector holds: ints where they are known by now, else symbols that running it binds."""
+    if isinstance(vector, EagerTensor):
+        return tuple(vector.eager_array().tolist())
+    if isinstance(vector, SymbolicTensor) and vector.known is not None:
+        return tuple(vector.known.tolist())
+    names = vector._trace.root.unique  # type: ignore[attr-defined]
+    dims = tuple(fresh_dim(names("told")) for _ in range(vector._type.shape[0]))
+    found = bind.told_dims(bind.cast(vector, dtype=int64), dims=dims)
+    return tuple(found._type.shape[:-1])
+
+
+def _type(vector: TensorType, *, dims: tuple[Dim, ...]) -> TensorType:
+    return TensorType((*dims, 0), bool_dtype)
+
+
+def _empty(vector: np.ndarray, *, dims: tuple[Dim, ...]) -> np.ndarray:
+    if (vector < 0).any():
+        raise Refused(f"Dimension {vector.min()} must be >= 0")
+    return np.empty((*vector.tolist(), 0), bool)
+
+
+@primitive(
+    tf_name="Shape",
+    type=_type,
+    numpy=_empty,
+    guard=lambda vector, *, dims: [
+        (
+            bind.reduce_all(bind.greater_equal(vector, number(0, vector)), axis=(0,), keepdims=False),
+            "a shape that is computed has a negative dim",
+        )
+    ],
+    why_not={
+        "lower": "its dims are bound by passes/legalize.py",
+        "vjp": "no floating inputs",
+        "batch": "the elements of a batch could have several shapes",
+        "onnx": "a dim that a value tells is no dim of ONNX's",
+    },
+    samples=lambda: [Sample((np.array([3, 2]),), {"dims": (3, 2)})],
+)
+def told_dims(vector: Tensor, dims: tuple[Dim, ...]) -> Any:
+    """A tensor without elements whose dims, but for the last, are what an int64 vector holds."""
+    return (vector,), {"dims": dims}
