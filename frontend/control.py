@@ -141,7 +141,9 @@ def check_branches(first: Any, other: Any, names: tuple[str, str], op: str, inde
     if counts[0] != counts[1]:
         raise ValueError(MSG_LENGTHS.format(op="cond" if op == "cond" else "case", a=counts[0], i=index, b=counts[1]))
     try:
-        nest.map_structure(_check_leaves, first, other, expand_composites=True)
+        nest.assert_same_structure(first, other, expand_composites=True)
+        for mine, theirs in zip(*(nest.flatten(s, expand_composites=True) for s in (first, other))):
+            _check_leaves(mine, theirs)
     except (TypeError, ValueError) as error:
         shown = MSG_BRANCHES.format(first=names[0], second=names[1], op=op, a=first, b=other, detail=error)
         raise (ValueError if isinstance(error, _RanksDiffer) else TypeError)(shown) from None

@@ -16,6 +16,7 @@ from tvtf.ops.rules import bind
 from tvtf.ops.strings.shown import filled, shown
 from tvtf.primitive import export
 from tvtf.shape import TensorType
+from tvtf.sparse.tensor import SparseTensor
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
@@ -149,13 +150,19 @@ def is_text(value: Any) -> bool:
 
 
 class _Hole:
-    """Stands in a structure for a tensor."""
+    """Stands in a structure for tensors."""
+
+    def __init__(self, text: str = _HOLE) -> None:
+        self.text = text
 
     def __repr__(self) -> str:
-        return _HOLE
+        return self.text
 
 
 def _hole(leaf: Any, tensors: list[Tensor]) -> Any:
+    if isinstance(leaf, SparseTensor):
+        tensors += [leaf.indices, leaf.values, leaf.dense_shape]
+        return _Hole(f"'SparseTensor(indices={_HOLE}, values={_HOLE}, shape={_HOLE})'")
     if not isinstance(leaf, (Tensor, Variable)):
         return leaf
     tensors.append(convert_to_tensor(leaf))

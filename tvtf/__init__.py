@@ -20,6 +20,7 @@ from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
 from tvtf import namespaces as _namespaces  # noqa: E402
 from tvtf import ragged as _ragged  # noqa: E402,F401 - declares tf.ragged, tf.RaggedTensor
+from tvtf import sparse as _sparse  # noqa: E402,F401 - declares tf.sparse, tf.SparseTensor
 from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.context import executing_eagerly  # noqa: E402
 from tvtf.dtypes import (  # noqa: E402

@@ -122,7 +122,7 @@ def static_dims(value: Any, what: str = "shape") -> tuple[Dim, ...]:
 def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> None:
     if x.dtype not in domain:
         allowed = ", ".join(d.name for d in domain)
-        message = f"Value for attr 'T' of {_type_name(x.dtype)} is not in the list of allowed values: {allowed}"
+        message = f"Value for attr 'T' of {type_name(x.dtype)} is not in the list of allowed values: {allowed}"
         raise Refused(
             message,
             TypeError,
@@ -130,7 +130,7 @@ def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> No
         )
 
 
-def _type_name(dtype: DType) -> str:
+def type_name(dtype: DType) -> str:
     return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
 
 
@@ -139,8 +139,8 @@ def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x",
     for i, other in enumerate(types[1:], 1):
         if other.dtype is not first:
             raise Refused(
-                f"cannot compute {{op}} as input #{i}(zero-based) was expected to be a {_type_name(first)} tensor "
-                f"but is a {_type_name(other.dtype)} tensor",
+                f"cannot compute {{op}} as input #{i}(zero-based) was expected to be a {type_name(first)} tensor "
+                f"but is a {type_name(other.dtype)} tensor",
                 TypeError,
                 f"Input '{names[i]}' of '{{op}}' Op has type {other.dtype.name} that does not match type {first.name} "
                 f"of argument '{names[0]}'.",

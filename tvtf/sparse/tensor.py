@@ -1,0 +1,257 @@
+"""SparseTensor: the elements of a tensor that are not zero, with their places."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.context import state
+from tvtf.dtypes import DType, as_dtype, float32, int64
+from tvtf.indexed_slices import constant_shape
+from tvtf.ops.told import dims_of
+from tvtf.primitive import export, exports
+from tvtf.shape import Dim, TensorShape, as_shape
+from tvtf.spec import TensorSpec
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+
+
+class SparseTensorValue(NamedTuple):
+    """The arrays of a :class:`SparseTensor`: what a session gives for one.
+
+    >>> import tvtf as tf
+    >>> tf.SparseTensor.from_value(tf.compat.v1.SparseTensorValue([[1]], [5], [3])).dense_shape.numpy()
+    array([3])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/SparseTensorValue
+    """
+
+    indices: Any
+    values: Any
+    dense_shape: Any
+
+
+@export("SparseTensor", "sparse.SparseTensor")
+class SparseTensor(CompositeTensor):
+    """A tensor that is zero but for ``values[i]`` at ``indices[i]``.
+
+    Args:
+      indices: int64 tensor of shape (n, rank): the places, which most functions take to be in row-major order.
+      values: tensor of shape (n,) and any dtype.
+      dense_shape: int64 vector of ``rank`` sizes.
+
+    Raises:
+      ValueError: shapes that don't fit, or indices or a shape that are no int64.
+
+    >>> import tvtf as tf
+    >>> st = tf.SparseTensor(indices=[[0, 0], [1, 2]], values=[1, 2], dense_shape=[3, 4])
+    >>> tf.sparse.to_dense(st).numpy()
+    array([[1, 0, 0, 0],
+           [0, 0, 2, 0],
+           [0, 0, 0, 0]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/SparseTensor
+    """
+
+    __array_priority__ = 100
+
+    def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
+        self._indices = convert_to_tensor(indices, int64)
+        self._values = convert_to_tensor(values)
+        self._dense_shape = convert_to_tensor(dense_shape, int64)
+        count, rank = self._indices.shape.with_rank(2)
+        _require_equal(count, self._values.shape.with_rank(1)[0])
+        _require_equal(rank, self._dense_shape.shape.with_rank(1)[0])
+        self._shape = constant_shape(self._dense_shape)
+        self._told: tuple[Any, tuple[Dim, ...]] | None = None
+
+    @classmethod
+    def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
+        """A sparse tensor of another, or of a ``SparseTensorValue``."""
+        if not is_sparse(sparse_tensor_value):
+            raise TypeError(
+                f"Argument sparse_tensor_value={sparse_tensor_value} is neither a SparseTensor nor SparseTensorValue."
+            )
+        return cls(sparse_tensor_value.indices, sparse_tensor_value.values, sparse_tensor_value.dense_shape)
+
+    @property
+    def indices(self) -> Tensor:
+        return self._indices
+
+    @property
+    def values(self) -> Tensor:
+        return self._values
+
+    @property
+    def dense_shape(self) -> Tensor:
+        return self._dense_shape
+
+    @property
+    def shape(self) -> TensorShape:
+        """The shape of the whole tensor, as far as it is known."""
+        return self._shape
+
+    def get_shape(self) -> TensorShape:
+        """See `shape`."""
+        return self._shape
+
+    def set_shape(self, shape: Any) -> None:
+        """Takes unknown dims to be those of ``shape``.
+
+        Raises:
+          ValueError: a known dim differs.
+        """
+        self._shape = self._shape.merge_with(as_shape(shape))
+
+    @property
+    def dtype(self) -> DType:
+        return self._values.dtype
+
+    @property
+    def op(self) -> Any:
+        return self._values.op
+
+    @property
+    def graph(self) -> Any:
+        return self._indices.graph
+
+    def with_values(self, new_values: Any) -> SparseTensor:
+        """Other values at the same places."""
+        made = SparseTensor(self._indices, new_values, self._dense_shape)
+        made._shape, made._told = self._shape, self._told
+        return made
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
+        """Its arrays, in a session of TensorFlow 1."""
+        parts = self._indices, self._values, self._dense_shape
+        return SparseTensorValue(*(part.graph and part.eval(feed_dict, session) for part in parts))
+
+    def consumers(self) -> list[Any]:
+        """The operations that use it: none that Python knows of."""
+        return []
+
+    def _is_eager(self) -> bool:
+        return all(isinstance(t, EagerTensor) for t in (self._indices, self._values, self._dense_shape))
+
+    def __repr__(self) -> str:
+        return f"SparseTensor(indices={self._indices!s}, values={self._values!s}, dense_shape={self._dense_shape!s})"
+
+    @property
+    def _type_spec(self) -> SparseTensorSpec:
+        return SparseTensorSpec(self._shape, self.dtype)
+
+
+def _require_equal(a: int | None, b: int | None) -> None:
+    if None not in (a, b) and a != b:
+        raise ValueError(f"Dimensions {a} and {b} are not compatible")
+
+
+def rank_of(sp: SparseTensor) -> int:
+    """How many dims there are."""
+    return int(sp.indices._type.shape[1])
+
+
+def sizes(sp: SparseTensor) -> tuple[Dim, ...]:
+    """The dims of the whole tensor; those that nobody knows by now are bound when the program runs."""
+    if sp.shape.is_fully_defined():
+        return tuple(sp.shape)
+    if sp._told is None or sp._told[0] is not state.trace:
+        sp._told = state.trace, dims_of(sp.dense_shape)
+    return tuple(found if known is None else known for known, found in zip(sp.shape, sp._told[1]))
+
+
+exports["compat.v1.SparseTensorValue"] = SparseTensorValue
+exports["compat.v1.SparseTensor"] = SparseTensor
+
+
+def is_sparse(value: Any) -> bool:
+    return isinstance(value, (SparseTensor, SparseTensorValue))
+
+
+def as_sparse(value: Any) -> SparseTensor:
+    """A sparse tensor, or the arrays of one, as a sparse tensor.
+
+    Raises:
+      TypeError: anything else.
+    """
+    if isinstance(value, SparseTensorValue):
+        return SparseTensor.from_value(value)
+    if not isinstance(value, SparseTensor):
+        raise TypeError("Input must be a SparseTensor.")
+    return value
+
+
+def as_sparse_list(values: Any) -> list[SparseTensor]:
+    if not isinstance(values, (list, tuple)):
+        raise TypeError("Inputs must be a list or tuple.")
+    return [as_sparse(value) for value in values]
+
+
+@export("SparseTensorSpec")
+class SparseTensorSpec(TypeSpec):
+    """The type of a :class:`SparseTensor`.
+
+    Args:
+      shape: of the whole tensor; None for what is not known.
+      dtype: of the values.
+
+    >>> import tvtf as tf
+    >>> tf.SparseTensorSpec([None, 3], tf.int32)
+    SparseTensorSpec(TensorShape([None, 3]), tf.int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/SparseTensorSpec
+    """
+
+    def __init__(self, shape: Any = None, dtype: Any = float32) -> None:
+        self._shape = as_shape(shape)
+        self._dtype = as_dtype(dtype)
+
+    @classmethod
+    def from_value(cls, value: Any) -> SparseTensorSpec:
+        """The type of a sparse tensor, or of the arrays of one."""
+        if not is_sparse(value):
+            raise TypeError(
+                f"Expected SparseTensor or SparseTensorValue. Received: {value} of type {type(value).__name__}."
+            )
+        return as_sparse(value)._type_spec
+
+    @property
+    def value_type(self) -> type:
+        return SparseTensor
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    @property
+    def _component_specs(self) -> list[TensorSpec]:
+        rank = self._shape.rank
+        return [TensorSpec([None, rank], int64), TensorSpec([None], self._dtype), TensorSpec([rank], int64)]
+
+    def _to_components(self, value: Any) -> list[Tensor]:
+        parts = as_sparse(value)
+        return [parts.indices, parts.values, parts.dense_shape]
+
+    def _from_components(self, components: Sequence[Any]) -> SparseTensor:
+        indices, values, dense_shape = components
+        made = SparseTensor(indices, values, _known_as(dense_shape, self._shape))
+        made.set_shape(self._shape)
+        return made
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._shape, self._dtype
+
+
+def _known_as(dense_shape: Any, shape: TensorShape) -> Any:
+    """The vector, of which a trace knows what the spec tells."""
+    if not isinstance(dense_shape, SymbolicTensor) or dense_shape.known is not None or not shape.is_fully_defined():
+        return dense_shape
+    known = dense_shape.alias()
+    known.known = np.array([*shape], object)
+    return known
