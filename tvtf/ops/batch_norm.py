@@ -2,16 +2,29 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tvtf.dtypes import FLOATING, as_dtype
-from tvtf.ops.rules import bind, canonical_axes, number, require_dtype
+from tvtf.ops.reduce import shared
+from tvtf.ops.rules import (
+    bind,
+    canonical_axes,
+    draw,
+    kernel,
+    number,
+    reduction,
+    require_dtype,
+    require_same_dtype,
+    stretch,
+)
+from tvtf.ops.softmax import wide
 from tvtf.ops.windows import is_channels_first
-from tvtf.primitive import export, table
+from tvtf.primitive import Sample, export, primitive, table
 from tvtf.refusal import Refused
-from tvtf.shape import agree_dim, show_shape, size_of
+from tvtf.shape import Dim, TensorType, agree_dim, same_shape, show_shape, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
 HALF = ("float16", "bfloat16")
@@ -29,6 +42,59 @@ def _mean(x: Tensor, axes: tuple[int, ...], keepdims: bool = True) -> Tensor:
 
 def _without(x: Tensor, axes: tuple[int, ...]) -> Tensor:
     return bind.reshape(x, shape=tuple(d for i, d in enumerate(x._type.shape) if i not in axes))
+
+
+def _variance_type(x: TensorType, mean: TensorType, *, axis: tuple[int, ...]) -> TensorType:
+    require_same_dtype((x, mean), ("x", "mean"))
+    found = reduction(FLOATING)(x, axis=axis, keepdims=True)
+    if not same_shape(found.shape, mean.shape):
+        raise Refused(f"mean must have shape {show_shape(found.shape)}, but got {show_shape(mean.shape)}")
+    return found
+
+
+def _variance_vjp(ct: Tensor, y: Tensor, x: Tensor, mean: Tensor, *, axis: tuple[int, ...]) -> tuple[Any, None]:
+    share = bind.multiply(shared(ct, x, axis), number(2, x))
+    return bind.multiply(bind.subtract(x, mean), share), None
+
+
+def _variance_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, axis: tuple[int, ...]) -> Tensor:
+    both = (stretch(size, x, b) for x, b in zip(inputs, batched))
+    return bind.variance_about(*both, axis=tuple(a + 1 for a in axis))
+
+
+def _variance_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...]) -> None:
+    apart, square = e.temp(), e.temp()
+    e.node("Sub", inputs, [apart])
+    e.node("Mul", [apart, apart], [square])
+    e.reduce("ReduceMean", [square], outputs, axis, True)
+
+
+def _variance_samples() -> list[Sample]:
+    cases = (((3,), (0,), (1,)), ((2, 3, 4), (1,), (2, 1, 4)), ((2, 3, 4), (0, 2), (1, 3, 1)))
+    made = [Sample((draw(i, s), draw(i + 9, m)), {"axis": a}, FLOATING, gradient=(0,)) for i, (s, a, m) in
+            enumerate(cases)]  # fmt: skip
+    unknown = (("n", None), ("n", None))
+    last = Sample((draw(6, (2, 3)), draw(7, (2, 1))), {"axis": (1,)}, FLOATING, gradient=(0,), symbolic=unknown)
+    return [*made, last]
+
+
+@primitive(
+    type=_variance_type,
+    numpy=lambda x, mean, *, axis: np.square(wide(x) - wide(mean)).mean(axis, keepdims=True),
+    lower=kernel("reduce.variance_about"),
+    vjp=_variance_vjp,
+    batch=_variance_batch,
+    onnx=_variance_onnx,
+    samples=_variance_samples,
+)
+def variance_about(x: Tensor, mean: Tensor, axis: tuple[int, ...]) -> Any:
+    """The mean square of how far x lies from its ``mean`` over axes, which are kept.
+
+    The mean has no gradient: it is where the variance is least, so that a small step of it changes nothing.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/moments
+    """
+    return (x, mean), {"axis": axis}
 
 
 @export("nn.moments")
@@ -56,7 +122,7 @@ def moments(
     over = canonical_axes(axes, x.ndim)
     wide = _cast(x, "float32") if x.dtype.name in HALF else x
     mean = _mean(wide, over)
-    variance = _mean(bind.square(bind.subtract(wide, mean)), over)
+    variance = bind.variance_about(wide, mean, axis=over)
     if not keepdims:
         mean, variance = _without(mean, over), _without(variance, over)
     return _cast(mean, x.dtype), _cast(variance, x.dtype)

@@ -115,11 +115,15 @@ def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.n
 
 
 def _mean_vjp(ct: Tensor, y: Tensor, x: Tensor, *, axis: tuple[int, ...], keepdims: bool) -> Tensor:
-    spread = expand_reduced(ct, x, axis, keepdims)
+    return expand_reduced(shared(ct, x, axis), x, axis, keepdims)
+
+
+def shared(total: Tensor, x: Tensor, axis: tuple[int, ...]) -> Tensor:
+    """A total over axes of x, divided by the number of values there."""
     count = size_of(x._type.shape[a] for a in axis)
     if isinstance(count, int):
-        return bind.multiply(spread, number(1 / max(count, 1), x))
-    return bind.divide(spread, bind.cast(scalar_of(count), dtype=x.dtype))
+        return bind.multiply(total, number(1 / max(count, 1), x))
+    return bind.divide(total, bind.cast(scalar_of(count), dtype=x.dtype))
 
 
 def _mean_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:

@@ -86,6 +86,16 @@ def mean(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
     return narrowed(compute(total.shape, element, "mean"), str(x.dtype))
 
 
+def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) -> te.Tensor:
+    """The mean square of how far elements lie from ``center``, reduced axes kept."""
+
+    def square(*i: Any) -> Any:
+        apart = widen(x(*i)) - widen(center(*(0 if a in axis else at for a, at in enumerate(i))))
+        return apart * apart
+
+    return narrowed(mean(compute(x.shape, square, "squares"), axis=axis, keepdims=True), str(x.dtype))
+
+
 def argmax(x: te.Tensor, *, axis: int, output_type: str) -> te.Tensor:
     return _arg(x, axis, output_type, _LARGEST, False)
 
