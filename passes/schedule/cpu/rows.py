@@ -15,6 +15,7 @@ from .kernel import Axis, Kernel, Opaque, Stage, loads, replace_loads, substitut
 from .plan import has_reused_operand
 from .reduction import emit_reduction
 from .scalar import emit_scalar
+from .stacked import emit_stacked, is_short
 from .target import CpuTarget
 from .work import is_parallel
 
@@ -29,9 +30,9 @@ class Chain:
 
 def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
     """The longest chain that begins at a stage, or None where running stage by stage is as good."""
-    for stop in range(len(stages), start + 1, -1):
+    for stop in range(len(stages), start, -1):
         chain = _as_chain(stages[start:stop])
-        if chain is not None and _pays(chain, target):
+        if chain is not None and (_pays(chain, target) if stop > start + 1 else _is_stacked(chain, target)):
             return chain
     return None
 
@@ -73,7 +74,14 @@ def _pays(chain: Chain, target: CpuTarget) -> bool:
     rows = access.points(chain.stages[0].spatial[: chain.depth])
     enough = rows is None or rows >= target.cores
     across = any(_runs_across(stage, chain, target) for stage in chain.stages if stage.reduce)
+    if _is_stacked(chain, target):
+        return True
     return bool(reductions) and (reductions > 1 or is_wider) and enough and not across
+
+
+def _is_stacked(chain: Chain, target: CpuTarget) -> bool:
+    """True where rows are so short that many are reduced at once."""
+    return any(stage.reduce for stage in chain.stages) and is_short(chain.stages, chain.depth, target)
 
 
 def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
@@ -92,6 +100,9 @@ def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
 
 def emit_chain(chain: Chain, kernel: Kernel, needed: set[Var], target: CpuTarget) -> Stmt:
     """One parallel loop over the rows, and in it one vectorised nest per stage; results others need go to memory."""
+    if _is_stacked(chain, target):
+        row = lambda places: _row(chain, needed, places, target)  # noqa: E731
+        return emit_stacked(chain.stages, chain.depth, needed, target, row)
     rows = [axis.extent for axis in chain.stages[0].spatial[: chain.depth]]
 
     def run(parallel: bool) -> Stmt:

@@ -37,7 +37,7 @@ class Turned:
 
 def turned_operands(stages: Sequence[Stage], loops: Sequence[Loop]) -> Turned | None:
     """The operands to turn over, where all run along one other loop and none is read under a condition."""
-    if len(loops) < 2 or any(_has_branch(stage.value) for stage in stages):
+    if len(loops) < 2 or any(has_branch(stage.value) for stage in stages):
         return None
     along = loops[-1]
     far = [load for stage in stages for load in loads(stage.value) if _is_far(load, along)]
@@ -54,7 +54,7 @@ def _is_far(load: TensorLoad, along: Loop) -> bool:
     return step is not None and step > 1
 
 
-def _has_branch(value: ir.Expr) -> bool:
+def has_branch(value: ir.Expr) -> bool:
     names: set[str] = set()
     tvm_ffi.structural_walk(value, (ir.Call, lambda call: names.add(str(getattr(call.op, "name", "")))))
     return bool(names & BRANCHES)
