@@ -63,7 +63,8 @@ class Rows:
         shifted = self.shifted(largest)
         powers = self.each(lambda p, row: scalar.exp(shifted(p, row)), "row_exp")
         total = self.reduced(te.sum, lambda p, row: powers(*p), "row_sum")
-        return lambda p, row: powers(*p) / total(*row)
+        inverse = self.per_row(lambda row: tirx.const(1, self.dtype) / total(*row), "row_inverse")
+        return lambda p, row: powers(*p) * inverse(*row)
 
 
 def _scalar(body: Callable[..., Any], name: str) -> te.Tensor:
