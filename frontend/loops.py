@@ -84,7 +84,7 @@ class _Walk:
         return found
 
 
-COSTLY = ("matmul", "contract")
+COSTLY = ("matmul", "contract", "recompute", "effect_recompute")
 
 
 @cache

@@ -168,6 +168,7 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     if of_any_rank():
         raise UnknownRank("a gradient")
     recorder = Recorder()
+    inputs = tuple(state.trace.own(x).alias() if x.dtype.is_differentiable else x for x in inputs)
     for x in inputs:
         recorder.watch(x)
     outer, state.tapes = state.tapes, [*state.tapes, recorder]

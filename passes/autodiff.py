@@ -46,6 +46,9 @@ class Recorder:
     def watches(self, source: Any) -> bool:
         return id(source) in self.active
 
+    def read(self, variable: Any, tensor: Any) -> None:
+        """A Variable was read: of interest to those alone that watch Variables."""
+
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
         active = self.active
         for x in inputs:

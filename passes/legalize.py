@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import ir, relax, te, tirx
 from tvm.relax.utils import gen_call_tir_inputs
 
@@ -29,7 +30,28 @@ def legalize(mod: tvm.IRModule) -> tvm.IRModule:
     Raises:
       UnimplementedError: for a primitive without a native kernel, in the words of its ``why_not``.
     """
-    return _Legalizer(mod).run()
+    return _Legalizer(_joined(mod)).run()
+
+
+def _joined(mod: tvm.IRModule) -> tvm.IRModule:
+    """What stood apart as what it is: from here on, nothing looks for values that are computed twice."""
+    joined = mod.clone()
+    for name, func in mod.functions_items():
+        same: dict[Any, Any] = {}
+        out = Bindings()
+        for binding in (b for block in func.body.blocks for b in block.bindings):
+            value = _replaced(binding.value, same)
+            if dialect.is_dialect(value) and value.op.name == "tvtf.apart":
+                same[binding.var] = value.args[0]
+            else:
+                out.again(binding, value)
+        if same:
+            joined.update_func(name, out.function(func, _replaced(func.body.body, same)))
+    return joined
+
+
+def _replaced(value: Any, by: dict[Any, Any]) -> Any:
+    return tvm_ffi.structural_map(value, (ir.Var, lambda var: by.get(var, var))) if by else value
 
 
 class _Legalizer:

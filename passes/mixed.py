@@ -48,6 +48,7 @@ FOLLOWING = frozenset(
             "broadcast_to",
             "transpose",
             "identity",
+            "apart",
             "stop_gradient",
             "pad",
         ),

@@ -27,6 +27,10 @@ def simplify(mod: tvm.IRModule) -> tvm.IRModule:
     return drop_dead(mod)
 
 
+DIFFERENTIATED = ("with_gradient", "recompute", "effect_recompute")
+"""What is its ``forward`` function, but for its gradient."""
+
+
 class Step(NamedTuple):
     """How a value was made: what rules look at."""
 
@@ -44,7 +48,7 @@ class Simplified(Evaluation):
         self.kept: list[Any] = []
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        if prim.name == "with_gradient":  # no gradient is taken any more
+        if prim.name in DIFFERENTIATED:  # no gradient is taken any more
             return attrs["forward"](*inputs)
         folded = self.folded(prim, inputs, attrs)
         if folded is not None:

@@ -58,6 +58,7 @@ from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run
 from tvtf.frontend import host as _host  # noqa: E402,F401 - declares tf.py_function, tf.numpy_function
 from tvtf.frontend import order as _order  # noqa: E402,F401 - declares tf.control_dependencies, tf.group ...
 from tvtf.frontend import printing as _printing  # noqa: E402,F401 - declares tf.print
+from tvtf.frontend import recompute as _recompute  # noqa: E402,F401 - declares tf.recompute_grad
 from tvtf.frontend import tensor_array as _tensor_array  # noqa: E402,F401 - declares tf.TensorArray
 from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402

@@ -149,6 +149,7 @@ def reemit(mod: tvm.IRModule, kind: type[Evaluation]) -> tvm.IRModule:
 
 
 CONTROL = ("cond", "while", "effect_cond", "effect_while")
+SHARING = ("apart", *CONTROL)
 """Primitives whose results may be what they were given, in the same memory."""
 
 
@@ -162,7 +163,7 @@ def _may_alias(values: dict[Any, Any], var: Any) -> bool:
     made = values.get(var)
     if isinstance(made, relax.TupleGetItem):
         made = values.get(made.tuple_value)
-    return made is None or (dialect.is_dialect(made) and made.op.name.removeprefix("tvtf.") in CONTROL)
+    return made is None or (dialect.is_dialect(made) and made.op.name.removeprefix("tvtf.") in SHARING)
 
 
 def bound_dims(params: Sequence[relax.Var], shapes: Sequence[tuple[Any, ...]]) -> dict[tirx.Var, Any]:

@@ -146,6 +146,17 @@ def test_a_function_that_needs_the_rank_has_a_trace_for_each():
     )
 
 
+def test_gradients_of_a_tensor_that_a_waiting_call_is_given_twice():
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def gradient(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(tf.concat([x, x], 0) ** 2.0)
+        return tape.gradient(y, x)
+
+    assert gradient(tf.constant([[1.0, 2.0]])).numpy().tolist() == [[4.0, 8.0]]
+
+
 def test_instances_of_a_function_of_unknown_rank_are_compiled_once():
     f = tf.function(lambda x: tf.reduce_sum(x * x), input_signature=[tf.TensorSpec(None)])
     made = {id(f.get_concrete_function(tf.ones(shape))) for shape in ([2], [3], [2, 2], [4, 1])}

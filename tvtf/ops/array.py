@@ -409,6 +409,21 @@ def identity(input: Any, name: str | None = None) -> Any:
     type=lambda x: x,
     numpy=lambda x: x,
     lower=scalar(lambda t, x: x),
+    vjp=lambda ct, y, x: ct,
+    batch=lambda size, inputs, batched: bind.apart(inputs[0]),
+    onnx="Identity",
+    value=lambda x: x.known,
+    samples=lambda: [Sample((draw(0, s),), {}, COMPILED) for s in ((2, 3), (), (0,))],
+)
+def apart(input: Any) -> Any:
+    """The same value, which no pass takes for the same: what is computed from it is computed again."""
+    return (convert_to_tensor(input),), {}
+
+
+@primitive(
+    type=lambda x: x,
+    numpy=lambda x: x,
+    lower=scalar(lambda t, x: x),
     vjp=lambda ct, y, x: None,
     batch=lambda size, inputs, batched: bind.stop_gradient(inputs[0]),
     onnx="Identity",

@@ -67,9 +67,9 @@ def call_numpy(function: Any, arrays: Sequence[np.ndarray]) -> tuple[np.ndarray,
         state.tapes = tapes
 
 
-def _late(name: str) -> Callable[..., Any]:
-    """A rule of ``tvtf.frontend.loops``, imported when first used: it traces functions, which the core does not."""
-    return lambda *args, **attrs: getattr(importlib.import_module("tvtf.frontend.loops"), name)(*args, **attrs)
+def late(room: str, name: str) -> Callable[..., Any]:
+    """A rule of ``tvtf.frontend``, imported when first used: it traces functions, which the core does not."""
+    return lambda *args, **attrs: getattr(importlib.import_module(f"tvtf.frontend.{room}"), name)(*args, **attrs)
 
 
 def require_condition(pred: TensorType, what: str) -> None:
@@ -164,7 +164,7 @@ _COND: dict[str, Any] = {
     "tf_name": "If",
     "type": _cond_type,
     "numpy": _cond_numpy,
-    "vjp": _late("cond_vjp"),
+    "vjp": late("loops", "cond_vjp"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
@@ -173,7 +173,7 @@ _WHILE: dict[str, Any] = {
     "type": _while_type,
     "operands": _while_operands,
     "numpy": _while_numpy,
-    "vjp": _late("while_vjp"),
+    "vjp": late("loops", "while_vjp"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 

@@ -1,4 +1,4 @@
-"""The primitive behind ``tf.custom_gradient``: a function together with its gradient, both in the IR."""
+"""The primitives behind ``tf.custom_gradient`` and ``tf.recompute_grad``: functions in the IR with gradients of their own."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.ops.control import call, call_numpy, result_types
+from tvtf.ops.control import call, call_numpy, late, result_types
 from tvtf.primitive import primitive
 from tvtf.shape import TensorType
 from tvtf.tensor import Tensor
@@ -54,3 +54,31 @@ def with_gradient(*inputs: Tensor, forward: Any, backward: Any, arguments: int, 
     Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
     """
     return inputs, {"forward": forward, "backward": backward, "arguments": arguments, "given": given}
+
+
+_RECOMPUTE: dict[str, Any] = {
+    "tf_name": "RecomputeGrad",
+    "type": lambda *inputs, forward, count: result_types(forward, inputs),
+    "numpy": lambda *arrays, forward, count: call_numpy(forward, arrays),
+    "vjp": late("recompute", "recompute_vjp"),
+    "why_not": {
+        "lower": "the simplify pass replaces it by its function",
+        "onnx": "the exporter inlines its function",
+        "samples": "its functions are tested by tests/frontend/test_recompute.py",
+    },
+}
+
+
+@primitive(**_RECOMPUTE)
+def recompute(*inputs: Tensor, forward: Any, count: int) -> Any:
+    """``forward(*inputs)``, which runs once more for its gradient; what comes after ``count`` results has none.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/recompute_grad
+    """
+    return inputs, {"forward": forward, "count": count}
+
+
+@primitive(name="effect_recompute", pure=False, **_RECOMPUTE)
+def effect_recompute(*inputs: Tensor, forward: Any, count: int) -> Any:
+    """As ``recompute``, of a function that has effects."""
+    return inputs, {"forward": forward, "count": count}
