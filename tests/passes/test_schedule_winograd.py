@@ -12,7 +12,7 @@ from tvm.target import Target
 from tvtf.ops.kernels import conv
 from tvtf.passes.schedule.cpu import schedule, toom
 from tvtf.passes.schedule.cpu.target import CpuTarget
-from tvtf.passes.schedule.cpu.winograd_cuts import Shape, best_cut
+from tvtf.passes.schedule.cpu.winograd_cuts import Shape, best_cut, best_filter_cut
 
 STEPS = (1, 1)
 ALL_AROUND = [(1, 1), (1, 1)]
@@ -35,6 +35,12 @@ def product(matrices: tuple[toom.Matrix, ...]) -> np.ndarray:
     return total
 
 
+def test_gradient_s_transforms_give_a_correlation() -> None:
+    x, dy = values((6,), "float64"), values((4,), "float64")
+    inputs, filters, results = map(product, (toom.GRADIENT.inputs, toom.GRADIENT.filters, toom.GRADIENT.results))
+    np.testing.assert_allclose(results @ ((filters @ dy) * (inputs @ x)), np.correlate(x, dy, "valid"), atol=1e-14)
+
+
 @pytest.mark.parametrize("transforms", [toom.OF_TWO, toom.OF_FOUR], ids=["two", "four"])
 def test_transforms_give_a_correlation(transforms: toom.Transforms) -> None:
     x, w = values((transforms.side,), "float64"), values((3,), "float64")
@@ -44,6 +50,10 @@ def test_transforms_give_a_correlation(transforms: toom.Transforms) -> None:
 
 def is_winograd(result: te.Tensor, operands: list[te.Tensor], target: Target) -> bool:
     return "filters = T.alloc_buffer" in schedule(te.create_prim_func([*operands, result]), target).script()
+
+
+def is_filter_winograd(result: te.Tensor, operands: list[te.Tensor], target: Target) -> bool:
+    return "transformed = T.alloc_buffer" in schedule(te.create_prim_func([*operands, result]), target).script()
 
 
 def assert_near(y: np.ndarray, want: np.ndarray) -> None:
@@ -66,6 +76,44 @@ def test_convolution_and_its_input_gradient(case, target: Target) -> None:
     dx = conv.conv_nd_input_grad(dy, w, x_shape, *how)
     want = gradients(*exact, g.astype("float64"), *how)[0]
     assert_near(run_te(dx, {dy: g, w: b}, x_shape, target), want)
+
+
+FILTERS = {
+    "chunks of whole tiles": ((2, 16, 16, 64), 64, ALL_AROUND),
+    "ragged tiles": ((4, 19, 22, 32), 64, ALL_AROUND),
+    "uneven borders": ((2, 15, 18, 64), 64, [(0, 1), (2, 0)]),
+    "sums of a panel": ((4, 8, 9, 192), 160, ALL_AROUND),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("case", FILTERS.values(), ids=FILTERS.keys())
+def test_filter_gradient(case, target: Target) -> None:
+    x_shape, results, padding = case
+    how = (STEPS, padding, (1, 1), 1)
+    a, b = values(x_shape), values((3, 3, x_shape[-1], results))
+    g = values(convolve(a, b, *how).shape)
+    want = gradients(*(v.astype("float64") for v in (a, b, g)), *how)[1]
+    x, dy = tensor(a.shape), tensor(g.shape, name="dy")
+    dw = conv.conv_nd_filter_grad(x, dy, b.shape, *how)
+    assert is_filter_winograd(dw, [x, dy], target)
+    assert_near(run_te(dw, {x: a, dy: g}, b.shape, target), want)
+
+
+def test_filter_gradient_and_an_update_are_one_kernel() -> None:
+    a, g, w = values((2, 16, 16, 64)), values((2, 16, 16, 64)), values((3, 3, 64, 64))
+    want = w - 0.5 * gradients(a, w, g, *PLAIN)[1]
+
+    def program(emit, x, dy, w):
+        dw = emit(relax.BlockBuilder.current().call_te(conv.conv_nd_filter_grad, x, dy, w.ty.shape.values, *PLAIN))
+        return emit(relax.op.subtract(w, emit(relax.op.multiply(dw, relax.const(0.5, "float32")))))
+
+    assert_near(run_relax(program, [a, g, w], HOST), want)
+
+
+def test_filter_gradients_stay_direct_sums_where_those_are_as_fast() -> None:
+    for shape in [(1, 8, 8, 16, 32), (1, 4, 4, 64, 64), (8, 32, 32, 64, 20), (8, 32, 32, 3, 64)]:
+        assert best_filter_cut(Shape(*shape), CpuTarget.of(HOST)) is None
 
 
 def test_epilogue_sees_each_result_once() -> None:

@@ -21,6 +21,7 @@ from .rows import Chain, chain_at, emit_chain
 from .scalar import emit_scalar
 from .target import CpuTarget
 from .winograd import Winograd, as_winograd, emit_winograd
+from .winograd_filter import WinogradFilter, as_winograd_filter, emit_winograd_filter
 
 
 @dataclass(frozen=True)
@@ -34,7 +35,7 @@ class Group:
         return self.stages[0]
 
 
-Member = Group | Chain | Chunks | Images | Winograd | Blocks | Opaque
+Member = Group | Chain | Chunks | Images | Winograd | WinogradFilter | Blocks | Opaque
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
@@ -86,11 +87,12 @@ def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[
 
 def _joined(
     source: Stage | None, group: Member, later: Sequence[Member], kernel: Kernel, target: CpuTarget
-) -> Images | Winograd | Chunks | None:
+) -> Images | Winograd | WinogradFilter | Chunks | None:
     if not isinstance(group, Group):
         return None
     others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
-    winograd = as_winograd(source, group.stages, others, kernel, target)
+    winograd: Winograd | WinogradFilter | None = as_winograd(source, group.stages, others, kernel, target)
+    winograd = winograd or as_winograd_filter(source, group.stages, others, kernel, target)
     if winograd is not None or source is None:
         return winograd
     chunks = as_chunks(source, group.stages, others, kernel)
@@ -132,7 +134,7 @@ def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Ke
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
         return True
-    if isinstance(group, (Images, Winograd)):
+    if isinstance(group, (Images, Winograd, WinogradFilter)):
         return stage is not group.source and stage is not group.rest[0]
     if isinstance(group, Chunks):
         return stage is not group.source
@@ -159,6 +161,8 @@ def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarg
         return emit_images(group, needed, target)
     if isinstance(group, Winograd):
         return emit_winograd(group, needed, target)
+    if isinstance(group, WinogradFilter):
+        return emit_winograd_filter(group, needed, target)
     if isinstance(group, Chunks):
         return emit_chunks(group, target)
     if not group.first.reduce:

@@ -97,6 +97,20 @@ OF_FOUR = Transforms(
 )
 
 
+def _turned(matrix: Matrix) -> Matrix:
+    return tuple(zip(*matrix, strict=True))
+
+
+# A sum over three indices is the same whichever of its factors is asked for: the transforms of the others, turned over.
+GRADIENT = Transforms(
+    4,
+    OF_FOUR.inputs,
+    tuple(map(_turned, reversed(OF_FOUR.results))),
+    tuple(map(_turned, reversed(OF_FOUR.filters))),
+)
+"""How a square of six inputs and one of four results' gradients become what they add to a window."""
+
+
 @dataclass(frozen=True)
 class _Held:
     """A column of vectors in registers."""

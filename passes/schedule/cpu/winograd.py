@@ -71,7 +71,7 @@ def as_winograd(
     cut = None if operands is None or shape is None else best_cut(shape, _is_constant(operands, rest[0]), target)
     if operands is None or cut is None:
         return None
-    if source is not None and not _feeds_only(source, rest, others, operands, kernel):
+    if source is not None and not feeds_only(source, rest, others, operands, kernel):
         source = None
     return Winograd(source, tuple(rest), operands, cut)
 
@@ -83,7 +83,7 @@ def _operands(stage: Stage) -> Operands | None:
     item, terms = stage.value, terms_of(stage)
     if not isinstance(item, tirx.Add) or not isinstance(item.b, tirx.Mul) or len(terms) != 2:
         return None
-    if not isinstance(item.b.a, TensorLoad) or not isinstance(item.b.b, TensorLoad) or not _is_zero(stage.init):
+    if not isinstance(item.b.a, TensorLoad) or not isinstance(item.b.b, TensorLoad) or not is_zero(stage.init):
         return None
     for image, factor in (terms, reversed(terms)):
         if _slides(image, stage) and not variables(_place(factor)) & {axis.var for axis in stage.spatial[:3]}:
@@ -95,7 +95,7 @@ def _place(load: TensorLoad) -> ir.Expr:
     return access.flat_offset(load.source, list(load.indices))
 
 
-def _is_zero(value: ir.Expr | None) -> bool:
+def is_zero(value: ir.Expr | None) -> bool:
     return isinstance(value, tirx.FloatImm) and float(value) == 0
 
 
@@ -104,10 +104,10 @@ def _slides(load: TensorLoad, stage: Stage) -> bool:
     step_down, step_right, channel = (axis.var for axis in stage.reduce)
     wanted = [image, down + step_down, right + step_right, channel]
     is_window = all(axis.size == WINDOW for axis in stage.reduce[:2])
-    return is_window and len(load.indices) == 4 and all(map(_is_same, load.indices, wanted))
+    return is_window and len(load.indices) == 4 and all(map(is_same, load.indices, wanted))
 
 
-def _is_same(left: ir.Expr, right: ir.Expr) -> bool:
+def is_same(left: ir.Expr, right: ir.Expr) -> bool:
     return emit.static(emit.simplified(left - right)) == 0
 
 
@@ -121,7 +121,7 @@ def _is_constant(operands: Operands, stage: Stage) -> bool:
     return operands.filter.source in stage.constants
 
 
-def _feeds_only(
+def feeds_only(
     source: Stage, rest: Sequence[Stage], others: Sequence[Stage | Opaque], operands: Operands, kernel: Kernel
 ) -> bool:
     if source.reduce or not kernel.is_local(source.buffer) or not operands.image.source.same_as(source.buffer):

@@ -7,7 +7,7 @@ from dataclasses import dataclass, replace
 
 from .plan import CYCLES_A_LOAD, Loads, pieces_of, tile_cycles
 from .target import CpuTarget
-from .toom import OF_FOUR, OF_TWO, WINDOW, Transforms
+from .toom import GRADIENT, OF_FOUR, OF_TWO, WINDOW, Transforms
 
 # Transformed places of all tiles of a task: sixteen vectors of each and their sums stay in the second-level cache.
 MOST_PLACES = 1152
@@ -21,6 +21,11 @@ CYCLES_A_WRITTEN_BYTE = 0.28
 # A square of vectors, transformed and stored: loads, arithmetic and stores of both passes.
 CYCLES_A_SQUARE = {2: 45, 4: 120}
 GAIN_THAT_PAYS = 1.15
+# Of a filter's gradient: transformed operands of a chunk, or the sums of all, and the widest panel of those.
+LEVELS2_OF_OPERANDS = 4
+WIDEST_PANEL = 64
+# What copying a tile and transforming it take, in transforms.
+SQUARES_A_COPY = 2.5
 
 
 @dataclass(frozen=True)
@@ -73,6 +78,57 @@ def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
                 if rows == 1 or rows * right * transforms.products <= MOST_PLACES:
                     groups = [count for count in _divisors(panels) if count <= 2 * target.cores]
                     yield from (replace(cut, rows=rows, groups=count) for count in groups)
+
+
+@dataclass(frozen=True)
+class FilterCut:
+    """How a filter's gradient is cut: `rows` rows of tiles at a time, panels of `channels` by `results`.
+
+    With `is_local`, all tiles are taken at once, and the sums of a panel never leave their core.
+    """
+
+    rows: int
+    channels: int
+    results: int
+    is_local: bool
+
+    def tiles(self, extent: int) -> int:
+        """Tiles along a side of an image; the last one may reach beyond it."""
+        return -(-extent // GRADIENT.size)
+
+
+def best_filter_cut(shape: Shape, target: CpuTarget) -> FilterCut | None:
+    """How to cut a filter's gradient; None where direct sums are as fast."""
+    lanes, products = target.lanes(4), GRADIENT.products
+    if shape.results % lanes or shape.channels % lanes:
+        return None
+    down, right = (-(-extent // GRADIENT.size) for extent in (shape.height, shape.width))
+    near = LEVELS2_OF_OPERANDS * target.level2_bytes
+    is_local = products * shape.channels * shape.results * 4 > near
+    results = _panel_width(shape.results, WIDEST_PANEL // (2 if is_local else 1), lanes)
+    row_bytes = products * right * (shape.channels + shape.results) * 4
+    every = shape.images * down
+    rows = every if is_local else max(count for count in _divisors(every) if count == 1 or count * row_bytes <= near)
+    cut = FilterCut(rows, _panel_width(shape.channels, WIDEST_PANEL // 2, lanes), results, is_local)
+    direct = shape.images * shape.height * shape.width * WINDOW**2 * shape.channels * shape.results
+    direct_cycles = direct / lanes / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
+    return cut if _filter_cycles(shape, cut, target) * GAIN_THAT_PAYS < direct_cycles else None
+
+
+def _panel_width(extent: int, most: int, lanes: int) -> int:
+    return max(width for width in _divisors(extent) if width % lanes == 0 and (width == lanes or width <= most))
+
+
+def _filter_cycles(shape: Shape, cut: FilterCut, target: CpuTarget) -> float:
+    """Cycles until the last core is done."""
+    lanes, products, square = target.lanes(4), GRADIENT.products, CYCLES_A_SQUARE[GRADIENT.size]
+    tiles = shape.images * cut.tiles(shape.height) * cut.tiles(shape.width)
+    both, filters = shape.channels + shape.results, shape.channels * shape.results
+    chunks = shape.images * cut.tiles(shape.height) // cut.rows
+    sums = products * filters * (tiles / lanes / OPERATIONS_A_CYCLE / EFFICIENCY + chunks * 2 / lanes)
+    moved = products * tiles * both * 4 * 2 * CYCLES_A_LEVEL3_BYTE
+    squares = (tiles * both * SQUARES_A_COPY + filters) / lanes * square
+    return (sums + moved + squares) / target.cores + chunks * CYCLES_A_TASK * 6
 
 
 def _divisors(number: int) -> list[int]:
