@@ -15,7 +15,6 @@ from tvtf.refusal import Refused
 from tvtf.shape import (
     Dim,
     TensorType,
-    agree_dim,
     as_shape,
     broadcast_shapes,
     is_static_shape,
@@ -30,11 +29,21 @@ from tvtf.tensor import Tensor, constant, convert_to_tensor
 
 def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     target = filled(x.shape, shape)
-    if not agree_dim(size_of(x.shape), size_of(target)):
-        raise Refused(
-            f"Input to reshape is a tensor with {size_of(x.shape)} values, but the requested shape has {size_of(target)}"
-        )
+    have, asked = size_of(x.shape), size_of(target)
+    if isinstance(have, int) and isinstance(asked, int) and have != asked:
+        raise Refused(_other_size(have, asked))
     return TensorType(target, x.dtype)
+
+
+def _other_size(have: Dim, asked: Dim) -> str:
+    return f"Input to reshape is a tensor with {have} values, but the requested shape has {asked}"
+
+
+def _reshape_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
+    have, asked = size_of(x._type.shape), size_of(filled(x._type.shape, shape))
+    if same_dim(have, asked):
+        return []
+    return [(bind.equal(scalar_of(have), scalar_of(asked)), _other_size(have, asked))]
 
 
 def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
@@ -59,6 +68,7 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     type=_reshape_type,
     numpy=lambda x, *, shape: x.reshape(shape),
     lower=kernel("array.reshape"),
+    guard=_reshape_guard,
     vjp=lambda ct, y, x, *, shape: bind.reshape(ct, shape=x._type.shape),
     batch=lambda size, inputs, batched, *, shape: bind.reshape(
         inputs[0], shape=(size, *filled(inputs[0]._type.shape[1:], shape))
@@ -82,7 +92,8 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
            [3, 4]], dtype=int32)
 
     Raises:
-      InvalidArgumentError: (ValueError while tracing) when the numbers of elements differ.
+      InvalidArgumentError: (ValueError while tracing) when the numbers of elements differ; where a trace does not know
+        them, when the program runs.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/reshape
     """

@@ -7,6 +7,8 @@ from typing import Any
 
 from tvm import ir, te, tirx
 
+from tvtf.shape import simplify_dim
+
 # An int or a TIR expression of shape variables.
 Extent = Any
 HALF_TYPES = ("float16", "bfloat16")
@@ -26,7 +28,12 @@ def reduce_axis(extent: Extent, name: str) -> tirx.IterVar:
 
 def compute(shape: Sequence[Extent], body: Callable[..., ir.Expr], name: str) -> te.Tensor:
     """`te.compute` with int64 indices."""
-    return te.compute(tuple(long(extent) for extent in shape), body, name=name)
+    return te.compute(tuple(map(_canonical, shape)), body, name=name)
+
+
+def _canonical(extent: Extent) -> ir.Expr:
+    """An extent written as types write it: FuseTIR takes ``a + b + c`` and ``a + (b + c)`` for two."""
+    return long(extent if isinstance(extent, (int, tirx.IntImm)) else simplify_dim(extent))
 
 
 def accumulator_dtype(dtype: str) -> str:
