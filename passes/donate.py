@@ -13,8 +13,10 @@ from typing import Any
 import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
+from tvm.ir import TensorLoad
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.ops.kernels.common import COPY
 from tvtf.passes.arena import RESHAPE, is_allocation, variables
 from tvtf.passes.codegen.loop_kernel import MAY_FAIL, SAFE
 from tvtf.passes.rewrite import Bindings
@@ -42,7 +44,8 @@ def _only_reshapes(func: tirx.PrimFunc) -> bool:
 def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
     """``[output, input]`` positions among the parameters of a kernel that reads the input only where it writes."""
     stages = [s for s in kernel.stages if isinstance(s, Stage)]
-    written = [i for i, p in enumerate(func.params) if any(s.buffer.same_as(p) for s in stages)]
+    outputs = [*(s.buffer for s in stages), *(out for out, _ in copies(func.body))]
+    written = [i for i, p in enumerate(func.params) if any(out.same_as(p) for out in outputs)]
     return [
         [out, i]
         for out in written
@@ -68,8 +71,9 @@ def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
     downstream, written = [source], False
     for stage in kernel.stages:
         if not isinstance(stage, Stage):
-            if any(v.same_as(b) for v in variables(stage.body) for b in downstream):
+            if any(v.same_as(b) for v in variables(without_copies(stage.body, output)) for b in downstream):
                 return False
+            written = written or any(v.same_as(output) for v in variables(stage.body))
             continue
         reads = [load for buffer in downstream for load in reads_of(stage, buffer)]
         if reads and (written or stage.reduce or not all(is_at_own_point(load, stage) for load in reads)):
@@ -79,6 +83,30 @@ def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
         elif reads:
             downstream.append(stage.buffer)
     return True
+
+
+def copies(body: Any) -> list[tuple[Any, Any]]:
+    """``(output, source)`` of each loop that copies one into the other, element by element."""
+    found: list[tuple[Any, Any]] = []
+
+    def visit(loop: tirx.For) -> None:
+        if COPY in loop.annotations:
+            stored: list[tirx.BufferStore] = []
+            tvm_ffi.structural_walk(loop.body, (tirx.BufferStore, stored.append))
+            found.extend((s.buffer, s.value.source) for s in stored if isinstance(s.value, TensorLoad))
+
+    tvm_ffi.structural_walk(body, (tirx.For, visit))
+    return found
+
+
+def without_copies(body: Any, output: Any) -> Any:
+    """The statements without the loops that copy an operand into an output."""
+
+    def left(loop: tirx.For) -> Any:
+        own = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
+        return tirx.Evaluate(tirx.IntImm("int32", 0)) if own else loop
+
+    return tvm_ffi.structural_map(body, (tirx.For, left))
 
 
 def is_at_own_point(load: Any, stage: Stage) -> bool:
@@ -97,10 +125,24 @@ def donate(mod: tvm.IRModule) -> tvm.IRModule:
     plan = _Plan(mod, main)
     chosen = dict(plan.chosen(pairs))
     donated = mod.clone()
-    donated["main"] = _rewritten(main, chosen).without_attr(DONATE)
     for kernel in plan.kernels_of(chosen):
         donated.update_func(kernel, mod[kernel].without_attr("tirx.noalias"))
+    without_copy = {
+        position: _add_without_copy(donated, plan, position, output)
+        for position, output in plan.needless_copies(chosen)
+    }
+    donated["main"] = _rewritten(main, chosen, without_copy).without_attr(DONATE)
     return donated
+
+
+def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int) -> ir.GlobalVar:
+    """A kernel that is called on one tensor as operand and as result, without the loop that copies it."""
+    name = plan.bindings[position].value.op
+    kernel = mod[name]
+    body = without_copies(kernel.body, kernel.params[output])
+    own = ir.GlobalVar(f"{name.name_hint}_in_place_{position}")
+    mod[own] = kernel.with_body(body)
+    return own
 
 
 class _Plan:
@@ -195,16 +237,32 @@ class _Plan:
     def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
         return {self.bindings[self.writes[var][0]].value.op for var in chosen}
 
+    def needless_copies(self, chosen: dict[Any, Any]) -> Iterator[tuple[int, int]]:
+        """Calls (by position, with the result's among the operands) whose kernel copies a donated parameter into the result that takes its memory."""
+        for var, param in chosen.items():
+            (position,) = self.writes[var]
+            call = self.bindings[position].value
+            kernel = self._kernel(call)
+            output = next(i for i, a in enumerate(call.args) if a.same_as(var))
+            given = [p for p, a in zip(kernel.params, call.args) if param in self.aliases.get(a, ())]
+            if any(out.same_as(kernel.params[output]) and source in given for out, source in copies(kernel.body)):
+                yield position, output
 
-def _rewritten(main: relax.Function, chosen: dict[Any, Any]) -> relax.Function:
+
+def _rewritten(main: relax.Function, chosen: dict[Any, Any], kernels: dict[int, ir.GlobalVar]) -> relax.Function:
     """``main`` without the allocations of donated values, their variables replaced by the parameters."""
 
     def replace(expr: Any) -> Any:
         return tvm_ffi.structural_map(expr, (ir.Var, lambda v: chosen.get(v, v)))
 
     out = Bindings()
-    for block in main.body.blocks:
-        for binding in block.bindings:
-            if binding.var not in chosen:
-                out.again(binding, replace(binding.value))
+    for position, binding in enumerate(b for block in main.body.blocks for b in block.bindings):
+        if binding.var not in chosen:
+            value = replace(binding.value)
+            out.again(binding, called(value, kernels[position]) if position in kernels else value)
     return out.function(main, replace(main.body.body))
+
+
+def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
+    """The call of another kernel on the same operands."""
+    return relax.Call(kernel, call.args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)

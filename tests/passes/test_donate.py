@@ -67,6 +67,50 @@ def test_elementwise_updates_lie_where_they_lay(body, count):
     assert kept == [True] * count
 
 
+PLACES, ROWS = tf.constant([[2], [0], [2]]), tf.constant(np.arange(12, dtype=np.float32).reshape(3, 4))
+
+
+def scattered(v):
+    put(v, tf.tensor_scatter_nd_add(v, PLACES, ROWS))
+
+
+def replaced(v):
+    put(v, tf.tensor_scatter_nd_update(v, PLACES, ROWS))
+
+
+@pytest.mark.parametrize("body", [scattered, replaced])
+def test_rows_are_scattered_where_they_lie(body):
+    found, kept = run(body)
+    np.testing.assert_array_equal(found, eager(body))
+    assert kept == [True]
+
+
+def scattered_and_read(v, m):
+    new = tf.tensor_scatter_nd_add(v, PLACES, ROWS)
+    put(m, v - new)
+    put(v, new)
+
+
+def scattered_elsewhere(v, m):
+    put(v, tf.tensor_scatter_nd_add(m, PLACES, ROWS))
+    put(m, m + 1.0)
+
+
+def scattered_twice(v):
+    put(v, tf.tensor_scatter_nd_add(tf.tensor_scatter_nd_add(v, PLACES, ROWS), PLACES, ROWS))
+
+
+def scattered_from_itself(v):
+    put(v, tf.tensor_scatter_nd_update(v, tf.constant([[1], [2], [3], [0]]), v))
+
+
+@pytest.mark.parametrize(
+    "body, count", [(scattered_and_read, 2), (scattered_elsewhere, 2), (scattered_twice, 1), (scattered_from_itself, 1)]
+)
+def test_scatters_of_what_others_read_are_copies(body, count):
+    np.testing.assert_array_equal(run(body, count)[0], eager(body, count))
+
+
 def transposed(v):
     put(v, tf.transpose(v) + 1.0)
 

@@ -14,6 +14,8 @@ Extent = Any
 HALF_TYPES = ("float16", "bfloat16")
 INDEPENDENT = {"tvtf.independent": True}
 """Annotations of a loop whose steps may run at once, in whatever loops it lies: each touches only what is its own."""
+COPY = "tvtf.copy"
+"""Annotation of a loop that copies an operand into a result, to be left out where both lie in the same memory."""
 
 
 def long(value: Extent) -> ir.Expr:

@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.array import when
-from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, as_dtype, compute, long
+from tvtf.ops.kernels.common import COPY, INDEPENDENT, accumulator_dtype, as_dtype, compute, long
 from tvtf.ops.kernels.reduce import narrowed
 from tvtf.ops.kernels.scan import product, rows
 
@@ -175,7 +175,7 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
         with IRBuilder() as builder:
             (old, places, new), out = map(_flat, ins), _flat(outs[0])
             with statements():
-                with T.serial(long(0), product(x.shape), annotations=INDEPENDENT) as i:
+                with T.serial(long(0), product(x.shape), annotations={**INDEPENDENT, COPY: True}) as i:
                     out[i] = as_dtype(old[i], wide)
                 with columns(count, inner) as (first, width), T.serial(long(0), count) as i:
                     place, inside = _flat_place(places, i, depth, x.shape)
