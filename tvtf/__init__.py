@@ -18,6 +18,7 @@ from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.g
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
+from tvtf import linear as _linear  # noqa: E402,F401 - declares tf.linalg.LinearOperator...
 from tvtf import namespaces as _namespaces  # noqa: E402
 from tvtf import ragged as _ragged  # noqa: E402,F401 - declares tf.ragged, tf.RaggedTensor
 from tvtf import sparse as _sparse  # noqa: E402,F401 - declares tf.sparse, tf.SparseTensor

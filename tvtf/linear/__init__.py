@@ -1,0 +1,7 @@
+"""Linear operators: batches of matrices known by what they do."""
+
+from tvtf.linear import blocks, circulant, dispatch, low_rank, structured, sums, wrapped
+
+dispatch.install()
+
+__all__ = ["blocks", "circulant", "dispatch", "low_rank", "structured", "sums", "wrapped"]

@@ -1,0 +1,161 @@
+"""Tensor algebra that operators share: parameters, dims, and products whose batches broadcast."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import int32
+from tvtf.ops.array import shape as shape_of
+from tvtf.ops.cast import cast
+from tvtf.ops.lapack import adjoint, diagonal_matrix
+from tvtf.ops.linalg import conjugate
+from tvtf.ops.rules import bind
+from tvtf.primitive import public_names
+from tvtf.shape import Dim, TensorShape, as_shape, broadcast_shapes, is_static_shape
+from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor
+from tvtf.variable import Variable
+
+
+def as_parameter(value: Any, dtype: Any = None) -> Any:
+    """What an operator keeps: Variables as they are, and tensors."""
+    return value if value is None or isinstance(value, Variable) else convert_to_tensor(value, dtype)
+
+
+def dims_of(x: Any) -> tuple[Dim, ...]:
+    return tuple(x._type.shape)
+
+
+def full(value: float, shape: Sequence[Dim], dtype: Any) -> Tensor:
+    return bind.broadcast_to(EagerTensor(np.array(value, dtype.np)), shape=tuple(shape))  # type: ignore[no-any-return]
+
+
+def ones(shape: Sequence[Dim], dtype: Any) -> Tensor:
+    return full(1, shape, dtype)
+
+
+def zeros(shape: Sequence[Dim], dtype: Any) -> Tensor:
+    return full(0, shape, dtype)
+
+
+def identity(batch: Sequence[Dim], size: Dim, dtype: Any) -> Tensor:
+    return diagonal_matrix(ones((*batch, size), dtype))
+
+
+def column(x: Any) -> Tensor:
+    """Vectors as matrices of one column."""
+    x = convert_to_tensor(x)
+    return bind.reshape(x, shape=(*dims_of(x), 1))  # type: ignore[no-any-return]
+
+
+def without_last(x: Tensor) -> Tensor:
+    """Matrices of one column as vectors."""
+    return bind.reshape(x, shape=dims_of(x)[:-1])  # type: ignore[no-any-return]
+
+
+def maybe_adjoint(x: Tensor, wanted: bool) -> Tensor:
+    return adjoint(x) if wanted else x
+
+
+def matmul(a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False) -> Tensor:
+    a, b = maybe_adjoint(convert_to_tensor(a), adjoint_a), maybe_adjoint(convert_to_tensor(b), adjoint_b)
+    return bind.matmul(a, b, transpose_a=False, transpose_b=False, output_type=None)  # type: ignore[no-any-return]
+
+
+def conjugate_if(x: Any, wanted: bool) -> Tensor:
+    x = convert_to_tensor(x)
+    return conjugate(x) if wanted else x
+
+
+def magnitude(x: Any) -> Tensor:
+    return public_names()["abs"](x)  # type: ignore[no-any-return]
+
+
+def real(x: Any) -> Tensor:
+    return public_names()["math.real"](x)  # type: ignore[no-any-return]
+
+
+def imaginary(x: Any) -> Tensor:
+    return public_names()["math.imag"](x)  # type: ignore[no-any-return]
+
+
+def to_dtype(x: Any, dtype: Any) -> Tensor:
+    """``x`` in a dtype; the real part where that is real."""
+    x = convert_to_tensor(x)
+    return cast(real(x) if x.dtype.is_complex and not dtype.is_complex else x, dtype)  # type: ignore[no-any-return]
+
+
+def total(x: Tensor, axes: int = 1) -> Tensor:
+    """The sum over the last axes."""
+    return bind.reduce_sum(x, axis=_last(x, axes), keepdims=False)  # type: ignore[no-any-return]
+
+
+def product(x: Tensor, axes: int = 1) -> Tensor:
+    return bind.reduce_prod(x, axis=_last(x, axes), keepdims=False)  # type: ignore[no-any-return]
+
+
+def spread(x: Tensor) -> Tensor:
+    """The largest in the last axis by the smallest."""
+    axis = _last(x, 1)
+    largest, smallest = bind.reduce_max(x, axis=axis, keepdims=False), bind.reduce_min(x, axis=axis, keepdims=False)
+    return bind.divide(largest, smallest)  # type: ignore[no-any-return]
+
+
+def _last(x: Tensor, count: int) -> tuple[int, ...]:
+    return tuple(range(x.ndim - count, x.ndim))
+
+
+# -- shapes
+
+
+def broadcast(*shapes: Sequence[Dim]) -> tuple[Dim, ...]:
+    """What batch shapes broadcast to.
+
+    Raises:
+      ValueError: they don't.
+    """
+    found = tuple(shapes[0])
+    for shape in shapes[1:]:
+        wider = broadcast_shapes(found, shape)
+        if wider is None:
+            raise ValueError(f"Incompatible shapes for broadcasting: {visible(found)} and {visible(shape)}")
+        found = wider
+    return found
+
+
+def visible(shape: Sequence[Dim]) -> TensorShape:
+    return as_shape(tuple(shape))
+
+
+def shape_tensor(shape: Sequence[Dim]) -> Tensor:
+    """Dims as an int32 vector."""
+    if is_static_shape(shape):
+        return constant(np.array(tuple(shape), np.int32))
+    return shape_of(zeros(shape, int32))
+
+
+def with_batch(x: Tensor, batch: Sequence[Dim]) -> Tensor:
+    """Matrices repeated to a batch."""
+    wanted = (*batch, *dims_of(x)[-2:])
+    return x if dims_of(x) == wanted else bind.broadcast_to(x, shape=wanted)
+
+
+def together(*matrices: Any) -> list[Tensor]:
+    """Matrices repeated to one batch."""
+    tensors = [convert_to_tensor(x) for x in matrices]
+    batch = broadcast(*(dims_of(x)[:-2] for x in tensors))
+    return [with_batch(x, batch) for x in tensors]
+
+
+def stacked(matrices: Sequence[Tensor]) -> Tensor:
+    """Matrices one below the other."""
+    rows = together(*matrices)
+    return bind.concat(*rows, axis=rows[0].ndim - 2)  # type: ignore[no-any-return]
+
+
+def beside(matrices: Sequence[Tensor]) -> Tensor:
+    """Matrices one beside the other."""
+    columns = together(*matrices)
+    return bind.concat(*columns, axis=columns[0].ndim - 1)  # type: ignore[no-any-return]
