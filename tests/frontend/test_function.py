@@ -1,6 +1,5 @@
 """The call path of functions: traces, refusals, Variables, threads, processes."""
 
-import contextlib
 import copy
 import gc
 import logging
@@ -10,7 +9,6 @@ import subprocess
 import sys
 import textwrap
 import threading
-import types
 import weakref
 
 import numpy as np
@@ -821,12 +819,12 @@ def test_a_gpu_that_is_not_there_is_told(monkeypatch):
     with tf.device("GPU:7"):
         assert tf.function(lambda x: x + 1, autograph=False)(tf.constant(1)).numpy() == 2
     tf.config.set_soft_device_placement(False)
-    with (
-        contextlib.closing(types.SimpleNamespace(close=lambda: tf.config.set_soft_device_placement(True))),
-        pytest.raises(RuntimeError, match="GPU:7 unknown device"),
-        tf.device("/job:localhost/replica:0/task:0/device:GPU:7"),
-    ):
-        pass
+    try:
+        named = tf.device("/job:localhost/replica:0/task:0/device:GPU:7")
+        with pytest.raises(RuntimeError, match="GPU:7 unknown device"), named:
+            pass
+    finally:
+        tf.config.set_soft_device_placement(True)
 
 
 def test_one_trace_serves_several_devices(own_cache, monkeypatch):
