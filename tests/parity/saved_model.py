@@ -178,7 +178,17 @@ def _functions(tf):
             lambda t: t.numpy(), loaded.f({"a": tf.constant(5.0), "b": tf.constant(7.0)}, (2, 3))
         )
 
+    def ragged():
+        module = tf.Module()
+        spec = tf.RaggedTensorSpec([None, None], tf.float32)
+        module.doubled = tf.function(lambda x: (x * 2.0, {"rows": x.row_lengths()}), input_signature=[spec])
+        module.counted = tf.function(lambda n: tf.ragged.range(n), input_signature=[tf.TensorSpec([None], tf.int32)])
+        loaded = _round(tf, module)
+        twice, lengths = loaded.doubled(tf.ragged.constant([[1.0], [2.0, 3.0], []]))
+        return twice.to_list(), lengths["rows"].numpy(), loaded.counted(tf.constant([2, 0, 1])).to_list()
+
     return {
+        "of ragged tensors": ragged,
         "call": lambda: _round(tf, _model(tf))([[1.0, 2.0, 3.0]]).numpy(),
         "update": lambda: (lambda m: [m.add(a).numpy() for a in (1.0, 2.0)])(_round(tf, _model(tf))),
         "update of one saved twice": lambda: (lambda m: m.add(2.0).numpy())(_round(tf, _round(tf, _model(tf)))),
