@@ -5,7 +5,8 @@ from __future__ import annotations
 import re
 
 from tvtf import errors
-from tvtf.ops.host import take_failure
+from tvtf.context import state
+from tvtf.ops.host import on_failure, take_failure
 from tvtf.passes.effects import FAILURE
 
 _GUARD = re.compile(FAILURE.format(kind=r"(\w+)", message="(.*?)"), re.DOTALL)
@@ -16,6 +17,8 @@ _MISMATCH = re.compile(r"loc=param\[\d+\], param=(\w+), annotation=(R\.Tensor\(.
 
 def raised_by(name: str, error: Exception) -> Exception:
     """The exception for a failure inside the compiled function ``name``."""
+    for told in on_failure:
+        told(state.depth)
     text = str(error)
     raised = take_failure(text)
     if raised is not None:

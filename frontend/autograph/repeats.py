@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import abc
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -352,7 +353,7 @@ def _both(more: Tensor, extra_test: Callable[[], Any]) -> Any:
     return bind.logical_and(more, convert_to_tensor(extra)) if is_symbolic(extra) or not extra else more
 
 
-class Steps:
+class Steps(abc.ABC):
     """The elements of a loop: ``position`` is a symbol of it."""
 
     size: Any = None
@@ -361,18 +362,19 @@ class Steps:
     """The most there can be, as a tensor, where it is known before the loop."""
     position: Any
 
+    @abc.abstractmethod
     def more(self) -> Any:
         """Whether there is an element, as a bool tensor."""
-        raise NotImplementedError(f"{type(self).__name__} must tell whether it has more")
 
+    @abc.abstractmethod
     def element(self) -> Any:
         """The one at the position."""
-        raise NotImplementedError(f"{type(self).__name__} must give elements")
 
+    @abc.abstractmethod
     def advance(self) -> None:
         """On to the next."""
 
-    def end(self) -> None:
+    def end(self) -> None:  # noqa: B027 - most have nothing to do then
         """After the loop."""
 
 

@@ -37,12 +37,25 @@ def test_batches_of_rows_are_views_where_rows_follow_each_other():
     assert batch.numpy().tolist() == array.tolist()
 
 
-def test_a_function_that_can_not_be_compiled_runs_as_python():
-    lengths = Dataset.range(1, 4).map(lambda n: tf.fill([n], n))
+def test_a_function_that_can_not_be_compiled_runs_as_python_and_tells_why(caplog):
+    lengths = Dataset.range(1, 4).map(lambda n: tf.fill([n], n) if isinstance(n.numpy(), np.int64) else n)
+    assert "as Python for each element: it can't be compiled" in caplog.text
     assert lengths.element_spec == tf.TensorSpec([None], tf.int64)
     assert plain(lengths) == [[1], [2, 2], [3, 3, 3]]
     names = Dataset.from_tensor_slices(["a", "b"]).map(lambda name: (name, 1))
     assert plain_bytes(names) == [(b"a", 1), (b"b", 1)]
+
+
+def test_in_debug_mode_functions_see_each_element(monkeypatch):
+    from tvtf.data import mapped
+
+    monkeypatch.setattr(mapped, "debug_mode", [False])
+    tf.data.experimental.enable_debug_mode()
+    seen = []
+    assert plain(Dataset.range(3).map(lambda x: seen.append(x.numpy()) or x * 2)) == [0, 2, 4]
+    assert seen[-3:] == [0, 1, 2]
+    with pytest.raises(ValueError, match="only supported in eager mode"):
+        tf.function(lambda: tf.data.experimental.enable_debug_mode() or 0)()
 
 
 def test_what_the_users_function_raises_is_told():
@@ -128,6 +141,37 @@ def test_a_damaged_record_is_told(tmp_path):
     path.write_bytes(path.read_bytes()[:-1])
     with pytest.raises(tf.errors.DataLossError, match="truncated record"):
         list(tf.data.TFRecordDataset(str(path)))
+
+
+def test_loops_that_fail_let_their_iterators_go():
+    from tvtf.data.loops import _running
+
+    def inner(n):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            total(Dataset.range(3), n)
+        return n
+
+    @tf.function
+    def total(numbers, limit):
+        found = tf.constant(0, tf.int64)
+        for x in numbers:
+            tf.debugging.assert_less(x, limit)
+            found += x
+        return found
+
+    @tf.function
+    def outer(numbers):
+        found = tf.constant(0, tf.int64)
+        for x in numbers:
+            found += tf.numpy_function(inner, [x], tf.TensorSpec([], tf.int64))
+        return found
+
+    before = dict(_running)
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        total(Dataset.range(5), tf.constant(3, tf.int64))
+    assert _running == before
+    assert int(outer(Dataset.range(3))) == 3
+    assert _running == before
 
 
 @pytest.mark.parametrize("anew", [False, True])

@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import itertools
+import threading
 from collections.abc import Iterator
 from typing import Any
 
 import numpy as np
 
 from tvtf import nest
+from tvtf.context import state
 from tvtf.data.base import OwnedIterator
 from tvtf.data.structure import Element, arrays
 from tvtf.dtypes import bool as bool_
@@ -16,6 +18,7 @@ from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError
 from tvtf.frontend.autograph.repeats import Steps
 from tvtf.frontend.host import traced
+from tvtf.ops.host import on_failure
 from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor
 
@@ -26,6 +29,7 @@ class _Ahead:
     def __init__(self, source: Iterator[Element]) -> None:
         self.source = source
         self.waiting: list[Element] = []
+        self.thread, self.depth = threading.get_ident(), state.depth
 
     def more(self) -> bool:
         if not self.waiting:
@@ -51,6 +55,16 @@ def _begun(source: Any) -> tuple[np.ndarray, ...]:
 def _ended(number: np.ndarray) -> tuple[()]:
     del _running[int(number)]
     return ()
+
+
+def _abandoned(depth: int) -> None:
+    """Ends this thread's iterations whose loops failed."""
+    for number, ahead in list(_running.items()):
+        if ahead.thread == threading.get_ident() and ahead.depth > depth:
+            del _running[number]
+
+
+on_failure.append(_abandoned)
 
 
 class DatasetSteps(Steps):

@@ -11,6 +11,7 @@ from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
 from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.frontend.function import function
+from tvtf.log import logger
 from tvtf.spec import TensorSpec
 
 debug_mode = [False]
@@ -31,7 +32,7 @@ class Eager:
 
 
 class Traced(Eager):
-    """A user's function of elements, traced once for their spec; what can't be compiled runs as Python."""
+    """A user's function of elements, traced once for their spec; what can't be compiled runs as Python, which is logged."""
 
     def __init__(self, user: Callable[..., Any], source: Dataset, *state: Any) -> None:
         super().__init__(user)
@@ -54,9 +55,14 @@ class Traced(Eager):
         """
         for element in source.elements():
             try:
-                return nest.map_structure(_of_rank, spec_of(super().__call__(element)))
+                found = nest.map_structure(_of_rank, spec_of(super().__call__(element)))
             except Exception as error:
                 raise refusal or error from None
+            if refusal is not None:
+                logger.warning(
+                    "tf.data runs %r as Python for each element: it can't be compiled: %s", self.user, refusal
+                )
+            return found
         if refusal is not None:
             raise refusal
         return source.element_spec
@@ -316,7 +322,6 @@ class IgnoreErrors(Dataset):
 
     def handles(self) -> Iterator[Any]:
         from tvtf.errors import OpError
-        from tvtf.log import logger
 
         source = self.source.elements()
         while True:

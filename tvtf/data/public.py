@@ -6,6 +6,7 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvtf.context import state
 from tvtf.data import batching, choice, mapped, order, readers, sources, stored
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
 from tvtf.data.structure import Element
@@ -298,13 +299,18 @@ class Counted(order.Through):
 
 @export("data.experimental.enable_debug_mode")
 def enable_debug_mode() -> None:
-    """Functions given to datasets from now on run as Python, element by element.
+    """Functions given to datasets from now on, until the process ends, run as Python, element by element.
+
+    Raises:
+      ValueError: while tracing.
 
     >>> import tvtf as tf
     >>> tf.data.experimental.enable_debug_mode()  # doctest: +SKIP
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/enable_debug_mode
     """
+    if state.trace is not None:
+        raise ValueError("`enable_debug_mode() is only supported in eager mode.")
     mapped.debug_mode[0] = True
 
 

@@ -108,10 +108,16 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], backward: bool) -> tuple[
 def _outside() -> Iterator[None]:
     """Outside every trace and tape."""
     trace, tapes, state.trace, state.tapes = state.trace, state.tapes, None, []
+    state.depth += 1
     try:
         yield
     finally:
         state.trace, state.tapes = trace, tapes
+        state.depth -= 1
+
+
+on_failure: list[Callable[[int], None]] = []
+"""Told of each failure of compiled code, with the depth of the calls that go on: what was begun deeper will not be ended."""
 
 
 def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.ndarray]) -> list[np.ndarray]:
