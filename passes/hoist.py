@@ -52,7 +52,7 @@ def _small_constants(main: relax.Function, bindings: list[Any]) -> set[Any]:
     """Constant parameters, and what kernels make of constants alone that is no larger."""
     fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
     for binding in bindings if fixed else ():
-        arguments = list(binding.value.args[1].fields) if _is_kernel_call(binding.value) else []
+        arguments = list(binding.value.args[1].fields) if is_kernel_call(binding.value) else []
         known = [a for a in arguments if a in fixed]
         if _is_made_of(arguments, fixed) and _elements(binding.var) <= max(map(_elements, known)):
             fixed.add(binding.var)
@@ -77,7 +77,7 @@ def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
     fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
     calls: dict[Any, list[set[int]]] = {}
     for binding in (binding for block in main.body.blocks for binding in block.bindings) if fixed else ():
-        if _is_kernel_call(binding.value):
+        if is_kernel_call(binding.value):
             arguments = binding.value.args[1].fields
             places = {i for i, a in enumerate(arguments) if a in fixed}
             calls.setdefault(binding.value.args[0], []).append(places)
@@ -131,7 +131,7 @@ class _Hoist:
 
     def _binding(self, binding: relax.VarBinding) -> None:
         call = binding.value
-        if not _is_kernel_call(call):
+        if not is_kernel_call(call):
             self.after.again(binding, call)
         elif self._is_fixed(binding.var, list(call.args[1].fields)):
             self.before.bind(binding.var, call)
@@ -217,7 +217,7 @@ def _force_pure(main: relax.Function) -> dict[str, Any]:
     return {name: main.attrs[name]} if main.attrs and name in main.attrs else {}
 
 
-def _is_kernel_call(value: Any) -> bool:
+def is_kernel_call(value: Any) -> bool:
     """A kernel on tensors of known shapes."""
     return isinstance(value, relax.Call) and value.op == _CALL_TIR and len(value.args) == 2
 
@@ -225,7 +225,7 @@ def _is_kernel_call(value: Any) -> bool:
 def _used_elsewhere(main: relax.Function) -> set[Any]:
     """The variables that something else than a kernel sees."""
     values = [binding.value for block in main.body.blocks for binding in block.bindings]
-    return _variables([main.body.body, *(value for value in values if not _is_kernel_call(value))])
+    return _variables([main.body.body, *(value for value in values if not is_kernel_call(value))])
 
 
 def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.Stmt]], list[tirx.Stmt]]:

@@ -14,6 +14,7 @@ from tvm.target import Target
 from tvtf.context import dials
 from tvtf.passes.arena import plan_arena
 from tvtf.passes.attention import fuse_attention
+from tvtf.passes.chains import chain_kernels
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
 from tvtf.passes.codegen.llvm import build_library
@@ -72,6 +73,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("apart", constants_apart),
         Phase("fuse", stock.FuseOps()),
         Phase("fuse-kernels", stock.FuseTIR()),
+        *([] if on_gpu(target) else [Phase("chains", lambda mod: chain_kernels(mod, target))]),
         Phase("in-place", mark_inplace),
         Phase("constants", mark_constants),
         Phase("schedule", scheduler(target)),

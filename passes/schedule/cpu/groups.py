@@ -9,6 +9,7 @@ from functools import partial
 from tvm.tirx import Stmt, Var
 
 from . import emit
+from .bands import bands_of, emit_bands
 from .blocks import Blocks, blocks_at, emit_blocks
 from .box import on_same_axes
 from .chunks import Chunks, as_chunks, emit_chunks
@@ -40,6 +41,9 @@ Member = Group | Chain | Chunks | Images | Winograd | WinogradFilter | Blocks | 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
     """Write all stages, nest after nest; `in_block` tells that they are those of one block already."""
+    bands = None if in_block else bands_of(stages, kernel, target)
+    if bands is not None:
+        return emit_bands(bands, kernel, target, partial(emit_groups, in_block=True))
     groups = joined(grouped(stages, target, in_block), kernel, target)
     needed = buffers_needed(groups, kernel)
     nests = [_emit_group(group, kernel, needed, target) for group in groups]
