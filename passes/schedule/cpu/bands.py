@@ -67,9 +67,9 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
         if rows is None:
             continue
         bands = Bands(tuple(plain), rows, extent // height)
-        if _bytes_of(bands, kernel) <= SHARE_OF_LEVEL2 * target.level2_bytes:
-            if _occupies(images * bands.count, target):
-                return bands if _shared_rows(bands) <= MOST_SHARED_ROWS else None
+        fits = _bytes_of(bands, kernel) <= SHARE_OF_LEVEL2 * target.level2_bytes
+        if fits and _occupies(images * bands.count, target):
+            return bands if _shared_rows(bands) <= MOST_SHARED_ROWS else None
     return None
 
 

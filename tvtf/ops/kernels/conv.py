@@ -11,7 +11,9 @@ from tvm import ir, te, tirx
 from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
-WASTE_THAT_PAYS_FOR_PHASES = 3
+WASTE_THAT_PAYS_FOR_PHASES = 1.5
+# Channels that are convolved by themselves have little to do in each phase.
+WASTE_THAT_PAYS_IN_GROUPS = 3
 MOST_PHASES = 4
 
 
@@ -96,7 +98,7 @@ def conv_nd_input_grad(
     if all(axis.phases == 1 for axis in plan):
         (y,) = _sums_by_phase(dy, w, plan, channels, groups).values()
         return cast(y, str(dy.dtype))
-    if _has_uneven_phases(plan):
+    if _has_uneven_phases(plan, groups):
         return cast(_joined(_sums_by_phase(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
     return cast(_interleaved(_phase_sums(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
 
@@ -119,6 +121,12 @@ class _PhaseAxis:
         """Zeros around `dy` so that every tap of every quotient finds a value."""
         before = self.reach - self.first
         return before, self.quotients + self.reach - before - extent
+
+    def own_quotients(self, phase: int) -> tuple[int, int]:
+        """The first of the quotients that a phase's positions have, counted from `first`, and how many."""
+        start = -(-(self.low - phase) // self.phases)
+        stop = (self.low + self.size - 1 - phase) // self.phases + 1
+        return start - self.first, stop - start
 
     def tap(self, turned: ir.Expr, phase: ir.Expr) -> ir.Expr:
         """The filter's tap for a step of the reduction, which runs backwards through the window."""
@@ -149,10 +157,11 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
     return _grouped(dy.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
 
 
-def _has_uneven_phases(plan: list[_PhaseAxis]) -> bool:
+def _has_uneven_phases(plan: list[_PhaseAxis], groups: int) -> bool:
     """Whether filling the window up to whole phases would add many products with zero, and the phases are few."""
     whole, own = prod(axis.taps * axis.phases for axis in plan), prod(axis.window for axis in plan)
-    return whole >= WASTE_THAT_PAYS_FOR_PHASES * own and prod(axis.phases for axis in plan) <= MOST_PHASES
+    least = WASTE_THAT_PAYS_FOR_PHASES if groups == 1 else WASTE_THAT_PAYS_IN_GROUPS
+    return whole >= least * own and prod(axis.phases for axis in plan) <= MOST_PHASES
 
 
 def _sums_by_phase(
@@ -176,17 +185,19 @@ def _sums_of_phase(
 ) -> te.Tensor:
     per_group, dtype = int(w.shape[-1]) // groups, accumulator_dtype(str(dy.dtype))
     counts = [-(-(axis.window - own) // axis.phases) for axis, own in zip(plan, phase, strict=True)]
+    quotients = [axis.own_quotients(own) for axis, own in zip(plan, phase, strict=True)]
     steps, result = [reduce_axis(count, "k") for count in counts], reduce_axis(per_group, "o")
 
     def term(batch: ir.Expr, place: Sequence[ir.Expr], group: ir.Expr, channel: ir.Expr) -> ir.Expr:
-        along = list(zip(place, steps, counts, phase, plan, strict=True))
+        moved = [at + start for at, (start, _count) in zip(place, quotients, strict=True)]
+        along = list(zip(moved, steps, counts, phase, plan, strict=True))
         source = [at + (step + (axis.taps - count)) * axis.dilation for at, step, count, _own, axis in along]
         taps = [(count - 1 - step) * axis.phases + own for _at, step, count, own, axis in along]
         from_group, inside = group * per_group + result, channel - group * (channels // groups)
         left, right = around(batch, *source, from_group), w(*taps, inside, from_group)
         return te.sum(as_dtype(left, dtype) * as_dtype(right, dtype), axis=[*steps, result])
 
-    extents = [axis.quotients for axis in plan]
+    extents = [count for _start, count in quotients]
     return _grouped(dy.shape[0], extents, groups, channels // groups, term, "conv_input_grad")
 
 
@@ -200,7 +211,8 @@ def _joined(sums: dict[tuple[int, ...], te.Tensor], plan: list[_PhaseAxis], shap
         value: ir.Expr = tirx.const(0, str(next(iter(sums.values())).dtype))
         for phase, y in sums.items():
             here = tirx.all(*(at == own for at, own in zip(found, phase, strict=True)))
-            value = tirx.if_then_else(here, y(batch, *places, rest[-1]), value)
+            own = [at - axis.own_quotients(p)[0] for at, axis, p in zip(places, plan, phase, strict=True)]
+            value = tirx.if_then_else(here, y(batch, *own, rest[-1]), value)
         return value
 
     return compute(shape, body, "phases")
