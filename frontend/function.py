@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.context import state
-from tvtf.frontend.retrace import RetraceLog
+from tvtf.frontend.retrace import RetraceLog, calls_of
 from tvtf.frontend.signature import Arguments, Signature
 from tvtf.loading import load_tvm
 from tvtf.primitive import export, hooks
@@ -82,6 +82,7 @@ class Function:
         self.reduce_retracing = reduce_retracing
         self.name: str = name or str(getattr(python_function, "__name__", "function"))
         self.log = RetraceLog(self.name, self.signature)
+        self.calls = calls_of(python_function)
         self._concrete: OrderedDict[Any, ConcreteFunction] = OrderedDict()
         self._fast: dict[Any, ConcreteFunction] = {}
         self._bound: dict[int, dict[str, Any]] = {}
@@ -95,16 +96,27 @@ class Function:
         if not kwargs and state.trace is None and not state.tapes:
             concrete = self._fast.get(fast_key(args))
             if concrete is not None and not _run_eagerly[0]:
+                self.calls.since += 1
                 return concrete.call(args)
         return self._call_slowly(args, kwargs)
 
     def _call_slowly(self, args: Any, kwargs: Any) -> Any:
         if _run_eagerly[0]:
             return self.python_function(*args, **kwargs)
-        arguments = self.signature.bind(args, kwargs)
+        arguments, traces = self.signature.bind(args, kwargs), self.log.count
         concrete = self._concrete_for(arguments)
+        self._count_call(self.log.count > traces)
         self._remember(args, kwargs, arguments, concrete)
         return concrete.call_flat(arguments.tensors, arguments.variables)
+
+    def _count_call(self, traced: bool) -> None:
+        """Warns where many of the last calls traced."""
+        if not traced:
+            self.calls.since += 1
+            return
+        often = self.calls.traced()
+        if often:
+            self.log.warn(often, self.python_function)
 
     def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
         """The short way for calls with nothing but eager tensors."""

@@ -1,0 +1,81 @@
+"""After which calls TensorFlow warns of traces, and of how many in how many."""
+
+import logging
+import re
+
+
+class _Heard(logging.Handler):
+    def __init__(self):
+        super().__init__()
+        self.told = []
+
+    def emit(self, record):
+        self.told += re.findall(r"(\d+) out of the last (\d+) calls", record.getMessage())
+
+
+def _written_anew():
+    """Code of its own: calls are counted by that."""
+    return eval("lambda x: 0")
+
+
+def programs(tf):
+    def heard(run):
+        def program():
+            handler, logger = _Heard(), logging.getLogger("tensorflow")
+            outer, logger.propagate = logger.propagate, False
+            logger.addHandler(handler)
+            try:
+                run()
+            finally:
+                logger.removeHandler(handler)
+                logger.propagate = outer
+            return handler.told
+
+        return program
+
+    def calls(values):
+        def run():
+            f = tf.function(_written_anew(), autograph=False)
+            for value in values:
+                f(value)
+
+        return heard(run)
+
+    def made_anew(times):
+        def run():
+            written = _written_anew()
+            for _ in range(5):
+                f = tf.function(written, autograph=False)
+                for _ in range(times):
+                    f(1)
+
+        return heard(run)
+
+    def two_methods():
+        class Thing:
+            @tf.function
+            def of(self, x):
+                return 0
+
+        for value in range(3):
+            Thing().of(value)
+            Thing().of(value)
+
+    def asked_for():
+        f = tf.function(lambda x: 0)
+        for value in range(8):
+            f.get_concrete_function(value)
+
+    return {
+        "new values": calls(range(9)),
+        "four values": calls(range(4)),
+        "each twice": calls([i // 2 for i in range(14)]),
+        "each three times": calls([i // 3 for i in range(24)]),
+        "after many": calls([0] * 20 + list(range(1, 8))),
+        "one in four": calls([i // 4 for i in range(40)]),
+        "functions made anew": made_anew(1),
+        "each called twice": made_anew(2),
+        "each called four times": made_anew(4),
+        "methods of many objects": heard(two_methods),
+        "concrete functions": heard(asked_for),
+    }
