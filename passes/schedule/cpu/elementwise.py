@@ -13,6 +13,7 @@ from . import access, emit
 from .box import Loop, Point, merged_loops, on_same_axes, stores_at
 from .emit import index, static
 from .kernel import Stage, substitute
+from .periods import emit_periods, periods_of
 from .short import emit_short, shares_work
 from .target import CpuTarget
 from .turned import emit_turned, turned_operands
@@ -44,11 +45,16 @@ def _emit(stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: b
     lanes = target.lanes(min(stage.item_bytes for stage in stages))
     chunks = _inner_chunks(outer, inner, lanes, target) if parallel else 1
 
+    periods = periods_of(stages, inner)
+
     def task(places: list[ir.Expr]) -> Stmt:
         point = dict(fixed)
         for outer_loop, place in zip(outer, places, strict=False):
             point.update(outer_loop.point(place))
-        return _inner(stages, inner, point, lanes, chunks, places[-1] if chunks != 1 else index(0))
+        chunk = places[-1] if chunks != 1 else index(0)
+        if periods is not None:
+            return emit_periods(periods, point, lanes, chunks, chunk, vectors)
+        return _inner(stages, inner, point, lanes, chunks, chunk)
 
     extents = [outer_loop.extent for outer_loop in outer] + ([chunks] if chunks != 1 else [])
     return emit.fused(extents, task, parallel)

@@ -1,0 +1,126 @@
+"""Repeated rows and repeated elements: an axis that operands are read along in periods, walked period by period."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from dataclasses import dataclass
+
+import tvm_ffi
+from tvm import ir, sym, tirx
+from tvm.tirx import FloorDiv, FloorMod, Stmt, Var
+
+from . import emit
+from .box import Loop, Point, stores_at
+from .emit import index
+from .kernel import Stage, substitute, variables, with_value
+
+Vectors = Callable[[Callable[[ir.Expr], Stmt], ir.Expr, int], Stmt]
+
+
+@dataclass(frozen=True)
+class Periods:
+    """An axis as `count` periods of `length` places; the stages read by their `number` and the `place` in them."""
+
+    stages: tuple[Stage, ...]
+    axis: Var
+    count: int
+    length: int
+    number: Var
+    place: Var
+
+    def at(self, number: ir.Expr, place: ir.Expr) -> Point:
+        return {self.axis: number * self.length + place, self.number: number, self.place: place}
+
+
+def periods_of(stages: Sequence[Stage], inner: Loop) -> Periods | None:
+    """The periods of the innermost loop, where it is one axis and all operands have the same."""
+    axis = inner.axes[0]
+    if len(inner.axes) != 1 or axis.size is None:
+        return None
+    lengths = {length for stage in stages for length in _lengths(stage.value, axis.var, axis.size)}
+    if len(lengths) != 1 or axis.size % (length := lengths.pop()):
+        return None
+    count = axis.size // length
+    number, place = Var("number", "int64"), Var("place", "int64")
+    ranges = {number: count, place: length}
+    values = [_simplified(substitute(s.value, {axis.var: number * length + place}), ranges) for s in stages]
+    rewritten = tuple(with_value(stage, value) for stage, value in zip(stages, values, strict=True))
+    if any(_lengths(value, var, size) for value in values for var, size in ranges.items()):
+        return None
+    return Periods(rewritten, axis.var, count, length, number, place)
+
+
+def _lengths(value: ir.Expr, var: Var, size: int) -> set[int]:
+    """By what constants a variable is divided."""
+    found: set[int] = set()
+    if not _divisions(value, var):
+        return found
+    for division in _divisions(_simplified(value, {var: size}), var):
+        found.add(emit.static(division.b) or 0 if division.a.same_as(var) else 0)
+    return found
+
+
+def _divisions(value: ir.Expr, var: Var) -> list[FloorDiv | FloorMod]:
+    found: list[FloorDiv | FloorMod] = []
+    tvm_ffi.structural_walk(value, ((FloorDiv, FloorMod), found.append))
+    return [division for division in found if var in variables(division)]
+
+
+def _simplified(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr:
+    analyzer = sym.Analyzer()
+    for var, size in sizes.items():
+        analyzer.bind(var, ir.Range(index(0), index(size)))
+
+    def plain(node: FloorDiv | FloorMod) -> ir.Expr:
+        return analyzer.simplify(node)
+
+    return tvm_ffi.structural_map(value, ((FloorDiv, FloorMod), plain))
+
+
+def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk: ir.Expr, vectors: Vectors) -> Stmt:
+    """The periods of one chunk: places along vectors, or places of many periods where one is short."""
+    step = -(-periods.count // chunks)
+    first = chunk * step
+    own = step if chunks == 1 else tirx.max(tirx.min(index(step), index(periods.count) - first), index(0))
+    if _is_repeated(periods, lanes):
+        whole = tirx.floordiv(own, index(lanes)) if chunks != 1 else index(own // lanes)
+        blocks = emit.loop(whole, lambda block: _repeated(periods, point, first + block * lanes, lanes))
+        left = emit.loop(
+            own - whole * lanes, lambda n: _period(periods, point, first + whole * lanes + n, lanes, vectors)
+        )
+        return emit.sequence([blocks, left])
+    return emit.loop(own, lambda number: _period(periods, point, first + number, lanes, vectors))
+
+
+def _period(periods: Periods, point: Point, number: ir.Expr, lanes: int, vectors: Vectors) -> Stmt:
+    def at(place: ir.Expr) -> Stmt:
+        return stores_at(list(periods.stages), {**point, **periods.at(number, place)})
+
+    return vectors(at, index(periods.length), lanes)
+
+
+def _is_repeated(periods: Periods, lanes: int) -> bool:
+    """Whether a few places of a period have the same value: so that one vector of values gives several of results."""
+    (stage, *more) = periods.stages
+    fills = periods.length < lanes and lanes % periods.length == 0
+    is_last = bool(stage.spatial) and stage.spatial[-1].var.same_as(periods.axis)
+    return fills and not more and is_last and stage.dtype != "bool" and periods.place not in variables(stage.value)
+
+
+def _repeated(periods: Periods, point: Point, first: ir.Expr, lanes: int) -> Stmt:
+    (stage,) = periods.stages
+    held = emit.scratch([lanes], stage.dtype, "values", "local")
+
+    def value(lane: ir.Expr) -> Stmt:
+        return emit.store(held, substitute(stage.value, {**point, periods.number: first + lane}), [lane])
+
+    def stored(part: int) -> Stmt:
+        order = [tirx.IntImm("int32", (part * lanes + lane) // periods.length) for lane in range(lanes)]
+        start = (first * periods.length + part * lanes) if part else first * periods.length
+        *outer, _last = stage.spatial
+        at = [*(point[axis.var] for axis in outer), tirx.Ramp(start, index(1), lanes)]
+        return emit.store(
+            stage.buffer, tirx.Shuffle([emit.load(held, [tirx.Ramp(index(0), index(1), lanes)])], order), at
+        )
+
+    return emit.sequence([emit.allocate(held), emit.vectorized(lanes, value), *map(stored, range(periods.length))])
