@@ -23,6 +23,8 @@ from .work import is_parallel
 
 SHORTER_THAN_VECTORS = 2
 VECTORS_OF_ROWS = 4
+# In the time that a row takes in a block: what a block takes besides, and a row that is left over.
+ROWS_TO_BEGIN_A_BLOCK, ROWS_FOR_A_LEFT_ONE = 4, 4
 
 
 def is_short(stages: Sequence[Stage], depth: int, target: CpuTarget) -> bool:
@@ -95,9 +97,14 @@ def emit_stacked(
 
 
 def _height(rows: int | None, lanes: int) -> int:
-    """Rows of a block: as many vectors as leave the fewest rows."""
+    """Rows of a block: many, but so that few are left."""
     heights = [lanes * vectors for vectors in range(VECTORS_OF_ROWS, 0, -1)]
-    return heights[0] if rows is None else min(heights, key=lambda height: rows % height)
+
+    def cost(height: int) -> int:
+        blocks, left = divmod(rows or 0, height)
+        return blocks * (height + ROWS_TO_BEGIN_A_BLOCK) + left * ROWS_FOR_A_LEFT_ONE
+
+    return heights[0] if rows is None else min(heights, key=cost)
 
 
 @dataclass(frozen=True)
