@@ -1,7 +1,7 @@
 """Schedules for CPUs: PrimFuncs as legalize and fuse leave them become parallel, vectorised, tiled loops.
 
 A function is read as a list of stages (`kernel`), cheap elementwise stages are inlined (`inline`), and what is left
-is grouped and written anew: nests over one box of points (`elementwise`, on `box`, `turned`, `short`, `chunks`), reductions and
+is grouped and written anew: nests over one box of points (`elementwise`, on `box`, `turned`, `short`, `chunks`, `periods`, `rare`), reductions and
 contractions with their epilogues (`reduction`, on `plan`, `tile`, `pack`, `transpose`, `tasks`, `slices`), convolutions
 (`images`, `winograd`, `winograd_filter`, chains of them in `bands`), chains such as softmax row by row (`rows`) or many short rows at once
 (`stacked`), and attention block by block (`blocks`). Every size comes from the target (`target`).
@@ -19,6 +19,7 @@ from .empty import without_empty
 from .groups import emit_groups
 from .inline import inlined
 from .kernel import read_kernel
+from .rare import with_rare_cases
 from .target import CpuTarget
 
 SCHEDULED = "tirx.is_scheduled"
@@ -45,7 +46,7 @@ def schedule(func: PrimFunc, target: Target) -> PrimFunc:
     if kernel is None:
         return func
     kernel = without_empty(kernel)
-    body = with_scalar_calls(emit_groups(inlined(kernel), kernel, CpuTarget.of(target)))
+    body = with_rare_cases(with_scalar_calls(emit_groups(inlined(kernel), kernel, CpuTarget.of(target))))
     # Relax passes that look for reshapes insist on a root block.
     root = SBlockRealize([], True, SBlock([], [], [], "root", body))
     return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)

@@ -154,6 +154,15 @@ def unless_tiny(x: ir.Expr, value: ir.Expr) -> ir.Expr:
     return tirx.Select(tirx.abs(x) < like(format_of(x).smallest_normal, x), x, value)
 
 
+def unless(is_rare: Function, x: ir.Expr, common: Function, rare: Function) -> ir.Expr:
+    """`common(x)`, but `rare(x)` for the few numbers that it isn't good for.
+
+    Schedules compute whole vectors by `common` as long as none of their elements is rare, and those others one by one.
+    """
+    # The test repeats x, for it stands alone before the vector; TVM's code generation gives both one name.
+    return tirx.if_then_else(tirx.likely(tirx.Not(is_rare(x))), let(x, common), rare(x))
+
+
 def below_infinity(x: ir.Expr, value: ir.Expr) -> ir.Expr:
     """`value`, but x itself where that is infinite or NaN."""
     # `x == x` would be folded to true by TVM's simplifier.

@@ -6,6 +6,7 @@ Polynomials are own fits: interpolation at Chebyshev nodes in 150 digits.
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from math import pi
 
 from tvm import ir, tirx
@@ -23,6 +24,7 @@ from tvtf.ops.kernels.approx import (
     odd,
     polynomial,
     shifted,
+    unless,
     whole,
     with_sign,
 )
@@ -74,13 +76,13 @@ SMALL_HALF_PI = {"float32": (1.5703125, 4.83751296997e-4, 7.549789954891882e-8),
 TURN_DIGITS = (0x28BE60DB9391054A, 0x7F09D5F47D4D3770, 0x36D8A5664F10E410)
 
 
-def _turned(x: ir.Expr, body: Reduced) -> ir.Expr:
+def _turned(x: ir.Expr, body: Reduced, is_small: bool = False) -> ir.Expr:
     """`body(rest, quarter)` in float64 with x = rest + quarter * pi / 2, |rest| <= pi / 4, quarter an int64.
 
-    A float64 is taken as it is: beyond 2**27 its rest is less and less exact.
+    A float64, or what `is_small`, is taken as it is: beyond 2**27 its rest is less and less exact.
     """
-    if format_of(x) is DOUBLE:
-        return let(x, lambda angle: _of_quarters(angle, body))
+    if is_small or format_of(x) is DOUBLE:
+        return let(x.astype("float64"), lambda angle: _of_quarters(angle, body))
     angle = tirx.Select(tirx.abs(x) < like(LARGE_ANGLE, x), x.astype("float64"), _from_large(x))
     return let(angle, lambda a: _of_quarters(a, body))
 
@@ -133,7 +135,7 @@ def _is_odd(quarter: ir.Expr) -> ir.Expr:
     return tirx.EQ(quarter & tirx.const(1, "int64"), tirx.const(1, "int64"))
 
 
-def _wave(x: ir.Expr, ahead: int) -> ir.Expr:
+def _wave(x: ir.Expr, ahead: int, is_small: bool = False) -> ir.Expr:
     """The sine of x + ahead * pi / 2; NaN where x is infinite."""
     dtype = dtype_of(x)
 
@@ -143,7 +145,7 @@ def _wave(x: ir.Expr, ahead: int) -> ir.Expr:
         is_negative = tirx.EQ(turn & tirx.const(2, "int64"), tirx.const(2, "int64"))
         return let(value, lambda v: tirx.Select(is_negative, like(0, x) - v, v))
 
-    return _finite_only(x, _turned(x, of_quarter))
+    return _finite_only(x, _turned(x, of_quarter, is_small))
 
 
 def of_small_angle(name: Function, x: ir.Expr) -> tuple[ir.Expr, ir.Expr]:
@@ -169,29 +171,42 @@ def _finite_only(x: ir.Expr, value: ir.Expr) -> ir.Expr:
     return tirx.Select(tirx.abs(x) < like(float("inf"), x), value, like(float("nan"), x))
 
 
-@elementary
-def sin(x: ir.Expr) -> ir.Expr:
-    """The sine within 2 ulp in float32."""
-    return tirx.Select(tirx.EQ(x, like(0, x)), x, _wave(x, 0))
+def _sine_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
+    return tirx.Select(tirx.EQ(x, like(0, x)), x, _wave(x, 0, is_small))
 
 
-@elementary
-def cos(x: ir.Expr) -> ir.Expr:
-    """The cosine within 2 ulp in float32."""
-    return _wave(x, 1)
+def _cosine_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
+    return _wave(x, 1, is_small)
 
 
-@elementary
-def tan(x: ir.Expr) -> ir.Expr:
-    """The tangent within 2 ulp in float32."""
-
+def _tangent_of(x: ir.Expr, is_small: bool = False) -> ir.Expr:
     def of_quarter(rest: ir.Expr, quarter: ir.Expr) -> ir.Expr:
         def ratio(s: ir.Expr, c: ir.Expr) -> ir.Expr:
             return tirx.Select(_is_odd(quarter), like(0, s) - c, s) / tirx.Select(_is_odd(quarter), s, c)
 
         return let(_sine(rest), lambda s: let(_cosine(rest), lambda c: ratio(s, c))).astype(dtype_of(x))
 
-    return tirx.Select(tirx.EQ(x, like(0, x)), x, _finite_only(x, _turned(x, of_quarter)))
+    return tirx.Select(tirx.EQ(x, like(0, x)), x, _finite_only(x, _turned(x, of_quarter, is_small)))
+
+
+# Within 2 ulp (the tangent of a float64: 4) of angles up to 2**27, in float32 of any.
+sin, cos, tan = map(elementary, (_sine_of, _cosine_of, _tangent_of))
+
+
+def of_any_angle(function: Callable[..., ir.Expr], name: str) -> Function:
+    """The function as vectors for small angles, each large one by itself: a float64 by the C library's function."""
+
+    def of_angle(x: ir.Expr) -> ir.Expr:
+        is_double = format_of(x) is DOUBLE
+        exactly = partial(tirx.call_pure_extern, "float64", name) if is_double else partial(let, body=function)
+        return unless(lambda x: tirx.abs(x) > like(LARGE_ANGLE, x), x, partial(function, is_small=True), exactly)
+
+    return of_angle
+
+
+sin_of_any, cos_of_any, tan_of_any = (
+    of_any_angle(function, name) for function, name in ((_sine_of, "sin"), (_cosine_of, "cos"), (_tangent_of, "tan"))
+)
 
 
 def _arc(ratio: ir.Expr) -> ir.Expr:

@@ -108,6 +108,7 @@ def _unless_nan(x: Any, y: Any) -> Any:
 exp, expm1, log, log1p = fastmath.exp, fastmath.expm1, fastmath.log, fastmath.log1p
 tanh, sinh, cosh, sigmoid = fastmath.tanh, fastmath.sinh, fastmath.cosh, fastmath.sigmoid
 asinh, acosh, atanh = fastmath.asinh, fastmath.acosh, fastmath.atanh
+sin, cos, tan = circular.sin_of_any, circular.cos_of_any, circular.tan_of_any
 asin, acos, atan, atan2 = circular.asin, circular.acos, circular.atan, circular.atan2
 erf, erfc, sqrt = errors.erf, errors.erfc, tirx.sqrt
 floor, ceil, nearbyint, trunc = tirx.floor, tirx.ceil, tirx.nearbyint, tirx.trunc
@@ -117,19 +118,6 @@ def libm(name: str, *values: Any) -> Any:
     """A function of the C library's: ``name`` in float64, ``namef`` in float32."""
     dtype = dtype_of(values[0])
     return tirx.call_pure_extern(dtype, name if dtype == "float64" else f"{name}f", *values)
-
-
-def sin(x: Any) -> Any:
-    """Of a float64 by the C library, which reduces the largest angles exactly."""
-    return libm("sin", x) if dtype_of(x) == "float64" else circular.sin(x)
-
-
-def cos(x: Any) -> Any:
-    return libm("cos", x) if dtype_of(x) == "float64" else circular.cos(x)
-
-
-def tan(x: Any) -> Any:
-    return libm("tan", x) if dtype_of(x) == "float64" else circular.tan(x)
 
 
 def erfinv(x: Any) -> Any:
