@@ -105,14 +105,24 @@ def build_device(part: IRModule, target: Target) -> tvm.runtime.Module:
 
 
 def with_plain_bits(part: IRModule) -> IRModule:
-    """The kernels with bits of constants as constants: TVM 0.27 writes `reinterpret` as a cast of an address."""
+    """The kernels with constants that TVM 0.27 writes as they are: it writes `reinterpret` as a cast of an address."""
     return IRModule(
         {name: func.with_body(_folded(func.body)) for name, func in part.functions_items()}, attrs=part.attrs
     )
 
 
 def _folded(body: tirx.Stmt) -> tirx.Stmt:
-    return tvm_ffi.structural_map(body, (ir.Call, lambda call: _bits(call) if call.op.same_as(REINTERPRET) else call))
+    plain = tvm_ffi.structural_map(body, (ir.Call, lambda call: _bits(call) if call.op.same_as(REINTERPRET) else call))
+    return tvm_ffi.structural_map(plain, (tirx.FloatImm, _exact))
+
+
+def _exact(value: tirx.FloatImm) -> ir.Expr:
+    """A float64 by its bits where 15 digits behind the point, as TVM 0.27 writes it, are another number."""
+    number = float(value.value)
+    if str(value.ty.dtype) != "float64" or not np.isfinite(number) or float(f"{number:.15f}") == number:
+        return value
+    bits = tirx.const(int(np.float64(number).view(np.int64)), "int64")
+    return tirx.call_pure_extern("float64", "__longlong_as_double", bits)
 
 
 def _bits(call: ir.Call) -> ir.Expr:

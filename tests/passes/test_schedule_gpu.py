@@ -242,3 +242,14 @@ def test_a_missing_compiler_is_told(monkeypatch) -> None:
     with pytest.raises(cuda.CudaError, match="nvcc, which is neither on PATH nor in .*set CUDA_HOME"):
         cuda.nvcc()
     cuda.nvcc.cache_clear()
+
+
+def test_constants_of_float64_are_written_exactly() -> None:
+    """TVM writes 15 digits behind the point: 1e-20 would be 0."""
+    x = tensor((64,), "float64")
+    small, plain = tirx.const(1e-20, "float64"), tirx.const(0.5, "float64")
+    func = te.create_prim_func([x, te.compute(x.shape, lambda i: x(i) * small + plain)])
+    script = cuda.with_plain_bits(tvm.IRModule({"main": func}))["main"].script()
+    bits = int(np.float64(1e-20).view(np.int64))
+    assert f'T.call_pure_extern("float64", "__longlong_as_double", T.int64({bits}))' in script
+    assert "T.float64(0.5)" in script
