@@ -47,6 +47,13 @@ def test_places_that_differ_in_a_period():
     np.testing.assert_array_equal(run_te(y, {x: a, w: b}, (200,), HOST), (a[:, None] * b).ravel())
 
 
+def test_other_divisions_are_left():
+    x, a = tensor((30,)), values((30,))
+    y = te.compute((tirx.IntImm("int64", 60),), lambda i: x(tirx.floordiv(i + 1, 3)) + x(tirx.floormod(i * 2, 7)))
+    i = np.arange(60)
+    np.testing.assert_array_equal(run_te(y, {x: a}, (60,), HOST), a[(i + 1) // 3] + a[i * 2 % 7])
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
 @pytest.mark.parametrize("rows", [1, 5, 37])
 def test_large_angles_among_small_ones(rows, target):

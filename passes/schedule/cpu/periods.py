@@ -38,7 +38,8 @@ def periods_of(stages: Sequence[Stage], inner: Loop) -> Periods | None:
     if len(inner.axes) != 1 or axis.size is None:
         return None
     lengths = {length for stage in stages for length in _lengths(stage.value, axis.var, axis.size)}
-    if len(lengths) != 1 or axis.size % (length := lengths.pop()):
+    length = lengths.pop() if len(lengths) == 1 else None
+    if not length or axis.size % length:
         return None
     count = axis.size // length
     number, place = Var("number", "int64"), Var("place", "int64")
@@ -50,14 +51,12 @@ def periods_of(stages: Sequence[Stage], inner: Loop) -> Periods | None:
     return Periods(rewritten, axis.var, count, length, number, place)
 
 
-def _lengths(value: ir.Expr, var: Var, size: int) -> set[int]:
-    """By what constants a variable is divided."""
-    found: set[int] = set()
+def _lengths(value: ir.Expr, var: Var, size: int) -> set[int | None]:
+    """By what constants a variable is divided; None among them where it is divided in another way."""
     if not _divisions(value, var):
-        return found
-    for division in _divisions(_simplified(value, {var: size}), var):
-        found.add(emit.static(division.b) or 0 if division.a.same_as(var) else 0)
-    return found
+        return set()
+    left = _divisions(_simplified(value, {var: size}), var)
+    return {emit.static(division.b) if division.a.same_as(var) else None for division in left}
 
 
 def _divisions(value: ir.Expr, var: Var) -> list[FloorDiv | FloorMod]:
