@@ -11,6 +11,8 @@ from tvtf.frontend.control import traced_while
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack, stack_read, stack_write
 from tvtf.primitive import export, hooks
+from tvtf.ragged.joining import stack_all
+from tvtf.ragged.tensor import RaggedTensor, RaggedTensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -62,6 +64,25 @@ def _limit(flat: Sequence[Tensor], size: Any) -> Tensor:
     return stack_read.bind(bind.shape(flat[0], dtype=as_dtype("int32")), convert_to_tensor(0))
 
 
+def _is_ragged(elems: Any) -> bool:
+    return any(isinstance(each, RaggedTensor) for each in nest.flatten(elems))
+
+
+def _ragged_map(fn: Callable[[Any], Any], elems: Any) -> Any:
+    """``fn`` of each row; its results are rows, or scalars and tensors of one shape."""
+    flat = [each if isinstance(each, RaggedTensor) else convert_to_tensor(each) for each in nest.flatten(elems)]
+    size = int(flat[0].nrows()) if isinstance(flat[0], RaggedTensor) else len(flat[0])
+    results = [fn(nest.pack_sequence_as(elems, [each[i] for each in flat])) for i in range(size)]
+    return nest.map_structure(lambda *rows: _of_rows(list(rows)), *results)
+
+
+def _of_rows(rows: list[Any]) -> Any:
+    tensors = [row if isinstance(row, RaggedTensor) else convert_to_tensor(row) for row in rows]
+    if tensors[0].shape.rank == 0:
+        return bind.stack(*tensors, axis=0)
+    return stack_all(tensors, 0)
+
+
 @export("map_fn")
 def map_fn(
     fn: Callable[[Any], Any],
@@ -78,8 +99,9 @@ def map_fn(
 
     Args:
       fn: function of one slice (in the structure of ``elems``).
-      elems: tensor of shape (n, ...), or a structure of such.
-      fn_output_signature: dtypes of the results; they are found by tracing, so it may be left out.
+      elems: tensor of shape (n, ...), or a structure of such; called eagerly, ragged tensors too.
+      fn_output_signature: dtypes of the results; they are found by tracing, so it may be left out. A ``RaggedTensorSpec``
+        where results are rows of several lengths.
 
     Returns:
       Tensors of shape (n, ...) in the structure that ``fn`` returns.
@@ -96,6 +118,8 @@ def map_fn(
     """
     if not callable(fn):
         raise TypeError(f"The provided function {fn!r} is not callable.fn must be callable.")
+    if state.trace is None and (_is_ragged(elems) or isinstance(fn_output_signature, RaggedTensorSpec)):
+        return _ragged_map(fn, elems)
     flat, size = _elements(elems)
     if state.trace is None:
         return _stacked([fn(_at(flat, elems, i)) for i in range(size)])

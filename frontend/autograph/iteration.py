@@ -10,6 +10,7 @@ from tvtf.dtypes import as_dtype
 from tvtf.ops import create
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import stack_read
+from tvtf.ragged.tensor import RaggedTensor
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 
@@ -93,8 +94,8 @@ def is_iterated(value: Any) -> bool:
 
 
 def has_steps(value: Any) -> bool:
-    """Whether ``value`` gives a traced loop its elements itself, as datasets do."""
-    return hasattr(value, "_traced_steps")
+    """Whether ``value`` gives a traced loop its elements itself, as datasets and traced ragged tensors do."""
+    return hasattr(value, "_traced_steps") or (isinstance(value, RaggedTensor) and not value.is_eager())
 
 
 def constant_value(x: Any) -> Any:

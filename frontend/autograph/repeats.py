@@ -10,6 +10,7 @@ from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf import nest
 from tvtf.context import state
+from tvtf.dtypes import int32
 from tvtf.emit import Trace, tracing
 from tvtf.errors import OperatorNotAllowedInGraphError
 from tvtf.frontend.autograph import status
@@ -38,6 +39,7 @@ from tvtf.frontend.autograph.values import (
 from tvtf.frontend.control import repack, traced_while
 from tvtf.frontend.tensor_array import settled
 from tvtf.ops.rules import bind
+from tvtf.ragged.tensor import RaggedTensor
 from tvtf.tensor import Tensor, convert_to_tensor
 
 LEGAL = "Tensor, int, float, bool or a list, tuple or dict thereof"
@@ -336,6 +338,8 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
 
 def _steps(iter_: Any) -> Any:
     """The loop's elements; what is not indexed gives its own."""
+    if isinstance(iter_, RaggedTensor):
+        return _RowSteps(iter_)
     if has_steps(iter_):
         return iter_._traced_steps()
     bounds = remembered_range(iter_)
@@ -418,6 +422,24 @@ class _IndexSteps(Steps):
 
     def element(self) -> Any:
         return _element(self.iterated, self.position)
+
+    def advance(self) -> None:
+        self.position = bind.add(self.position, convert_to_tensor(1))
+
+
+class _RowSteps(Steps):
+    """The rows of a ragged tensor."""
+
+    def __init__(self, rows: RaggedTensor) -> None:
+        self.rows, self.limit = rows, rows.nrows(int32)
+        self.size = rows.shape[0]
+        self.position: Any = convert_to_tensor(0)
+
+    def more(self) -> Any:
+        return bind.less(self.position, self.limit)
+
+    def element(self) -> Any:
+        return self.rows[self.position]
 
     def advance(self) -> None:
         self.position = bind.add(self.position, convert_to_tensor(1))

@@ -113,6 +113,8 @@ def static_dims(value: Any, what: str = "shape") -> tuple[Dim, ...]:
     if hasattr(value, "as_list"):
         value = value.as_list()
     value = static_value(value, what)
+    if hasattr(value, "_type_spec"):
+        raise TypeError(f"{what} must be a shape, but got {value!r}")
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
 
 

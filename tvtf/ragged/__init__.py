@@ -1,7 +1,35 @@
 """Ragged tensors: rows of several lengths, and what public functions do on them."""
 
-from tvtf.ragged import build, dispatch, getitem, joining, kernels, tensor, texts
+from tvtf.ragged import (
+    broadcasting,
+    build,
+    crossing,
+    dispatch,
+    dynamic_shape,
+    gathering,
+    getitem,
+    joining,
+    kernels,
+    partition,
+    structure,
+    tensor,
+    texts,
+)
 
 dispatch.install()
 
-__all__ = ["build", "dispatch", "getitem", "joining", "kernels", "tensor", "texts"]
+__all__ = [
+    "broadcasting",
+    "build",
+    "crossing",
+    "dispatch",
+    "dynamic_shape",
+    "gathering",
+    "getitem",
+    "joining",
+    "kernels",
+    "partition",
+    "structure",
+    "tensor",
+    "texts",
+]

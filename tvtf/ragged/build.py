@@ -18,7 +18,8 @@ from tvtf.ops.reduce import reduce_max
 from tvtf.ops.rules import bind, static_int, zeros_like
 from tvtf.primitive import export
 from tvtf.ragged.kernels import dim, positions, ranges
-from tvtf.ragged.tensor import RaggedTensor, splits_of_lengths
+from tvtf.ragged.partition import splits_of_lengths
+from tvtf.ragged.tensor import RaggedTensor
 from tvtf.shape import simplify_dim
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 

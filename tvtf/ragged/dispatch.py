@@ -6,26 +6,28 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
-import numpy as np
-
 from tvtf.dtypes import int32, int64
-from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, ones_like, static_int, zeros_like
 from tvtf.primitive import Primitive, exports, public_names
-from tvtf.ragged.build import bounding_shape, check_same_rows, from_tensor, gather_rows
-from tvtf.ragged.joining import as_ragged, concat_all, single_rows, stack_all
+from tvtf.ragged import structure
+from tvtf.ragged.broadcasting import spread
+from tvtf.ragged.build import bounding_shape, gather_rows
+from tvtf.ragged.dynamic_shape import DynamicRaggedShape
+from tvtf.ragged.joining import single_rows
 from tvtf.ragged.kernels import dim, ranges
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.tensor import Tensor, convert_to_tensor
 
 Handler = Callable[..., Any]
 
 
 def holds_ragged(value: Any) -> bool:
-    """Whether an argument is a ragged tensor, or a list with one in it."""
-    return isinstance(value, RaggedTensor) or (isinstance(value, (list, tuple)) and any(map(holds_ragged, value)))
+    """Whether an argument is a ragged tensor or shape, or a list with one in it."""
+    return isinstance(value, (RaggedTensor, DynamicRaggedShape)) or (
+        isinstance(value, (list, tuple)) and any(map(holds_ragged, value))
+    )
 
 
 def _install(path: str, handler: Handler) -> None:
@@ -102,13 +104,33 @@ UNARY = (
     *("strings.regex_replace", "strings.regex_full_match", "strings.to_hash_bucket", "strings.to_hash_bucket_fast"),
     *("strings.to_hash_bucket_strong", "strings.unicode_transcode", "strings.unicode_script", "io.decode_base64"),
     *("io.encode_base64", "acos", "asin", "atan", "sinh", "cosh", "nn.softplus", "nn.elu", "nn.leaky_relu"),
-    *("dtypes.saturate_cast", "math.real", "math.imag", "bitwise.invert"),
+    *("dtypes.saturate_cast", "math.real", "math.imag", "bitwise.invert", "bitcast", "math.conj", "math.angle"),
+    *("acosh", "asinh", "atanh", "cosh", "math.digamma", "math.lgamma", "math.erfc", "math.erfinv", "math.erfcinv"),
+    *("math.log_sigmoid", "math.ndtri", "math.rint", "math.softplus", "math.softsign", "math.special.sinc"),
+    *("math.bessel_i0", "math.bessel_i0e", "math.bessel_i1", "math.bessel_i1e", "math.reciprocal_no_nan"),
+    *("nn.relu6", "nn.selu", "nn.gelu", "nn.silu", "nn.swish", "nn.softsign", "nn.dropout", "debugging.check_numerics"),
+    *("nn.experimental.stateless_dropout", "image.adjust_brightness", "image.adjust_gamma", "strings.as_string"),
+    *("image.convert_image_dtype", "image.random_brightness", "image.stateless_random_brightness"),
 )
 BINARY = (
     *("add", "subtract", "multiply", "divide", "maximum", "minimum", "pow", "equal", "not_equal", "less", "less_equal"),
     *("greater", "greater_equal", "logical_and", "logical_or", "math.logical_xor", "math.floordiv", "math.floormod"),
     *("math.divide_no_nan", "math.squared_difference", "math.truediv", "atan2", "math.multiply_no_nan"),
+    *("math.xdivy", "math.xlogy", "math.xlog1py", "math.zeta", "math.nextafter", "dtypes.complex"),
+    *("bitwise.left_shift", "bitwise.right_shift", "truncatediv", "truncatemod", "math.igamma", "math.igammac"),
     *("bitwise.bitwise_and", "bitwise.bitwise_or", "bitwise.bitwise_xor"),
+)
+
+ASSERTIONS = (
+    *(
+        "assert_equal",
+        "assert_none_equal",
+        "assert_less",
+        "assert_less_equal",
+        "assert_greater",
+        "assert_greater_equal",
+    ),
+    "assert_near",
 )
 
 
@@ -125,44 +147,36 @@ def binary(function: Any, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
     """``function`` of two tensors, of which one is ragged: the other has the same rows, or is broadcast to them."""
     a = kwargs.pop("x", x) if x is None else x
     b = kwargs.pop("y", y) if y is None else y
+    flat_a, flat_b, whole = side_by_side(a, b)
+    return whole(function(flat_a, flat_b, **kwargs))
+
+
+def asserting(function: Any, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+    """An assertion about two tensors, of which one is ragged."""
+    flat_a, flat_b, _ = side_by_side(x, y)
+    return function(flat_a, flat_b, *args, **kwargs)
+
+
+def side_by_side(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any]]:
+    """The innermost values of two operands that broadcast to one another, and what puts a result into rows."""
     first = a if isinstance(a, RaggedTensor) else b
-    if isinstance(a, RaggedTensor) and isinstance(b, RaggedTensor):
-        a, b = _same_rank(a, b)
-        check_same_rows([a, b])
-        return a.with_flat_values(function(a.flat_values, b.flat_values, **kwargs))
-    flat = [v.flat_values if isinstance(v, RaggedTensor) else _spread(v, first) for v in (a, b)]
-    return first.with_flat_values(function(*flat, **kwargs))
+    if not isinstance(a, RaggedTensor):
+        a = a if isinstance(a, Tensor) else convert_to_tensor(a, dtype_hint=b.dtype)
+    elif not isinstance(b, RaggedTensor):
+        b = b if isinstance(b, Tensor) else convert_to_tensor(b, dtype_hint=a.dtype)
+    if not _fit_as_they_are(a, b):
+        return spread(a, b)
+    flat = [v.flat_values if isinstance(v, RaggedTensor) else v for v in (a, b)]
+    return flat[0], flat[1], first.with_flat_values
 
 
-def _same_rank(a: RaggedTensor, b: RaggedTensor) -> tuple[RaggedTensor, RaggedTensor]:
-    depth = max(a.ragged_rank, b.ragged_rank)
-    return as_ragged(a, depth), as_ragged(b, depth)
-
-
-def _spread(value: Any, rows: RaggedTensor) -> Any:
-    """A dense operand as one for the innermost values: a scalar, one value a row, or of the inner dims alone."""
-    if not is_tensor(value) and not isinstance(value, (list, tuple, np.ndarray)):
-        return value
-    tensor = value if isinstance(value, Tensor) else convert_to_tensor(value, dtype_hint=rows.dtype)
-    rank = rows.shape.rank or 0
-    inner = rows.flat_values.ndim - 1
-    if tensor.ndim <= inner:
-        return tensor
-    shape = (*(1,) * (rank - tensor.ndim), *tensor._type.shape)
-    tensor = bind.reshape(tensor, shape=shape) if len(shape) != tensor.ndim else tensor
-    if any(d != 1 for d in shape[1 : rank - inner]):
-        raise InvalidArgumentError(
-            None, "Assert", f"Unable to broadcast: dimension size mismatch in dimension 1: {shape} beside {rows.shape}"
-        )
-    flat = bind.reshape(tensor, shape=(shape[0], *shape[rank - inner :]))
-    if shape[0] == 1:
-        return flat
-    ids = rows.value_rowids()
-    inner_rows: Any = rows.values
-    while isinstance(inner_rows, RaggedTensor):
-        ids = gather(ids, inner_rows.value_rowids())
-        inner_rows = inner_rows.values
-    return gather(flat, ids)
+def _fit_as_they_are(a: Any, b: Any) -> bool:
+    """Whether both have the very same rows, or one is dense and broadcasts to single values of the other."""
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        rows, dense = (b, a) if isinstance(a, Tensor) else (a, b)
+        return bool(dense.ndim < rows.flat_values.ndim)
+    mine, yours = a.nested_row_splits, b.nested_row_splits
+    return len(mine) == len(yours) and all(x is y for x, y in zip(mine, yours))
 
 
 # -- reductions
@@ -243,80 +257,6 @@ def _segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
     return RaggedTensor(gather(flat, kept) if not isinstance(flat, RaggedTensor) else gather_rows(flat, kept), splits)
 
 
-# -- structure
-
-
-def _concat(function: Any, values: Any, axis: Any, name: str = "concat") -> Any:
-    return concat_all(list(values), static_int(axis, "axis"))
-
-
-def _stack(function: Any, values: Any, axis: int = 0, name: str = "stack") -> Any:
-    return stack_all(list(values), axis)
-
-
-def _gather(function: Any, params: Any, indices: Any, *args: Any, **kwargs: Any) -> Any:
-    if any(v for k, v in kwargs.items() if k in ("axis", "batch_dims")) or any(args):
-        raise NotImplementedError("tf.gather of ragged tensors takes rows: axis=0 and no batch_dims")
-    if isinstance(indices, RaggedTensor):
-        return indices.with_flat_values(_gather(function, params, indices.flat_values))
-    if not isinstance(params, RaggedTensor):
-        return function(params, indices)
-    places = cast(convert_to_tensor(indices), int64)
-    if places.ndim == 0:
-        return params[places]
-    if places.ndim > 1:
-        return _gather(function, params, from_tensor(places, None, None, places.ndim - 1, int64))
-    return gather_rows(params, places)
-
-
-def _boolean_mask(function: Any, tensor: Any, mask: Any, axis: Any = None, name: Any = None) -> Any:
-    return public_names()["ragged.boolean_mask"](tensor, mask)
-
-
-def _size(function: Any, input: Any, out_type: Any = None, name: Any = None) -> Any:
-    return (
-        cast(dim(input.flat_values, 0), out_type or int32)
-        if input.flat_values.ndim == 1
-        else function(input.flat_values)
-    )
-
-
-def _rank(function: Any, input: Any, name: Any = None) -> Any:
-    return EagerTensor(np.array(input.shape.rank, np.int32))
-
-
-def _expand_dims(function: Any, input: Any, axis: Any, name: Any = None) -> Any:
-    place = static_int(axis, "axis") % ((input.shape.rank or 0) + 1)
-    return input[(slice(None),) * place + (None,)] if place else input[None]
-
-
-def _reverse(function: Any, tensor: Any, axis: Any, name: Any = None) -> Any:
-    places = {static_int(a, "axis") % (tensor.shape.rank or 1) for a in axis}
-    keys = [slice(None, None, -1) if i in places else slice(None) for i in range(max(places) + 1)]
-    return tensor[tuple(keys)]
-
-
-def _add_n(function: Any, inputs: Any, name: Any = None) -> Any:
-    check_same_rows(inputs)
-    return inputs[0].with_flat_values(function([i.flat_values for i in inputs]))
-
-
-def _join(function: Any, inputs: Any, separator: str = "", name: Any = None) -> Any:
-    rows = [i for i in inputs if isinstance(i, RaggedTensor)]
-    check_same_rows(rows)
-    flat = [i.flat_values if isinstance(i, RaggedTensor) else i for i in inputs]
-    return rows[0].with_flat_values(function(flat, separator))
-
-
-def _where(function: Any, condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
-    rows = [v for v in (condition, x, y) if isinstance(v, RaggedTensor)]
-    check_same_rows(rows)
-    flat = [v.flat_values if isinstance(v, RaggedTensor) else v for v in (condition, x, y)]
-    if x is None:
-        raise NotImplementedError("tf.where of a ragged condition needs x and y")
-    return rows[0].with_flat_values(function(*flat))
-
-
 def _add_operators() -> None:
     names = public_names()
     for operator, path in _OPERATORS.items():
@@ -348,20 +288,6 @@ _OPERATORS = {
     "ge": "greater_equal",
 }
 
-_STRUCTURE: dict[str, Handler] = {
-    "concat": _concat,
-    "stack": _stack,
-    "gather": _gather,
-    "boolean_mask": _boolean_mask,
-    "size": _size,
-    "rank": _rank,
-    "expand_dims": _expand_dims,
-    "reverse": _reverse,
-    "add_n": _add_n,
-    "strings.join": _join,
-    "where": _where,
-}
-
 
 def install() -> None:
     """Teaches public functions ragged tensors."""
@@ -369,8 +295,10 @@ def install() -> None:
         _install(path, unary)
     for path in BINARY:
         _install(path, binary)
+    for name in ASSERTIONS:
+        _install(f"debugging.{name}", asserting)
     for name in (*SEGMENTS, "reduce_mean", "reduce_any", "reduce_all"):
         _install(name, reduction(name))
-    for path, handler in _STRUCTURE.items():
+    for path, handler in structure.HANDLERS.items():
         _install(path, handler)
     _add_operators()

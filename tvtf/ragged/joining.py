@@ -11,7 +11,8 @@ from tvtf.ops.create import arange
 from tvtf.ops.rules import bind
 from tvtf.ragged.build import from_tensor, gather_rows, joined_axes
 from tvtf.ragged.kernels import counted, dim
-from tvtf.ragged.tensor import RaggedTensor, splits_of_lengths
+from tvtf.ragged.partition import splits_of_lengths
+from tvtf.ragged.tensor import RaggedTensor
 from tvtf.tensor import Tensor, convert_to_tensor
 
 

@@ -36,6 +36,16 @@ def ragged_ranges(starts: Tensor, limits: Tensor, deltas: Tensor, count: Any) ->
     return (starts, limits, deltas), {"count": count}
 
 
+def _numbers(splits: np.ndarray, count: Any) -> np.ndarray:
+    return np.repeat(np.arange(len(splits) - 1, dtype=splits.dtype), np.diff(splits))
+
+
+@host_primitive(tf_name="RaggedRowIds", type=lambda splits, count: TensorType((count,), splits.dtype), numpy=_numbers)
+def ragged_row_ids(splits: Tensor, count: Any) -> Any:
+    """The row of each value, of which there are as many as row splits tell."""
+    return (splits,), {"count": count}
+
+
 def ranges(starts: Tensor, limits: Tensor, deltas: Tensor | None = None) -> tuple[Tensor, Tensor]:
     """See `ragged_ranges`; in steps of one where there are no others."""
     steps = ones_like(starts) if deltas is None else deltas

@@ -8,36 +8,20 @@ from typing import Any
 import numpy as np
 
 from tvtf.composite import CompositeTensor, TypeSpec
-from tvtf.dtypes import DType, as_dtype, float32, int32, int64
-from tvtf.errors import InvalidArgumentError
+from tvtf.dtypes import DType, as_dtype, float32, int64
+from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.cast import cast
-from tvtf.ops.rules import bind
-from tvtf.ops.scan import cumsum
-from tvtf.ops.sort import searchsorted
+from tvtf.ops.dims import scalar_of
 from tvtf.primitive import export
-from tvtf.ragged.kernels import counted, dim, positions, row_ids
-from tvtf.shape import TensorShape, as_shape
+from tvtf.ragged.kernels import dim, positions, row_ids
+from tvtf.ragged.partition import RowPartition, checked
+from tvtf.shape import Dim, TensorShape, as_shape, simplify_dim
 from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
-
-SPLITS_DTYPES = (int32, int64)
-
-
-def _splits(value: Any, dtype: Any = None) -> Tensor:
-    tensor = convert_to_tensor(value, dtype_hint=int64)
-    if tensor.dtype not in SPLITS_DTYPES:
-        raise ValueError(f"row_splits must be int32 or int64, but got {tensor.dtype.name}")
-    return tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor, static_value
 
 
 def _values(value: Any) -> Any:
     return value if isinstance(value, RaggedTensor) else convert_to_tensor(value)
-
-
-def _require(holds: Any, source: str, why: str) -> None:
-    """Refuses eager partitions that are none; in a trace nobody knows yet."""
-    if not holds:
-        raise InvalidArgumentError(None, "Assert", f"Arguments to {source} do not form a valid RaggedTensor: {why}")
 
 
 @export("RaggedTensor")
@@ -63,56 +47,54 @@ class RaggedTensor(CompositeTensor):
     # -- making it
 
     @classmethod
+    def of_partition(cls, values: Any, part: RowPartition) -> RaggedTensor:
+        """Values cut as ``part`` tells, which is not checked."""
+        return cls(values, part.row_splits(), part.uniform_dim)
+
+    @classmethod
+    def _checked(cls, values: Any, part: RowPartition, validate: bool) -> RaggedTensor:
+        count, last = _count(values), static_value(part.nvals())
+        if validate and None not in (count, last):
+            told = "Arguments to _from_row_partition do not form a valid RaggedTensor"
+            number = EagerTensor(np.array(count, part.dtype.np))
+            checked(count == last, assert_equal, part.nvals(), number, message=told)
+        return cls.of_partition(values, part)
+
+    @classmethod
     def from_row_splits(cls, values: Any, row_splits: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
         """Row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``."""
-        rows, splits = _values(values), _splits(row_splits)
-        if validate and isinstance(splits, EagerTensor):
-            array = splits.eager_array()
-            _require(array.ndim == 1 and len(array), "from_row_splits", "row_splits must be a vector that is not empty")
-            _require(array[0] == 0, "from_row_splits", f"row_splits must begin with zero, but begin with {array[0]}")
-            _require((np.diff(array) >= 0).all(), "from_row_splits", "row_splits must not decrease")
-            count = _count(rows)
-            told = f"row_splits must end with the number of values, {count}, but end with {array[-1]}"
-            _require(count is None or array[-1] == count, "from_row_splits", told)
-        return cls(rows, splits)
+        rows = _values(values)
+        return cls._checked(rows, RowPartition.from_row_splits(row_splits, validate, None, _hint(rows)), validate)
 
     @classmethod
     def from_row_lengths(cls, values: Any, row_lengths: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
         """Row ``i`` is the next ``row_lengths[i]`` values."""
-        lengths = _splits(row_lengths)
-        if validate and isinstance(lengths, EagerTensor):
-            _require((lengths.eager_array() >= 0).all(), "from_row_lengths", "row_lengths must not be negative")
-        return cls.from_row_splits(values, splits_of_lengths(lengths), name, validate)
+        rows = _values(values)
+        return cls._checked(rows, RowPartition.from_row_lengths(row_lengths, validate, None, _hint(rows)), validate)
 
     @classmethod
     def from_row_starts(cls, values: Any, row_starts: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
         """Row ``i`` begins with value ``row_starts[i]``."""
-        rows, starts = _values(values), _splits(row_starts)
-        last = bind.reshape(cast(dim(_flat_first(rows), 0), starts.dtype), shape=(1,))
-        return cls.from_row_splits(rows, bind.concat(starts, last, axis=0), name, validate)
+        rows = _values(values)
+        count = dim(_flat_first(rows), 0)
+        return cls._checked(
+            rows, RowPartition.from_row_starts(row_starts, count, validate, None, _hint(rows)), validate
+        )
 
     @classmethod
     def from_row_limits(cls, values: Any, row_limits: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
         """Row ``i`` ends before value ``row_limits[i]``."""
-        limits = _splits(row_limits)
-        zero = EagerTensor(np.zeros(1, limits.dtype.np))
-        return cls.from_row_splits(values, bind.concat(zero, limits, axis=0), name, validate)
+        rows = _values(values)
+        return cls._checked(rows, RowPartition.from_row_limits(row_limits, validate, None, _hint(rows)), validate)
 
     @classmethod
     def from_value_rowids(
         cls, values: Any, value_rowids: Any, nrows: Any = None, name: Any = None, validate: bool = True
     ) -> RaggedTensor:
         """Value ``i`` is in row ``value_rowids[i]``; these must not decrease."""
-        ids = _splits(value_rowids)
-        if isinstance(ids, EagerTensor) and nrows is None:
-            nrows = int(ids.eager_array()[-1]) + 1 if ids.eager_array().size else 0
-        if validate and isinstance(ids, EagerTensor) and isinstance(nrows, int):
-            array = ids.eager_array()
-            _require((np.diff(array) >= 0).all(), "from_value_rowids", "value_rowids must not decrease")
-            told = f"value_rowids must be less than nrows, {nrows}"
-            _require(not array.size or (array[0] >= 0 and array[-1] < nrows), "from_value_rowids", told)
-        edges = counted(ids[-1] + 1 if nrows is None else convert_to_tensor(nrows), ids.dtype)
-        return cls(_values(values), searchsorted(ids, edges, out_type=ids.dtype))
+        rows = _values(values)
+        part = RowPartition.from_value_rowids(value_rowids, nrows, validate, None, _hint(rows))
+        return cls._checked(rows, part, validate)
 
     @classmethod
     def from_uniform_row_length(
@@ -120,16 +102,9 @@ class RaggedTensor(CompositeTensor):
     ) -> RaggedTensor:
         """Every row has ``uniform_row_length`` values."""
         rows = _values(values)
-        length = int(convert_to_tensor(uniform_row_length).numpy())
-        count = _count(rows)
-        if nrows is None:
-            _require(length or not count, "from_uniform_row_length", "nrows must be given where rows are empty")
-            nrows = (count or 0) // length if length else 0
-        number = int(convert_to_tensor(nrows).numpy())
-        _require(
-            count == number * length, "from_uniform_row_length", f"{count} values are no {number} rows of {length}"
-        )
-        return cls(rows, EagerTensor(np.arange(number + 1, dtype=np.int64) * length), length)
+        count = dim(_flat_first(rows), 0)
+        part = RowPartition.from_uniform_row_length(uniform_row_length, count, nrows, validate, None, _hint(rows))
+        return cls._checked(rows, part, validate)
 
     @classmethod
     def from_nested_row_splits(
@@ -203,19 +178,25 @@ class RaggedTensor(CompositeTensor):
         return (self._row_splits, *rest)
 
     @property
+    def row_partitions(self) -> tuple[RowPartition, ...]:
+        """How its values are cut into rows, the outermost first."""
+        rest = self._values.row_partitions if isinstance(self._values, RaggedTensor) else ()
+        return (RowPartition(self._row_splits, self._uniform_row_length, _first_dim(self._values)), *rest)
+
+    @property
     def ragged_rank(self) -> int:
         return len(self.nested_row_splits)
 
     @property
     def uniform_row_length(self) -> Any:
         length = self._uniform_row_length
-        return None if length is None else EagerTensor(np.array(length, self._row_splits.dtype.np))
+        return None if length is None else cast(scalar_of(length), self._row_splits.dtype)
 
     @property
     def shape(self) -> TensorShape:
         count = self._row_splits.shape[0]
-        rest = self._values.shape[1:]
-        return TensorShape([None if count is None else count - 1, self._uniform_row_length]).concatenate(rest)
+        uniform = self._uniform_row_length if isinstance(self._uniform_row_length, int) else None
+        return TensorShape([None if count is None else count - 1, uniform]).concatenate(self._values.shape[1:])
 
     def get_shape(self) -> TensorShape:
         """See `shape`."""
@@ -306,7 +287,7 @@ class RaggedTensor(CompositeTensor):
 
     def to_list(self) -> list[Any]:
         """Nested Python lists of the values."""
-        if not self._is_eager():
+        if not self.is_eager():
             raise ValueError("to_list can only be used in eager mode.")
         rows = self._values.to_list() if isinstance(self._values, RaggedTensor) else self._values.numpy().tolist()
         splits = self._row_splits.numpy().tolist()
@@ -314,7 +295,7 @@ class RaggedTensor(CompositeTensor):
 
     def numpy(self) -> np.ndarray:
         """An array of objects where rows differ in length, of the values where they don't."""
-        if not self._is_eager():
+        if not self.is_eager():
             raise ValueError("RaggedTensor.numpy() is only supported in eager mode.")
         values, splits = self._values.numpy(), self._row_splits.numpy()
         rows = [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
@@ -326,7 +307,8 @@ class RaggedTensor(CompositeTensor):
         found[:] = rows
         return found
 
-    def _is_eager(self) -> bool:
+    def is_eager(self) -> bool:
+        """Whether its values are known now."""
         return all(isinstance(t, EagerTensor) for t in (self.flat_values, *self.nested_row_splits))
 
     # -- Python
@@ -337,7 +319,7 @@ class RaggedTensor(CompositeTensor):
         return getitem(self, key)
 
     def __iter__(self) -> Iterator[Any]:
-        if not self._is_eager():
+        if not self.is_eager():
             raise TypeError("iterating over a ragged tensor is only possible in eager mode")
         return (self[i] for i in range(int(self.nrows().numpy())))
 
@@ -345,7 +327,7 @@ class RaggedTensor(CompositeTensor):
         raise TypeError("RaggedTensor may not be used as a boolean.")
 
     def __repr__(self) -> str:
-        if not self._is_eager():
+        if not self.is_eager():
             return f"tf.RaggedTensor(values={self._values}, row_splits={self._row_splits})"
         with np.printoptions(formatter={"all": _shown}):
             return f"<tf.RaggedTensor {_shown(self.numpy())}>"
@@ -384,15 +366,20 @@ def _count(values: Any) -> int | None:
     return None if found is None else int(found)
 
 
+def _first_dim(values: Any) -> Dim:
+    """How many items of the first axis there are, as a dim."""
+    if isinstance(values, RaggedTensor):
+        return simplify_dim(values.row_splits._type.shape[0] - 1)
+    return values._type.shape[0]
+
+
 def _flat_first(values: Any) -> Tensor:
     """A tensor whose first axis is that of values."""
     return values.row_starts() if isinstance(values, RaggedTensor) else values
 
 
-def splits_of_lengths(lengths: Tensor) -> Tensor:
-    """Where each row begins, and where the last ends."""
-    zero = EagerTensor(np.zeros(1, lengths.dtype.np))
-    return bind.concat(zero, cumsum(lengths), axis=0)  # type: ignore[no-any-return]
+def _hint(values: Any) -> DType | None:
+    return values.row_splits.dtype if isinstance(values, RaggedTensor) else None
 
 
 @export("RaggedTensorSpec")
@@ -466,8 +453,8 @@ class RaggedTensorSpec(TypeSpec):
 
     def _from_components(self, components: Sequence[Any]) -> Any:
         values, *splits = components
-        for each in reversed(splits):
-            values = RaggedTensor(values, each)
+        for axis, each in reversed(list(enumerate(splits, 1))):
+            values = RaggedTensor(values, each, self._shape[axis] if self._shape.rank else None)
         return values
 
     def _serialize(self) -> tuple[Any, ...]:

@@ -180,3 +180,19 @@ def _rounds(v: list[int], count: int) -> None:
         v[2] = (v[2] + v[1]) & MASK
         v[1] = _rotated(v[1], 47) ^ v[2]
         v[2] = _rotated(v[2], 32)
+
+
+def fingerprint_cat64(first: int, second: int) -> int:
+    """The fingerprint of two fingerprints, in this order.
+
+    >>> fingerprint_cat64(1, 2)
+    14454907135238785252
+
+    Source: ``FingerprintCat64`` in ``tensorflow/core/platform/fingerprint.h``
+    """
+    factor, all_bits = 0xC6A4A7935BD1E995, (1 << 64) - 1
+    mixed = second * factor & all_bits
+    found = first ^ factor ^ ((mixed ^ mixed >> 47) * factor & all_bits)
+    found = found * factor & all_bits
+    found = (found ^ found >> 47) * factor & all_bits
+    return found ^ found >> 47
