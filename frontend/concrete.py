@@ -88,7 +88,10 @@ class ConcreteFunction:
 
     def call_flat(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         """On tensors of any kind, in the order of the specs, and the Variables among the arguments."""
-        if state.trace is not None or is_mapped(tensors):
+        if state.trace is not None:
+            with state.trace.together():
+                return self.inline(tensors, variables)
+        if is_mapped(tensors):
             return self.inline(tensors, variables)
         if state.tapes:
             return self._call_recorded(tensors, variables)
@@ -251,7 +254,7 @@ def param_types(arguments: Arguments) -> list[TensorType]:
 
 def _dims(leaf: Leaf, spec: TensorSpec, named: dict[str, Any]) -> Any:
     if spec.dim_names is None:
-        return example_shape(leaf)
+        return example_shape(leaf.name, leaf.tensor)
     return tuple(_dim(d, n, f"{leaf.name}_{i}", named) for i, (d, n) in enumerate(zip(spec.shape, spec.dim_names)))
 
 

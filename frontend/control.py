@@ -105,10 +105,11 @@ def traced_cond(
     captured = lift(branches)
     graphs = [b.graph(values) for b, values in zip(branches, updates)]
     shapes = _merged_shapes(*(graph.output_types for graph in graphs))
-    outputs = cond_primitive.bind(pred, *captured, then_branch=graphs[0], else_branch=graphs[1], shapes=shapes)
     count = len(branches[0].leaves)
-    for variable, value in zip(variables, outputs[count:]):
-        traced_assign(variable, value, read_value=False)
+    with state.trace.together():
+        outputs = cond_primitive.bind(pred, *captured, then_branch=graphs[0], else_branch=graphs[1], shapes=shapes)
+        for variable, value in zip(variables, outputs[count:]):
+            traced_assign(variable, value, read_value=False)
     return repack(branches[0].structure, outputs[:count])
 
 
@@ -293,13 +294,14 @@ def traced_while(
     carried_values = _carry_variables((test, step), variables)
     updates = [variable_value(step, v) for v in variables]
     captured = lift([test, step])
-    outputs = while_primitive.bind(
-        *entry, *carried_values, *captured,
-        condition=test.graph(), body=step.graph(updates), carried=len(entry) + len(variables), bound=bound,
-        shapes=_final_shapes([*types, *(v._type for v in carried_values)], shapes),
-    )  # fmt: skip
-    for variable, value in zip(variables, outputs[len(entry) :]):
-        traced_assign(variable, value, read_value=False)
+    with state.trace.together():
+        outputs = while_primitive.bind(
+            *entry, *carried_values, *captured,
+            condition=test.graph(), body=step.graph(updates), carried=len(entry) + len(variables), bound=bound,
+            shapes=_final_shapes([*types, *(v._type for v in carried_values)], shapes),
+        )  # fmt: skip
+        for variable, value in zip(variables, outputs[len(entry) :]):
+            traced_assign(variable, value, read_value=False)
     return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
 
 

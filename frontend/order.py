@@ -1,7 +1,7 @@
 """``tf.control_dependencies``, ``tf.group``, ``tf.init_scope`` ...: order and scope of what is traced.
 
-A compiled program does what has effects in the order in which it was written, so that control dependencies hold by
-themselves.
+A compiled function does what has effects in the order in which it was written, so that control dependencies hold by
+themselves; in a graph of TensorFlow 1 they are kept (``Trace.after``).
 """
 
 from __future__ import annotations
@@ -39,11 +39,14 @@ def control_dependencies(control_inputs: Any) -> Iterator[None]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/control_dependencies
     """
-    given = list(control_inputs or ())
-    if state.trace is not None:
-        for each in nest.flatten(given):
-            _require_node(each)
-    yield
+    given = nest.flatten(list(control_inputs or ()))
+    if state.trace is None:
+        yield
+        return
+    for each in given:
+        _require_node(each)
+    with state.trace.after(given):
+        yield
 
 
 def _require_node(each: Any) -> None:
@@ -84,7 +87,7 @@ def group(*inputs: Any, **kwargs: Any) -> Operation | None:
             raise TypeError(
                 f"'inputs' should be zero or more (nested) Tensors. Received '{each}' with type '{type(each)}'."
             )
-    return done("NoOp", name or "group_deps")
+    return done("NoOp", name or "group_deps", *inputs)
 
 
 @export("tuple")

@@ -18,4 +18,4 @@ def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:
         state.trace.assign_variable(variable, bind.assign(current, value, *memory))
     finally:
         state.tapes = tapes
-    return variable._as_tensor() if read_value else None
+    return state.trace.assigned_value(variable, read_value)

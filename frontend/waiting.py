@@ -28,13 +28,13 @@ PLAIN = (bool, int, float, complex, str, bytes, DType, TensorShape, np.ndarray, 
 """What may stand among the arguments of a waiting call beside tensors."""
 
 
-def example_shape(argument: Any) -> AnyShape:
-    """The shape of an argument of unknown rank, whose first example is of the rank of the tensor given for it."""
-    shape = (None, None) if argument.tensor is None else argument.tensor._type.shape
+def example_shape(name: str, tensor: Any) -> AnyShape:
+    """The shape of an argument of unknown rank, whose first example is of the rank of the tensor given for it, if any."""
+    shape = (None, None) if tensor is None else tensor._type.shape
     if isinstance(shape, AnyShape):
         return shape
     ranks = len(shape), len(shape) + APART
-    return AnyShape(tuple(tuple(fresh_dim(f"{argument.name}_{i}") for i in range(rank)) for rank in ranks))
+    return AnyShape(tuple(tuple(fresh_dim(f"{name}_{i}") for i in range(rank)) for rank in ranks))
 
 
 class Example:

@@ -11,7 +11,7 @@ import importlib.util
 import os
 import sys
 from collections.abc import Callable, Mapping, Sequence
-from contextlib import contextmanager
+from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -22,6 +22,7 @@ from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.context import precision, state
 from tvtf.dtypes import string
 from tvtf.errors import InaccessibleTensorError
+from tvtf.operation import Operation
 from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.shape import TensorType, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
@@ -280,10 +281,31 @@ class Trace:
     def assign_variable(self, variable: Any, value: SymbolicTensor) -> None:
         self.variables[id(variable)] = (variable, self.own(value))
 
+    def updates(self, value: SymbolicTensor) -> None:
+        """``value``, which is assigned next, was made of what the variable holds."""
+
+    def assigned_value(self, variable: Any, read_value: bool) -> Any:
+        """What an assignment just bound gives."""
+        return variable._as_tensor() if read_value else None
+
     def assigned(self) -> list[tuple[Any, SymbolicTensor]]:
         """The variables whose value here is not the one that came in, with their new values."""
         incoming = {id(inner) for _, inner in self.captures.values()}
         return [(v, value) for v, value in self.variables.values() if id(value) not in incoming]
+
+    # -- order: a program keeps the one in which it was written; graphs of TensorFlow 1 have to be told
+
+    def after(self, control_inputs: Sequence[Any]) -> AbstractContextManager[None]:
+        """What is written inside runs after these."""
+        return nullcontext()
+
+    def together(self, *values: SymbolicTensor) -> AbstractContextManager[None]:
+        """What is written inside, and what uses ``values``, runs as a whole or not at all."""
+        return nullcontext()
+
+    def operation(self, kind: str, name: str | None, inputs: Sequence[Any]) -> Operation:
+        """What stands for ``inputs`` being done."""
+        return Operation(kind, name)
 
     # -- bindings
 

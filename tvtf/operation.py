@@ -33,6 +33,6 @@ class Operation:
         return f"<tf.Operation '{self.name}' type={self.type}>"
 
 
-def done(kind: str, name: str | None = None) -> Operation | None:
-    """What an op without results returns: nothing eagerly, an :class:`Operation` while tracing."""
-    return None if state.trace is None else Operation(kind, name)
+def done(kind: str, name: str | None = None, *inputs: Any) -> Operation | None:
+    """What an op without results returns: nothing eagerly, while tracing an :class:`Operation`, done with ``inputs``."""
+    return None if state.trace is None else state.trace.operation(kind, name, inputs)  # type: ignore[no-any-return]

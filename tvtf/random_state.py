@@ -62,7 +62,8 @@ def advanced(op: str, op_seed: int | None, blocks: Dim) -> Tensor:
         return EagerTensor(_advanced_eagerly(op, op_seed, blocks))
     stream = _stream_of(thread.trace.root, op_seed)
     now = stream.variable._as_tensor()
-    stream.variable.assign(bind.philox_skip(now, blocks=blocks), read_value=False)
+    with thread.trace.together(now):
+        stream.variable.assign(bind.philox_skip(now, blocks=blocks), read_value=False)
     return now
 
 

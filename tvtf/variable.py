@@ -238,6 +238,8 @@ class Variable(Trackable, metaclass=MadeByCreators):
             tapes, state.tapes = state.tapes, []
             try:
                 value = table[op].bind(self._as_tensor(), delta)
+                if state.trace is not None:
+                    state.trace.updates(value)
             finally:
                 state.tapes = tapes
             return self.assign(value, read_value=read_value)

@@ -71,8 +71,8 @@ def guarded(condition: Tensor, data: Sequence[Any], summarize: int | None, name:
         parts.append(HOLE if known is None else summarized(known, limit))
         shown += [each] if known is None else []
     message = "assertion failed: " + " ".join(f"[{part}]" for part in parts)
-    bind.guard(condition, *shown, message=message, shown=len(shown), summarize=int(limit))
-    return done("Assert", name)
+    checked = bind.guard(condition, *shown, message=message, shown=len(shown), summarize=int(limit))
+    return done("Assert", name, checked)
 
 
 # -- parts of messages

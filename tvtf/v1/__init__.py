@@ -18,5 +18,4 @@ def find(name: str) -> Any:
     import tvtf
     from tvtf.v1 import names
 
-    own = vars(names).get(name) if name in names.PUBLIC else None
-    return getattr(tvtf, name) if own is None else own
+    return names.PUBLIC[name] if name in names.PUBLIC else getattr(tvtf, name)

@@ -4,45 +4,55 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
-from typing import Any, NamedTuple
+from typing import Any
 
 from tvm import relax
 
+from tvtf import nest
 from tvtf.context import state
+from tvtf.dialect import read
 from tvtf.emit import Trace
-from tvtf.ops.rules import ones_like
+from tvtf.frontend.waiting import example_shape
+from tvtf.operation import Operation as AnyOperation
+from tvtf.ops.rules import bind, ones_like
 from tvtf.passes.autodiff import Recorder, sweep
-from tvtf.primitive import Primitive
 from tvtf.shape import TensorType, as_shape, fresh_dim
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.variable import ReadVariable, Variable
 
 
-class Effect(NamedTuple):
-    """What running an op does: an assignment, or a call with an effect of its own (``binding``)."""
+class Effect:
+    """What running an op does besides giving values: an assignment, or a call with an effect of its own.
 
-    variable: Variable | None
-    value: SymbolicTensor | None
-    binding: relax.Var | None
+    ``var`` is computed for it. ``update`` is the call that makes the new value of the old one, where an assignment has one:
+    what it reads is what the variable holds when it runs.
+    """
+
+    def __init__(
+        self,
+        var: relax.Var,
+        variable: Variable | None = None,
+        value: SymbolicTensor | None = None,
+        update: relax.Var | None = None,
+    ) -> None:
+        self.var, self.variable, self.value, self.update = var, variable, value, update
 
 
-class Operation:
+class Operation(AnyOperation):
     """An op without a value: running it does its effects.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/Operation
     """
 
-    def __init__(self, name: str, effects: Sequence[Effect], graph: Graph) -> None:
-        self.name, self.effects, self.graph = name, tuple(effects), graph
+    def __init__(self, kind: str, name: str | None, graph: Graph, effects: Sequence[Effect]) -> None:
+        self.type, self.name, self.graph = kind, graph.trace.unique(name or kind), graph
+        self.effects, self.outputs = tuple(effects), []
 
     def run(self, feed_dict: Any = None, session: Any = None) -> None:
         """In the session given, or the default one."""
         from tvtf.v1.session import current
 
         (session or current()).run(self, feed_dict)
-
-    def __repr__(self) -> str:
-        return f"<tf.Operation '{self.name}' type=NoOp>"
 
 
 class _Records(Recorder):
@@ -66,74 +76,106 @@ class GraphTrace(Trace):
 
     has_keys = True
 
-    def __init__(self, name: str) -> None:
-        super().__init__(name)
+    def __init__(self, graph: Graph) -> None:
+        super().__init__("graph")
+        self.graph = graph
         self.effects: list[Effect] = []
+        """All of them, in the order of the program."""
         self.depends: dict[relax.Var, list[Effect]] = {}
-        self.controls: list[list[Effect]] = []
-        self.seen: list[dict[int, SymbolicTensor]] = []
-        self._made: tuple[Variable, SymbolicTensor] | None = None
+        """By binding, what has to run before it."""
+        self.implied: dict[relax.Var, list[Effect]] = {}
+        """By binding or capture, what runs with it."""
+        self._required: list[Effect] = []
+        self._seen: list[dict[int, SymbolicTensor]] = []
+        self._own: dict[int, SymbolicTensor] | None = None
+        self._updates: set[relax.Var] = set()
 
-    def emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+    def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
         first = len(self.bindings)
-        result = super().emit(prim, inputs, attrs)
-        required = [effect for controls in self.controls for effect in controls]
+        result = super()._bind(call, types, name)
         for binding in self.bindings[first:]:
-            self.depends[binding.var] = list(required)
-        if self.bindings[first].value is not None and not _is_pure(self.bindings[first].value, prim):
-            self.effects.append(Effect(None, None, self.bindings[first].var))
+            self.depends[binding.var] = list(self._required)
+        if not read(call).primitive.pure:
+            self.effects.append(Effect(self.bindings[first].var))
         return result
 
+    def updates(self, value: SymbolicTensor) -> None:
+        self._updates.add(value._var)
+
     def assign_variable(self, variable: Any, value: SymbolicTensor) -> None:
-        new = self.own(value)
-        self.effects.append(Effect(variable, new, None))
-        if self.seen:
-            self.seen[-1][id(variable)] = new
-        self._made = (variable, new)
+        new, (_, source) = self.own(value), self.bindings[-1].value.args
+        self.effects.append(Effect(new._var, variable, new, source if source in self._updates else None))
+        if self._own is not None:
+            self._own[id(variable)] = new
+
+    def assigned_value(self, variable: Any, read_value: bool) -> Any:
+        """The new value, which no other read sees; or the op that assigns it."""
+        effect = self.effects[-1]
+        if not read_value:
+            return Operation("AssignVariableOp", None, self.graph, [effect])
+        with self._seeing([effect]):
+            return variable._as_tensor()
 
     def read_variable(self, variable: Any) -> SymbolicTensor:
-        """What ``assign`` returns is the new value; other reads see it only where they depend on it."""
-        made, self._made = self._made, None
-        if made is not None and made[0] is variable:
-            return made[1]
-        for seen in reversed(self.seen):
+        """What it held before the run, or the new value where that is seen."""
+        for seen in reversed(self._seen):
             if id(variable) in seen:
                 return seen[id(variable)].alias()
         return super().read_variable(variable)
 
     @contextmanager
-    def depending_on(self, effects: Sequence[Effect]) -> Iterator[None]:
-        """What is made inside runs after the effects, and sees their assignments."""
-        self.controls.append(list(effects))
-        self.seen.append({id(e.variable): e.value for e in effects if e.variable is not None and e.value is not None})
+    def after(self, control_inputs: Sequence[Any]) -> Iterator[None]:
+        """What is made inside runs after these, and sees their assignments."""
+        outer, effects = self._required, [e for x in control_inputs for e in self.required_by(x)]
+        self._required = [*outer, *effects]
         try:
-            yield
+            with self._seeing(effects):
+                yield
         finally:
-            self.controls.pop()
-            self.seen.pop()
+            self._required = outer
+
+    @contextmanager
+    def _seeing(self, effects: Sequence[Effect]) -> Iterator[dict[int, SymbolicTensor]]:
+        self._seen.append({id(e.variable): e.value for e in effects if e.value is not None})
+        try:
+            yield self._seen[-1]
+        finally:
+            self._seen.pop()
+
+    @contextmanager
+    def together(self, *values: Any) -> Iterator[None]:
+        """What is written inside is one op: its effects run with any of its values, or of ``values``."""
+        first, made = len(self.bindings), len(self.effects)
+        yield
+        for var in [*(v._var for v in values), *(b.var for b in self.bindings[first:])]:
+            self.implied[var] = [*self.implied.get(var, ()), *self.effects[made:]]
 
     @contextmanager
     def one_operation(self) -> Iterator[list[Effect]]:
         """Collects the effects of what is written inside, which sees its own assignments."""
-        first, found = len(self.effects), list[Effect]()
-        self.seen.append({})
+        first, found, outer = len(self.effects), list[Effect](), self._own
         try:
-            yield found
+            with self._seeing(()) as self._own:
+                yield found
         finally:
-            self.seen.pop()
-            self._made = None
-            found += self.effects[first:]
+            self._own = outer
+        found += self.effects[first:]
 
-    def effects_of(self, value: Any) -> list[Effect]:
+    def operation(self, kind: str, name: str | None, inputs: Any) -> Operation:
+        return Operation(kind, name, self.graph, [e for x in nest.flatten(inputs) for e in self.required_by(x)])
+
+    def effects_of(self, value: Any) -> Sequence[Effect]:
         """What running a tensor or an op does besides computing it."""
-        if isinstance(value, Operation):
-            return list(value.effects)
-        var = getattr(value, "_var", None)
-        return [e for e in self.effects if var is not None and var in (e.binding, getattr(e.value, "_var", None))]
+        if isinstance(value, AnyOperation):
+            return getattr(value, "effects", ())
+        return [*(e for e in self.effects if e.var == value._var), *self.implied.get(value._var, ())]
 
-
-def _is_pure(value: Any, prim: Primitive[Any]) -> bool:
-    return prim.pure and not value.op.name.startswith("tvtf.effect_")
+    def required_by(self, value: Any) -> Sequence[Effect]:
+        """What has to run before what depends on a tensor or op: a tensor without effects is computed."""
+        if isinstance(value, Variable) or value is None:
+            return ()
+        found = self.effects_of(value)
+        return found if found or isinstance(value, AnyOperation) else [Effect(value._var)]
 
 
 class Graph:
@@ -152,13 +194,12 @@ class Graph:
     """
 
     def __init__(self) -> None:
-        self.trace = GraphTrace("graph")
-        self.trace.graph = self  # type: ignore[attr-defined]
+        self.trace = GraphTrace(self)
         self.records = _Records()
         self.placeholders: dict[relax.Var, SymbolicTensor] = {}
-        self.variables: list[tuple[Variable, SymbolicTensor]] = []
+        self.variables: dict[int, tuple[Variable, SymbolicTensor]] = {}
+        """By identity, each with its initial value."""
         self.tensors: dict[str, Any] = {}
-        self.finalized = False
 
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
@@ -171,19 +212,23 @@ class Graph:
             state.trace, state.tapes = outer, tapes
 
     def placeholder(self, dtype: Any, shape: Any, name: str | None) -> SymbolicTensor:
-        dims = as_shape(shape)
-        if dims.rank is None:
-            raise ValueError("give the placeholder's shape, [] for a scalar and None for a dim that is not known")
         chosen = name or "Placeholder"
-        known = tuple(fresh_dim(f"{chosen}_{i}") if d is None else d for i, d in enumerate(dims))
-        made = self.trace.add_param(TensorType(known, dtype), chosen)
+        made = self.trace.add_param(TensorType(_dims(as_shape(shape), chosen), dtype), chosen)
         self.placeholders[made._var] = made
         self.tensors[made.name] = made
         return made
 
+    def initializer(self, variables: Sequence[Variable], name: str) -> Operation:
+        """The op that gives variables their initial values."""
+        with self.as_default(), self.trace.one_operation() as effects:
+            for variable in variables:
+                new = bind.identity(self.variables[id(variable)][1])
+                self.trace.effects.append(Effect(new._var, variable, new))
+        return Operation("NoOp", name, self, effects)
+
     def named(self, name: str) -> Any:
         """A placeholder or variable by its name."""
-        found = {v.name: v for v, _ in self.variables} | self.tensors
+        found = {v.name: v for v, _ in self.variables.values()} | self.tensors
         if name not in found:
             raise KeyError(f"The name {name!r} refers to a Tensor which does not exist. The graph has {sorted(found)}.")
         return found[name]
@@ -195,13 +240,28 @@ class Graph:
         return sweep(tuple(self.records.records), ys, seeds, xs)
 
 
+def _dims(shape: Any, name: str) -> Any:
+    """Unknown dims are symbols; of an unknown rank are examples."""
+    if shape.rank is None:
+        return example_shape(name, None)
+    return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(shape))
+
+
 def current_graph() -> Graph:
     """The graph that ops are added to.
 
     Raises:
       RuntimeError: ops are run eagerly.
     """
-    graph = getattr(state.trace and state.trace.root, "graph", None)
-    if graph is None:
+    trace = state.trace and state.trace.root
+    if not isinstance(trace, GraphTrace):
         raise RuntimeError("The op is not compatible with eager execution: build it in `with graph.as_default():`.")
-    return graph  # type: ignore[no-any-return]
+    return trace.graph
+
+
+_default = Graph()
+
+
+def get_default_graph() -> Graph:
+    """The graph that ops are added to, or one for all programs."""
+    return _default if state.trace is None else current_graph()

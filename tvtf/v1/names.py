@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,20 +11,13 @@ from tvtf import nest
 from tvtf.context import state
 from tvtf.dtypes import as_dtype
 from tvtf.frontend.control import while_loop as _while_loop
+from tvtf.frontend.order import no_op
 from tvtf.frontend.printing import print_ as _print
-from tvtf.ops.rules import bind
 from tvtf.primitive import public_names
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
-from tvtf.v1.graph import Effect, Graph, GraphTrace, Operation, current_graph
-from tvtf.v1.session import Session
+from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
+from tvtf.v1.session import InteractiveSession, Session, get_default_session
 from tvtf.variable import Variable as _Variable
-
-_default = Graph()
-
-
-def get_default_graph() -> Graph:
-    """The graph that ops are added to, or one for all programs."""
-    return _default if state.trace is None else current_graph()
 
 
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SymbolicTensor:
@@ -33,7 +25,6 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Symbo
 
     Raises:
       RuntimeError: outside a graph.
-      ValueError: the rank is not given.
     """
     return current_graph().placeholder(as_dtype(dtype), shape, name)
 
@@ -50,7 +41,7 @@ def Variable(initial_value: Any, trainable: bool = True, name: str | None = None
         made = _Variable(np.zeros(first.shape.as_list(), first.dtype.np), trainable=trainable, name=name)
     finally:
         state.trace = outer
-    graph.variables.append((made, symbol))
+    graph.variables[id(made)] = made, symbol
     return made
 
 
@@ -64,7 +55,7 @@ def get_variable(
     """
     from tvtf.initializers import GlorotUniform
 
-    for known, _symbol in current_graph().variables:
+    for known in global_variables():
         if known.name == f"{name}:0":
             return known
     if initializer is not None and not callable(initializer):
@@ -77,7 +68,7 @@ def get_variable(
 
 def global_variables() -> list[Any]:
     """The graph's variables, in the order in which they were made."""
-    return [v for v, _ in current_graph().variables]
+    return [v for v, _ in get_default_graph().variables.values()]
 
 
 def trainable_variables(scope: str | None = None) -> list[Any]:
@@ -87,15 +78,12 @@ def trainable_variables(scope: str | None = None) -> list[Any]:
 
 def global_variables_initializer() -> Operation:
     """The op that gives each variable its initial value."""
-    graph = get_default_graph()
-    return Operation("init", [Effect(v, symbol, None) for v, symbol in graph.variables], graph)
+    return variables_initializer(global_variables())
 
 
 def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Operation:
     """The op that gives some variables their initial values."""
-    graph = get_default_graph()
-    wanted = {id(v) for v in var_list}
-    return Operation(name, [Effect(v, s, None) for v, s in graph.variables if id(v) in wanted], graph)
+    return get_default_graph().initializer(var_list, name)
 
 
 def assign(
@@ -120,38 +108,7 @@ def print(*inputs: Any, **kwargs: Any) -> Operation:  # noqa: A001 - TensorFlow'
     graph = current_graph()
     with graph.trace.one_operation() as effects:
         _print(*inputs, **kwargs)
-    return Operation("PrintV2", effects, graph)  # within a loop or branch it has none: it runs with that
-
-
-def group(*inputs: Any, name: str | None = None) -> Operation:
-    """The op that runs all of these."""
-    graph = current_graph()
-    return Operation(name or "group_deps", [e for x in nest.flatten(list(inputs)) for e in _effects(graph, x)], graph)
-
-
-def no_op(name: str | None = None) -> Operation:
-    """The op that does nothing."""
-    return Operation(name or "NoOp", [], current_graph())
-
-
-@contextmanager
-def control_dependencies(control_inputs: Sequence[Any] | None) -> Iterator[None]:
-    """What is made inside runs after these tensors and ops, and sees what they assigned."""
-    graph = current_graph()
-    effects = [e for x in nest.flatten(list(control_inputs or ())) for e in _effects(graph, x)]
-    with graph.trace.depending_on(effects):  # of the graph: loops and branches run in the order of their program
-        yield
-
-
-def _effects(graph: Graph, value: Any) -> list[Effect]:
-    """The effects of a tensor or op; a tensor without one is still computed first."""
-    found = graph.trace.effects_of(value)
-    return found if found or not isinstance(value, SymbolicTensor) else [Effect(None, None, value._var)]
-
-
-def identity(input: Any, name: str | None = None) -> Tensor:
-    """The same value, made here: after what it depends on."""
-    return bind.identity(convert_to_tensor(input))
+    return Operation("PrintV2", None, graph, effects)  # within a loop or branch it has none: it runs with that
 
 
 def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", **_: Any) -> list[Any]:
@@ -204,7 +161,7 @@ class _Optimizer:
             self._made.apply_gradients(pairs)
             if global_step is not None:
                 global_step.assign_add(1)
-        return Operation(name or type(self._made).__name__, effects, graph)
+        return Operation("NoOp", name or type(self._made).__name__, graph, effects)
 
     def minimize(
         self, loss: Any, global_step: Any = None, var_list: Any = None, name: str | None = None, **_: Any
@@ -239,21 +196,6 @@ class train:  # noqa: N801 - a namespace of TensorFlow's
         return _Optimizer(Adam(learning_rate, beta1, beta2, epsilon))
 
 
-class InteractiveSession(Session):
-    """A session that is the default one from when it is made until it is closed."""
-
-    def __init__(self, *args: Any, **kwargs: Any) -> None:
-        super().__init__(*args, **kwargs)
-        self.__enter__()
-
-    def close(self) -> None:
-        from tvtf.v1.session import _sessions
-
-        if self in _sessions:
-            _sessions.remove(self)
-        super().close()
-
-
 def disable_eager_execution() -> None:
     """Refused: build ops in ``with tf.compat.v1.Graph().as_default():`` instead."""
     raise NotImplementedError(
@@ -261,37 +203,17 @@ def disable_eager_execution() -> None:
     )
 
 
-disable_v2_behavior = disable_eager_execution
-local_variables_initializer = no_op
-initialize_all_variables = global_variables_initializer
-
-PUBLIC = frozenset(
-    {
-        *("Graph", "Session", "InteractiveSession", "Operation", "Variable", "assign", "assign_add", "assign_sub"),
-        *(
-            "control_dependencies",
-            "disable_eager_execution",
-            "disable_v2_behavior",
-            "get_default_graph",
-            "get_variable",
-        ),
-        *(
-            "global_variables",
-            "global_variables_initializer",
-            "gradients",
-            "group",
-            "identity",
-            "initialize_all_variables",
-        ),
-        *(
-            "local_variables_initializer",
-            "no_op",
-            "placeholder",
-            "print",
-            "string_join",
-            "train",
-            "trainable_variables",
-        ),
-        *("variables_initializer", "while_loop"),
-    }
-)
+PUBLIC = {
+    "disable_v2_behavior": disable_eager_execution,
+    "initialize_all_variables": global_variables_initializer,
+    "local_variables_initializer": no_op,
+    **{
+        each.__name__: each
+        for each in (
+            *(Graph, InteractiveSession, Operation, Session, Variable, assign, assign_add, assign_sub),
+            *(disable_eager_execution, get_default_graph, get_default_session, get_variable, global_variables),
+            *(global_variables_initializer, gradients, placeholder, print, string_join, train, trainable_variables),
+            *(variables_initializer, while_loop),
+        )
+    },
+}

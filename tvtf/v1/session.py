@@ -2,23 +2,44 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Sequence
+import threading
+from collections.abc import Iterator, Mapping, Sequence
+from contextlib import ExitStack, contextmanager
+from functools import cached_property
 from typing import Any
 
 import numpy as np
-from tvm import relax, tirx
+from tvm import relax
 
 from tvtf import nest
+from tvtf.anyrank import AnyShape
 from tvtf.context import state
+from tvtf.dialect import read, write
+from tvtf.dtypes import string
 from tvtf.emit import Graph as Function
-from tvtf.emit import Trace
+from tvtf.emit import Trace, trace_graph
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.frontend.compiled import GraphFunction
+from tvtf.interpret import evaluate
+from tvtf.operation import Operation
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
-from tvtf.v1.graph import Effect, Graph, Operation
+from tvtf.v1.graph import Effect, Graph, get_default_graph
 from tvtf.variable import Variable
 
-_sessions: list[Session] = []
+
+class _Defaults(threading.local):
+    """The thread's default sessions, the innermost last."""
+
+    def __init__(self) -> None:
+        self.sessions: list[Session] = []
+
+
+_defaults = _Defaults()
+
+
+def get_default_session() -> Session | None:
+    """The session whose ``with`` is around; None where there is none."""
+    return _defaults.sessions[-1] if _defaults.sessions else None
 
 
 def current() -> Session:
@@ -27,68 +48,103 @@ def current() -> Session:
     Raises:
       ValueError: there is none.
     """
-    if not _sessions:
-        raise ValueError("Cannot evaluate: No default session is registered. Use `with sess.as_default()`.")
-    return _sessions[-1]
+    found = get_default_session()
+    if found is None:
+        raise ValueError(
+            "Cannot execute operation using `run()`: No default session is registered. Use `with sess.as_default():` or pass "
+            "an explicit session to `run(session=sess)`"
+        )
+    return found
 
 
 class _Part:
     """What one set of fetches and feeds needs of a graph, as a compiled function of feeds and variables."""
 
     def __init__(
-        self, graph: Graph, tensors: Sequence[SymbolicTensor], effects: Sequence[Effect], fed: Iterable[relax.Var]
+        self,
+        graph: Graph,
+        tensors: Sequence[SymbolicTensor],
+        effects: Sequence[Effect],
+        fed: Mapping[relax.Var, SymbolicTensor],
     ) -> None:
-        self.graph, self.fed = graph, set(fed)
-        self.effects = [e for e in effects if e.variable is not None]
-        wanted = [t._var for t in tensors] + [e.value._var for e in self.effects if e.value is not None]
-        self.needed = self._needed(wanted + [e.binding for e in effects if e.binding is not None])
         trace = graph.trace
-        self.feeds = [v for v in self.fed if v in self.needed]
+        self.graph, self.tensors, self.fed = graph, tensors, fed
+        self.ran: set[Effect] = set()
+        self.needed = self._needed([t._var for t in tensors], effects)
+        self.effects = [e for e in trace.effects if e in self.ran and e.variable is not None]
+        self.feeds = [t for v, t in fed.items() if v in self.needed]
         self.captures = [(outer, inner) for outer, inner in trace.captures.values() if inner._var in self.needed]
-        self.missing = [p for v, p in graph.placeholders.items() if v in self.needed and v not in self.fed]
-        self.function = None if self.missing else GraphFunction(self._cut(tensors))
-        self.count = len(tensors)
+        self.missing = [p for v, p in graph.placeholders.items() if v in self.needed and v not in fed]
+        self._of_ranks: dict[tuple[int, ...], GraphFunction] = {}
 
-    def _needed(self, wanted: Sequence[relax.Var]) -> set[relax.Var]:
-        """Back over what each binding uses, and the effects that it was made to come after."""
-        made = {b.var: b.value for b in self.graph.trace.bindings}
+    def _needed(self, wanted: Sequence[relax.Var], effects: Sequence[Effect]) -> set[relax.Var]:
+        """Back over what each binding uses, what it was made to come after, and what runs with it."""
+        trace = self.graph.trace
+        made = {b.var: b.value for b in trace.bindings}
         found: set[relax.Var] = set()
-        waiting = list(wanted)
+        waiting = [*wanted, *self._run(effects)]
         while waiting:
             var = waiting.pop()
-            if var in found or not isinstance(var, relax.Var):
+            if var in found:
                 continue
             found.add(var)
-            if var not in self.fed and var in made:
-                waiting.extend(relax.analysis.free_vars(made[var]))
-                waiting.extend(v for e in self.graph.trace.depends.get(var, ()) for v in self._vars(e))
+            if var not in self.fed:
+                waiting += self._run([*trace.depends.get(var, ()), *trace.implied.get(var, ())])
+                waiting += list(relax.analysis.free_vars(made[var])) if var in made else []
         return found
 
-    def _vars(self, effect: Effect) -> list[relax.Var]:
-        if effect.variable is not None and effect not in self.effects:
-            self.effects.append(effect)
-        return [v for v in (effect.binding, getattr(effect.value, "_var", None)) if v is not None]
+    def _run(self, effects: Sequence[Effect]) -> list[relax.Var]:
+        self.ran.update(effects)
+        return [e.var for e in effects]
 
-    def _cut(self, tensors: Sequence[SymbolicTensor]) -> Function:
+    @cached_property
+    def function(self) -> GraphFunction:
         whole = self.graph.trace
         part = Trace("run")
-        part.params = [_symbol(v, whole) for v in self.feeds]
+        part.params = self.feeds
         part.captures = {id(outer): (outer, inner) for outer, inner in self.captures}
-        part.bindings = [b for b in whole.bindings if b.var in self.needed and b.var not in self.fed]
+        part.bindings = list(self._bindings())
         part.subgraphs, part.assumptions, part.holds_texts = whole.subgraphs, whole.assumptions, whole.holds_texts
-        part.pure = not any(e.binding in self.needed for e in whole.effects if e.binding is not None)
-        values = [e.value for e in self.effects if e.value is not None]
-        return Function(part, [*tensors, *values])
+        part.pure = not any(e.var in self.needed for e in whole.effects if e.variable is None)
+        return GraphFunction(Function(part, [*self.tensors, *(e.value for e in self.effects if e.value is not None)]))
+
+    def _bindings(self) -> Iterator[relax.VarBinding]:
+        """In the order of the program, in which each update goes on from the assignment before it."""
+        updates = {e.update: e for e in self.effects if e.update is not None}
+        assigned = {e.var: e for e in self.effects}
+        latest: dict[int, relax.Var] = {}
+        for binding in self.graph.trace.bindings:
+            if binding.var not in self.needed or binding.var in self.fed:
+                continue
+            effect = updates.get(binding.var)
+            before = None if effect is None else latest.get(id(effect.variable))
+            yield binding if before is None else relax.VarBinding(binding.var, _of(before, binding.value))
+            if binding.var in assigned:
+                latest[id(assigned[binding.var].variable)] = binding.var
+
+    def of(self, inputs: Sequence[Any]) -> GraphFunction:
+        """The function for these inputs: where ranks are unknown, one for each."""
+        if not any(isinstance(t._type.shape, AnyShape) for t in self.feeds):
+            return self.function
+        ranks = tuple(t.ndim for t in inputs)
+        if ranks not in self._of_ranks:
+            module = self.function.graph.module()
+            types = [x._type for x in inputs]
+            made = trace_graph("run", lambda *given: evaluate(module, "main", given), types)
+            self._of_ranks[ranks] = GraphFunction(made)
+        return self._of_ranks[ranks]
 
 
-def _symbol(var: relax.Var, trace: Trace | None) -> SymbolicTensor:
-    from tvtf import dialect
-
-    return SymbolicTensor(var, dialect.from_relax_type(var.ty), trace)
+def _of(value: relax.Var, call: relax.Call) -> relax.Call:
+    """The call with another first input."""
+    bound = read(call)
+    return write(bound.primitive, [value, *bound.inputs[1:]], bound.attrs, call.ty, call.span)
 
 
 class Session:
     """Runs a graph; each session has the variables' values for itself.
+
+    As a context manager it and its graph are the default ones inside, and it is closed after.
 
     Args:
       graph: the graph, by default the one that ops are added to.
@@ -98,22 +154,33 @@ class Session:
     """
 
     def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
-        from tvtf.v1.names import get_default_graph
-
         self.graph = get_default_graph() if graph is None else graph
         self._values: dict[int, EagerTensor] = {}
         self._parts: dict[Any, _Part] = {}
         self._closed = False
+        self._entered = ExitStack()
 
     def __enter__(self) -> Session:
-        _sessions.append(self)
+        self._enter(self.graph)
         return self
 
+    def _enter(self, graph: Graph | None) -> None:
+        if graph is not None:
+            self._entered.enter_context(graph.as_default())
+        self._entered.enter_context(self.as_default())
+
     def __exit__(self, *_: object) -> None:
-        _sessions.remove(self)
+        self._entered.close()
         self.close()
 
-    as_default = __enter__
+    @contextmanager
+    def as_default(self) -> Iterator[Session]:
+        """Inside it is the session of ``Operation.run``; it stays open."""
+        _defaults.sessions.append(self)
+        try:
+            yield self
+        finally:
+            _defaults.sessions.remove(self)
 
     def close(self) -> None:
         """It can't run anything after this."""
@@ -121,6 +188,8 @@ class Session:
 
     def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
         """The values of ``fetches``, a nest of tensors, ops, variables and names, in its form.
+
+        What assigns one variable takes place in the order in which it was written.
 
         Args:
           feed_dict: values by placeholder, or by any tensor, which is not computed then.
@@ -139,89 +208,86 @@ class Session:
             raise RuntimeError("Attempted to use a closed Session.")
         outer, state.trace = state.trace, None
         try:
-            return self._run(fetches, {self._fed(k): v for k, v in (feed_dict or {}).items()})
+            fed = [(self._fed(key), value) for key, value in (feed_dict or {}).items()]
+            return self._run(fetches, {t._var: t for t, _ in fed}, {t._var: value for t, value in fed})
         finally:
             state.trace = outer
 
-    def _run(self, fetches: Any, feeds: dict[Any, Any]) -> Any:
+    def _run(self, fetches: Any, fed: dict[relax.Var, SymbolicTensor], values: dict[relax.Var, Any]) -> Any:
         flat = [self._fetch(f) for f in nest.flatten(fetches)]
-        tensors = [f for f in flat if isinstance(f, SymbolicTensor)]
-        part = self._part(flat, tensors, feeds)
-        found = iter(self._computed(part, feeds))
-        values = [next(found).numpy() if isinstance(f, Tensor) else None for f in flat]
+        part = self._part(flat, fed)
+        inputs = [_value(t, values[t._var]) for t in part.feeds] + [self._value_of(outer) for outer, _ in part.captures]
+        found = iter(part.of(inputs).run(inputs))
+        results = [next(found).numpy() if isinstance(f, Tensor) else None for f in flat]
         for effect, value in zip(part.effects, found):
             self._values[id(effect.variable)] = value
-        return nest.pack_sequence_as(fetches, values) if nest.is_nested(fetches) else values[0]
+        return nest.pack_sequence_as(fetches, results) if nest.is_nested(fetches) else results[0]
 
     def _fetch(self, fetch: Any) -> Any:
         found = self.graph.named(fetch) if isinstance(fetch, str) else fetch
         if isinstance(found, Variable):
-            with self.graph.as_default():
-                return self.graph.trace.read_variable(found)
+            return self.graph.trace.read_variable(found)
         if not isinstance(found, (SymbolicTensor, Operation)):
             raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor.")
         return found
 
-    def _part(self, flat: Sequence[Any], tensors: Sequence[SymbolicTensor], feeds: dict[Any, Any]) -> _Part:
-        key = tuple(id(f) if isinstance(f, Operation) else f._var for f in flat), frozenset(feeds)
+    def _part(self, flat: Sequence[Any], fed: dict[relax.Var, SymbolicTensor]) -> _Part:
+        key = tuple(id(f) if isinstance(f, Operation) else f._var for f in flat), frozenset(fed)
         if key not in self._parts:
-            trace = self.graph.trace
-            effects = [e for f in flat for e in trace.effects_of(f)]
-            self._parts[key] = _Part(self.graph, tensors, effects, feeds)
+            tensors = [f for f in flat if isinstance(f, SymbolicTensor)]
+            effects = [e for f in flat for e in self.graph.trace.effects_of(f)]
+            self._parts[key] = _Part(self.graph, tensors, effects, fed)
         part = self._parts[key]
         for placeholder in part.missing:
-            name = placeholder._var.name
-            shape = ",".join("?" if d is None else str(d) for d in placeholder.shape)
-            raise InvalidArgumentError(
-                None,
-                name,
-                f"You must feed a value for placeholder tensor '{name}' with dtype {placeholder.dtype.name} and shape [{shape}]",
-            )
+            raise _not_fed(placeholder)
         return part
-
-    def _computed(self, part: _Part, feeds: dict[Any, Any]) -> tuple[EagerTensor, ...]:
-        given = [_value(var, feeds[var]) for var in part.feeds]
-        captured = [self._value_of(outer) for outer, _ in part.captures]
-        assert part.function is not None  # noqa: S101 - what was missing is refused before
-        return part.function.run([*given, *captured])
 
     def _value_of(self, captured: Any) -> Any:
         if not isinstance(captured, Variable):
             return captured
         value = self._values.get(id(captured))
-        if value is None and any(v is captured for v, _ in self.graph.variables):
+        if value is None and id(captured) in self.graph.variables:
             raise FailedPreconditionError(
                 None, None, f"Attempting to use uninitialized value {captured.name.removesuffix(':0')}"
             )
         return EagerTensor(np.array(captured.numpy())) if value is None else value
 
-    def _fed(self, key: Any) -> relax.Var:
+    def _fed(self, key: Any) -> SymbolicTensor:
         tensor = self.graph.named(key) if isinstance(key, str) else key
         if not isinstance(tensor, SymbolicTensor) or not self.graph.trace.owns(tensor):
             raise TypeError(f"Cannot interpret feed_dict key as Tensor: {key!r} is no tensor of this graph.")
-        return tensor._var
+        return tensor
 
 
-def _value(var: relax.Var, given: Any) -> EagerTensor:
+def _not_fed(placeholder: SymbolicTensor) -> InvalidArgumentError:
+    name, dims = placeholder._var.name, placeholder.shape
+    shape = "" if dims.rank is None else f" and shape [{','.join('?' if d is None else str(d) for d in dims)}]"
+    told = f"You must feed a value for placeholder tensor '{name}' with dtype {placeholder.dtype.name}{shape}"
+    return InvalidArgumentError(None, name, told)
+
+
+def _value(fed: SymbolicTensor, given: Any) -> Tensor:
     """A fed value: an array, a Python value or an eager tensor.
 
     Raises:
       ValueError: its shape does not fit.
     """
-    from tvtf import dialect
-
-    wanted = dialect.from_relax_type(var.ty)
-    tensor = convert_to_tensor(
-        np.asarray(given, wanted.dtype.np)
-        if not isinstance(given, Tensor) and wanted.dtype.name != "string"
-        else given,
-        wanted.dtype,
-    )
-    fits = len(tensor.shape) == len(wanted.shape) and all(
-        isinstance(w, tirx.Var) or n == w for n, w in zip(tensor.shape, wanted.shape)
-    )
-    if not fits:
+    plain = not isinstance(given, Tensor) and fed.dtype is not string
+    tensor = convert_to_tensor(np.asarray(given, fed.dtype.np) if plain else given, fed.dtype)
+    if not fed.shape.is_compatible_with(tensor.shape):
         raise ValueError(
-            f"Cannot feed value of shape {tensor.shape} for Tensor {var.name}:0, which has shape {_symbol(var, None).shape}"
+            f"Cannot feed value of shape {tensor.shape} for Tensor {fed._var.name}:0, which has shape {fed.shape}"
         )
-    return tensor  # type: ignore[return-value]
+    return tensor
+
+
+class InteractiveSession(Session):
+    """A session that is the default one, and its graph with it, from when it is made until it is closed."""
+
+    def __init__(self, target: str = "", graph: Graph | None = None, config: Any = None) -> None:
+        super().__init__(target, graph, config)
+        self._enter(graph)
+
+    def close(self) -> None:
+        self._entered.close()
+        super().close()
