@@ -22,6 +22,7 @@ from tvtf.interpret import Evaluation
 from tvtf.ops.control import call
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
@@ -301,14 +302,14 @@ class _Step:
         replay = Replay(loop.body, [*values, *loop.invariants], saved)
         carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
         position = {id(x): k for k, x in enumerate(invariants)}
-        reads = [r for r in replay.records if r.primitive.name == "stack_read" and id(r.inputs[0]) in position]
+        reads = [r for r in replay.records if id(r.inputs[0]) in position and _reads_a_row(r)]
         replay.records = [r for r in replay.records if not any(r is read for read in reads)]
         seeds = dict(zip(loop.active, cts))
         sources = [*(carried[i] for i in loop.active), *invariants, *(r.outputs for r in reads)]
         found = replay.sweep([seeds.get(i) for i in range(len(values))], sources)
         first, last = len(loop.active), len(loop.active) + len(invariants)
         new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:first])]
-        slices = [(position[id(r.inputs[0])], r.inputs[1], ct) for r, ct in zip(reads, found[last:]) if ct is not None]
+        slices = [(position[id(r.inputs[0])], *_row(r, ct)) for r, ct in zip(reads, found[last:]) if ct is not None]
         return new_cts, found[first:last], slices, replay.walk.costly
 
     def run(
@@ -322,6 +323,24 @@ class _Step:
             if found[k] is not None:
                 totals[k] = bind.add(totals[k], found[k])
         return new_cts, [totals[k] for k in self.summed]
+
+
+def _reads_a_row(record: Record) -> bool:
+    """Whether an op takes one slice of its first input along the first axis."""
+    name, attrs = record.primitive.name, record.attrs
+    if name == "gather":
+        return attrs == {"axis": 0, "batch_dims": 0} and not record.inputs[1]._type.shape
+    return name == "stack_read" or (name == "dynamic_slice" and attrs["axes"] == (0,) and attrs["sizes"] == (1,))
+
+
+def _row(record: Record, ct: Tensor) -> tuple[Tensor, Tensor]:
+    """Which slice such an op took, and the cotangent as one of it."""
+    x, index = record.inputs
+    if record.primitive.name != "dynamic_slice":
+        return index, ct
+    from_end = bind.add(index, bind.cast(scalar_of(x._type.shape[0]), dtype=index.dtype))
+    index = bind.select(bind.less(index, bind.cast(_int(0), dtype=index.dtype)), from_end, index)
+    return index, bind.reshape(ct, shape=x._type.shape[1:])
 
 
 def _used(trace: Trace, results: Sequence[Any]) -> set[Any]:

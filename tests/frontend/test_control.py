@@ -216,6 +216,23 @@ def test_gradients_of_slices_stay_linear_in_the_rows():
     np.testing.assert_allclose(slope(x), 2 * x.numpy() * (0.99 ** np.arange(2999, -1, -1))[:, None])
 
 
+def test_gradients_of_rows_read_by_index_are_added_where_they_lie():
+    def slope(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            total = tf.zeros([2])
+            for i in tf.range(3):
+                total = total * 0.5 + x[i] * x[-1 - i] + tf.gather(x, i)
+            y = tf.reduce_sum(total * total)
+        return tape.gradient(y, x)
+
+    traced, x = tf.function(slope), tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
+    np.testing.assert_allclose(traced(x), slope(x), rtol=1e-6)
+    ir = traced.relax(x)
+    assert ir.count("tvtf.stack_add") == 3
+    assert "tvtf.dynamic_slice_grad" not in ir and "segment_sum" not in ir
+
+
 def test_integers_have_no_gradient():
     @tf.function
     def slopes(x):
