@@ -14,6 +14,7 @@ from tvtf.ops.rules import bind, number, static_dims, type_name
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, brackets
+from tvtf.sparse.kernels import all_of, same
 from tvtf.sparse.tensor import SparseTensor, as_sparse, sizes
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -119,12 +120,8 @@ def _first_steps(indices: np.ndarray) -> np.ndarray:
 def _guard(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) -> list[tuple[Tensor, str]]:
     limits = bind.stack(*(scalar_of(d) for d in dims), axis=0)
     inside = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
-    found = [(_all(inside), f"indices are out of bounds: need 0 <= index < {brackets(dims)}")]
-    return [*found, (_all(_ascending(indices)), "indices are repeated or out of order")] if ordered else found
-
-
-def _all(x: Tensor) -> Tensor:
-    return bind.reduce_all(x, axis=tuple(range(x.ndim)), keepdims=False)
+    found = [(all_of(inside), f"indices are out of bounds: need 0 <= index < {brackets(dims)}")]
+    return [*found, (all_of(_ascending(indices)), "indices are repeated or out of order")] if ordered else found
 
 
 def _ascending(indices: Tensor) -> Tensor:
@@ -142,7 +139,7 @@ def _ascending(indices: Tensor) -> Tensor:
     tf_name="SparseToDense",
     type=lambda indices, *, dims, ordered: indices,
     numpy=_checked,
-    lower=lambda indices, **_: _same(indices),
+    lower=lambda indices, **_: same(indices),
     guard=_guard,
     onnx=lambda e, inputs, outputs, types, *, dims, ordered: e.node("Identity", inputs, outputs),
     why_not={"vjp": "no floating inputs", "batch": "the elements of a batch could have several numbers of values"},
@@ -154,12 +151,6 @@ def _ascending(indices: Tensor) -> Tensor:
 def ordered_indices(indices: Tensor, dims: tuple[Dim, ...], ordered: bool) -> Any:
     """Indices, checked: inside ``dims``, and in row-major order without repetitions where they have to be."""
     return (indices,), {"dims": dims, "ordered": ordered}
-
-
-def _same(indices: Any) -> Any:
-    from tvtf.ops.kernels import scalar
-
-    return scalar.elementwise(lambda _, value: value, [indices], {})
 
 
 @export("sparse.to_indicator")

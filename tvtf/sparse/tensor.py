@@ -7,13 +7,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.anyrank import AnyShape
 from tvtf.composite import CompositeTensor, TypeSpec
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32, int64
 from tvtf.indexed_slices import constant_shape
 from tvtf.ops.told import dims_of
 from tvtf.primitive import export, exports
-from tvtf.shape import Dim, TensorShape, as_shape
+from tvtf.shape import Dim, TensorShape, agree_dim, as_shape
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
@@ -61,9 +62,11 @@ class SparseTensor(CompositeTensor):
         self._indices = convert_to_tensor(indices, int64)
         self._values = convert_to_tensor(values)
         self._dense_shape = convert_to_tensor(dense_shape, int64)
-        count, rank = self._indices.shape.with_rank(2)
-        _require_equal(count, self._values.shape.with_rank(1)[0])
-        _require_equal(rank, self._dense_shape.shape.with_rank(1)[0])
+        for part, rank in ((self._indices, 2), (self._values, 1), (self._dense_shape, 1)):
+            part.shape.with_rank(rank)
+        for mine, other in zip(_dims(self._indices), (*_dims(self._values), *_dims(self._dense_shape))):
+            if not agree_dim(mine, other):
+                raise ValueError(f"Dimensions {mine} and {other} are not compatible")
         self._shape = constant_shape(self._dense_shape)
         self._told: tuple[Any, tuple[Dim, ...]] | None = None
 
@@ -143,9 +146,8 @@ class SparseTensor(CompositeTensor):
         return SparseTensorSpec(self._shape, self.dtype)
 
 
-def _require_equal(a: int | None, b: int | None) -> None:
-    if None not in (a, b) and a != b:
-        raise ValueError(f"Dimensions {a} and {b} are not compatible")
+def _dims(x: Tensor) -> Sequence[Dim]:
+    return () if isinstance(x._type.shape, AnyShape) else x._type.shape
 
 
 def rank_of(sp: SparseTensor) -> int:
@@ -160,6 +162,12 @@ def sizes(sp: SparseTensor) -> tuple[Dim, ...]:
     if sp._told is None or sp._told[0] is not state.trace:
         sp._told = state.trace, dims_of(sp.dense_shape)
     return tuple(found if known is None else known for known, found in zip(sp.shape, sp._told[1]))
+
+
+def of_shape(sp: SparseTensor, shape: Any) -> SparseTensor:
+    """``sp``, whose shape is known to be so."""
+    sp.set_shape(shape)
+    return sp
 
 
 exports["compat.v1.SparseTensorValue"] = SparseTensorValue
