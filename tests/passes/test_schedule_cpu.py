@@ -346,3 +346,14 @@ def test_bounds_keep_an_empty_operand_from_being_read() -> None:
     joined = te.compute(y.shape, lambda i: tirx.if_then_else(i < 0, x[i], y[i]))
     b = values((20,))
     np.testing.assert_array_equal(run_te(joined, {x: values((0,)), y: b}, (20,), HOST), b)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("sizes", [(64, 10, 1024), (33, 3, 1003), (90, 5, 2000)], ids=["pages", "ragged", "whole"])
+def test_narrow_products_run_along_the_depth(sizes: tuple[int, int, int], target: Target) -> None:
+    rows, columns, depth = sizes
+    a, b = values((rows, depth)), values((depth, columns))
+    x, y = tensor(a.shape), tensor(b.shape, name="y")
+    product = matmul(x, y, False, False)
+    assert "turned = T.alloc_buffer" in schedule(te.create_prim_func([x, y, product]), target).script()
+    np.testing.assert_allclose(run_te(product, {x: a, y: b}, (rows, columns), target), a @ b, rtol=1e-4, atol=1e-3)

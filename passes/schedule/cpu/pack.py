@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 import tvm_ffi
 from tvm import ir, tirx
@@ -10,9 +10,10 @@ from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
 from . import access, emit
+from .elementwise import emit_elementwise
 from .emit import index
 from .kernel import Axis, Stage, substitute, variables, with_value
-from .plan import Packing, Plan
+from .plan import PAGE_BYTES, Packing, Plan
 from .target import CpuTarget
 from .transpose import turned_block
 from .work import WORTHWHILE_CYCLES
@@ -21,8 +22,6 @@ CYCLES_AN_ITEM = 1
 STEPS_A_BLOCK = 8
 # A block to turn over is held in registers twice.
 LANES_OF_A_BLOCK = 16
-# A stride of a page puts all lines of a tile into one set of the first-level cache.
-PAGE_BYTES = 4096
 
 
 @dataclass(frozen=True)
@@ -81,6 +80,26 @@ def packed(stage: Stage, plan: Plan, target: CpuTarget, parallel: bool) -> tuple
         stage = with_value(stage, _with_panel(stage.value, panel))
         statements += [emit.allocate(panel.buffer), _pack(panel, parallel)]
     return stage, statements
+
+
+def turned(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stmt]]:
+    """The stage reading a copy of the operand that is to be turned, and the statements that make it."""
+    load = plan.turned
+    if load is None:
+        return stage, []
+    used = variables(access.flat_offset(load.source, list(load.indices)))
+    axes = [axis for axis in stage.axes if axis.var in used and not axis.var.same_as(plan.vector.var)]
+    own = [replace(axis, var=Var(axis.var.name, "int64")) for axis in (*axes, plan.vector)]
+    places = [axis.var for axis in (*axes, plan.vector)]
+    buffer = emit.scratch([axis.extent for axis in own], str(load.source.ty.dtype.dtype), "turned")
+    value = substitute(load, dict(zip(places, (axis.var for axis in own), strict=True)))
+    copy = emit_elementwise([Stage(buffer, tuple(own), (), None, value)], target)
+
+    def swap(other: TensorLoad) -> TensorLoad:
+        return emit.load(buffer, places) if tvm_ffi.structural_equal(other, load) else other
+
+    value = tvm_ffi.structural_map(stage.value, (TensorLoad, swap))
+    return with_value(stage, value), [emit.allocate(buffer), copy]
 
 
 def _panel(stage: Stage, packing: Packing, target: CpuTarget) -> Panel:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from math import prod
 
 import tvm_ffi
@@ -31,6 +31,11 @@ REUSE_THAT_PAYS_FOR_PACKING = 24
 REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
 LONG_ROW_BYTES = 1024
 VECTORS_OF_A_SHORT_ROW = 6
+VECTORS_OF_A_NARROW_ROW = 2
+LEAST_DEPTH_OF_A_NARROW_PRODUCT = 256
+# Rows whose distance is a multiple of a page drive each other out of the first-level cache: so much more time.
+PAGE_BYTES = 4096
+CYCLES_OF_ROWS_A_PAGE_APART = 3
 
 
 @dataclass(frozen=True)
@@ -61,7 +66,8 @@ class Plan:
 
     `vector` is a result axis (`along_rows` false: each lane is its own result) or the reduction axis to run along
     (`along_rows` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
-    `padded` is true where every operand read along the vector is packed into whole vectors.
+    `padded` is true where every operand read along the vector is packed into whole vectors. `turned` is an operand to
+    copy so that the vector runs along its memory.
     """
 
     vector: Axis
@@ -71,6 +77,7 @@ class Plan:
     sizes: dict[Var, int] = field(default_factory=dict)
     packed: tuple[Packing, ...] = ()
     padded: bool = False
+    turned: TensorLoad | None = None
 
     @property
     def width(self) -> int:
@@ -82,6 +89,9 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     lanes = target.lanes(stage.item_bytes)
     column, row = _last_wide(stage.spatial), _last_wide(stage.reduce)
     terms = terms_of(stage)
+    narrow = None if row is None or column is None else _narrow_plan(stage, row, column, terms, target)
+    if narrow is not None:
+        return narrow
     if column is not None and _runs_along(terms, column, lanes // 2):
         return _column_plan(stage, column, terms, (), target)
     is_packed = column is not None and _is_worth_packing(stage, column, terms, target)
@@ -90,6 +100,32 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     if column is None:
         return None if row is None else _row_plan(stage, row, terms, target, lanes=1)
     return _packed_plan(stage, column, terms, target)
+
+
+def _narrow_plan(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan | None:
+    """Vectors along the reduction where rows of results fill none, and a turned copy of one operand is all that takes."""
+    lanes = target.lanes(stage.item_bytes)
+    turned = [term for term in terms if not access.is_contiguous(term, row.var)]
+    results, depth = access.points(stage.spatial), access.points(stage.reduce)
+    is_matrix = len(_wide(stage.spatial)) <= 2 and len(_wide(stage.reduce)) == 1
+    if len(terms) != 2 or len(turned) != 1 or results is None or depth is None or not is_matrix:
+        return None
+    size = column.size or UNKNOWN_SIZE
+    if depth < LEAST_DEPTH_OF_A_NARROW_PRODUCT or size > VECTORS_OF_A_NARROW_ROW * lanes or size % lanes == 0:
+        return None
+    items = results * depth // _reuse(stage, turned[0])
+    other = next(term for term in terms if term is not turned[0])
+    far = any((access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial)
+    waste = -(-size // lanes) * lanes / size
+    by_columns = results * depth * waste / (lanes * OPERATIONS_A_CYCLE) * (CYCLES_OF_ROWS_A_PAGE_APART if far else 1)
+    by_rows = results * (-(-depth // lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE) + items
+    if by_columns < by_rows:
+        return None
+    return replace(_row_plan(stage, row, terms, target), turned=turned[0])
+
+
+def _wide(axes: tuple[Axis, ...]) -> list[Axis]:
+    return [axis for axis in axes if axis.size != 1]
 
 
 def terms_of(stage: Stage) -> list[TensorLoad]:

@@ -12,7 +12,7 @@ from tvm.tirx import Stmt, Var
 from . import access, emit
 from .combiner import combiner
 from .kernel import Axis, Stage, substitute
-from .pack import packed
+from .pack import packed, turned
 from .plan import has_reused_operand, plan_reduction, terms_of
 from .slices import run_slices, slices_of
 from .target import CpuTarget
@@ -40,11 +40,12 @@ def emit_reduction(
         return None
     if fixed:
         plan = replace(plan, packed=(), padded=False)
-    work = Work(merged, stores, plan, combine, target)
-    if parallel is None:
-        least = WORTHWHILE_CYCLES_OF_TILES if has_reused_operand(merged) else WORTHWHILE_CYCLES
-        return is_parallel([merged, *stores], target, lambda choice: _emit(work, choice), least)
-    return _emit(work, parallel, fixed)
+    stage, copy = turned(merged, plan, target)
+    work = Work(stage, tuple(stage if store is merged else store for store in stores), plan, combine, target)
+    if parallel is not None:
+        return emit.sequence([*copy, _emit(work, parallel, fixed)])
+    least = WORTHWHILE_CYCLES_OF_TILES if has_reused_operand(merged) else WORTHWHILE_CYCLES
+    return emit.sequence([*copy, is_parallel([stage, *stores], target, lambda choice: _emit(work, choice), least)])
 
 
 def _emit(work: Work, parallel: bool, fixed: Point | None = None) -> Stmt:

@@ -273,8 +273,18 @@ def _leftover(rest: ir.Expr, start: ir.Expr, body: LaneBody) -> Stmt | None:
     if known == 0:
         return None
     if known is not None:
-        return body(index(0), index(0), start, known)
+        return emit.sequence([body(index(0), index(0), start + first, lanes) for first, lanes in _powers(known)])
     return emit.loop(rest, lambda turn: body(index(0), index(0), start + turn, 1))
+
+
+def _powers(extent: int) -> list[tuple[int, int]]:
+    """Cut [0, extent) into vectors of powers of two lanes: LLVM takes others apart."""
+    parts: list[tuple[int, int]] = []
+    while extent:
+        lanes = 1 << (extent.bit_length() - 1)
+        parts.append((sum(size for _first, size in parts), lanes))
+        extent -= lanes
+    return parts
 
 
 def _combined(held: Accumulators, row: ir.Expr, combine: Combine, body: Callable[[ir.Expr], Stmt]) -> Stmt:
