@@ -31,6 +31,7 @@ from tvtf.passes.scales import fold_scales
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.simplify import simplify
+from tvtf.passes.sums import pair_sums
 from tvtf.passes.trim import trim_loops
 from tvtf.passes.updates import fuse_updates
 from tvtf.passes.watch import dump_folder, watched
@@ -61,6 +62,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("trim", trim_loops, dialect=True),
         Phase("scales", fold_scales, dialect=True),
         Phase("attention", fuse_attention, dialect=True),
+        Phase("sums", pair_sums, dialect=True),
         Phase("guard", insert_guards),
         *([Phase("without-python", without_python(ON_A_GPU))] if on_gpu(target) else []),
         *([] if polls else [Phase("without-python", without_python(IN_A_LIBRARY))]),

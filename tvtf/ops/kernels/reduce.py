@@ -96,6 +96,24 @@ def variance_about(x: te.Tensor, center: te.Tensor, *, axis: tuple[int, ...]) ->
     return narrowed(mean(compute(x.shape, square, "squares"), axis=axis, keepdims=True), str(x.dtype))
 
 
+def paired_sums(x: te.Tensor, y: te.Tensor, *, axis: tuple[int, ...]) -> list[te.Tensor]:
+    """Both sums as rows of one reduction, so that what they share is read once."""
+    inner = {a: reduce_axis(x.shape[a], f"k{a}") for a in axis}
+
+    def term(which: Any, *index: Any) -> Any:
+        outer = iter(index)
+        at = [inner[a] if a in inner else next(outer) for a in range(len(x.shape))]
+        return te.sum(tirx.Select(which == 0, x(*at), x(*at) * y(*at)), axis=list(inner.values()))
+
+    kept = [d for a, d in enumerate(x.shape) if a not in axis]
+    both = compute([2, *kept], term, "paired_sums")
+
+    def row(which: int) -> te.Tensor:
+        return compute(kept, lambda *i: both(long(which), *i), "sum_of_pair")
+
+    return [row(0), row(1)]
+
+
 def argmax(x: te.Tensor, *, axis: int, output_type: str) -> te.Tensor:
     return _arg(x, axis, output_type, _LARGEST, False)
 
