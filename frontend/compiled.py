@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
+from contextlib import nullcontext
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -266,7 +267,7 @@ class Compiled:
             not graph.holds_texts and results.is_bare and self.single and not self.updates and not self.captures
         )
         self.bound = concrete.bound
-        self.lock = join([v.lock for v in concrete.variables])
+        self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
         self.in_place: dict[str | None, set[int]] = {}
         self._codes: dict[str | None, Code] = {}
         self.code()

@@ -47,9 +47,9 @@ def test_a_function_that_can_not_be_compiled_runs_as_python_and_tells_why(caplog
 
 
 def test_in_debug_mode_functions_see_each_element(monkeypatch):
-    from tvtf.data import mapped
+    from tvtf.data import parallel
 
-    monkeypatch.setattr(mapped, "debug_mode", [False])
+    monkeypatch.setattr(parallel.debug, "on", False)
     tf.data.experimental.enable_debug_mode()
     seen = []
     assert plain(Dataset.range(3).map(lambda x: seen.append(x.numpy()) or x * 2)) == [0, 2, 4]

@@ -12,6 +12,7 @@ from tvtf import nest
 from tvtf.data.base import UNKNOWN, Dataset, method, scaled
 from tvtf.data.mapped import Traced
 from tvtf.data.order import number
+from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.structure import Element, arrays, flat_shapes, leading, packer, without_leading
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
@@ -20,10 +21,17 @@ from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
 
 
-def groups(items: Iterator[Any], size: int, drop_remainder: bool) -> Iterator[list[Any]]:
-    while part := list(itertools.islice(items, size)):
-        if len(part) == size or not drop_remainder:
-            yield part
+class Groups(Iterator[list[Any]]):
+    """Items, ``size`` at a time; after a failure it goes on with the items behind."""
+
+    def __init__(self, items: Iterator[Any], size: int, drop_remainder: bool) -> None:
+        self.items, self.size, self.drop_remainder = items, size, drop_remainder
+
+    def __next__(self) -> list[Any]:
+        part = list(itertools.islice(self.items, self.size))
+        if not part or (self.drop_remainder and len(part) < self.size):
+            raise StopIteration
+        return part
 
 
 class Batch(Dataset):
@@ -40,10 +48,22 @@ class Batch(Dataset):
         return leading(self.source.element_spec, self.count if self.drop_remainder else None)
 
     def handles(self) -> Iterator[Any]:
-        return groups(self.source.handles(), self.count, self.drop_remainder)
+        return Groups(self.source.handles(), self.count, self.drop_remainder)
 
     def value(self, handle: list[Any]) -> Element:
         return self.source.batch_value(handle)
+
+
+class ParallelBatch(Batch):
+    def __init__(self, source: Dataset, count: int, drop_remainder: bool, workers: Workers) -> None:
+        super().__init__(source, count, drop_remainder)
+        self.workers = workers
+
+    def handles(self) -> Iterator[Any]:
+        return self.workers.results(super().value, super().handles())
+
+    def value(self, handle: Any) -> Element:
+        return handle
 
 
 @method
@@ -57,12 +77,20 @@ def batch(
 ) -> Dataset:
     """Stacks each ``batch_size`` elements; the last batch may be smaller, unless ``drop_remainder`` leaves it out.
 
+    Args:
+      num_parallel_calls, deterministic: how many batches are put together at once, and whether they keep their order; see
+        ``map``.
+
     Raises:
       InvalidArgumentError: the size is not positive; or, when iterated, elements differ in shape.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#batch
     """
-    return Batch(self, number(batch_size), bool(drop_remainder))
+    if num_parallel_calls is None or debug.on:
+        warn_unused(deterministic)
+        return Batch(self, number(batch_size), bool(drop_remainder))
+    workers = Workers(num_parallel_calls, deterministic, "ParallelBatchDataset")
+    return ParallelBatch(self, number(batch_size), bool(drop_remainder), workers)
 
 
 class PaddedBatch(Batch):

@@ -2,20 +2,19 @@
 
 from __future__ import annotations
 
+import itertools
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvtf import nest
 from tvtf.composite import TypeSpec
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
+from tvtf.data.parallel import Ahead, Ready, Workers, debug, warn_unused
 from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.frontend.function import function
 from tvtf.log import logger
 from tvtf.spec import TensorSpec
-
-debug_mode = [False]
-"""Whether users' functions run eagerly, element by element (``tf.data.experimental.enable_debug_mode``)."""
 
 
 class Eager:
@@ -38,7 +37,7 @@ class Traced(Eager):
         super().__init__(user)
         specs = (*state, source.element_spec)
         try:
-            self._traced = None if debug_mode[0] or _needs_values(specs) else self._trace(specs)
+            self._traced = None if debug.on or _needs_values(specs) else self._trace(specs)
         except (TypeError, ValueError, NotImplementedError) as refusal:
             self._traced = None
             self.spec = self._first(source, refusal)
@@ -109,6 +108,16 @@ class Map(Dataset):
         return map(self.function, self.source.elements())
 
 
+class ParallelMap(Ready):
+    def __init__(self, source: Dataset, user: Callable[..., Any], workers: Workers) -> None:
+        self.source, self.workers = source, workers
+        self.function = Traced(user, source)
+        super().__init__(self.function.spec, source.size)
+
+    def handles(self) -> Iterator[Any]:
+        return self.workers.results(lambda h: self.function(self.source.value(h)), self.source.handles())
+
+
 @method
 def map_(
     self: Dataset,
@@ -123,11 +132,24 @@ def map_(
 
     Args:
       map_func: takes the parts of a tuple as arguments; returns a nest of tensors, of which lists become tensors.
-      num_parallel_calls, deterministic: accepted; elements are computed in order (see ``prefetch``).
+      num_parallel_calls: how many elements are computed at once, by threads; ``tf.data.AUTOTUNE`` for one per core.
+      deterministic: whether they come in order all the same; they do by default.
+
+    Raises:
+      ValueError: ``synchronous`` with parallel calls.
+      InvalidArgumentError: ``num_parallel_calls`` is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#map
     """
-    return Map(self, map_func)
+    if num_parallel_calls is None or debug.on:
+        warn_unused(deterministic)
+        return Map(self, map_func)
+    if synchronous:
+        raise ValueError(
+            "`synchronous` is not supported with `num_parallel_calls`, but `num_parallel_calls` was set to ",
+            num_parallel_calls,
+        )
+    return ParallelMap(self, map_func, Workers(num_parallel_calls, deterministic, "ParallelMapDatasetV2"))
 
 
 class Filter(Dataset):
@@ -142,7 +164,7 @@ class Filter(Dataset):
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        return (e for e in self.source.elements() if self.function(e))
+        return filter(self.function, self.source.elements())
 
 
 @method
@@ -198,15 +220,21 @@ class Interleave(Dataset):
 
     def handles(self) -> Iterator[Any]:
         source = self.source.elements()
-        open_ones: list[Iterator[Element] | None] = [None] * self.cycle
+        open_ones = self._opened_at_once(source)
         exhausted, at = False, 0
         while not exhausted or any(o is not None for o in open_ones):
             if open_ones[at] is None and not exhausted:
                 element = next(source, None)
                 exhausted = element is None
-                open_ones[at] = None if exhausted else self._inner(element).elements()
+                open_ones[at] = None if exhausted else self._opened(element)
             yield from self._block(open_ones, at)
             at = (at + 1) % self.cycle
+
+    def _opened_at_once(self, source: Iterator[Element]) -> list[Iterator[Element] | None]:
+        return [None] * self.cycle
+
+    def _opened(self, element: Element) -> Iterator[Element]:
+        return self._inner(element).elements()
 
     def _block(self, open_ones: list[Iterator[Element] | None], at: int) -> Iterator[Element]:
         current = open_ones[at]
@@ -254,7 +282,8 @@ def interleave(
 
     Args:
       cycle_length: 1 by default.
-      num_parallel_calls, deterministic: accepted; elements are computed in order.
+      num_parallel_calls: where given, each of the datasets that are open is iterated ahead by a thread of its own.
+      deterministic: accepted; the order is always the same.
 
     Raises:
       ValueError: a length is not positive.
@@ -265,7 +294,19 @@ def interleave(
     cycle = 1 if cycle == INFINITE else cycle
     if cycle < 1 or block < 1:
         raise ValueError(f"`cycle_length` and `block_length` must be > 0, got {cycle_length} and {block_length}")
-    return Interleave(self, map_func, cycle, block)
+    if num_parallel_calls is None or debug.on:
+        warn_unused(deterministic)
+        return Interleave(self, map_func, cycle, block)
+    return ParallelInterleave(self, map_func, cycle, block)
+
+
+class ParallelInterleave(Interleave):
+    def _opened_at_once(self, source: Iterator[Element]) -> list[Iterator[Element] | None]:
+        first = [self._opened(element) for element in itertools.islice(source, self.cycle)]
+        return [*first, *[None] * (self.cycle - len(first))]
+
+    def _opened(self, element: Element) -> Iterator[Element]:
+        return Ahead(super()._opened(element), self.block)
 
 
 class Scan(Dataset):

@@ -3,15 +3,14 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from collections import deque
 from collections.abc import Iterator, Sequence
-from queue import Full, Queue
 from typing import Any
 
 import numpy as np
 
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Through, method, scaled
+from tvtf.data.parallel import Ahead, Ready, debug
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed
 from tvtf.dtypes import int64
@@ -258,66 +257,22 @@ class Counter(Dataset):
         return EagerTensor(np.array(handles, np.int64))
 
 
-class Prefetch(Through):
-    """A thread works ahead by a few elements, as far as Python lets two threads run."""
+class Prefetch(Ready):
+    """A thread works ahead by a few elements."""
 
     def __init__(self, source: Dataset, buffer_size: int) -> None:
-        self.buffer_size = 2 if buffer_size == -1 else buffer_size
-        super().__init__(source, source.size)
+        if buffer_size < -1:
+            raise InvalidArgumentError(
+                None,
+                "PrefetchDataset",
+                "buffer_size must be >= 0 or set buffer_size to be -1 for auto-tuning [Op:PrefetchDataset]",
+            )
+        self.source, self.buffer_size = source, 2 if buffer_size == -1 else buffer_size
+        super().__init__(source.element_spec, source.size)
 
     def handles(self) -> Iterator[Any]:
-        return Ahead(self.source.elements(), self.buffer_size) if self.buffer_size else self.source.elements()
-
-    def value(self, handle: Any) -> Element:
-        return handle
-
-    batch_value = Dataset.batch_value
-
-
-class Ahead(Iterator[Any]):
-    """An iterator whose elements a thread computes ahead of time; it ends with the iterator."""
-
-    def __init__(self, source: Iterator[Any], count: int) -> None:
-        self._queue: Queue[tuple[str, Any]] = Queue(count)
-        self._stop = threading.Event()
-        self._done = False
-        thread = threading.Thread(target=_fill, args=(source, self._queue, self._stop), daemon=True)
-        thread.start()
-
-    def __next__(self) -> Any:
-        if self._done:
-            raise StopIteration
-        kind, what = self._queue.get()
-        if kind == "element":
-            return what
-        self._done = True
-        if what is None:
-            raise StopIteration
-        raise what
-
-    def __del__(self) -> None:
-        self._stop.set()
-
-
-def _fill(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event) -> None:
-    end: Any = None
-    try:
-        for element in source:
-            if not _put(queue, ("element", element), stop):
-                return
-    except Exception as error:
-        end = error
-    _put(queue, ("end", end), stop)
-
-
-def _put(queue: Queue[tuple[str, Any]], item: tuple[str, Any], stop: threading.Event) -> bool:
-    while not stop.is_set():
-        try:
-            queue.put(item, timeout=0.1)
-            return True
-        except Full:
-            continue
-    return False
+        elements = self.source.elements()
+        return Ahead(elements, self.buffer_size) if self.buffer_size and not debug.on else elements
 
 
 @method

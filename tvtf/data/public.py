@@ -7,7 +7,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvtf.context import state
-from tvtf.data import batching, choice, mapped, order, readers, sources, stored
+from tvtf.data import batching, choice, order, parallel, readers, sources, stored
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
 from tvtf.data.structure import Element
 from tvtf.errors import InvalidArgumentError, NotFoundError
@@ -311,7 +311,7 @@ def enable_debug_mode() -> None:
     """
     if state.trace is not None:
         raise ValueError("`enable_debug_mode() is only supported in eager mode.")
-    mapped.debug_mode[0] = True
+    parallel.debug.on = True
 
 
 @export("data.experimental.get_structure")

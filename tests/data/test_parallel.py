@@ -1,0 +1,88 @@
+"""Pipelines that threads run: how many at once, in which order, and how they end."""
+
+import gc
+import threading
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+Dataset = tf.data.Dataset
+WAIT = 30
+
+
+def in_python(run):
+    return lambda x: tf.numpy_function(run, [x], tf.TensorSpec([], tf.int64))
+
+
+def test_as_many_elements_are_computed_at_once_as_asked_for():
+    together = threading.Barrier(3)
+
+    def meet(x):
+        together.wait(WAIT)
+        return x
+
+    found = Dataset.range(6).map(in_python(meet), num_parallel_calls=3)
+    assert [int(x) for x in found] == list(range(6))
+
+
+def test_elements_come_as_they_are_ready_where_order_does_not_matter():
+    second_came = threading.Event()
+
+    def run(x):
+        if x == 0:
+            second_came.wait(WAIT)
+        return x
+
+    found = iter(Dataset.range(2).map(in_python(run), num_parallel_calls=2, deterministic=False))
+    assert int(next(found)) == 1
+    second_came.set()
+    assert int(next(found)) == 0
+
+
+def test_a_failure_is_told_in_its_place():
+    def run(x):
+        if x == 1:
+            raise ValueError("one is too many")
+        return x
+
+    found = iter(Dataset.range(3).map(in_python(run), num_parallel_calls=3))
+    assert int(next(found)) == 0
+    with pytest.raises(tf.errors.InvalidArgumentError, match="one is too many"):
+        next(found)
+    assert int(next(found)) == 2
+
+
+def test_open_datasets_are_iterated_at_once():
+    together = threading.Barrier(2)
+
+    def inner(x):
+        return Dataset.from_tensors(x).map(in_python(lambda n: (together.wait(WAIT), n)[1]))
+
+    found = Dataset.range(2).interleave(inner, cycle_length=2, num_parallel_calls=2)
+    assert sorted(int(x) for x in found) == [0, 1]
+
+
+def test_threads_end_with_their_dataset():
+    before = threading.active_count()
+    found = iter(Dataset.range(100).map(lambda x: x + 1, num_parallel_calls=4))
+    assert int(next(found)) == 1
+    assert threading.active_count() > before
+    del found
+    gc.collect()
+    for thread in threading.enumerate():
+        if thread.name.startswith("tvtf.data"):
+            thread.join(WAIT)
+    assert not any(t.name.startswith("tvtf.data") for t in threading.enumerate())
+
+
+def test_a_deterministic_argument_without_parallel_calls_is_told():
+    with pytest.warns(UserWarning, match="no effect unless the `num_parallel_calls`"):
+        Dataset.range(3).map(lambda x: x, deterministic=True)
+
+
+def test_parallel_batches_are_those_of_one_thread():
+    rows = Dataset.from_tensor_slices(np.arange(50).reshape(25, 2))
+    found = [b.numpy().tolist() for b in rows.batch(4, num_parallel_calls=3)]
+    assert found == [b.numpy().tolist() for b in rows.batch(4)]

@@ -1,0 +1,148 @@
+"""Work done by threads: elements computed ahead of time, and several at once."""
+
+from __future__ import annotations
+
+import os
+import threading
+import warnings
+from collections import deque
+from collections.abc import Callable, Iterator
+from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
+from functools import cached_property
+from queue import Full, Queue
+from typing import Any
+
+from tvtf.data.base import Dataset
+from tvtf.data.structure import Element
+from tvtf.errors import InvalidArgumentError
+from tvtf.tensor import convert_to_tensor
+
+
+class Debug:
+    """Whether users' functions run eagerly, and all elements one after the other (``tf.data.experimental.enable_debug_mode``)."""
+
+    on = False
+
+
+debug = Debug()
+
+
+class Workers:
+    """Threads that compute elements, ``calls`` at once; the system's cores tell how many where that is -1."""
+
+    def __init__(self, calls: Any, deterministic: bool | None, op: str) -> None:
+        count = int(convert_to_tensor(calls).numpy())
+        if count < 1 and count != -1:
+            raise InvalidArgumentError(None, op, f"num_parallel_calls must be greater than zero. [Op:{op}]")
+        self.count = (os.cpu_count() or 1) if count == -1 else count
+        self.in_order = deterministic is not False
+
+    @cached_property
+    def pool(self) -> ThreadPoolExecutor:
+        """Kept for all iterations: each thread has a machine of its own for the code it runs."""
+        return ThreadPoolExecutor(self.count, "tvtf.data")
+
+    def results(self, function: Callable[[Any], Any], items: Iterator[Any]) -> Iterator[Any]:
+        return _Results(self, function, items)
+
+
+def warn_unused(deterministic: bool | None) -> None:
+    if deterministic is not None and not debug.on:
+        warnings.warn(
+            "The `deterministic` argument has no effect unless the `num_parallel_calls` argument is specified.",
+            stacklevel=3,
+        )
+
+
+class _Results(Iterator[Any]):
+    """A function of each item, in their order or as they come; a failure is told where its element would stand."""
+
+    def __init__(self, workers: Workers, function: Callable[[Any], Any], items: Iterator[Any]) -> None:
+        self.workers, self.function, self.items = workers, function, items
+        self.running: deque[Future[Any]] = deque()
+
+    def __next__(self) -> Any:
+        self._fill()
+        if not self.running:
+            raise StopIteration
+        done = self.running[0] if self.workers.in_order else _first_done(self.running)
+        self.running.remove(done)
+        self._fill()
+        return done.result()
+
+    def _fill(self) -> None:
+        while len(self.running) < self.workers.count:
+            try:
+                self.running.append(self.workers.pool.submit(self.function, next(self.items)))
+            except StopIteration:
+                return
+            except Exception as error:
+                failed: Future[Any] = Future()
+                failed.set_exception(error)
+                self.running.append(failed)
+
+    def __del__(self) -> None:
+        for future in self.running:
+            future.cancel()
+
+
+def _first_done(running: deque[Future[Any]]) -> Future[Any]:
+    done = wait(running, return_when=FIRST_COMPLETED).done
+    return next(future for future in running if future in done)
+
+
+class Ready(Dataset):
+    """A dataset whose handles are the elements, computed by threads."""
+
+    def value(self, handle: Any) -> Element:
+        return handle
+
+    batch_value = Dataset.batch_value
+
+
+class Ahead(Iterator[Any]):
+    """An iterator whose elements a thread computes ahead of time; it ends with the iterator."""
+
+    def __init__(self, source: Iterator[Any], count: int) -> None:
+        self._queue: Queue[tuple[str, Any]] = Queue(count)
+        self._stop = threading.Event()
+        self._done = False
+        thread = threading.Thread(target=_fill, args=(source, self._queue, self._stop), daemon=True)
+        thread.start()
+
+    def __next__(self) -> Any:
+        if self._done:
+            raise StopIteration
+        kind, what = self._queue.get()
+        if kind == "element":
+            return what
+        if kind == "end":
+            self._done = True
+            raise StopIteration
+        raise what
+
+    def __del__(self) -> None:
+        self._stop.set()
+
+
+def _fill(source: Iterator[Any], queue: Queue[tuple[str, Any]], stop: threading.Event) -> None:
+    """Goes on after a failure: what comes after it may be wanted, too."""
+    while True:
+        try:
+            item = "element", next(source)
+        except StopIteration:
+            item = "end", None
+        except Exception as error:
+            item = "failure", error
+        if not _put(queue, item, stop) or item[0] == "end":
+            return
+
+
+def _put(queue: Queue[tuple[str, Any]], item: tuple[str, Any], stop: threading.Event) -> bool:
+    while not stop.is_set():
+        try:
+            queue.put(item, timeout=0.1)
+            return True
+        except Full:
+            continue
+    return False
