@@ -27,6 +27,7 @@ from tvtf.passes.items import TakeItems, known_items
 from tvtf.passes.legalize import legalize
 from tvtf.passes.mixed import mixed_precision
 from tvtf.passes.native_loops import native_loops
+from tvtf.passes.scalars import scalars_as_dims
 from tvtf.passes.scales import fold_scales
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
@@ -74,6 +75,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("items", TakeItems),
         Phase("apart", constants_apart),
         Phase("fuse", stock.FuseOps()),
+        Phase("scalars", scalars_as_dims),
         Phase("fuse-kernels", stock.FuseTIR()),
         *([] if on_gpu(target) else [Phase("chains", lambda mod: chain_kernels(mod, target))]),
         Phase("in-place", mark_inplace),
