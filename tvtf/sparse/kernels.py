@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import int64
+from tvtf.dtypes import FLOATING, int64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather_densely
 from tvtf.ops.rules import bind, draw
@@ -32,7 +32,7 @@ def _require(x: np.ndarray, ok: np.ndarray, *, message: str) -> np.ndarray:
     guard=lambda x, ok, *, message: [(ok, message)],
     onnx=lambda e, inputs, outputs, types, *, message: e.node("Identity", inputs[:1], outputs),
     why_not={"batch": "what holds for one element of a batch need not hold for all"},
-    samples=lambda: [Sample((draw(0, (2, 3)), np.array(True)), {"message": "never told"}, gradient=(0,))],
+    samples=lambda: [Sample((draw(0, (2, 3)), np.array(True)), {"message": "never told"}, FLOATING, gradient=(0,))],
 )
 def checked(x: Tensor, ok: Tensor, message: str) -> Any:
     """``x``, which nobody gets unless ``ok`` holds."""
