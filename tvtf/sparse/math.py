@@ -270,7 +270,7 @@ def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: in
 
 
 def _product_vjp(ct: Tensor, y: Tensor, indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim) -> tuple[Any, ...]:
-    mine = [bind.gather(x, indices[:, i], axis=0, batch_dims=0) for i, x in enumerate((ct, _conjugate(b)))]
+    mine = [gather_densely(x, indices[:, i]) for i, x in enumerate((ct, _conjugate(b)))]
     by_values = bind.reduce_sum(bind.multiply(*mine), axis=(1,), keepdims=False)
     by_b = bind.sparse_matmul(_turned(indices), _conjugate(values), ct, rows=b._type.shape[0])
     return None, by_values, by_b
