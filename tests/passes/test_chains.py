@@ -23,6 +23,7 @@ CASES = {
     "uneven": ((3, 15, 13, 5), 37, 20, 3, 1, [(2, 1), (0, 3)]),
     "strided": ((8, 18, 17, 8), 48, 24, 3, 2, [(1, 1), (1, 1)]),
     "wide window": ((6, 20, 11, 8), 32, 8, 5, 1, [(2, 2), (2, 2)]),
+    "a prime number of rows": ((3, 23, 9, 8), 480, 16, 3, 1, [(1, 1), (1, 1)]),
     "without borders": ((4, 17, 14, 8), 32, 8, 3, 1, [(0, 0), (0, 0)]),
 }
 
@@ -70,6 +71,7 @@ def test_a_band_fits_the_cache_and_every_core_has_some() -> None:
     kernel = read_kernel(te.create_prim_func([*placeholders, y]))
     bands = bands_of(inlined(kernel), kernel, CpuTarget(512, 32, 2))
     assert 12 <= bands.count <= 48
+    assert bands.last_origin == 96 - bands.rows[-1].height
     assert bands_of(inlined(kernel), kernel, CpuTarget(512, 32, 2, level2_bytes=64 * 1024)) is None
     assert bands_of(inlined(kernel), kernel, CpuTarget(512, 32, 64)) is None
 

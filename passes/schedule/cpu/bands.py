@@ -33,7 +33,7 @@ Emit = Callable[[Sequence[Stage], Kernel, CpuTarget], Stmt]
 
 @dataclass(frozen=True)
 class Rows:
-    """What a band needs of a stage: `height` rows from `start + band * step` on."""
+    """What a band needs of a stage: `height` rows from `start` on, and `step` for each row of the last stage before it."""
 
     start: int
     step: int
@@ -43,8 +43,8 @@ class Rows:
         start = min(self.start, other.start)
         return Rows(start, self.step, max(self.start + self.height, other.start + other.height) - start)
 
-    def first(self, band: ir.Expr) -> ir.Expr:
-        return emit.simplified(band * self.step + self.start)
+    def first(self, origin: ir.Expr) -> ir.Expr:
+        return emit.simplified(origin * self.step + self.start)
 
 
 @dataclass(frozen=True)
@@ -55,6 +55,16 @@ class Bands:
     rows: tuple[Rows, ...]
     count: int
 
+    @property
+    def last_origin(self) -> int:
+        """The first row of results of the last band, which may do some rows of the one before again."""
+        return int(self.stages[-1].spatial[1].extent) - self.rows[-1].height
+
+    def origin(self, number: ir.Expr) -> ir.Expr:
+        height = self.rows[-1].height
+        even = self.last_origin % height == 0
+        return emit.simplified(number * height if even else tirx.min(number * height, index(self.last_origin)))
+
 
 def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget) -> Bands | None:
     """The best cut of at least two convolutions into bands; None where stages aren't a row of them, or it doesn't pay."""
@@ -62,11 +72,11 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
     if len(plain) < len(stages) or sum(map(is_convolution, plain)) < 2 or not _are_images(plain, kernel):
         return None
     extent, images = int(plain[-1].spatial[1].extent), int(plain[-1].spatial[0].extent)
-    for height in range(extent, 0, -1):
-        rows = _rows_of(plain, height, kernel) if extent % height == 0 else None
+    for height in sorted({-(-extent // count) for count in range(1, extent + 1)}, reverse=True):
+        rows = _rows_of(plain, height, kernel)
         if rows is None:
-            continue
-        bands = Bands(tuple(plain), rows, extent // height)
+            return None
+        bands = Bands(tuple(plain), rows, -(-extent // height))
         fits = _bytes_of(bands, kernel) <= SHARE_OF_LEVEL2 * target.level2_bytes
         if fits and _occupies(images * bands.count, target):
             return bands if _shared_rows(bands) <= MOST_SHARED_ROWS else None
@@ -98,7 +108,7 @@ def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
 
 def _rows_of(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows, ...] | None:
     """What a band of `height` rows of the last stage needs of each stage."""
-    needed: dict[Var, Rows] = {stages[-1].buffer: Rows(0, height, height)}
+    needed: dict[Var, Rows] = {stages[-1].buffer: Rows(0, 1, height)}
     for stage in reversed(stages):
         own = needed.get(stage.buffer)
         if own is None:
@@ -156,7 +166,8 @@ def _row_bytes(stage: Stage) -> int:
 
 
 def _shared_rows(bands: Bands) -> float:
-    return max(rows.height / rows.step - 1 for rows in bands.rows)
+    own = (bands.last_origin + bands.rows[-1].height) / bands.count
+    return max(rows.height / (rows.step * own) - 1 for rows in bands.rows)
 
 
 def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) -> Stmt:
@@ -172,8 +183,9 @@ def emit_bands(bands: Bands, kernel: Kernel, target: CpuTarget, emit_all: Emit) 
 def _band(bands: Bands, image: ir.Expr, number: ir.Expr, target: CpuTarget, emit_all: Emit) -> Stmt:
     pairs = list(zip(bands.stages, bands.rows, strict=True))
     held = {stage.buffer: _held(stage, rows) for stage, rows in pairs}
-    starts = {stage.buffer: rows.first(number) for stage, rows in pairs}
-    stages = [_in_band(stage, rows, image, bands.count, held, starts) for stage, rows in pairs]
+    origin = bands.origin(number)
+    starts = {stage.buffer: rows.first(origin) for stage, rows in pairs}
+    stages = [_in_band(stage, rows, image, bands.last_origin, held, starts) for stage, rows in pairs]
     last = bands.stages[-1]
     borders = [border for pair in zip(stages, stages[1:]) if (border := _border(*pair, stages)) is not None]
     inner = {border.copy.buffer: border for border in borders}
@@ -258,7 +270,7 @@ def _held(stage: Stage, rows: Rows) -> Var:
 
 
 def _in_band(
-    stage: Stage, rows: Rows, image: ir.Expr, count: int, held: dict[Var, Var], starts: dict[Var, ir.Expr]
+    stage: Stage, rows: Rows, image: ir.Expr, last_origin: int, held: dict[Var, Var], starts: dict[Var, ir.Expr]
 ) -> Stage:
     """A stage for the rows of a band; rows beyond its edges, which nobody asks for, are its first or last again."""
     row = stage.spatial[1]
@@ -267,7 +279,7 @@ def _in_band(
     extent = int(row.extent)
     if rows.start < 0:
         place = tirx.max(place, index(0))
-    if rows.start + (count - 1) * rows.step + rows.height > extent:
+    if rows.start + last_origin * rows.step + rows.height > extent:
         place = tirx.min(place, index(extent - 1))
     value = substitute(stage.value, {stage.spatial[0].var: image, row.var: place})
     for old, new in held.items():
