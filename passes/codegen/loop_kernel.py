@@ -19,6 +19,7 @@ from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.passes.codegen.checks import has_asserts
 from tvtf.passes.codegen.inlined import inlined, is_large
+from tvtf.passes.codegen.lasting import lasting
 from tvtf.passes.codegen.loop import carried_count, is_loop, seconds, signal_check
 from tvtf.passes.schedule.cpu import emit
 
@@ -271,7 +272,11 @@ class LoopKernel:
         inputs = [*state, *values[count:]]
         going, beat = self.place([], "bool", "going"), _Beat(self) if self.polls else None
         self.emit(emit.store(going, tirx.const(True, "bool"), []))
-        turn, _ = self.block(lambda: self.carry(state, self.run(body, inputs)))
+        known = len(self.workspaces)
+        whole, _ = self.block(lambda: self.carry(state, self.run(body, inputs)))
+        before, rest = lasting(whole, self.workspaces[known:])
+        self.statements += before
+        turn = emit.sequence(rest)
         test, _ = self.block(lambda: self.emit(_copy(self.run(condition, inputs), going)))
         poll = [] if beat is None else [beat.poll(POLL_WORK // max(1, _work(turn)))]
         again = tirx.IfThenElse(tirx.BufferLoad(going, []), emit.sequence([turn, *poll]), None)

@@ -1,0 +1,62 @@
+"""What every turn of a loop computes anew from what no turn changes: packed copies of weights above all."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+
+import tvm_ffi
+from tvm import ir, tirx
+from tvm.tirx import AllocBuffer, BufferStore, Stmt, Var
+
+PLAIN = (tirx.For, tirx.SeqStmt, tirx.IfThenElse, BufferStore, AllocBuffer)
+
+
+def lasting(turn: Stmt, places: Sequence[Var]) -> tuple[list[Stmt], list[Stmt]]:
+    """The statements of a turn that may run once before the loop, and the others.
+
+    Those fill buffers that the turn allocates, or ``places`` that only it uses, from buffers that it doesn't write.
+    """
+    statements = _flat(turn)
+    fills = [s for s in statements if not isinstance(s, AllocBuffer)]
+    own = {*places, *(s.buffer for s in statements if isinstance(s, AllocBuffer))}
+    bound = {s.var for s in statements if isinstance(s, tirx.Bind)}
+    early = {s for s in fills if _is_plain(s) and _written(s) <= own and not _mentioned(s) & bound}
+    while True:
+        late = set().union(*(_touched(s) for s in fills if s not in early))
+        kept = {s for s in early if not (_mentioned(s) & late)}
+        if kept == early:
+            break
+        early = kept
+    filled = set().union(*map(_written, early))
+    early |= {s for s in statements if isinstance(s, AllocBuffer) and s.buffer in filled}
+    return [s for s in statements if s in early], [s for s in statements if s not in early]
+
+
+def _flat(stmt: Stmt) -> list[Stmt]:
+    return [inner for part in stmt.seq for inner in _flat(part)] if isinstance(stmt, tirx.SeqStmt) else [stmt]
+
+
+def _is_plain(stmt: Stmt) -> bool:
+    """Whether a statement only loops and stores."""
+    found: list[Stmt] = []
+    tvm_ffi.structural_walk(stmt, (Stmt, found.append))
+    return all(isinstance(inner, PLAIN) for inner in found)
+
+
+def _touched(stmt: Stmt) -> set[Var]:
+    """The buffers that a statement may write: a call may write into what it is given."""
+    return _written(stmt) if _is_plain(stmt) else _mentioned(stmt)
+
+
+def _written(stmt: Stmt) -> set[Var]:
+    own: set[Var] = set()
+    tvm_ffi.structural_walk(stmt, (AllocBuffer, lambda node: own.add(node.buffer)))
+    found: set[Var] = set()
+    tvm_ffi.structural_walk(stmt, (BufferStore, lambda node: found.add(node.buffer)))
+    return found - own
+
+
+def _mentioned(stmt: Stmt) -> set[Var]:
+    found: set[Var] = set()
+    tvm_ffi.structural_walk(stmt, (ir.Var, found.add))
+    return found
