@@ -11,6 +11,10 @@ from benchmarks.workloads import networks
 from benchmarks.workloads.networks import Size, data, logits, weights
 
 RATE = 0.01
+ODD = {
+    "residual": Size("residual", 7, 30, (60, 100, 200, 300)),
+    "depthwise": Size("depthwise", 5, 90, (20, 36, 60, 100)),
+}
 RESIDUAL = Size("residual", 1, 32, (64, 128, 256, 512))
 DEPTHWISE = Size("depthwise", 1, 96, (24, 32, 64, 96))
 TINY = {net: Size(net, 2, 8, (2, 3), 1) for net in ("residual", "depthwise")}
@@ -108,11 +112,11 @@ def train_torch(torch: Any, compiled: Any, size: Size) -> Call:
     return step
 
 
-WORKLOADS = [
-    Workload(
-        name=f"{size.net}-{batch}",
-        title=f"{size.net} network on {size.side}x{size.side}, batch {batch}",
-        full=size._replace(batch=batch),
+def inference(name: str, size: Size) -> Workload:
+    return Workload(
+        name=name,
+        title=f"{size.net} network on {size.side}x{size.side}, batch {size.batch}{_widths(size)}",
+        full=size,
         tiny=TINY[size.net],
         tensorflow=tensorflow,
         jax=jax,
@@ -120,12 +124,12 @@ WORKLOADS = [
         onnxruntime=onnxruntime,
         asked="ahead of ONNX Runtime, <= 0.67x the best",
     )
-    for size in (RESIDUAL, DEPTHWISE)
-    for batch in (1, 32)
-] + [
-    Workload(
-        name=f"{size.net}-step",
-        title=f"{size.net} network on {size.batch}x{size.side}x{size.side}, SGD step",
+
+
+def training(name: str, size: Size) -> Workload:
+    return Workload(
+        name=name,
+        title=f"{size.net} network on {size.batch}x{size.side}x{size.side}, SGD step{_widths(size)}",
         full=size,
         tiny=TINY[size.net],
         tensorflow=train_tensorflow,
@@ -133,5 +137,15 @@ WORKLOADS = [
         torch=train_torch,
         asked="<= 0.67x the best",
     )
-    for size in (RESIDUAL._replace(batch=8), DEPTHWISE._replace(batch=8))
+
+
+def _widths(size: Size) -> str:
+    return f", {', '.join(map(str, size.widths))} channels" if size in ODD.values() else ""
+
+
+WORKLOADS = [
+    *(inference(f"{s.net}-{batch}", s._replace(batch=batch)) for s in (RESIDUAL, DEPTHWISE) for batch in (1, 32)),
+    *(inference(f"{name}-odd", size) for name, size in ODD.items()),
+    *(training(f"{s.net}-step", s._replace(batch=8)) for s in (RESIDUAL, DEPTHWISE)),
+    *(training(f"{name}-odd-step", size) for name, size in ODD.items()),
 ]
