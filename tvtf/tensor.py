@@ -406,6 +406,19 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
     return EagerTensor(to_array(value, dtype, dtype_hint))
 
 
+def _of_shape(shape: TensorShape, dtype: DType | None = None, **_: Any) -> EagerTensor:
+    if not shape.is_fully_defined():
+        raise ValueError(f"Cannot convert a partially known TensorShape {shape} to a Tensor.")
+    if dtype not in (None, dtypes.int32, dtypes.int64):
+        raise TypeError(
+            f"Cannot convert TensorShape {shape} to dtype {dtype}. Allowed dtypes are tf.int32 and tf.int64."
+        )
+    return EagerTensor(to_array(shape.as_list(), dtype, dtypes.int32))
+
+
+register_tensor_conversion_function(TensorShape, _of_shape)
+
+
 def _checked(tensor: Tensor, dtype: DType | None) -> Tensor:
     if dtype is not None and tensor.dtype is not dtype:
         raise ValueError(
@@ -486,9 +499,12 @@ def _smallest_int(value: Any) -> np.ndarray:
         return _fitted(value, dtypes.int64)
 
 
+_SEQUENCES = (list, tuple, range, TensorShape)
+
+
 def _kinds(value: Any) -> set[type]:
     """The Python types of all leaves."""
-    if not isinstance(value, (list, tuple, range)):
+    if not isinstance(value, _SEQUENCES):
         return {_python_kind(value)}
     if None in map(_none_or_type, value) and len(value) > 1:
         raise ValueError(MSG_MIXED)
@@ -537,7 +553,7 @@ _BY_KIND = {bool: dtypes.bool, int: dtypes.int32, complex: dtypes.complex128}
 
 
 def _leaves(value: Any) -> Iterator[Any]:
-    if not isinstance(value, (list, tuple, range)):
+    if not isinstance(value, _SEQUENCES):
         yield value
         return
     for each in value:

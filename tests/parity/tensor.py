@@ -265,6 +265,16 @@ def _operators(tf):
 def _shapes(tf):
     shape = tf.TensorShape
     return {
+        "a shape as a tensor": lambda: [
+            *(tf.constant(tf.TensorShape([2, 3])), tf.constant(tf.TensorShape([2]), tf.float32)),
+            *(tf.convert_to_tensor(tf.TensorShape([]), tf.int64), tf.convert_to_tensor(tf.TensorShape([2**40]))),
+            *(tf.reduce_prod(tf.TensorShape([2, 3])), tf.cast(tf.zeros([2, 3]).shape, tf.float32)),
+            *(tf.stack([tf.TensorShape([2]), [3]]), tf.constant([1, 1]) * tf.TensorShape([2, 3])),
+            tf.function(lambda x: tf.reduce_prod(x.shape) * 2, autograph=False)(tf.zeros([2, 3])),
+        ],
+        "a shape as a float": lambda: tf.convert_to_tensor(tf.TensorShape([2]), tf.float32),
+        "an unknown shape as a tensor": lambda: tf.convert_to_tensor(tf.TensorShape([2, None])),
+        "an unknown shape as a constant": lambda: tf.constant(tf.TensorShape([2, None])),
         "shapes": lambda: [shape([1, None]), str(shape(None)), str(shape([3])), shape([2, 3])[1:], shape([1]) + [3]],
         "shape equality": lambda: (shape([1, 2]) == [1, 2], shape([None]) == shape([None])),
         "shape of text": lambda: shape(["a"]),
