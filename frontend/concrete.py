@@ -32,7 +32,10 @@ observers: list[Callable[[ConcreteFunction], Any]] = []
 
 
 class ConcreteFunction:
-    """A traced function with fixed argument types; callable on tensors."""
+    """A traced function with fixed argument types; callable on tensors.
+
+    Where it was traced for arguments of unknown rank, its instances, one for each rank, repeat the trace, not the Python.
+    """
 
     def __init__(self, name: str, arguments: Arguments, graph: Graph, results: Results) -> None:
         self.name = name
@@ -45,6 +48,8 @@ class ConcreteFunction:
         self._signature = inspect.Signature()
         self._compiled: compiled.Compiled | None = None
         self._pure: compiled.GraphFunction | None = None
+        self._is_of_any_rank = arguments.are_of_any_rank
+        self._instances: dict[tuple[int, ...], ConcreteFunction] = {}
 
     @classmethod
     def trace(cls, function: Any, arguments: Arguments) -> ConcreteFunction:
@@ -99,16 +104,27 @@ class ConcreteFunction:
 
     def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         """On eager tensors, outside tapes and traces."""
-        return (self._compiled or self.code())(tensors, variables)
+        return (self._compiled or self.instance(tensors).code())(tensors, variables)
 
     def code(self) -> compiled.Compiled:
-        """The code, compiled when first asked for."""
+        """The code, compiled when first asked for.
+
+        Raises:
+          ValueError: the function is of unknown rank.
+        """
+        if self._is_of_any_rank:
+            raise ValueError(
+                f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or "
+                "specs with their dims, None for unknown ones"
+            )
         if self._compiled is None:
             self._compiled = compiled.Compiled(self)
         return self._compiled
 
     def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""
+        if self._is_of_any_rank:
+            return self.instance(tensors)._call_recorded(tensors, variables)
         if self._pure is None:
             self._pure = compiled.GraphFunction(self.graph, self.results.hidden)
         captured = self._captured_values(variables)
@@ -127,7 +143,19 @@ class ConcreteFunction:
 
     def instance(self, tensors: Sequence[Any]) -> ConcreteFunction:
         """What is compiled for these tensors: the function itself, unless it is of unknown rank."""
-        return self
+        if not self._is_of_any_rank:
+            return self
+        ranks = tuple(t.ndim for t in tensors)
+        found = self._instances.get(ranks)
+        if found is None:
+            found = self._instances[ranks] = self._instantiated(self.arguments.of_ranks(tensors))
+        return found
+
+    def _instantiated(self, arguments: Arguments) -> ConcreteFunction:
+        try:
+            return ConcreteFunction.of(self.name, arguments, self.inline, self._signature)
+        except (TypeError, ValueError) as error:  # TensorFlow finds it out when it runs
+            raise InvalidArgumentError(None, self.name, f"Graph execution error:\n\n{error}") from error
 
     # -- inspection
 
@@ -179,39 +207,6 @@ def named_spec(leaf: Leaf) -> Any:
     if spec is None:
         return leaf.value
     return spec if spec.name else TensorSpec(spec.shape, spec.dtype, leaf.name)
-
-
-class AnyRankFunction(ConcreteFunction):
-    """A function traced for arguments of unknown rank: its instances, one for each rank, repeat the trace, not the Python."""
-
-    def __init__(self, *args: Any) -> None:
-        super().__init__(*args)
-        self._instances: dict[tuple[int, ...], ConcreteFunction] = {}
-
-    def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
-        return self.instance(tensors).call(tensors, variables)
-
-    def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
-        return self.instance(tensors)._call_recorded(tensors, variables)
-
-    def instance(self, tensors: Sequence[Any]) -> ConcreteFunction:
-        ranks = tuple(t.ndim for t in tensors)
-        found = self._instances.get(ranks)
-        if found is None:
-            found = self._instances[ranks] = self._instantiated(self.arguments.of_ranks(tensors))
-        return found
-
-    def _instantiated(self, arguments: Arguments) -> ConcreteFunction:
-        try:
-            return ConcreteFunction.of(self.name, arguments, self.inline, self._signature)
-        except (TypeError, ValueError) as error:  # TensorFlow finds it out when it runs
-            raise InvalidArgumentError(None, self.name, f"Graph execution error:\n\n{error}") from error
-
-    def code(self) -> compiled.Compiled:
-        raise ValueError(
-            f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or specs "
-            "with their dims, None for unknown ones"
-        )
 
 
 class _Text(str):

@@ -198,13 +198,12 @@ class Function:
 
     def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
         load_tvm()
-        from tvtf.frontend.concrete import AnyRankFunction, ConcreteFunction
+        from tvtf.frontend.concrete import ConcreteFunction
 
-        kind = AnyRankFunction if arguments.are_of_any_rank else ConcreteFunction
-        concrete = kind.trace(self, arguments)
+        concrete = ConcreteFunction.trace(self, arguments)
         if concrete.created_variables:
             self.log.again()
-            concrete = kind.trace(self, arguments)
+            concrete = ConcreteFunction.trace(self, arguments)
         return concrete
 
     def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:

@@ -6,6 +6,7 @@ it for every rank; else its dims, or its rank, are unknown too.
 
 from __future__ import annotations
 
+import secrets
 import weakref
 from collections.abc import Callable, Sequence
 from typing import Any
@@ -17,6 +18,7 @@ from tvtf.anyrank import AnyShape, AnyValue, UnknownRank, of_any_rank
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.errors import InaccessibleTensorError
+from tvtf.frontend.signature import spec_if_composite
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, same_dim
@@ -47,16 +49,28 @@ class Example:
 
 
 class Call:
-    """A call of a public function, as a function of the tensors among its arguments."""
+    """A call of a public function, as a function of the tensors among its arguments: the leaves at ``places``."""
 
-    def __init__(self, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> None:
+    def __init__(self, function: Callable[..., Any], structure: Any, leaves: list[Any], places: list[int]) -> None:
         self.function = function
-        self.structure = args, kwargs
-        self.leaves = nest.flatten(self.structure, expand_composites=True)
-        self.places = [i for i, leaf in enumerate(self.leaves) if is_tensor(leaf)]
-        if not all(is_tensor(leaf) or _is_plain(leaf) for leaf in self.leaves):
+        self.structure = structure
+        self.leaves = leaves
+        self.places = places
+        self.types: list[TensorType] = []  # none before it learnt what it gives
+
+    @classmethod
+    def of(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
+        """Raises UnknownRank where an argument is nothing that may wait."""
+        leaves = nest.flatten((args, kwargs), expand_composites=True)
+        places = [i for i, leaf in enumerate(leaves) if is_tensor(leaf)]
+        if not all(is_tensor(leaf) or _is_plain(leaf) for leaf in leaves):
             raise UnknownRank(f"{getattr(function, '__name__', function)} of a tensor of unknown rank")
-        self.leaves = [_constant(leaf) for leaf in self.leaves]
+        return cls(
+            function,
+            nest.map_structure(spec_if_composite, (args, kwargs)),
+            [_constant(leaf) for leaf in leaves],
+            places,
+        )
 
     def tensors(self) -> list[Tensor]:
         return [convert_to_tensor(self.leaves[i]) for i in self.places]
@@ -153,11 +167,15 @@ class Waiting(Primitive[Any]):
     """The primitive of a waiting call: bound in a trace of unknown rank, done in every other."""
 
     def bind(self, *inputs: Any, key: int) -> Any:
-        return super().bind(*inputs, key=key) if of_any_rank() else _bare(_calls[key](inputs))
+        if not of_any_rank():
+            return _bare(calls[key](inputs))
+        if not calls[key].types:
+            calls[key].learn([state.trace.own(convert_to_tensor(x)) for x in inputs])
+        return super().bind(*inputs, key=key)
 
     def typed(self, *types: TensorType, key: int) -> Any:  # type: ignore[override]
-        state.trace.root.waiting[key] = _calls[key]
-        return _bare(_calls[key].types)
+        state.trace.root.waiting[key] = calls[key]
+        return _bare(calls[key].types)
 
 
 def _bare(outputs: Sequence[Any]) -> Any:
@@ -173,7 +191,7 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
         recorder.watch(x)
     outer, state.tapes = state.tapes, [*state.tapes, recorder]
     try:
-        outputs = _calls[key](inputs)
+        outputs = calls[key](inputs)
     finally:
         state.tapes = outer
     pairs = [(o, c) for o, c in zip(outputs, as_tuple(ct)) if o.dtype.is_differentiable]
@@ -190,25 +208,25 @@ table["waiting"] = waiting = Waiting(
     _front,
     "waiting",
     {
-        "type": lambda *types, key: _bare(_calls[key].types),
+        "type": lambda *types, key: _bare(calls[key].types),
         "numpy": None,
         "vjp": _vjp,
         "why_not": dict.fromkeys(("lower", "onnx", "samples", "batch"), INSTANCES),
     },
 )
-_calls: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
+calls: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
 """By key; the traces in whose IR they stand keep them."""
 
 
 def wait(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], recorded: bool = True) -> Any:
     """The results of a call that runs when the rank is known; a tape sees it unless it is ``recorded`` otherwise."""
-    call = Call(function, args, kwargs)
+    call = Call.of(function, args, kwargs)
     inputs = call.tensors()
     if not of_any_rank():
         raise _left_over(inputs)
     call.learn([state.trace.own(t) for t in inputs])
-    key = id(call)
-    _calls[key] = call
+    key = secrets.randbits(62)  # no other's, in a file neither
+    calls[key] = call
     outputs = as_tuple(waiting.bind(*inputs, key=key) if recorded else state.trace.emit(waiting, inputs, {"key": key}))
     for output, known in zip(outputs, call.known):
         output.known = known

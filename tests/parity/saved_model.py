@@ -95,6 +95,7 @@ def _objects(tf):
         "unknown shape": lambda: _round(tf, _holding(tf, tf.Variable([1.0], shape=tf.TensorShape([None])))).held.shape,
         "nested": lambda: _round(tf, _holding(tf, _holding(tf, tf.Variable(3.0)))).held.held.numpy(),
         "shared": lambda: _shared(tf),
+        "any rank": lambda: _any_rank(tf),
         "tuple": lambda: [v.numpy() for v in _round(tf, _holding(tf, (tf.Variable(1.0), tf.Variable(2.0)))).held],
     }
 
@@ -103,6 +104,41 @@ def _holding(tf, value):
     module = tf.Module()
     module.held = value
     return module
+
+
+def _any_rank(tf):
+    """A function of unknown rank: indices, branches, loops, a custom gradient and a Variable; saved, and saved again."""
+
+    @tf.custom_gradient
+    def clipped(y):
+        return y, lambda dy: tf.clip_by_norm(dy, 0.5)
+
+    class Model(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.w = tf.Variable(3.0)
+
+        @tf.function(input_signature=[tf.TensorSpec(None)])
+        def f(self, x):
+            y = x[..., tf.newaxis] * self.w
+            if tf.reduce_sum(x) > 0:
+                y = tf.reverse(y, [0])
+            z = tf.concat([y, tf.zeros_like(y)], axis=-1)
+            for _ in tf.range(3):
+                z = z + tf.cast(tf.rank(x), tf.float32)
+            self.w.assign_add(1.0)
+            return tf.reshape(clipped(z), [-1]) * np.float32(2)
+
+    loaded = _round(tf, Model())
+    again = _round(tf, loaded)
+    results = []
+    for model in (loaded, again):
+        for x in (tf.constant([1.0, 2.0]), tf.constant([[1.0, 2.0], [-5.0, 1.0]])):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = model.f(x)
+            results += [y, tape.gradient(y, x)]
+    return results
 
 
 def _shared(tf):

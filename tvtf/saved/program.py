@@ -12,12 +12,14 @@ import tvm
 from tvm import ir, relax
 
 from tvtf import dialect, nest
+from tvtf.anyrank import AnyShape
 from tvtf.frontend.concrete import ConcreteFunction, VariableArgument, named_spec, param_types
 from tvtf.frontend.function import Function
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
 from tvtf.interpret import evaluate
 from tvtf.ops.host import HostFunction
 from tvtf.primitive import table
+from tvtf.saved import waiting
 from tvtf.saved.description import SavedModuleError, checksum
 from tvtf.saved.structure import CapturedDefault, NotPlain, decode, encode
 from tvtf.shape import TensorType
@@ -51,6 +53,7 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
         "results": [_result(kind, which, number_of) for kind, which in results.leaves],
         "outputs": [_spec_of(t) for t in nest.flatten(results.traced, expand_composites=True)],
         "updates": [[_position(concrete, variable), index] for variable, index in results.updates],
+        "waiting": _waiting(concrete),
         "sha256": checksum(program),
         "program": program,
     }
@@ -76,6 +79,13 @@ def _arguments(concrete: ConcreteFunction) -> Any:
         return [encode(form), [[leaf.name, encode(leaf.spec or leaf.value)] for leaf in concrete.arguments.leaves]]
     except NotPlain as cause:
         raise NotSaveable(f"{concrete.name} was traced with {cause}, which is no value that a file holds") from None
+
+
+def _waiting(concrete: ConcreteFunction) -> Any:
+    try:
+        return waiting.describe(concrete.graph.root.waiting)
+    except NotPlain as cause:
+        raise NotSaveable(f"{concrete.name} waits for a rank with {cause}, which no file holds") from None
 
 
 def _form(value: Any) -> Any:
@@ -111,6 +121,7 @@ class Program:
     outputs: list[TensorSpec | None]
     updates: list[tuple[int, int]]
     mod: ir.IRModule
+    waiting: dict[int, Any]
     bound: list[Any]
     constants: dict[int, Tensor]
 
@@ -209,6 +220,7 @@ def _read(data: Mapping[str, Any]) -> Program:
         outputs=[None if spec is None else decode(spec) for spec in data["outputs"]],
         updates=[(int(position), int(index)) for position, index in data["updates"]],
         mod=_module(data["program"], name),
+        waiting=waiting.read(data.get("waiting", {}), lambda program: _module(program, name)),
         bound=[],
         constants={},
     )
@@ -251,7 +263,7 @@ def _check(program: Program) -> None:
     if len(main.params) != wanted:
         raise SavedModuleError(f"the program of {name} takes {len(main.params)} values, and it tells of {wanted}")
     for param, told in zip(main.params, program.inputs):
-        _check_type(name, dialect.from_relax_type(param.ty), told)
+        _check_param(name, param.ty, told)
     limits = {"computed": program.count, "param": wanted, "value": None}
     for kind, which in program.results:
         limit = limits[kind]
@@ -263,6 +275,15 @@ def _check(program: Program) -> None:
     counts = {len(program.results), len(program.outputs), len(nest.flatten(program.structure, expand_composites=True))}
     if len(counts) != 1:
         raise SavedModuleError(f"{name} returns another number of values than it tells")
+
+
+def _check_param(name: str, found: relax.TensorType, told: TensorType) -> None:
+    if not isinstance(told.shape, AnyShape):
+        _check_type(name, dialect.from_relax_type(found), told)
+    elif found.ndim != -1 or found.dtype != told.dtype.name:
+        raise SavedModuleError(
+            f"the program of {name} takes {found}, and it tells of a {told.dtype.name} tensor of unknown rank"
+        )
 
 
 def _check_type(name: str, found: TensorType, told: TensorType) -> None:
