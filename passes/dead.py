@@ -56,7 +56,7 @@ def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: I
         _need_dims(needed, makers, result.ty)
     kept = []
     for binding in reversed(bindings):
-        if binding.var in needed or _acts(binding.value):
+        if binding.var in needed or _acts(binding.value) or _compares(binding, makers):
             kept.append(binding)
             needed.update(relax.analysis.free_vars(binding.value))
             _need_dims(needed, makers, binding.var.ty, binding.value)
@@ -91,6 +91,14 @@ def _dims(of: Any) -> list[Any]:
     found: list[Any] = []
     tvm_ffi.structural_walk(of, (tirx.Var, found.append))
     return found
+
+
+def _compares(binding: Any, makers: dict[Any, relax.Var]) -> bool:
+    """Whether sizes that the program computes must be dims that are there already: running it finds out."""
+    if not dialect.is_dialect(binding.value) or binding.value.op.name != "tvtf.told_dims":
+        return False
+    dims = binding.var.ty.shape.values[:-1]
+    return not all(isinstance(d, tirx.Var) and makers.get(d) == binding.var for d in dims)
 
 
 def _acts(value: Any) -> bool:

@@ -150,6 +150,7 @@ class Trace:
         self.tapes_around: list[Any] = [*parent.tapes_around, *state.tapes] if parent else []
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
+        self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
         self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
         self.scopes: dict[relax.Var, str] = {}
         self._names = {"main": 0}
@@ -265,7 +266,7 @@ class Trace:
 
     def _first_read(self, variable: Any) -> SymbolicTensor:
         if self.parent is None:
-            return self.capture(variable, variable._type, variable._shared_name.rpartition("/")[2] or "variable")
+            return self.capture(variable, variable.traced_type, variable._shared_name.rpartition("/")[2] or "variable")
         outer = self.parent.variables.get(id(variable))
         if outer is None:
             self.parent.read_variable(variable)
@@ -318,7 +319,9 @@ class Trace:
 
     def _emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         own = [self.own(x) for x in inputs]
-        graphs = {k: self._graph_of(prim, k, own, attrs) for k, v in attrs.items() if _is_function(v)}
+        graphs: dict[str, Graph] = {}
+        for name in filter(lambda name: _is_function(attrs[name]), attrs):
+            graphs[name] = self._graph_of(prim, name, own, attrs | graphs)
         types = prim.typed(*(x._type for x in own), **(attrs | graphs))
         written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
         if not all(g.pure for g in graphs.values()):

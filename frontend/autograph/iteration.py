@@ -15,7 +15,7 @@ from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 
 class Range:
-    """``range`` or ``tf.range`` over bounds that the program computes: an iterable for loops, not a tensor."""
+    """The bounds of a ``range`` or ``tf.range``, for loops."""
 
     def __init__(self, start: Any, limit: Any, delta: Any, size: Any = None) -> None:
         self.start, self.limit, self.delta = start, limit, delta
@@ -27,16 +27,6 @@ class Range:
         tensors = [x for x in (first, last, delta) if isinstance(x, Tensor) or hasattr(x, "_as_tensor")]
         kind = as_dtype(dtype) if dtype is not None else convert_to_tensor(tensors[0]).dtype
         return cls(*(convert_to_tensor(x, kind) for x in (first, last, delta)))
-
-    def _as_tensor(self) -> Tensor:
-        raise TypeError(
-            "the length of this tf.range depends on data, so it can't be a tensor of a compiled function: iterate over "
-            "it with for, or pass bounds that are known while tracing"
-        )
-
-    @property
-    def shape(self) -> Any:
-        return self._as_tensor()
 
     def ascending(self) -> bool | None:
         """The sign of the step, where it is known."""
@@ -110,18 +100,22 @@ _ranges: dict[int, tuple[weakref.ref[SymbolicTensor], Range]] = {}
 
 
 def known_range(start: Any, limit: Any, delta: Any, dtype: Any) -> Any:
-    """``tf.range`` of these bounds: a tensor whose bounds are remembered, or a ``Range`` of unknown length."""
-    if _depends_on_data(start, limit, delta):
-        return Range.of(start, limit, delta, dtype)
+    """``tf.range`` of these bounds: a tensor whose bounds are remembered."""
     made = create.arange(start, limit, delta, dtype)
+    if _depends_on_data(start, limit, delta):
+        _remember(made, Range.of(start, limit, delta, dtype))
+        return made
     if isinstance(made, SymbolicTensor):
         first, last = (0, start) if limit is None else (start, limit)
         begin, end, step = (_bound(x, made) for x in (first, last, delta))
         if begin is not None and end is not None and step is not None:
-            key = id(made)
-            kept = weakref.ref(made, lambda _: _ranges.pop(key, None))
-            _ranges[key] = kept, Range(begin, end, step, made._type.shape[0])
+            _remember(made, Range(begin, end, step, made._type.shape[0]))
     return made
+
+
+def _remember(made: SymbolicTensor, bounds: Range) -> None:
+    key = id(made)
+    _ranges[key] = weakref.ref(made, lambda _: _ranges.pop(key, None)), bounds
 
 
 def _bound(x: Any, like: Tensor) -> Tensor | None:

@@ -9,7 +9,17 @@ import numpy as np
 
 from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_same_dtype, static_int, static_value, stretch
+from tvtf.ops.rules import (
+    bind,
+    canonical_axis,
+    dims_value,
+    draw,
+    kernel,
+    require_same_dtype,
+    static_int,
+    static_value,
+    stretch,
+)
 from tvtf.primitive import Sample, export, hooks, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, brackets, is_static_shape, same_dim, simplify_dim, size_of
@@ -342,7 +352,11 @@ def split(
 
 
 def _sizes(extent: Dim, given: Any) -> tuple[Dim, ...]:
-    given = static_value(given, "num_or_size_splits")
+    given = (
+        dims_value(given, "num_or_size_splits")
+        if isinstance(given, (list, tuple))
+        else static_value(given, "num_or_size_splits")
+    )
     if not isinstance(given, (list, tuple)):
         return _equal_sizes(extent, static_int(given, "num_or_size_splits"))
     unknown = [i for i, s in enumerate(given) if isinstance(s, int) and s == -1]

@@ -295,7 +295,7 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
         x = bind.conj(x)
     if perm is None:
         return (x,), {"perm": tuple(reversed(range(x.ndim)))}
-    axes = [static_int(p, "perm") for p in static_dims(perm, "perm")]
+    axes = [static_int(p, "perm") for p in np.ravel(static_value(perm, "perm"))]
     return (x,), {"perm": tuple(p + x.ndim if p < 0 else p for p in axes)}
 
 

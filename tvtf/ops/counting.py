@@ -11,7 +11,7 @@ from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.arrange import stack
 from tvtf.ops.cast import cast
-from tvtf.ops.rules import bind, number, ones_like, static_int
+from tvtf.ops.rules import bind, number, ones_like, size_argument, static_int
 from tvtf.ops.scatter import scatter_nd
 from tvtf.primitive import export
 from tvtf.shape import size_of
@@ -52,7 +52,7 @@ def confusion_matrix(
     """
     rows, columns = _same_rank(convert_to_tensor(labels), convert_to_tensor(predictions))
     rows, columns = _classes(rows, "labels"), _classes(columns, "predictions")
-    size = _class_count(rows, columns) if num_classes is None else static_int(num_classes, "num_classes")
+    size = _class_count(rows, columns) if num_classes is None else size_argument(num_classes, "num_classes")
     for values, what in ((rows, "labels"), (columns, "predictions")):
         _check(values, lambda array, size=size: array < size, f"`{what}` out of bound")
     kind = as_dtype(dtype)
@@ -136,7 +136,7 @@ def histogram_fixed_width(
     places = _flat(histogram_fixed_width_bins(values, value_range, nbins))
     kind: DType = as_dtype(dtype)
     ones = cast(ones_like(places), kind)
-    return bind.unsorted_segment_sum(ones, places, num_segments=static_int(nbins, "nbins"))
+    return bind.unsorted_segment_sum(ones, places, num_segments=size_argument(nbins, "nbins"))
 
 
 def _flat(x: Tensor) -> Tensor:

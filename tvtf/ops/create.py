@@ -9,15 +9,17 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import COMPILED, DType, as_dtype, float32, int32, int64, string
-from tvtf.ops.dims import at_least_zero, ceil_div
+from tvtf.ops.dims import at_least_zero, ceil_div, scalar_of
 from tvtf.ops.rules import (
+    as_dims,
     bind,
     draw,
+    is_computed,
     kernel,
     require_dtype,
     require_same_dtype,
+    size_argument,
     static_dims,
-    static_int,
     static_value,
     stretch,
 )
@@ -174,7 +176,7 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     """Numbers from ``start`` up to but without ``limit``, in steps of ``delta``; one argument is the limit.
 
     Args:
-      start: number, or a scalar known while tracing (computed from shapes).
+      start: number, or scalar tensor.
       limit: the same.
       delta: the same, not zero.
       dtype: of the result; else that of the arguments (int32 before int64 before float32 before float64).
@@ -188,15 +190,45 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
 
     Raises:
       InvalidArgumentError: (ValueError while tracing) for a zero ``delta`` or one of the wrong sign.
-      TypeError: for a bound that only the running program knows.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/range
     """
     start, limit = (0, start) if limit is None else (start, limit)
     kind = as_dtype(dtype) if dtype is not None else _range_dtype((start, limit, delta))
+    if is_computed(limit) and kind.is_integer and not any(map(is_computed, (start, delta))) and _ascends(start, delta):
+        limit = as_dims(limit, "limit")
+    if any(map(is_computed, (start, limit, delta))):
+        return _computed_range(start, limit, delta, kind)
     bounds = zip((start, limit, delta), ("start", "limit", "delta"))
     first, last, step = (_bound(value, what, kind) for value, what in bounds)
+    if _are_fractions_and_dims((first, last, step)):
+        return _computed_range(start, limit, delta, kind)
     return bind.range(size=_range_size(first, last, step), start=first, delta=step, dtype=kind)
+
+
+def _are_fractions_and_dims(bounds: Sequence[Any]) -> bool:
+    """Whether there is an unknown dim, and something else than a whole number of steps to count it in."""
+    numbers = [b for b in bounds if isinstance(b, (int, float))]
+    return len(numbers) < len(bounds) and not (bounds[2] in numbers and all(float(b).is_integer() for b in numbers))
+
+
+def _ascends(start: Any, delta: Any) -> bool:
+    """Whether a range can't be refused but for a negative limit, which no dim is."""
+    first, step = static_value(start, "start"), static_value(delta, "delta")
+    return isinstance(first, int) and first == 0 and isinstance(step, int) and step > 0
+
+
+def _computed_range(start: Any, limit: Any, delta: Any, kind: DType) -> Tensor:
+    """A range whose bounds the program computes; a negative number of elements is refused when it runs."""
+    first, last, step = (bind.cast(convert_to_tensor(bound), dtype=kind) for bound in (start, limit, delta))
+    missing = bind.subtract(first, last)
+    if kind.is_integer:
+        size = bind.negative(bind.floordiv(missing, step))
+    else:
+        size = bind.cast(bind.negative(bind.floor(bind.divide(missing, step))), dtype=int64)
+    (count,) = static_dims(size, "size")
+    places = bind.range(size=count, start=0, delta=1, dtype=int64)
+    return bind.add(first, bind.multiply(bind.cast(places, dtype=kind), step))
 
 
 def _range_dtype(bounds: Sequence[Any]) -> DType:
@@ -219,22 +251,12 @@ def _bound(value: Any, what: str, kind: DType) -> Any:
 
 
 def _range_size(start: Any, limit: Any, delta: Any) -> Dim:
-    if not isinstance(delta, (int, float)):
-        raise TypeError(f"range: Expected delta as a number, but got the unknown dim {delta}")
     if delta == 0:
         raise Refused("Requires delta != 0: 0").told_by("Range")
     if all(isinstance(b, (int, float)) for b in (start, limit)):
         return _static_size(start, limit, delta)
-    first, last, step = map(_whole, (start, limit, delta))
+    first, last, step = (int(b) if isinstance(b, float) else b for b in (start, limit, delta))
     return at_least_zero(ceil_div(last - first if step > 0 else first - last, abs(step)))
-
-
-def _whole(bound: Any) -> Any:
-    if not isinstance(bound, float):
-        return bound
-    if not bound.is_integer():
-        raise TypeError(f"range: beside a dim that is unknown while tracing, expected whole numbers, but got {bound}")
-    return int(bound)
 
 
 def _static_size(start: Any, limit: Any, delta: Any) -> int:
@@ -268,14 +290,25 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     last = convert_to_tensor(stop, first.dtype)
     if first.dtype.is_integer:
         first, last = bind.cast(first, dtype=as_dtype("float64")), bind.cast(last, dtype=as_dtype("float64"))
-    count = static_int(num, "num")
-    if count < 1:
+    count = size_argument(num, "num")
+    if isinstance(count, int) and count < 1:
         raise ValueError(f"Requires num > 0: {count}")
     axis = axis % (first.ndim + 1)
-    weights = np.linspace(0.0, 1.0, count).reshape([-1 if i == axis else 1 for i in range(first.ndim + 1)])
     lifted = [_expanded(x, axis) for x in (first, last)]
-    toward, away = (constant(w.astype(first.dtype.np)) for w in (weights, 1.0 - weights))
+    toward, away = _weights(count, first.dtype, [-1 if i == axis else 1 for i in range(first.ndim + 1)])
     return bind.add(bind.multiply(lifted[0], away), bind.multiply(lifted[1], toward))
+
+
+def _weights(count: Dim, dtype: DType, shape: list[int]) -> tuple[Tensor, Tensor]:
+    """By how much each value is the last one, and the first."""
+    if isinstance(count, int):
+        part = np.linspace(0.0, 1.0, count).reshape(shape)
+        return constant(part.astype(dtype.np)), constant((1.0 - part).astype(dtype.np))
+    places = bind.range(size=count, start=0, delta=1, dtype=as_dtype("float64"))
+    last = bind.maximum(bind.cast(scalar_of(count - 1), dtype=places.dtype), constant(1.0, places.dtype))
+    toward = bind.reshape(bind.divide(places, last), shape=tuple(count if d == -1 else d for d in shape))
+    away = bind.subtract(constant(1.0, places.dtype), toward)
+    return bind.cast(toward, dtype=dtype), bind.cast(away, dtype=dtype)
 
 
 def _expanded(x: Tensor, axis: int) -> Tensor:

@@ -10,7 +10,7 @@ import numpy as np
 
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
-from tvtf.ops.rules import bind, static_dims
+from tvtf.ops.rules import bind, is_computed, static_dims, static_value
 from tvtf.primitive import export, patient
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, brackets, same_shape
@@ -50,40 +50,44 @@ def _cut(x: Tensor, key: Any) -> tuple[Tensor, list[Taken], tuple[Dim, ...]]:
     for place, entry in enumerate(entries := _without_ellipsis(entries, x.ndim)):
         if entry is None:
             continue
-        if isinstance(entry, builtins.slice) and _is_computed(entry) and axis < x.ndim:
+        if isinstance(entry, builtins.slice) and any(map(is_computed, _bounds(entry))) and axis < x.ndim:
             x = _rows_between(x, entry, axis)
             entries[place] = builtins.slice(None)
         axis += 1
     return x, *taken_by(x._type.shape, tuple(entries))
 
 
-def _is_computed(part: builtins.slice) -> bool:
-    bounds = any(isinstance(bound, Tensor) for bound in (part.start, part.stop))
-    return bounds and (part.step is None or (isinstance(part.step, int) and part.step > 0))
+def _bounds(part: builtins.slice) -> tuple[Any, Any, Any]:
+    return part.start, part.stop, part.step
 
 
 def _rows_between(x: Tensor, part: builtins.slice, axis: int) -> Tensor:
-    from tvtf.ops.create import arange
-    from tvtf.ops.indexing import boolean_mask
+    """What a slice takes whose bounds or step the program computes."""
+    from tvtf.ops.indexing import without_rows
 
+    zero, one = (convert_to_tensor(i, int64) for i in (0, 1))
     extent = bind.cast(scalar_of(x._type.shape[axis]), dtype=int64)
-    start, stop = (_place(bound, extent, default) for bound, default in ((part.start, None), (part.stop, extent)))
-    rows = arange(extent)
-    kept = bind.logical_and(bind.less_equal(start, rows), bind.less(rows, stop))
-    if part.step not in (None, 1):
-        off = bind.floormod(bind.subtract(rows, start), convert_to_tensor(part.step, int64))
-        kept = bind.logical_and(kept, bind.equal(off, convert_to_tensor(0, int64)))
-    return boolean_mask(x, kept, axis=axis)
+    step = one if part.step is None else _wide(part.step)
+    rises = bind.greater(step, zero)
+    low, high = bind.select(rises, zero, bind.negative(one)), bind.select(rises, extent, bind.subtract(extent, one))
+    start, stop = (
+        bind.select(rises, *ends) if bound is None else bind.minimum(bind.maximum(_place(bound, extent), low), high)
+        for bound, ends in ((part.start, (low, high)), (part.stop, (high, low)))
+    )
+    size = bind.negative(bind.floordiv(bind.subtract(start, stop), step))
+    (count,) = static_dims(bind.maximum(size, zero), "slice")
+    turns = bind.range(size=count, start=0, delta=1, dtype=int64)
+    return bind.gather(without_rows(x), bind.add(start, bind.multiply(turns, step)), axis=axis, batch_dims=0)
 
 
-def _place(bound: Any, extent: Tensor, default: Tensor | None) -> Tensor:
+def _wide(number: Any) -> Tensor:
+    return bind.cast(number, dtype=int64) if isinstance(number, Tensor) else bind.cast(scalar_of(number), dtype=int64)
+
+
+def _place(bound: Any, extent: Tensor) -> Tensor:
     """A bound of a slice, counted from the start."""
-    zero = convert_to_tensor(0, int64)
-    if bound is None:
-        return zero if default is None else default
-    found = bind.cast(bound, dtype=int64) if isinstance(bound, Tensor) else convert_to_tensor(bound, int64)
-    turned = bind.select(bind.less(found, zero), bind.add(found, extent), found)
-    return bind.maximum(turned, zero)
+    found = _wide(bound)
+    return bind.select(bind.less(found, convert_to_tensor(0, int64)), bind.add(found, extent), found)
 
 
 def is_mask(key: Any) -> bool:
@@ -177,12 +181,6 @@ def _lies_within(begin: Dim, extent: Dim) -> bool:
 
 def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> Taken:
     step = 1 if part.step is None else part.step
-    for bound in (part.start, part.stop, step):
-        if isinstance(bound, Tensor):
-            raise TypeError(
-                f"slice of dimension {axis}: the bound {bound!r} is computed by the program, so the result's length is not "
-                "known while tracing; compute it from shapes, use tf.slice with a fixed size, or index with a scalar"
-            )
     if not isinstance(step, int):
         raise TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")
     if step == 0:
@@ -249,7 +247,7 @@ def strided_slice(
 
     Args:
       input_: tensor.
-      begin, end, strides: ints, one for each entry.
+      begin, end, strides: ints, one for each entry, or integer tensors.
       begin_mask, end_mask: the bound is left out.
       ellipsis_mask: the entry is ``...``.
       new_axis_mask: the entry is ``None``.
@@ -264,8 +262,8 @@ def strided_slice(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strided_slice
     """
-    first, last = static_dims(begin, "begin"), static_dims(end, "end")
-    steps = (1,) * len(first) if strides is None else static_dims(strides, "strides")
+    first, last = scalars_of(begin), scalars_of(end)
+    steps = [1] * len(first) if strides is None else scalars_of(strides)
 
     def entry(i: int) -> Any:
         if ellipsis_mask >> i & 1:
@@ -279,7 +277,7 @@ def strided_slice(
 
     try:
         x = convert_to_tensor(input_)
-        return _apply(x, *taken_by(x._type.shape, [entry(i) for i in range(len(first))]))
+        return _apply(*_cut(x, [entry(i) for i in range(len(first))]))
     except Refused as refusal:
         raise refusal.told_by("StridedSlice") from None
 
@@ -291,7 +289,7 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     Args:
       input_: tensor of rank r.
       begin: r ints, or integer tensors that the program computes.
-      size: r ints known while tracing.
+      size: r ints, or integer tensors.
 
     >>> import tvtf as tf
     >>> tf.slice([[1, 2, 3], [4, 5, 6]], [0, 1], [2, -1]).numpy()
@@ -304,8 +302,8 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     Source: https://www.tensorflow.org/api_docs/python/tf/slice
     """
     x = convert_to_tensor(input_)
-    starts = _starts_of(begin)
-    sizes = static_dims(size, "size")
+    starts = scalars_of(begin)
+    sizes = scalars_of(size)
     if not len(starts) == len(sizes) == x.ndim:
         raise Refused(
             f"Expected begin, end, and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "
@@ -314,33 +312,43 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     return _windowed_slice(x, starts, sizes)
 
 
-def _starts_of(begin: Any) -> list[Any]:
-    if isinstance(begin, (list, tuple)):
-        return [_number(b) for b in begin]
-    vector = convert_to_tensor(begin)
-    if isinstance(vector, SymbolicTensor) and vector.known is None:
+def scalars_of(given: Any) -> list[Any]:
+    """The ints of a vector; scalar tensors for those that the program computes."""
+    if isinstance(given, (list, tuple)):
+        return [_number(b) for b in given]
+    vector = convert_to_tensor(given)
+    if not vector.ndim:
+        return [_number(vector)]
+    if is_computed(vector):
         return [getitem(vector, i) for i in range(vector._type.shape[0])]
-    return list(static_dims(vector, "begin"))
+    return list(static_value(vector, "begin"))
 
 
 def _windowed_slice(x: Tensor, starts: list[Any], sizes: Sequence[Dim]) -> Tensor:
     dims = x._type.shape
     fixed = [0 if isinstance(b, Tensor) else b for b in starts]
     moving = [i for i, b in enumerate(starts) if isinstance(b, Tensor)]
-    taken_sizes = tuple(_size_of(i, dims[i], fixed[i], s, i in moving) for i, s in enumerate(sizes))
+    taken_sizes = tuple(_size_of(i, dims[i], starts[i], s) for i, s in enumerate(sizes))
     whole = tuple(dims[i] if i in moving else n for i, n in enumerate(taken_sizes))
     if not takes_all(dims, fixed, whole, (1,) * len(dims)):
-        x = bind.strided_slice(x, begin=tuple(fixed), size=whole, strides=(1,) * len(dims), checked=())
+        checked = tuple(i for i in range(len(dims)) if i not in moving and not _fits(fixed[i], whole[i], dims[i]))
+        x = bind.strided_slice(x, begin=tuple(fixed), size=whole, strides=(1,) * len(dims), checked=checked)
     if not moving:
         return x
     chosen = tuple(taken_sizes[i] for i in moving)
     return bind.dynamic_slice(x, *(starts[i] for i in moving), axes=tuple(moving), sizes=chosen, wrap=False)
 
 
-def _size_of(axis: int, extent: Dim, begin: Dim, size: Dim, moves: bool) -> Dim:
+def _fits(begin: Dim, size: Dim, extent: Dim) -> bool:
+    return proves(begin >= 0, begin) and proves(begin + size <= extent, begin, size, extent)
+
+
+def _size_of(axis: int, extent: Dim, begin: Any, size: Dim) -> Dim:
+    if isinstance(size, Tensor) or (isinstance(begin, Tensor) and isinstance(size, int) and size == -1):
+        rest, wanted = bind.subtract(_wide(extent), _wide(begin)), _wide(size)
+        taken = bind.select(bind.equal(wanted, convert_to_tensor(-1, int64)), rest, wanted)
+        return static_dims(taken, f"size[{axis}]")[0]
     if isinstance(size, int) and size == -1:
-        if moves:
-            raise TypeError(f"slice: size[{axis}] is -1, but begin[{axis}] is computed by the program: give the size")
         size = extent - begin
     if all(isinstance(d, int) for d in (extent, begin)) and not 0 <= begin <= extent:
         raise Refused(f"Expected begin[{axis}] in [0, {extent}], but got {begin}").told_by("Slice")

@@ -11,8 +11,7 @@ from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.arrange import flattened
 from tvtf.ops.create import arange, checked_dims
-from tvtf.ops.indexing import eager_only
-from tvtf.ops.rules import bind, draw, kernel, static_dims, static_int
+from tvtf.ops.rules import bind, draw, kernel, number, static_dims, static_int
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, broadcast_shapes, simplify_dim
@@ -278,7 +277,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: 
 
     Args:
       lengths: integer tensor of any shape.
-      maxlen: int, or a scalar computed from shapes; the largest length where None, which only eager code knows.
+      maxlen: int or integer scalar; the largest length where None.
       dtype: of the result.
 
     >>> import tvtf as tf
@@ -286,15 +285,13 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: 
     array([[ True, False, False],
            [ True,  True, False]])
 
-    Raises:
-      UnimplementedError: without ``maxlen`` while tracing: the length of the result depends on the data.
-
     Source: https://www.tensorflow.org/api_docs/python/tf/sequence_mask
     """
     counts = convert_to_tensor(lengths)
     if maxlen is None:
-        found = eager_only(counts, "sequence_mask without maxlen")
-        maxlen = int(found.max(initial=0))
+        maxlen = bind.maximum(
+            bind.reduce_max(counts, axis=tuple(range(counts.ndim)), keepdims=False), number(0, counts)
+        )
     steps = arange(maxlen, dtype=counts.dtype)
     lifted = bind.reshape(counts, shape=(*counts._type.shape, 1))
     mask = bind.less(steps, lifted)

@@ -7,12 +7,26 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import COMPILED
+from tvtf.dtypes import COMPILED, int64
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.getitem import scalars_of
 from tvtf.ops.indexing import without_rows
-from tvtf.ops.rules import bind, draw, kernel, require_same_dtype, static_dims, static_int, static_value, stretch
+from tvtf.ops.rules import (
+    bind,
+    dims_value,
+    draw,
+    is_computed,
+    kernel,
+    number,
+    require_same_dtype,
+    static_dims,
+    static_int,
+    static_value,
+    stretch,
+)
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, brackets, simplify_dim, size_of
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 Pairs = tuple[tuple[Dim, Dim], ...]
@@ -114,7 +128,7 @@ def pad(
 
 
 def _pairs(paddings: Any, x: Tensor) -> Pairs:
-    rows = static_value(paddings, "paddings")
+    rows = dims_value(paddings, "paddings")
     if not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
         raise Refused(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").told_by("Pad")
     pairs = tuple(tuple(static_dims(list(row), "paddings")) for row in rows)
@@ -237,7 +251,9 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     axis = static_int(axis, "axis") % max(x.ndim, 1)
     if not x.ndim:
         x = bind.reshape(x, shape=(1,))
-    given = static_value(repeats, "repeats")
+    if _are_computed(repeats):
+        return _repeated_as_computed(x, convert_to_tensor(repeats), axis)
+    given = dims_value(repeats, "repeats")
     counts = list(given) if isinstance(given, (list, tuple)) else [given]
     return _repeated(x, counts[0], axis) if len(counts) == 1 else _repeated_each(x, counts, axis)
 
@@ -254,6 +270,23 @@ def _repeated_each(x: Tensor, counts: list[int], axis: int) -> Tensor:
     if extent != len(counts):
         raise ValueError(f"Dimensions {extent} and {len(counts)} are not compatible")
     places = EagerTensor(np.repeat(np.arange(len(counts)), counts))
+    return bind.gather(without_rows(x), places, axis=axis, batch_dims=0)
+
+
+def _are_computed(repeats: Any) -> bool:
+    """Whether the program computes several numbers of repeats."""
+    if isinstance(repeats, (list, tuple)):
+        return len(repeats) > 1 and any(map(is_computed, repeats))
+    return is_computed(repeats) and repeats._type.shape not in ((), (1,))
+
+
+def _repeated_as_computed(x: Tensor, counts: Tensor, axis: int) -> Tensor:
+    """Row i of the result is the first of those of ``x`` up to which more than i are wanted."""
+    if not agree_dim(x._type.shape[axis], counts._type.shape[0]):
+        raise ValueError(f"Dimensions {x._type.shape[axis]} and {counts._type.shape[0]} are not compatible")
+    ends = bind.cumsum(bind.cast(counts, dtype=int64), axis=0, exclusive=False, reverse=False)
+    (size,) = static_dims(bind.reduce_max(ends, axis=(0,), keepdims=False), "repeats")
+    places = bind.searchsorted(ends, bind.range(size=size, start=0, delta=1, dtype=int64), side="right", out_type=int64)
     return bind.gather(without_rows(x), places, axis=axis, batch_dims=0)
 
 
@@ -293,7 +326,7 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
 
     Args:
       input: tensor.
-      shift: int or ints known while tracing.
+      shift: int or ints, or an integer tensor.
       axis: int or ints, one for each shift.
 
     >>> import tvtf as tf
@@ -307,12 +340,20 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     """
     x = convert_to_tensor(input)
     axes = [int(a) for a in np.ravel(static_value(axis, "axis"))]
-    shifts = [int(s) for s in np.ravel(static_value(shift, "shift"))]
+    shifts = scalars_of(shift)
     for a, s in zip(axes, shifts):
         if not -x.ndim <= a < x.ndim:
             raise Refused(f"axis {a} is out of range").told_by("Roll")
-        x = _rolled(x, s, a % x.ndim)
+        x = _rolled(x, s, a % x.ndim) if isinstance(s, int) else _rolled_as_computed(x, s, a % x.ndim)
     return x
+
+
+def _rolled_as_computed(x: Tensor, shift: Tensor, axis: int) -> Tensor:
+    extent = x._type.shape[axis]
+    places = bind.range(size=extent, start=0, delta=1, dtype=int64)
+    whole = bind.maximum(bind.cast(scalar_of(extent), dtype=int64), number(1, places))
+    moved = bind.floormod(bind.subtract(places, bind.cast(shift, dtype=int64)), whole)
+    return bind.gather(without_rows(x), moved, axis=axis, batch_dims=0)
 
 
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import importlib
+import math
 from collections.abc import Callable, Sequence
 from typing import Any
 
@@ -13,7 +14,7 @@ from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.primitive import Sample, patient, table
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, broadcast_shapes, same_dim, show_shape
+from tvtf.shape import Dim, TensorType, broadcast_shapes, is_static_shape, same_dim, show_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 # -- binding by name: rules of any family may use primitives of any other
@@ -112,10 +113,62 @@ def static_dims(value: Any, what: str = "shape") -> tuple[Dim, ...]:
     """Dims given as a shape, a list that may hold scalars of the program, or a tensor computed from shapes."""
     if hasattr(value, "as_list"):
         value = value.as_list()
-    value = static_value(value, what)
+    value = dims_value(value, what)
     if hasattr(value, "_type_spec"):
         raise TypeError(f"{what} must be a shape, but got {value!r}")
     return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+
+
+def dims_value(value: Any, what: str) -> Any:
+    """:func:`static_value` of sizes: those that the program computes are dims that running it binds."""
+    return static_value(as_dims(value, what), what)
+
+
+def as_dims(value: Any, what: str) -> Any:
+    """``value`` with the integer tensors in it that the program computes known as dims: the same ones for whoever asks here.
+
+    A branch or loop body binds its own: what it never does must not be checked.
+
+    Raises:
+      TypeError: a tensor's own shape is unknown, or it holds no integers.
+    """
+    if type(value) in (list, tuple):
+        return type(value)(as_dims(each, what) for each in value)
+    if not is_computed(value) or isinstance(value._type.shape, AnyShape):
+        return value
+    own = state.trace.own(value)
+    if own._var not in state.trace.told:
+        outer = value._trace.told.get(value._var)
+        state.trace.told[own._var] = _told_by(own, what) if outer is None else outer
+    found = own.alias()  # the tensor itself stays a number, which may be negative
+    found.known = state.trace.told[own._var]
+    return found
+
+
+def is_computed(value: Any) -> bool:
+    """Whether a value is a tensor that only the running program knows."""
+    return isinstance(value, SymbolicTensor) and value.known is None
+
+
+def size_argument(value: Any, what: str) -> Dim:
+    """A number of elements, from a scalar that may be computed by the program.
+
+    Raises:
+      TypeError: when it is none.
+    """
+    dims = static_dims(value, what)
+    if len(dims) != 1:
+        raise TypeError(f"{what} must be a scalar, but got {value!r}")
+    return static_int(dims[0], what) if isinstance(dims[0], (int, float, str, bytes, list)) else dims[0]
+
+
+def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
+    shape = values._type.shape
+    if not is_static_shape(shape) or not values.dtype.is_integer:
+        raise TypeError(f"{what} must be integers, of a shape known while tracing, but got {values!r}")
+    flat = bind.reshape(values, shape=(math.prod(shape),))
+    dims = importlib.import_module("tvtf.ops.told").dims_of(flat)
+    return np.array(dims, object).reshape(shape)
 
 
 # -- type rules
@@ -242,11 +295,11 @@ def full_like(x: Tensor, value: float) -> Tensor:
         array = np.empty(x._array.shape, x._array.dtype)
         array.fill(value)
         return EagerTensor(array)
-    return _filled_like(x, value)
+    return filled_like(x, value)
 
 
 @patient
-def _filled_like(x: Tensor, value: float) -> Tensor:
+def filled_like(x: Tensor, value: float) -> Tensor:
     return bind.broadcast_to(number(value, x), shape=x._type.shape)
 
 

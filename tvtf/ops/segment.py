@@ -8,8 +8,8 @@ import numpy as np
 
 from tvtf.dtypes import as_dtype, int32
 from tvtf.ops.arrange import flattened
-from tvtf.ops.indexing import eager_only
-from tvtf.ops.rules import bind, static_dims, static_int
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, number, static_dims, static_int
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim
@@ -60,10 +60,12 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
     return bind.divide(bind.unsorted_segment_sum(x, ids, num_segments=count), bind.sqrt(_counts(x, ids, count)))
 
 
-def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, int]:
+def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
     """The operands of a sorted reduction, checked; the last id tells the number of segments."""
     x, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
-    array = eager_only(ids, op)
+    if not isinstance(ids, EagerTensor):
+        return x, *_sorted_when_run(ids)
+    array = ids.eager_array()
     if array.ndim != 1 or len(array) != x.shape[0]:
         raise Refused("segment_ids should be the same size as dimension 0 of input.").told_by(op)
     if (np.diff(array) < 0).any():
@@ -75,7 +77,17 @@ def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, int]:
     return x, ids, int(array[-1]) + 1 if len(array) else 0
 
 
-def _zero_where_empty(found: Tensor, ids: Tensor, count: int) -> Tensor:
+def _sorted_when_run(ids: Tensor) -> tuple[Tensor, Dim]:
+    """Ids that the program computes, checked when it runs, and the number of segments."""
+    ascending = bind.greater_equal(ids[1:], ids[:-1])
+    sorted_ = bind.reduce_all(ascending, axis=(0,), keepdims=False)
+    checked = bind.initialized(ids, sorted_, message="segment ids are not increasing")
+    last = bind.concat(number([-1], ids), checked, axis=0)
+    (count,) = static_dims(bind.add(bind.reduce_max(last, axis=(0,), keepdims=False), number(1, ids)), "segment_ids")
+    return checked, count
+
+
+def _zero_where_empty(found: Tensor, ids: Tensor, count: Dim) -> Tensor:
     ones = bind.broadcast_to(EagerTensor(np.array(1, np.int32)), shape=ids._type.shape)
     rows = bind.unsorted_segment_sum(ones, ids, num_segments=count)
     some = bind.greater(rows, EagerTensor(np.array(0, np.int32)))
@@ -93,7 +105,6 @@ def segment_sum(data: Any, segment_ids: Any, name: str | None = None) -> Tensor:
 
     Raises:
       InvalidArgumentError: for ids that don't ascend.
-      UnimplementedError: while tracing: the number of segments depends on the data; use unsorted_segment_sum.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/segment_sum
     """
@@ -185,7 +196,6 @@ def bincount(
 
     Raises:
       InvalidArgumentError: for a negative number.
-      UnimplementedError: while tracing, unless ``minlength`` and ``maxlength`` are the same number.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/bincount
     """
@@ -197,20 +207,37 @@ def bincount(
     return _counted(kept, weights, length, as_dtype(dtype), binary_output)
 
 
-def _bins(numbers: Tensor, minlength: Any, maxlength: Any) -> int:
+def _bins(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
     low, high = (None if v is None else static_int(v, "length") for v in (minlength, maxlength))
     if low is not None and low == high:
         return low
-    array = eager_only(numbers, "bincount")
+    if not isinstance(numbers, EagerTensor):
+        return _computed_bins(numbers, low, high)
+    array = numbers.eager_array()
     if array.size and array.min() < 0:
         raise Refused("Input arr must be non-negative!").told_by("DenseBincount")
     found = max(int(array.max()) + 1 if array.size else 0, low or 0)
     return found if high is None else min(found, high)
 
 
-def _counted(numbers: Tensor, weights: Any, length: int, dtype: Any, binary: bool) -> Tensor:
+def _computed_bins(numbers: Tensor, low: int | None, high: int | None) -> Dim:
+    """One more than the largest number that the program computes, within the bounds; a negative number is refused."""
+    flat = bind.concat(number([-1], numbers), flattened(numbers), axis=0)
+    found = bind.add(bind.reduce_max(flat, axis=(0,), keepdims=False), number(1, numbers))
+    least = bind.reduce_min(bind.maximum(flattened(numbers), number(-1, numbers)), axis=(0,), keepdims=False)
+    found = bind.initialized(
+        found, bind.greater_equal(least, number(0, least)), message="Input arr must be non-negative!"
+    )
+    if low is not None:
+        found = bind.maximum(found, number(low, found))
+    if high is not None:
+        found = bind.minimum(found, number(high, found))
+    return static_dims(found, "bincount")[0]
+
+
+def _counted(numbers: Tensor, weights: Any, length: Dim, dtype: Any, binary: bool) -> Tensor:
     """Counts of a vector; numbers past the last bin are left out as negative ids are."""
-    bound = EagerTensor(np.array(length, numbers.dtype.np))
+    bound = bind.cast(scalar_of(length), dtype=numbers.dtype)
     ids = bind.select(bind.less(numbers, bound), numbers, EagerTensor(np.array(-1, numbers.dtype.np)))
     if weights is None or binary:
         terms = bind.broadcast_to(EagerTensor(np.ones((), dtype.np)), shape=numbers._type.shape)
@@ -220,7 +247,7 @@ def _counted(numbers: Tensor, weights: Any, length: int, dtype: Any, binary: boo
     return bind.minimum(total, EagerTensor(np.ones((), dtype.np))) if binary else total
 
 
-def _rowwise(numbers: Tensor, weights: Any, length: int, dtype: Any, binary: bool) -> Tensor:
+def _rowwise(numbers: Tensor, weights: Any, length: Dim, dtype: Any, binary: bool) -> Tensor:
     rows = bind.split(numbers, sizes=(1,) * numbers.shape[0], axis=0)
     shares = (
         [None] * len(rows)

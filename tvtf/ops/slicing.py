@@ -33,19 +33,19 @@ def _numpy_slice(begin: int, size: int, step: int) -> builtins.slice:
 
 def _strided_numpy(x: np.ndarray, *, begin: Any, size: Any, strides: Any, checked: Any) -> np.ndarray:
     for axis in checked:
-        if not 0 <= begin[axis] < x.shape[axis]:
+        if not 0 <= begin[axis] <= x.shape[axis] - size[axis]:
             raise Refused(f"slice index {begin[axis]} of dimension {axis} out of bounds.")
     return x[taken(begin, size, strides)].copy()
 
 
 def _strided_guard(x: Tensor, *, begin: Any, size: Any, strides: Any, checked: Any) -> list[tuple[Tensor, str]]:
-    return [_index_guard(x, axis, begin[axis]) for axis in checked]
+    return [_index_guard(x, axis, begin[axis], size[axis]) for axis in checked]
 
 
-def _index_guard(x: Tensor, axis: int, begin: Dim) -> tuple[Tensor, str]:
-    """An index counted from the start must lie below the extent, one counted from the end at or above zero."""
-    extent, place = scalar_of(x._type.shape[axis]), scalar_of(begin)
-    inside = bind.logical_and(bind.less(place, extent), bind.greater_equal(place, EagerTensor(np.array(0))))
+def _index_guard(x: Tensor, axis: int, begin: Dim, size: Dim) -> tuple[Tensor, str]:
+    """What is taken must end at or below the extent, and begin at or above zero where it is counted from the end."""
+    extent, place, end = scalar_of(x._type.shape[axis]), scalar_of(begin), scalar_of(simplify_dim(begin + size))
+    inside = bind.logical_and(bind.less_equal(end, extent), bind.greater_equal(place, EagerTensor(np.array(0))))
     return inside, f"slice index of dimension {axis} out of bounds."
 
 
