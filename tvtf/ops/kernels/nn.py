@@ -36,7 +36,7 @@ def max_pool_pick(
     def body(batch: Any, *place: Any) -> Any:
         source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps)]
         here = _flat([tap.var for tap in taps], window).astype("int32")
-        wins = first(batch, *place) == here
+        wins = first(batch, *place).astype("int32") == here
         return te.sum(tirx.Select(wins, around(batch, *source, place[-1]), nothing), axis=taps)
 
     return compute(y.shape, body, "max_pool_pick")

@@ -12,6 +12,7 @@ from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant
 
 Padding = Sequence[tuple[int, int]]
 NO_POSITION = 2**30
+MOST_IN_A_BYTE = 127
 
 
 def max_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> te.Tensor:
@@ -68,7 +69,7 @@ def max_pool_nd_grad(
         def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
             source = windows.places(place[:-1])
             here = _flat(windows.taps(place[:-1]), window)
-            wins = winner(batch, *source, place[-1]) == here.astype("int32")
+            wins = winner(batch, *source, place[-1]).astype("int32") == here.astype("int32")
             value = as_dtype(gradient(batch, *source, place[-1]), windows.dtype)
             return te.sum(tirx.Select(wins, value, tirx.const(0, windows.dtype)), axis=windows.axes)
 
@@ -181,7 +182,7 @@ class _Windows:
 def _first_largest(
     x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """The row-major number of the first largest value in each window."""
+    """The row-major number of the first largest value in each window, in as few bytes as hold it."""
     around = padded(x, padding, _lowest(str(x.dtype)))
     taps = [reduce_axis(extent, "k") for extent in window]
     is_float = "float" in str(x.dtype)
@@ -193,7 +194,11 @@ def _first_largest(
         number = _flat([tap.var for tap in taps], window).astype("int32")
         return te.min(tirx.Select(found, number, tirx.const(NO_POSITION, "int32")), axis=taps)
 
-    return compute(y.shape, body, "first_largest")
+    first = compute(y.shape, body, "first_largest")
+    if prod(window) > MOST_IN_A_BYTE:
+        return first
+    most = tirx.const(MOST_IN_A_BYTE, "int32")
+    return compute(y.shape, lambda *p: tirx.min(first(*p), most).astype("int8"), "first_largest_byte")
 
 
 def _flat(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
