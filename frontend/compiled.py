@@ -129,7 +129,9 @@ class Pair:
             outputs = _recorded(recorder, self.graph, params)
             with tracing(Trace(f"{self.graph.name}_backward", forward)) as backward:
                 cts = [backward.add_param(self.graph.output_types[i], "ct") for i in self.seeded]
-                found = sweep(recorder.records, [outputs[i] for i in self.seeded], cts, [params[i] for i in watched])
+                found = sweep(
+                    recorder.records, zip((outputs[i] for i in self.seeded), cts), [params[i] for i in watched]
+                )
                 self.gradients = Gradients(watched, found)
         way_back = backward.finish(self.gradients.tensors)
         define_dims(backward)
@@ -209,7 +211,7 @@ class Backward:
             cts = [trace.add_param(graph.output_types[i], "ct") for i in self.seeded]
             recorder = _watching(params)
             outputs = _recorded(recorder, graph, params)
-            found = sweep(recorder.records, [outputs[i] for i in self.seeded], cts, params)
+            found = sweep(recorder.records, zip((outputs[i] for i in self.seeded), cts), params)
             self.gradients = Gradients(range(len(params)), found)
         self.function = GraphFunction(trace.finish(self.gradients.tensors))
 

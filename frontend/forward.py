@@ -141,7 +141,7 @@ def transposed(
         pairs = [(as_dense(parts[i]), tangent) for i, tangent in moving if parts[i] is not None]
     finally:
         state.tapes = outer
-    return sweep(recorder.records, [p for p, _ in pairs], [t for _, t in pairs], [cotangents[id(y)] for y in results])
+    return sweep(recorder.records, pairs, [cotangents[id(y)] for y in results])
 
 
 export("autodiff.GradientTape")(GradientTape)

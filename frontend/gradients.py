@@ -90,7 +90,7 @@ class _Program:
 
     def _record(self, bound: Any, outputs: Any) -> None:
         attrs = {k: self.trace.subgraphs.get(v, v) if _is_graph(v) else v for k, v in bound.attrs.items()}
-        self.records.append(Record(bound.primitive, tuple(map(self.tensor, bound.inputs)), outputs, attrs))
+        self.records.append((bound.primitive, tuple(map(self.tensor, bound.inputs)), outputs, attrs))
 
 
 def _is_graph(value: Any) -> bool:
@@ -142,10 +142,10 @@ def gradients(
     program = _Program(trace)
     sources = [program.of(x) for x in nest.flatten(xs)]
     stopped = {id(program.of(s)) for s in nest.flatten(stop_gradients or [])}
-    records = [r for r in program.records if not any(id(y) in stopped for y in nest.flatten(r.outputs))]
+    records = [r for r in program.records if not any(id(y) in stopped for y in nest.flatten(r[2]))]
     seeds = [None] * len(given) if grad_ys is None else nest.flatten(grad_ys)
     cotangents = [ones_like(y) if g is None else convert_to_tensor(g, y.dtype) for y, g in zip(given, seeds)]
-    found = sweep(records, [program.of(y) for y in given], cotangents, sources)
+    found = sweep(records, zip(map(program.of, given), cotangents), sources)
     if unconnected_gradients == UnconnectedGradients.ZERO:
         found = [zeros_like(x) if g is None else g for g, x in zip(found, sources)]
     return found

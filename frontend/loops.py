@@ -55,8 +55,7 @@ class Replay:
 
     def sweep(self, cts: Sequence[Any], sources: Sequence[Any]) -> list[Any]:
         """Cotangents of ``sources`` for those of the outputs, None where there is none."""
-        pairs = [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None and differentiable(y)]
-        found = sweep(self.records, [y for y, _ in pairs], [ct for _, ct in pairs], sources)
+        found = sweep(self.records, [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None], sources)
         return [as_dense(ct) for ct in found]
 
 
@@ -302,14 +301,14 @@ class _Step:
         replay = Replay(loop.body, [*values, *loop.invariants], saved)
         carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
         position = {id(x): k for k, x in enumerate(invariants)}
-        reads = [r for r in replay.records if id(r.inputs[0]) in position and _reads_a_row(r)]
+        reads = [r for r in replay.records if id(r[1][0]) in position and _reads_a_row(r)]
         replay.records = [r for r in replay.records if not any(r is read for read in reads)]
         seeds = dict(zip(loop.active, cts))
-        sources = [*(carried[i] for i in loop.active), *invariants, *(r.outputs for r in reads)]
+        sources = [*(carried[i] for i in loop.active), *invariants, *(row for _, _, row, _ in reads)]
         found = replay.sweep([seeds.get(i) for i in range(len(values))], sources)
         first, last = len(loop.active), len(loop.active) + len(invariants)
         new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:first])]
-        slices = [(position[id(r.inputs[0])], *_row(r, ct)) for r, ct in zip(reads, found[last:]) if ct is not None]
+        slices = [(position[id(r[1][0])], *_row(r, ct)) for r, ct in zip(reads, found[last:]) if ct is not None]
         return new_cts, found[first:last], slices, replay.walk.costly
 
     def run(
@@ -327,16 +326,17 @@ class _Step:
 
 def _reads_a_row(record: Record) -> bool:
     """Whether an op takes one slice of its first input along the first axis."""
-    name, attrs = record.primitive.name, record.attrs
+    prim, inputs, _, attrs = record
+    name = prim.name
     if name == "gather":
-        return attrs == {"axis": 0, "batch_dims": 0} and not record.inputs[1]._type.shape
+        return attrs == {"axis": 0, "batch_dims": 0} and not inputs[1]._type.shape
     return name == "stack_read" or (name == "dynamic_slice" and attrs["axes"] == (0,) and attrs["sizes"] == (1,))
 
 
 def _row(record: Record, ct: Tensor) -> tuple[Tensor, Tensor]:
     """Which slice such an op took, and the cotangent as one of it."""
-    x, index = record.inputs
-    if record.primitive.name != "dynamic_slice":
+    prim, (x, index), _, _ = record
+    if prim.name != "dynamic_slice":
         return index, ct
     from_end = bind.add(index, bind.cast(scalar_of(x._type.shape[0]), dtype=index.dtype))
     index = bind.select(bind.less(index, bind.cast(_int(0), dtype=index.dtype)), from_end, index)

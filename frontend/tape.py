@@ -48,14 +48,14 @@ class GradientTape(Recorder):
     Source: https://www.tensorflow.org/api_docs/python/tf/GradientTape
     """
 
+    _recording = False
+    _used = False
+
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
         super().__init__()
         self.persistent = persistent
         self.watch_accessed_variables = watch_accessed_variables
         self._variables: dict[int, Variable] = {}
-        self._recording = False
-        self._used = False
-        self.level = 0
 
     # -- recording
 
@@ -96,9 +96,11 @@ class GradientTape(Recorder):
             self._watch_one(each)
 
     def _watch_one(self, each: Any) -> None:
-        super().watch(each)
+        key = id(each)
+        self.watched.add(key)
+        self.active[key] = each
         if isinstance(each, Variable):
-            self._variables[id(each)] = each
+            self._variables[key] = each
 
     def read(self, variable: Variable, tensor: Tensor) -> None:
         """A Variable was read: its gradient is that of what was read."""
@@ -151,7 +153,7 @@ class GradientTape(Recorder):
         """
         self._use(unconnected_gradients)
         target = target if isinstance(target, Tensor) else nest.map_structure(_gradient_parts, target)
-        targets = [self._tensor_of(t) for t in nest.flatten(target)]
+        targets = [target] if isinstance(target, Tensor) else [self._tensor_of(t) for t in nest.flatten(target)]
         owners = flat = nest.flatten(sources)
         parts = [_gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
         if parts is not None:
@@ -174,10 +176,11 @@ class GradientTape(Recorder):
 
     def _sweep(self, targets: list[Any], sources: list[Any], seeds: list[Tensor]) -> list[Any]:
         """The sweep itself; a persistent tape that still records does not record its own gradients' way back."""
-        pairs = [(t, s) for t, s in zip(targets, seeds) if t.dtype.is_differentiable]
-        live = [s for s in sources if self.watches(s)]
-        needed = self.active if self.watched.issubset(map(id, live)) else needed_by(self.records, live)
-        found = sweep(tuple(self.records), [t for t, _ in pairs], [s for _, s in pairs], sources, needed)
+        if self.watched.issubset(map(id, sources)):
+            needed: Any = self.active
+        else:
+            needed = needed_by(self.records, [s for s in sources if self.watches(s)])
+        found = sweep(tuple(self.records), zip(targets, seeds), sources, needed)
         if not self.persistent:
             self.records.clear()
         return found

@@ -194,8 +194,7 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
         outputs = calls[key](inputs)
     finally:
         state.tapes = outer
-    pairs = [(o, c) for o, c in zip(outputs, as_tuple(ct)) if o.dtype.is_differentiable]
-    return sweep(recorder.records, [o for o, _ in pairs], [c for _, c in pairs], inputs)
+    return sweep(recorder.records, zip(outputs, as_tuple(ct)), inputs)
 
 
 def _front(*inputs: Any, key: int) -> Any:

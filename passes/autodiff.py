@@ -6,9 +6,8 @@ differentiated again. Source: Griewank & Walther, Evaluating Derivatives, 2nd ed
 
 from __future__ import annotations
 
-from collections.abc import Collection, Sequence
-from functools import partial
-from typing import Any, NamedTuple
+from collections.abc import Collection, Iterable, Sequence
+from typing import Any
 
 from tvtf.anyrank import UnknownRank
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, total
@@ -16,14 +15,8 @@ from tvtf.ops.rules import ones_like, zeros_like
 from tvtf.primitive import as_tuple, hooks
 from tvtf.tensor import Tensor
 
-
-class Record(NamedTuple):
-    """One primitive that ran: what a vjp needs to go back over it. ``primitive`` is anything with a ``vjp``."""
-
-    primitive: Any
-    inputs: tuple[Any, ...]
-    outputs: Any
-    attrs: dict[str, Any]
+Record = tuple[Any, tuple[Any, ...], Any, dict[str, Any]]
+"""One primitive that ran, or anything else with a ``vjp``: itself, its inputs, its outputs and its attributes."""
 
 
 class Recorder:
@@ -56,40 +49,43 @@ class Recorder:
                 break
         else:
             return
-        self.records.append(_record((prim, tuple(inputs), outputs, attrs)))
+        self.records.append((prim, tuple(inputs), outputs, attrs))
         for y in outputs if type(outputs) is tuple else (outputs,):
             if y.dtype.is_differentiable:
                 active[id(y)] = y
 
 
-_record = partial(tuple.__new__, Record)
-"""``Record._make`` without its check, which costs as much as the rest."""
-
-
 def sweep(
     records: Sequence[Record],
-    targets: Sequence[Tensor],
-    cotangents: Sequence[Tensor],
+    seeds: Iterable[tuple[Tensor, Any]],
     sources: Sequence[Any],
     needed: Collection[int] | None = None,
 ) -> list[Any]:
     """The cotangent of each source, or None where no record connects it to a target and it is none itself.
 
-    ``records`` are in program order; ``cotangents`` belong to ``targets``, one each. ``needed`` are the ids of all that is
+    ``records`` are in program order; ``seeds`` are targets, each with its cotangent. ``needed`` are the ids of all that is
     computed from a source, where that is known.
     """
     if needed is None:
         needed = needed_by(records, sources)
     asked = {id(s) for s in sources}
     found: dict[int, Any] = {}
-    for target, ct in zip(targets, cotangents):
-        if id(target) in needed or id(target) in asked:
-            _accumulate(found, id(target), ct)
+    for target, ct in seeds:
+        key = id(target)
+        if (key in needed or key in asked) and target.dtype.is_differentiable:
+            known = found.get(key)
+            found[key] = ct if known is None else total(known, ct)
     for record in reversed(records):
-        outputs = record[2]
-        arrived = _arrived(outputs, found) if type(outputs) is tuple else found.get(id(outputs))
-        if arrived is not None:
-            _propagate(record, arrived, needed, found)
+        _, inputs, outputs, _ = record
+        ct = _arrived(outputs, found) if type(outputs) is tuple else found.get(id(outputs))
+        if ct is None:
+            continue
+        given = _rows_through(record, ct) if type(ct) is IndexedSlices else _given(record, ct)
+        for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):
+            key = id(x)
+            if part is not None and key in needed:
+                known = found.get(key)
+                found[key] = part if known is None else total(known, part)
     return [found.get(id(s)) for s in sources]
 
 
@@ -110,16 +106,6 @@ def _arrived(outputs: tuple[Any, ...], found: dict[int, Any]) -> Any:
     return tuple([zeros_like(y) if ct is None else as_dense(ct) for ct, y in zip(cts, outputs)])
 
 
-def _propagate(record: Record, ct: Any, needed: Collection[int], found: dict[int, Any]) -> None:
-    prim, inputs, outputs, attrs = record
-    if prim.vjp is None:
-        raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
-    given = _rows_through(record, ct) if type(ct) is IndexedSlices else _given(record, ct)
-    for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):
-        if part is not None and id(x) in needed:
-            _accumulate(found, id(x), part)
-
-
 ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
 """Ops whose gradient leaves rows what they are, as TensorFlow's do."""
 
@@ -127,6 +113,8 @@ ROW_BY_ROW = ("ReadVariableOp", "Identity", "Cast")
 def _given(record: Record, ct: Any) -> Any:
     """The cotangents of a record's inputs."""
     prim, inputs, outputs, attrs = record
+    if prim.vjp is None:
+        raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
     try:
         return prim.vjp(ct, outputs, *inputs, **attrs)
     except UnknownRank:
@@ -134,14 +122,9 @@ def _given(record: Record, ct: Any) -> Any:
 
 
 def _rows_through(record: Record, ct: IndexedSlices) -> Any:
-    if record.primitive.tf_name not in ROW_BY_ROW:
+    if record[0].tf_name not in ROW_BY_ROW:
         return _given(record, as_dense(ct))
     return IndexedSlices(_given(record, ct.values), ct.indices, ct.dense_shape)
-
-
-def _accumulate(found: dict[int, Any], key: int, ct: Any) -> None:
-    known = found.get(key)
-    found[key] = ct if known is None else total(known, ct)
 
 
 def ones_for(targets: Sequence[Tensor]) -> list[Tensor]:

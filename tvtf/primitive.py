@@ -78,7 +78,6 @@ class Primitive(Generic[P]):
         if columns:
             raise TypeError(f"primitive {name}: unknown columns {sorted(columns)}")
         self.infer = lru_cache(maxsize=1024)(self._infer)
-        self.quick: set[np.dtype] | None = None
         self.composites: Rule | None = None
         """What it does on tensors made of tensors; asked where the front refuses its arguments."""
 
@@ -108,12 +107,8 @@ class Primitive(Generic[P]):
 
     def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
         """Eager execution: types checked, then the NumPy kernel (or the compiled one where that is worth it)."""
-        if self.quick:
-            result = self._quickly(self.quick, inputs)
-            if result is not None:
-                return hooks.eager(result if type(result) is np.ndarray else np.asarray(result))
         arrays = [x.eager_array(self) for x in inputs]
-        expected = self.infer_eager(arrays, attrs)
+        expected = self.infer(tuple([(a.shape, a.dtype) for a in arrays]), tuple(attrs.items()))
         if self.heavy and hooks.run_compiled is not None:
             return hooks.run_compiled(self, inputs, attrs, expected)
         try:
@@ -123,33 +118,8 @@ class Primitive(Generic[P]):
         if type(results) is bytes:  # what NumPy gives for an object array without dims
             return hooks.wrap(np.array(results, object), expected)
         if type(expected) is TensorType:
-            if (
-                self.quick is not None
-                and arrays[0].dtype != object
-                and arrays[0].dtype is arrays[-1].dtype
-                and results.dtype is expected.dtype.np
-            ):
-                self.quick.add(arrays[0].dtype)
             return hooks.wrap(results, expected)
         return tuple(map(hooks.wrap, results, expected))
-
-    def _quickly(self, known: set[np.dtype], inputs: Sequence[Any]) -> Any:
-        """An elementwise ufunc on one dtype that the type rule has seen before; None where the long way has to tell.
-
-        NumPy itself checks that the shapes broadcast.
-        """
-        try:
-            x, y = inputs[0]._array, inputs[-1]._array
-            dtype = x.dtype
-            if dtype is not y.dtype or dtype not in known:
-                return None
-            return state.quiet.run(self.numpy, *((x,) if len(inputs) == 1 else (x, y)))
-        except (AttributeError, ValueError, RuntimeError):  # a symbol, shapes, a context that is entered already
-            return None
-
-    def infer_eager(self, arrays: Sequence[np.ndarray], attrs: dict[str, Any]) -> Any:
-        key = tuple([(a.shape, a.dtype) for a in arrays])
-        return self.infer(key, tuple(attrs.items()) if attrs else ())
 
     def _infer(self, key: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         types = [TensorType(shape, hooks.dtype_of(dtype)) for shape, dtype in key]
@@ -199,11 +169,14 @@ table: dict[str, Primitive[Any]] = {}
 """Every primitive by name; what users register lands here too."""
 
 
-def primitive(*, name: str | None = None, **columns: Any) -> Callable[[Callable[P, Any]], Primitive[P]]:
+def primitive(
+    *, name: str | None = None, kind: type[Primitive[Any]] = Primitive, **columns: Any
+) -> Callable[[Callable[P, Any]], Primitive[P]]:
     """Declares a primitive; see the module's docstring.
 
     Args:
       name: its name in the dialect (``tvtf.<name>``); the front's own name where not given.
+      kind: its class.
       type: ``(*TensorType, **attrs) -> TensorType | tuple`` with the checks and their error texts.
       numpy: the eager kernel and the oracle, ``(*ndarray, **attrs) -> ndarray | tuple``.
       lower: TE kernel, ``(*te.Tensor, **attrs) -> te.Tensor | list``, or None with a reason in ``why_not``.
@@ -227,7 +200,7 @@ def primitive(*, name: str | None = None, **columns: Any) -> Callable[[Callable[
         own = name or front.__name__
         if own in table:
             raise ValueError(f"primitive {own!r} exists already; give yours another name")
-        table[own] = Primitive(front, own, columns)
+        table[own] = kind(front, own, columns)
         return table[own]
 
     return declare

@@ -79,8 +79,12 @@ class Tensor:
         return TensorShape(self._type.shape)
 
     @property
+    def _dims(self) -> tuple[Any, ...]:
+        return self._type.shape
+
+    @property
     def ndim(self) -> int:
-        return len(self._type.shape)
+        return len(self._dims)
 
     @property
     def device(self) -> str:
@@ -148,6 +152,10 @@ class EagerTensor(Tensor):
     @property
     def shape(self) -> TensorShape:
         return TensorShape(self._array.shape)
+
+    @property
+    def _dims(self) -> tuple[int, ...]:
+        return self._array.shape
 
     def eager_array(self, prim: Any = None) -> np.ndarray:
         return self._array

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.context import state
 from tvtf.dtypes import FLOATING_AND_COMPLEX, DType
 from tvtf.ops.rules import batch_elementwise, binary, binary_samples, bind, scalar, unary, unary_samples
 from tvtf.primitive import Primitive, primitive
@@ -60,10 +61,50 @@ def binary_op(
 def _declare(front: Callable[..., Any], numpy: Any, lower: Any, columns: dict[str, Any]) -> Primitive[Any]:
     lower = columns.pop("kernel") if "kernel" in columns else lower and scalar(lower)
     columns.setdefault("batch", batch_elementwise(columns.get("name") or front.__name__))
-    made = primitive(numpy=numpy, lower=lower, **columns)(front)
-    if isinstance(numpy, np.ufunc) and numpy.nin <= 2:
-        made.quick = set()
-    return made
+    is_ufunc = isinstance(numpy, np.ufunc) and numpy.nin <= 2
+    return primitive(kind=Ufunc if is_ufunc else Primitive, numpy=numpy, lower=lower, **columns)(front)
+
+
+class Ufunc(Primitive[Any]):
+    """One that is a NumPy ufunc: done at once on operands of one dtype that the type rule has seen before.
+
+    NumPy itself checks that the shapes broadcast.
+    """
+
+    def __init__(self, *args: Any) -> None:
+        super().__init__(*args)
+        self.seen: set[np.dtype] = set()
+
+    def bind(self, x: Any, y: Any = None) -> Any:  # type: ignore[override]
+        inputs = (x,) if y is None else (x, y)
+        result = None
+        if state.trace is None:
+            try:
+                array = x._array
+                dtype = array.dtype
+                if dtype in self.seen:
+                    if y is None:
+                        result = state.quiet.run(self.numpy, array)
+                    elif y._array.dtype is dtype:
+                        result = state.quiet.run(self.numpy, array, y._array)
+            except (AttributeError, ValueError, RuntimeError):  # a batch, shapes, a context that is entered already
+                pass
+        if result is None:
+            return super().bind(*inputs)
+        output = EagerTensor(result if type(result) is np.ndarray else np.asarray(result))
+        for tape in state.tapes:
+            tape.record(self, inputs, output, {})
+        return output
+
+    def run(self, inputs: Sequence[Any], attrs: dict[str, Any]) -> Any:
+        output = super().run(inputs, attrs)
+        dtypes = {x.eager_array(self).dtype for x in inputs}
+        if len(dtypes) == 1 and dtypes.isdisjoint(self.seen):
+            (dtype,) = dtypes
+            raw = self.numpy(*[np.ones(0, dtype)] * len(inputs))
+            if dtype.kind != "O" and raw.dtype is output._array.dtype:  # else NumPy's result is to be cast
+                self.seen.add(dtype)
+        return output
 
 
 # -- operands

@@ -33,7 +33,7 @@ from tvtf.tensor import Tensor, convert_to_tensor
 
 def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
     """A reduction's cotangent repeated to the shape of its input."""
-    shape = x._type.shape
+    shape = x._dims
     is_aligned = keepdims or len(axis) == len(shape)
     kept = ct if is_aligned else bind.reshape(ct, shape=reduced_shape(shape, axis, True))
     return bind.broadcast_to(kept, shape=shape)

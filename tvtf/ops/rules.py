@@ -268,9 +268,9 @@ def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[
 
 def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
     """Sums a cotangent over the axes along which ``like`` was broadcast."""
-    if type(ct) is EagerTensor and type(like) is EagerTensor and ct._array.shape == like._array.shape:
+    shape, target = ct._dims, like._dims
+    if type(ct) is EagerTensor and shape == target:
         return ct
-    shape, target = ct._type.shape, like._type.shape
     lead = len(shape) - len(target)
     stretched = [
         i + lead for i, d in enumerate(target) if isinstance(d, int) and d == 1 and not same_dim(shape[i + lead], 1)

@@ -237,7 +237,7 @@ class Graph:
 
     def gradients(self, ys: Sequence[Tensor], xs: Sequence[Any], grad_ys: Sequence[Any] | None) -> list[Any]:
         seeds = [ones_like(y) for y in ys] if grad_ys is None else [convert_to_tensor(g) for g in grad_ys]
-        return sweep(tuple(self.records.records), ys, seeds, xs)
+        return sweep(tuple(self.records.records), zip(ys, seeds), xs)
 
 
 def _dims(shape: Any, name: str) -> Any:
