@@ -270,7 +270,8 @@ class Compiled:
         )
         self.bound = concrete.bound
         self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
-        self.in_place: dict[str | None, set[int]] = {}
+        self.updated = {index: variable for variable, index in self.updates}
+        self.moving: dict[str | None, list[int]] = {}
         self._codes: dict[str | None, Code] = {}
         self.code()
 
@@ -308,7 +309,8 @@ class Compiled:
 
     def _call(self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]) -> Any:
         for variable, _ in updates:
-            variable.own_memory()
+            if variable._seen:
+                variable.own_memory()
         handles = [t._handle or handle_of(t) for t in tensors]
         handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
         handles += (self._codes.get(state.device) or self.code()).prepared
@@ -346,15 +348,14 @@ class Compiled:
         self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]], outputs: Any
     ) -> Any:
         self._take(updates, outputs)
-        updated = {index: variable for variable, index in updates}
-        params = [*tensors, *captures]
+        updated = self.updated if updates is self.updates else {index: variable for variable, index in updates}
 
         def computed(index: int) -> EagerTensor:
             variable = updated.get(index)
             return tensor_of(outputs[index]) if variable is None else EagerTensor(variable._array)
 
         return self.results.assemble(
-            {"computed": computed, "param": lambda i: current(params[i]), "value": lambda v: v}
+            {"computed": computed, "param": lambda i: current([*tensors, *captures][i]), "value": lambda v: v}
         )
 
     def _take(self, updates: list[tuple[Variable, int]], outputs: Any) -> None:
@@ -362,12 +363,11 @@ class Compiled:
 
         Where nothing branches, what is donated is the same in every call on a device.
         """
-        known = self.in_place.get(state.device)
-        if known is not None:
-            updates = [(variable, index) for variable, index in updates if index not in known]
-        taken = {index for variable, index in updates if variable.take(outputs[index])}
+        known = self.moving.get(state.device)
+        moving = range(len(updates)) if known is None else known
+        moved = [place for place in moving if updates[place][0].take(outputs[updates[place][1]])]
         if known is None and not self.graph.subgraphs:
-            self.in_place[state.device] = {index for _, index in updates} - taken
+            self.moving[state.device] = moved
 
 
 def is_constant(capture: Any) -> bool:

@@ -28,8 +28,8 @@ def variable_handle(variable: Any) -> Any:
     """A Variable's memory; what compiled code writes there is the Variable's value."""
     handle = variable._handle
     if handle is None:
-        handle = to_handle(variable._array)
-        if variable._array.dtype != object:
+        handle = to_handle(variable._memory)
+        if variable._memory.dtype != object:
             variable._handle = handle
     return handle
 

@@ -59,7 +59,9 @@ class Variable(Trackable, metaclass=MadeByCreators):
     is_batched = False
     asks_creators = True
     __array_priority__ = 100
-    _array: np.ndarray
+    _memory: np.ndarray
+    _seen = False
+    """Whether somebody else may have been given the memory since it was last found to be the Variable's alone."""
     _handle: Any
     _is_taken: bool
 
@@ -115,11 +117,11 @@ class Variable(Trackable, metaclass=MadeByCreators):
 
     @property
     def shape(self) -> TensorShape:
-        return TensorShape(self._array.shape) if self._static_shape is None else self._static_shape
+        return TensorShape(self._memory.shape) if self._static_shape is None else self._static_shape
 
     @property
     def _type(self) -> TensorType:
-        return TensorType(self._array.shape, self._dtype)
+        return TensorType(self._memory.shape, self._dtype)
 
     @property
     def trainable(self) -> bool:
@@ -131,7 +133,7 @@ class Variable(Trackable, metaclass=MadeByCreators):
 
     @property
     def ndim(self) -> int:
-        return self._array.ndim
+        return self._memory.ndim
 
     @property
     def traced_type(self) -> TensorType:
@@ -213,7 +215,7 @@ class Variable(Trackable, metaclass=MadeByCreators):
         return self._require_eager("__dlpack__").__dlpack__(**options)
 
     def __dlpack_device__(self) -> tuple[int, int]:
-        return self._array.__dlpack_device__()
+        return self._memory.__dlpack_device__()
 
     # -- writing
 
@@ -267,20 +269,31 @@ class Variable(Trackable, metaclass=MadeByCreators):
     def _store(self, array: np.ndarray) -> None:
         """Takes a value over: copied into the variable's memory where only the Variable holds that, else into new."""
         with self.lock:
-            if array.shape == self._array.shape and not self._is_shared():
-                np.copyto(self._array, array)
+            if array.shape == self._memory.shape and not self._is_shared():
+                np.copyto(self._memory, array)
             else:
                 self._adopt(np.array(array, order="C"))
 
+    @property
+    def _array(self) -> np.ndarray:
+        """The memory that holds the value, for somebody who may keep it."""
+        memory = self._memory
+        self._seen = True
+        return memory
+
     def own_memory(self) -> None:
-        """Before compiled code writes into it: memory that somebody else can see is left to them."""
+        """Before compiled code writes into it: memory that somebody else can see is left to them.
+
+        It has nothing to do where the value is not ``_seen``.
+        """
+        self._seen = False
         if self._is_shared():
-            self._adopt(self._array.copy())
+            self._adopt(self._memory.copy())
 
     def _is_shared(self) -> bool:
         """Whether somebody else holds the array. A handle made of it does; one that it was made of does not."""
         made_of_array = self._handle is not None and not self._is_taken
-        return sys.getrefcount(self._array) > _OWN_REFERENCES + made_of_array
+        return sys.getrefcount(self._memory) > _OWN_REFERENCES + made_of_array
 
     def take(self, handle: Any) -> bool:
         """The new value that compiled code returned: in this memory already (donated), or, then True, in its own."""
@@ -292,7 +305,8 @@ class Variable(Trackable, metaclass=MadeByCreators):
         return True
 
     def _adopt(self, array: np.ndarray, handle: Any = None) -> None:
-        self._array = array
+        self._memory = array
+        self._seen = False
         self._handle = None if array.dtype == object else handle
         self._is_taken = self._handle is not None
 

@@ -55,13 +55,20 @@ class Code:
     def __init__(self, builder: ExecBuilder, parameter_count: int) -> None:
         self.builder = builder
         self.register_count = parameter_count
+        self.late_count = 0
         self.prologue: list[CallInstruction] = []
         self.instructions: list[CallInstruction | Jump] = []
+        self.parameter_count = 0
 
     def new_register(self) -> Register:
         """A register that nothing else uses."""
         self.register_count += 1
         return Register(self.register_count - 1)
+
+    def late_parameter(self) -> Register:
+        """A parameter behind those that the function is known to have; its number is settled when the code is emitted."""
+        self.late_count += 1
+        return Register(-self.late_count)
 
     def constant(self, value: object) -> Encoded:
         """An operand for a number, string, dtype, shape or tensor."""
@@ -114,7 +121,9 @@ class Code:
     def emit(self, symbol: str, parameter_names: list[str], result: Operand) -> None:
         """Hand the finished function over to the builder."""
         returned = self.as_register(result)
-        with self.builder.function(symbol, len(parameter_names), parameter_names):
+        self.parameter_count = len(parameter_names)
+        names = [*parameter_names, *(f"place_{i}" for i in range(self.late_count))]
+        with self.builder.function(symbol, len(names), names):
             for instruction in [*self.prologue, *self.instructions]:
                 self._emit(instruction)
             self.builder.emit_ret(self._word(returned))
@@ -122,11 +131,18 @@ class Code:
     def _emit(self, instruction: CallInstruction | Jump) -> None:
         if isinstance(instruction, CallInstruction):
             operands = [self._word(operand) for operand in instruction.operands]
-            self.builder.emit_call(instruction.name, operands, dst=instruction.result.number)
+            self.builder.emit_call(instruction.name, operands, dst=self._number(instruction.result))
         elif instruction.condition is None:
             self.builder.emit_goto(instruction.offset)
         else:
             self.builder.emit_if(self._word(instruction.condition), instruction.offset)
 
     def _word(self, operand: Operand) -> int:
-        return self.builder.r(operand.number) if isinstance(operand, Register) else operand.word
+        return self.builder.r(self._number(operand)) if isinstance(operand, Register) else operand.word
+
+    def _number(self, register: Register) -> int:
+        """Where a register lies: the late parameters behind the others, and before all that is computed."""
+        number = register.number
+        if number < 0:
+            return self.parameter_count - 1 - number
+        return number if number < self.parameter_count or register in (VOID, MACHINE) else number + self.late_count

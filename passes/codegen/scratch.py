@@ -1,4 +1,4 @@
-"""Tensors at fixed places of the arena, as bytecode takes them: from the caller, who keeps them, or made anew at each call."""
+"""Tensors at fixed places of the arena, as bytecode takes them: parameters that the caller keeps, or made anew at each call."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import NamedTuple
 import tvm_ffi
 from tvm.relax import ExecBuilder
 
-from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, STORAGE, TENSOR, TUPLE_ITEM, Code, Operand, Register
+from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, STORAGE, TENSOR, Code, Operand, Register
 
 LAYOUT = "_arena"
 """What follows an entry's name in that of the function that tells its arena's layout: size, then offset, shape and dtype of each tensor."""
@@ -22,10 +22,10 @@ class Place(NamedTuple):
 class Scratch:
     """The places that one emitted function uses; each is fetched once at its start, before any loop.
 
-    With `kept`, the register of a parameter, that holds the caller's tensors; without, the function allocates.
+    With `kept`, the caller gives them behind the other arguments; without, the function allocates.
     """
 
-    def __init__(self, code: Code, size: int, kept: Register | None) -> None:
+    def __init__(self, code: Code, size: int, kept: bool) -> None:
         self.code, self.size, self.kept = code, size, kept
         self.registers: dict[Place, Register] = {}
         self._storage: Register | None = None
@@ -38,8 +38,8 @@ class Scratch:
         return found
 
     def _fetch(self, place: Place) -> Register:
-        if self.kept is not None:
-            return self.code.call_at_entry(TUPLE_ITEM, [self.kept, self.code.constant(len(self.registers))])
+        if self.kept:
+            return self.code.late_parameter()
         offset, shape, dtype = (self.code.constant(each) for each in _described(place))
         return self.code.call_at_entry(TENSOR, [self._block(), offset, shape, dtype])
 

@@ -127,16 +127,16 @@ class _Function:
         self.arena_parts: Mapping[str, int] = {}
 
     def write(self, symbol: str, func: relax.Function) -> None:
-        """Emit the function; its arena is the last parameter where the caller is tvtf, who keeps it."""
+        """Emit the function; its arena's tensors are the last parameters where the caller is tvtf, who keeps them."""
         names = [param.name for param in func.params]
         for param in func.params:
             self.places[param] = self.code.new_register()
         size, self.arena_parts = _arena(func)
-        kept = size and _symbol(func) and not self.program.check_arguments
+        kept = bool(size and _symbol(func) and not self.program.check_arguments)
         if size:
-            self.scratch = Scratch(self.code, size, self.code.new_register() if kept else None)
+            self.scratch = Scratch(self.code, size, kept)
         result = self.sequence(func.body)
-        self.code.emit(symbol, [*names, "arena"] if kept else names, result)
+        self.code.emit(symbol, names, result)
         if kept and self.scratch:
             self.scratch.emit_layout(self.program.builder, symbol)
 

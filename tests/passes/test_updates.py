@@ -150,4 +150,4 @@ def test_the_machine_leaves_new_values_where_variables_lie():
     step = tf.function(adam(variables, tf.constant(X)), autograph=False)
     step()
     call = step.get_concrete_function().code()
-    assert call.in_place[None] == {index for _, index in call.updates}
+    assert call.moving[None] == []

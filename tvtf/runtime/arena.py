@@ -29,11 +29,9 @@ class Layout:
         fields = zip(described[1::3], described[2::3], described[3::3])
         self.places = [(int(o), tuple(map(int, shape)), as_dtype(str(dtype))) for o, shape, dtype in fields]
 
-    def tensors(self, memory: np.ndarray) -> Any:
+    def tensors(self, memory: np.ndarray) -> list[Any]:
         """The tensors, as the virtual machine takes them."""
-        import tvm_ffi
-
-        return tvm_ffi.convert([_tensor(memory, *place) for place in self.places])
+        return [_tensor(memory, *place) for place in self.places]
 
 
 def _tensor(memory: np.ndarray, offset: int, shape: tuple[int, ...], dtype: Any) -> Any:
@@ -49,9 +47,9 @@ class Block:
         memory = np.empty(size + ALIGNMENT, np.uint8)
         start = -memory.ctypes.data % ALIGNMENT
         self.memory = memory[start : start + size]
-        self._tensors: WeakKeyDictionary[Layout, Any] = WeakKeyDictionary()
+        self._tensors: WeakKeyDictionary[Layout, list[Any]] = WeakKeyDictionary()
 
-    def tensors(self, layout: Layout) -> Any:
+    def tensors(self, layout: Layout) -> list[Any]:
         found = self._tensors.get(layout)
         if found is None:
             found = self._tensors[layout] = layout.tensors(self.memory)
@@ -71,12 +69,12 @@ _blocks = _Blocks()
 
 
 def with_arena(run: Callable[..., Any], layout: Layout) -> Callable[..., Any]:
-    """``run`` without its last parameter, which takes the tensors of its layout."""
+    """``run`` without its last parameters, which take the tensors of its layout."""
 
     def call(*args: Any) -> Any:
         block = _blocks.take(layout.size)
         try:
-            return run(*args, block.tensors(layout))
+            return run(*args, *block.tensors(layout))
         finally:
             _blocks.free.append(block)
 
