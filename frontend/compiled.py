@@ -31,7 +31,7 @@ from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import target_of
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.texts import kept
-from tvtf.variable import Variable
+from tvtf.variable import Variable, sightings
 
 
 def executable_for(mod: Any) -> Executable:
@@ -245,10 +245,11 @@ def _computed(ct: Any) -> list[Any]:
 
 
 class Code(NamedTuple):
-    """A concrete function's code for one device, and its last arguments; no code where nothing is computed."""
+    """A concrete function's code for one device, its last arguments, and the outputs it gives; no code where nothing is computed."""
 
     executable: Executable | None
     prepared: list[Any]
+    given: list[int]
 
 
 class Compiled:
@@ -271,6 +272,7 @@ class Compiled:
         self.bound = concrete.bound
         self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
         self.updated = {index: variable for variable, index in self.updates}
+        self.sightings = -1
         self.moving: dict[str | None, list[int]] = {}
         self._codes: dict[str | None, Code] = {}
         self.code()
@@ -308,16 +310,25 @@ class Compiled:
             return self._call(tensors, captures, updates)
 
     def _call(self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]) -> Any:
-        for variable, _ in updates:
-            if variable._seen:
-                variable.own_memory()
+        if self.sightings != sightings.count or updates is not self.updates:
+            self._own_memory(updates)
         handles = [t._handle or handle_of(t) for t in tensors]
         handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
-        handles += (self._codes.get(state.device) or self.code()).prepared
+        code = self._codes.get(state.device) or self.code()
+        handles += code.prepared
         outputs = self._execute(handles)
         if self.only_computes:
             return self._computed(outputs)
-        return self._finish(tensors, captures, updates, [outputs] if self.single else outputs)
+        given = dict(zip(code.given, [outputs] if self.single else outputs))
+        return self._finish(tensors, captures, updates, given)
+
+    def _own_memory(self, updates: list[tuple[Variable, int]]) -> None:
+        """Leaves memory that somebody else may see to them, before it is written."""
+        count = sightings.count
+        for variable, _ in updates:
+            if variable._seen:
+                variable.own_memory()
+        self.sightings = count
 
     def code(self) -> Code:
         """The code for the device in use, compiled when first asked for, with what its constants give once for all calls."""
@@ -326,7 +337,8 @@ class Compiled:
             executable = executable_for(self.module()) if self.count or not self.graph.pure else None
             constants = [handle_of(c) for c in self.captures if is_constant(c)]
             prepared = list(executable.function(PREPARE)(*constants)) if constants and executable else []
-            found = self._codes[state.device] = Code(executable, prepared)
+            given = executable.outputs(self.count) if executable else []
+            found = self._codes[state.device] = Code(executable, prepared, given)
         return found
 
     def _execute(self, handles: list[Any]) -> Any:
@@ -345,7 +357,7 @@ class Compiled:
         return self.results.packed([made[index] for _, index in self.results.leaves])
 
     def _finish(
-        self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]], outputs: Any
+        self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]], outputs: dict[int, Any]
     ) -> Any:
         self._take(updates, outputs)
         updated = self.updated if updates is self.updates else {index: variable for variable, index in updates}
@@ -358,13 +370,13 @@ class Compiled:
             {"computed": computed, "param": lambda i: current([*tensors, *captures][i]), "value": lambda v: v}
         )
 
-    def _take(self, updates: list[tuple[Variable, int]], outputs: Any) -> None:
+    def _take(self, updates: list[tuple[Variable, int]], outputs: dict[int, Any]) -> None:
         """Gives the Variables their new values; those that were donated have them already.
 
         Where nothing branches, what is donated is the same in every call on a device.
         """
         known = self.moving.get(state.device)
-        moving = range(len(updates)) if known is None else known
+        moving = [place for place, (_, index) in enumerate(updates) if index in outputs] if known is None else known
         moved = [place for place in moving if updates[place][0].take(outputs[updates[place][1]])]
         if known is None and not self.graph.subgraphs:
             self.moving[state.device] = moved

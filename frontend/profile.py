@@ -235,7 +235,7 @@ def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], re
     """Times the kernels of compiled code on these arguments; Variables are copied, so that none changes."""
     captures = [code.bound(c, variables) for c in code.captures]
     handles = [*map(handle_of, tensors), *(_copied(c) if isinstance(c, Variable) else handle_of(c) for c in captures)]
-    executable, prepared = code.code()
+    executable, prepared, _ = code.code()
     if executable is None:
         return Profile(())
     handles += prepared

@@ -24,6 +24,8 @@ from tvtf.passes.schedule.cpu.access import reads_of
 from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, read_kernel
 
 DONATE = "tvtf.donate"
+GIVEN = "tvtf.given"
+"""The positions of the outputs that ``main`` gives: what it leaves in a Variable's memory it need not."""
 
 
 def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
@@ -116,8 +118,11 @@ def is_at_own_point(load: Any, stage: Stage) -> bool:
     )
 
 
-def donate(mod: tvm.IRModule) -> tvm.IRModule:
-    """Rewrites ``main``, whose kernels write into allocated destinations, for the donations that are safe."""
+def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
+    """Rewrites ``main``, whose kernels write into allocated destinations, for the donations that are safe.
+
+    What is donated is no result any more, unless it ``gives_all``: a GPU works on copies.
+    """
     main = mod["main"]
     pairs = [(int(source), int(result)) for source, result in (main.attrs or {}).get(DONATE, [])]
     if not pairs:
@@ -131,7 +136,8 @@ def donate(mod: tvm.IRModule) -> tvm.IRModule:
         position: _add_without_copy(donated, plan, position, output)
         for position, output in plan.needless_copies(chosen)
     }
-    donated["main"] = _rewritten(main, chosen, without_copy).without_attr(DONATE)
+    rewritten = _rewritten(main, chosen, without_copy).without_attr(DONATE)
+    donated["main"] = rewritten if gives_all else _without(rewritten, plan.settled(pairs, chosen))
     return donated
 
 
@@ -234,6 +240,14 @@ class _Plan:
         out = next(i for i, a in enumerate(call.args) if a.same_as(var))
         return all((out, i) in safe for i in places)
 
+    def settled(self, pairs: list[tuple[int, int]], chosen: dict[Any, Any]) -> set[int]:
+        """The outputs that lie where their caller looks for them: in the memory of one parameter."""
+        outputs = [output for output, _ in pairs]
+        found = {
+            out for out, place in pairs if self.main.params[place].same_as(chosen.get(self.root(self._output(out))))
+        }
+        return {output for output in found if outputs.count(output) == 1}
+
     def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
         return {self.bindings[self.writes[var][0]].value.op for var in chosen}
 
@@ -266,3 +280,18 @@ def _rewritten(main: relax.Function, chosen: dict[Any, Any], kernels: dict[int, 
 def called(call: relax.Call, kernel: ir.GlobalVar) -> relax.Call:
     """The call of another kernel on the same operands."""
     return relax.Call(kernel, call.args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
+
+
+def _without(main: relax.Function, settled: set[int]) -> relax.Function:
+    """``main`` without some of the outputs in its tuple of results."""
+    bindings = [b for block in main.body.blocks for b in block.bindings]
+    last = bindings[-1] if bindings else None
+    if not settled or last is None or not last.var.same_as(main.body.body) or not isinstance(last.value, relax.Tuple):
+        return main
+    given = [i for i in range(len(last.value.fields)) if i not in settled]
+    out = Bindings()
+    out.bindings = bindings[:-1]
+    result = out.emit(relax.Tuple([last.value.fields[i] for i in given]), "outputs")
+    body = out.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
+    func = relax.Function(main.params, body, result.ty, main.is_pure, main.attrs, main.span)
+    return func.with_attr(GIVEN, given)

@@ -87,7 +87,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         *([] if on_gpu(target) else [Phase("native-loops", lambda mod: native_loops(mod, polls))]),
         Phase("destinations", stock.CallTIRRewrite()),
         Phase("known-items", known_items),
-        Phase("donate", donate),
+        Phase("donate", lambda mod: donate(mod, gives_all=on_gpu(target))),
         *([] if on_gpu(target) else [Phase("arena", plan_arena)]),
         Phase("memory", stock.StaticPlanBlockMemory()),
         Phase("allocate", stock.LowerAllocTensor()),

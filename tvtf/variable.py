@@ -32,6 +32,15 @@ class ReadVariable:
         return ct
 
 
+class Sightings:
+    """How often any Variable's memory was handed out: while it stays what it was, what was nobody else's still is."""
+
+    count = 0
+
+
+sightings = Sightings()
+
+
 class Variable(Trackable, metaclass=MadeByCreators):
     """A shared, mutable tensor.
 
@@ -279,6 +288,7 @@ class Variable(Trackable, metaclass=MadeByCreators):
         """The memory that holds the value, for somebody who may keep it."""
         memory = self._memory
         self._seen = True
+        sightings.count += 1
         return memory
 
     def own_memory(self) -> None:

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from typing import NamedTuple
+from typing import Any, NamedTuple
 
 import tvm_ffi
 from tvm.relax import ExecBuilder
@@ -11,6 +11,10 @@ from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, STORAGE, TENSOR, C
 
 LAYOUT = "_arena"
 """What follows an entry's name in that of the function that tells its arena's layout: size, then offset, shape and dtype of each tensor."""
+
+
+OUTPUTS = "_outputs"
+"""What follows an entry's name in that of the function that tells which of its outputs it gives, where it leaves some in place."""
 
 
 class Place(NamedTuple):
@@ -52,9 +56,14 @@ class Scratch:
 
     def emit_layout(self, builder: ExecBuilder, symbol: str) -> None:
         """The function by which the caller learns what to keep."""
-        code = Code(builder, 0)
         parts = [part for place in self.registers for part in _described(place)]
-        code.emit(symbol + LAYOUT, [], code.call(MAKE_TUPLE, [code.constant(each) for each in (self.size, *parts)]))
+        emit_constants(builder, symbol + LAYOUT, [self.size, *parts])
+
+
+def emit_constants(builder: ExecBuilder, symbol: str, values: list[Any]) -> None:
+    """A function that gives constants."""
+    code = Code(builder, 0)
+    code.emit(symbol, [], code.call(MAKE_TUPLE, [code.constant(each) for each in values]))
 
 
 def _described(place: Place) -> tuple[int, tvm_ffi.Shape, tvm_ffi.dtype]:

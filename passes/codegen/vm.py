@@ -39,7 +39,8 @@ from tvtf.passes.codegen.loop import (
     is_loop,
     poll_kernel,
 )
-from tvtf.passes.codegen.scratch import Place, Scratch
+from tvtf.passes.codegen.scratch import OUTPUTS, Place, Scratch, emit_constants
+from tvtf.passes.donate import GIVEN
 from tvtf.passes.effects import READS_ON_HOST
 
 SHAPE_HEAP = "vm.builtin.alloc_shape_heap"
@@ -139,6 +140,8 @@ class _Function:
         self.code.emit(symbol, names, result)
         if kept and self.scratch:
             self.scratch.emit_layout(self.program.builder, symbol)
+        if func.attrs and GIVEN in func.attrs:
+            emit_constants(self.program.builder, symbol + OUTPUTS, [int(i) for i in func.attrs[GIVEN]])
 
     def sequence(self, expr: ir.Expr) -> Operand:
         return self.value(self.bind_all(expr))

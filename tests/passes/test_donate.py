@@ -329,3 +329,53 @@ def test_an_unknown_size_is_right():
     step(tf.ones([3]))
     step(tf.ones([5]))
     np.testing.assert_array_equal(v.numpy(), SIXTEEN[0] + 8)
+
+
+def test_what_is_left_in_a_variable_is_no_result():
+    weight, seen = tf.Variable(tf.zeros([64])), tf.Variable(tf.zeros([64]))
+
+    @tf.function
+    def step(x):
+        weight.assign_add(x)
+        seen.assign(tf.reverse(seen + x, [0]))
+        return tf.reduce_sum(x)
+
+    x = tf.range(64.0)
+    call = step.get_concrete_function(x).code()
+    assert len(call.code().given) == 2
+    for _ in range(3):
+        assert step(x).numpy() == 2016.0
+    assert weight.numpy()[2] == 6.0
+    assert seen.numpy()[0] == 63.0 + 0.0 + 63.0
+
+
+def test_a_value_that_two_variables_get():
+    first, second = tf.Variable(tf.zeros([64])), tf.Variable(tf.zeros([64]))
+
+    @tf.function
+    def step(x):
+        y = first + x
+        first.assign(y)
+        second.assign(y)
+        return y
+
+    x = tf.range(64.0)
+    kept = [step(x) for _ in range(3)]
+    second.assign_add(x)
+    assert [k.numpy()[1] for k in kept] == [1.0, 2.0, 3.0]
+    assert (first.numpy()[1], second.numpy()[1]) == (3.0, 4.0)
+
+
+def test_a_value_read_between_calls_stays():
+    weight = tf.Variable(tf.zeros([64]))
+
+    @tf.function
+    def step():
+        weight.assign_add(tf.ones([64]))
+
+    read = []
+    for _ in range(4):
+        step()
+        step()
+        read.append(weight.read_value())
+    assert [r.numpy()[0] for r in read] == [2.0, 4.0, 6.0, 8.0]

@@ -47,6 +47,15 @@ class Executable:
             return machine[name]
         return with_arena(machine[name], self._layouts.setdefault(name, Layout(described())))
 
+    def outputs(self, count: int) -> list[int]:
+        """Which of the ``count`` outputs ``main`` gives; the others it leaves in the memory of its arguments."""
+        from tvtf.passes.codegen.scratch import OUTPUTS
+
+        try:
+            return [int(i) for i in self._machine()["main" + OUTPUTS]()]
+        except AttributeError:
+            return list(range(count))
+
     def instrumented(self, instrument: Callable[..., int], name: str = "main") -> Callable[..., Any]:
         """The callable on a machine of its own that tells ``instrument`` of each kernel and builtin, before and after.
 
