@@ -109,6 +109,26 @@ class TypeSpec(abc.ABC):
         return f"{type(self).__name__}{self._serialize()!r}"
 
 
+class BatchableTypeSpec(TypeSpec):
+    """A type whose values can be the elements of a batch."""
+
+    @abc.abstractmethod
+    def _batch(self, batch_size: int | None) -> TypeSpec:
+        """The type of a batch of values."""
+
+    @abc.abstractmethod
+    def _unbatch(self) -> TypeSpec:
+        """The type of the rows of a value."""
+
+    @abc.abstractmethod
+    def _stacked(self, values: Sequence[Any]) -> Any:
+        """Eager values as one batch."""
+
+    @abc.abstractmethod
+    def _rows(self, value: Any) -> list[Any]:
+        """The rows of an eager value."""
+
+
 @export("__internal__.CompositeTensor")
 class CompositeTensor(abc.ABC):
     """A value made of tensors, which its ``_type_spec`` takes apart and puts together.

@@ -59,7 +59,7 @@ class Dataset(abc.ABC):
 
     def batch_value(self, handles: Sequence[Any]) -> Element:
         """The elements of several handles, stacked."""
-        return stacked([self.value(h) for h in handles])
+        return stacked([self.value(h) for h in handles], self.element_spec)
 
     def elements(self) -> Iterator[Element]:
         """One iteration over elements."""

@@ -13,7 +13,8 @@ from tvtf.data.base import UNKNOWN, Dataset, method, scaled
 from tvtf.data.mapped import Traced
 from tvtf.data.order import number
 from tvtf.data.parallel import Workers, debug, warn_unused
-from tvtf.data.structure import Element, arrays, flat_shapes, leading, packer, without_leading
+from tvtf.data.sources import Tensors
+from tvtf.data.structure import Element, arrays, flat_shapes, leading, packer, rows, without_leading
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.shape import TensorShape
@@ -184,11 +185,7 @@ class Unbatch(Dataset):
         )
 
     def handles(self) -> Iterator[Any]:
-        pack = packer(self.element_spec)
-        for element in self.source.elements():
-            columns = arrays(element)
-            for rows in zip(*columns):
-                yield pack([np.asarray(row, column.dtype) for row, column in zip(rows, columns)])
+        return (row for element in self.source.elements() for row in rows(element))
 
 
 @method
@@ -201,6 +198,16 @@ def unbatch(self: Dataset, name: str | None = None) -> Dataset:
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#unbatch
     """
     return Unbatch(self)
+
+
+class Rows(Unbatch):
+    """The rows of one element, of composite tensors too."""
+
+    shown = "_TensorSliceDataset"
+
+    def __init__(self, whole: Element) -> None:
+        super().__init__(Tensors(whole))
+        self.size = len(list(self.handles()))
 
 
 class Given(Dataset):

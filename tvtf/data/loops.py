@@ -83,9 +83,9 @@ class DatasetSteps(Steps):
         return self.position
 
     def element(self) -> Element:
-        flat = nest.flatten(self.spec)
+        flat = nest.flatten(self.spec, expand_composites=True)
         found = traced(lambda n: tuple(arrays(_running[int(n)].take())), [self.number], flat)
-        return nest.pack_sequence_as(self.spec, list(found))
+        return nest.pack_sequence_as(self.spec, list(found), expand_composites=True)
 
     def advance(self) -> None:
         self.position = self._more()
@@ -96,5 +96,6 @@ class DatasetSteps(Steps):
 
 def next_of(iterator: OwnedIterator) -> Element:
     """The next element, whenever the traced program comes by."""
-    found = traced(lambda: tuple(arrays(iterator.get_next())), [], nest.flatten(iterator.element_spec))
-    return nest.pack_sequence_as(iterator.element_spec, list(found))
+    spec = iterator.element_spec
+    found = traced(lambda: tuple(arrays(iterator.get_next())), [], nest.flatten(spec, expand_composites=True))
+    return nest.pack_sequence_as(spec, list(found), expand_composites=True)

@@ -7,7 +7,7 @@ from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvtf import nest
-from tvtf.composite import TypeSpec
+from tvtf.composite import CompositeTensor, TypeSpec
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
 from tvtf.data.parallel import Ahead, Ready, Workers, debug, warn_unused
 from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
@@ -88,7 +88,9 @@ def _arguments(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _spec(leaf: Any) -> Any:
-    return leaf if not hasattr(leaf, "dtype") or isinstance(leaf, TensorSpec) else TensorSpec(leaf.shape, leaf.dtype)
+    if isinstance(leaf, CompositeTensor):
+        return leaf._type_spec
+    return leaf if not hasattr(leaf, "dtype") or isinstance(leaf, TypeSpec) else TensorSpec(leaf.shape, leaf.dtype)
 
 
 def _needs_values(specs: Any) -> bool:

@@ -6,10 +6,12 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvtf import nest
 from tvtf.context import state
 from tvtf.data import batching, choice, order, parallel, readers, sources, stored
+from tvtf.data import composed as _composed  # noqa: F401 - adds methods
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
-from tvtf.data.structure import Element
+from tvtf.data.structure import Element, tensors_of
 from tvtf.errors import InvalidArgumentError, NotFoundError
 from tvtf.primitive import export, exports
 
@@ -42,7 +44,8 @@ def from_tensor_slices(tensors: Any, name: str | None = None) -> Dataset:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#from_tensor_slices
     """
-    return sources.Slices(tensors)
+    whole = tensors_of(tensors)
+    return batching.Rows(whole) if any(map(nest.is_composite, nest.flatten(whole))) else sources.Slices(whole)
 
 
 def from_generator(

@@ -125,6 +125,8 @@ class Generator(Dataset):
 
     def _leaf(self, spec: Any, value: Any) -> Any:
         if not isinstance(spec, TensorSpec):
+            if not spec.is_compatible_with(value):
+                raise self._refusal(value)
             return value
         try:
             tensor = convert_to_tensor(value, spec.dtype)

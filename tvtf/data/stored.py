@@ -47,7 +47,7 @@ def load(path: str, spec: Any) -> list[Element] | None:
     with file.open("rb") as stream:
         parts = list(unframed(stream))
     found = [_read(head, body) for head, body in zip(parts[::2], parts[1::2])]
-    width = len(nest.flatten(spec))
+    width = len(nest.flatten(spec, expand_composites=True))
     pack = packer(spec)
     return [pack(found[i : i + width]) for i in range(0, len(found), width)]
 

@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
 
 from tvtf import nest
-from tvtf.composite import CompositeTensor
+from tvtf.composite import BatchableTypeSpec, CompositeTensor
 from tvtf.errors import InvalidArgumentError
 from tvtf.shape import TensorShape
 from tvtf.spec import TensorSpec
@@ -38,7 +38,7 @@ def _leaf_spec(leaf: Any) -> Any:
 
 def leading(spec: Any, size: int | None) -> Any:
     """The specs of elements stacked ``size`` at a time."""
-    return nest.map_structure(lambda s: _with_shape(s, TensorShape([size]).concatenate(s.shape)), spec)
+    return nest.map_structure(lambda s: _batched(s, size), spec)
 
 
 def without_leading(spec: Any) -> Any:
@@ -47,19 +47,40 @@ def without_leading(spec: Any) -> Any:
     Raises:
       ValueError: an element is a scalar.
     """
-    return nest.map_structure(lambda s: _with_shape(s, _tail(s.shape)), spec)
+    return nest.map_structure(_row_of, spec)
 
 
-def _tail(shape: TensorShape) -> TensorShape:
-    if shape.rank == 0:
-        raise ValueError("Unbatching a tensor is only supported for rank >= 1")
-    return shape if shape.rank is None else TensorShape(shape.as_list()[1:])
+def _batched(spec: Any, size: int | None) -> Any:
+    if isinstance(spec, TensorSpec):
+        return TensorSpec(TensorShape([size]).concatenate(spec.shape), spec.dtype)
+    return _batchable(spec)._batch(size)
 
 
-def _with_shape(spec: Any, shape: TensorShape) -> Any:
+def _row_of(spec: Any) -> Any:
     if not isinstance(spec, TensorSpec):
-        raise TypeError(f"elements of {spec!r} can't be stacked or sliced here: convert them to dense tensors first")
-    return TensorSpec(shape, spec.dtype)
+        return _batchable(spec)._unbatch()
+    if spec.shape.rank == 0:
+        raise ValueError("Unbatching a tensor is only supported for rank >= 1")
+    return spec if spec.shape.rank is None else TensorSpec(spec.shape[1:], spec.dtype)
+
+
+def _batchable(spec: Any) -> BatchableTypeSpec:
+    if not isinstance(spec, BatchableTypeSpec):
+        raise TypeError(f"elements of {spec!r} can't be stacked or sliced: convert them to tensors first")
+    return spec
+
+
+def rows(element: Element) -> Iterator[Element]:
+    """The rows of an element's leaves."""
+    columns = [_rows(leaf) for leaf in nest.flatten(element)]
+    return (nest.pack_sequence_as(element, row) for row in zip(*columns))
+
+
+def _rows(leaf: Any) -> Iterable[Any]:
+    if isinstance(leaf, CompositeTensor):
+        return _batchable(leaf._type_spec)._rows(leaf)
+    array = leaf.eager_array()
+    return (EagerTensor(np.asarray(row, array.dtype)) for row in array)
 
 
 def relaxed(one: Any, other: Any) -> Any:
@@ -87,24 +108,32 @@ def flat_shapes(form: Any, shapes: Any) -> list[TensorShape]:
 
 
 def arrays(element: Element) -> list[np.ndarray]:
-    return [leaf.eager_array() for leaf in nest.flatten(element)]
+    """The arrays of its tensors, those of composite ones among them."""
+    return [leaf.eager_array() for leaf in nest.flatten(element, expand_composites=True)]
 
 
 def packer(like: Any) -> Callable[[Sequence[np.ndarray]], Element]:
-    """From arrays to an element in the form of ``like``."""
-    if not nest.is_nested(like):
+    """From arrays to an element in the form of ``like``, an element or the specs of one."""
+    if not nest.is_nested_or_composite(like):
         return lambda found: EagerTensor(found[0])
-    return lambda found: nest.pack_sequence_as(like, [EagerTensor(a) for a in found])
+    return lambda found: nest.pack_sequence_as(like, [EagerTensor(a) for a in found], expand_composites=True)
 
 
-def stacked(elements: Sequence[Element]) -> Element:
-    """Elements of one shape as one element with a leading axis.
+def stacked(elements: Sequence[Element], spec: Any) -> Element:
+    """Elements as one with a leading axis; ``spec`` is what each of them is.
 
     Raises:
-      InvalidArgumentError: their shapes differ.
+      InvalidArgumentError: the shapes of tensors differ.
     """
-    columns = zip(*map(arrays, elements))
-    return packer(elements[0])([_stack(column, number) for number, column in enumerate(columns)])
+    columns = zip(*map(nest.flatten, elements))
+    made = [_stacked(s, column, i) for i, (s, column) in enumerate(zip(nest.flatten(spec), columns))]
+    return nest.pack_sequence_as(spec, made)
+
+
+def _stacked(spec: Any, column: Sequence[Any], number: int) -> Any:
+    if not isinstance(spec, TensorSpec):
+        return _batchable(spec)._stacked(column)
+    return EagerTensor(_stack([leaf.eager_array() for leaf in column], number))
 
 
 def _stack(column: Sequence[np.ndarray], number: int) -> np.ndarray:

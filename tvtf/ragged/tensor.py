@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.composite import BatchableTypeSpec, CompositeTensor
 from tvtf.dtypes import DType, as_dtype, float32, int64
 from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.cast import cast
@@ -383,7 +383,7 @@ def _hint(values: Any) -> DType | None:
 
 
 @export("RaggedTensorSpec")
-class RaggedTensorSpec(TypeSpec):
+class RaggedTensorSpec(BatchableTypeSpec):
     """The type of a :class:`RaggedTensor`.
 
     Args:
@@ -441,6 +441,8 @@ class RaggedTensorSpec(TypeSpec):
 
     @property
     def _component_specs(self) -> tuple[TensorSpec, ...]:
+        if not self._ragged_rank:
+            return (TensorSpec(self._shape, self._dtype),)
         rank = self._shape.rank
         inner = TensorShape([None]).concatenate(self._shape[self._ragged_rank + 1 :]) if rank is not None else None
         count = self._shape[0] if rank else None
@@ -448,14 +450,29 @@ class RaggedTensorSpec(TypeSpec):
         rest = [TensorSpec([None], self._row_splits_dtype)] * (self._ragged_rank - 1)
         return (TensorSpec(inner, self._dtype), outer, *rest)
 
-    def _to_components(self, value: RaggedTensor) -> tuple[Tensor, ...]:
-        return (value.flat_values, *value.nested_row_splits)
+    def _to_components(self, value: Any) -> tuple[Tensor, ...]:
+        return (value.flat_values, *value.nested_row_splits) if self._ragged_rank else (value,)
 
     def _from_components(self, components: Sequence[Any]) -> Any:
         values, *splits = components
         for axis, each in reversed(list(enumerate(splits, 1))):
             values = RaggedTensor(values, each, self._shape[axis] if self._shape.rank else None)
         return values
+
+    def _batch(self, batch_size: int | None) -> RaggedTensorSpec:
+        shape = TensorShape([batch_size]).concatenate(self._shape)
+        return RaggedTensorSpec(shape, self._dtype, self._ragged_rank + 1, self._row_splits_dtype)
+
+    def _unbatch(self) -> RaggedTensorSpec:
+        return RaggedTensorSpec(self._shape[1:], self._dtype, max(self._ragged_rank - 1, 0), self._row_splits_dtype)
+
+    def _stacked(self, values: Sequence[Any]) -> RaggedTensor:
+        from tvtf.ragged.build import stack
+
+        return stack(values).with_row_splits_dtype(self._row_splits_dtype)  # type: ignore[no-any-return]
+
+    def _rows(self, value: Any) -> list[Any]:
+        return [value[i] for i in range(int(value.shape[0] if not self._ragged_rank else value.nrows()))]
 
     def _serialize(self) -> tuple[Any, ...]:
         return self._shape, self._dtype, self._ragged_rank, self._row_splits_dtype

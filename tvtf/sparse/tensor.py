@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.anyrank import AnyShape
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.composite import BatchableTypeSpec, CompositeTensor
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32, int64
 from tvtf.indexed_slices import constant_shape
@@ -198,7 +198,7 @@ def as_sparse_list(values: Any) -> list[SparseTensor]:
 
 
 @export("SparseTensorSpec")
-class SparseTensorSpec(TypeSpec):
+class SparseTensorSpec(BatchableTypeSpec):
     """The type of a :class:`SparseTensor`.
 
     Args:
@@ -251,6 +251,26 @@ class SparseTensorSpec(TypeSpec):
         made = SparseTensor(indices, values, _known_as(dense_shape, self._shape))
         made.set_shape(self._shape)
         return made
+
+    def _batch(self, batch_size: int | None) -> SparseTensorSpec:
+        return SparseTensorSpec(TensorShape([batch_size]).concatenate(self._shape), self._dtype)
+
+    def _unbatch(self) -> SparseTensorSpec:
+        return SparseTensorSpec(self._shape[1:], self._dtype)
+
+    def _stacked(self, values: Sequence[Any]) -> SparseTensor:
+        """In the largest of their shapes."""
+        parts = [as_sparse(value) for value in values]
+        places = [np.insert(p.indices.numpy(), 0, i, axis=1) for i, p in enumerate(parts)]
+        largest = np.max([p.dense_shape.numpy() for p in parts], axis=0)
+        found = np.concatenate([p.values.numpy() for p in parts])
+        return SparseTensor(np.concatenate(places), found, [len(parts), *largest])
+
+    def _rows(self, value: Any) -> list[SparseTensor]:
+        parts = as_sparse(value)
+        indices, values, (count, *shape) = parts.indices.numpy(), parts.values.numpy(), parts.dense_shape.numpy()
+        own = [indices[:, 0] == i for i in range(count)]
+        return [SparseTensor(indices[rows, 1:], values[rows], np.array(shape, np.int64)) for rows in own]
 
     def _serialize(self) -> tuple[Any, ...]:
         return self._shape, self._dtype
