@@ -25,6 +25,7 @@ CASES = {
     "uneven borders": ((4, 11, 10, 32), 64, [(0, 1), (2, 0)]),
     "without borders": ((2, 10, 14, 32), 32, [(0, 0), (0, 0)]),
     "many channels": ((8, 8, 8, 128), 128, ALL_AROUND),
+    "odd results": ((4, 12, 12, 60), 52, ALL_AROUND),
 }
 
 
@@ -82,6 +83,8 @@ FILTERS = {
     "chunks of whole tiles": ((2, 16, 16, 64), 64, ALL_AROUND),
     "ragged tiles": ((4, 19, 22, 32), 64, ALL_AROUND),
     "uneven borders": ((2, 15, 18, 64), 64, [(0, 1), (2, 0)]),
+    "odd channels": ((4, 16, 17, 75), 52, ALL_AROUND),
+    "odd sums of a panel": ((5, 8, 9, 196), 180, ALL_AROUND),
     "sums of a panel": ((4, 8, 9, 192), 160, ALL_AROUND),
 }
 
@@ -112,7 +115,7 @@ def test_filter_gradient_and_an_update_are_one_kernel() -> None:
 
 
 def test_filter_gradients_stay_direct_sums_where_those_are_as_fast() -> None:
-    for shape in [(1, 8, 8, 16, 32), (1, 4, 4, 64, 64), (8, 32, 32, 64, 20), (8, 32, 32, 3, 64)]:
+    for shape in [(1, 8, 8, 16, 32), (1, 4, 4, 64, 64), (8, 32, 32, 64, 6), (8, 32, 32, 3, 64)]:
         assert best_filter_cut(Shape(*shape), CpuTarget.of(HOST)) is None
 
 

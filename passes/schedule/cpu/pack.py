@@ -183,6 +183,8 @@ def _copy(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Ex
 def _turned(panel: Panel, number: ir.Expr, point: dict[Var, ir.Expr], start: ir.Expr, rows: int) -> Stmt:
     last, vectors = panel.axes[-1].var, panel.width // panel.lanes
     whole, first = tirx.floordiv(number, index(vectors)), tirx.floormod(number, index(vectors)) * panel.lanes
+    if panel.size <= panel.width:
+        whole, first = index(0), number * panel.lanes
 
     def read(row: int, lane: ir.Expr) -> ir.Expr:
         return _item(panel, whole, {**point, last: start + lane}, first + row)

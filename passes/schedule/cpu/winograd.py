@@ -151,9 +151,10 @@ class _Writer:
         self.cut, self.transforms, self.lanes = group.cut, group.cut.transforms, target.lanes(4)
         self.down, self.right = self.cut.tiles(shape.height), self.cut.tiles(shape.width)
         self.tiles = self.cut.rows * self.right
-        panels = shape.results // self.cut.width
+        panels = self.cut.panels(shape)
         channels, width, products = shape.channels, self.cut.width, self.transforms.products
         self.panels = panels // self.cut.groups
+        self.whole = shape.results // self.cut.width
         self.filter = emit.scratch([panels, products, channels, width], "float32", "filters")
         # One vector more a row, so that a tile's products don't all lie in one set of the cache.
         self.inputs = emit.scratch([self.tiles, products, channels + self.lanes], "float32", "inputs")
@@ -200,9 +201,34 @@ class _Writer:
                 place = row * self.transforms.side + column
                 return emit.store(self.filter, item, [panel, index(place), at, lane])
 
-            return self._along(self.cut.width, self.transforms.filters, read, write)
+            return self._in_panel(panel, self.transforms.filters, read, write, self._empty(panel, at))
 
-        return emit.fused([self.shape.results // self.cut.width, self.shape.channels], body, parallel)
+        return emit.fused([self.cut.panels(self.shape), self.shape.channels], body, parallel)
+
+    def _in_panel(
+        self, panel: ir.Expr, matrices: Sequence[Matrix], read: Read, write: Write, beyond: Stmt | None = None
+    ) -> Stmt:
+        """Squares of vectors along a panel; the last one may be short, with something to do for what lies beyond."""
+        rest = self.shape.results - self.whole * self.cut.width
+        full = self._along(self.cut.width, matrices, read, write)
+        if not rest:
+            return full
+        short = emit.sequence([self._along(rest, matrices, read, write), beyond])
+        return emit.when(panel < self.whole, full, short) or full
+
+    def _empty(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
+        """Zeros for the results that a last panel doesn't have: they are summed up, though never stored."""
+        rest = self.shape.results - self.whole * self.cut.width
+        if not rest:
+            return None
+        zero, count = tirx.const(0, "float32"), self.cut.width - rest
+
+        def row(place: ir.Expr) -> Stmt:
+            return emit.vectorized(
+                count, lambda lane: emit.store(self.filter, zero, [panel, place, channel, lane + rest])
+            )
+
+        return emit.loop(self.transforms.products, row)
 
     def _along(self, extent: int, matrices: Sequence[Matrix], read: Read, write: Write) -> Stmt:
         """Squares of vectors along a whole number of items."""
@@ -217,7 +243,7 @@ class _Writer:
             )
 
         whole, rest = divmod(extent, self.lanes)
-        main = emit.loop(whole, lambda number: square(number * self.lanes, self.lanes))
+        main = emit.loop(whole, lambda number: square(number * self.lanes, self.lanes)) if whole else None
         return emit.sequence([main, square(whole * self.lanes, rest) if rest else None])
 
     def _task(self, block: ir.Expr, part: ir.Expr) -> Stmt:
@@ -313,7 +339,7 @@ class _Writer:
             store = finish.at(item, {axis.var: at for axis, at in zip(first.spatial, place, strict=True)})
             return emit.when(self._lies_inside(top, down, left, right), store) or store
 
-        return self._along(self.cut.width, self.transforms.results, read, write)
+        return self._in_panel(panel, self.transforms.results, read, write)
 
     def _lies_inside(self, top: ir.Expr, down: int, left: ir.Expr, right: int) -> ir.Expr | bool:
         """Whether a result of a tile is one of the image's; the last tiles may reach beyond it."""

@@ -41,7 +41,10 @@ class Shape:
 
 @dataclass(frozen=True)
 class Cut:
-    """How the work is cut: `rows` rows of tiles and one of `groups` groups of results a task, panels of `width`."""
+    """How the work is cut: `rows` rows of tiles and one of `groups` groups of results a task, panels of `width`.
+
+    The last panel may be wider than what is left of the results.
+    """
 
     transforms: Transforms
     rows: int
@@ -52,11 +55,14 @@ class Cut:
         """Tiles along a side of an image; the last one may reach beyond it."""
         return -(-extent // self.transforms.size)
 
+    def panels(self, shape: Shape) -> int:
+        return -(-shape.results // self.width)
+
 
 def best_cut(shape: Shape, is_constant: bool, target: CpuTarget) -> Cut | None:
     """The fastest way to cut a convolution into tiles and tasks; None where direct sums are as fast."""
     lanes = target.lanes(4)
-    if shape.results % lanes or shape.channels < lanes:
+    if shape.results < lanes or shape.channels < lanes:
         return None
     cuts = {cut: _cycles(shape, cut, is_constant, target) for cut in _cuts(shape, target)}
     best = min(cuts, key=cuts.__getitem__, default=None)
@@ -69,10 +75,10 @@ def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
     lanes = target.lanes(4)
     for transforms in (OF_TWO, OF_FOUR):
         for vectors in (1, 2, 3, 4):
-            panels, rest = divmod(shape.results, lanes * vectors)
             cut = Cut(transforms, 1, 1, lanes * vectors)
             down, right = cut.tiles(shape.height), cut.tiles(shape.width)
-            if rest:
+            panels = cut.panels(shape)
+            if (panels - 1) * cut.width + lanes * (vectors - 1) >= shape.results:
                 continue
             for rows in _divisors(shape.images * down):
                 if rows == 1 or rows * right * transforms.products <= MOST_PLACES:
@@ -100,7 +106,7 @@ class FilterCut:
 def best_filter_cut(shape: Shape, target: CpuTarget) -> FilterCut | None:
     """How to cut a filter's gradient; None where direct sums are as fast."""
     lanes, products = target.lanes(4), GRADIENT.products
-    if shape.results % lanes or shape.channels % lanes:
+    if shape.results < lanes or shape.channels < lanes:
         return None
     down, right = (-(-extent // GRADIENT.size) for extent in (shape.height, shape.width))
     near = LEVELS2_OF_OPERANDS * target.level2_bytes
@@ -116,14 +122,19 @@ def best_filter_cut(shape: Shape, target: CpuTarget) -> FilterCut | None:
 
 
 def _panel_width(extent: int, most: int, lanes: int) -> int:
-    return max(width for width in _divisors(extent) if width % lanes == 0 and (width == lanes or width <= most))
+    """The widest panel of those that reach the least beyond the extent."""
+    widths = range(lanes, max(lanes, most) + 1, lanes)
+    return min(widths, key=lambda width: (-(-extent // width) * width, -width))
 
 
 def _filter_cycles(shape: Shape, cut: FilterCut, target: CpuTarget) -> float:
     """Cycles until the last core is done."""
     lanes, products, square = target.lanes(4), GRADIENT.products, CYCLES_A_SQUARE[GRADIENT.size]
     tiles = shape.images * cut.tiles(shape.height) * cut.tiles(shape.width)
-    both, filters = shape.channels + shape.results, shape.channels * shape.results
+    channels, results = (
+        -(-extent // width) * width for extent, width in [(shape.channels, cut.channels), (shape.results, cut.results)]
+    )
+    both, filters = channels + results, channels * results
     chunks = shape.images * cut.tiles(shape.height) // cut.rows
     sums = products * filters * (tiles / lanes / OPERATIONS_A_CYCLE / EFFICIENCY + chunks * 2 / lanes)
     moved = products * tiles * both * 4 * 2 * CYCLES_A_LEVEL3_BYTE
@@ -143,7 +154,7 @@ def _bytes_of_task(shape: Shape, cut: Cut) -> int:
 def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> float:
     """Cycles until the last core is done."""
     lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.size]
-    tiles, results = cut.rows * cut.tiles(shape.width), shape.results / cut.groups
+    tiles, results = cut.rows * cut.tiles(shape.width), cut.panels(shape) * cut.width / cut.groups
     tasks = shape.images * cut.tiles(shape.height) // cut.rows * cut.groups
     turns = -(-tasks // target.cores)
     transforms = tiles * (shape.channels + results) / lanes * square

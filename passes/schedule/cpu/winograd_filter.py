@@ -121,7 +121,7 @@ class _Writer:
         self.input = self._side(group.operands.image, group.source, GRADIENT.inputs, self.cut.channels)
         self.gradient = self._side(group.operands.filter, None, GRADIENT.filters, self.cut.results)
         own = [GRADIENT.products, self.cut.channels, self.cut.results]
-        blocks = [self.shape.channels // self.cut.channels, self.shape.results // self.cut.results]
+        blocks = [-(-side.channels // side.block) for side in (self.input, self.gradient)]
         self.blocks, self.is_local = blocks, self.cut.is_local
         self.sums = emit.scratch([*([1, 1] if self.is_local else blocks), *own], "float32", "sums")
 
@@ -138,7 +138,7 @@ class _Writer:
 
         # A vector more a place: places of a tile don't all lie in one set of the cache.
         rows = self.tiles * block + self.lanes
-        buffer = emit.scratch([extents[-1] // block, GRADIENT.products, rows], "float32", "transformed")
+        buffer = emit.scratch([-(-extents[-1] // block), GRADIENT.products, rows], "float32", "transformed")
         return _Side(item, matrices, extents[-1], block, buffer)
 
     def write(self, parallel: bool) -> Stmt:
@@ -187,23 +187,27 @@ class _Writer:
             return self._vectors(side.channels, lambda at: emit.store(band, side.item([*start, at]), [down, right, at]))
 
         copy = emit.nest([side.reach, width], copied)
-        tiles = emit.nest(
-            [self.right, side.channels // side.block, side.block // self.lanes],
-            lambda places: self._tile(side, band, row, *places),
-        )
-        return emit.sequence([emit.allocate(band), copy, tiles])
+        whole, rest = divmod(side.channels, self.lanes)
 
-    def _tile(self, side: _Side, band: Var, row: ir.Expr, tile: ir.Expr, block: ir.Expr, vector: ir.Expr) -> Stmt:
-        first, start = vector * self.lanes, (row * self.right + tile) * side.block
+        def tile(places: list[ir.Expr]) -> Stmt:
+            full = emit.loop(whole, lambda number: self._square(side, band, row, places[0], number, self.lanes))
+            last = self._square(side, band, row, places[0], index(whole), rest) if rest else None
+            return emit.sequence([full, last])
+
+        return emit.sequence([emit.allocate(band), copy, emit.nest([self.right], tile)])
+
+    def _square(self, side: _Side, band: Var, row: ir.Expr, tile: ir.Expr, number: ir.Expr, lanes: int) -> Stmt:
+        """A vector of channels of one tile."""
+        start, width = number * self.lanes, index(side.block)
+        block, first = tirx.floordiv(start, width), tirx.floormod(start, width)
+        at = (row * self.right + tile) * side.block + first
         return transformed_square(
             side.matrices,
-            lambda down, right, lane: emit.load(
-                band, [index(down), tile * GRADIENT.size + right, block * side.block + first + lane]
-            ),
+            lambda down, right, lane: emit.load(band, [index(down), tile * GRADIENT.size + right, start + lane]),
             lambda down, right, lane, item: emit.store(
-                side.buffer, item, [block, index(down * GRADIENT.side + right), start + first + lane]
+                side.buffer, item, [block, index(down * GRADIENT.side + right), at + lane]
             ),
-            self.lanes,
+            lanes,
             "float32",
         )
 
@@ -233,22 +237,32 @@ class _Writer:
 
     def _results(self, block: ir.Expr, part: ir.Expr, held: ir.Expr, held_part: ir.Expr) -> Stmt:
         """The sums of some channels and results, turned into the filter's gradient, and the epilogue on it."""
+        channels = tirx.min(index(self.cut.channels), self.shape.channels - block * self.cut.channels)
+        left = self.shape.results - part * self.cut.results
+        vectors = tirx.min(index(self.cut.results // self.lanes), tirx.floordiv(left, index(self.lanes)))
+        rest = self.shape.results % self.lanes
+
+        def row(channel: ir.Expr) -> Stmt:
+            def square(start: ir.Expr, lanes: int) -> Stmt:
+                return self._result([block, part], [held, held_part], channel, start, lanes)
+
+            full = emit.loop(emit.simplified(vectors), lambda number: square(number * self.lanes, self.lanes))
+            last = emit.when(left < self.cut.results, square(vectors * self.lanes, rest)) if rest else None
+            return emit.sequence([full, last])
+
+        return emit.loop(emit.simplified(channels), row)
+
+    def _result(self, blocks: list[ir.Expr], held: list[ir.Expr], channel: ir.Expr, start: ir.Expr, lanes: int) -> Stmt:
         first = self.group.rest[0]
         finish = Finish(first, tuple(self.stores))
 
-        def square(places: list[ir.Expr]) -> Stmt:
-            channel, vector = places
-            start = vector * self.lanes
+        def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
+            place = index(down * GRADIENT.side + right)
+            return emit.load(self.sums, [*held, place, channel, start + lane])
 
-            def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
-                place = index(down * GRADIENT.side + right)
-                return emit.load(self.sums, [held, held_part, place, channel, start + lane])
+        def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            at = [blocks[0] * self.cut.channels + channel, blocks[1] * self.cut.results + start + lane]
+            point = [index(down), index(right), *at]
+            return finish.at(item, dict(zip((axis.var for axis in first.spatial), point, strict=True)))
 
-            def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-                at = [block * self.cut.channels + channel, part * self.cut.results + start + lane]
-                point = [index(down), index(right), *at]
-                return finish.at(item, dict(zip((axis.var for axis in first.spatial), point, strict=True)))
-
-            return transformed_square(GRADIENT.results, read, write, self.lanes, "float32")
-
-        return emit.nest([self.cut.channels, self.cut.results // self.lanes], square)
+        return transformed_square(GRADIENT.results, read, write, lanes, "float32")
