@@ -142,7 +142,7 @@ def _grow(
     for k, score in enumerate(scores[:-1]):
         if k == last:
             grown[prefix][1] = np.logaddexp(grown[prefix][1], label + score)
-        longer = grown[(*prefix, k)]
+        longer = grown[prefix + (k,)]  # noqa: RUF005 - unpacking in an index needs Python 3.11
         longer[1] = np.logaddexp(longer[1], (blank if k == last else whole) + score)
 
 

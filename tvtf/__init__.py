@@ -14,6 +14,7 @@ from tvtf import threads as _threads
 
 _threads.configure()  # before TVM loads: it reads the number of threads once
 
+from tvtf import candidates as _candidates  # noqa: E402,F401 - declares tf.random.uniform_candidate_sampler ...
 from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
@@ -49,6 +50,7 @@ from tvtf.dtypes import (  # noqa: E402
 from tvtf.frontend import autograph as _autograph  # noqa: E402,F401 - how functions are traced
 from tvtf.frontend import cases as _cases  # noqa: E402,F401 - declares tf.case, tf.switch_case
 from tvtf.frontend import config as _config  # noqa: E402,F401 - declares tf.config
+from tvtf.frontend import conjugate_gradient as _conjugate_gradient  # noqa: E402,F401
 from tvtf.frontend import control as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
 from tvtf.frontend import ctc as _ctc  # noqa: E402,F401 - declares tf.nn.ctc_loss ...
 from tvtf.frontend import ctc_decode as _ctc_decode  # noqa: E402,F401 - declares tf.nn.ctc_greedy_decoder ...
@@ -61,6 +63,7 @@ from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run
 from tvtf.frontend import host as _host  # noqa: E402,F401 - declares tf.py_function, tf.numpy_function
 from tvtf.frontend import order as _order  # noqa: E402,F401 - declares tf.control_dependencies, tf.group ...
 from tvtf.frontend import printing as _printing  # noqa: E402,F401 - declares tf.print
+from tvtf.frontend import quantized as _quantized  # noqa: E402,F401 - declares tf.quantization.quantize_and_dequantize ...
 from tvtf.frontend import recompute as _recompute  # noqa: E402,F401 - declares tf.recompute_grad
 from tvtf.frontend import tensor_array as _tensor_array  # noqa: E402,F401 - declares tf.TensorArray
 from tvtf.frontend.function import function  # noqa: E402

@@ -5,6 +5,8 @@ from __future__ import annotations
 from functools import cache
 from pathlib import Path
 
+_QUANTIZED = "tvtf has no quantized dtypes; tf.quantization.quantize_and_dequantize_v2 rounds as they would"
+
 REASONS = {
     "distribute": "tvtf runs in one process; train in several by averaging gradients between them",
     "tpu": "tvtf compiles for CPUs and CUDA GPUs",
@@ -30,6 +32,9 @@ REASONS = {
     "data.experimental.service": "tvtf runs in one process",
     "experimental.tensorrt": "tvtf compiles for the GPU itself",
     "experimental.register_filesystem_plugin": "files are read by Python",
+    **dict.fromkeys(("qint8", "qint16", "qint32", "quint8", "quint16", "dtypes.QUANTIZED_DTYPES"), _QUANTIZED),
+    **dict.fromkeys(("dtypes.qint8", "dtypes.qint16", "dtypes.qint32", "dtypes.quint8", "dtypes.quint16"), _QUANTIZED),
+    **dict.fromkeys(("quantization.quantize", "quantization.dequantize", "quantization.quantized_concat"), _QUANTIZED),
     "resource": "tvtf has no tensors of this type",
     "variant": "tvtf has no tensors of this type",
     "dtypes.resource": "tvtf has no tensors of this type",

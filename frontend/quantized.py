@@ -1,0 +1,208 @@
+"""Numbers rounded as quantization would, with gradients that pass; and gradients of convolutions, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.frontend.custom import custom_gradient
+from tvtf.frontend.tape import GradientTape
+from tvtf.ops.cast import cast
+from tvtf.ops.compare import where
+from tvtf.ops.convolution import depthwise_conv2d
+from tvtf.ops.create import zeros
+from tvtf.ops.rules import bind
+from tvtf.primitive import export, public_names
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tuple[Tensor, Tensor]:
+    """The least and the largest number, one of each or one for each slice along an axis."""
+    others = tuple(i for i in range(x.ndim) if axis < 0 or i != axis)
+    if not range_given:
+        return tuple(reduce(x, axis=others, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))  # type: ignore[return-value]
+    shape = (1,) * x.ndim if axis < 0 else tuple(-1 if i == axis else 1 for i in range(x.ndim))
+    return tuple(bind.reshape(convert_to_tensor(end, x.dtype), shape=shape) for end in (low, high))  # type: ignore[return-value]
+
+
+def _rounded(
+    x: Tensor, low: Tensor, high: Tensor, signed: bool, num_bits: int, narrow: bool, clips: bool, half_up: bool
+) -> Tensor:
+    """Numbers in steps that keep zero, as many as fit between the limits.
+
+    Source: tensorflow/core/kernels/quantize_and_dequantize_op.h
+    """
+    least = (-(2 ** (num_bits - 1)) + narrow) if signed else 0
+    most = 2 ** (num_bits - 1) - 1 if signed else 2**num_bits - 1
+    largest = float(x.dtype.max)
+    from_low = where(least * low > 0, least / low, largest)
+    from_high = where(most * high > 0, most / high, largest)
+    by_low = from_low < from_high
+    scale = where(by_low, from_low, from_high)
+    step = where(by_low, low / least if least else low, high / most)
+    if clips:
+        x = bind.minimum(bind.maximum(x, where(by_low, low, least * step)), where(by_low, most * step, high))
+    scaled = x * scale
+    return (bind.floor(scaled + 0.5) if half_up else public_names()["round"](scaled)) * step  # type: ignore[no-any-return]
+
+
+def _quantized(
+    input: Any,
+    low: Any,
+    high: Any,
+    signed: bool,
+    num_bits: int,
+    range_given: bool,
+    round_mode: str,
+    narrow: bool,
+    axis: int | None,
+    passes_all: bool,
+) -> Tensor:
+    x = convert_to_tensor(input)
+    if round_mode not in ("HALF_TO_EVEN", "HALF_UP"):
+        raise ValueError(f"round_mode must be 'HALF_TO_EVEN' or 'HALF_UP', but got {round_mode!r}")
+    along = -1 if axis is None else axis % x.ndim
+
+    @custom_gradient
+    def compute(x: Tensor) -> tuple[Tensor, Any]:
+        ends = _limits(x, low, high, range_given, along)
+        found = _rounded(x, *ends, signed, num_bits, narrow, range_given, round_mode == "HALF_UP")
+
+        def gradient(ct: Tensor) -> Tensor:
+            if passes_all:
+                return ct
+            least, most = _limits(x, low, high, True, along)
+            within = public_names()["logical_and"](x >= least, x <= most)
+            return ct * cast(within, ct.dtype)  # type: ignore[no-any-return]
+
+        return found, gradient
+
+    return compute(x)  # type: ignore[no-any-return]
+
+
+@export("quantization.quantize_and_dequantize_v2")
+def quantize_and_dequantize_v2(
+    input: Any,
+    input_min: Any,
+    input_max: Any,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    name: str | None = None,
+    narrow_range: bool = False,
+    axis: int | None = None,
+) -> Tensor:
+    """Numbers as they would be after quantization to integers of few bits and back.
+
+    Args:
+      input: floating tensor.
+      input_min, input_max: the range; scalars, or vectors of one for each slice along ``axis``.
+      signed_input: whether the integers have a sign.
+      num_bits: how many bits they have.
+      range_given: whether the range is the one given, else the one that the numbers have.
+      round_mode: "HALF_TO_EVEN" or "HALF_UP".
+      narrow_range: whether the least integer is left out.
+      axis: the axis of slices with a range of their own.
+
+    Returns:
+      A tensor like ``input``; its gradient passes where the numbers lie in the range given.
+
+    >>> import tvtf as tf
+    >>> tf.quantization.quantize_and_dequantize_v2([1.2, -2.5, 9.], -3., 3., num_bits=3, range_given=True).numpy()
+    array([ 1.5, -2.25,  2.25], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/quantize_and_dequantize_v2
+    """
+    kinds = (signed_input, num_bits, range_given, round_mode, narrow_range, axis)
+    return _quantized(input, input_min, input_max, *kinds, passes_all=False)
+
+
+@export("quantization.quantize_and_dequantize")
+def quantize_and_dequantize(
+    input: Any,
+    input_min: Any,
+    input_max: Any,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    name: str | None = None,
+    narrow_range: bool = False,
+    axis: int | None = None,
+) -> Tensor:
+    """As `tf.quantization.quantize_and_dequantize_v2`, with a gradient that always passes.
+
+    >>> import tvtf as tf
+    >>> tf.quantization.quantize_and_dequantize([1., 2., 3.], 0., 0., num_bits=3).numpy()
+    array([1., 2., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/quantize_and_dequantize
+    """
+    kinds = (signed_input, num_bits, range_given, round_mode, narrow_range, axis)
+    return _quantized(input, input_min, input_max, *kinds, passes_all=True)
+
+
+# -- gradients of depthwise convolutions
+
+
+def _gradient_by(
+    first: Tensor, second: Tensor, which: int, ct: Any, strides: Any, padding: Any, format: Any, rates: Any
+) -> Tensor:
+    given = (first, second)
+    with GradientTape() as tape:
+        tape.watch(given[which])
+        y = depthwise_conv2d(first, second, strides, padding, format, None if rates is None else _pair(rates, format))
+    return tape.gradient(y, given[which], output_gradients=convert_to_tensor(ct, y.dtype))  # type: ignore[no-any-return]
+
+
+def _pair(rates: Sequence[int], format: Any) -> list[int]:
+    return list(rates[2:] if str(format).startswith("NC") else rates[1:3]) if len(rates) == 4 else list(rates)
+
+
+@export("nn.depthwise_conv2d_backprop_input")
+def depthwise_conv2d_backprop_input(
+    input_sizes: Any,
+    filter: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """The gradient of `tf.nn.depthwise_conv2d` by its images, whose shape is ``input_sizes``.
+
+    >>> import tvtf as tf
+    >>> ct, w = tf.ones([1, 1, 1, 1]), tf.reshape([1., 2., 3., 4.], [2, 2, 1, 1])
+    >>> tf.nn.depthwise_conv2d_backprop_input([1, 2, 2, 1], w, ct, [1, 1, 1, 1], "VALID").numpy().ravel()
+    array([1., 2., 3., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/depthwise_conv2d_backprop_input
+    """
+    w = convert_to_tensor(filter)
+    return _gradient_by(zeros(input_sizes, w.dtype), w, 0, out_backprop, strides, padding, data_format, dilations)
+
+
+@export("nn.depthwise_conv2d_backprop_filter")
+def depthwise_conv2d_backprop_filter(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """The gradient of `tf.nn.depthwise_conv2d` by its filter, whose shape is ``filter_sizes``.
+
+    >>> import tvtf as tf
+    >>> ct, x = tf.ones([1, 1, 1, 1]), tf.reshape([1., 2., 3., 4.], [1, 2, 2, 1])
+    >>> tf.nn.depthwise_conv2d_backprop_filter(x, [2, 2, 1, 1], ct, [1, 1, 1, 1], "VALID").numpy().ravel()
+    array([1., 2., 3., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/depthwise_conv2d_backprop_filter
+    """
+    x = convert_to_tensor(input)
+    return _gradient_by(x, zeros(filter_sizes, x.dtype), 1, out_backprop, strides, padding, data_format, dilations)

@@ -1,0 +1,115 @@
+"""Isotonic regression: the nearest sequence that does not rise."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import bfloat16, float16, float32, float64, int8, int16, int32
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.cast import cast
+from tvtf.ops.host import host_primitive
+from tvtf.ops.rules import bind
+from tvtf.primitive import export
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+_RESULTS = {float32: float32, float16: float16, bfloat16: bfloat16, int8: float32, int16: float32}
+
+
+class IsotonicRegression(NamedTuple):
+    """What `tf.nn.isotonic_regression` returns."""
+
+    output: Tensor
+    segments: Tensor
+
+
+def _pooled(row: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Means of adjacent violators, and the number of the segment that each element is in."""
+    blocks: list[list[float]] = []
+    for value in row.tolist():
+        blocks.append([value, 1])
+        while len(blocks) > 1 and blocks[-2][0] / blocks[-2][1] < blocks[-1][0] / blocks[-1][1]:
+            total, count = blocks.pop()
+            blocks[-1][0] += total
+            blocks[-1][1] += count
+    counts = [int(count) for _, count in blocks]
+    means = [total / count for total, count in blocks]
+    return np.repeat(np.array(means, np.float64), counts), np.repeat(np.arange(len(blocks)), counts)
+
+
+def _regression(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    found, segments = np.empty_like(x), np.empty(x.shape, np.int32)
+    for at in np.ndindex(x.shape[:-1]):
+        found[at], segments[at] = _pooled(x[at].astype(np.float64))
+    return found, segments
+
+
+def _averages(x: np.ndarray, segments: np.ndarray) -> np.ndarray:
+    found = np.empty_like(x)
+    for at in np.ndindex(x.shape[:-1]):
+        counts = np.maximum(np.bincount(segments[at]), 1)
+        found[at] = (np.bincount(segments[at], x[at]) / counts)[segments[at]]
+    return found
+
+
+@host_primitive(
+    tf_name="IsotonicRegression",
+    type=lambda x: (x, TensorType(x.shape, int32)),
+    numpy=_regression,
+    vjp=lambda ct, y, x: None if ct[0] is None else bind.segment_averages(ct[0], y[1]),
+)
+def nonincreasing(x: Tensor) -> Any:
+    """The nearest vectors that do not rise, and their level segments."""
+    return (x,), {}
+
+
+@host_primitive(
+    tf_name="IsotonicRegressionGrad",
+    type=lambda x, segments: x,
+    numpy=_averages,
+    vjp=lambda ct, y, x, segments: (bind.segment_averages(ct, segments), None),
+)
+def segment_averages(x: Tensor, segments: Tensor) -> Any:
+    """Each element as the mean of its segment."""
+    return (x, segments), {}
+
+
+@export("nn.isotonic_regression")
+def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) -> Any:
+    """The sequences nearest to the given ones that do not rise, by the sum of squares.
+
+    Args:
+      inputs: numeric tensor; integers of 32 bits and more give float64.
+      decreasing: whether the results must not rise, else not fall.
+      axis: the axis of the sequences.
+
+    Returns:
+      The sequences, and int32 numbers of the level segments that elements are in.
+
+    Raises:
+      InvalidArgumentError: there is no such axis.
+
+    >>> import tvtf as tf
+    >>> found, segments = tf.nn.isotonic_regression([[3., 1., 2.]])
+    >>> found.numpy().tolist(), segments.numpy().tolist()
+    ([[3.0, 1.5, 1.5]], [[0, 1, 1]])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/isotonic_regression
+    """
+    x = convert_to_tensor(inputs)
+    x = cast(x, _RESULTS.get(x.dtype, float64))
+    rank = x.ndim
+    if not -rank <= axis < rank:
+        told = f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. Received: dim={axis}"
+        raise InvalidArgumentError(None, None, told)
+    order = list(range(rank))
+    order[axis], order[-1] = order[-1], order[axis]
+    is_last = axis % rank == rank - 1
+    x = x if is_last else bind.transpose(x, perm=tuple(order))
+    output, segments = bind.nonincreasing(x if decreasing else -x)
+    found = [output if decreasing else -output, segments]
+    if not is_last:
+        found = [bind.transpose(each, perm=tuple(order)) for each in found]
+    return IsotonicRegression(*found) if is_last and decreasing else tuple(found)
