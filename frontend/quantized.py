@@ -110,7 +110,7 @@ def quantize_and_dequantize_v2(
 
     >>> import tvtf as tf
     >>> tf.quantization.quantize_and_dequantize_v2([1.2, -2.5, 9.], -3., 3., num_bits=3, range_given=True).numpy()
-    array([ 1.5, -2.25,  2.25], dtype=float32)
+    array([ 1., -2.,  3.], dtype=float32)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/quantize_and_dequantize_v2
     """

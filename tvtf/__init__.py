@@ -17,6 +17,7 @@ _threads.configure()  # before TVM loads: it reads the number of threads once
 from tvtf import candidates as _candidates  # noqa: E402,F401 - declares tf.random.uniform_candidate_sampler ...
 from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
+from tvtf import fractional_pool as _fractional_pool  # noqa: E402,F401
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
 from tvtf import linear as _linear  # noqa: E402,F401 - declares tf.linalg.LinearOperator...

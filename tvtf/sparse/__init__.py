@@ -1,5 +1,5 @@
 """Sparse tensors: the elements that are not zero, and what public functions do on them."""
 
-from tvtf.sparse import arrange, cutting, dense, kernels, math, operators, reduce, tensor
+from tvtf.sparse import arrange, cutting, dense, embedding, kernels, math, operators, reduce, tensor
 
-__all__ = ["arrange", "cutting", "dense", "kernels", "math", "operators", "reduce", "tensor"]
+__all__ = ["arrange", "cutting", "dense", "embedding", "kernels", "math", "operators", "reduce", "tensor"]

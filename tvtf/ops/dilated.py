@@ -1,0 +1,88 @@
+"""Any op over windows as one of dilated windows: images cut into those of every so many-th place."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.ops.rules import static_value
+from tvtf.primitive import export, public_names
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+@export("nn.with_space_to_batch")
+def with_space_to_batch(
+    input: Any,
+    dilation_rate: Any,
+    padding: str,
+    op: Callable[[Any, int, str], Any],
+    filter_shape: Any = None,
+    spatial_dims: Sequence[int] | None = None,
+    data_format: str | None = None,
+) -> Tensor:
+    """What ``op(images, count of spatial dims, padding)`` gives with its windows dilated.
+
+    Args:
+      input: tensor of known shape (n, spatial dims ..., channels), or as ``data_format`` says.
+      dilation_rate: an int for each spatial dim.
+      padding: "SAME" or "VALID"; ``op`` gets "VALID" where a rate is above 1.
+      op: a function over windows.
+      filter_shape: the windows' shape; needed for "SAME".
+      spatial_dims: which dims they are; those behind the first where None.
+      data_format: "NHWC" and its like, or "NCHW" and its like.
+
+    Returns:
+      What ``op`` gives.
+
+    Raises:
+      ValueError: rates below 1, dims that don't rise, or "SAME" without ``filter_shape``.
+
+    >>> import tvtf as tf
+    >>> x = tf.reshape(tf.range(5.), [1, 5, 1])
+    >>> pool = lambda images, count, padding: tf.nn.max_pool1d(images, 2, 1, padding)
+    >>> tf.nn.with_space_to_batch(x, [2], "VALID", pool).numpy().ravel()
+    array([2., 3., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/with_space_to_batch
+    """
+    x, rates = convert_to_tensor(input), np.atleast_1d(np.array(static_value(dilation_rate, "dilation_rate")))
+    if rates.ndim != 1:
+        raise ValueError(
+            f"`dilation_rate.shape.rank` must be 1. Received: dilation_rate={dilation_rate} of rank {rates.ndim}"
+        )
+    first = 2 if data_format is not None and data_format.startswith("NC") else 1
+    dims = list(range(first, first + len(rates)) if spatial_dims is None else spatial_dims)
+    if dims != sorted(set(dims)) or any(d < 1 for d in dims):
+        raise ValueError(
+            f"`spatial_dims` must be a monotonically increasing sequence of positive integers. Received: spatial_dims={dims}"
+        )
+    if (rates < 1).any():
+        raise ValueError(f"`dilation_rate` must be positive. Received: dilation_rate={rates}")
+    if (rates == 1).all():
+        return op(x, len(rates), padding)  # type: ignore[no-any-return]
+    blocks = np.ones(dims[-1], np.int64)
+    edges = np.zeros((dims[-1], 2), np.int64)
+    places = np.array(dims) - 1
+    blocks[places], edges[places] = rates, _edges(padding, filter_shape, rates)
+    sizes = [x.shape[i] for i in range(1, dims[-1] + 1)]
+    crops = np.zeros_like(edges)
+    crops[:, 1] = -(np.array(sizes) + edges.sum(1)) % blocks
+    edges[:, 1] += crops[:, 1]
+    cut = public_names()["space_to_batch"](x, blocks, edges)
+    return public_names()["batch_to_space"](op(cut, len(rates), "VALID"), blocks, crops)  # type: ignore[no-any-return]
+
+
+def _edges(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
+    """What is added before and behind each dim."""
+    if padding == "VALID":
+        return np.zeros((len(rates), 2), np.int64)
+    if padding != "SAME":
+        raise ValueError(f"`padding` must be one of 'SAME' or 'VALID'. Received: padding={padding}")
+    if filter_shape is None:
+        raise ValueError(
+            f"`filter_shape` must be specified for `padding='SAME'`. Received: filter_shape=None and padding={padding}"
+        )
+    more = (np.array(static_value(filter_shape, "filter_shape"))[: len(rates)] - 1) * rates
+    return np.stack([more // 2, more - more // 2], axis=1)
