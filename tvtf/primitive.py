@@ -95,6 +95,16 @@ class Primitive(Generic[P]):
                 raise
             return found
 
+    def teach(self, rule: Rule) -> None:
+        """Adds a kind of tensors made of tensors: ``rule(args, kwargs)`` gives the result, or NotImplemented."""
+        known = self.composites
+
+        def either(args: Any, kwargs: Any) -> Any:
+            found = rule(args, kwargs)
+            return known(args, kwargs) if found is NotImplemented and known is not None else found
+
+        self.composites = either
+
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         """Applies the primitive to tensors: now, into the active trace, or over a batch; and tells the tapes."""
         if state.batches and any(x.is_batched for x in inputs):

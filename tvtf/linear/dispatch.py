@@ -74,18 +74,16 @@ def install() -> None:
     for path, handler in _HANDLERS.items():
         function = public_names()[path]
         if isinstance(function, Primitive):
-            function.composites = _before(handler, function.composites)
+            function.teach(_guarded(handler))
         else:
             wrapped = _with_operators(function, handler)
             for name in [name for name, each in exports.items() if each is function]:
                 exports[name] = wrapped
 
 
-def _before(handler: Callable[..., Any], other: Callable[..., Any] | None) -> Callable[..., Any]:
+def _guarded(handler: Callable[..., Any]) -> Callable[..., Any]:
     def run(args: Any, kwargs: Any) -> Any:
-        if _holds_operator(args, kwargs):
-            return handler(*args, **kwargs)
-        return NotImplemented if other is None else other(args, kwargs)
+        return handler(*args, **kwargs) if _holds_operator(args, kwargs) else NotImplemented
 
     return run
 

@@ -33,7 +33,7 @@ def holds_ragged(value: Any) -> bool:
 def _install(path: str, handler: Handler) -> None:
     function = public_names().get(path)
     if isinstance(function, Primitive):
-        function.composites = _guarded(function, handler)
+        function.teach(_guarded(function, handler))
     elif function is not None:
         wrapped = _with_ragged(function, handler)
         for name in [name for name, each in exports.items() if each is function]:
