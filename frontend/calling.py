@@ -5,7 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
+from tvtf.ops.rules import type_name
 from tvtf.spec import TensorSpec
 from tvtf.tensor import convert_to_tensor
 from tvtf.variable import Variable
@@ -15,24 +17,67 @@ class Misfit(Exception):
     """Why an argument does not fit."""
 
 
-def bind_call(
-    signature: inspect.Signature, traced: Arguments, args: Any, kwargs: Any
-) -> tuple[list[Any], list[Variable]]:
+def bind_call(concrete: Any, args: Any, kwargs: Any) -> tuple[list[Any], list[Variable]]:
     """The tensors and the Variables of a call, in the order in which the trace takes them; its own Python values fill in.
+
+    The arguments are those of the Python function, or, where these don't fit, the tensors alone.
 
     Raises:
       TypeError: when the arguments don't fit the trace.
+      InvalidArgumentError: a tensor has another dtype.
     """
+    traced = concrete.arguments
     try:
-        given = _filled(signature, traced, args, kwargs)
+        given = _filled(concrete._signature, traced, args, kwargs)
         values = [_fitted(leaf, value) for leaf, value in zip(traced.leaves, _flattened(traced, given))]
     except (TypeError, ValueError, Misfit) as error:
-        raise TypeError(
-            f"Binding inputs to tf.function failed due to `{error}`. Received args: {args} and kwargs: {kwargs} for "
-            f"signature: ({_described(signature, traced)})."
-        ) from None
+        return _bind_flat(concrete, args, kwargs, str(error)), traced.variables
     tensors = [v for leaf, v in zip(traced.leaves, values) if leaf.spec is not None]
     return tensors, [v for v in values if isinstance(v, Variable)]
+
+
+def _bind_flat(concrete: Any, args: Any, kwargs: Any, reason: str) -> list[Any]:
+    leaves = [leaf for leaf in concrete.arguments.leaves if leaf.spec is not None]
+    try:
+        given = _by_name(concrete, [leaf.name for leaf in leaves], args, kwargs)
+        return [_flat_tensor(concrete.name, i, leaf, value) for i, (leaf, value) in enumerate(zip(leaves, given))]
+    except Misfit as flat:
+        told = "" if str(flat) == reason else f"\nFallback to flat signature also failed due to: {flat}."
+        raise TypeError(
+            f"Binding inputs to tf.function failed due to `{reason}`. Received args: {args} and kwargs: {kwargs} for "
+            f"signature: {concrete.function_type}.{told}"
+        ) from None
+
+
+def _by_name(concrete: Any, names: list[str], args: Any, kwargs: Any) -> list[Any]:
+    """The values of the tensors with these names."""
+    told = f"{concrete.name}({', '.join(names)})"
+    if len(args) > len(names):
+        raise Misfit(f"{told} takes {len(names)} positional arguments, got {len(args)}")
+    given = dict(zip(names, args)) | kwargs
+    missing = [name for name in names if name not in given]
+    if missing:
+        raise Misfit(f"{told} missing required arguments: {', '.join(missing)}")
+    unexpected = [name for name in given if name not in names]
+    if unexpected:
+        raise Misfit(f"{told} got unexpected keyword arguments: {', '.join(unexpected)}")
+    return [given[name] for name in names]
+
+
+def _flat_tensor(name: str, place: int, leaf: Leaf, value: Any) -> Any:
+    try:
+        tensor = convert_to_tensor(value, dtype_hint=leaf.spec.dtype)  # type: ignore[union-attr]
+    except (TypeError, ValueError) as error:
+        raise Misfit(str(error)) from None
+    if tensor.dtype is not leaf.spec.dtype:  # type: ignore[union-attr]
+        wanted, found = type_name(leaf.spec.dtype), type_name(tensor.dtype)  # type: ignore[union-attr]
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"cannot compute {name} as input #{place}(zero-based) was expected to be a {wanted} tensor but is a {found} "
+            f"tensor [Op:{name}]",
+        )
+    return _tensor(leaf, tensor)
 
 
 def _filled(signature: inspect.Signature, traced: Arguments, args: Any, kwargs: Any) -> Any:
@@ -72,6 +117,7 @@ def _tensor(leaf: Leaf, value: Any) -> Any:
     return tensor
 
 
-def _described(signature: inspect.Signature, traced: Arguments) -> str:
-    args, kwargs = traced.described(Leaf.typed_text)
-    return ", ".join(f"{name}: {text}" for name, text in signature.bind(*args, **kwargs).arguments.items())
+def described(concrete: Any) -> str:
+    """The arguments with their types."""
+    args, kwargs = concrete.arguments.described(Leaf.typed_text)
+    return ", ".join(f"{name}: {text}" for name, text in concrete._signature.bind(*args, **kwargs).arguments.items())

@@ -15,7 +15,7 @@ from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend import compiled
-from tvtf.frontend.calling import bind_call
+from tvtf.frontend.calling import bind_call, described
 from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.frontend.waiting import example_shape
@@ -89,7 +89,7 @@ class ConcreteFunction:
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
         """On the arguments of the Python function; what it was traced for with a Python value may be left out."""
-        return self.call_flat(*bind_call(self._signature, self.arguments, args, kwargs))
+        return self.call_flat(*bind_call(self, args, kwargs))
 
     def call_flat(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         """On tensors of any kind, in the order of the specs, and the Variables among the arguments."""
@@ -159,6 +159,27 @@ class ConcreteFunction:
 
     # -- inspection
 
+    def __str__(self) -> str:
+        return f"ConcreteFunction {self.pretty_printed_signature()}"
+
+    def __repr__(self) -> str:
+        return f"<ConcreteFunction {self.function_type} at 0x{id(self):X}>"
+
+    @property
+    def function_type(self) -> FunctionType:
+        """The types of its arguments and results, printed as ``(x: TensorSpec(...)) -> TensorSpec(...)``."""
+        return FunctionType(self)
+
+    @property
+    def inference_fn(self) -> Callable[..., Any]:
+        """It on tensors alone, in the order of :attr:`inputs`; what it captures is its own."""
+        return lambda *tensors: self.call_flat([convert_to_tensor(t) for t in tensors])
+
+    @property
+    def captured_inputs(self) -> list[Any]:
+        """The tensors and Variables from outside that it uses."""
+        return list(self.captures)
+
     def module(self) -> Any:
         return self.graph.module()
 
@@ -186,10 +207,16 @@ class ConcreteFunction:
     def pretty_printed_signature(self, verbose: bool = True) -> str:
         """The signature as TensorFlow prints it."""
         inputs = "\n".join(f"  {line}" for line in self._described_inputs())
-        outputs = nest.map_structure(_described, self.results.traced)
         captured = [f"  {id(c)}: {_described(c)}" for c in self.captures] or ["  None"]
         return "\n".join(
-            ["Input Parameters:", inputs or "  None", "Output Type:", f"  {outputs}", "Captures:", *captured]
+            [
+                "Input Parameters:",
+                inputs or "  None",
+                "Output Type:",
+                f"  {self.function_type.output}",
+                "Captures:",
+                *captured,
+            ]
         )
 
     def _described_inputs(self) -> list[str]:
@@ -207,6 +234,27 @@ def named_spec(leaf: Leaf) -> Any:
     if spec is None:
         return leaf.value
     return spec if spec.name else TensorSpec(spec.shape, spec.dtype, leaf.name)
+
+
+class FunctionType:
+    """What a concrete function takes and gives, as TensorFlow prints it.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/types/experimental/FunctionType
+    """
+
+    def __init__(self, concrete: ConcreteFunction) -> None:
+        self._concrete = concrete
+
+    def __str__(self) -> str:
+        return f"({described(self._concrete)}) -> {self.output}"
+
+    def __repr__(self) -> str:
+        return self._concrete.pretty_printed_signature()
+
+    @property
+    def output(self) -> Any:
+        """The types of the results, in their structure."""
+        return nest.map_structure(_described, self._concrete.results.traced)
 
 
 class _Text(str):

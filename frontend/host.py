@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from functools import wraps
 from typing import Any
 
 import numpy as np
@@ -38,7 +39,8 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
       name: accepted.
 
     Returns:
-      The results, in the structure of ``Tout``; None where that is empty.
+      The results, in the structure of ``Tout``; None where that is empty. Without ``func``, a decorator of one: what it
+      decorates takes the tensors as arguments.
 
     Raises:
       InvalidArgumentError: ``func`` raised TypeError or ValueError, or returned something else than ``Tout`` says.
@@ -54,6 +56,8 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
 
     Source: https://www.tensorflow.org/api_docs/python/tf/py_function
     """
+    if func is None:
+        return lambda func: wraps(func)(lambda *inp: py_function(func, inp, Tout, name))
     return _called(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _gradient_of)
 
 
@@ -69,7 +73,7 @@ def numpy_function(
       stateful: accepted; the function runs wherever the program comes by.
 
     Returns:
-      The results, in the structure of ``Tout``.
+      The results, in the structure of ``Tout``; a decorator, as of ``py_function``, without ``func``.
 
     Raises:
       InvalidArgumentError, UnknownError, ValueError: as ``py_function``; outside traces what ``func`` raised.
@@ -81,6 +85,8 @@ def numpy_function(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/numpy_function
     """
+    if func is None:
+        return lambda func: wraps(func)(lambda *inp: numpy_function(func, inp, Tout, stateful, name))
     return _called(func, inp, Tout, func, "PyFunc", None)
 
 

@@ -144,7 +144,7 @@ def test_symbolic_tensors_print_as_tensorflows():
             "len is not well defined for a symbolic Tensor (x:0). Please call `x.shape` rather than `len(x)`",
         ),
         (lambda x: np.asarray(x), NotImplementedError, "Cannot convert a symbolic tf.Tensor (x:0) to a numpy array."),
-        (lambda x: x.numpy(), NotImplementedError, "numpy() is only available when eager execution is enabled"),
+        (lambda x: x.numpy(), AttributeError, "'SymbolicTensor' object has no attribute 'numpy'"),
         (lambda x: float(x), TypeError, "float() argument must be a string or a real number, not 'SymbolicTensor'"),
     ],
 )

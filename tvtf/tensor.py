@@ -291,10 +291,12 @@ class SymbolicTensor(Tensor):
             f"{self._trace.name!r}, which has ended."
         )
 
+    @property
     def numpy(self) -> Any:
-        raise NotImplementedError(
-            "numpy() is only available when eager execution is enabled: the tensor has no value while "
-            f"{self._trace.name!r} is traced; return it, or use tf.py_function"
+        """Missing, as in TensorFlow: ``hasattr`` tells traced tensors from eager ones."""
+        raise AttributeError(
+            f"'SymbolicTensor' object has no attribute 'numpy': it has no value while {self._trace.name!r} is traced; return "
+            "it, or use tf.py_function"
         )
 
     def set_shape(self, shape: Any) -> None:

@@ -501,22 +501,22 @@ def test_concrete_functions_take_exactly_their_arguments():
     concrete = tf.function(lambda x, y: x + y).get_concrete_function(tf.TensorSpec([None]), tf.TensorSpec([]))
     assert concrete(tf.ones([2]), 1.0).numpy().tolist() == [2.0, 2.0]
     assert concrete(y=1.0, x=[1.0, 2.0]).numpy().tolist() == [2.0, 3.0]
-    signature = "(x: TensorSpec(shape=(None,), dtype=tf.float32, name=None), y: TensorSpec(shape=(), dtype=tf.float32, name=None))"
-    for args, kwargs, reason in [
-        ((1,), {}, "missing a required argument: 'y'"),
-        ((1, 2, 3), {}, "too many positional arguments"),
-        ((1,), {"z": 2}, "got an unexpected keyword argument 'z'"),
-        (
-            ((1.0,), 1),
-            {},
-            "Can not cast TensorSpec(shape=(1,), dtype=tf.int32, name=None) to TensorSpec(shape=(None,), dtype=tf.float32, name=None)",
-        ),
+    vector = "TensorSpec(shape=(None,), dtype=tf.float32, name=None)"
+    signature = f"(x: {vector}, y: TensorSpec(shape=(), dtype=tf.float32, name=None)) -> {vector}"
+    flat = "\nFallback to flat signature also failed due to: <lambda>(x, y)"
+    for args, kwargs, reason, then in [
+        ((1,), {}, "missing a required argument: 'y'", f"{flat} missing required arguments: y."),
+        ((1, 2, 3), {}, "too many positional arguments", f"{flat} takes 2 positional arguments, got 3."),
+        ((1,), {"z": 2}, "got an unexpected keyword argument 'z'", f"{flat} missing required arguments: y."),
     ]:
-        args = (tf.constant([1]), *args[1:]) if isinstance(args[0], tuple) else (tf.ones([2]), *args[1:])
+        args = (tf.ones([2]), *args[1:])
         assert refused(TypeError, concrete, *args, **kwargs) == (
             f"Binding inputs to tf.function failed due to `{reason}`. Received args: {args} and kwargs: {kwargs} for "
-            f"signature: {signature}."
+            f"signature: {signature}.{then}"
         )
+    assert refused(tf.errors.InvalidArgumentError, concrete, tf.constant([1]), 1.0) == (
+        "cannot compute <lambda> as input #0(zero-based) was expected to be a float tensor but is a int32 tensor [Op:<lambda>]"
+    )
 
 
 def test_concrete_functions_keep_their_python_values():

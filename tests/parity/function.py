@@ -8,7 +8,7 @@ Pair = collections.namedtuple("Pair", "first second")
 
 
 def programs(tf):
-    return _counts(tf) | _signatures(tf) | _ranks(tf) | _variables(tf) | _results(tf) | _misuse(tf) | _inspection(tf)
+    return _counts(tf) | _signatures(tf) | _ranks(tf) | _variables(tf) | _results(tf) | _misuse(tf) | _inspection(tf) | _concrete(tf)
 
 
 def _counts(tf):
@@ -423,4 +423,49 @@ def _inspection(tf):
         ).pretty_printed_signature(),
         "concrete call": lambda: concrete(lambda x: x + 1, spec([None]))(tf.constant([1.0, 2.0])),
         "concrete of values": lambda: concrete(lambda x, y: x + y, spec([]), 2.0)(tf.constant(1.0)),
+    }
+
+
+def _concrete(tf):
+    class Model:
+        w, b = tf.Variable(2.0), tf.Variable(1.0)
+
+    def scaled(model, x):
+        return model.w * x + model.b
+
+    def power(a, b):
+        return a**b
+
+    def concrete(function, *args, **kwargs):
+        return tf.function(function, autograph=False).get_concrete_function(*args, **kwargs)
+
+    def leaked():
+        found = []
+        tf.function(lambda x: found.append(x) or x, autograph=False)(tf.constant(1))
+        return hasattr(found[0], "numpy"), hasattr(tf.constant(1), "numpy")
+
+    @tf.py_function(Tout=tf.TensorSpec([], tf.float32))
+    def python_plus(x, y):
+        return x + y
+
+    @tf.numpy_function(Tout=tf.TensorSpec([], tf.float32))
+    def numpy_plus(x, y):
+        return x + y
+
+    one, three = tf.constant(1.0), tf.constant(3.0)
+    text = tf.TensorSpec([], tf.string)
+    return {
+        "concrete printed": lambda: str(concrete(lambda a: a + a, text)),
+        "concrete without rank printed": lambda: str(concrete(power, tf.TensorSpec(None), b=2)),
+        "function type": lambda: str(concrete(power, tf.TensorSpec(None), b=2).function_type),
+        "function type shown": lambda: repr(concrete(lambda a: a + a, text).function_type),
+        "inference function": lambda: concrete(lambda a: a + a, text).inference_fn(tf.constant("x")),
+        "the object left out": lambda: concrete(scaled, Model(), one)(three),
+        "the object named": lambda: concrete(scaled, Model(), one)(x=three),
+        "the number left out": lambda: concrete(power, 2.0, tf.TensorSpec([]))(three),
+        "the number given": lambda: concrete(power, 2.0, tf.TensorSpec([]))(2.0, three),
+        "a tensor's numpy": leaked,
+        "decorated": lambda: [python_plus(one, three), numpy_plus(one, three)],
+        "decorated, traced": lambda: tf.function(python_plus)(one, three),
+        "decorated name": lambda: python_plus.__name__,
     }
