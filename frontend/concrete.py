@@ -18,7 +18,7 @@ from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call, described
 from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
-from tvtf.frontend.waiting import example_shape
+from tvtf.frontend.waiting import argument_shape
 from tvtf.interpret import Instance, evaluate
 from tvtf.ops.rules import bind
 from tvtf.shape import TensorType, fresh_dim
@@ -48,7 +48,8 @@ class ConcreteFunction:
         self._signature = inspect.Signature()
         self._compiled: compiled.Compiled | None = None
         self._pure: compiled.GraphFunction | None = None
-        self._is_of_any_rank = arguments.are_of_any_rank
+        self._unranked = [v for v in self.variables if v.shape.rank is None]
+        self._is_of_any_rank = graph.root.waiting is not None
         self._instances: dict[tuple[int, ...], ConcreteFunction] = {}
 
     @classmethod
@@ -69,10 +70,16 @@ class ConcreteFunction:
 
     @classmethod
     def of(
-        cls, name: str, arguments: Arguments, run: Callable[[Any, Any], Any], signature: inspect.Signature
+        cls,
+        name: str,
+        arguments: Arguments,
+        run: Callable[[Any, Any], Any],
+        signature: inspect.Signature,
+        has_ranks: bool = False,
     ) -> ConcreteFunction:
         """The trace of ``run``, a function of the tensors and Variables among the arguments."""
         trace = Trace(name)
+        trace.has_ranks = has_ranks
         with tracing(trace):
             params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
             results = Results(trace, run(params, stand_ins(arguments.variables)))
@@ -145,7 +152,7 @@ class ConcreteFunction:
         """What is compiled for these tensors: the function itself, unless it is of unknown rank."""
         if not self._is_of_any_rank:
             return self
-        ranks = tuple(t.ndim for t in tensors)
+        ranks = tuple(t.ndim for t in (*tensors, *self._unranked))
         found = self._instances.get(ranks)
         if found is None:
             found = self._instances[ranks] = self._instantiated(self.arguments.of_ranks(tensors))
@@ -153,7 +160,7 @@ class ConcreteFunction:
 
     def _instantiated(self, arguments: Arguments) -> ConcreteFunction:
         try:
-            return ConcreteFunction.of(self.name, arguments, self.inline, self._signature)
+            return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, has_ranks=True)
         except (TypeError, ValueError) as error:  # TensorFlow finds it out when it runs
             raise InvalidArgumentError(None, self.name, f"Graph execution error:\n\n{error}") from error
 
@@ -297,7 +304,7 @@ def param_types(arguments: Arguments) -> list[TensorType]:
 
 def _dims(leaf: Leaf, spec: TensorSpec, named: dict[str, Any]) -> Any:
     if spec.dim_names is None:
-        return example_shape(leaf.name, leaf.tensor)
+        return argument_shape(leaf.name, leaf.tensor)
     return tuple(_dim(d, n, f"{leaf.name}_{i}", named) for i, (d, n) in enumerate(zip(spec.shape, spec.dim_names)))
 
 

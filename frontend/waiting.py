@@ -17,6 +17,7 @@ from tvtf import nest
 from tvtf.anyrank import AnyShape, AnyValue, UnknownRank, of_any_rank
 from tvtf.context import state
 from tvtf.dtypes import DType
+from tvtf.emit import example_shape
 from tvtf.errors import InaccessibleTensorError
 from tvtf.frontend.signature import spec_if_composite
 from tvtf.passes.autodiff import Recorder, sweep
@@ -24,19 +25,14 @@ from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, same_dim
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
-APART = 8
-"""By how much the second example's ranks are greater."""
 PLAIN = (bool, int, float, complex, str, bytes, DType, TensorShape, np.ndarray, np.generic, type(None), type(...))
 """What may stand among the arguments of a waiting call beside tensors."""
 
 
-def example_shape(name: str, tensor: Any) -> AnyShape:
-    """The shape of an argument of unknown rank, whose first example is of the rank of the tensor given for it, if any."""
+def argument_shape(name: str, tensor: Any) -> AnyShape:
+    """The shape of an argument of unknown rank: the first example is of the rank of the tensor given for it, if any."""
     shape = (None, None) if tensor is None else tensor._type.shape
-    if isinstance(shape, AnyShape):
-        return shape
-    ranks = len(shape), len(shape) + APART
-    return AnyShape(tuple(tuple(fresh_dim(f"{name}_{i}") for i in range(rank)) for rank in ranks))
+    return shape if isinstance(shape, AnyShape) else example_shape(name, len(shape))
 
 
 class Example:

@@ -66,7 +66,8 @@ class _Line:
                 self._add(mod, number, isinstance(block, relax.DataflowBlock), binding, known)
         self._read(main.body.body)
         results = _results(main)
-        self.updated = {results[output]: main.params[parameter] for output, parameter in pairs}
+        updated = {results[output]: main.params[parameter] for output, parameter in pairs}
+        self.updated = {x: param for x, param in updated.items() if tvm_ffi.structural_equal(x.ty, param.ty)}
 
     def _add(
         self, mod: tvm.IRModule, block: int, is_dataflow: bool, binding: Any, known: dict[Any, int | None]

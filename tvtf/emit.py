@@ -10,7 +10,7 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
 from typing import Any
 
@@ -24,7 +24,7 @@ from tvtf.dtypes import string
 from tvtf.errors import InaccessibleTensorError
 from tvtf.operation import Operation
 from tvtf.primitive import Primitive, as_tuple, hooks, table
-from tvtf.shape import TensorType, substitute_dim
+from tvtf.shape import TensorType, fresh_dim, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 COMPUTE = "tvtf.compute"
@@ -151,6 +151,7 @@ class Trace:
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
         self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
+        self.has_ranks = False  # whether it is the instance of a function of any rank
         self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
         self.scopes: dict[relax.Var, str] = {}
         self._names = {"main": 0}
@@ -158,14 +159,14 @@ class Trace:
     # -- inputs
 
     def add_param(self, tensor_type: TensorType, name: str = "arg") -> SymbolicTensor:
-        if isinstance(tensor_type.shape, AnyShape) and self.root.waiting is None:
-            self.root.waiting = {}
         param = self._symbol(tensor_type, name)
         self.params.append(param)
         return param
 
     def _symbol(self, tensor_type: TensorType, name: str) -> SymbolicTensor:
         self._note(tensor_type)
+        if isinstance(tensor_type.shape, AnyShape) and self.root.waiting is None:
+            self.root.waiting = {}
         var = relax.Var(self.unique(name), dialect.to_relax_type(tensor_type))
         return SymbolicTensor(var, tensor_type, self)
 
@@ -266,12 +267,22 @@ class Trace:
 
     def _first_read(self, variable: Any) -> SymbolicTensor:
         if self.parent is None:
-            return self.capture(variable, variable.traced_type, variable._shared_name.rpartition("/")[2] or "variable")
+            name = variable._shared_name.rpartition("/")[2] or "variable"
+            return self.capture(variable, self._type_of(variable, name), name)
         outer = self.parent.variables.get(id(variable))
         if outer is None:
             self.parent.read_variable(variable)
             outer = self.parent.variables[id(variable)]
         return self.own(outer[1])
+
+    def _type_of(self, variable: Any, name: str) -> TensorType:
+        """A Variable's type: dims that assignments may change are unknown, and so is the rank, but where ranks are given."""
+        declared, (shape, dtype) = variable.shape, variable._type
+        if declared.rank is not None:
+            return TensorType(_filled_in(name, declared), dtype)
+        if self.root.has_ranks:
+            return TensorType(_filled_in(name, [None] * len(shape)), dtype)
+        return TensorType(example_shape(name, len(shape)), dtype)
 
     def memory_of(self, variable: Any) -> SymbolicTensor:
         """The parameter of the outermost trace that stands for the variable: apart from its value, which loops carry."""
@@ -375,6 +386,20 @@ class Trace:
 
     def finish(self, outputs: Sequence[Tensor]) -> Graph:
         return Graph(self, [self.own(t) for t in outputs])
+
+
+def _filled_in(name: str, dims: Iterable[int | None]) -> tuple[Any, ...]:
+    """A shape with new symbols for its unknown dims."""
+    return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(dims))
+
+
+def example_shape(name: str, rank: int) -> AnyShape:
+    """The shape of what may have any rank: the first example is of the given one, the second of one far from it."""
+    return AnyShape(tuple(_filled_in(name, [None] * each) for each in (rank, rank + APART)))
+
+
+APART = 8
+"""By how much the second example's rank is greater."""
 
 
 def _is_plain(tensor: EagerTensor) -> bool:

@@ -334,7 +334,8 @@ class SymbolicTensor(Tensor):
         return (self[i] for i in range(self._type.shape[0]))  # type: ignore[index]
 
     def __str__(self) -> str:
-        return f'Tensor("{self.name}", shape={self.shape}, dtype={self.dtype.name})'
+        shape = "" if self.shape.rank is None else f" shape={self.shape},"
+        return f'Tensor("{self.name}",{shape} dtype={self.dtype.name})'
 
     def __repr__(self) -> str:
         return f"<tf.Tensor '{self.name}' shape={self.shape} dtype={self.dtype.name}>"

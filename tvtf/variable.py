@@ -13,7 +13,7 @@ from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.locks import Lock
 from tvtf.primitive import hooks
-from tvtf.shape import TensorShape, TensorType, as_shape, fresh_dim
+from tvtf.shape import TensorShape, TensorType, as_shape
 from tvtf.tensor import EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
 from tvtf.trackable import Trackable
 from tvtf.variable_options import MadeByCreators, checked_options
@@ -143,17 +143,6 @@ class Variable(Trackable, metaclass=MadeByCreators):
     @property
     def ndim(self) -> int:
         return self._memory.ndim
-
-    @property
-    def traced_type(self) -> TensorType:
-        """What a function is traced for: dims that assignments may change are unknown."""
-        if self._static_shape is None:
-            return self._type
-        dims = [None] * self._array.ndim if self._static_shape.rank is None else self._static_shape
-        unknown = (
-            fresh_dim(f"{self._shared_name.rpartition('/')[2]}_{i}") if d is None else d for i, d in enumerate(dims)
-        )
-        return TensorType(tuple(unknown), self.dtype)
 
     def get_shape(self) -> TensorShape:
         return self.shape

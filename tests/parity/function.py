@@ -8,7 +8,16 @@ Pair = collections.namedtuple("Pair", "first second")
 
 
 def programs(tf):
-    return _counts(tf) | _signatures(tf) | _ranks(tf) | _variables(tf) | _results(tf) | _misuse(tf) | _inspection(tf) | _concrete(tf)
+    return (
+        _counts(tf)
+        | _signatures(tf)
+        | _ranks(tf)
+        | _variables(tf)
+        | _results(tf)
+        | _misuse(tf)
+        | _inspection(tf)
+        | _concrete(tf)
+    )
 
 
 def _counts(tf):

@@ -96,6 +96,7 @@ def _objects(tf):
         "nested": lambda: _round(tf, _holding(tf, _holding(tf, tf.Variable(3.0)))).held.held.numpy(),
         "shared": lambda: _shared(tf),
         "any rank": lambda: _any_rank(tf),
+        "variables of any size": lambda: _of_any_size(tf),
         "tuple": lambda: [v.numpy() for v in _round(tf, _holding(tf, (tf.Variable(1.0), tf.Variable(2.0)))).held],
     }
 
@@ -139,6 +140,24 @@ def _any_rank(tf):
                 y = model.f(x)
             results += [y, tape.gradient(y, x)]
     return results
+
+
+def _of_any_size(tf):
+    class Model(tf.Module):
+        def __init__(self):
+            super().__init__()
+            self.a = tf.Variable([1.0, 2.0], shape=[None])
+            self.b = tf.Variable(3.0, shape=tf.TensorShape(None))
+
+        @tf.function(input_signature=[tf.TensorSpec([None])])
+        def f(self, x):
+            self.a.assign(tf.concat([self.a, x], 0))
+            return self.a * 2.0, tf.reduce_sum(self.b)
+
+    loaded = _round(tf, Model())
+    first = loaded.f(tf.constant([5.0]))
+    loaded.b.assign([1.0, 2.0])
+    return first, loaded.f(tf.constant([6.0, 7.0])), loaded.a.shape, loaded.b.shape
 
 
 def _shared(tf):

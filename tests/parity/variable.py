@@ -6,7 +6,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _making(tf) | _assigning(tf) | _keeping(tf)
+    return _making(tf) | _assigning(tf) | _keeping(tf) | _growing(tf)
 
 
 def _making(tf):
@@ -132,3 +132,70 @@ def _keeping(tf):
     made |= {f"{label} before a traced update": lambda w=way: traced(w) for label, way in ways.items()}
     made |= {f"{label} before a compiled update": lambda w=way: compiled(w) for label, way in outside.items()}
     return made
+
+
+def _growing(tf):
+    """Variables of unknown size or rank, read and written by functions that were traced for another one."""
+
+    def of_sizes():
+        v = tf.Variable(tf.zeros([0]), shape=[None])
+
+        @tf.function
+        def extend(x):
+            v.assign(tf.concat([v, x], 0))
+            return v + 1.0, tf.shape(v)
+
+        return [extend(tf.ones([n])) for n in (1, 5, 2)]
+
+    def of_ranks(function):
+        v = tf.Variable(1.0, shape=tf.TensorShape(None))
+        traced = tf.function(lambda: function(v), autograph=False)
+        results = []
+        for value in (2.0, [2.0, 3.0], [[4.0]], 5.0):
+            v.assign(value)
+            results.append(traced())
+        return results, traced.experimental_get_tracing_count()
+
+    def halved(v):
+        v.assign_sub(v * 0.5)
+        return v.read_value()
+
+    def gradient(v):
+        with tf.GradientTape() as tape:
+            y = tf.reduce_sum(v * v)
+        return tape.gradient(y, v)
+
+    def outside():
+        v = tf.Variable([1.0], shape=tf.TensorShape(None))
+        doubled = tf.function(lambda: v * 2.0, autograph=False)
+        results = []
+        for value in ([3.0], [[1.0, 2.0]], 4.0):
+            v.assign(value)
+            with tf.GradientTape() as tape:
+                y = doubled()
+            results.append(tape.gradient(y, v))
+        return results
+
+    def in_control_flow():
+        v = tf.Variable([1.0], shape=[None])
+
+        @tf.function
+        def step(x):
+            for _ in tf.range(2):
+                v.assign(v * 2.0)
+            if x > 0.0:
+                v.assign_add(tf.ones_like(v))
+            return v.read_value()
+
+        results = [step(tf.constant(1.0))]
+        v.assign([1.0, 2.0])
+        return [*results, step(tf.constant(-1.0))]
+
+    return {
+        "of several sizes": of_sizes,
+        "of several ranks": lambda: of_ranks(lambda v: tf.reduce_sum(v) * 2.0),
+        "of several ranks, written": lambda: of_ranks(halved),
+        "of several ranks, differentiated": lambda: of_ranks(gradient),
+        "of several ranks, from outside": outside,
+        "of several sizes in control flow": in_control_flow,
+    }

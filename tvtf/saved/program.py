@@ -9,10 +9,11 @@ from dataclasses import dataclass
 from typing import Any
 
 import tvm
-from tvm import ir, relax
+from tvm import ir, relax, tirx
 
 from tvtf import dialect, nest
 from tvtf.anyrank import AnyShape
+from tvtf.dtypes import as_dtype
 from tvtf.frontend.concrete import ConcreteFunction, VariableArgument, named_spec, param_types
 from tvtf.frontend.function import Function
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
@@ -286,6 +287,14 @@ def _check_param(name: str, found: relax.TensorType, told: TensorType) -> None:
         )
 
 
+def _check_capture(name: str, found: relax.TensorType, thing: Any) -> None:
+    """The program takes any size, or rank, that the Variable may have."""
+    declared = TensorSpec(thing.shape, thing.dtype)
+    sizes = None if found.ndim == -1 else [int(d) if isinstance(d, tirx.IntImm) else None for d in found.shape.values]
+    if not TensorSpec(sizes, as_dtype(str(found.dtype))).is_compatible_with(declared):
+        raise SavedModuleError(f"the program of {name} takes {found}, and it tells of {declared}")
+
+
 def _check_type(name: str, found: TensorType, told: TensorType) -> None:
     same = found.dtype is told.dtype and len(found.shape) == len(told.shape)
     if not same or any(isinstance(d, int) and d != e for d, e in zip(told.shape, found.shape)):
@@ -301,7 +310,7 @@ def bind(program: Program, things: Sequence[Any], place: str) -> None:
     params = program.mod["main"].params[len(program.inputs) :]
     program.bound = [_thing(things, number, place) for number in program.captures]
     for thing, param in zip(program.bound, params):
-        _check_type(program.name, dialect.from_relax_type(param.ty), thing._type)
+        _check_capture(program.name, param.ty, thing)
     for kind, which in program.results:
         if kind == "value" and which is not None:
             program.constants[which] = _thing(things, which, place)

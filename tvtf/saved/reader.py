@@ -20,6 +20,7 @@ from tvtf.saved.program import Program
 from tvtf.saved.restored import RestoredFunction
 from tvtf.saved.signatures import SignatureFunction, SignatureMap
 from tvtf.saved.structure import decode, decode_signature
+from tvtf.shape import TensorShape
 from tvtf.tensor import EagerTensor
 from tvtf.track import wrap
 from tvtf.train.bundle import Reader
@@ -210,7 +211,9 @@ class _Model:
 def _variable(model: _Model, number: int, node: dict[str, Any]) -> Variable:
     array, shape = model.arrays[number], node["shape"]
     fixed = shape is not None and None not in shape
-    made = Variable(array, bool(node.get("trainable")), dtype=dtypes.from_array(array), shape=None if fixed else shape)
+    made = Variable(
+        array, bool(node.get("trainable")), dtype=dtypes.from_array(array), shape=None if fixed else TensorShape(shape)
+    )
     made._shared_name = str(node["name"])
     return made
 

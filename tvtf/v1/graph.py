@@ -12,7 +12,7 @@ from tvtf import nest
 from tvtf.context import state
 from tvtf.dialect import read
 from tvtf.emit import Trace
-from tvtf.frontend.waiting import example_shape
+from tvtf.frontend.waiting import argument_shape
 from tvtf.operation import Operation as AnyOperation
 from tvtf.ops.rules import bind, ones_like
 from tvtf.passes.autodiff import Recorder, sweep
@@ -243,7 +243,7 @@ class Graph:
 def _dims(shape: Any, name: str) -> Any:
     """Unknown dims are symbols; of an unknown rank are examples."""
     if shape.rank is None:
-        return example_shape(name, None)
+        return argument_shape(name, None)
     return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(shape))
 
 
