@@ -86,6 +86,7 @@ ELEMENTWISE = [
     ),
     *(unary(name, f"numpy.{name}", name, dtype="float64") for name in ("exp", "sin", "cos", "tanh")),
     unary("math.log", "numpy.log", "log", 0.1, 4, "float64"),
+    unary("math.tan", "numpy.tan", "tan", dtype="float64"),
     Primitive(
         "pow of float64",
         [Operand(SQUARE, 0.1, 4, "float64"), Operand(SQUARE, dtype="float64")],
