@@ -8,7 +8,26 @@ from pathlib import Path
 _QUANTIZED = "tvtf has no quantized dtypes; tf.quantization.quantize_and_dequantize_v2 rounds as they would"
 
 REASONS = {
-    "distribute": "tvtf runs in one process; train in several by averaging gradients between them",
+    **{
+        f"distribute.{name}": "tvtf runs in one process on one device; train in several by averaging gradients between them"
+        for name in (
+            *("MultiWorkerMirroredStrategy", "ParameterServerStrategy", "TPUStrategy", "Server", "StrategyExtended"),
+            *("cluster_resolver", "coordinator", "experimental"),
+            *("DistributedDataset", "DistributedIterator", "DistributedValues"),
+        )
+    },
+    **{
+        f"test.{name}": "time functions with timeit, or their kernels with fn.profile(...)"
+        for name in ("Benchmark", "benchmark_config")
+    },
+    **{
+        f"test.{name}": "it is for TensorFlow's own tests"
+        for name in (
+            *("assert_equal_graph_def", "disable_with_predicate", "experimental", "is_cpu_target_available"),
+            "with_eager_op_as_function",
+        )
+    },
+    "test.create_local_cluster": "tvtf runs in one process",
     "tpu": "tvtf compiles for CPUs and CUDA GPUs",
     "xla": "tvtf's compiler is TVM; tf.function(jit_compile=True) is what every function is",
     "mlir": "a traced function's IR is TVM Relax: print fn.get_concrete_function(...).module()",
@@ -50,8 +69,8 @@ class Absent(NotImplementedError, AttributeError):
 def error(module: str, path: str) -> AttributeError:
     """What naming ``path`` (below ``tf``) in ``module`` raises.
 
-    >>> error("tvtf", "distribute")
-    Absent('tvtf has no tf.distribute: tvtf runs in one process; train in several by averaging gradients between them')
+    >>> error("tvtf", "test.create_local_cluster")
+    Absent('tvtf has no tf.test.create_local_cluster: tvtf runs in one process')
     >>> error("tvtf", "no_such_thing")
     AttributeError("module 'tvtf' has no attribute 'no_such_thing'")
     """

@@ -18,6 +18,10 @@ ROOMS = {
     **{name: name for name in ("data", "lookup", "onnx", "optimizers", "passes", "saved_model", "summary", "train")},
     **dict.fromkeys(("mixed_precision", "keras.Optimizer", "keras.mixed_precision", "keras.optimizers"), "optimizers"),
     "profiler": "summary",
+    "distribute": "distribute",
+    "queue": "queues",
+    **dict.fromkeys(("test.TestCase", "test.main", "test.compute_gradient"), "testing"),
+    **{f"test.is_built_with_{what}": "testing" for what in ("cuda", "gpu_support", "rocm", "xla")},
 }
 """Public path -> the room that declares it."""
 _installed: set[str] = set()

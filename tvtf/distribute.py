@@ -1,0 +1,376 @@
+"""``tf.distribute`` on one device: strategies of one replica, which scripts are written with whatever they run on."""
+
+from __future__ import annotations
+
+import enum
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tvtf.context import state
+from tvtf.namespaces import install as _install
+from tvtf.ops.rules import bind
+from tvtf.primitive import export, hooks
+from tvtf.tensor import convert_to_tensor
+
+ONE = "tvtf runs a program on one device: {what}; train in several processes by averaging gradients between them"
+_active: list[Any] = []
+"""The strategies whose scopes the program is in, with whether it is in a replica."""
+
+
+@export("distribute.ReduceOp")
+class ReduceOp(enum.Enum):
+    """How values of replicas become one.
+
+    >>> import tvtf as tf
+    >>> tf.distribute.ReduceOp.SUM
+    <ReduceOp.SUM: 'SUM'>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/ReduceOp
+    """
+
+    SUM = "SUM"
+    MEAN = "MEAN"
+
+
+@export("distribute.InputContext")
+class InputContext:
+    """What an input pipeline is told of the replica that it feeds.
+
+    >>> import tvtf as tf
+    >>> tf.distribute.InputContext().get_per_replica_batch_size(32)
+    32
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/InputContext
+    """
+
+    def __init__(self, num_input_pipelines: int = 1, input_pipeline_id: int = 0, num_replicas_in_sync: int = 1) -> None:
+        self.num_input_pipelines = num_input_pipelines
+        self.input_pipeline_id = input_pipeline_id
+        self.num_replicas_in_sync = num_replicas_in_sync
+
+    def get_per_replica_batch_size(self, global_batch_size: int) -> int:
+        """A replica's share of a batch.
+
+        Raises:
+          ValueError: the replicas can't share it evenly.
+        """
+        if global_batch_size % self.num_replicas_in_sync:
+            raise ValueError(
+                f"The `global_batch_size` {global_batch_size!r} is not divisible by `num_replicas_in_sync` "
+                f"{self.num_replicas_in_sync!r} "
+            )
+        return global_batch_size // self.num_replicas_in_sync
+
+    def __str__(self) -> str:
+        return (
+            f"tf.distribute.InputContext(input pipeline id {self.input_pipeline_id}, total: {self.num_input_pipelines})"
+        )
+
+
+class ValueContext:
+    """What a function that gives a replica's value is told."""
+
+    def __init__(self, replica_id_in_sync_group: int = 0, num_replicas_in_sync: int = 1) -> None:
+        self.replica_id_in_sync_group = replica_id_in_sync_group
+        self.num_replicas_in_sync = num_replicas_in_sync
+
+
+@export("distribute.RunOptions")
+class RunOptions:
+    """Options of ``Strategy.run``, all accepted.
+
+    >>> import tvtf as tf
+    >>> _ = tf.distribute.RunOptions()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/RunOptions
+    """
+
+    def __init__(self, experimental_enable_dynamic_batch_size: bool = True, **_: Any) -> None:
+        self.experimental_enable_dynamic_batch_size = experimental_enable_dynamic_batch_size
+
+
+@export("distribute.InputOptions")
+class InputOptions(RunOptions):
+    """Options of distributed datasets, all accepted.
+
+    >>> import tvtf as tf
+    >>> _ = tf.distribute.InputOptions(experimental_fetch_to_device=False)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/InputOptions
+    """
+
+
+@export("distribute.CrossDeviceOps")
+class CrossDeviceOps:
+    """How devices exchange values: with one there is nothing to exchange.
+
+    >>> import tvtf as tf
+    >>> _ = tf.distribute.MirroredStrategy(cross_device_ops=tf.distribute.ReductionToOneDevice())
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/CrossDeviceOps
+    """
+
+    def __init__(self, *_: Any, **__: Any) -> None: ...
+
+
+for _name in ("HierarchicalCopyAllReduce", "NcclAllReduce", "ReductionToOneDevice"):
+    _kind = type(_name, (CrossDeviceOps,), {"__doc__": CrossDeviceOps.__doc__, "__module__": __name__})
+    export(f"distribute.{_name}")(_kind)
+
+
+@export("distribute.Strategy")
+class Strategy:
+    """Where a program's replicas run: one, on the device in use.
+
+    >>> import tvtf as tf
+    >>> strategy = tf.distribute.get_strategy()
+    >>> strategy.num_replicas_in_sync
+    1
+    >>> total = strategy.run(lambda x: x + 1., (tf.constant(1.),))
+    >>> strategy.reduce("SUM", total, axis=None).numpy()
+    np.float32(2.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/Strategy
+    """
+
+    num_replicas_in_sync = 1
+    cluster_resolver = None
+    _devices: tuple[str, ...] = ()
+
+    @contextmanager
+    def scope(self) -> Iterator[Strategy]:
+        """Inside, this strategy is the one in use."""
+        _active.append((self, False))
+        try:
+            yield self
+        finally:
+            _active.pop()
+
+    @property
+    def extended(self) -> Strategy:
+        return self
+
+    def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+        """Calls ``fn`` in the replica.
+
+        Raises:
+          ValueError: ``fn`` is not callable, or ``args`` no sequence.
+        """
+        if not isinstance(args, (list, tuple)):
+            raise ValueError(f"positional args must be a list or tuple, got {type(args)}")
+        converted = fn if state.trace is None else hooks.autograph(fn)
+        _active.append((self, True))
+        try:
+            return converted(*args, **(kwargs or {}))
+        finally:
+            _active.pop()
+
+    def reduce(self, reduce_op: Any, value: Any, axis: int | None) -> Any:
+        """The replicas' values as one; along ``axis`` too, where that is given."""
+        return _reduced(_reduce_op(reduce_op), value, axis)
+
+    def gather(self, value: Any, axis: int) -> Any:
+        """The replicas' values joined along ``axis``."""
+        return convert_to_tensor(value)
+
+    def experimental_local_results(self, value: Any) -> tuple[Any, ...]:
+        """The values of this process's replicas."""
+        return (value,)
+
+    def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
+        """The dataset for the replicas: the one has all of it."""
+        return dataset
+
+    def distribute_datasets_from_function(self, dataset_fn: Callable[..., Any], options: Any = None) -> Any:
+        """The dataset that ``dataset_fn`` makes for an :class:`InputContext`."""
+        return dataset_fn(InputContext())
+
+    def experimental_distribute_values_from_function(self, value_fn: Callable[..., Any]) -> Any:
+        """What ``value_fn`` gives for the replica."""
+        return value_fn(ValueContext())
+
+
+def _reduce_op(given: Any) -> ReduceOp:
+    try:
+        return given if isinstance(given, ReduceOp) else ReduceOp(str(given).upper())
+    except ValueError:
+        raise ValueError(f"{str(given).upper()!r} is not a valid ReduceOp") from None
+
+
+def _reduced(op: ReduceOp, value: Any, axis: int | None) -> Any:
+    if axis is None:
+        return convert_to_tensor(value)
+    reduce = bind.reduce_sum if op is ReduceOp.SUM else bind.reduce_mean
+    tensor = convert_to_tensor(value)
+    return reduce(tensor, axis=(axis % max(tensor.ndim, 1),), keepdims=False)
+
+
+@export("distribute.OneDeviceStrategy")
+class OneDeviceStrategy(Strategy):
+    """One replica, on the device named.
+
+    >>> import tvtf as tf
+    >>> strategy = tf.distribute.OneDeviceStrategy("/cpu:0")
+    >>> with strategy.scope():
+    ...     v = tf.Variable(2.)
+    >>> strategy.run(lambda: v * 2.).numpy()
+    np.float32(4.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/OneDeviceStrategy
+    """
+
+    def __init__(self, device: str) -> None:
+        self._devices = (device,)
+
+    def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+        from tvtf.frontend.device import device
+
+        with device(self._devices[0]):
+            return super().run(fn, args, kwargs, options)
+
+
+@export("distribute.MirroredStrategy")
+class MirroredStrategy(Strategy):
+    """One replica on each of several devices of a machine: here, of one.
+
+    Args:
+      devices: names of devices, at most one; None for the one in use.
+      cross_device_ops: accepted.
+
+    Raises:
+      NotImplementedError: several devices.
+
+    >>> import tvtf as tf
+    >>> strategy = tf.distribute.MirroredStrategy()
+    >>> strategy.num_replicas_in_sync
+    1
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/MirroredStrategy
+    """
+
+    def __init__(self, devices: Any = None, cross_device_ops: Any = None) -> None:
+        self._devices = tuple(devices or ())
+        if len(self._devices) > 1:
+            raise NotImplementedError(ONE.format(what=f"{len(self._devices)} were given, {self._devices}"))
+
+
+class _DefaultStrategy(Strategy):
+    """The strategy where none was chosen."""
+
+
+_default = _DefaultStrategy()
+
+
+@export("distribute.ReplicaContext")
+class ReplicaContext:
+    """The replica that a program is in.
+
+    >>> import tvtf as tf
+    >>> context = tf.distribute.get_replica_context()
+    >>> context.all_reduce("SUM", tf.constant(3.)).numpy()
+    np.float32(3.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/ReplicaContext
+    """
+
+    num_replicas_in_sync = 1
+
+    def __init__(self, strategy: Strategy, replica_id_in_sync_group: int = 0) -> None:
+        self.strategy = strategy
+        self.replica_id_in_sync_group = replica_id_in_sync_group
+
+    @property
+    def devices(self) -> tuple[str, ...]:
+        return self.strategy._devices
+
+    def all_reduce(self, reduce_op: Any, value: Any, options: Any = None) -> Any:
+        """The replicas' values as one, in each of them."""
+        _reduce_op(reduce_op)
+        return value
+
+    def all_gather(self, value: Any, axis: int, options: Any = None) -> Any:
+        """The replicas' values joined along ``axis``, in each of them."""
+        return value
+
+    def merge_call(self, merge_fn: Callable[..., Any], args: Any = (), kwargs: Any = None) -> Any:
+        """Calls ``merge_fn`` with the strategy, outside the replica."""
+        with self.strategy.scope():
+            return merge_fn(self.strategy, *args, **(kwargs or {}))
+
+
+@export("distribute.get_strategy")
+def get_strategy() -> Strategy:
+    """The strategy in use.
+
+    >>> import tvtf as tf
+    >>> with tf.distribute.OneDeviceStrategy("/cpu:0").scope() as strategy:
+    ...     tf.distribute.get_strategy() is strategy
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/get_strategy
+    """
+    return _active[-1][0] if _active else _default
+
+
+@export("distribute.has_strategy")
+def has_strategy() -> bool:
+    """Whether a strategy was chosen.
+
+    >>> import tvtf as tf
+    >>> tf.distribute.has_strategy()
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/has_strategy
+    """
+    return get_strategy() is not _default
+
+
+@export("distribute.in_cross_replica_context")
+def in_cross_replica_context() -> bool:
+    """Whether the program is in a strategy's scope, but in no replica.
+
+    >>> import tvtf as tf
+    >>> with tf.distribute.MirroredStrategy().scope():
+    ...     tf.distribute.in_cross_replica_context()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/in_cross_replica_context
+    """
+    return bool(_active) and not _active[-1][1]
+
+
+@export("distribute.get_replica_context")
+def get_replica_context() -> ReplicaContext | None:
+    """The replica that the program is in; None in a strategy's scope outside ``run``.
+
+    >>> import tvtf as tf
+    >>> tf.distribute.get_replica_context().replica_id_in_sync_group
+    0
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/get_replica_context
+    """
+    return None if in_cross_replica_context() else ReplicaContext(get_strategy())
+
+
+@export("distribute.experimental_set_strategy")
+def experimental_set_strategy(strategy: Strategy | None) -> None:
+    """Chooses a strategy without a ``with``; None for none.
+
+    >>> import tvtf as tf
+    >>> tf.distribute.experimental_set_strategy(tf.distribute.MirroredStrategy())
+    >>> tf.distribute.has_strategy()
+    True
+    >>> tf.distribute.experimental_set_strategy(None)
+
+    Raises:
+      RuntimeError: inside a strategy's ``scope``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/distribute/experimental_set_strategy
+    """
+    if len(_active) > 1:
+        raise RuntimeError("Must not be called inside a `tf.distribute.Strategy` scope.")
+    _active[:] = [] if strategy is None else [(strategy, False)]
+
+
+_install()

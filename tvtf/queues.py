@@ -1,0 +1,340 @@
+"""``tf.queue``: queues of tensors between threads; traced programs reach them through Python."""
+
+from __future__ import annotations
+
+import heapq
+import random
+import threading
+from collections import deque
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.dtypes import DType, as_dtype, int32, int64
+from tvtf.errors import CancelledError, OutOfRangeError
+from tvtf.frontend.host import py_function
+from tvtf.namespaces import install as _install
+from tvtf.primitive import export
+from tvtf.shape import TensorShape, as_shape
+from tvtf.spec import TensorSpec
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+@export("queue.QueueBase")
+class QueueBase:
+    """A queue of tuples of tensors; putting into a full one and taking from an empty one waits.
+
+    >>> import tvtf as tf
+    >>> isinstance(tf.queue.FIFOQueue(1, tf.int32), tf.queue.QueueBase)
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/queue/QueueBase
+    """
+
+    def __init__(self, dtypes: Any, shapes: Any, names: Any, capacity: int, name: str) -> None:
+        self._dtypes = [as_dtype(d) for d in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
+        self._shapes = _as_shapes(shapes, len(self._dtypes))
+        self._names = _as_names(names, len(self._dtypes))
+        self._name = name
+        self._capacity = capacity if capacity >= 0 else None
+        self._closed = self._cancelled = False
+        self._changed = threading.Condition()
+        self._rows = self._store()
+
+    def _store(self) -> Any:
+        return deque()
+
+    @property
+    def dtypes(self) -> list[DType]:
+        return self._dtypes
+
+    @property
+    def shapes(self) -> list[TensorShape]:
+        return self._shapes
+
+    @property
+    def names(self) -> list[str] | None:
+        return self._names
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    # -- in Python
+
+    def _put(self, row: tuple[np.ndarray, ...]) -> None:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._capacity is None or len(self._rows) < self._capacity)
+            if self._closed:
+                raise CancelledError(None, "QueueEnqueueV2", f"Queue '_0_{self._name}' is closed.")
+            self._add(row)
+            self._changed.notify_all()
+
+    def _take(self, least: int, most: int) -> list[tuple[np.ndarray, ...]]:
+        with self._changed:
+            self._changed.wait_for(lambda: self._closed or self._ready() >= most)
+            count = min(most, len(self._rows))
+            if count < least:
+                raise OutOfRangeError(
+                    None, "QueueDequeueV2",
+                    f"{type(self).__name__} '_0_{self._name}' is closed and has insufficient elements (requested {most}, "
+                    f"current size {len(self._rows)})",
+                )  # fmt: skip
+            rows = [self._remove() for _ in range(count)]
+            self._changed.notify_all()
+            return rows
+
+    def _ready(self) -> int:
+        return len(self._rows)
+
+    def _add(self, row: tuple[np.ndarray, ...]) -> None:
+        self._rows.append(row)
+
+    def _remove(self) -> tuple[np.ndarray, ...]:
+        return self._rows.popleft()
+
+    # -- on tensors
+
+    def enqueue(self, vals: Any, name: str | None = None) -> None:
+        """Puts one tuple of tensors in.
+
+        Raises:
+          CancelledError: the queue was closed.
+          ValueError: other shapes than the queue's; TypeError: another number of tensors.
+        """
+        row = self._checked(vals, 0)
+        self._do(lambda *tensors: self._put(tuple(t.numpy() for t in tensors)), row, [])
+
+    def enqueue_many(self, vals: Any, name: str | None = None) -> None:
+        """Puts the rows of tensors in, one by one."""
+
+        def put(*tensors: Any) -> None:
+            for row in zip(*(t.numpy() for t in tensors)):
+                self._put(tuple(np.asarray(x) for x in row))
+
+        self._do(put, self._checked(vals, 1), [])
+
+    def dequeue(self, name: str | None = None) -> Any:
+        """Takes one tuple out: a tensor where it has one alone, a dict where the queue has names.
+
+        Raises:
+          OutOfRangeError: the queue is empty and closed.
+        """
+        return self._packed(self._do(lambda: list(self._take(1, 1)[0]), [], self._specs()))
+
+    def dequeue_many(self, n: int, name: str | None = None) -> Any:
+        """Takes ``n`` tuples out, stacked."""
+        return self._several(n, n)
+
+    def dequeue_up_to(self, n: int, name: str | None = None) -> Any:
+        """Takes ``n`` tuples out, fewer where the queue is closed and has fewer, stacked."""
+        return self._several(1, n)
+
+    def _several(self, least: int, most: int) -> Any:
+        def take() -> list[np.ndarray]:
+            rows = self._take(least, most) if most else []
+            return [self._stacked([row[i] for row in rows], i) for i in range(len(self._dtypes))]
+
+        count = most if least == most else None
+        specs = [TensorSpec([count, *s.shape], s.dtype) for s in self._specs(stacked=True)]
+        return self._packed(self._do(take, [], specs))
+
+    def _stacked(self, column: list[np.ndarray], index: int) -> np.ndarray:
+        if not column:
+            return np.zeros((0, *(d or 0 for d in self._shapes[index])), self._dtypes[index].np)
+        return np.stack(column)
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many tuples are in it, int32."""
+        return self._do(lambda: [len(self._rows)], [], [TensorSpec([], int32)])[0]
+
+    def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> None:
+        """Takes nothing in any more; what is in it can be taken out."""
+
+        def close() -> None:
+            with self._changed:
+                self._closed = True
+                self._changed.notify_all()
+
+        self._do(close, [], [])
+
+    def is_closed(self, name: str | None = None) -> Tensor:
+        """Whether it was closed."""
+        return convert_to_tensor(self._closed)
+
+    # -- what is put in and taken out
+
+    def _do(self, work: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec]) -> list[Any]:
+        """At once, or by the traced program."""
+        if state.trace is not None:
+            return list(py_function(work, list(inputs), list(specs)) or [])
+        found = work(*inputs)
+        return [convert_to_tensor(x, s.dtype) for x, s in zip(found or [], specs)]
+
+    def _specs(self, stacked: bool = False) -> list[TensorSpec]:
+        if stacked and any(s.rank is None for s in self._shapes):
+            raise ValueError(f"{self._name} needs `shapes` to give several elements as one tensor")
+        return [TensorSpec(s, d) for s, d in zip(self._shapes, self._dtypes)]
+
+    def _checked(self, vals: Any, lead: int) -> list[Any]:
+        if isinstance(vals, dict):
+            if not self._names:
+                raise ValueError("Queue must have names to enqueue a dictionary")
+            vals = [vals[n] for n in self._names]
+        values = list(vals) if isinstance(vals, (list, tuple)) and len(self._dtypes) > 1 else _single(vals)
+        if len(values) != len(self._dtypes):
+            raise ValueError(f"{self._name} takes {len(self._dtypes)} tensors at a time, but got {len(values)}")
+        tensors = [convert_to_tensor(v, d) for v, d in zip(values, self._dtypes)]
+        for tensor, shape in zip(tensors, self._shapes):
+            self._check_shape(tensor.shape[lead:], shape)
+        return tensors
+
+    def _check_shape(self, given: TensorShape, wanted: TensorShape) -> None:
+        if not wanted.is_compatible_with(given):
+            raise ValueError(f"Shapes {given} and {wanted} are incompatible")
+
+    def _packed(self, tensors: Sequence[Any]) -> Any:
+        if self._names:
+            return dict(zip(self._names, tensors))
+        return tensors[0] if len(tensors) == 1 else list(tensors)
+
+
+def _single(vals: Any) -> list[Any]:
+    """The one tensor of a queue that takes one: it may come in a list."""
+    return list(vals) if isinstance(vals, (list, tuple)) and len(vals) == 1 else [vals]
+
+
+def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
+    if shapes is None:
+        return [TensorShape(None)] * count
+    several = isinstance(shapes, list) and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
+    found = [as_shape(s) for s in (shapes if several else [shapes])]
+    if len(found) != count:
+        raise ValueError(
+            f"Queue shapes must have the same length as dtypes, received len(shapes)={len(found)}, len(dtypes)={count}"
+        )
+    return found
+
+
+def _as_names(names: Any, count: int) -> list[str] | None:
+    if names is None or (isinstance(names, (list, tuple)) and not names):
+        return None
+    found = [names] if isinstance(names, str) else list(names)
+    if len(found) != count:
+        raise ValueError(
+            f"List of queue names must have the same length as the list of dtypes: {len(found)} vs. {count}"
+        )
+    return found
+
+
+@export("queue.FIFOQueue")
+class FIFOQueue(QueueBase):
+    """A queue that gives what was put in first.
+
+    >>> import tvtf as tf
+    >>> queue = tf.queue.FIFOQueue(3, tf.float32)
+    >>> queue.enqueue_many([[1., 2., 3.]])
+    >>> queue.dequeue().numpy(), int(queue.size())
+    (np.float32(1.0), 2)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/queue/FIFOQueue
+    """
+
+    def __init__(
+        self, capacity: int, dtypes: Any, shapes: Any = None, names: Any = None, shared_name: str | None = None,
+        name: str = "fifo_queue",
+    ) -> None:  # fmt: skip
+        super().__init__(dtypes, shapes, names, capacity, name)
+
+
+@export("queue.PaddingFIFOQueue")
+class PaddingFIFOQueue(FIFOQueue):
+    """A queue in order that pads what it stacks with zeros, in the dims that its shapes leave open.
+
+    >>> import tvtf as tf
+    >>> queue = tf.queue.PaddingFIFOQueue(3, tf.int32, [[None]])
+    >>> queue.enqueue([1]), queue.enqueue([2, 3])
+    (None, None)
+    >>> queue.dequeue_many(2).numpy()
+    array([[1, 0],
+           [2, 3]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/queue/PaddingFIFOQueue
+    """
+
+    def __init__(
+        self, capacity: int, dtypes: Any, shapes: Any, names: Any = None, shared_name: str | None = None,
+        name: str = "padding_fifo_queue",
+    ) -> None:  # fmt: skip
+        super().__init__(capacity, dtypes, shapes, names, shared_name, name)
+
+    def _stacked(self, column: list[np.ndarray], index: int) -> np.ndarray:
+        sizes = np.max([a.shape for a in column], axis=0, initial=0).astype(int)
+        return super()._stacked([np.pad(a, [(0, s - d) for d, s in zip(a.shape, sizes)]) for a in column], index)
+
+
+@export("queue.RandomShuffleQueue")
+class RandomShuffleQueue(QueueBase):
+    """A queue that gives one at random of what is in it, while more than ``min_after_dequeue`` stay.
+
+    >>> import tvtf as tf
+    >>> queue = tf.queue.RandomShuffleQueue(8, 0, tf.int32)
+    >>> queue.enqueue_many([[1, 2, 3]])
+    >>> sorted(int(queue.dequeue()) for _ in range(3))
+    [1, 2, 3]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/queue/RandomShuffleQueue
+    """
+
+    def __init__(
+        self, capacity: int, min_after_dequeue: int, dtypes: Any, shapes: Any = None, names: Any = None,
+        seed: int | None = None, shared_name: str | None = None, name: str = "random_shuffle_queue",
+    ) -> None:  # fmt: skip
+        self._kept, self._random = min_after_dequeue, random.Random(seed)
+        super().__init__(dtypes, shapes, names, capacity, name)
+
+    def _ready(self) -> int:
+        return len(self._rows) - self._kept
+
+    def _remove(self) -> tuple[np.ndarray, ...]:
+        self._rows.rotate(-self._random.randrange(len(self._rows)))
+        return self._rows.popleft()
+
+
+@export("queue.PriorityQueue")
+class PriorityQueue(QueueBase):
+    """A queue that gives what has the least priority, an int64 put in before the rest.
+
+    >>> import tvtf as tf
+    >>> queue = tf.queue.PriorityQueue(8, tf.string, [])
+    >>> queue.enqueue((5, "late")), queue.enqueue((1, "soon"))
+    (None, None)
+    >>> [t.numpy() for t in queue.dequeue()]
+    [np.int64(1), b'soon']
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/queue/PriorityQueue
+    """
+
+    def __init__(
+        self, capacity: int, types: Any, shapes: Any, names: Any = None, shared_name: str | None = None,
+        name: str = "priority_queue",
+    ) -> None:  # fmt: skip
+        types = types if isinstance(types, (list, tuple)) else [types]
+        rest = _as_shapes(shapes, len(types))
+        self._count = 0
+        super().__init__([int64, *types], [TensorShape([]), *rest], names, capacity, name)
+
+    def _store(self) -> Any:
+        return []
+
+    def _add(self, row: tuple[np.ndarray, ...]) -> None:
+        self._count += 1
+        heapq.heappush(self._rows, (int(row[0]), self._count, row))
+
+    def _remove(self) -> tuple[np.ndarray, ...]:
+        return heapq.heappop(self._rows)[-1]
+
+
+_install()

@@ -1,0 +1,370 @@
+"""``tf.test``: unittest with tensors."""
+
+from __future__ import annotations
+
+import random
+import sys
+import tempfile
+import unittest
+from collections.abc import Callable, Mapping, Sequence
+from contextlib import contextmanager
+from typing import Any
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.errors import OpError
+from tvtf.frontend.tape import GradientTape
+from tvtf.namespaces import install as _install
+from tvtf.primitive import export
+from tvtf.seeds import set_seed
+from tvtf.tensor import convert_to_tensor, is_tensor
+
+SEED = 87654321
+
+
+@export("test.TestCase")
+class TestCase(unittest.TestCase):
+    """A test case that compares tensors, arrays and nests of them; random numbers begin with the same seed in each test.
+
+    >>> import tvtf as tf
+    >>> class Squares(tf.test.TestCase):
+    ...     def test(self):
+    ...         self.assertAllClose(tf.square([1., 2.]), [1., 4.])
+    >>> Squares("test").run().wasSuccessful()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/test/TestCase
+    """
+
+    __test__ = False  # pytest takes its subclasses only
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls.__test__ = True
+
+    def setUp(self) -> None:
+        super().setUp()
+        random.seed(SEED)
+        np.random.seed(SEED)
+        set_seed(SEED)
+
+    def get_temp_dir(self) -> str:
+        """A folder of this test's own, deleted after it."""
+        if not hasattr(self, "_folder"):
+            self._folder = tempfile.TemporaryDirectory()
+            self.addCleanup(self._folder.cleanup)
+        return self._folder.name
+
+    def evaluate(self, tensors: Any) -> Any:
+        """NumPy values in place of tensors."""
+        return nest.map_structure(lambda t: t.numpy() if hasattr(t, "numpy") else t, tensors)
+
+    @contextmanager
+    def session(self, *_: Any, **__: Any) -> Any:
+        """Nothing to run in: programs are eager."""
+        yield None
+
+    cached_session = test_session = session
+
+    # -- comparing
+
+    def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
+        """The same shape and elements; NaN is equal to NaN."""
+        first, second = _pair(self, a, b, msg)
+        np.testing.assert_array_equal(first, second, err_msg=msg or "")
+
+    def assertNotAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
+        self._assert_fails(self.assertAllEqual, a, b, msg, "The two values are equal at all elements.")
+
+    def assertAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
+        """The same structure, shapes, and elements that differ by ``atol + rtol * abs(b)`` at most."""
+        if isinstance(a, Mapping):
+            self.assertIsInstance(b, Mapping, msg)
+            self.assertCountEqual(a, b, msg)
+            pairs = [(a[key], b[key]) for key in a]
+        elif isinstance(a, (list, tuple)) and not (_is_array_like(a) and _is_array_like(b)):
+            self.assertEqual(len(a), len(b), msg)
+            pairs = list(zip(a, b))
+        else:
+            self._assert_close(a, b, rtol, atol, msg)
+            return
+        for x, y in pairs:
+            self.assertAllClose(x, y, rtol, atol, msg)
+
+    def _assert_close(self, a: Any, b: Any, rtol: float, atol: float, msg: str | None) -> None:
+        first, second = _pair(self, a, b, msg)
+        np.testing.assert_allclose(_wide(first), _wide(second), rtol=rtol, atol=atol, err_msg=msg or "")
+
+    def assertAllCloseAccordingToType(
+        self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, float_rtol: float = 1e-6, float_atol: float = 1e-6,
+        half_rtol: float = 1e-3, half_atol: float = 1e-3, bfloat16_rtol: float = 1e-2, bfloat16_atol: float = 1e-2,
+        msg: str | None = None,
+    ) -> None:  # fmt: skip
+        """As close as the less exact of the two types can be."""
+        looser = {
+            "float16": (half_rtol, half_atol), "bfloat16": (bfloat16_rtol, bfloat16_atol),
+            "float32": (float_rtol, float_atol), "complex64": (float_rtol, float_atol),
+        }  # fmt: skip
+        for name in (convert_to_tensor(a).dtype.name, convert_to_tensor(b).dtype.name):
+            wide = looser.get(name, (rtol, atol))
+            rtol, atol = max(rtol, wide[0]), max(atol, wide[1])
+        self.assertAllClose(a, b, rtol, atol, msg)
+
+    def assertNotAllClose(self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, msg: str | None = None) -> None:
+        self._assert_fails(
+            lambda x, y, text: self.assertAllClose(x, y, rtol, atol, text), a, b, msg,
+            "The two values are close at all elements.",
+        )  # fmt: skip
+
+    def _assert_fails(self, check: Callable[..., None], a: Any, b: Any, msg: str | None, otherwise: str) -> None:
+        try:
+            check(a, b, msg)
+        except AssertionError:
+            return
+        raise AssertionError(f"{otherwise} {msg or ''}".rstrip())
+
+    def assertAllGreater(self, a: Any, comparison_target: Any) -> None:
+        self._assert_all(a, lambda x: x > comparison_target, f"greater than {comparison_target}")
+
+    def assertAllGreaterEqual(self, a: Any, comparison_target: Any) -> None:
+        self._assert_all(a, lambda x: x >= comparison_target, f"{comparison_target} or greater")
+
+    def assertAllLess(self, a: Any, comparison_target: Any) -> None:
+        self._assert_all(a, lambda x: x < comparison_target, f"less than {comparison_target}")
+
+    def assertAllLessEqual(self, a: Any, comparison_target: Any) -> None:
+        self._assert_all(a, lambda x: x <= comparison_target, f"{comparison_target} or less")
+
+    def assertAllInRange(
+        self, target: Any, lower_bound: Any, upper_bound: Any,
+        open_lower_bound: bool = False, open_upper_bound: bool = False,
+    ) -> None:  # fmt: skip
+        """Every element lies between the bounds."""
+
+        def inside(x: Any) -> Any:
+            above = x > lower_bound if open_lower_bound else x >= lower_bound
+            return above & (x < upper_bound if open_upper_bound else x <= upper_bound)
+
+        self._assert_all(target, inside, f"between {lower_bound} and {upper_bound}")
+
+    def assertAllInSet(self, target: Any, expected_set: Any) -> None:
+        self._assert_all(target, lambda x: np.isin(x, list(expected_set)), f"one of {expected_set}")
+
+    def _assert_all(self, a: Any, holds: Callable[[np.ndarray], Any], wanted: str) -> None:
+        array = _array(a)
+        bad = array[~np.broadcast_to(holds(array), array.shape)]
+        if bad.size:
+            self.fail(f"{bad.size} of {array.size} elements should be {wanted}, but are not: {bad[:10]}")
+
+    def assertShapeEqual(self, input_a: Any, input_b: Any, msg: str | None = None) -> None:
+        self.assertEqual(tuple(_shape(input_a)), tuple(_shape(input_b)), msg)
+
+    def assertDTypeEqual(self, target: Any, expected_dtype: Any) -> None:
+        from tvtf.dtypes import as_dtype
+
+        self.assertEqual(as_dtype(convert_to_tensor(target).dtype), as_dtype(expected_dtype))
+
+    def assertNear(self, f1: float, f2: float, err: float, msg: str | None = None) -> None:
+        """Two numbers that differ by ``err`` at most."""
+        self.assertTrue(f1 == f2 or abs(f1 - f2) <= err, f"{f1!r} != {f2!r} +/- {err!r} ({msg or ''})")
+
+    def assertArrayNear(self, farray1: Any, farray2: Any, err: float, msg: str | None = None) -> None:
+        self.assertEqual(len(farray1), len(farray2), msg)
+        for f1, f2 in zip(farray1, farray2):
+            self.assertNear(float(f1), float(f2), err, msg)
+
+    def assertNDArrayNear(self, ndarray1: Any, ndarray2: Any, err: float, msg: str | None = None) -> None:
+        self.assertLessEqual(np.linalg.norm(_array(ndarray1) - _array(ndarray2)), err, msg)
+
+    # -- sizes, as Abseil's test case has them
+
+    def assertLen(self, container: Any, expected_len: int, msg: str | None = None) -> None:
+        self.assertEqual(len(container), expected_len, msg)
+
+    def assertEmpty(self, container: Any, msg: str | None = None) -> None:
+        self.assertLen(container, 0, msg)
+
+    def assertNotEmpty(self, container: Any, msg: str | None = None) -> None:
+        self.assertTrue(len(container), msg or f"{container!r} is empty")
+
+    def assertBetween(self, value: Any, minv: Any, maxv: Any, msg: str | None = None) -> None:
+        self.assertTrue(minv <= value <= maxv, msg or f"{value!r} is not between {minv!r} and {maxv!r}")
+
+    def assertStartsWith(self, actual: Any, expected_start: Any, msg: str | None = None) -> None:
+        self.assertTrue(actual.startswith(expected_start), msg or f"{actual!r} does not start with {expected_start!r}")
+
+    # -- errors
+
+    @contextmanager
+    def assertRaisesWithPredicateMatch(self, exception_type: Any, expected_err_re_or_predicate: Any) -> Any:
+        """An error of a kind, whose text matches a pattern or that fulfils a predicate."""
+        wanted = expected_err_re_or_predicate
+        with self.assertRaises(exception_type) as raised:
+            yield
+        if callable(wanted):
+            self.assertTrue(wanted(raised.exception), f"Exception of type {type(raised.exception)}: {raised.exception}")
+        else:
+            self.assertRegex(str(raised.exception), wanted)
+
+    def assertRaisesOpError(self, expected_err_re_or_predicate: Any) -> Any:
+        return self.assertRaisesWithPredicateMatch(OpError, expected_err_re_or_predicate)
+
+    def assertRaisesIncompatibleShapesError(
+        self, exception_type: Any = OpError, expected_err_re_or_predicate: str = "Incompatible shapes"
+    ) -> Any:
+        return self.assertRaisesWithPredicateMatch((exception_type, ValueError), expected_err_re_or_predicate)
+
+
+def _array(value: Any) -> np.ndarray:
+    return convert_to_tensor(value).numpy() if is_tensor(value) else np.asarray(value)
+
+
+def _wide(array: np.ndarray) -> np.ndarray:
+    """An array that NumPy can compare: its own types."""
+    return array.astype(np.float32) if array.dtype.name in ("bfloat16", "float16") else array
+
+
+def _shape(value: Any) -> Any:
+    return value.shape if hasattr(value, "shape") else np.shape(value)
+
+
+def _is_array_like(value: Any) -> bool:
+    """Whether a value is an array, be it a list of numbers or of tensors of one shape."""
+    if any(isinstance(x, Mapping) for x in nest.flatten(value)):
+        return False
+    try:
+        return _array(nest.map_structure(_array, value)).dtype != object
+    except ValueError:  # ragged
+        return False
+
+
+def _pair(case: TestCase, a: Any, b: Any, msg: str | None) -> tuple[np.ndarray, np.ndarray]:
+    first, second = _array(a), _array(b)
+    case.assertEqual(first.shape, second.shape, msg or f"Shape mismatch: expected {first.shape}, got {second.shape}.")
+    return first, second
+
+
+@export("test.main")
+def main(argv: Sequence[str] | None = None) -> None:
+    """Runs the test cases of the program, and exits.
+
+    >>> import tvtf as tf
+    >>> tf.test.main  # doctest: +ELLIPSIS
+    <function main at 0x...>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/test/main
+    """
+    unittest.main(argv=list(sys.argv if argv is None else argv))
+
+
+@export("test.compute_gradient")
+def compute_gradient(
+    f: Callable[..., Any], x: Sequence[Any], delta: float | None = None
+) -> tuple[tuple[Any, ...], tuple[Any, ...]]:
+    """The Jacobians of ``f`` by each argument: those of the gradients, and those of central differences.
+
+    Args:
+      f: a function of as many tensors as ``x`` has.
+      x: list or tuple of values.
+      delta: the differences' step; 1/1024 where None.
+
+    Returns:
+      Two tuples of arrays of shape (elements of the result, elements of the argument).
+
+    Raises:
+      ValueError: ``x`` is no list or tuple.
+
+    >>> import tvtf as tf
+    >>> by_gradient, by_difference = tf.test.compute_gradient(lambda x: x * x, [[1., 3.]])
+    >>> by_gradient[0]
+    array([[2., 0.],
+           [0., 6.]], dtype=float32)
+    >>> float(abs(by_gradient[0] - by_difference[0]).max()) < 1e-3
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/test/compute_gradient
+    """
+    if not isinstance(x, (list, tuple)):
+        raise ValueError(
+            f"`x` must be a list or tuple of values convertible to a Tensor (arguments to `f`), not a {type(x)}"
+        )
+    values = [convert_to_tensor(value) for value in x]
+    numerical = tuple(_numerical(f, values, i, delta or 1 / 1024) for i in range(len(values)))
+    return _theoretical(f, values), numerical
+
+
+def _theoretical(f: Callable[..., Any], values: list[Any]) -> tuple[np.ndarray, ...]:
+    with GradientTape() as tape:
+        tape.watch(values)
+        y = f(*values)
+    found = tape.jacobian(y, values, unconnected_gradients="zero")
+    return tuple(j.numpy().reshape(y.numpy().size, value.numpy().size) for j, value in zip(found, values))
+
+
+def _numerical(f: Callable[..., Any], values: list[Any], index: int, delta: float) -> np.ndarray:
+    base = values[index].numpy()
+
+    def at(place: int, step: float) -> np.ndarray:
+        moved = base.copy().reshape(-1)
+        moved[place] += step
+        given = [convert_to_tensor(moved.reshape(base.shape)) if i == index else v for i, v in enumerate(values)]
+        return f(*given).numpy().reshape(-1).astype(np.float64)
+
+    columns = [(at(i, delta) - at(i, -delta)) / (2 * delta) for i in range(base.size)]
+    return np.stack(columns, axis=1).astype(base.dtype)
+
+
+@export("test.is_built_with_cuda")
+def is_built_with_cuda() -> bool:
+    """Whether functions can be compiled for NVIDIA's GPUs: they can, where nvcc and a driver are.
+
+    >>> import tvtf as tf
+    >>> tf.test.is_built_with_cuda()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/test/is_built_with_cuda
+    """
+    return True
+
+
+@export("test.is_built_with_gpu_support")
+def is_built_with_gpu_support() -> bool:
+    """Whether the compiler can write code for a GPU.
+
+    >>> import tvtf as tf
+    >>> tf.test.is_built_with_gpu_support() == tf.test.is_built_with_cuda()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/test/is_built_with_gpu_support
+    """
+    return is_built_with_cuda()
+
+
+@export("test.is_built_with_rocm")
+def is_built_with_rocm() -> bool:
+    """Whether there is support for AMD's GPUs: there is none.
+
+    >>> import tvtf as tf
+    >>> tf.test.is_built_with_rocm()
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/test/is_built_with_rocm
+    """
+    return False
+
+
+@export("test.is_built_with_xla")
+def is_built_with_xla() -> bool:
+    """Whether XLA compiles functions: TVM does.
+
+    >>> import tvtf as tf
+    >>> tf.test.is_built_with_xla()
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/test/is_built_with_xla
+    """
+    return False
+
+
+_install()
