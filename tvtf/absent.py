@@ -54,10 +54,72 @@ REASONS = {
     **dict.fromkeys(("qint8", "qint16", "qint32", "quint8", "quint16", "dtypes.QUANTIZED_DTYPES"), _QUANTIZED),
     **dict.fromkeys(("dtypes.qint8", "dtypes.qint16", "dtypes.qint32", "dtypes.quint8", "dtypes.quint16"), _QUANTIZED),
     **dict.fromkeys(("quantization.quantize", "quantization.dequantize", "quantization.quantized_concat"), _QUANTIZED),
-    "resource": "tvtf has no tensors of this type",
-    "variant": "tvtf has no tensors of this type",
-    "dtypes.resource": "tvtf has no tensors of this type",
-    "dtypes.variant": "tvtf has no tensors of this type",
+    **{
+        f"{space}{name}": "tvtf has no tensors of this type"
+        for space in ("", "dtypes.")
+        for name in ("resource", "variant")
+    },
+    **{
+        f"{space}experimental.{name}": "tvtf has no tensors of this type"
+        for space in ("", "dtypes.")
+        for name in (
+            *("float4_e2m1fn", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"),
+            *("float8_e5m2fnuz", "int2", "int4", "uint2", "uint4"),
+        )
+    },
+    **{
+        f"config.{name}": "tvtf runs in one process"
+        for name in (
+            *("experimental_connect_to_cluster", "experimental_connect_to_host"),
+            "experimental.ClusterDeviceFilters",
+        )
+    },
+    **{
+        f"config.{name}": "the processor is one device: tf.config.threading sets how many cores it uses"
+        for name in ("set_logical_device_configuration", "experimental.set_virtual_device_configuration")
+    },
+    **{
+        f"config.experimental.{name}": "tvtf's compiler is TVM"
+        for name in ("disable_mlir_bridge", "enable_mlir_bridge")
+    },
+    **{
+        f"config.experimental.{name}": "fn.memory(...) tells the bytes that a compiled function needs"
+        for name in ("get_memory_info", "get_memory_usage", "reset_memory_stats")
+    },
+    **{
+        f"config.experimental.{name}": "what a function takes is copied to its device"
+        for name in ("get_device_policy", "set_device_policy")
+    },
+    **{f"train.{name}": "tvtf runs in one process" for name in ("ClusterDef", "ClusterSpec", "JobDef", "ServerDef")},
+    "train.Coordinator": "input pipelines run their threads themselves; for others there is Python's threading",
+    "debugging.experimental": "TVTF_DUMP=DIR writes a function's IR after each step; tf.print shows values",
+    **{
+        f"experimental.{name}": "register a conversion (tf.register_tensor_conversion_function) or a primitive (docs/extending.md)"
+        for name in (
+            *("dispatch_for_api", "dispatch_for_binary_elementwise_apis", "dispatch_for_unary_elementwise_apis"),
+            *("dispatch_for_binary_elementwise_assert_apis", "unregister_dispatch_for"),
+        )
+    },
+    **{
+        f"version.{name}": "tvtf builds no GraphDef, and is no C++: tf.__version__ is its version"
+        for name in (
+            *("COMPILER_VERSION", "GIT_VERSION", "GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER"),
+            "GRAPH_DEF_VERSION_MIN_PRODUCER",
+        )
+    },
+    **{
+        f"types.experimental.{name}": "annotate with what fn = tf.function(...) and fn.get_concrete_function(...) are"
+        for name in (
+            *("AtomicFunction", "Callable", "ConcreteFunction", "FunctionType", "GenericFunction"),
+            *("PolymorphicFunction", "SupportsTracingProtocol", "TraceType"),
+        )
+    },
+    "types.experimental.distributed": "tvtf runs on one device",
+    "experimental.function_executor_type": "compiled functions run in the thread that calls them",
+    **dict.fromkeys(
+        ("check_pinned", "guarantee_const", "nondifferentiable_batch_function"),
+        "it is TensorFlow's inner working; tvtf compiles whole functions",
+    ),
 }
 """By dotted path, why tvtf will not have what is there or below."""
 

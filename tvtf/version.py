@@ -1,3 +1,4 @@
 """The version of tvtf."""
 
 __version__ = "0.1.0"
+VERSION = __version__

@@ -1,0 +1,179 @@
+"""Switches of TensorFlow's runtime: what they are told is remembered, and all that they ask for is so already."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tvtf.primitive import export
+
+_told: dict[str, Any] = {"traceback_filtering": True, "log_device_placement": False}
+
+
+@export("debugging.enable_traceback_filtering")
+def enable_traceback_filtering() -> None:
+    """Accepted: tracebacks have the user's lines, and few of tvtf's.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.enable_traceback_filtering()
+    >>> tf.debugging.is_traceback_filtering_enabled()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/enable_traceback_filtering
+    """
+    _told["traceback_filtering"] = True
+
+
+@export("debugging.disable_traceback_filtering")
+def disable_traceback_filtering() -> None:
+    """Accepted.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.disable_traceback_filtering()
+    >>> tf.debugging.is_traceback_filtering_enabled()
+    False
+    >>> tf.debugging.enable_traceback_filtering()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/disable_traceback_filtering
+    """
+    _told["traceback_filtering"] = False
+
+
+@export("debugging.is_traceback_filtering_enabled")
+def is_traceback_filtering_enabled() -> bool:
+    """What was told last.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.is_traceback_filtering_enabled()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/is_traceback_filtering_enabled
+    """
+    return bool(_told["traceback_filtering"])
+
+
+@export("debugging.set_log_device_placement")
+def set_log_device_placement(enabled: bool) -> None:
+    """Accepted: functions run on the device of ``tf.device``, eager ops on the CPU.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.set_log_device_placement(False)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/set_log_device_placement
+    """
+    _told["log_device_placement"] = bool(enabled)
+
+
+@export("debugging.get_log_device_placement")
+def get_log_device_placement() -> bool:
+    """What was told last.
+
+    >>> import tvtf as tf
+    >>> tf.debugging.get_log_device_placement()
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/debugging/get_log_device_placement
+    """
+    return bool(_told["log_device_placement"])
+
+
+@export("config.experimental.enable_op_determinism")
+def enable_op_determinism() -> None:
+    """Accepted: the same program gives the same numbers on the same machine as it is.
+
+    >>> import tvtf as tf
+    >>> tf.config.experimental.enable_op_determinism()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/enable_op_determinism
+    """
+
+
+@export("config.experimental.enable_tensor_float_32_execution")
+def enable_tensor_float_32_execution(enabled: bool) -> None:
+    """Remembered: products on a GPU use tf32.
+
+    >>> import tvtf as tf
+    >>> tf.config.experimental.enable_tensor_float_32_execution(True)
+
+    Raises:
+      NotImplementedError: to turn it off.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/enable_tensor_float_32_execution
+    """
+    if not enabled:
+        raise NotImplementedError("products of float32 on a GPU use tf32; cast to float64 for more digits")
+
+
+@export("config.experimental.tensor_float_32_execution_enabled")
+def tensor_float_32_execution_enabled() -> bool:
+    """Whether products on a GPU use tf32: they do.
+
+    >>> import tvtf as tf
+    >>> tf.config.experimental.tensor_float_32_execution_enabled()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/tensor_float_32_execution_enabled
+    """
+    return True
+
+
+@export("config.experimental.get_synchronous_execution")
+def get_synchronous_execution() -> bool:
+    """Whether eager ops are done when they return: they are.
+
+    >>> import tvtf as tf
+    >>> tf.config.experimental.get_synchronous_execution()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_synchronous_execution
+    """
+    return True
+
+
+@export("config.experimental.set_synchronous_execution")
+def set_synchronous_execution(enable: bool | None) -> None:
+    """Accepted: eager ops are done when they return.
+
+    >>> import tvtf as tf
+    >>> tf.config.experimental.set_synchronous_execution(True)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/set_synchronous_execution
+    """
+
+
+@export("experimental.async_scope")
+@contextmanager
+def async_scope() -> Iterator[None]:
+    """Accepted: what fails inside fails at once.
+
+    >>> import tvtf as tf
+    >>> with tf.experimental.async_scope():
+    ...     print(int(tf.add(1, 2)))
+    3
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/async_scope
+    """
+    yield
+
+
+@export("experimental.async_clear_error")
+def async_clear_error() -> None:
+    """Accepted: no error waits to be told.
+
+    >>> import tvtf as tf
+    >>> tf.experimental.async_clear_error()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/async_clear_error
+    """
+
+
+@export("experimental.enable_strict_mode")
+def enable_strict_mode() -> None:
+    """Accepted: what TensorFlow deprecates is refused or told of as it is.
+
+    >>> import tvtf as tf
+    >>> tf.experimental.enable_strict_mode()
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/enable_strict_mode
+    """

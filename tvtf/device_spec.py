@@ -1,0 +1,87 @@
+"""``tf.DeviceSpec``: the parts of a device's name."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.primitive import export
+
+_PARTS = ("job", "replica", "task", "device_type", "device_index")
+
+
+@export("DeviceSpec")
+class DeviceSpec:
+    """A device's name in parts, any of which may be left open.
+
+    >>> import tvtf as tf
+    >>> spec = tf.DeviceSpec(job="localhost", device_type="CPU", device_index=0)
+    >>> spec.to_string()
+    '/job:localhost/device:CPU:0'
+    >>> tf.DeviceSpec.from_string("/gpu:1").device_index
+    1
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/DeviceSpec
+    """
+
+    def __init__(
+        self, job: str | None = None, replica: int | None = None, task: int | None = None,
+        device_type: str | None = None, device_index: int | None = None,
+    ) -> None:  # fmt: skip
+        self.job = None if job is None else str(job)
+        self.replica = None if replica is None else int(replica)
+        self.task = None if task is None else int(task)
+        upper = device_type in ("cpu", "gpu")
+        self.device_type = device_type.upper() if upper and device_type else device_type
+        self.device_index = None if device_index is None else int(device_index)
+
+    @classmethod
+    def from_string(cls, spec: str) -> DeviceSpec:
+        """The parts of a name such as ``"/job:localhost/task:0/device:CPU:0"``.
+
+        Raises:
+          ValueError: a part that no name has.
+        """
+        parts: dict[str, Any] = {}
+        for text in filter(None, (spec or "").split("/")):
+            name, *values = text.split(":")
+            if name in ("job", "replica", "task") and len(values) == 1:
+                parts[name] = values[0]
+            elif name == "device" and len(values) == 2:
+                parts["device_type"], parts["device_index"] = values[0], _index(values[1])
+            elif name.upper() in ("CPU", "GPU", "TPU") and len(values) == 1:
+                parts["device_type"], parts["device_index"] = name.upper(), _index(values[0])
+            else:
+                raise ValueError(f"Unknown attribute '{name}' is encountered while parsing the device spec: '{spec}'.")
+        return cls(**parts)
+
+    def parse_from_string(self, spec: str) -> DeviceSpec:
+        return self.from_string(spec)
+
+    def to_string(self) -> str:
+        """The name, without what is open."""
+        lead = "".join(f"/{part}:{getattr(self, part)}" for part in _PARTS[:3] if getattr(self, part) is not None)
+        if self.device_type is None:
+            return lead
+        return f"{lead}/device:{self.device_type}:{'*' if self.device_index is None else self.device_index}"
+
+    def make_merged_spec(self, dev: DeviceSpec) -> DeviceSpec:
+        """This name, with what is open in it taken from another."""
+        ours, others = self._parts(), dev._parts()
+        return DeviceSpec(**{p: others[p] if others[p] is not None else ours[p] for p in _PARTS})
+
+    def replace(self, **kwargs: Any) -> DeviceSpec:
+        """The name with other parts."""
+        return DeviceSpec(**(self._parts() | kwargs))
+
+    def _parts(self) -> dict[str, Any]:
+        return {part: getattr(self, part) for part in _PARTS}
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, DeviceSpec) and self._parts() == other._parts()
+
+    def __hash__(self) -> int:
+        return hash(tuple(self._parts().values()))
+
+
+def _index(text: str) -> int | None:
+    return None if text == "*" else int(text)

@@ -1,0 +1,106 @@
+"""Tensors handed to other libraries: DLPack capsules, and TensorFlow's ``TensorProto`` messages."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.primitive import export, exports
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+
+@export("experimental.dlpack.to_dlpack")
+def to_dlpack(tf_tensor: Any) -> Any:
+    """A DLPack capsule of the tensor's memory, which is shared.
+
+    >>> import tvtf as tf
+    >>> tf.experimental.dlpack.from_dlpack(tf.experimental.dlpack.to_dlpack(tf.constant([1, 2]))).numpy()
+    array([1, 2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dlpack/to_dlpack
+    """
+    return convert_to_tensor(tf_tensor).__dlpack__()
+
+
+@export("experimental.dlpack.from_dlpack")
+def from_dlpack(dlcapsule: Any) -> Tensor:
+    """The tensor that a DLPack capsule, or an object that gives one, holds; the memory is shared.
+
+    >>> import numpy as np, tvtf as tf
+    >>> tf.experimental.dlpack.from_dlpack(np.arange(3.)).numpy()
+    array([0., 1., 2.])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dlpack/from_dlpack
+    """
+    return EagerTensor(np.from_dlpack(dlcapsule if hasattr(dlcapsule, "__dlpack__") else _Capsule(dlcapsule)))
+
+
+class _Capsule:
+    """A capsule of memory on the CPU, as NumPy wants it."""
+
+    def __init__(self, capsule: Any) -> None:
+        self.capsule = capsule
+
+    def __dlpack__(self, **_: Any) -> Any:
+        return self.capsule
+
+    def __dlpack_device__(self) -> tuple[int, int]:
+        return 1, 0
+
+
+@export("make_tensor_proto")
+def make_tensor_proto(
+    values: Any, dtype: Any = None, shape: Any = None, verify_shape: bool = False, allow_broadcast: bool = False
+) -> Any:
+    """Values as a ``TensorProto`` message; a scalar fills ``shape``.
+
+    >>> import tvtf as tf
+    >>> tf.make_ndarray(tf.make_tensor_proto([[1, 2]]))
+    array([[1, 2]], dtype=int32)
+
+    Raises:
+      TypeError, ValueError: the values have another shape, where it is to be verified, or can't be had in it.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/make_tensor_proto
+    """
+    from tvtf.ops.strings.tensor_proto import TensorProto, written
+
+    array = convert_to_tensor(values, dtype).numpy()
+    if shape is not None:
+        array = _in_shape(np.asarray(array), tuple(int(d) for d in shape), verify_shape, allow_broadcast)
+    return TensorProto.FromString(written(np.asarray(array)))
+
+
+def _in_shape(array: np.ndarray, shape: tuple[int, ...], verify: bool, broadcast: bool) -> np.ndarray:
+    if array.shape == shape:
+        return array
+    if verify:
+        raise TypeError(f"Expected Tensor's shape: {shape}, but got {array.shape}.")
+    if broadcast or array.size == 1:
+        return np.broadcast_to(array.reshape(array.shape if broadcast else ()), shape)
+    return array.reshape(shape)
+
+
+@export("make_ndarray")
+def make_ndarray(tensor: Any) -> np.ndarray:
+    """The array of a ``TensorProto`` message, tvtf's or TensorFlow's.
+
+    >>> import tvtf as tf
+    >>> tf.make_ndarray(tf.make_tensor_proto(2.5, shape=[2]))
+    array([2.5, 2.5], dtype=float32)
+
+    Raises:
+      TypeError: a dtype that no array has.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/make_ndarray
+    """
+    from tvtf.dtypes import as_dtype
+    from tvtf.ops.strings.tensor_proto import read
+
+    return read(tensor.SerializeToString(), as_dtype(tensor.dtype))
+
+
+TensorLike = Tensor | np.ndarray | np.generic | bool | int | float | complex | str | bytes | list | tuple
+"""What functions on tensors take, for annotations."""
+exports["types.experimental.TensorLike"] = TensorLike
