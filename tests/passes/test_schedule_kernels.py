@@ -13,7 +13,9 @@ from tvm import relax, te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv, pool
+from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import read_kernel
+from tvtf.passes.schedule.cpu.phases import phases_of
 from tvtf.passes.schedule.cpu.plan import plan_reduction
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
@@ -238,3 +240,21 @@ def test_max_pool_of_any_dtype(dtype: str) -> None:
     x = te.placeholder(tensor(a.shape).shape, dtype, "x")
     result = run_te(pool.max_pool_nd(x, (2,), (2,), [(0, 0)]), {x: a}, (2, 3, 5), HOST)
     np.testing.assert_array_equal(result, a.reshape(2, 3, 2, 5).max(2))
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("groups", [1, 24], ids=["all channels", "depthwise"])
+def test_phases_are_stored_where_they_lie(groups: int, target: Target) -> None:
+    """With what follows the gradient: a mask at the results' own places."""
+    x_shape, w_shape, how = (2, 11, 8, 24), (3, 3, 24 // groups, 24), ((2, 2), [(1, 1), (0, 1)], (1, 1), groups)
+    a, b = values(x_shape), values(w_shape)
+    g = values(convolve(a, b, *how).shape)
+    x, w, dy = tensor(x_shape), tensor(w_shape, name="w"), tensor(g.shape, name="dy")
+    dx = conv.conv_nd_input_grad(dy, w, x_shape, *how)
+    masked = te.compute(dx.shape, lambda *at: tirx.Select(x(*at) > 0.0, dx(*at), tirx.const(0, "float32")))
+    kernel = read_kernel(te.create_prim_func([dy, w, x, masked]))
+    found = phases_of(inlined(kernel), kernel)
+    assert found is not None and len(found.parts) == 4
+    want = np.where(a > 0, gradients(a, b, g, *how)[0], 0)
+    got = run_te(masked, {dy: g, w: b, x: a}, x_shape, target)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)

@@ -236,7 +236,7 @@ class Border:
 def _border(stage: Stage, after: Stage, stages: Sequence[Stage]) -> Border | None:
     """The second stage as a copy of the first one's results with a border, where nobody else reads these."""
     value, own = after.value, access.reads_of(after, stage.buffer)
-    if not stage.reduce or after.reduce or not own or not _is_choice(value) or loads(value.args[2]):
+    if not stage.reduce or after.reduce or not own or not is_choice(value) or loads(value.args[2]):
         return None
     if any(reads(other, stage.buffer) for other in stages if other is not stage and other is not after):
         return None
@@ -261,7 +261,7 @@ def _filling(stage: Stage, copy: Stage, left: int) -> Stage:
     return Stage(buffer, (*outer, row, column, channel), (), None, value)
 
 
-def _is_choice(value: ir.Expr) -> bool:
+def is_choice(value: ir.Expr) -> bool:
     return isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else")
 
 

@@ -17,6 +17,7 @@ from .elementwise import emit_elementwise
 from .images import Images, as_images, emit_images
 from .kernel import Kernel, Opaque, Stage, reads
 from .opaque import emit_opaque
+from .phases import phases_of
 from .reduction import emit_reduction, reads_only_at_own_point
 from .rows import Chain, chain_at, emit_chain
 from .scalar import emit_scalar
@@ -44,6 +45,9 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
     bands = None if in_block else bands_of(stages, kernel, target)
     if bands is not None:
         return emit_bands(bands, kernel, target, partial(emit_groups, in_block=True))
+    phases = None if in_block else phases_of(stages, kernel)
+    if phases is not None:
+        return phases.stored(emit_groups(phases.put_into(stages), kernel, target, in_block=True))
     groups = joined(grouped(stages, target, in_block), kernel, target)
     needed = buffers_needed(groups, kernel)
     nests = [_emit_group(group, kernel, needed, target) for group in groups]

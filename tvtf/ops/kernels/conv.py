@@ -12,8 +12,6 @@ from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant
 
 Padding = Sequence[tuple[int, int]]
 WASTE_THAT_PAYS_FOR_PHASES = 1.5
-# Channels that are convolved by themselves have little to do in each phase.
-WASTE_THAT_PAYS_IN_GROUPS = 3
 MOST_PHASES = 4
 
 
@@ -98,7 +96,7 @@ def conv_nd_input_grad(
     if all(axis.phases == 1 for axis in plan):
         (y,) = _sums_by_phase(dy, w, plan, channels, groups).values()
         return cast(y, str(dy.dtype))
-    if _has_uneven_phases(plan, groups):
+    if _has_uneven_phases(plan):
         return cast(_joined(_sums_by_phase(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
     return cast(_interleaved(_phase_sums(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
 
@@ -157,11 +155,10 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
     return _grouped(dy.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
 
 
-def _has_uneven_phases(plan: list[_PhaseAxis], groups: int) -> bool:
+def _has_uneven_phases(plan: list[_PhaseAxis]) -> bool:
     """Whether filling the window up to whole phases would add many products with zero, and the phases are few."""
     whole, own = prod(axis.taps * axis.phases for axis in plan), prod(axis.window for axis in plan)
-    least = WASTE_THAT_PAYS_FOR_PHASES if groups == 1 else WASTE_THAT_PAYS_IN_GROUPS
-    return whole >= least * own and prod(axis.phases for axis in plan) <= MOST_PHASES
+    return whole >= WASTE_THAT_PAYS_FOR_PHASES * own and prod(axis.phases for axis in plan) <= MOST_PHASES
 
 
 def _sums_by_phase(
