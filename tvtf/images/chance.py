@@ -1,0 +1,343 @@
+"""Images changed by chance: stateful draws by an op's seed, stateless ones by a pair of seeds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import int32
+from tvtf.images.colours import adjust_hue, adjust_saturation
+from tvtf.images.files import adjust_jpeg_quality
+from tvtf.ops.cast import cast
+from tvtf.ops.getitem import slice as slice_
+from tvtf.ops.image import adjust_brightness, adjust_contrast
+from tvtf.ops.pad import reverse
+from tvtf.ops.random import stateless_uniform
+from tvtf.ops.rounding import round as round_
+from tvtf.ops.rules import bind, number
+from tvtf.primitive import export
+from tvtf.stateful_random import uniform
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+Draw = Callable[..., Tensor]
+
+
+def _stateful(seed: Any) -> Draw:
+    return partial(uniform, seed=seed)
+
+
+def _stateless(seed: Any) -> Draw:
+    return partial(stateless_uniform, seed=seed)
+
+
+# -- flips
+
+
+def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
+    x = convert_to_tensor(image)
+    if x.ndim == 3:
+        turn = bind.less(draw([], minval=0, maxval=1.0), EagerTensor(np.array(0.5, np.float32)))
+        return bind.select(turn, reverse(x, [axis]), x)  # type: ignore[no-any-return]
+    if x.ndim != 4:
+        raise ValueError(f"'image' (shape {x.shape}) must have either 3 or 4 dimensions.")
+    count = x._type.shape[0]
+    turns = round_(draw([count], minval=0, maxval=1.0))
+    picked = bind.reshape(bind.greater(turns, turns * 0.0), shape=(count, 1, 1, 1))
+    return bind.select(picked, reverse(x, [axis + 1]), x)  # type: ignore[no-any-return]
+
+
+@export("image.random_flip_left_right")
+def random_flip_left_right(image: Any, seed: int | None = None) -> Tensor:
+    """The image, or each of a batch, mirrored along its width half of the times.
+
+    >>> import tvtf as tf
+    >>> tf.image.random_flip_left_right(tf.ones([2, 2, 1]), 1).shape
+    TensorShape([2, 2, 1])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/random_flip_left_right
+    """
+    return _flipped(image, 1, _stateful(seed))
+
+
+@export("image.random_flip_up_down")
+def random_flip_up_down(image: Any, seed: int | None = None) -> Tensor:
+    """The image, or each of a batch, mirrored along its height half of the times.
+
+    >>> import tvtf as tf
+    >>> tf.image.random_flip_up_down(tf.ones([2, 2, 1]), 1).shape
+    TensorShape([2, 2, 1])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/random_flip_up_down
+    """
+    return _flipped(image, 0, _stateful(seed))
+
+
+@export("image.stateless_random_flip_left_right")
+def stateless_random_flip_left_right(image: Any, seed: Any) -> Tensor:
+    """The image, or each of a batch, mirrored along its width or not, as a pair of seeds tells.
+
+    >>> import tvtf as tf
+    >>> tf.image.stateless_random_flip_left_right(tf.constant([[[1], [2]]]), (2, 3)).numpy().ravel()
+    array([2, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_flip_left_right
+    """
+    return _flipped(image, 1, _stateless(seed))
+
+
+@export("image.stateless_random_flip_up_down")
+def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
+    """The image, or each of a batch, mirrored along its height or not, as a pair of seeds tells.
+
+    >>> import tvtf as tf
+    >>> tf.image.stateless_random_flip_up_down(tf.constant([[[1]], [[2]]]), (2, 3)).numpy().ravel()
+    array([2, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_flip_up_down
+    """
+    return _flipped(image, 0, _stateless(seed))
+
+
+# -- crops
+
+
+def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
+    x = convert_to_tensor(value)
+    wanted = convert_to_tensor(size, dtype_hint=int32)
+    shape = bind.shape(x, dtype=wanted.dtype)
+    if isinstance(shape, EagerTensor) and isinstance(wanted, EagerTensor) and (shape.numpy() < wanted.numpy()).any():
+        from tvtf.errors import InvalidArgumentError
+
+        told = f"Need value.shape >= size, got {shape.numpy()} and {wanted.numpy()}"
+        raise InvalidArgumentError(None, "Assert", told)
+    limit = shape - wanted + number(1, wanted)
+    drawn = draw([x.ndim], minval=0, maxval=wanted.dtype.max, dtype=wanted.dtype)
+    return slice_(x, drawn % limit, wanted)
+
+
+@export("image.random_crop")
+def random_crop(value: Any, size: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """A part of ``size`` from anywhere in ``value``.
+
+    >>> import tvtf as tf
+    >>> tf.image.random_crop(tf.ones([4, 4, 3]), [2, 2, 3], seed=1).shape
+    TensorShape([2, 2, 3])
+
+    Raises:
+      InvalidArgumentError: ``size`` is larger than ``value``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/random_crop
+    """
+    return _cropped(value, size, _stateful(seed))
+
+
+@export("image.stateless_random_crop")
+def stateless_random_crop(value: Any, size: Any, seed: Any, name: str | None = None) -> Tensor:
+    """A part of ``size`` from where in ``value`` a pair of seeds tells.
+
+    >>> import tvtf as tf
+    >>> tf.image.stateless_random_crop(tf.reshape(tf.range(9), [3, 3, 1]), [1, 2, 1], (1, 2)).shape
+    TensorShape([1, 2, 1])
+
+    Raises:
+      InvalidArgumentError: ``size`` is larger than ``value``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_crop
+    """
+    return _cropped(value, size, _stateless(seed))
+
+
+# -- colours
+
+
+def _brightness(image: Any, max_delta: float, draw: Draw) -> Tensor:
+    if max_delta < 0:
+        raise ValueError("max_delta must be non-negative.")
+    return adjust_brightness(image, draw([], minval=-max_delta, maxval=max_delta))
+
+
+@export("image.random_brightness")
+def random_brightness(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """The image with a number from ``[-max_delta, max_delta)`` added.
+
+    >>> import tvtf as tf
+    >>> tf.image.random_brightness(tf.zeros([1, 1, 1]), 0.0).numpy().ravel()
+    array([0.], dtype=float32)
+
+    Raises:
+      ValueError: a negative ``max_delta``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/random_brightness
+    """
+    return _brightness(image, max_delta, _stateful(seed))
+
+
+@export("image.stateless_random_brightness")
+def stateless_random_brightness(image: Any, max_delta: float, seed: Any) -> Tensor:
+    """The image with a number from ``[-max_delta, max_delta)`` added, as a pair of seeds tells.
+
+    >>> import tvtf as tf
+    >>> tf.image.stateless_random_brightness(tf.zeros([1, 1, 1]), 0.2, (1, 2)).numpy().ravel()
+    array([0.13762416], dtype=float32)
+
+    Raises:
+      ValueError: a negative ``max_delta``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_brightness
+    """
+    return _brightness(image, max_delta, _stateless(seed))
+
+
+def _between(lower: float, upper: float, draw: Draw) -> Tensor:
+    if upper <= lower:
+        raise ValueError("upper must be > lower.")
+    if lower < 0:
+        raise ValueError("lower must be non-negative.")
+    return draw([], minval=lower, maxval=upper)
+
+
+@export("image.random_contrast")
+def random_contrast(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """The image with its contrast times a number from ``[lower, upper)``.
+
+    >>> import tvtf as tf
+    >>> tf.image.random_contrast(tf.ones([2, 2, 1]), 0.5, 2.0).numpy().ravel()
+    array([1., 1., 1., 1.], dtype=float32)
+
+    Raises:
+      ValueError: limits that are no interval, or negative.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/random_contrast
+    """
+    return adjust_contrast(image, _between(lower, upper, _stateful(seed)))
+
+
+@export("image.stateless_random_contrast")
+def stateless_random_contrast(image: Any, lower: float, upper: float, seed: Any) -> Tensor:
+    """The image with its contrast times a number from ``[lower, upper)``, as a pair of seeds tells.
+
+    >>> import tvtf as tf
+    >>> tf.image.stateless_random_contrast(tf.ones([2, 2, 1]), 0.5, 2.0, (1, 2)).numpy().ravel()
+    array([1., 1., 1., 1.], dtype=float32)
+
+    Raises:
+      ValueError: limits that are no interval, or negative.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_contrast
+    """
+    return adjust_contrast(image, _between(lower, upper, _stateless(seed)))
+
+
+def _hue(image: Any, max_delta: float, draw: Draw) -> Tensor:
+    if max_delta > 0.5:
+        raise ValueError("max_delta must be <= 0.5.")
+    if max_delta < 0:
+        raise ValueError("max_delta must be non-negative.")
+    return adjust_hue(image, draw([], minval=-max_delta, maxval=max_delta))
+
+
+@export("image.random_hue")
+def random_hue(image: Any, max_delta: float, seed: int | None = None) -> Tensor:
+    """The image with hues turned by a number from ``[-max_delta, max_delta)``.
+
+    >>> import tvtf as tf
+    >>> tf.image.random_hue(tf.ones([1, 1, 3]), 0.2).numpy().ravel()
+    array([1., 1., 1.], dtype=float32)
+
+    Raises:
+      ValueError: a ``max_delta`` outside of [0, 0.5].
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/random_hue
+    """
+    return _hue(image, max_delta, _stateful(seed))
+
+
+@export("image.stateless_random_hue")
+def stateless_random_hue(image: Any, max_delta: float, seed: Any) -> Tensor:
+    """The image with hues turned by a number from ``[-max_delta, max_delta)``, as a pair of seeds tells.
+
+    >>> import tvtf as tf
+    >>> tf.image.stateless_random_hue(tf.ones([1, 1, 3]), 0.2, (1, 2)).numpy().ravel()
+    array([1., 1., 1.], dtype=float32)
+
+    Raises:
+      ValueError: a ``max_delta`` outside of [0, 0.5].
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_hue
+    """
+    return _hue(image, max_delta, _stateless(seed))
+
+
+@export("image.random_saturation")
+def random_saturation(image: Any, lower: float, upper: float, seed: int | None = None) -> Tensor:
+    """The image with saturations times a number from ``[lower, upper)``.
+
+    >>> import tvtf as tf
+    >>> tf.image.random_saturation(tf.ones([1, 1, 3]), 0.5, 2.0).numpy().ravel()
+    array([1., 1., 1.], dtype=float32)
+
+    Raises:
+      ValueError: limits that are no interval, or negative.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/random_saturation
+    """
+    return adjust_saturation(image, _between(lower, upper, _stateful(seed)))
+
+
+@export("image.stateless_random_saturation")
+def stateless_random_saturation(image: Any, lower: float, upper: float, seed: Any = None) -> Tensor:
+    """The image with saturations times a number from ``[lower, upper)``, as a pair of seeds tells.
+
+    >>> import tvtf as tf
+    >>> tf.image.stateless_random_saturation(tf.ones([1, 1, 3]), 0.5, 2.0, (1, 2)).numpy().ravel()
+    array([1., 1., 1.], dtype=float32)
+
+    Raises:
+      ValueError: limits that are no interval, or negative.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_saturation
+    """
+    return adjust_saturation(image, _between(lower, upper, _stateless(seed)))
+
+
+def _quality(image: Any, least: int, most: int, draw: Draw) -> Tensor:
+    if min(least, most) < 0 or max(least, most) > 100:
+        raise ValueError("jpeg encoding range must be between 0 and 100.")
+    if least >= most:
+        raise ValueError("`min_jpeg_quality` must be less than `max_jpeg_quality`.")
+    return adjust_jpeg_quality(image, cast(draw([], minval=least, maxval=most, dtype=int32), int32))
+
+
+@export("image.random_jpeg_quality")
+def random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: int | None = None) -> Tensor:
+    """The image as JPEG of a quality drawn from an interval shows it; needs Pillow (``pip install tvtf[image]``).
+
+    >>> import tvtf as tf
+    >>> tf.image.random_jpeg_quality(tf.zeros([8, 8, 3], tf.uint8), 75, 95).numpy().max()
+    np.uint8(0)
+
+    Raises:
+      ValueError: limits that are no interval in [0, 100].
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/random_jpeg_quality
+    """
+    return _quality(image, min_jpeg_quality, max_jpeg_quality, _stateful(seed))
+
+
+@export("image.stateless_random_jpeg_quality")
+def stateless_random_jpeg_quality(image: Any, min_jpeg_quality: int, max_jpeg_quality: int, seed: Any) -> Tensor:
+    """The image as JPEG of a quality that a pair of seeds tells shows it; needs Pillow (``pip install tvtf[image]``).
+
+    >>> import tvtf as tf
+    >>> tf.image.stateless_random_jpeg_quality(tf.zeros([8, 8, 3], tf.uint8), 75, 95, (1, 2)).numpy().max()
+    np.uint8(0)
+
+    Raises:
+      ValueError: limits that are no interval in [0, 100].
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_random_jpeg_quality
+    """
+    return _quality(image, min_jpeg_quality, max_jpeg_quality, _stateless(seed))

@@ -1,0 +1,140 @@
+"""Colours as hue, saturation and value."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.dtypes import FLOATING, float16, float32
+from tvtf.ops.cast import cast
+from tvtf.ops.image import convert_image_dtype
+from tvtf.ops.rules import bind, full_like, number, zeros_like
+from tvtf.primitive import export
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+
+def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
+    x = convert_to_tensor(images)
+    if x.dtype not in FLOATING:
+        raise TypeError(f"{what} needs images of floats, but got {x.dtype.name}")
+    if not x.ndim or x.shape[-1] not in (3, None):
+        from tvtf.errors import FailedPreconditionError
+
+        raise FailedPreconditionError(
+            None, what, f"input must have 3 channels but input has {x.shape} dims [Op:{what}]"
+        )
+    return x[..., 0], x[..., 1], x[..., 2]
+
+
+@export("image.rgb_to_hsv")
+def rgb_to_hsv(images: Any, name: str | None = None) -> Tensor:
+    """Red, green and blue as hue, saturation and value, all in [0, 1].
+
+    >>> import tvtf as tf
+    >>> tf.image.rgb_to_hsv([[[0.0, 1.0, 0.0]]]).numpy().round(3).tolist()
+    [[[0.3330000042915344, 1.0, 1.0]]]
+
+    Raises:
+      FailedPreconditionError: other than 3 channels.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/rgb_to_hsv
+    """
+    red, green, blue = _channels(images, "RGBToHSV")
+    value = bind.maximum(bind.maximum(red, green), blue)
+    span = value - bind.minimum(bind.minimum(red, green), blue)
+    zero, one = zeros_like(value), full_like(value, 1)
+    saturation = bind.select(bind.greater(value, zero), span / bind.select(bind.greater(value, zero), value, one), zero)
+    sixth = one / (bind.select(bind.greater(span, zero), span, one) * number(6, span))
+    turned = bind.select(
+        bind.equal(red, value),
+        sixth * (green - blue),
+        bind.select(
+            bind.equal(green, value),
+            sixth * (blue - red) + number(2 / 6, red),
+            sixth * (red - green) + number(4 / 6, red),
+        ),
+    )
+    hue = bind.select(bind.greater(span, zero), turned, zero)
+    hue = bind.select(bind.less(hue, zero), hue + one, hue)
+    return bind.stack(hue, saturation, value, axis=value.ndim)  # type: ignore[no-any-return]
+
+
+@export("image.hsv_to_rgb")
+def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
+    """Hue, saturation and value as red, green and blue.
+
+    >>> import tvtf as tf
+    >>> tf.image.hsv_to_rgb([[[0.5, 1.0, 1.0]]]).numpy().tolist()
+    [[[0.0, 1.0, 1.0]]]
+
+    Raises:
+      FailedPreconditionError: other than 3 channels.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/hsv_to_rgb
+    """
+    hue, saturation, value = _channels(images, "HSVToRGB")
+    zero, one = zeros_like(hue), full_like(hue, 1)
+
+    def clipped(x: Tensor) -> Tensor:
+        return bind.minimum(bind.maximum(x, zero), one)  # type: ignore[no-any-return]
+
+    angle, two = hue * number(6, hue), number(2, hue)
+    pure = (
+        abs(angle - number(3, hue)) - one,
+        two - abs(angle - two),
+        two - abs(angle - number(4, hue)),
+    )
+    rest = (one - saturation) * value
+    return bind.stack(*(clipped(p) * saturation * value + rest for p in pure), axis=hue.ndim)  # type: ignore[no-any-return]
+
+
+def _in_hsv(image: Any, change: Any) -> Tensor:
+    """``change`` of hue, saturation and value, given back in the image's dtype."""
+    x = convert_to_tensor(image)
+    floats = x if x.dtype in (float16, float32) else convert_image_dtype(x, float32)
+    wide = cast(floats, float32)
+    parts = rgb_to_hsv(wide)
+    turned = hsv_to_rgb(bind.stack(*change(parts[..., 0], parts[..., 1], parts[..., 2]), axis=parts.ndim - 1))
+    return convert_image_dtype(cast(turned, floats.dtype), x.dtype)
+
+
+@export("image.adjust_hue")
+def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
+    """Hues turned by ``delta``, a part of the circle in [-1, 1].
+
+    >>> import tvtf as tf
+    >>> tf.image.adjust_hue([[[1., 0., 0.]]], 0.5).numpy().tolist()
+    [[[0.0, 1.0, 1.0]]]
+
+    Raises:
+      ValueError: ``delta`` is out of range.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_hue
+    """
+    turn = convert_to_tensor(delta, dtype_hint=float32)
+    if isinstance(turn, EagerTensor) and not -1 <= float(turn) <= 1:
+        raise ValueError("delta must be in the interval [-1, 1]")
+
+    def change(hue: Tensor, saturation: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        moved = hue + cast(turn, hue.dtype)
+        return moved - bind.floor(moved), saturation, value
+
+    return _in_hsv(image, change)
+
+
+@export("image.adjust_saturation")
+def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = None) -> Tensor:
+    """Saturations times ``saturation_factor``, clipped to [0, 1].
+
+    >>> import tvtf as tf
+    >>> tf.image.adjust_saturation([[[1., 0.5, 0.5]]], 2.0).numpy().tolist()
+    [[[1.0, 0.0, 0.0]]]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_saturation
+    """
+    factor = convert_to_tensor(saturation_factor, dtype_hint=float32)
+
+    def change(hue: Tensor, saturation: Tensor, value: Tensor) -> tuple[Tensor, ...]:
+        scaled = saturation * cast(factor, saturation.dtype)
+        return hue, bind.minimum(bind.maximum(scaled, zeros_like(scaled)), full_like(scaled, 1)), value
+
+    return _in_hsv(image, change)

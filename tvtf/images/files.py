@@ -1,0 +1,475 @@
+"""``tf.io.decode_png`` and its like: files' contents as images, and back."""
+
+from __future__ import annotations
+
+import json
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import DType, as_dtype, int32, string, uint8, uint16
+from tvtf.errors import InvalidArgumentError
+from tvtf.images import codecs
+from tvtf.ops.host import unknown_dim
+from tvtf.ops.image import convert_image_dtype
+from tvtf.ops.rules import bind
+from tvtf.ops.strings.rules import text, text_op
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+GREY = (0.299, 0.587, 0.114)
+OPAQUE = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}
+
+
+def _type(contents: TensorType, kind: str, dtype: DType, channels: Any, sizes: Any, **_: Any) -> TensorType:
+    if contents.shape:
+        raise Refused(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
+    return TensorType((*sizes, channels), dtype)
+
+
+def _read(
+    contents: np.ndarray, kind: str, dtype: DType, channels: Any, sizes: Any, wanted: int, ratio: int
+) -> np.ndarray:
+    data = contents.item()
+    found = _decoded(data, kind or codecs.kind_of(data), wanted, ratio)
+    found = with_channels(found, wanted) if wanted else found
+    if len(sizes) == 2 and found.ndim == 4:
+        if kind and len(found) > 1:
+            raise Refused(f"Got {len(found)} frames, but animated gifs can only be decoded by tf.io.decode_gif")
+        found = found[0]
+    return np.ascontiguousarray(as_samples(found, dtype))
+
+
+def _decoded(data: bytes, kind: str, channels: int, ratio: int) -> np.ndarray:
+    if kind in ("png", "jpeg") and codecs.kind_of(data) in ("png", "jpeg", "gif", "bmp"):
+        kind = codecs.kind_of(data)
+    if kind == "png":
+        return codecs.decode_png(data)
+    if kind == "bmp":
+        return codecs.decode_bmp(data)
+    if kind == "jpeg":
+        return codecs.decode_jpeg(data, channels, ratio)
+    if kind == "gif":
+        return codecs.decode_gif(data)
+    if kind == "webp":
+        return codecs.decode_webp(data, channels)
+    raise Refused("Unknown image file format. One of JPEG, PNG, GIF, BMP required.")
+
+
+def with_channels(image: np.ndarray, channels: int) -> np.ndarray:
+    """The image with 1, 2, 3 or 4 channels: grey or in colours, with opacity or without."""
+    own = image.shape[-1]
+    colours, opacity = (image[..., : own - 1], image[..., own - 1 :]) if own in (2, 4) else (image, None)
+    if channels in (3, 4) and colours.shape[-1] == 1:
+        colours = np.repeat(colours, 3, axis=-1)
+    if channels in (1, 2) and colours.shape[-1] == 3:
+        colours = np.floor(colours @ np.array(GREY))[..., None].astype(image.dtype)
+    if channels in (1, 3):
+        return colours
+    if opacity is None:
+        opacity = np.full((*image.shape[:-1], 1), OPAQUE[image.dtype], image.dtype)
+    return np.concatenate([colours, opacity], axis=-1)
+
+
+def as_samples(image: np.ndarray, dtype: DType) -> np.ndarray:
+    """Samples of 8 bits as ones of 16, or the other way round; floats in [0, 1]."""
+    if dtype.is_floating:
+        return (image / np.float32(OPAQUE[image.dtype])).astype(dtype.np)
+    if dtype is uint16 and image.dtype == np.uint8:
+        return image.astype(np.uint16) * np.uint16(257)
+    if dtype is uint8 and image.dtype == np.uint16:
+        return (image >> 8).astype(np.uint8)
+    return image
+
+
+@text_op(tf_name="DecodeImage", type=_type, numpy=_read)
+def image_of_file(contents: Tensor, kind: str, dtype: DType, channels: Any, sizes: Any, wanted: int, ratio: int) -> Any:
+    """What a file's contents show."""
+    attrs = {"kind": kind, "dtype": dtype, "channels": channels, "sizes": sizes, "wanted": wanted, "ratio": ratio}
+    return (contents,), attrs
+
+
+def _image(contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: bool = False, ratio: int = 1) -> Tensor:
+    wanted = int(channels or 0)
+    sizes = tuple(unknown_dim() for _ in range(3 if frames else 2))
+    depth = wanted or unknown_dim()
+    return bind.image_of_file(  # type: ignore[no-any-return]
+        text(contents), kind=kind, dtype=as_dtype(dtype), channels=depth, sizes=sizes, wanted=wanted, ratio=ratio
+    )
+
+
+def _require_channels(channels: Any, allowed: tuple[int, ...]) -> None:
+    if int(channels or 0) not in allowed:
+        told = ", ".join(map(str, allowed[:-1]))
+        message = f"channels must be {told} or {allowed[-1]}, got {channels} [Op:DecodeImage]"
+        raise InvalidArgumentError(None, "DecodeImage", message)
+
+
+@export("io.decode_png", "image.decode_png")
+def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None) -> Tensor:
+    """A PNG file's contents as an image.
+
+    Args:
+      contents: a string.
+      channels: 0 for those of the file, 1 for grey, 3 for colours, 4 for colours and opacity.
+      dtype: uint8 or uint16.
+
+    Returns:
+      Shape (height, width, channels).
+
+    >>> import tvtf as tf
+    >>> tf.io.decode_png(tf.io.encode_png(tf.constant([[[1], [2]]], tf.uint8))).numpy().ravel()
+    array([1, 2], dtype=uint8)
+
+    Raises:
+      InvalidArgumentError: no PNG file, or a damaged one.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_png
+    """
+    _require_channels(channels, (0, 1, 3, 4))
+    return _image(contents, "png", channels, dtype)
+
+
+@export("io.decode_bmp", "image.decode_bmp")
+def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
+    """A BMP file's contents as an image.
+
+    >>> import struct
+    >>> import tvtf as tf
+    >>> head = b"BM" + struct.pack("<I4xIIiiHHIIiiII", 58, 54, 40, 1, 1, 1, 24, 0, 4, 0, 0, 0, 0)
+    >>> tf.io.decode_bmp(head + bytes([3, 2, 1, 0])).numpy().ravel()
+    array([1, 2, 3], dtype=uint8)
+
+    Raises:
+      InvalidArgumentError: no BMP file.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_bmp
+    """
+    _require_channels(channels, (0, 1, 3, 4))
+    return _image(contents, "bmp", channels)
+
+
+@export("io.decode_jpeg", "image.decode_jpeg")
+def decode_jpeg(
+    contents: Any,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1,
+    dct_method: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """A JPEG file's contents as an image; needs Pillow (``pip install tvtf[image]``).
+
+    Args:
+      contents: a string.
+      channels: 0 for those of the file, 1 for grey, 3 for colours.
+      ratio: 1, 2, 4 or 8: how many times smaller the image is to be.
+      fancy_upscaling, try_recover_truncated, acceptable_fraction, dct_method: accepted; Pillow's decoder decides.
+
+    >>> import tvtf as tf
+    >>> tf.io.decode_jpeg(tf.io.encode_jpeg(tf.zeros([2, 3, 3], tf.uint8))).shape
+    TensorShape([2, 3, 3])
+
+    Raises:
+      InvalidArgumentError: no JPEG file, a damaged one, or no Pillow.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_jpeg
+    """
+    _require_channels(channels, (0, 1, 3))
+    return _image(contents, "jpeg", channels, ratio=ratio)
+
+
+@export("io.decode_and_crop_jpeg", "image.decode_and_crop_jpeg")
+def decode_and_crop_jpeg(
+    contents: Any,
+    crop_window: Any,
+    channels: int = 0,
+    ratio: int = 1,
+    fancy_upscaling: bool = True,
+    try_recover_truncated: bool = False,
+    acceptable_fraction: float = 1,
+    dct_method: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """A part of a JPEG file's image; needs Pillow (``pip install tvtf[image]``).
+
+    Args:
+      crop_window: top, left, height and width.
+      contents, channels, ratio, fancy_upscaling, try_recover_truncated, acceptable_fraction, dct_method: as for
+        ``tf.io.decode_jpeg``.
+
+    >>> import tvtf as tf
+    >>> tf.io.decode_and_crop_jpeg(tf.io.encode_jpeg(tf.zeros([4, 4, 3], tf.uint8)), [1, 1, 2, 3]).shape
+    TensorShape([2, 3, 3])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_and_crop_jpeg
+    """
+    whole = decode_jpeg(contents, channels, ratio)
+    from tvtf.ops.getitem import slice as slice_
+
+    window = convert_to_tensor(crop_window, dtype_hint=int32)
+    zero, rest = EagerTensor(np.zeros(1, np.int32)), bind.shape(whole, dtype=int32)[2:]
+    return slice_(whole, bind.concat(window[:2], zero, axis=0), bind.concat(window[2:], rest, axis=0))
+
+
+@export("io.decode_gif", "image.decode_gif")
+def decode_gif(contents: Any, name: str | None = None) -> Tensor:
+    """All frames of a GIF file, shape (frames, height, width, 3); needs Pillow (``pip install tvtf[image]``).
+
+    >>> import io
+    >>> import tvtf as tf
+    >>> from PIL import Image
+    >>> Image.new("RGB", (3, 2)).save(file := io.BytesIO(), "GIF")
+    >>> tf.io.decode_gif(file.getvalue()).shape
+    TensorShape([1, 2, 3, 3])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_gif
+    """
+    return _image(contents, "gif", 3, frames=True)
+
+
+@export("io.decode_webp", "image.decode_webp")
+def decode_webp(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None) -> Tensor:
+    """A WebP file's contents as an image; needs Pillow (``pip install tvtf[image]``).
+
+    >>> import io
+    >>> import tvtf as tf
+    >>> from PIL import Image
+    >>> Image.new("RGB", (3, 2)).save(file := io.BytesIO(), "WebP")
+    >>> tf.io.decode_webp(file.getvalue()).shape[:2]
+    TensorShape([2, 3])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_webp
+    """
+    _require_channels(channels, (0, 3, 4))
+    return _image(contents, "webp", channels, dtype)
+
+
+@export("io.decode_image", "image.decode_image")
+def decode_image(
+    contents: Any,
+    channels: int | None = None,
+    dtype: Any = uint8,
+    name: str | None = None,
+    expand_animations: bool = True,
+) -> Tensor:
+    """The image of a BMP, GIF, JPEG or PNG file; JPEG and GIF need Pillow (``pip install tvtf[image]``).
+
+    Args:
+      contents: a string.
+      channels: 0 or None for those of the file, or 1, 3, 4.
+      dtype: uint8, uint16 or a floating one, whose values are in [0, 1].
+      expand_animations: give all frames of a GIF file, with one dim more. In a traced function only False is possible,
+        for nobody knows the rank otherwise.
+
+    >>> import tvtf as tf
+    >>> tf.io.decode_image(tf.io.encode_png(tf.zeros([2, 3, 1], tf.uint8))).shape
+    TensorShape([2, 3, 1])
+
+    Raises:
+      InvalidArgumentError: no such file.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_image
+    """
+    found = text(contents)
+    frames = expand_animations and isinstance(found, EagerTensor) and codecs.kind_of(found.numpy()) == "gif"
+    return _image(found, "gif" if frames else "", 3 if frames else channels, dtype, frames=frames)
+
+
+# -- back
+
+
+def _file_type(image: TensorType, *rest: TensorType, **_: Any) -> TensorType:
+    if len(image.shape) < 3:
+        raise Refused(f"image must be at least rank 3, but has shape [{','.join(map(str, image.shape))}]")
+    return TensorType(image.shape[:-3], string)
+
+
+def _each(image: np.ndarray, encode: Any) -> np.ndarray:
+    found = np.empty(image.shape[:-3], object)
+    for place in np.ndindex(found.shape):
+        found[place] = encode(np.ascontiguousarray(image[place]))
+    return found
+
+
+@text_op(
+    tf_name="EncodePng",
+    type=_file_type,
+    numpy=lambda image, compression: _each(image, lambda one: codecs.encode_png(one, compression)),
+)
+def png_of_image(image: Tensor, compression: int) -> Any:
+    """The contents of PNG files of images."""
+    return (image,), {"compression": compression}
+
+
+@export("io.encode_png", "image.encode_png")
+def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
+    """An image, or each of a batch, as the contents of a PNG file.
+
+    Args:
+      image: uint8 or uint16, shape (..., height, width, channels), 1 to 4 channels.
+      compression: -1 (zlib's own choice) to 9.
+
+    >>> import tvtf as tf
+    >>> tf.io.encode_png(tf.zeros([1, 1, 1], tf.uint8)).numpy()[:4]
+    b'\\x89PNG'
+
+    Raises:
+      InvalidArgumentError: another number of channels.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/encode_png
+    """
+    x = convert_to_tensor(image)
+    if x.dtype not in (uint8, uint16):
+        x = convert_to_tensor(image, uint8)
+    if x.ndim >= 3 and x.shape[-1] not in (1, 2, 3, 4, None):
+        told = f"image must have 1, 2, 3, or 4 channels, got {x.shape[-1]} [Op:EncodePng]"
+        raise InvalidArgumentError(None, "EncodePng", told)
+    return bind.png_of_image(x, compression=int(compression))  # type: ignore[no-any-return]
+
+
+def _jpeg(image: np.ndarray, quality: np.ndarray, options: str) -> np.ndarray:
+    if not 0 <= int(quality) <= 100:
+        raise Refused(f"quality must be in [0,100], got {int(quality)}")
+    return _each(image, lambda one: codecs.encode_jpeg(one, quality=int(quality), **json.loads(options)))
+
+
+@text_op(tf_name="EncodeJpeg", type=_file_type, numpy=_jpeg)
+def jpeg_of_image(image: Tensor, quality: Tensor, options: str) -> Any:
+    """The contents of a JPEG file of an image."""
+    return (image, quality), {"options": options}
+
+
+@export("io.encode_jpeg", "image.encode_jpeg")
+def encode_jpeg(
+    image: Any,
+    format: str = "",
+    quality: int = 95,
+    progressive: bool = False,
+    optimize_size: bool = False,
+    chroma_downsampling: bool = True,
+    density_unit: str = "in",
+    x_density: int = 300,
+    y_density: int = 300,
+    xmp_metadata: str = "",
+    name: str | None = None,
+) -> Tensor:
+    """An image as the contents of a JPEG file; needs Pillow (``pip install tvtf[image]``).
+
+    Args:
+      image: uint8, shape (height, width, 1 or 3).
+      format: "", "grayscale" or "rgb"; the channels tell.
+      quality: 0 to 100.
+      progressive, optimize_size, chroma_downsampling: how it is written.
+      density_unit, x_density, y_density: "in" or "cm", and the pixels in one.
+      xmp_metadata: text that goes along.
+
+    >>> import tvtf as tf
+    >>> tf.io.is_jpeg(tf.io.encode_jpeg(tf.zeros([8, 8, 3], tf.uint8))).numpy()
+    np.True_
+
+    Raises:
+      InvalidArgumentError: other channels or qualities, or no Pillow.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/encode_jpeg
+    """
+    x = convert_to_tensor(image, uint8)
+    factor = {"in": 1.0, "cm": 2.54}[density_unit]
+    options: dict[str, Any] = {
+        "progressive": progressive,
+        "optimize": optimize_size,
+        "subsampling": 2 if chroma_downsampling else 0,
+    }
+    options |= {"dpi": [round(x_density * factor), round(y_density * factor)]}
+    options |= {"xmp": xmp_metadata} if xmp_metadata else {}
+    return _written(x, convert_to_tensor(quality, int32), json.dumps(options))
+
+
+def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
+    if x.ndim != 3 or x.shape[-1] not in (1, 3, None):
+        told = f"image must be 3-dimensional[{','.join(map(str, x.shape))}] with 1 or 3 channels [Op:EncodeJpeg]"
+        raise InvalidArgumentError(None, "EncodeJpeg", told)
+    return bind.jpeg_of_image(x, quality, options=options)  # type: ignore[no-any-return]
+
+
+@export("image.adjust_jpeg_quality")
+def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None) -> Tensor:
+    """The image as a JPEG file of a quality shows it; needs Pillow (``pip install tvtf[image]``).
+
+    Args:
+      image: shape (height, width, 1 or 3).
+      jpeg_quality: 0 to 100.
+      dct_method: accepted; Pillow's decoder decides.
+
+    >>> import tvtf as tf
+    >>> tf.image.adjust_jpeg_quality(tf.zeros([8, 8, 3], tf.uint8), 75).shape
+    TensorShape([8, 8, 3])
+
+    Raises:
+      InvalidArgumentError: other channels or qualities, or no Pillow.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_jpeg_quality
+    """
+    x = convert_to_tensor(image)
+    pixels = convert_image_dtype(x, uint8, saturate=True)
+    file = _written(pixels, convert_to_tensor(jpeg_quality, dtype_hint=int32), "{}")
+    found = decode_jpeg(file, channels=x.shape[-1] or 0)
+    return convert_image_dtype(bind.reshape(found, shape=x._type.shape), x.dtype, saturate=True)
+
+
+# -- what a file is
+
+
+@text_op(
+    tf_name="Substr",
+    type=lambda x: TensorType(x.shape, as_dtype("bool")),
+    numpy=lambda array: np.array([codecs.kind_of(v) == "jpeg" for v in array.ravel()], bool).reshape(array.shape),
+)
+def starts_as_jpeg(x: Tensor) -> Any:
+    """Whether contents begin as a JPEG file's do."""
+    return (x,), {}
+
+
+@export("io.is_jpeg", "image.is_jpeg")
+def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
+    """Whether a file's contents are JPEG's.
+
+    >>> import tvtf as tf
+    >>> tf.io.is_jpeg(b"GIF89a").numpy()
+    np.False_
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/is_jpeg
+    """
+    return bind.starts_as_jpeg(text(contents))  # type: ignore[no-any-return]
+
+
+def _jpeg_sizes(contents: np.ndarray, output_type: DType) -> np.ndarray:
+    image = codecs.opened(contents.item(), "JPEG")
+    return np.array([image.height, image.width, len(image.getbands())], output_type.np)
+
+
+@text_op(
+    tf_name="ExtractJpegShape",
+    type=lambda contents, output_type: TensorType((3,), output_type),
+    numpy=_jpeg_sizes,
+)
+def jpeg_sizes(contents: Tensor, output_type: DType) -> Any:
+    """Height, width and channels of a JPEG file."""
+    return (contents,), {"output_type": output_type}
+
+
+@export("io.extract_jpeg_shape", "image.extract_jpeg_shape")
+def extract_jpeg_shape(contents: Any, output_type: Any = int32, name: str | None = None) -> Tensor:
+    """Height, width and channels of a JPEG file; needs Pillow (``pip install tvtf[image]``).
+
+    >>> import tvtf as tf
+    >>> tf.io.extract_jpeg_shape(tf.io.encode_jpeg(tf.zeros([2, 3, 1], tf.uint8))).numpy()
+    array([2, 3, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/extract_jpeg_shape
+    """
+    return bind.jpeg_sizes(text(contents), output_type=as_dtype(output_type))  # type: ignore[no-any-return]

@@ -1,0 +1,242 @@
+"""How images differ from one another, and pixels from their neighbours."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import float32
+from tvtf.ops.arrange import concat
+from tvtf.ops.cast import cast
+from tvtf.ops.convolution import depthwise_conv2d
+from tvtf.ops.image import convert_image_dtype
+from tvtf.ops.math import squared_difference
+from tvtf.ops.pad import pad
+from tvtf.ops.pooling import avg_pool2d
+from tvtf.ops.reduce import reduce_mean, reduce_sum
+from tvtf.ops.rules import bind, number, zeros_like
+from tvtf.primitive import export
+from tvtf.shape import size_of
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
+"""How much each scale weighs, by Wang et al."""
+
+
+@export("image.total_variation")
+def total_variation(images: Any, name: str | None = None) -> Tensor:
+    """The sum of the differences of neighbouring pixels, of an image or of each of a batch.
+
+    >>> import tvtf as tf
+    >>> tf.image.total_variation(tf.constant([[[0.], [3.]], [[1.], [1.]]])).numpy()
+    np.float32(6.0)
+
+    Raises:
+      ValueError: neither 3 nor 4 dims.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/total_variation
+    """
+    x = convert_to_tensor(images)
+    if x.ndim not in (3, 4):
+        raise ValueError("'images' must be either 3 or 4-dimensional.")
+    axes = None if x.ndim == 3 else [1, 2, 3]
+    down = x[..., 1:, :, :] - x[..., :-1, :, :]
+    right = x[..., :, 1:, :] - x[..., :, :-1, :]
+    return reduce_sum(abs(down), axes) + reduce_sum(abs(right), axes)
+
+
+@export("image.image_gradients")
+def image_gradients(image: Any) -> tuple[Tensor, Tensor]:
+    """The differences to the next pixel below, and to the right; zeros at the ends.
+
+    >>> import tvtf as tf
+    >>> dy, dx = tf.image.image_gradients(tf.reshape(tf.range(4.), [1, 2, 2, 1]))
+    >>> dy.numpy().ravel(), dx.numpy().ravel()
+    (array([2., 2., 0., 0.], dtype=float32), array([1., 0., 1., 0.], dtype=float32))
+
+    Raises:
+      ValueError: other than 4 dims.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/image_gradients
+    """
+    x = convert_to_tensor(image)
+    if x.ndim != 4:
+        raise ValueError(f"image_gradients expects a 4D tensor [batch_size, h, w, d], not {x.shape}.")
+    down = concat([x[:, 1:] - x[:, :-1], zeros_like(x[:, :1])], 1)
+    return down, concat([x[:, :, 1:] - x[:, :, :-1], zeros_like(x[:, :, :1])], 2)
+
+
+@export("image.sobel_edges")
+def sobel_edges(image: Any) -> Tensor:
+    """Sobel's filters of each channel: shape (batch, height, width, channels, 2), vertical and horizontal.
+
+    >>> import tvtf as tf
+    >>> tf.image.sobel_edges(tf.reshape(tf.range(9.), [1, 3, 3, 1]))[0, 1, 1, 0].numpy()
+    array([24.,  8.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/sobel_edges
+    """
+    x = convert_to_tensor(image)
+    down = np.array([[-1, -2, -1], [0, 0, 0], [1, 2, 1]], x.dtype.np)
+    filters = EagerTensor(np.stack([down, down.T], axis=-1)[:, :, None])
+    shape = x._type.shape
+    wide = bind.broadcast_to(filters, shape=(3, 3, shape[-1], 2))
+    found = depthwise_conv2d(pad(x, [[0, 0], [1, 1], [1, 1], [0, 0]], "REFLECT"), wide, [1, 1, 1, 1], "VALID")
+    return bind.reshape(found, shape=(*shape, 2))  # type: ignore[no-any-return]
+
+
+def _pair(a: Any, b: Any) -> tuple[Tensor, Tensor]:
+    x, y = convert_to_tensor(a), convert_to_tensor(b)
+    x.shape.with_rank_at_least(3)
+    y.shape.with_rank_at_least(3)
+    x.shape[-3:].assert_is_compatible_with(y.shape[-3:])
+    for m, n in zip(reversed(x.shape[:-3].as_list()), reversed(y.shape[:-3].as_list())):
+        if 1 not in (m, n) and None not in (m, n) and m != n:
+            raise ValueError(f"Two images are not compatible: {x.shape} and {y.shape}")
+    return x, y
+
+
+def _in_floats(x: Tensor, y: Tensor, max_val: Any) -> tuple[Tensor, Tensor, Tensor]:
+    largest = convert_image_dtype(cast(convert_to_tensor(max_val), x.dtype), float32)
+    return convert_image_dtype(x, float32), convert_image_dtype(y, float32), largest
+
+
+@export("image.psnr")
+def psnr(a: Any, b: Any, max_val: Any, name: str | None = None) -> Tensor:
+    """The peak signal-to-noise ratio of two images, or of each pair of two batches, in decibels.
+
+    Args:
+      a, b: shapes (..., height, width, channels).
+      max_val: the difference between the largest and the least value that there can be.
+
+    >>> import tvtf as tf
+    >>> tf.image.psnr(tf.zeros([2, 2, 1]), tf.fill([2, 2, 1], 0.1), 1.0).numpy().round(3)
+    np.float32(20.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/psnr
+    """
+    x, y, largest = _in_floats(convert_to_tensor(a), convert_to_tensor(b), max_val)
+    error = reduce_mean(squared_difference(x, y), [-3, -2, -1])
+    _pair(x, y)
+    return number(20 / np.log(10), largest) * bind.log(largest) - number(10 / np.log(10), error) * bind.log(error)
+
+
+def _gaussian(size: int, sigma: float) -> np.ndarray:
+    places = np.arange(size, dtype=np.float32) - np.float32((size - 1) / 2)
+    curve = np.exp(-0.5 / np.float32(sigma) ** 2 * places**2)
+    plane = np.outer(curve, curve)
+    return (plane / plane.sum()).astype(np.float32)
+
+
+def _similarity(
+    x: Tensor, y: Tensor, max_val: Tensor, size: int, sigma: float, k1: float, k2: float
+) -> tuple[Tensor, Tensor]:
+    """Luminance and contrast-structure by pixel and channel."""
+    for image in (x, y):
+        if any(isinstance(d, int) and d < size for d in image._type.shape[-3:-1]):
+            from tvtf.errors import InvalidArgumentError
+
+            told = f"the images of shape {image.shape} are smaller than the filter, {size}"
+            raise InvalidArgumentError(None, "Assert", told)
+    depth = x._type.shape[-1]
+    window = bind.broadcast_to(EagerTensor(_gaussian(size, sigma)[:, :, None, None]), shape=(size, size, depth, 1))
+
+    def local(image: Tensor) -> Tensor:
+        shape = image._type.shape
+        flat = bind.reshape(image, shape=(size_of(shape[:-3]), *shape[-3:]))
+        found = depthwise_conv2d(flat, window, [1, 1, 1, 1], "VALID")
+        return bind.reshape(found, shape=(*shape[:-3], *found._type.shape[1:]))  # type: ignore[no-any-return]
+
+    c1, c2 = (bind.square(number(k, max_val) * max_val) for k in (k1, k2))
+    mean_x, mean_y = local(x), local(y)
+    product, squares = mean_x * mean_y * 2.0, bind.square(mean_x) + bind.square(mean_y)
+    luminance = (product + c1) / (squares + c1)
+    together, apart = local(x * y) * 2.0, local(bind.square(x) + bind.square(y))
+    return luminance, (together - product + c2) / (apart - squares + c2)
+
+
+@export("image.ssim")
+def ssim(
+    img1: Any,
+    img2: Any,
+    max_val: Any,
+    filter_size: int = 11,
+    filter_sigma: float = 1.5,
+    k1: float = 0.01,
+    k2: float = 0.03,
+    return_index_map: bool = False,
+) -> Tensor:
+    """The structural similarity of two images, or of each pair of two batches.
+
+    Args:
+      img1, img2: shapes (..., height, width, channels).
+      max_val: the difference between the largest and the least value that there can be.
+      filter_size, filter_sigma: of the Gaussian window.
+      k1, k2: as in the paper.
+      return_index_map: give the similarity around each pixel, not its mean.
+
+    >>> import tvtf as tf
+    >>> tf.image.ssim(tf.ones([11, 11, 1]), tf.ones([11, 11, 1]), 1.0).numpy().round(3)
+    np.float32(1.0)
+
+    Raises:
+      InvalidArgumentError: images smaller than the window.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/ssim
+    """
+    x, y, largest = _in_floats(*_pair(img1, img2), max_val)
+    luminance, structure = _similarity(x, y, largest, filter_size, filter_sigma, k1, k2)
+    found = luminance * structure
+    return reduce_mean(found if return_index_map else reduce_mean(found, [-3, -2]), [-1])
+
+
+@export("image.ssim_multiscale")
+def ssim_multiscale(
+    img1: Any,
+    img2: Any,
+    max_val: Any,
+    power_factors: Sequence[float] = SCALES,
+    filter_size: int = 11,
+    filter_sigma: float = 1.5,
+    k1: float = 0.01,
+    k2: float = 0.03,
+) -> Tensor:
+    """The structural similarity of images at several scales, each half of the one before.
+
+    Args:
+      img1, img2: shapes (..., height, width, channels).
+      max_val: the difference between the largest and the least value that there can be.
+      power_factors: the exponent of each scale.
+      filter_size, filter_sigma, k1, k2: as for ``tf.image.ssim``.
+
+    >>> import tvtf as tf
+    >>> tf.image.ssim_multiscale(tf.ones([22, 22, 1]), tf.ones([22, 22, 1]), 1.0, (0.5, 0.5)).numpy().round(3)
+    np.float32(1.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/ssim_multiscale
+    """
+    x, y, largest = _in_floats(*_pair(img1, img2), max_val)
+    scores = []
+    for place in range(len(power_factors)):
+        if place:
+            x, y = _halved(x), _halved(y)
+        luminance, structure = _similarity(x, y, largest, filter_size, filter_sigma, k1, k2)
+        last = place == len(power_factors) - 1
+        scores.append(bind.relu(reduce_mean(luminance * structure if last else structure, [-3, -2])))
+    powers = [score ** number(factor, score) for score, factor in zip(scores, power_factors)]
+    found = powers[0]
+    for power in powers[1:]:
+        found = found * power
+    return reduce_mean(found, [-1])
+
+
+def _halved(image: Tensor) -> Tensor:
+    shape = image._type.shape
+    flat = bind.reshape(image, shape=(size_of(shape[:-3]), *shape[-3:]))
+    odd = [d % 2 if isinstance(d, int) else 0 for d in shape[-3:-1]]
+    if any(odd):
+        flat = pad(flat, [[0, 0], [0, odd[0]], [0, odd[1]], [0, 0]], "SYMMETRIC")
+    found = avg_pool2d(flat, 2, 2, "VALID")
+    return bind.reshape(found, shape=(*shape[:-3], *found._type.shape[1:]))  # type: ignore[no-any-return]

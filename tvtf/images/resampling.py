@@ -1,0 +1,151 @@
+"""How much each pixel of one row weighs in those of another: resizing an axis as one matrix.
+
+Sources: ``tensorflow/core/kernels/image/{resize_bilinear,resize_bicubic,resize_area,scale_and_translate}_op.cc``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import lru_cache
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import float32, int64
+from tvtf.ops.host import host_primitive
+from tvtf.shape import Dim, TensorType
+from tvtf.tensor import EagerTensor, Tensor
+
+TABLE = 1 << 10
+"""TensorFlow reads bicubic weights from a table of this many steps a pixel."""
+
+
+def _centres(size: int, to: int) -> np.ndarray:
+    """Where the centres of the new pixels lie among the old ones, in float32 as TensorFlow computes it."""
+    scale = np.float32(size) / np.float32(to)
+    return (np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale - np.float32(0.5)
+
+
+def _bilinear(size: int, to: int) -> np.ndarray:
+    places = _centres(size, to)
+    lower = np.floor(places)
+    share = places - lower
+    weights = np.zeros((to, size), np.float32)
+    rows = np.arange(to)
+    np.add.at(weights, (rows, np.clip(lower, 0, size - 1).astype(int)), 1 - share)
+    np.add.at(weights, (rows, np.clip(np.ceil(places), 0, size - 1).astype(int)), share)
+    return weights
+
+
+def _keys(x: np.ndarray) -> np.ndarray:
+    near = ((1.5 * x - 2.5) * x) * x + 1
+    far = ((-0.5 * x + 2.5) * x - 4) * x + 2
+    return np.where(x >= 2, 0, np.where(x >= 1, far, near))
+
+
+def _bicubic(size: int, to: int) -> np.ndarray:
+    places = _centres(size, to)
+    lower = np.floor(places).astype(int)
+    share = np.rint((places - lower) * TABLE) / TABLE
+    weights = np.zeros((to, size))
+    rows = np.arange(to)
+    for tap in range(-1, 3):
+        inside = (lower + tap >= 0) & (lower + tap < size)
+        np.add.at(weights, (rows, np.clip(lower + tap, 0, size - 1)), np.where(inside, _keys(abs(tap - share)), 0))
+    return _normal(weights)
+
+
+def _normal(weights: np.ndarray) -> np.ndarray:
+    total = weights.sum(axis=1, keepdims=True)
+    safe = np.abs(total) >= 1000 * np.finfo(np.float32).tiny
+    return np.divide(weights, total, out=np.zeros_like(weights), where=safe).astype(np.float32)
+
+
+def _area(size: int, to: int) -> np.ndarray:
+    scale = np.float32(size) / np.float32(to)
+    starts = np.arange(to, dtype=np.float32)[:, None] * scale
+    pixels = np.arange(size, dtype=np.float32)[None]
+    covered = np.minimum(starts + scale, pixels + 1) - np.maximum(starts, pixels)
+    return (np.clip(covered, 0, None) / scale).astype(np.float32)
+
+
+def _lanczos(radius: int) -> Callable[[np.ndarray], np.ndarray]:
+    def kernel(x: np.ndarray) -> np.ndarray:
+        safe = np.where(x <= 1e-3, 1.0, x) * np.pi
+        found = radius * np.sin(safe) * np.sin(safe / radius) / (safe * safe)
+        return np.where(x > radius, 0, np.where(x <= 1e-3, 1, found))
+
+    return kernel
+
+
+def _mitchell(x: np.ndarray) -> np.ndarray:
+    near = ((7 / 6 * x - 2) * x) * x + 8 / 9
+    far = ((-7 / 18 * x + 2) * x - 10 / 3) * x + 16 / 9
+    return np.where(x >= 2, 0, np.where(x >= 1, far, near))
+
+
+KERNELS: dict[str, tuple[float, Callable[[np.ndarray], np.ndarray]]] = {
+    "triangle": (1.0, lambda x: np.clip(1 - x, 0, None)),
+    "keyscubic": (2.0, _keys),
+    "lanczos3": (3.0, _lanczos(3)),
+    "lanczos5": (5.0, _lanczos(5)),
+    "gaussian": (1.5, lambda x: np.where(x >= 1.5, 0, np.exp(-x * x / (2 * 0.5**2)))),
+    "mitchellcubic": (2.0, _mitchell),
+}
+"""Radius and weight by distance."""
+
+
+def _kernel(name: str, size: int, to: int, antialias: bool) -> np.ndarray:
+    radius, weight = KERNELS[name]
+    step = np.float32(1) / (np.float32(to) / np.float32(size))
+    wide = max(float(step), 1.0) if antialias else 1.0
+    samples = (np.arange(to, dtype=np.float32) + np.float32(0.5)) * step
+    first = np.clip(np.ceil(samples - radius * wide - 0.5), 0, size - 1)[:, None]
+    last = np.clip(np.floor(samples + radius * wide - 0.5), 0, size - 1)[:, None]
+    pixels = np.arange(size)[None]
+    found = weight(abs(pixels + 0.5 - samples[:, None].astype(np.float64)) / wide)
+    return _normal(np.where((pixels >= first) & (pixels <= last), found, 0))
+
+
+@lru_cache(maxsize=64)
+def weights(method: str, antialias: bool, size: int, to: int) -> np.ndarray:
+    """The weight of each of ``size`` pixels in each of ``to`` new ones, shape (to, size)."""
+    simple = {"bilinear": _bilinear, "bicubic": _bicubic, "area": _area}
+    if method == "area" or (method in simple and not antialias):
+        return simple[method](size, to)
+    kernel = {"bilinear": "triangle", "bicubic": "keyscubic"}.get(method, method)
+    return _kernel(kernel, size, to, antialias)
+
+
+def nearest(size: int, to: int) -> np.ndarray:
+    """Which pixel is nearest to each new one."""
+    scale = np.float32(size) / np.float32(to)
+    places = np.floor((np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale)
+    return np.minimum(places.astype(np.int64), size - 1)
+
+
+# -- of dims that only a call tells
+
+
+@host_primitive(
+    tf_name="ScaleAndTranslate",
+    type=lambda pixels, to, method, antialias: TensorType((to, pixels.shape[0]), float32),
+    numpy=lambda pixels, to, method, antialias: weights(method, antialias, len(pixels), to).copy(),
+)
+def resize_weights(pixels: Tensor, to: Dim, method: str, antialias: bool) -> Any:
+    """See `weights`, for as many pixels as a vector has."""
+    return (pixels,), {"to": to, "method": method, "antialias": antialias}
+
+
+@host_primitive(
+    tf_name="ResizeNearestNeighbor",
+    type=lambda pixels, to: TensorType((to,), int64),
+    numpy=lambda pixels, to: nearest(len(pixels), to),
+)
+def nearest_pixels(pixels: Tensor, to: Dim) -> Any:
+    """See `nearest`, for as many pixels as a vector has."""
+    return (pixels,), {"to": to}
+
+
+def as_constant(array: np.ndarray) -> Tensor:
+    return EagerTensor(array)

@@ -1,0 +1,345 @@
+"""Boxes without those that overlap better ones.
+
+Source: ``tensorflow/core/kernels/image/non_max_suppression_op.cc``
+"""
+
+from __future__ import annotations
+
+import heapq
+from collections.abc import Callable
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import float32, int32
+from tvtf.ops.cast import cast
+from tvtf.ops.host import host_primitive, unknown_dim
+from tvtf.ops.rules import bind, static_int
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType, show_shape
+from tvtf.tensor import Tensor, convert_to_tensor
+
+LOWEST = float("-inf")
+
+
+def overlap(boxes: np.ndarray, i: int, j: int) -> float:
+    """The intersection of two boxes by their union; corners in any order."""
+    a, b = boxes[i], boxes[j]
+    top, left = np.minimum(a[:2], a[2:]), np.minimum(b[:2], b[2:])
+    bottom, right = np.maximum(a[:2], a[2:]), np.maximum(b[:2], b[2:])
+    areas = float(np.prod(bottom - top)), float(np.prod(right - left))
+    if min(areas) <= 0:
+        return 0.0
+    shared = float(np.prod(np.clip(np.minimum(bottom, right) - np.maximum(top, left), 0, None)))
+    return shared / (sum(areas) - shared)
+
+
+def suppressed(
+    scores: np.ndarray, similar: Callable[[int, int], float], most: int, limit: float, least: float, sigma: float
+) -> tuple[list[int], list[float]]:
+    """Which boxes are kept, the best first, and their scores as lowered by overlaps (``sigma`` > 0)."""
+    scale = -0.5 / sigma if sigma > 0 else 0.0
+    queue = [(-float(s), i, 0) for i, s in enumerate(scores) if s > least]
+    heapq.heapify(queue)
+    kept: list[int] = []
+    found: list[float] = []
+    while queue and len(kept) < most:
+        score, box, seen = heapq.heappop(queue)
+        now, dropped = -score, False
+        for other in reversed(kept[seen:]):
+            close = similar(box, other)
+            now *= np.exp(scale * close * close) if close <= limit or scale else 0.0
+            if not scale and close > limit:
+                dropped = True
+                break
+            if now <= least:
+                break
+        if dropped or now <= least:
+            continue
+        if now == -score:
+            kept.append(box)
+            found.append(now)
+        else:
+            heapq.heappush(queue, (-now, box, len(kept)))
+    return kept, found
+
+
+def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
+    if len(boxes.shape) != 2:
+        raise Refused(f"boxes must be 2-D{show_shape(boxes.shape)}")
+    return TensorType((count,), int32), TensorType((count,), scores.dtype)
+
+
+def _kept(
+    boxes: np.ndarray,
+    scores: np.ndarray,
+    most: np.ndarray,
+    limit: np.ndarray,
+    least: np.ndarray,
+    sigma: np.ndarray,
+    count: Any,
+) -> tuple[np.ndarray, np.ndarray]:
+    if len(boxes) != len(scores):
+        raise Refused(f"scores has incompatible shape: {len(scores)} scores of {len(boxes)} boxes")
+    if not 0 <= limit <= 1:
+        raise Refused("iou_threshold must be in [0, 1]")
+    kept, found = suppressed(
+        scores, lambda i, j: overlap(boxes, i, j), int(most), float(limit), float(least), float(sigma)
+    )
+    return np.array(kept, np.int32), np.array(found, scores.dtype)
+
+
+@host_primitive(tf_name="NonMaxSuppressionV5", type=_boxes_types, numpy=_kept)
+def kept_boxes(
+    boxes: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, sigma: Tensor, count: Any
+) -> Any:
+    """The numbers of the boxes that are kept, and their scores."""
+    return (boxes, scores, most, limit, least, sigma), {"count": count}
+
+
+def _given(*values: Any) -> list[Tensor]:
+    return [cast(convert_to_tensor(v, dtype_hint=float32), float32) for v in values]
+
+
+def _suppression(boxes: Any, scores: Any, most: Any, limit: Any, least: Any, sigma: Any = 0.0) -> tuple[Tensor, Tensor]:
+    corners, marks, at, low, width = _given(boxes, scores, limit, least, sigma)
+    size = cast(convert_to_tensor(most, dtype_hint=int32), int32)
+    return bind.kept_boxes(corners, marks, size, at, low, width, count=unknown_dim())  # type: ignore[no-any-return]
+
+
+@export("image.non_max_suppression")
+def non_max_suppression(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = LOWEST,
+    name: str | None = None,
+) -> Tensor:
+    """The numbers of boxes, the best first, without those that overlap a better one too much.
+
+    Args:
+      boxes: shape (count, 4): two opposite corners.
+      scores: shape (count,).
+      max_output_size: how many at most.
+      iou_threshold: the intersection by the union that is too much.
+      score_threshold: which scores are too low.
+
+    >>> import tvtf as tf
+    >>> boxes = [[0., 0., 1., 1.], [0., 0., 1., 0.9], [2., 2., 3., 3.]]
+    >>> tf.image.non_max_suppression(boxes, [0.8, 0.9, 0.5], 10).numpy()
+    array([1, 2], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: other ranks, or a threshold outside of [0, 1].
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression
+    """
+    return _suppression(boxes, scores, max_output_size, iou_threshold, score_threshold)[0]
+
+
+@export("image.non_max_suppression_with_scores")
+def non_max_suppression_with_scores(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = LOWEST,
+    soft_nms_sigma: Any = 0.0,
+    name: str | None = None,
+) -> tuple[Tensor, Tensor]:
+    """As ``tf.image.non_max_suppression``, with the scores; ``soft_nms_sigma`` > 0 lowers those of boxes that overlap.
+
+    >>> import tvtf as tf
+    >>> boxes = [[0., 0., 1., 1.], [0., 0., 1., 0.9], [2., 2., 3., 3.]]
+    >>> found, scores = tf.image.non_max_suppression_with_scores(boxes, [0.8, 0.9, 0.5], 10, 0.99, soft_nms_sigma=0.5)
+    >>> found.numpy(), scores.numpy().round(3)
+    (array([1, 2, 0], dtype=int32), array([0.9  , 0.5  , 0.356], dtype=float32))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression_with_scores
+    """
+    return _suppression(boxes, scores, max_output_size, iou_threshold, score_threshold, soft_nms_sigma)
+
+
+def _kept_by_overlaps(
+    overlaps: np.ndarray, scores: np.ndarray, most: np.ndarray, limit: np.ndarray, least: np.ndarray, count: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    kept, found = suppressed(scores, lambda i, j: float(overlaps[i, j]), int(most), float(limit), float(least), 0.0)
+    return np.array(kept, np.int32), np.array(found, scores.dtype)
+
+
+@host_primitive(tf_name="NonMaxSuppressionWithOverlaps", type=_boxes_types, numpy=_kept_by_overlaps)
+def kept_by_overlaps(overlaps: Tensor, scores: Tensor, most: Tensor, limit: Tensor, least: Tensor, count: Any) -> Any:
+    """The numbers of what is kept by a matrix of overlaps, and their scores."""
+    return (overlaps, scores, most, limit, least), {"count": count}
+
+
+@export("image.non_max_suppression_overlaps")
+def non_max_suppression_overlaps(
+    overlaps: Any,
+    scores: Any,
+    max_output_size: Any,
+    overlap_threshold: Any = 0.5,
+    score_threshold: Any = LOWEST,
+    name: str | None = None,
+) -> Tensor:
+    """As ``tf.image.non_max_suppression``, by a matrix of how much each overlaps each other.
+
+    >>> import tvtf as tf
+    >>> tf.image.non_max_suppression_overlaps([[1., 0.9], [0.9, 1.]], [0.3, 0.7], 10).numpy()
+    array([1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression_overlaps
+    """
+    matrix, marks, at, low = _given(overlaps, scores, overlap_threshold, score_threshold)
+    size = cast(convert_to_tensor(max_output_size, dtype_hint=int32), int32)
+    return bind.kept_by_overlaps(matrix, marks, size, at, low, count=unknown_dim())[0]  # type: ignore[no-any-return]
+
+
+# -- in batches
+
+
+def _padded_types(boxes: TensorType, scores: TensorType, *rest: TensorType, size: int, padded: bool, **_: Any) -> Any:
+    lead = boxes.shape[:-2]
+    width = size if padded else None
+    return TensorType((*lead, width), int32), TensorType(lead, int32)
+
+
+def _kept_padded(
+    boxes: np.ndarray, scores: np.ndarray, limit: np.ndarray, least: np.ndarray, size: int, padded: bool
+) -> tuple[np.ndarray, np.ndarray]:
+    lead = boxes.shape[:-2]
+    found = [
+        suppressed(s, lambda i, j, b=b: overlap(b, i, j), size, float(limit), float(least), 0.0)[0]  # type: ignore[misc]
+        for b, s in zip(boxes.reshape(-1, *boxes.shape[-2:]), scores.reshape(-1, scores.shape[-1]))
+    ]
+    wide = np.zeros((len(found), size), np.int32)
+    for row, kept in zip(wide, found):
+        row[: len(kept)] = kept
+    return wide.reshape(*lead, size), np.array([len(k) for k in found], np.int32).reshape(lead)
+
+
+@host_primitive(tf_name="NonMaxSuppressionV4", type=_padded_types, numpy=_kept_padded)
+def kept_padded(boxes: Tensor, scores: Tensor, limit: Tensor, least: Tensor, size: int, padded: bool) -> Any:
+    """The numbers of the boxes of each of a batch that are kept, filled up with zeros; and how many."""
+    return (boxes, scores, limit, least), {"size": size, "padded": padded}
+
+
+@export("image.non_max_suppression_padded")
+def non_max_suppression_padded(
+    boxes: Any,
+    scores: Any,
+    max_output_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = LOWEST,
+    pad_to_max_output_size: bool = False,
+    name: str | None = None,
+    sorted_input: bool = False,
+    canonicalized_coordinates: bool = False,
+    tile_size: int = 512,
+) -> tuple[Tensor, Tensor]:
+    """As ``tf.image.non_max_suppression`` for one image or a batch, filled up to one length, and how many are valid.
+
+    Args:
+      boxes: shape (..., count, 4).
+      scores: shape (..., count).
+      max_output_size, iou_threshold, score_threshold: as for ``tf.image.non_max_suppression``.
+      pad_to_max_output_size: whether the result is as long as ``max_output_size``; always so for a batch.
+      sorted_input, canonicalized_coordinates, tile_size: accepted; the result is the same.
+
+    >>> import tvtf as tf
+    >>> found, count = tf.image.non_max_suppression_padded([[0., 0., 1., 1.]], [0.8], 3, pad_to_max_output_size=True)
+    >>> found.numpy(), count.numpy()
+    (array([0, 0, 0], dtype=int32), np.int32(1))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression_padded
+    """
+    corners, marks, at, low = _given(boxes, scores, iou_threshold, score_threshold)
+    size = static_int(max_output_size, "max_output_size")
+    found, count = bind.kept_padded(corners, marks, at, low, size=size, padded=True)
+    return (found, count) if pad_to_max_output_size or corners.ndim > 2 else (found[:count], count)
+
+
+class CombinedNonMaxSuppression(NamedTuple):
+    """What ``tf.image.combined_non_max_suppression`` gives."""
+
+    nmsed_boxes: Tensor
+    nmsed_scores: Tensor
+    nmsed_classes: Tensor
+    valid_detections: Tensor
+
+
+def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: int, **_: Any) -> tuple[TensorType, ...]:
+    lead = boxes.shape[0]
+    shapes = ((lead, total, 4), (lead, total), (lead, total), (lead,))
+    return tuple(TensorType(s, d) for s, d in zip(shapes, (float32, float32, float32, int32)))
+
+
+def _combined(
+    boxes: np.ndarray, scores: np.ndarray, limit: np.ndarray, least: np.ndarray, each: int, total: int, clip: bool
+) -> tuple[np.ndarray, ...]:
+    count = len(boxes)
+    corners, marks, classes = np.zeros((count, total, 4)), np.zeros((count, total)), np.zeros((count, total))
+    valid = np.zeros(count, np.int32)
+    for image in range(count):
+        found = []
+        for kind in range(scores.shape[2]):
+            own, points = boxes[image, :, min(kind, boxes.shape[2] - 1)], scores[image, :, kind]
+            kept, _ = suppressed(points, lambda i, j, b=own: overlap(b, i, j), each, float(limit), float(least), 0.0)  # type: ignore[misc]
+            found += [(float(points[i]), kind, own[i]) for i in kept]
+        found = sorted(found, key=lambda f: -f[0])[:total]
+        valid[image] = len(found)
+        for place, (score, kind, box) in enumerate(found):
+            corners[image, place], marks[image, place], classes[image, place] = box, score, kind
+    corners = np.clip(corners, 0, 1) if clip else corners
+    return corners.astype(np.float32), marks.astype(np.float32), classes.astype(np.float32), valid
+
+
+@host_primitive(tf_name="CombinedNonMaxSuppression", type=_combined_types, numpy=_combined)
+def kept_by_class(
+    boxes: Tensor, scores: Tensor, limit: Tensor, least: Tensor, each: int, total: int, clip: bool
+) -> Any:
+    """The best boxes of all classes of each image: boxes, scores, classes and how many are valid."""
+    return (boxes, scores, limit, least), {"each": each, "total": total, "clip": clip}
+
+
+@export("image.combined_non_max_suppression")
+def combined_non_max_suppression(
+    boxes: Any,
+    scores: Any,
+    max_output_size_per_class: Any,
+    max_total_size: Any,
+    iou_threshold: Any = 0.5,
+    score_threshold: Any = LOWEST,
+    pad_per_class: bool = False,
+    clip_boxes: bool = True,
+    name: str | None = None,
+) -> CombinedNonMaxSuppression:
+    """The best boxes of all classes of each image: boxes, scores, classes, and how many are valid.
+
+    Args:
+      boxes: shape (batch, count, classes or 1, 4).
+      scores: shape (batch, count, classes).
+      max_output_size_per_class, max_total_size: how many at most.
+      iou_threshold, score_threshold: as for ``tf.image.non_max_suppression``.
+      pad_per_class: as long as all classes fill, not ``max_total_size``, where that is less.
+      clip_boxes: clip boxes to [0, 1].
+
+    >>> import tvtf as tf
+    >>> boxes = [[[[0., 0., 1., 1.]], [[0., 0., 0.5, 0.5]]]]
+    >>> found = tf.image.combined_non_max_suppression(boxes, [[[0.9, 0.1], [0.2, 0.8]]], 1, 2)
+    >>> found[1].numpy(), found[2].numpy(), found[3].numpy()
+    (array([[0.9, 0.8]], dtype=float32), array([[0., 1.]], dtype=float32), array([2], dtype=int32))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/combined_non_max_suppression
+    """
+    corners, marks, at, low = _given(boxes, scores, iou_threshold, score_threshold)
+    each, total = (
+        static_int(max_output_size_per_class, "max_output_size_per_class"),
+        static_int(max_total_size, "max_total_size"),
+    )
+    if pad_per_class and isinstance(marks._type.shape[2], int):
+        total = min(total, each * marks._type.shape[2])
+    found = bind.kept_by_class(corners, marks, at, low, each=each, total=total, clip=bool(clip_boxes))
+    return CombinedNonMaxSuppression(*found)
