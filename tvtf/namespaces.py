@@ -22,6 +22,7 @@ ROOMS = {
     "queue": "queues",
     **dict.fromkeys(("test.TestCase", "test.main", "test.compute_gradient"), "testing"),
     **{f"test.is_built_with_{what}": "testing" for what in ("cuda", "gpu_support", "rocm", "xla")},
+    **dict.fromkeys(("io.TFRecordOptions", "io.TFRecordWriter"), "data"),
 }
 """Public path -> the room that declares it."""
 _installed: set[str] = set()

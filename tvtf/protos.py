@@ -14,6 +14,8 @@ _SCALARS: Final = {name: getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{na
 def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str, Any]:
     """The classes of messages by name; fields are written as ``"1 int32* sizes"``, with a star where they are repeated.
 
+    ``"1 map:Pair pairs"`` has messages by string, ``"1 Pair pair kind"`` is one of those of ``kind``.
+
     >>> declare("doctest", {"Pair": ("1 int32 left", "2 int32 right")})["Pair"](left=3).SerializeToString()
     b'\\x08\\x03'
     """
@@ -28,11 +30,27 @@ def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str
     return {name: message_factory.GetMessageClass(find(f"{package}.{name}")) for name in declarations}
 
 
-def _add_field(message: Any, package: str, number: str, kind: str, name: str) -> None:
+def _add_field(message: Any, package: str, number: str, kind: str, name: str, oneof: str = "") -> None:
     labels = descriptor_pb2.FieldDescriptorProto
     field = message.field.add(name=name, number=int(number))
+    if kind.startswith("map:"):
+        kind = _add_entry(message, package, name, kind.removeprefix("map:"))
     field.label = labels.LABEL_REPEATED if kind.endswith("*") else labels.LABEL_OPTIONAL
     kind = kind.rstrip("*")
     field.type = _SCALARS.get(kind, labels.TYPE_MESSAGE)
     if kind not in _SCALARS:
         field.type_name = f".{package}.{kind}"
+    if oneof:
+        names = [each.name for each in message.oneof_decl]
+        field.oneof_index = names.index(oneof) if oneof in names else len(names)
+        if oneof not in names:
+            message.oneof_decl.add(name=oneof)
+
+
+def _add_entry(message: Any, package: str, name: str, kind: str) -> str:
+    """The message that a map's entries are, as protocol buffers name it."""
+    entry = message.nested_type.add(name="".join(part.capitalize() for part in name.split("_")) + "Entry")
+    entry.options.map_entry = True
+    _add_field(entry, package, "1", "string", "key")
+    _add_field(entry, package, "2", kind, "value")
+    return f"{message.name}.{entry.name}*"

@@ -23,6 +23,17 @@ import sys as _sys
 
 from tvtf.namespaces import refusing as _refusing
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions
+from tvtf.train.examples import (
+    BytesList,
+    Example,
+    Feature,
+    FeatureList,
+    FeatureLists,
+    Features,
+    FloatList,
+    Int64List,
+    SequenceExample,
+)
 from tvtf.train.manager import CheckpointManager
 from tvtf.train.moving_average import ExponentialMovingAverage
 from tvtf.train.reader import list_variables, load_checkpoint, load_variable
@@ -30,6 +41,15 @@ from tvtf.train.state import get_checkpoint_state, latest_checkpoint
 from tvtf.train.waiting import checkpoints_iterator
 
 __all__ = [
+    "BytesList",
+    "Example",
+    "Feature",
+    "FeatureList",
+    "FeatureLists",
+    "Features",
+    "FloatList",
+    "Int64List",
+    "SequenceExample",
     "Checkpoint",
     "CheckpointManager",
     "CheckpointOptions",

@@ -1,0 +1,297 @@
+"""What to expect of examples: the classes that describe one feature each, and the columns that are parsed for them."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string
+from tvtf.primitive import export
+from tvtf.shape import as_shape
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+
+@export("io.VarLenFeature")
+class VarLenFeature(NamedTuple):
+    """A feature of any number of values: a ``tf.sparse.SparseTensor``.
+
+    >>> import tvtf as tf
+    >>> tf.io.VarLenFeature(tf.int64)
+    VarLenFeature(dtype=tf.int64)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/VarLenFeature
+    """
+
+    dtype: Any
+
+
+@export("io.FixedLenFeature")
+class FixedLenFeature(NamedTuple):
+    """A feature of a known shape; required where there is no default.
+
+    >>> import tvtf as tf
+    >>> tf.io.FixedLenFeature([2], tf.int64)
+    FixedLenFeature(shape=[2], dtype=tf.int64, default_value=None)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/FixedLenFeature
+    """
+
+    shape: Any
+    dtype: Any
+    default_value: Any = None
+
+
+@export("io.FixedLenSequenceFeature")
+class FixedLenSequenceFeature(NamedTuple):
+    """A feature of any number of items of a known shape: a tensor, filled up with a default.
+
+    >>> import tvtf as tf
+    >>> tf.io.FixedLenSequenceFeature([], tf.string, allow_missing=True).allow_missing
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/FixedLenSequenceFeature
+    """
+
+    shape: Any
+    dtype: Any
+    allow_missing: bool = False
+    default_value: Any = None
+
+
+@export("io.SparseFeature")
+class SparseFeature(NamedTuple):
+    """A sparse tensor of which one feature has the values and others the indices.
+
+    >>> import tvtf as tf
+    >>> tf.io.SparseFeature("places", "values", tf.float32, size=100).size
+    100
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/SparseFeature
+    """
+
+    index_key: Any
+    value_key: str
+    dtype: Any
+    size: Any
+    already_sorted: bool = False
+
+
+class RowSplits(NamedTuple):
+    """Rows by where they begin, and where the last ends."""
+
+    key: str
+
+
+class RowLengths(NamedTuple):
+    """Rows by their lengths."""
+
+    key: str
+
+
+class RowStarts(NamedTuple):
+    """Rows by where they begin."""
+
+    key: str
+
+
+class RowLimits(NamedTuple):
+    """Rows by where they end."""
+
+    key: str
+
+
+class ValueRowIds(NamedTuple):
+    """Rows by which values are in them."""
+
+    key: str
+
+
+class UniformRowLength(NamedTuple):
+    """Rows of one length."""
+
+    length: int
+
+
+PARTITIONS = (RowSplits, RowLengths, RowStarts, RowLimits, ValueRowIds, UniformRowLength)
+
+
+class _Ragged(NamedTuple):
+    dtype: Any
+    value_key: str | None
+    partitions: tuple[Any, ...]
+    row_splits_dtype: Any
+    validate: bool
+
+
+@export("io.RaggedFeature")
+class RaggedFeature(_Ragged):
+    """A feature of any number of values: a ``tf.RaggedTensor``, cut into rows by other features.
+
+    Args:
+      dtype: int64, float32 or string.
+      value_key: the feature with the values, where it has another name.
+      partitions: ``RaggedFeature.RowSplits(key)`` and its like, the outermost first.
+      row_splits_dtype: int32 or int64.
+      validate: whether rows are checked.
+
+    >>> import tvtf as tf
+    >>> tf.io.RaggedFeature(tf.int64, partitions=[tf.io.RaggedFeature.RowLengths("n")]).partitions
+    (RowLengths(key='n'),)
+
+    Raises:
+      ValueError: another dtype, or an empty key.
+      TypeError: something else than partitions.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/RaggedFeature
+    """
+
+    RowSplits = RowSplits
+    RowLengths = RowLengths
+    RowStarts = RowStarts
+    RowLimits = RowLimits
+    ValueRowIds = ValueRowIds
+    UniformRowLength = UniformRowLength
+
+    def __new__(
+        cls,
+        dtype: Any,
+        value_key: str | None = None,
+        partitions: Sequence[Any] = (),
+        row_splits_dtype: Any = int32,
+        validate: bool = False,
+    ) -> RaggedFeature:
+        if value_key is not None and not isinstance(value_key, str):
+            raise ValueError(f"Argument `value_key` must be a string; got {value_key}")
+        if value_key == "":
+            raise ValueError("Argument `value_key` must not be empty")
+        kind, splits = as_dtype(dtype), as_dtype(row_splits_dtype)
+        if kind not in (int64, float32, string):
+            raise ValueError(f"Argument `dtype` must be int64, float32, or bytes; got {kind!r}")
+        if splits not in (int32, int64):
+            raise ValueError(f"Argument `row_splits_dtype` must be int32 or int64; got{splits!r}")
+        if not isinstance(partitions, (list, tuple)):
+            told = f"partitions={partitions} of type {type(partitions).__name__}."
+            raise TypeError(f"Argument `partitions` must be a list or tuple. Received{told}")
+        for each in partitions:
+            if not isinstance(each, PARTITIONS):
+                told = f"in {PARTITIONS}; got: {each!r} with type {type(each)!r}"
+                raise TypeError(f"Argument `partitions` cannot be cast to any of the partition types {told}")
+        if not isinstance(validate, bool):
+            raise TypeError(f"Argument `validate` must be a bool; got {validate!r}")
+        return super().__new__(cls, kind, value_key, tuple(partitions), splits, validate)
+
+
+class Column(NamedTuple):
+    """One feature as it is parsed, before columns are put together."""
+
+    key: str
+    kind: str
+    """"dense", "stacked" (items one after another), "sparse" or "ragged"."""
+    dtype: DType
+    shape: tuple[int, ...] = ()
+    missing: bool = False
+    """Whether it may be missing."""
+    splits: DType = int64
+    default: Tensor | None = None
+
+
+def columns_of(features: Mapping[str, Any] | None, allowed: Sequence[type], rows: bool = False) -> list[Column]:
+    """The columns that features need: sparse ones, dense ones and ragged ones, each by their keys.
+
+    Raises:
+      ValueError: a feature that is none of ``allowed``, lacks something or contradicts another.
+    """
+    found: dict[str, Column] = {}
+    for key in sorted(features or {}):
+        feature = features[key]  # type: ignore[index]
+        if not isinstance(feature, tuple(allowed)):
+            raise ValueError(f"Unsupported {type(feature).__name__} {feature} for key '{key}'")
+        for column in _columns(key, feature, rows):
+            _add(found, column)
+    order = ("sparse", "dense", "stacked", "ragged")
+    return sorted(found.values(), key=lambda c: min(order.index(c.kind), 1) if c.kind != "ragged" else 2)
+
+
+def _add(found: dict[str, Column], column: Column) -> None:
+    other = found.setdefault(column.key, column)
+    if other.kind != column.kind:
+        kinds = "Dense" if "dense" in (other.kind, column.kind) else "Ragged"
+        raise ValueError(f"{kinds} and sparse keys must not intersect; {column.key} is {other.kind} and {column.kind}")
+    if other.dtype is not column.dtype:
+        raise ValueError(f"Conflicting type {other.dtype!r} vs {column.dtype!r} for feature {column.key}.")
+    if other.splits is not column.splits:
+        raise ValueError(f"Conflicting partition type {other.splits!r} vs {column.splits!r} for feature {column.key}.")
+
+
+def _columns(key: str, feature: Any, rows: bool) -> list[Column]:
+    if isinstance(feature, VarLenFeature):
+        _require(feature.dtype, "type", key, feature)
+        return [Column(key, "sparse", as_dtype(feature.dtype))]
+    if isinstance(feature, SparseFeature):
+        return _sparse_columns(key, feature)
+    if isinstance(feature, RaggedFeature):
+        keys = [p.key for p in feature.partitions if not isinstance(p, UniformRowLength)]
+        values = Column(feature.value_key or key, "ragged", feature.dtype, splits=feature.row_splits_dtype)
+        return [values, *(Column(k, "ragged", int64, splits=feature.row_splits_dtype) for k in keys)]
+    _require(feature.dtype, "type", key, feature)
+    if feature.shape is None:
+        raise ValueError(f"Missing shape for feature {key}. Received feature={feature}.")
+    return [
+        _sequence_column(key, feature, rows) if isinstance(feature, FixedLenSequenceFeature) else _fixed(key, feature)
+    ]
+
+
+def _require(value: Any, what: str, key: str, feature: Any) -> None:
+    if not value:
+        end = "" if isinstance(feature, VarLenFeature) else "."
+        raise ValueError(f"Missing {what} for feature {key}. Received feature={feature}{end}")
+
+
+def _sparse_columns(key: str, feature: SparseFeature) -> list[Column]:
+    if not feature.index_key:
+        raise ValueError(f"Missing index_key for SparseFeature {feature}.")
+    if not feature.value_key:
+        raise ValueError(f"Missing value_key for SparseFeature {feature}.")
+    _require(feature.dtype, "type", key, feature)
+    keys = [feature.index_key] if isinstance(feature.index_key, str) else feature.index_key
+    places = [Column(k, "sparse", int64) for k in sorted(keys)]
+    return [*places, Column(feature.value_key, "sparse", as_dtype(feature.dtype))]
+
+
+def _fixed(key: str, feature: FixedLenFeature) -> Column:
+    shape = as_shape(feature.shape)
+    if shape.rank and shape[0] is None:
+        told = "Consider using FixedLenSequenceFeature. Received "
+        raise ValueError(f"First dimension of shape for feature {key} unknown. {told}feature={feature}.")
+    if not shape.is_fully_defined():
+        raise ValueError(f"All dimensions of shape for feature {key} need to be known but received {feature.shape!s}.")
+    kind = as_dtype(feature.dtype)
+    if feature.default_value is None:
+        return Column(key, "dense", kind, tuple(shape.as_list()))  # type: ignore[arg-type]
+    default = _default(feature.default_value, kind)
+    if default.shape.num_elements() != shape.num_elements():
+        default = EagerTensor(np.broadcast_to(default.numpy(), shape.as_list()).copy())
+    values = EagerTensor(default.eager_array().reshape(shape.as_list()))
+    return Column(key, "dense", kind, tuple(shape.as_list()), True, default=values)  # type: ignore[arg-type]
+
+
+def _sequence_column(key: str, feature: FixedLenSequenceFeature, rows: bool) -> Column:
+    kind, shape = as_dtype(feature.dtype), tuple(as_shape(feature.shape).as_list())
+    if rows:
+        if feature.default_value is not None:
+            raise ValueError(f"Value feature_list.dense_defaults[{key}] must be None")
+        return Column(key, "dense", kind, shape, bool(feature.allow_missing))  # type: ignore[arg-type]
+    if not feature.allow_missing:
+        raise ValueError("Unsupported: FixedLenSequenceFeature requires allow_missing to be True.")
+    empty = b"" if kind is string else 0
+    default = _default(empty if feature.default_value is None else feature.default_value, kind)
+    return Column(key, "stacked", kind, shape, True, default=default)  # type: ignore[arg-type]
+
+
+def _default(value: Any, kind: DType) -> EagerTensor:
+    found = convert_to_tensor(value, kind)
+    if not isinstance(found, EagerTensor):
+        raise ValueError(f"a feature's default_value must be known, but is {value!r}")
+    return found

@@ -1,0 +1,272 @@
+"""Parsing serialized examples into columns.
+
+Sources: ``tensorflow/core/util/example_proto_fast_parsing.cc``, ``tensorflow/core/kernels/example_parsing_ops.cc``
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import DType, as_dtype, int64
+from tvtf.examples.features import Column
+from tvtf.ops.host import unknown_dim
+from tvtf.ops.rules import bind
+from tvtf.ops.strings.rules import text_op
+from tvtf.primitive import as_tuple
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import EagerTensor, Tensor
+
+FIELDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
+NAMES = {"bytes_list": "string", "float_list": "float", "int64_list": "int64"}
+COUNTS = {"sparse": 1, "dense": 0, "stacked": 1, "ragged": 1}
+"""Dims that only parsing tells, of a feature."""
+ROW_COUNTS = {"sparse": 1, "dense": 1, "ragged": 2}
+"""And of a list of features."""
+
+Spec = tuple[str, str, str, DType, tuple[int, ...], bool, DType, tuple[Any, ...]]
+"""Where it is ("context" or "rows"), key, kind, dtype, shape, whether it may be missing, dtype of splits, unknown dims."""
+
+
+def _types(serialized: TensorType, *defaults: TensorType, specs: Sequence[Spec], **_: Any) -> tuple[TensorType, ...]:
+    return tuple(t for spec in specs for t in _column_types(serialized.shape[0], *spec))
+
+
+def _column_types(
+    batch: Any, where: str, key: str, kind: str, dtype: DType, shape: Any, missing: bool, splits: DType, dims: Any
+) -> list[TensorType]:
+    deep = where == "rows"
+    if kind == "sparse":
+        rank = 3 if deep else 2
+        return [TensorType((dims[0], rank), int64), TensorType((dims[0],), dtype), TensorType((rank,), int64)]
+    if kind == "ragged":
+        outer = [TensorType((dims[1] + 1 if dims[1] is not None else None,), splits)] if deep else []
+        return [TensorType((dims[0],), dtype), *outer, TensorType((batch + 1,), splits)]
+    if deep:
+        return [TensorType((batch, dims[0], *shape), dtype), TensorType((batch,), int64)]
+    return [TensorType((batch, *dims, *shape), dtype)]
+
+
+def _parsed(
+    serialized: np.ndarray, *defaults: np.ndarray, specs: Sequence[Spec], message: str, single: bool
+) -> tuple[np.ndarray, ...]:
+    from google.protobuf.message import DecodeError
+
+    from tvtf.examples.messages import CLASSES
+
+    examples = []
+    for text in serialized.tolist():
+        try:
+            examples.append(CLASSES[message].FromString(text))
+        except DecodeError:
+            raise Refused(_undecodable(message, text)) from None
+    given = iter(defaults)
+    found: list[np.ndarray] = []
+    for where, key, kind, dtype, shape, missing, splits, _ in specs:
+        if where == "rows":
+            lists = [e.feature_lists.feature_list for e in examples]
+            rows = [_rows(one, key, dtype) for one in lists]
+            found += _ROWS[kind](rows, key, dtype.np, tuple(shape), missing, splits)
+            continue
+        maps = [e.features.feature if message == "Example" else e.context.feature for e in examples]
+        wheres = [_where(key, row, single) for row in range(len(maps))]
+        values = [_values(one, key, kind, dtype, told) for one, told in zip(maps, wheres)]
+        default = next(given) if kind in ("dense", "stacked") else None
+        found += _CONTEXT[kind](values, wheres, key, dtype.np, tuple(shape), missing, splits, default)
+    return tuple(found)
+
+
+def _undecodable(message: str, text: bytes) -> str:
+    if message == "Example":
+        return f"Could not parse example input, value: '{text.decode(errors='replace')}'"
+    return f"Could not parse {message} input, value: '{text.decode(errors='replace')}'"
+
+
+def _where(key: str, row: int, single: bool) -> str:
+    """How messages begin."""
+    return f"Key: {key}.  " if single else f"Name: <unknown>, Key: {key}, Index: {row}.  "
+
+
+def _values(features: Any, key: str, kind: str, dtype: DType, told: str) -> Any:
+    """The values of a feature; None where there are none."""
+    if key not in features:
+        return None
+    feature = features[key]
+    found, wanted = feature.WhichOneof("kind"), FIELDS[dtype.name]
+    if found is None:
+        return None
+    if found != wanted:
+        types = f"Data type: {NAMES[found]} but expected type: {NAMES[wanted]}"
+        if kind in ("sparse", "ragged"):
+            types = f"Expected type: {NAMES[wanted]}, Actual type: {NAMES[found]}"
+        raise Refused(f"{told}Data types don't match. {types}")
+    return list(getattr(feature, wanted).value)
+
+
+def _rows(lists: Any, key: str, dtype: DType) -> Any:
+    """The values of each feature of a list; None where there is no list."""
+    if key not in lists:
+        return None
+    features = enumerate(lists[key].feature)
+    return [_values({key: each}, key, "", dtype, _where(key, row, False)) or [] for row, each in features]
+
+
+def _array(values: Sequence[Any], dtype: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
+    found = np.empty(len(values), dtype)
+    found[:] = values
+    return found if shape is None else found.reshape(shape)
+
+
+def _splits(lengths: Sequence[int], dtype: DType) -> np.ndarray:
+    return np.cumsum([0, *lengths]).astype(dtype.np)
+
+
+def _sparse(values: Any, wheres: Any, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
+    rows = [v or [] for v in values]
+    places = [(row, place) for row, each in enumerate(rows) for place in range(len(each))]
+    shape = np.array([len(rows), max(map(len, rows), default=0)], np.int64)
+    return [np.array(places, np.int64).reshape(-1, 2), _array([v for r in rows for v in r], dtype), shape]
+
+
+def _ragged(
+    values: Any, wheres: Any, key: str, dtype: Any, shape: Any, missing: Any, splits: DType, _: Any
+) -> list[np.ndarray]:
+    rows = [v or [] for v in values]
+    return [_array([v for r in rows for v in r], dtype), _splits([*map(len, rows)], splits)]
+
+
+def _dense(
+    values: Any,
+    wheres: Sequence[str],
+    key: str,
+    dtype: Any,
+    shape: tuple[int, ...],
+    missing: bool,
+    _: Any,
+    default: Any,
+) -> list[np.ndarray]:
+    size = int(np.prod(shape))
+    found = np.empty((len(values), *shape), dtype)
+    for row, each in enumerate(values):
+        if each is None:
+            if not missing:
+                name = "Name: <unknown>, " if wheres[row].startswith("Name") else ""
+                raise Refused(f"{name}Feature: {key} (data type: {_shown(dtype)}) is required but could not be found.")
+            found[row] = default if default.ndim else default.item()
+            continue
+        if len(each) != size:
+            told = f"Number of {_shown(dtype)} values != expected.  Values size: {len(each)} but output shape: {_listed(shape)}"
+            raise Refused(wheres[row] + told)
+        found[row] = _array(each, dtype, shape)
+    return [found]
+
+
+def _stacked(
+    values: Any,
+    wheres: Sequence[str],
+    key: str,
+    dtype: Any,
+    shape: tuple[int, ...],
+    missing: bool,
+    _: Any,
+    default: Any,
+) -> list[np.ndarray]:
+    size = int(np.prod(shape))
+    rows = [v or [] for v in values]
+    for row, each in enumerate(rows):
+        if size and len(each) % size:
+            told = f"Number of {_shown(dtype)} values is not a multiple of stride length. "
+            told += f"Saw {len(each)} values but output shape is: {_listed(('?', *shape))}"
+            raise Refused(wheres[row] + told)
+    longest = max((len(r) // max(size, 1) for r in rows), default=0)
+    found = np.empty((len(rows), longest, *shape), dtype)
+    found[...] = default if default.ndim else default.item()
+    for row, each in enumerate(rows):
+        found[row, : len(each) // max(size, 1)] = _array(each, dtype, (-1, *shape))
+    return [found]
+
+
+def _sparse_rows(values: Any, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
+    batch = [v or [] for v in values]
+    places = [(b, r, i) for b, rows in enumerate(batch) for r, each in enumerate(rows) for i in range(len(each))]
+    widest = max((len(each) for rows in batch for each in rows), default=0)
+    shape = np.array([len(batch), max(map(len, batch), default=0), widest], np.int64)
+    flat = [v for rows in batch for each in rows for v in each]
+    return [np.array(places, np.int64).reshape(-1, 3), _array(flat, dtype), shape]
+
+
+def _ragged_rows(values: Any, key: str, dtype: Any, shape: Any, missing: Any, splits: DType) -> list[np.ndarray]:
+    batch = [v or [] for v in values]
+    rows = [each for one in batch for each in one]
+    flat = _array([v for each in rows for v in each], dtype)
+    return [flat, _splits([*map(len, rows)], splits), _splits([*map(len, batch)], splits)]
+
+
+def _dense_rows(values: Any, key: str, dtype: Any, shape: tuple[int, ...], missing: bool, _: Any) -> list[np.ndarray]:
+    for each in values:
+        if each is None and not missing:
+            told = f"Feature list '{key}' is required but could not be found.  "
+            told += (
+                "Did you mean to include it in feature_list_dense_missing_assumed_empty or feature_list_dense_defaults?"
+            )
+            raise Refused(f"Name: <unknown>, {told}")
+        if any(len(items) != int(np.prod(shape)) for items in each or []):
+            told = f"Total values size: {sum(map(len, each))} is not consistent with output shape: {_listed(('?', *shape))}"
+            raise Refused(f"Feature list '{key}' has an unexpected number of values.  {told}")
+    lengths = [len(each or []) for each in values]
+    found = np.empty((len(values), max(lengths, default=0), *shape), dtype)
+    found[...] = b"" if np.dtype(dtype) == object else 0
+    for row, each in enumerate(values):
+        for place, items in enumerate(each or []):
+            found[row, place] = _array(items, dtype, shape)
+    return [found, np.array(lengths, np.int64)]
+
+
+_CONTEXT: dict[str, Any] = {"sparse": _sparse, "ragged": _ragged, "dense": _dense, "stacked": _stacked}
+_ROWS: dict[str, Any] = {"sparse": _sparse_rows, "ragged": _ragged_rows, "dense": _dense_rows}
+
+
+def _shown(dtype: Any) -> str:
+    return "string" if np.dtype(dtype) == object else NAMES[FIELDS[as_dtype(dtype).name]]
+
+
+def _listed(shape: Sequence[Any]) -> str:
+    return f"[{','.join(map(str, shape))}]"
+
+
+@text_op(tf_name="ParseExampleV2", type=_types, numpy=_parsed)
+def parse_examples(serialized: Tensor, *defaults: Tensor, specs: Any, message: str, single: bool) -> Any:
+    """The columns of serialized examples."""
+    return (serialized, *defaults), {"specs": specs, "message": message, "single": single}
+
+
+@text_op(tf_name="ParseSequenceExampleV2", type=_types, numpy=_parsed)
+def parse_sequence_examples(serialized: Tensor, *defaults: Tensor, specs: Any, message: str, single: bool) -> Any:
+    """The columns of serialized sequences of examples."""
+    return (serialized, *defaults), {"specs": specs, "message": message, "single": single}
+
+
+def parse(
+    serialized: Tensor, message: str, context: Sequence[Column], rows: Sequence[Column], single: bool
+) -> list[list[Tensor]]:
+    """The tensors of each column, of a vector of serialized examples."""
+    specs = [_spec("context", c, COUNTS[c.kind]) for c in context] + [
+        _spec("rows", c, ROW_COUNTS[c.kind]) for c in rows
+    ]
+    defaults = [_default(c) for c in context if c.kind in ("dense", "stacked")]
+    op = bind.parse_examples if message == "Example" else bind.parse_sequence_examples
+    outputs = op(serialized, *defaults, specs=tuple(specs), message=message, single=single)
+    found = iter(as_tuple(outputs))
+    counts = [len(_column_types(0, *spec[:7], (0, 0))) for spec in specs]
+    return [[next(found) for _ in range(n)] for n in counts]
+
+
+def _spec(where: str, c: Column, count: int) -> Spec:
+    return where, c.key, c.kind, c.dtype, c.shape, c.missing, c.splits, tuple(unknown_dim() for _ in range(count))
+
+
+def _default(column: Column) -> Tensor:
+    return EagerTensor(np.zeros((), np.int64)) if column.default is None else column.default

@@ -1,0 +1,22 @@
+"""The messages of ``tensorflow/core/example/{feature,example}.proto``, which ``tf.train`` names."""
+
+from __future__ import annotations
+
+from typing import Final
+
+from tvtf.protos import declare
+
+CLASSES: Final = declare(
+    "tensorflow",
+    {
+        "BytesList": ("1 bytes* value",),
+        "FloatList": ("1 float* value",),
+        "Int64List": ("1 int64* value",),
+        "Feature": ("1 BytesList bytes_list kind", "2 FloatList float_list kind", "3 Int64List int64_list kind"),
+        "Features": ("1 map:Feature feature",),
+        "FeatureList": ("1 Feature* feature",),
+        "FeatureLists": ("1 map:FeatureList feature_list",),
+        "Example": ("1 Features features",),
+        "SequenceExample": ("1 Features context", "2 FeatureLists feature_lists"),
+    },
+)

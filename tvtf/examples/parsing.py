@@ -1,0 +1,210 @@
+"""``tf.io.parse_example`` and its like."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+from tvtf.examples.composite import put_together
+from tvtf.examples.features import (
+    Column,
+    FixedLenFeature,
+    FixedLenSequenceFeature,
+    RaggedFeature,
+    SparseFeature,
+    VarLenFeature,
+    columns_of,
+)
+from tvtf.examples.kernels import parse
+from tvtf.ops.rules import bind
+from tvtf.ops.strings.rules import text
+from tvtf.primitive import export
+from tvtf.ragged.tensor import RaggedTensor
+from tvtf.sparse.tensor import SparseTensor
+from tvtf.tensor import Tensor
+
+Features = Mapping[str, Any]
+Found = dict[str, Any]
+ALL = (VarLenFeature, SparseFeature, FixedLenFeature, FixedLenSequenceFeature, RaggedFeature)
+CONTEXT = (VarLenFeature, FixedLenFeature, RaggedFeature)
+ROWS = (VarLenFeature, FixedLenSequenceFeature, RaggedFeature)
+
+
+@export("io.parse_example")
+def parse_example(serialized: Any, features: Features, example_names: Any = None, name: str | None = None) -> Found:
+    """Serialized ``tf.train.Example`` messages as tensors.
+
+    Args:
+      serialized: a vector of strings; or a scalar, as for ``tf.io.parse_single_example``.
+      features: by key ``FixedLenFeature``, ``FixedLenSequenceFeature``, ``VarLenFeature``, ``SparseFeature`` or
+        ``RaggedFeature``.
+      example_names: accepted.
+
+    Returns:
+      By key a tensor, a ``SparseTensor`` or a ``RaggedTensor``.
+
+    >>> import tvtf as tf
+    >>> ages = tf.train.Feature(int64_list=tf.train.Int64List(value=[3]))
+    >>> goat = tf.train.Example(features=tf.train.Features(feature={"age": ages})).SerializeToString()
+    >>> tf.io.parse_example([goat, goat], {"age": tf.io.FixedLenFeature([], tf.int64)})["age"].numpy()
+    array([3, 3])
+
+    Raises:
+      ValueError: no feature, or one that lacks something.
+      InvalidArgumentError: an example that lacks a feature, or has it with another dtype or number of values.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_example
+    """
+    if not features:
+        raise ValueError(f"Argument `features` cannot be None or falsy. Got {features}")
+    x, single = _batch(serialized)
+    columns = columns_of(features, ALL)
+    found = parse(x, "Example", columns, [], single)
+    return put_together(features, _columns(columns, found, single))
+
+
+@export("io.parse_single_example")
+def parse_single_example(
+    serialized: Any, features: Features, example_names: Any = None, name: str | None = None
+) -> Found:
+    """One serialized ``tf.train.Example`` as tensors; see ``tf.io.parse_example``.
+
+    >>> import tvtf as tf
+    >>> names = tf.train.Feature(bytes_list=tf.train.BytesList(value=[b"a", b"b"]))
+    >>> goat = tf.train.Example(features=tf.train.Features(feature={"name": names})).SerializeToString()
+    >>> tf.io.parse_single_example(goat, {"name": tf.io.FixedLenFeature([2], tf.string)})["name"].numpy()
+    array([b'a', b'b'], dtype=object)
+
+    Raises:
+      ValueError: no feature, one that lacks something, or no scalar.
+      InvalidArgumentError: an example that lacks a feature, or has it with another dtype or number of values.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_single_example
+    """
+    if features is None:
+        raise ValueError("Invalid argument: features cannot be None.")
+    if not features:
+        raise ValueError("Invalid argument: features cannot be empty.")
+    _require_scalar(text(serialized))
+    return parse_example(serialized, features)
+
+
+def _require_scalar(serialized: Tensor) -> None:
+    if serialized.ndim:
+        raise ValueError("Input serialized must be a scalar")
+
+
+@export("io.parse_sequence_example")
+def parse_sequence_example(
+    serialized: Any,
+    context_features: Features | None = None,
+    sequence_features: Features | None = None,
+    example_names: Any = None,
+    name: str | None = None,
+) -> tuple[Found, Found, Found]:
+    """Serialized ``tf.train.SequenceExample`` messages as tensors.
+
+    Args:
+      serialized: a vector of strings.
+      context_features: by key ``FixedLenFeature``, ``VarLenFeature`` or ``RaggedFeature``.
+      sequence_features: by key ``FixedLenSequenceFeature``, ``VarLenFeature`` or ``RaggedFeature``.
+      example_names: accepted.
+
+    Returns:
+      Three dicts: of the context, of the feature lists, and of the lengths of those that are dense.
+
+    >>> import tvtf as tf
+    >>> row = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))
+    >>> lists = tf.train.FeatureLists(feature_list={"rows": tf.train.FeatureList(feature=[row, row])})
+    >>> one = tf.train.SequenceExample(feature_lists=lists).SerializeToString()
+    >>> tf.io.parse_sequence_example([one], None, {"rows": tf.io.RaggedFeature(tf.int64)})[1]["rows"]
+    <tf.RaggedTensor [[[1, 2], [1, 2]]]>
+
+    Raises:
+      ValueError: no features, or one that lacks something.
+      InvalidArgumentError: an example that lacks a feature, or has it with another dtype or number of values.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_sequence_example
+    """
+    if not (context_features or sequence_features):
+        raise ValueError(
+            "Both `context_features` and `sequence_features` argument are None, but at least one should have values."
+        )
+    x, single = _batch(serialized)
+    context = columns_of(context_features, CONTEXT)
+    rows = columns_of(sequence_features, ROWS, rows=True)
+    found = parse(x, "SequenceExample", context, rows, single)
+    mine, lists = found[: len(context)], found[len(context) :]
+    lengths = {c.key: t[1][0] if single else t[1] for c, t in zip(rows, lists) if c.kind == "dense"}
+    return (
+        put_together(context_features or {}, _columns(context, mine, single)),
+        put_together(sequence_features or {}, _row_columns(rows, lists, single)),
+        lengths,
+    )
+
+
+@export("io.parse_single_sequence_example")
+def parse_single_sequence_example(
+    serialized: Any,
+    context_features: Features | None = None,
+    sequence_features: Features | None = None,
+    example_name: Any = None,
+    name: str | None = None,
+) -> tuple[Found, Found]:
+    """One serialized ``tf.train.SequenceExample`` as tensors; see ``tf.io.parse_sequence_example``.
+
+    >>> import tvtf as tf
+    >>> row = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))
+    >>> lists = tf.train.FeatureLists(feature_list={"rows": tf.train.FeatureList(feature=[row, row])})
+    >>> one = tf.train.SequenceExample(feature_lists=lists).SerializeToString()
+    >>> wanted = {"rows": tf.io.FixedLenSequenceFeature([2], tf.int64)}
+    >>> tf.io.parse_single_sequence_example(one, sequence_features=wanted)[1]["rows"].numpy()
+    array([[1, 2],
+           [1, 2]])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_single_sequence_example
+    """
+    if not (context_features or sequence_features):
+        raise ValueError("Both context_features and sequence_features are None, but at least one should have values.")
+    _require_scalar(text(serialized))
+    return parse_sequence_example(serialized, context_features, sequence_features)[:2]
+
+
+# -- columns as tensors
+
+
+def _batch(serialized: Any) -> tuple[Tensor, bool]:
+    """A vector of texts, and whether it was a scalar."""
+    x = text(serialized)
+    if x.ndim > 1:
+        raise ValueError(f"serialized must be a vector or a scalar, but has shape {x.shape}")
+    return (x, False) if x.ndim else (bind.reshape(x, shape=(1,)), True)
+
+
+def _columns(columns: Sequence[Column], found: Sequence[list[Tensor]], single: bool) -> Found:
+    return {c.key: _column(c.kind, tensors, single) for c, tensors in zip(columns, found)}
+
+
+def _column(kind: str, tensors: list[Tensor], single: bool) -> Any:
+    if kind == "sparse":
+        return _sparse(tensors, single)
+    if kind == "ragged":
+        return tensors[0] if single else RaggedTensor(*tensors)
+    return tensors[0][0] if single else tensors[0]
+
+
+def _sparse(tensors: list[Tensor], single: bool) -> SparseTensor:
+    indices, values, shape = tensors
+    return SparseTensor(indices[:, 1:], values, shape[1:]) if single else SparseTensor(indices, values, shape)
+
+
+def _row_columns(columns: Sequence[Column], found: Sequence[list[Tensor]], single: bool) -> Found:
+    return {c.key: _row_column(c.kind, tensors, single) for c, tensors in zip(columns, found)}
+
+
+def _row_column(kind: str, tensors: list[Tensor], single: bool) -> Any:
+    if kind != "ragged":
+        return _column(kind, tensors, single)
+    values, inner, outer = tensors
+    rows = RaggedTensor(values, inner)
+    return rows if single else RaggedTensor(rows, outer)

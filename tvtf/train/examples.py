@@ -1,0 +1,49 @@
+"""``tf.train.Example`` and its like: the protocol buffers that records of data are written as."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.examples.messages import CLASSES
+from tvtf.primitive import exports
+
+_MEANING = {
+    "BytesList": ("Strings of bytes.", "BytesList(value=[b'a', b'b'])"),
+    "FloatList": ("Floats, kept as float32.", "FloatList(value=[0.5])"),
+    "Int64List": ("Integers of 64 bits.", "Int64List(value=[3])"),
+    "Feature": ("Values of one of the three kinds.", "Feature(int64_list=tf.train.Int64List(value=[3]))"),
+    "Features": ("Features by name.", "Features(feature={'age': tf.train.Feature()})"),
+    "FeatureList": ("Features one after another.", "FeatureList(feature=[tf.train.Feature()])"),
+    "FeatureLists": ("Lists of features by name.", "FeatureLists(feature_list={'rows': tf.train.FeatureList()})"),
+    "Example": ("One example: features by name.", "Example(features=tf.train.Features())"),
+    "SequenceExample": ("One example of which some features are sequences.", "SequenceExample()"),
+}
+
+
+def _documented(name: str) -> Any:
+    meaning, example = _MEANING[name]
+    message = CLASSES[name]
+    message.__doc__ = f"""{meaning}
+
+    A protocol buffer: ``SerializeToString``, ``FromString``, ``CopyFrom`` ... are those of ``google.protobuf``.
+
+    >>> import tvtf as tf
+    >>> message = tf.train.{example}
+    >>> tf.train.{name}.FromString(message.SerializeToString()) == message
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/{name}
+    """
+    exports[f"train.{name}"] = message
+    return message
+
+
+BytesList = _documented("BytesList")
+FloatList = _documented("FloatList")
+Int64List = _documented("Int64List")
+Feature = _documented("Feature")
+Features = _documented("Features")
+FeatureList = _documented("FeatureList")
+FeatureLists = _documented("FeatureLists")
+Example = _documented("Example")
+SequenceExample = _documented("SequenceExample")
