@@ -18,9 +18,9 @@ from tvtf import candidates as _candidates  # noqa: E402,F401 - declares tf.rand
 from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
 from tvtf import device_spec as _device_spec  # noqa: E402,F401 - declares tf.DeviceSpec
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
+from tvtf import examples as _examples  # noqa: E402,F401 - declares tf.io.parse_example ...
 from tvtf import exchange as _exchange  # noqa: E402,F401 - declares tf.make_ndarray, tf.experimental.dlpack
 from tvtf import fractional_pool as _fractional_pool  # noqa: E402,F401
-from tvtf import examples as _examples  # noqa: E402,F401 - declares tf.io.parse_example ...
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
 from tvtf import images as _images  # noqa: E402,F401 - declares tf.image.resize ..., tf.io.decode_png ...
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers

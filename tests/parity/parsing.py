@@ -13,7 +13,7 @@ def _feature(tf, *values):
     if values and isinstance(values[0], bytes):
         return t.Feature(bytes_list=t.BytesList(value=values))
     if values and isinstance(values[0], float):
-        return t.Feature(float_list=t.FloatList(value=values))
+        return t.Feature(float_list=tf.train.FloatList(value=values))
     return t.Feature(int64_list=t.Int64List(value=values))
 
 

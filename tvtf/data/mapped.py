@@ -10,7 +10,7 @@ from tvtf import nest
 from tvtf.composite import CompositeTensor, TypeSpec
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
 from tvtf.data.parallel import Ahead, Ready, Workers, debug, warn_unused
-from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
+from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.frontend.function import function
 from tvtf.log import logger
@@ -27,7 +27,7 @@ class Eager:
 
     def __call__(self, *elements: Element) -> Any:
         found = self.user(*_arguments(elements))
-        return found if isinstance(found, Dataset) else tensors_of(found)
+        return found if isinstance(found, Dataset) else result_of(found)
 
 
 class Traced(Eager):
@@ -45,7 +45,7 @@ class Traced(Eager):
             self.spec = self._first(source) if self._traced is None else _result_spec(self._traced)
 
     def _trace(self, specs: tuple[Any, ...]) -> Any:
-        return function(lambda *element: tensors_of(self.user(*element))).get_concrete_function(*_arguments(specs))
+        return function(lambda *element: result_of(self.user(*element))).get_concrete_function(*_arguments(specs))
 
     def _first(self, source: Dataset, refusal: Exception | None = None) -> Any:
         """The specs of what it makes of the first element, any dim of which may be another for the next.

@@ -27,6 +27,11 @@ def tensors_of(value: Any) -> Element:
     return value if isinstance(value, CompositeTensor) else convert_to_tensor(value)
 
 
+def result_of(value: Any) -> Element:
+    """What a function of elements gives: a list is likely that of an op's results, so it is a tuple, as in TensorFlow."""
+    return tensors_of(tuple(value) if isinstance(value, list) else value)
+
+
 def spec_of(element: Element) -> Any:
     """The specs of an element's tensors, in its form."""
     return nest.map_structure(_leaf_spec, element)

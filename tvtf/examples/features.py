@@ -268,13 +268,12 @@ def _fixed(key: str, feature: FixedLenFeature) -> Column:
     if not shape.is_fully_defined():
         raise ValueError(f"All dimensions of shape for feature {key} need to be known but received {feature.shape!s}.")
     kind = as_dtype(feature.dtype)
+    dims = tuple(int(d) for d in shape.as_list() if d is not None)
     if feature.default_value is None:
-        return Column(key, "dense", kind, tuple(shape.as_list()))  # type: ignore[arg-type]
-    default = _default(feature.default_value, kind)
-    if default.shape.num_elements() != shape.num_elements():
-        default = EagerTensor(np.broadcast_to(default.numpy(), shape.as_list()).copy())
-    values = EagerTensor(default.eager_array().reshape(shape.as_list()))
-    return Column(key, "dense", kind, tuple(shape.as_list()), True, default=values)  # type: ignore[arg-type]
+        return Column(key, "dense", kind, dims)
+    default = _default(feature.default_value, kind).eager_array()
+    values = default.reshape(dims) if default.size == shape.num_elements() else np.broadcast_to(default, dims).copy()
+    return Column(key, "dense", kind, dims, True, default=EagerTensor(values))
 
 
 def _sequence_column(key: str, feature: FixedLenSequenceFeature, rows: bool) -> Column:

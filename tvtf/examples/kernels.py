@@ -160,7 +160,7 @@ def _dense(
         if len(each) != size:
             told = f"Number of {_shown(dtype)} values != expected.  Values size: {len(each)} but output shape: {_listed(shape)}"
             raise Refused(wheres[row] + told)
-        found[row] = _array(each, dtype, shape)
+        found[row] = _array(each, dtype, shape)[()]
     return [found]
 
 
@@ -221,7 +221,7 @@ def _dense_rows(values: Any, key: str, dtype: Any, shape: tuple[int, ...], missi
     found[...] = b"" if np.dtype(dtype) == object else 0
     for row, each in enumerate(values):
         for place, items in enumerate(each or []):
-            found[row, place] = _array(items, dtype, shape)
+            found[row, place] = _array(items, dtype, shape)[()]
     return [found, np.array(lengths, np.int64)]
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tvtf.protos import declare
+from tvtf.refusal import Refused
 
 CLASSES: Final = declare(
     "tensorflow",
@@ -20,3 +21,17 @@ CLASSES: Final = declare(
         "SequenceExample": ("1 Features context", "2 FeatureLists feature_lists"),
     },
 )
+
+
+def from_json(text: bytes) -> bytes:
+    """A serialized ``Example`` of what JSON says.
+
+    Raises:
+      Refused: it says something else.
+    """
+    from google.protobuf import json_format
+
+    try:
+        return bytes(json_format.Parse(text, CLASSES["Example"]()).SerializeToString(deterministic=True))
+    except (json_format.ParseError, UnicodeDecodeError) as error:
+        raise Refused(f"Error while parsing JSON: {error}") from None

@@ -117,8 +117,8 @@ def parse_sequence_example(
     >>> row = tf.train.Feature(int64_list=tf.train.Int64List(value=[1, 2]))
     >>> lists = tf.train.FeatureLists(feature_list={"rows": tf.train.FeatureList(feature=[row, row])})
     >>> one = tf.train.SequenceExample(feature_lists=lists).SerializeToString()
-    >>> tf.io.parse_sequence_example([one], None, {"rows": tf.io.RaggedFeature(tf.int64)})[1]["rows"]
-    <tf.RaggedTensor [[[1, 2], [1, 2]]]>
+    >>> tf.io.parse_sequence_example([one], None, {"rows": tf.io.RaggedFeature(tf.int64)})[1]["rows"].to_list()
+    [[[1, 2], [1, 2]]]
 
     Raises:
       ValueError: no features, or one that lacks something.

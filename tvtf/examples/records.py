@@ -1,0 +1,363 @@
+"""Records in other forms: lines of CSV, compressed bytes, examples as JSON, sparse tensors as strings, names of files."""
+
+from __future__ import annotations
+
+import gzip
+import zlib
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import as_dtype, float32, float64, int32, int64, string
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.host import unknown_dim
+from tvtf.ops.rules import bind
+from tvtf.ops.strings.files import matching_files
+from tvtf.ops.strings.raw import parse_tensor, serialize_tensor
+from tvtf.ops.strings.rules import each_text, text, text_op
+from tvtf.primitive import as_tuple, export
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.sparse.tensor import SparseTensor, as_sparse
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.variable import Variable
+
+# -- CSV
+
+
+def fields_of(line: bytes, delimiter: bytes, quoted: bool) -> list[bytes]:
+    """The fields of one line.
+
+    >>> fields_of(b'1,"a ""b"", c",', b",", True)
+    [b'1', b'a "b", c', b'']
+    """
+    if not quoted or b'"' not in line:
+        return line.split(delimiter)
+    found, place = [], 0
+    while True:
+        field, place = (
+            _quoted(line, place, delimiter) if line[place : place + 1] == b'"' else _plain(line, place, delimiter)
+        )
+        found.append(field)
+        if place >= len(line):
+            return found
+        place += 1
+        if place == len(line):
+            return [*found, b""]
+
+
+def _quoted(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
+    parts, start = [], place + 1
+    while True:
+        end = line.find(b'"', start)
+        if end < 0:
+            raise Refused("Quoted field has to end with quote followed by delim or end")
+        parts.append(line[start:end])
+        if line[end + 1 : end + 2] != b'"':
+            break
+        start = end + 2
+    if end + 1 < len(line) and line[end + 1 : end + 2] != delimiter:
+        raise Refused("Quoted field has to end with quote followed by delim or end")
+    return b'"'.join(parts), end + 1
+
+
+def _plain(line: bytes, place: int, delimiter: bytes) -> tuple[bytes, int]:
+    end = line.find(delimiter, place)
+    end = len(line) if end < 0 else end
+    if b'"' in line[place:end]:
+        raise Refused("Unquoted fields cannot have quotes/CRLFs inside")
+    return line[place:end], end
+
+
+def _csv(
+    records: np.ndarray, *defaults: np.ndarray, delimiter: str, quoted: bool, na: str, columns: Any
+) -> tuple[np.ndarray, ...]:
+    count = len(defaults)
+    found = [np.empty(records.size, d.dtype) for d in defaults]
+    for row, line in enumerate(records.ravel().tolist()):
+        fields = fields_of(line, delimiter.encode(), quoted)
+        if columns:
+            if columns[-1] >= len(fields):
+                raise Refused(f"Expect {count} fields but have {len(fields)} in record {row}")
+            fields = [fields[c] for c in columns]
+        if len(fields) != count:
+            raise Refused(f"Expect {count} fields but have {len(fields)} in record {row}")
+        for place, (field, default) in enumerate(zip(fields, defaults)):
+            found[place][row] = _number(field, default, na.encode(), place, row)
+    return tuple(each.reshape(records.shape) for each in found)
+
+
+def _number(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) -> Any:
+    if not field or field == na:
+        if not default.size:
+            raise Refused(f"Field {place} is required but missing in record {row}!")
+        return default.ravel()[0]
+    if default.dtype == object:
+        return field
+    try:
+        number = (float if default.dtype.kind == "f" else int)(field.strip())
+        return default.dtype.type(number)
+    except (ValueError, OverflowError):
+        kind = {"f4": "float", "f8": "double"}.get(default.dtype.str[1:], default.dtype.name)
+        raise Refused(
+            f"Field {place} in record {row} is not a valid {kind}: {field.decode(errors='replace')}"
+        ) from None
+
+
+@text_op(
+    tf_name="DecodeCSV",
+    type=lambda records, *defaults, **_: tuple(TensorType(records.shape, d.dtype) for d in defaults),
+    numpy=_csv,
+)
+def csv_columns(records: Tensor, *defaults: Tensor, delimiter: str, quoted: bool, na: str, columns: Any) -> Any:
+    """The columns of lines of CSV."""
+    return (records, *defaults), {"delimiter": delimiter, "quoted": quoted, "na": na, "columns": columns}
+
+
+@export("io.decode_csv")
+def decode_csv(
+    records: Any,
+    record_defaults: Sequence[Any],
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    select_cols: Sequence[int] | None = None,
+    name: str | None = None,
+) -> list[Tensor]:
+    """The columns of lines of CSV, a tensor each.
+
+    Args:
+      records: strings of any shape, a line each.
+      record_defaults: for each column a default, or an empty list where one is required; float32, float64, int32, int64
+        or string.
+      field_delim: what separates fields.
+      use_quote_delim: whether ``"`` begins and ends a field.
+      na_value: another text, beside the empty one, that stands for a missing field.
+      select_cols: which columns are wanted, in order.
+
+    >>> import tvtf as tf
+    >>> [c.numpy().tolist() for c in tf.io.decode_csv(["1,a", "2,b"], [[0], ["?"]])]
+    [[1, 2], [b'a', b'b']]
+
+    Raises:
+      ValueError: columns that are not in order.
+      InvalidArgumentError: other fields than expected.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_csv
+    """
+    columns = list(select_cols) if select_cols is not None else None
+    if columns is not None and any(a >= b for a, b in zip(columns, columns[1:])):
+        raise ValueError("select_cols is not strictly increasing.")
+    if columns and columns[0] < 0:
+        raise ValueError("select_cols contains negative values.")
+    if columns is not None and len(columns) != len(record_defaults):
+        raise ValueError("Length of select_cols and record_defaults do not match.")
+    defaults = [_csv_default(d) for d in record_defaults]
+    attrs = {"delimiter": field_delim, "quoted": bool(use_quote_delim), "na": na_value, "columns": tuple(columns or ())}
+    return list(as_tuple(bind.csv_columns(text(records), *defaults, **attrs)))
+
+
+def _csv_default(value: Any) -> Tensor:
+    default = convert_to_tensor(value)
+    if default.dtype not in (float32, float64, int32, int64, string):
+        told = f"Value for attr 'OUT_TYPE' of {default.dtype.name} is not in the list of allowed values"
+        raise InvalidArgumentError(None, "DecodeCSV", f"{told}: float, double, int32, int64, string")
+    return default
+
+
+# -- compressed
+
+
+def _inflated(value: bytes, kind: str) -> bytes:
+    try:
+        return gzip.decompress(value) if kind == "GZIP" else zlib.decompress(value)
+    except (OSError, EOFError, zlib.error) as error:
+        raise Refused(f"the bytes are no {kind} data: {error}") from None
+
+
+@text_op(
+    tf_name="DecodeCompressed",
+    type=lambda x, kind: TensorType(x.shape, string),
+    numpy=each_text(_inflated, object),
+)
+def inflated(x: Tensor, kind: str) -> Any:
+    """Strings of compressed bytes as what was compressed."""
+    return (x,), {"kind": kind}
+
+
+@export("io.decode_compressed")
+def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
+    """What each string was before it was compressed.
+
+    Args:
+      bytes: strings.
+      compression_type: "ZLIB", "GZIP", or "" for strings that are not compressed.
+
+    >>> import zlib
+    >>> import tvtf as tf
+    >>> tf.io.decode_compressed([zlib.compress(b"abc")], "ZLIB").numpy()
+    array([b'abc'], dtype=object)
+
+    Raises:
+      InvalidArgumentError: another type, or damaged bytes.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_compressed
+    """
+    x = text(bytes)
+    if compression_type not in ("", "ZLIB", "GZIP"):
+        told = f"Only ZLIB, GZIP or NONE are supported compressions [Op:DecodeCompressed]; got {compression_type!r}"
+        raise InvalidArgumentError(None, "DecodeCompressed", told)
+    return bind.inflated(x, kind=compression_type) if compression_type else x  # type: ignore[no-any-return]
+
+
+# -- JSON
+
+
+def _of_json(value: bytes) -> bytes:
+    from tvtf.examples.messages import from_json
+
+    return from_json(value)
+
+
+@text_op(
+    tf_name="DecodeJSONExample",
+    type=lambda x: TensorType(x.shape, string),
+    numpy=each_text(_of_json, object),
+)
+def examples_of_json(x: Tensor) -> Any:
+    """Serialized examples of what JSON says."""
+    return (x,), {}
+
+
+@export("io.decode_json_example")
+def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
+    """``tf.train.Example`` messages in JSON as serialized ones.
+
+    >>> import tvtf as tf
+    >>> text = '{"features": {"feature": {"a": {"int64List": {"value": ["3"]}}}}}'
+    >>> tf.io.parse_single_example(tf.io.decode_json_example(text), {"a": tf.io.FixedLenFeature([], tf.int64)})["a"].numpy()
+    np.int64(3)
+
+    Raises:
+      InvalidArgumentError: no such message.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_json_example
+    """
+    return bind.examples_of_json(text(json_examples))  # type: ignore[no-any-return]
+
+
+# -- sparse tensors
+
+
+@export("io.serialize_sparse")
+def serialize_sparse(sp_input: Any, out_type: Any = string, name: str | None = None) -> Tensor:
+    """A sparse tensor as three strings: indices, values and shape, each a ``TensorProto``.
+
+    >>> import tvtf as tf
+    >>> tf.io.serialize_sparse(tf.sparse.SparseTensor([[0]], [1], [2])).shape
+    TensorShape([3])
+
+    Raises:
+      TypeError: no sparse tensor.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/serialize_sparse
+    """
+    sp = as_sparse(sp_input)
+    _require_strings(out_type)
+    return bind.stack(*map(serialize_tensor, (sp.indices, sp.values, sp.dense_shape)), axis=0)  # type: ignore[no-any-return]
+
+
+def _require_strings(out_type: Any) -> None:
+    if as_dtype(out_type) is not string:
+        raise TypeError(f"out_type must be tf.string: tvtf has no tensors of {out_type!r}")
+
+
+def _each_row(indices: np.ndarray, values: np.ndarray, shape: np.ndarray) -> np.ndarray:
+    from tvtf.ops.strings.tensor_proto import written
+
+    found = np.empty((int(shape[0]), 3), object)
+    for row in range(len(found)):
+        own = indices[:, 0] == row
+        found[row] = [written(np.ascontiguousarray(a)) for a in (indices[own, 1:], values[own], shape[1:])]
+    return found
+
+
+@text_op(
+    tf_name="SerializeManySparse",
+    type=lambda indices, values, shape, rows: TensorType((rows, 3), string),
+    numpy=lambda indices, values, shape, rows: _each_row(indices, values, shape),
+)
+def rows_of_sparse(indices: Tensor, values: Tensor, shape: Tensor, rows: Any) -> Any:
+    """Each row of a sparse tensor as three strings."""
+    return (indices, values, shape), {"rows": rows}
+
+
+@export("io.serialize_many_sparse")
+def serialize_many_sparse(sp_input: Any, out_type: Any = string, name: str | None = None) -> Tensor:
+    """Each row of a sparse tensor as three strings, shape (rows, 3).
+
+    >>> import tvtf as tf
+    >>> tf.io.serialize_many_sparse(tf.sparse.SparseTensor([[0, 1]], [1], [2, 3])).shape
+    TensorShape([2, 3])
+
+    Raises:
+      TypeError: no sparse tensor.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/serialize_many_sparse
+    """
+    sp = as_sparse(sp_input)
+    _require_strings(out_type)
+    rows = sp.shape[0] if sp.shape.rank else None
+    count = unknown_dim() if rows is None else rows
+    return bind.rows_of_sparse(sp.indices, sp.values, sp.dense_shape, rows=count)  # type: ignore[no-any-return]
+
+
+@export("io.deserialize_many_sparse")
+def deserialize_many_sparse(
+    serialized_sparse: Any, dtype: Any, rank: int | None = None, name: str | None = None
+) -> SparseTensor:
+    """The sparse tensors that ``tf.io.serialize_many_sparse`` wrote, as the rows of one; outside of ``tf.function``.
+
+    >>> import tvtf as tf
+    >>> rows = tf.sparse.SparseTensor([[0, 1], [1, 0]], [5, 6], [2, 3])
+    >>> tf.io.deserialize_many_sparse(tf.io.serialize_many_sparse(rows), tf.int32).indices.numpy().tolist()
+    [[0, 1], [1, 0]]
+
+    Raises:
+      InvalidArgumentError: other shapes, or tensors that differ in dtype or rank.
+      UnimplementedError: while tracing.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/deserialize_many_sparse
+    """
+    x = text(serialized_sparse)
+    if x.ndim != 2 or x.shape[1] != 3:
+        told = f"Serialized sparse should have non-zero elements and shape [N, 3], but received shape {x.shape}"
+        raise InvalidArgumentError(None, "DeserializeManySparse", told)
+    kind, indices, values, shapes = as_dtype(dtype), [], [], []
+    for row in range(len(x)):
+        own = parse_tensor(x[row, 0], int64).numpy()
+        indices.append(np.concatenate([np.full((len(own), 1), row), own], axis=1))
+        values.append(parse_tensor(x[row, 1], kind).numpy())
+        shapes.append(parse_tensor(x[row, 2], int64).numpy())
+    if len({len(s) for s in shapes}) != 1 or (rank is not None and len(shapes[0]) != rank - 1):
+        told = f"Inconsistent rank across SparseTensors: {[len(s) for s in shapes]}"
+        raise InvalidArgumentError(None, "DeserializeManySparse", told)
+    shape = np.array([len(x), *np.max(shapes, axis=0)], np.int64)
+    return SparseTensor(np.concatenate(indices).astype(np.int64), EagerTensor(np.concatenate(values)), shape)
+
+
+# -- names of files
+
+
+@export("io.match_filenames_once")
+def match_filenames_once(pattern: Any, name: str | None = None) -> Variable:
+    """A Variable with the names of the files that match a pattern, or several, now.
+
+    >>> import tvtf as tf
+    >>> tf.io.match_filenames_once("/nowhere/*").shape
+    TensorShape([0])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/io/match_filenames_once
+    """
+    return Variable(matching_files(pattern), trainable=False, name=name)
