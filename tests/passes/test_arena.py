@@ -86,7 +86,7 @@ def test_loops_and_branches_compute_in_it(n):
             x = np.tanh(x @ x @ x) if x.sum() > 0 else (x + 1) @ (x - 1) / 8
         return x
 
-    np.testing.assert_allclose(f(tf.constant(X), tf.constant(n)), eager(X), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(f(tf.constant(X), tf.constant(n)), eager(X), rtol=1e-5, atol=1e-6)
 
 
 def test_threads_have_arenas_of_their_own():

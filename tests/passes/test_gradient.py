@@ -247,8 +247,8 @@ def test_gradients_are_the_differences():
         return (np.tanh(x @ w) ** 2).sum()
 
     np.testing.assert_allclose(value, f(x, w), rtol=1e-5)
-    np.testing.assert_allclose(dx, numeric(f, [x, w], 0), rtol=1e-3, atol=1e-4)
-    np.testing.assert_allclose(dw, numeric(f, [x, w], 1), rtol=1e-3, atol=1e-4)
+    np.testing.assert_allclose(dx, numeric(f, [x, w], 0), rtol=1e-4, atol=1e-5)
+    np.testing.assert_allclose(dw, numeric(f, [x, w], 1), rtol=1e-4, atol=1e-5)
 
 
 def test_wrt_by_name_and_position():
