@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import inspect
 import threading
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
 from typing import Any
 
 import numpy as np
@@ -227,12 +228,18 @@ class ConcreteFunction:
         )
 
     def _described_inputs(self) -> list[str]:
-        parameters = list(self._signature.parameters.values())
         shown = self.arguments.described(Leaf.typed_text)
-        named = [(p, _text(value)) for p, value in zip(parameters, shown[0])]
-        return [f"{p.name} ({p.kind.name}): {text}" for p, text in named] + [
-            f"{key} (KEYWORD_ONLY): {_text(value)}" for key, value in shown[1].items()
-        ]
+        named = [f"{name} ({kind}): {_text(value)}" for (name, kind), value in zip(self._positions(), shown[0])]
+        return named + [f"{key} (KEYWORD_ONLY): {_text(value)}" for key, value in shown[1].items()]
+
+    def _positions(self) -> Iterator[tuple[str, str]]:
+        """Names and kinds of the arguments by position: before any number of others, none can be given by name."""
+        parameters = list(self._signature.parameters.values())
+        others = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+        for p in parameters:
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                yield p.name, "POSITIONAL_ONLY" if others else p.kind.name
+        yield from ((f"{others[0]}_{i}", "POSITIONAL_ONLY") for i in count()) if others else ()
 
 
 def named_spec(leaf: Leaf) -> Any:
@@ -272,7 +279,15 @@ class _Text(str):
 
 
 def _text(value: Any) -> str:
-    return repr(nest.map_structure(_Text, value))
+    """A nest of descriptions as TensorFlow writes the type of an argument."""
+    if isinstance(value, Mapping):
+        return f"Dict[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in value.items())}]"
+    if hasattr(value, "_fields"):
+        pairs = zip(value._fields, value)
+        return f"{type(value).__name__}[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in pairs)}]"
+    if isinstance(value, (list, tuple)):
+        return f"{'List' if isinstance(value, list) else 'Tuple'}[{', '.join(map(_text, value))}]"
+    return str(value)
 
 
 def _described(value: Any) -> Any:

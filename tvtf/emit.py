@@ -68,6 +68,15 @@ class Graph:
     def output_types(self) -> tuple[TensorType, ...]:
         return tuple(t._type for t in self.outputs)
 
+    def as_graph_def(self, from_version: int | None = None, add_shapes: bool = False) -> Any:
+        """The primitives as the nodes of a GraphDef message, for TensorBoard and others that read it.
+
+        Raises:
+          ImportError: without the ``tensorboard`` extra.
+        """
+        nodes: Any = importlib.import_module("tvtf.summary.nodes")  # a room above: imported when it is asked for
+        return nodes.graph_def([self])
+
     def module(self) -> ir.IRModule:
         """The IRModule with this function as ``main`` and every function it reaches."""
         return self._module(self.function)

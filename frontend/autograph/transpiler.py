@@ -32,9 +32,7 @@ from malt.pyct import anno, errors, parser
 from tvtf import emit
 from tvtf.frontend.autograph import artifact, set_loop_options
 
-OPTIONS = converter.ConversionOptions(
-    recursive=True, user_requested=True, optional_features=(converter.Feature.ASSERT_STATEMENTS,)
-)
+OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optional_features=())
 
 
 class ConversionError(ValueError):

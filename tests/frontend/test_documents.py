@@ -8,9 +8,6 @@ import tvtf as tf
 CASES = [(document, cell) for document in documents_support.DOCUMENTS for cell in documents_support.cells(document)]
 PENDING = {
     ("notes_tracking_function_checkpoint", "shapes in a loop"): "a set_shape that does not hold while it runs",
-    ("lab_tensors_to_training_loops", "to_code"): "tf.autograph.to_code",
-    ("lab_tensors_to_training_loops", "the graph"): "as_graph_def",
-    ("lab_tensors_to_training_loops", "signatures"): "the form of a list in a signature",
 }
 """Cells that do not yet do what TensorFlow does, each with what is missing."""
 

@@ -430,6 +430,9 @@ def _inspection(tf):
         "pretty_printed_signature": lambda: concrete(
             lambda x, y=2, *, k=None: x, spec([None, 2]), k=spec([1])
         ).pretty_printed_signature(),
+        "pretty_printed_signature nested": lambda: concrete(
+            lambda x, *r, k=None, **kw: 0, [1, (2.0, None)], {"b": spec([]), "a": "x"}, Pair(1, []), k=[True], z={}
+        ).pretty_printed_signature(),
         "concrete call": lambda: concrete(lambda x: x + 1, spec([None]))(tf.constant([1.0, 2.0])),
         "concrete of values": lambda: concrete(lambda x, y: x + y, spec([]), 2.0)(tf.constant(1.0)),
     }
