@@ -24,7 +24,6 @@ from tvtf import fractional_pool as _fractional_pool  # noqa: E402,F401
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
 from tvtf import images as _images  # noqa: E402,F401 - declares tf.image.resize ..., tf.io.decode_png ...
 from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
-from tvtf import linear as _linear  # noqa: E402,F401 - declares tf.linalg.LinearOperator...
 from tvtf import namespaces as _namespaces  # noqa: E402
 from tvtf import ragged as _ragged  # noqa: E402,F401 - declares tf.ragged, tf.RaggedTensor
 from tvtf import sparse as _sparse  # noqa: E402,F401 - declares tf.sparse, tf.SparseTensor

@@ -14,6 +14,30 @@ from typing import Any
 from tvtf import absent
 from tvtf.primitive import public_names
 
+OPERATORS = (
+    *(
+        "",
+        "Adjoint",
+        "BlockDiag",
+        "BlockLowerTriangular",
+        "Circulant",
+        "Circulant2D",
+        "Circulant3D",
+        "Composition",
+        "Diag",
+    ),
+    *(
+        "FullMatrix",
+        "Householder",
+        "Identity",
+        "Inversion",
+        "Kronecker",
+        "LowRankUpdate",
+        "LowerTriangular",
+        "Permutation",
+    ),
+    *("ScaledIdentity", "Toeplitz", "Tridiag", "Zeros"),
+)
 ROOMS = {
     **{name: name for name in ("data", "lookup", "onnx", "optimizers", "passes", "saved_model", "summary", "train")},
     **dict.fromkeys(("mixed_precision", "keras.Optimizer", "keras.mixed_precision", "keras.optimizers"), "optimizers"),
@@ -23,21 +47,23 @@ ROOMS = {
     **dict.fromkeys(("test.TestCase", "test.main", "test.compute_gradient"), "testing"),
     **{f"test.is_built_with_{what}": "testing" for what in ("cuda", "gpu_support", "rocm", "xla")},
     **dict.fromkeys(("io.TFRecordOptions", "io.TFRecordWriter"), "data"),
+    **{f"linalg.LinearOperator{name}": "linear" for name in OPERATORS},
 }
 """Public path -> the room that declares it."""
-_installed: set[str] = set()
+_NOTHING = object()
+_installed: dict[str, Any] = {}
 
 
 def install() -> None:
-    """Gives ``tvtf`` the public names declared since the last time; a dotted path goes into a submodule, made where missing.
+    """Gives ``tvtf`` the public names declared, or taught something, since the last time; a dotted path goes into a submodule, made where missing.
 
     A room that is imported when it is first named does this at the end of its ``__init__``.
     """
     root = sys.modules["tvtf"]
     for path, value in public_names().items():
-        if path in _installed:
+        if _installed.get(path, _NOTHING) is value:
             continue
-        _installed.add(path)
+        _installed[path] = value
         *folders, name = path.split(".")
         module = _module(root, folders)
         setattr(module, name, value)

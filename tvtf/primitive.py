@@ -78,7 +78,7 @@ class Primitive(Generic[P]):
         if columns:
             raise TypeError(f"primitive {name}: unknown columns {sorted(columns)}")
         self.infer = lru_cache(maxsize=1024)(self._infer)
-        self.composites: Rule | None = None
+        self.composites: list[Rule] = []
         """What it does on tensors made of tensors; asked where the front refuses its arguments."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
@@ -90,20 +90,11 @@ class Primitive(Generic[P]):
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
         except (TypeError, ValueError, AttributeError):
-            found = NotImplemented if self.composites is None else self.composites(args, kwargs)
-            if found is NotImplemented:
-                raise
-            return found
-
-    def teach(self, rule: Rule) -> None:
-        """Adds a kind of tensors made of tensors: ``rule(args, kwargs)`` gives the result, or NotImplemented."""
-        known = self.composites
-
-        def either(args: Any, kwargs: Any) -> Any:
-            found = rule(args, kwargs)
-            return known(args, kwargs) if found is NotImplemented and known is not None else found
-
-        self.composites = either
+            for rule in self.composites:
+                found = rule(args, kwargs)
+                if found is not NotImplemented:
+                    return found
+            raise
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         """Applies the primitive to tensors: now, into the active trace, or over a batch; and tells the tapes."""
@@ -243,6 +234,28 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
             return hooks.wait(function, args, kwargs)
 
     return run
+
+
+def teach(path: str, takes: Callable[[Any], bool], handler: Callable[..., Any]) -> None:
+    """Has a public function call ``handler(function, *args, **kwargs)`` where it ``takes`` one of the arguments."""
+    function = public_names()[path]
+
+    def rule(args: Any, kwargs: Any) -> Any:
+        if not any(map(takes, (*args, *kwargs.values()))):
+            return NotImplemented
+        return handler(function, *args, **kwargs)
+
+    if isinstance(function, Primitive):
+        function.composites.append(rule)
+        return
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        found = rule(args, kwargs)
+        return function(*args, **kwargs) if found is NotImplemented else found
+
+    for name in [name for name, each in exports.items() if each is function]:
+        exports[name] = run
 
 
 def public_names() -> dict[str, Any]:

@@ -129,7 +129,10 @@ def _pipelines(tf):
         ),
         "random": (seeded(lambda: data.random(seed=4).take(3)), "order"),
         "random again": (seeded(lambda: data.random(seed=4).take(3).repeat(2)), "order"),
-        "random anew": (seeded(lambda: data.random(seed=4, rerandomize_each_iteration=True).take(3).repeat(2)), "order"),
+        "random anew": (
+            seeded(lambda: data.random(seed=4, rerandomize_each_iteration=True).take(3).repeat(2)),
+            "order",
+        ),
         "sample_from_datasets": (seeded(lambda: data.sample_from_datasets(three, seed=3).take(12)),),
         "sample_from_datasets by weights": (
             lambda: data.sample_from_datasets(three, weights=[0.2, 0.0, 0.8], seed=3).take(12),

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvtf.linear.operator import LinearOperator
 from tvtf.ops.lapack import adjoint as adjoint_of
-from tvtf.primitive import Primitive, exports, public_names
+from tvtf.primitive import teach
 from tvtf.tensor import convert_to_tensor
 
 
@@ -52,6 +52,10 @@ def _logdet(matrix: Any, name: Any = None) -> Any:
     raise ValueError("Expected matrix to be self-adjoint positive definite.")
 
 
+def _on_operators(handler: Callable[..., Any], _: Any, *args: Any, **kwargs: Any) -> Any:
+    return handler(*args, **kwargs)
+
+
 _HANDLERS: dict[str, Callable[..., Any]] = {
     "linalg.matmul": _matmul,
     "linalg.solve": _solve,
@@ -65,32 +69,5 @@ _HANDLERS: dict[str, Callable[..., Any]] = {
 }
 
 
-def _holds_operator(args: Any, kwargs: Any) -> bool:
-    return any(isinstance(each, LinearOperator) for each in (*args, *kwargs.values()))
-
-
-def install() -> None:
-    """Teaches public functions operators."""
-    for path, handler in _HANDLERS.items():
-        function = public_names()[path]
-        if isinstance(function, Primitive):
-            function.teach(_guarded(handler))
-        else:
-            wrapped = _with_operators(function, handler)
-            for name in [name for name, each in exports.items() if each is function]:
-                exports[name] = wrapped
-
-
-def _guarded(handler: Callable[..., Any]) -> Callable[..., Any]:
-    def run(args: Any, kwargs: Any) -> Any:
-        return handler(*args, **kwargs) if _holds_operator(args, kwargs) else NotImplemented
-
-    return run
-
-
-def _with_operators(function: Any, handler: Callable[..., Any]) -> Any:
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        return (handler if _holds_operator(args, kwargs) else function)(*args, **kwargs)
-
-    return run
+for _path, _handler in _HANDLERS.items():
+    teach(_path, lambda each: isinstance(each, LinearOperator), functools.partial(_on_operators, _handler))

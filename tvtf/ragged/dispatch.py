@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import functools
 from collections.abc import Callable
 from typing import Any
 
@@ -10,7 +9,7 @@ from tvtf.dtypes import int32, int64
 from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, ones_like, static_int, zeros_like
-from tvtf.primitive import Primitive, exports, public_names
+from tvtf.primitive import public_names, teach
 from tvtf.ragged import structure
 from tvtf.ragged.broadcasting import spread
 from tvtf.ragged.build import bounding_shape, gather_rows
@@ -28,35 +27,6 @@ def holds_ragged(value: Any) -> bool:
     return isinstance(value, (RaggedTensor, DynamicRaggedShape)) or (
         isinstance(value, (list, tuple)) and any(map(holds_ragged, value))
     )
-
-
-def _install(path: str, handler: Handler) -> None:
-    function = public_names().get(path)
-    if isinstance(function, Primitive):
-        function.teach(_guarded(function, handler))
-    elif function is not None:
-        wrapped = _with_ragged(function, handler)
-        for name in [name for name, each in exports.items() if each is function]:
-            exports[name] = wrapped
-
-
-def _guarded(function: Any, handler: Handler) -> Handler:
-    def run(args: Any, kwargs: Any) -> Any:
-        if not any(map(holds_ragged, (*args, *kwargs.values()))):
-            return NotImplemented
-        return handler(function, *args, **kwargs)
-
-    return run
-
-
-def _with_ragged(function: Any, handler: Handler) -> Handler:
-    @functools.wraps(function)
-    def run(*args: Any, **kwargs: Any) -> Any:
-        if any(map(holds_ragged, (*args, *kwargs.values()))):
-            return handler(function, *args, **kwargs)
-        return function(*args, **kwargs)
-
-    return run
 
 
 # -- elementwise
@@ -289,16 +259,21 @@ _OPERATORS = {
 }
 
 
+def _teach(path: str, handler: Handler) -> None:
+    if path in public_names():  # of a function's several names, that which it has
+        teach(path, holds_ragged, handler)
+
+
 def install() -> None:
     """Teaches public functions ragged tensors."""
     for path in UNARY:
-        _install(path, unary)
+        _teach(path, unary)
     for path in BINARY:
-        _install(path, binary)
+        _teach(path, binary)
     for name in ASSERTIONS:
-        _install(f"debugging.{name}", asserting)
+        _teach(f"debugging.{name}", asserting)
     for name in (*SEGMENTS, "reduce_mean", "reduce_any", "reduce_all"):
-        _install(name, reduction(name))
+        _teach(name, reduction(name))
     for path, handler in structure.HANDLERS.items():
-        _install(path, handler)
+        _teach(path, handler)
     _add_operators()

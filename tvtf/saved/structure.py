@@ -14,7 +14,7 @@ from typing import Any
 from tvtf import dtypes
 from tvtf.composite import TypeSpec
 from tvtf.dtypes import DType
-from tvtf.primitive import exports
+from tvtf.namespaces import all_names
 from tvtf.saved.description import SavedModuleError
 from tvtf.shape import TensorShape
 from tvtf.spec import TensorSpec
@@ -121,7 +121,7 @@ def _decode_spec(content: Any, leaf: Any) -> Any:
 
 def _decode_type(content: Any, leaf: Any) -> Any:
     name, serialization = content
-    kind = exports.get(name)
+    kind = all_names().get(name)
     if not isinstance(kind, type) or not issubclass(kind, TypeSpec):
         raise ValueError(f"{name!r} is no type of tensors")
     return kind._deserialize(decode(serialization, leaf))
