@@ -1,8 +1,12 @@
 """Input pipelines run by threads, of composite elements, and what ``tf.data.experimental`` has."""
 
+import os
+import sqlite3
+import tempfile
+
 
 def programs(tf):
-    return _parallel(tf) | _composite(tf)
+    return _parallel(tf) | _composite(tf) | _tables(tf)
 
 
 def shown(dataset):
@@ -156,6 +160,90 @@ def _composite(tf):
         "ragged elements reduced": lambda: data.from_tensor_slices(deep).reduce(0, lambda n, r: n + tf.size(r.values)),
         "refuses sparse_batch of a pair": lambda: data.zip((data.range(2), data.range(2))).sparse_batch(2, []),
         "refuses sparse_batch of longer rows": lambda: _raised(drained(lambda: lengths(4).sparse_batch(2, [2]))),
+    }
+
+
+TABLE = "size,name,share,big,rest\n1,one,0.5,5000000000,\n2,,1,1,\n,three,1e300,2,\n"
+
+
+def _in_pairs(spec):
+    """Dicts as their items: Python writes an OrderedDict otherwise from 3.12 on."""
+    if isinstance(spec, tuple):
+        return tuple(map(_in_pairs, spec))
+    return list(spec.items()) if isinstance(spec, dict) else spec
+
+
+def _tables(tf):
+    def made(content=TABLE, files=1, **options):
+        def run():
+            with tempfile.TemporaryDirectory() as folder:
+                for i in range(files):
+                    with open(os.path.join(folder, f"{i}.csv"), "w") as file:
+                        file.write(content)
+                chosen = {"shuffle": False, "num_epochs": 1, **options}
+                found = tf.data.experimental.make_csv_dataset(os.path.join(folder, "*.csv"), 2, **chosen)
+                return _in_pairs(found.element_spec), shown(found.take(4))
+
+        return run
+
+    def sql(query="select name, age, weight, here from people order by age", kinds=None, driver="sqlite"):
+        kinds = kinds or (tf.string, tf.int32, tf.float64, tf.bool)
+
+        def run():
+            with tempfile.TemporaryDirectory() as folder:
+                path = os.path.join(folder, "people.db")
+                base = sqlite3.connect(path)
+                base.execute("create table people (name text, age integer, weight real, here integer)")
+                base.executemany("insert into people values (?, ?, ?, ?)", [("Ann", 7, 21.5, 1), ("Bo", 9, 30.0, 0)])
+                base.commit()
+                base.close()
+                found = tf.data.experimental.SqlDataset(driver, path, query, kinds)
+                return typed(found), shown(found)
+
+        return run
+
+    def refused(**options):
+        return lambda: _raised(made(**options))
+
+    def told(**options):
+        def run():
+            try:
+                return made(**options)()
+            except ValueError as error:
+                return str(error)
+
+        return run
+
+    def shuffled():
+        tf.random.set_seed(3)
+        return made("n\n" + "\n".join(map(str, range(9))), shuffle=True, num_epochs=2)()
+
+    return {
+        "a table": made(),
+        "a table with labels": made(label_name="name"),
+        "a table again and again": made(num_epochs=None),
+        "a table twice": made(num_epochs=2, prefetch_buffer_size=0),
+        "a table of several files": made(files=2),
+        "a table of several files in turn": made(files=2, num_parallel_reads=2),
+        "a table shuffled": shuffled,
+        "some columns by name": made(select_columns=["share", "size"]),
+        "some columns by number": made(select_columns=[0, 1], column_defaults=[tf.int64, ""], ignore_errors=True),
+        "columns that are named": made("1;a\n2;b\n", header=False, column_names=["n", "s"], field_delim=";"),
+        "a value for what is missing": made("a,b\n1,?\n?,2.5\n", na_value="?"),
+        "types from few rows": told(content="a\n1\n2\n", num_rows_for_inference=1),
+        "refuses columns without names": told(header=False),
+        "refuses a label that is no column": told(label_name="price"),
+        "refuses a column that is not there": told(select_columns=["price"]),
+        "refuses a column's number that is not there": told(select_columns=[9]),
+        "refuses a column twice": refused(select_columns=[1, 1]),
+        "refuses names twice": told(content="a,a\n1,2\n"),
+        "refuses as many defaults": told(select_columns=[1], column_defaults=[tf.int32, tf.int32]),
+        "refuses an empty table": refused(content=""),
+        "a query": sql(),
+        "a query of less": sql("select name from people where age > 7", (tf.string,)),
+        "refuses another database": lambda: _raised(sql(driver="postgres")),
+        "refuses a query that fails": lambda: _raised(sql("select no from where")),
+        "refuses another number of columns": lambda: _raised(sql("select name from people")),
     }
 
 

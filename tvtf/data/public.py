@@ -10,6 +10,7 @@ from tvtf import nest
 from tvtf.context import state
 from tvtf.data import batching, choice, order, parallel, readers, sources, stored
 from tvtf.data import composed as _composed  # noqa: F401 - adds methods
+from tvtf.data import tables as _tables  # noqa: F401 - adds names
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
 from tvtf.data.structure import Element, tensors_of
 from tvtf.errors import InvalidArgumentError, NotFoundError

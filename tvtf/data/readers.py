@@ -9,6 +9,7 @@ import gzip
 import io
 import zlib
 from collections.abc import Iterator, Sequence
+from contextlib import suppress
 from typing import IO, Any
 
 import numpy as np
@@ -273,7 +274,8 @@ class Csv(Dataset):
 def _column(default: Any) -> tuple[Any, Any]:
     """The dtype, and the default or None where a value is required."""
     if isinstance(default, (DType, type, str, np.dtype)):
-        return as_dtype(default), None
+        with suppress(TypeError):  # a text may be a default, too
+            return as_dtype(default), None
     tensor = convert_to_tensor(default)
     array = tensor.eager_array()
     return tensor.dtype, array.reshape(-1)[0] if array.size else None
@@ -299,6 +301,18 @@ def parsed(field: str, index: int, dtype: Any, default: Any, na_value: str) -> E
         ) from None
 
 
+def matching(patterns: Sequence[str]) -> list[str]:
+    """The sorted names of the files that glob patterns match.
+
+    Raises:
+      InvalidArgumentError: there are none.
+    """
+    found = sorted({path for pattern in patterns for path in glob.glob(pattern)})
+    if not found:
+        raise InvalidArgumentError(None, None, f"No files matched pattern: {', '.join(patterns)}")
+    return found
+
+
 def list_files(
     file_pattern: Any, shuffle: bool | None = None, seed: int | None = None, name: str | None = None
 ) -> Dataset:
@@ -309,9 +323,6 @@ def list_files(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#list_files
     """
-    patterns = file_names(file_pattern)
-    found = sorted({path for pattern in patterns for path in glob.glob(pattern)})
-    if not found:
-        raise InvalidArgumentError(None, None, f"No files matched pattern: {', '.join(patterns)}")
+    found = matching(file_names(file_pattern))
     names = Slices(EagerTensor(np.array([n.encode() for n in found], object)))
     return names if shuffle is False else Shuffle(names, len(found), seed, True)

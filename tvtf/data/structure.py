@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections import OrderedDict
 from collections.abc import Callable, Iterable, Iterator, Sequence
 from typing import Any
 
@@ -23,7 +24,8 @@ def tensors_of(value: Any) -> Element:
         parts = [tensors_of(v) for v in value]
         return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
     if isinstance(value, dict):
-        return {k: tensors_of(v) for k, v in value.items()}
+        pairs = ((k, tensors_of(v)) for k, v in value.items())
+        return OrderedDict(pairs) if isinstance(value, OrderedDict) else dict(pairs)
     return value if isinstance(value, CompositeTensor) else convert_to_tensor(value)
 
 

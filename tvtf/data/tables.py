@@ -1,0 +1,296 @@
+"""Tables as datasets: columns of CSV files by name, and rows of a database."""
+
+from __future__ import annotations
+
+import csv
+import gzip
+import itertools
+import sqlite3
+from collections import Counter, OrderedDict
+from collections.abc import Callable, Iterator, Sequence
+from typing import IO, Any
+
+import numpy as np
+
+from tvtf.data.base import UNKNOWN, Dataset
+from tvtf.data.batching import Batch
+from tvtf.data.mapped import IgnoreErrors, Interleave, Map
+from tvtf.data.order import Prefetch, Repeat, Shuffle
+from tvtf.data.readers import Csv, file_names, matching
+from tvtf.data.sources import Slices
+from tvtf.data.structure import Element
+from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64, string
+from tvtf.dtypes import bool as bool_
+from tvtf.errors import InvalidArgumentError, UnknownError
+from tvtf.primitive import export
+from tvtf.spec import TensorSpec
+from tvtf.tensor import EagerTensor, Tensor, constant
+
+KINDS = (int32, int64, float32, float64, string)
+"""What a column may be, from what fits least to what fits all."""
+
+
+@export("data.experimental.make_csv_dataset")
+def make_csv_dataset(
+    file_pattern: Any,
+    batch_size: int,
+    column_names: Sequence[str] | None = None,
+    column_defaults: Sequence[Any] | None = None,
+    label_name: str | None = None,
+    select_columns: Sequence[Any] | None = None,
+    field_delim: str = ",",
+    use_quote_delim: bool = True,
+    na_value: str = "",
+    header: bool = True,
+    num_epochs: int | None = None,
+    shuffle: bool = True,
+    shuffle_buffer_size: int = 10000,
+    shuffle_seed: int | None = None,
+    prefetch_buffer_size: int | None = None,
+    num_parallel_reads: int | None = None,
+    sloppy: bool = False,
+    num_rows_for_inference: int | None = 100,
+    compression_type: str | None = None,
+    ignore_errors: bool = False,
+    encoding: str = "utf-8",
+) -> Dataset:
+    """Batches of the rows of CSV files: a dict of columns by name, and the labels beside it where one column holds them.
+
+    Args:
+      file_pattern: names or glob patterns.
+      column_names: those of the first line by default.
+      column_defaults: for each column a dtype where it is required, or a tensor with its default; found out from the first
+        ``num_rows_for_inference`` rows by default.
+      label_name: the column that is given apart.
+      select_columns: names or numbers of the columns wanted.
+      num_epochs: how often the rows come; without end by default.
+      shuffle, shuffle_buffer_size, shuffle_seed: as ``Dataset.shuffle`` takes them.
+      num_parallel_reads: how many files are read in turn.
+      sloppy: accepted; the order is always the same.
+      ignore_errors: whether rows that can't be read are left out.
+      others: as ``tf.data.experimental.CsvDataset`` takes them.
+
+    Raises:
+      ValueError: an argument that does not fit the files.
+
+    >>> import os, tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "table.csv")
+    ...     with open(path, "w") as file:
+    ...         _ = file.write("size,name\\n1,one\\n2,two\\n")
+    ...     rows = tf.data.experimental.make_csv_dataset(path, 2, label_name="name", num_epochs=1, shuffle=False)
+    ...     [(features, names)] = rows.as_numpy_iterator()
+    >>> features["size"], names
+    (array([1, 2], dtype=int32), array([b'one', b'two'], dtype=object))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/make_csv_dataset
+    """
+    paths = matching(file_names(file_pattern))
+    names_of: Dataset = Slices(EagerTensor(np.array([p.encode() for p in paths], object)))
+    if shuffle:
+        names_of = Shuffle(names_of, len(paths), shuffle_seed, True)
+    told = _Told(paths, field_delim, use_quote_delim, header, compression_type, encoding)
+    names = told.names() if column_names is None else list(column_names)
+    chosen = None if select_columns is None else _numbers(select_columns, names)
+    if column_defaults is None:
+        defaults = told.defaults(chosen or range(len(names)), len(names), na_value, num_rows_for_inference)
+    else:
+        defaults = list(column_defaults)
+    if chosen is not None:
+        if len(defaults) != len(chosen):
+            raise ValueError(
+                "If specified, `column_defaults` and `select_columns` must have the same length: `column_defaults` has length "
+                f"{len(defaults)}, `select_columns` has length {len(chosen)}."
+            )
+        names = [names[i] for i in chosen]
+    if label_name is not None and label_name not in names:
+        raise ValueError(f"`label_name` provided must be one of the columns: {names}. Received: {label_name}.")
+
+    def rows_of(path: Any) -> Dataset:
+        rows = Csv(
+            path, defaults, compression_type, None, header, field_delim, use_quote_delim, na_value, chosen
+        )  # fmt: skip
+        return IgnoreErrors(rows, False) if ignore_errors else rows
+
+    def named(*columns: Tensor) -> Any:
+        features = OrderedDict(zip(names, columns))
+        return features if label_name is None else (features, features.pop(label_name))
+
+    rows: Dataset = Interleave(names_of, rows_of, max(1, num_parallel_reads or 1), 1)
+    if shuffle:
+        rows = Shuffle(rows, shuffle_buffer_size, shuffle_seed, True)
+    if num_epochs != 1:
+        rows = Repeat(rows, -1 if num_epochs is None else num_epochs)
+    columns = Map(Batch(rows, batch_size, num_epochs is None), named)
+    return Prefetch(columns, -1 if prefetch_buffer_size is None else prefetch_buffer_size)
+
+
+class _Told:
+    """What the first lines of CSV files tell."""
+
+    def __init__(
+        self, paths: Sequence[str], delimiter: str, quoted: bool, header: bool, compression: Any, encoding: str
+    ) -> None:
+        if compression not in (None, "", "GZIP"):
+            kind = "is not supported for probing columns." if compression == "ZLIB" else "is unknown."
+            raise ValueError(f"`compression_type` {compression} {kind}")
+        self.paths, self.header, self.encoding = paths, header, encoding
+        self.format = {"delimiter": delimiter, "quoting": csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE}
+        self.open: Callable[..., IO[str]] = gzip.open if compression == "GZIP" else open  # type: ignore[assignment]
+
+    def rows(self, path: str) -> Iterator[list[str]]:
+        with self.open(path, "rt", encoding=self.encoding, newline="") as file:
+            yield from csv.reader(file, **self.format)  # type: ignore[arg-type]
+
+    def names(self) -> list[str]:
+        """The first line of the files."""
+        if not self.header:
+            raise ValueError("Expected `column_names` or `header` arguments. Neither is provided.")
+        first, *others = [(path, next(self.rows(path), None)) for path in self.paths]
+        for path, names in (first, *others):
+            if names is None:
+                raise ValueError(f"Failed when reading the header line of {path}. Is it an empty file?")
+            if names != first[1]:
+                raise ValueError(
+                    "All input CSV files should have the same column names in the header row. File "
+                    f"{path} has different column names."
+                )
+        _require_once(
+            first[1] or [], "Either `column_names` argument or CSV header row contains duplicate column names"
+        )
+        return first[1] or []
+
+    def defaults(self, columns: Sequence[int], width: int, na_value: str, limit: int | None) -> list[Tensor]:
+        """For each column a zero, or an empty text, of the narrowest type that fits its values."""
+        kinds: list[DType | None] = [None] * len(columns)
+        for row in itertools.islice(self._values(width), limit):
+            kinds = [k if row[i] in ("", na_value) else _wider(k, row[i]) for k, i in zip(kinds, columns)]
+        found = [kind or string for kind in kinds]
+        return [constant(["" if kind is string else 0], dtype=kind) for kind in found]
+
+    def _values(self, width: int) -> Iterator[list[str]]:
+        for path in self.paths:
+            for number, row in enumerate(itertools.islice(self.rows(path), int(self.header), None), 1 + self.header):
+                if len(row) != width:
+                    raise ValueError(
+                        f"Problem inferring types: CSV row {number} has {len(row)} number of fields. Expected: {width}."
+                    )
+                yield row
+
+
+def _wider(before: DType | None, text: str) -> DType:
+    least = 0 if before is None else KINDS.index(before)
+    return next(kind for kind in KINDS[least:] if _fits(kind, text))
+
+
+def _fits(kind: DType, text: str) -> bool:
+    if kind is string:
+        return True
+    try:
+        if kind.is_integer:
+            return bool(kind.np.type(text) == int(text))
+        with np.errstate(over="ignore"):
+            return bool(kind.np.type(text) < np.inf)
+    except (ValueError, OverflowError):
+        return False
+
+
+def _numbers(columns: Sequence[Any], names: Sequence[str]) -> list[int]:
+    """The sorted numbers of columns given by name or number."""
+    found = []
+    for each in columns:
+        if isinstance(each, int) and not 0 <= each < len(names):
+            raise ValueError(
+                f"Column index {each} specified in `select_columns` should be > 0  and <= {len(names)}, which is the number "
+                "of columns."
+            )
+        if not isinstance(each, int) and each not in names:
+            raise ValueError(
+                f"Column {each} specified in `select_columns` must be of one of the columns: {dict.fromkeys(names).keys()}."
+            )
+        found.append(each if isinstance(each, int) else names.index(each))
+    _require_once(found, "The `select_columns` argument contains duplicate columns")
+    return sorted(found)
+
+
+def _require_once(values: Sequence[Any], told: str) -> None:
+    twice = {value for value, count in Counter(values).items() if count > 1}
+    if twice:
+        raise ValueError(f"{told}: {twice}.")
+
+
+@export("data.experimental.SqlDataset")
+class Sql(Dataset):
+    """The rows that a query of an SQLite database gives, one scalar for each column.
+
+    Args:
+      driver_name: ``"sqlite"``.
+      data_source_name: the file of the database.
+      query: in SQL.
+      output_types: a dtype for each column.
+
+    Raises:
+      InvalidArgumentError: another driver; or, when iterated, the query gives another number of columns.
+      UnknownError: when iterated, the query fails.
+
+    >>> import os, sqlite3, tempfile
+    >>> import tvtf as tf
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = os.path.join(folder, "people.db")
+    ...     with sqlite3.connect(path) as base:
+    ...         _ = base.execute("create table people (name text, age integer)")
+    ...         _ = base.execute("insert into people values ('Ann', 7)")
+    ...     rows = tf.data.experimental.SqlDataset("sqlite", path, "select * from people", (tf.string, tf.int32))
+    ...     print(list(rows.as_numpy_iterator()))
+    [(b'Ann', np.int32(7))]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/SqlDataset
+    """
+
+    shown = "SqlDatasetV2"
+
+    def __init__(self, driver_name: Any, data_source_name: Any, query: Any, output_types: Any) -> None:
+        if _text(driver_name) != "sqlite":
+            raise InvalidArgumentError(
+                None,
+                "SqlDataset",
+                f"The database type, {_text(driver_name)}, is not supported by SqlDataset. The set of supported databases "
+                "is: {'sqlite'}.",
+            )
+        self.path, self.query = _text(data_source_name), _text(query)
+        self.kinds = [as_dtype(kind) for kind in output_types]
+        super().__init__(tuple(TensorSpec([], kind) for kind in self.kinds), UNKNOWN)
+
+    def handles(self) -> Iterator[Any]:
+        base = sqlite3.connect(self.path)
+        try:
+            for row in base.execute(self.query):
+                if len(row) != len(self.kinds):
+                    raise InvalidArgumentError(
+                        None,
+                        "SqlDataset",
+                        f"The number of columns in query result ({len(row)}) must match the number of elements in "
+                        f"output_types ({len(self.kinds)}).",
+                    )
+                yield row
+        except sqlite3.Error as error:
+            raise UnknownError(None, "SqlDataset", f"Failed to run the query: {error}") from error
+        finally:
+            base.close()
+
+    def value(self, handle: Any) -> Element:
+        return tuple(_cell(kind, cell) for kind, cell in zip(self.kinds, handle))
+
+
+def _cell(kind: DType, cell: Any) -> EagerTensor:
+    """NULL is zero, or an empty text."""
+    if kind is string:
+        shown = b"" if cell is None else cell if isinstance(cell, bytes) else str(cell).encode()
+        return EagerTensor(np.array(shown, object))
+    return EagerTensor(np.array(bool(cell) if kind is bool_ else cell or 0, kind.np))
+
+
+def _text(value: Any) -> str:
+    found = value.numpy() if hasattr(value, "numpy") else value
+    return found.decode() if isinstance(found, bytes) else str(found)
