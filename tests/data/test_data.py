@@ -38,7 +38,7 @@ def test_batches_of_rows_are_views_where_rows_follow_each_other():
 
 
 def test_a_function_that_can_not_be_compiled_runs_as_python_and_tells_why(caplog):
-    lengths = Dataset.range(1, 4).map(lambda n: tf.fill([n], n) if isinstance(n.numpy(), np.int64) else n)
+    lengths = Dataset.range(1, 4).map(lambda n: tf.numpy_function(lambda a: np.full(a, a), [n], tf.int64))
     assert "as Python for each element: it can't be compiled" in caplog.text
     assert lengths.element_spec == tf.TensorSpec([None], tf.int64)
     assert plain(lengths) == [[1], [2, 2], [3, 3, 3]]
@@ -233,3 +233,14 @@ def test_nested_loops_and_breaks_in_a_traced_function():
     from tvtf.data import loops
 
     assert not loops._running
+
+
+def test_older_functions_do_what_the_methods_do():
+    numbers = Dataset.range(6)
+    buckets = lambda x: x, [3], [2, 3]
+    windows = lambda x: x % 2, lambda key, group: group.batch(3), 3
+    older = tf.data.experimental.bucket_by_sequence_length(*buckets)
+    assert plain(numbers.apply(older)) == plain(numbers.bucket_by_sequence_length(*buckets))
+    older = tf.data.experimental.group_by_window(*windows)
+    assert plain(numbers.apply(older)) == plain(numbers.group_by_window(*windows)) == [[0, 2, 4], [1, 3, 5]]
+    assert plain(numbers.apply(tf.data.experimental.ignore_errors())) == plain(numbers)

@@ -6,7 +6,7 @@ import tempfile
 
 
 def programs(tf):
-    return _parallel(tf) | _composite(tf) | _tables(tf)
+    return _parallel(tf) | _composite(tf) | _tables(tf) | _older(tf)
 
 
 def shown(dataset):
@@ -22,7 +22,8 @@ def plain(x):
         return x.indices.numpy().tolist(), x.values.numpy().tolist(), x.dense_shape.numpy().tolist()
     if hasattr(x, "to_list"):
         return x.to_list()
-    return x.numpy().tolist() if hasattr(x, "numpy") else x
+    found = x.numpy() if hasattr(x, "numpy") else x
+    return found.tolist() if hasattr(found, "tolist") else found
 
 
 def typed(dataset):
@@ -160,6 +161,62 @@ def _composite(tf):
         "ragged elements reduced": lambda: data.from_tensor_slices(deep).reduce(0, lambda n, r: n + tf.size(r.values)),
         "refuses sparse_batch of a pair": lambda: data.zip((data.range(2), data.range(2))).sparse_batch(2, []),
         "refuses sparse_batch of longer rows": lambda: _raised(drained(lambda: lengths(4).sparse_batch(2, [2]))),
+    }
+
+
+def _older(tf):
+    data, older = tf.data.Dataset, tf.data.experimental
+
+    def total():
+        return older.Reducer(
+            lambda key: (tf.zeros([], tf.int64), key),
+            lambda state, x: (state[0] + x, state[1]),
+            lambda found, key: {"sum": found, "key": key},
+        )
+
+    def listed():
+        return older.from_list([(1, "a"), (2, "b"), (3, "c")])
+
+    def padded():
+        return data.from_tensor_slices({"x": [1, 2], "y": [[1.0], [2.0]]}).apply(older.pad_to_cardinality(4))
+
+    def options():
+        made = tf.data.Options()
+        made.autotune.cpu_budget = 3
+        other = tf.data.Options()
+        other.threading.private_threadpool_size = 5
+        found = data.range(3).with_options(made).with_options(other).options()
+        return found.autotune.cpu_budget, found.threading.private_threadpool_size, found.deterministic
+
+    def misspelt():
+        tf.data.Options().determinstic = True
+
+    made = {
+        "a list": listed,
+        "a list of other sizes": lambda: older.from_list([[1], [2, 3]]),
+        "reduced by key": lambda: data.range(7).apply(older.group_by_reducer(lambda x: x % 3, total())),
+        "padded to a number": padded,
+        "enumerated": lambda: data.range(3).apply(tf.data.experimental.enumerate_dataset(start=4)),
+        "mapped and batched": lambda: data.range(5).apply(older.map_and_batch(lambda x: x + 1, 2)),
+        "scanned": lambda: data.range(4).apply(
+            tf.data.experimental.scan(tf.zeros([], tf.int64), lambda s, x: (s + x, s))
+        ),
+        "taken while": lambda: data.range(4).apply(tf.data.experimental.take_while(lambda x: x < 2)),
+        "each once": lambda: data.range(4).map(lambda x: x % 2).apply(tf.data.experimental.unique()),
+        "unbatched": lambda: data.range(4).batch(2).apply(older.unbatch()),
+        "ragged": lambda: older.from_list([[1], [2, 3]]).apply(older.dense_to_ragged_batch(2)),
+        "sparse": lambda: older.from_list([[1], [2, 3]]).apply(older.dense_to_sparse_batch(2, [3])),
+    }
+    return {
+        **{f"older: {label}": lambda make=make: (typed(make()), shown(make())) for label, make in made.items()},
+        "element at": lambda: older.at(data.range(5).map(lambda x: x * 2), 3).numpy(),
+        "element beyond": lambda: older.at(data.range(5), 5),
+        "options": options,
+        "refuses an option that there is not": misspelt,
+        "refuses an empty list": lambda: older.from_list([]),
+        "refuses to pad fewer": lambda: data.from_tensor_slices({"x": [1, 2]}).apply(older.pad_to_cardinality(1)),
+        "refuses to pad what is no dict": lambda: data.range(2).apply(older.pad_to_cardinality(3)),
+        "policies": lambda: [p.value for p in older.AutoShardPolicy] + [p.value for p in older.ExternalStatePolicy],
     }
 
 

@@ -10,8 +10,10 @@ from tvtf import nest
 from tvtf.context import state
 from tvtf.data import batching, choice, order, parallel, readers, sources, stored
 from tvtf.data import composed as _composed  # noqa: F401 - adds methods
+from tvtf.data import experimental as _experimental  # noqa: F401 - adds names
 from tvtf.data import tables as _tables  # noqa: F401 - adds names
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
+from tvtf.data.options import Options
 from tvtf.data.structure import Element, tensors_of
 from tvtf.errors import InvalidArgumentError, NotFoundError
 from tvtf.primitive import export, exports
@@ -187,59 +189,14 @@ def rebatch(self: Dataset, batch_size: Any, drop_remainder: bool = False, name: 
     return made
 
 
-@export("data.Options")
-class Options:
-    """How pipelines are run elsewhere: kept, without effect here.
-
-    >>> import tvtf as tf
-    >>> options = tf.data.Options()
-    >>> options.deterministic = False
-    >>> tf.data.Dataset.range(3).with_options(options).options().deterministic
-    False
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/data/Options
-    """
-
-    def __init__(self) -> None:
-        self.deterministic: bool | None = None
-        self.autotune = Settings()
-        self.experimental_distribute = Settings()
-        self.experimental_optimization = Settings()
-        self.threading = ThreadingOptions()
-
-    def merge(self, options: Options) -> Options:
-        """These, and what ``options`` says."""
-        merged = Options()
-        vars(merged).update(vars(self) | {k: v for k, v in vars(options).items() if v is not None})
-        return merged
-
-
-class Settings:
-    """Any attributes."""
-
-
-@export("data.ThreadingOptions")
-class ThreadingOptions(Settings):
-    """Kept, without effect: compiled functions use the cores they are given.
-
-    >>> import tvtf as tf
-    >>> options = tf.data.ThreadingOptions()
-    >>> options.private_threadpool_size = 2
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/data/ThreadingOptions
-    """
-
-    max_intra_op_parallelism: int | None = None
-    private_threadpool_size: int | None = None
-
-
 @method
 def options(self: Dataset) -> Options:
     """The options given with ``with_options``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#options
     """
-    return getattr(self, "_options", None) or Options()
+    found: Options | None = getattr(self, "_options", None)
+    return found or Options()
 
 
 @method
@@ -250,7 +207,7 @@ def with_options(self: Dataset, options: Options, name: str | None = None) -> Da
     """
     made = order.Take(self, -1)
     made.shown = "_OptionsDataset"
-    made._options = options  # type: ignore[attr-defined]
+    made._options = self.options().merge(options)  # type: ignore[attr-defined]
     return made
 
 

@@ -1,0 +1,199 @@
+"""``tf.data.Options``: how pipelines are run elsewhere. They are kept and checked; here they change nothing."""
+
+from __future__ import annotations
+
+import copy
+import enum
+from typing import Any, TypeVar
+
+from tvtf.primitive import export
+
+
+@export("data.experimental.AutoShardPolicy")
+class AutoShardPolicy(enum.IntEnum):
+    """How a dataset is split between workers.
+
+    >>> import tvtf as tf
+    >>> tf.data.experimental.AutoShardPolicy.DATA.value
+    2
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/AutoShardPolicy
+    """
+
+    OFF = -1
+    AUTO = 0
+    FILE = 1
+    DATA = 2
+    HINT = 3
+
+
+@export("data.experimental.ExternalStatePolicy")
+class ExternalStatePolicy(enum.Enum):
+    """What is done about state outside a pipeline when it is saved.
+
+    >>> import tvtf as tf
+    >>> tf.data.experimental.ExternalStatePolicy.FAIL.value
+    2
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/ExternalStatePolicy
+    """
+
+    WARN = 0
+    IGNORE = 1
+    FAIL = 2
+
+
+@export("data.experimental.AutotuneAlgorithm")
+class AutotuneAlgorithm(enum.Enum):
+    """How TensorFlow finds buffer sizes and numbers of threads.
+
+    >>> import tvtf as tf
+    >>> tf.data.experimental.AutotuneAlgorithm.HILL_CLIMB.value
+    1
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/AutotuneAlgorithm
+    """
+
+    DEFAULT = 0
+    HILL_CLIMB = 1
+    GRADIENT_DESCENT = 2
+    MAX_PARALLELISM = 3
+    STAGE_BASED = 4
+
+
+S = TypeVar("S", bound="Settings")
+
+
+class Settings:
+    """Attributes with defaults: those of the class, and no others."""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        if not hasattr(self, name):
+            raise AttributeError(f"Cannot set the property {name} on {type(self).__name__}.")
+        object.__setattr__(self, name, value)
+
+    def __eq__(self, other: object) -> bool:
+        return type(other) is type(self) and vars(other) == vars(self)
+
+    __hash__ = object.__hash__
+
+
+@export("data.experimental.AutotuneOptions")
+class AutotuneOptions(Settings):
+    """Kept, without effect: threads and buffers are as many as the pipeline asks for.
+
+    >>> import tvtf as tf
+    >>> options = tf.data.experimental.AutotuneOptions()
+    >>> options.cpu_budget = 2
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/AutotuneOptions
+    """
+
+    enabled: bool | None = None
+    cpu_budget: int | None = None
+    ram_budget: int | None = None
+    autotune_algorithm: AutotuneAlgorithm | None = None
+    initial_parallelism: int | None = None
+    min_parallelism: int | None = None
+
+
+@export("data.experimental.DistributeOptions")
+class DistributeOptions(Settings):
+    """Kept, without effect: there is one process.
+
+    >>> import tvtf as tf
+    >>> tf.data.experimental.DistributeOptions().auto_shard_policy
+    <AutoShardPolicy.AUTO: 0>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/DistributeOptions
+    """
+
+    auto_shard_policy = AutoShardPolicy.AUTO
+    num_devices: int | None = None
+
+
+@export("data.experimental.OptimizationOptions")
+class OptimizationOptions(Settings):
+    """Kept, without effect: pipelines run as they are written.
+
+    >>> import tvtf as tf
+    >>> options = tf.data.experimental.OptimizationOptions()
+    >>> options.noop_elimination = True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/OptimizationOptions
+    """
+
+    apply_default_optimizations: bool | None = None
+    filter_fusion: bool | None = None
+    filter_parallelization: bool | None = None
+    inject_prefetch: bool | None = None
+    map_and_batch_fusion: bool | None = None
+    map_and_filter_fusion: bool | None = None
+    map_fusion: bool | None = None
+    map_parallelization: bool | None = None
+    noop_elimination: bool | None = None
+    parallel_batch: bool | None = None
+    seq_interleave_prefetch: bool | None = None
+    shuffle_and_repeat_fusion: bool | None = None
+
+
+@export("data.ThreadingOptions", "data.experimental.ThreadingOptions")
+class ThreadingOptions(Settings):
+    """Kept, without effect: compiled functions use the cores they are given.
+
+    >>> import tvtf as tf
+    >>> options = tf.data.ThreadingOptions()
+    >>> options.private_threadpool_size = 2
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/ThreadingOptions
+    """
+
+    max_intra_op_parallelism: int | None = None
+    private_threadpool_size: int | None = None
+
+
+@export("data.Options")
+class Options(Settings):
+    """How pipelines are run elsewhere: kept, without effect here.
+
+    Raises:
+      AttributeError: for an attribute that TensorFlow's options don't have.
+
+    >>> import tvtf as tf
+    >>> options = tf.data.Options()
+    >>> options.deterministic = False
+    >>> tf.data.Dataset.range(3).with_options(options).options().deterministic
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Options
+    """
+
+    dataset_name: str | None = None
+    deterministic: bool | None = None
+    experimental_external_state_policy: ExternalStatePolicy | None = None
+    experimental_slack: bool | None = None
+    experimental_symbolic_checkpoint: bool | None = None
+    experimental_warm_start: bool | None = None
+    framework_type: list[str] | None = None
+    autotune: Any = None
+    experimental_distribute: Any = None
+    experimental_optimization: Any = None
+    threading: Any = None
+
+    def __init__(self) -> None:
+        self.autotune = AutotuneOptions()
+        self.experimental_distribute = DistributeOptions()
+        self.experimental_optimization = OptimizationOptions()
+        self.threading = ThreadingOptions()
+
+    def merge(self, options: Options) -> Options:
+        """These, and what ``options`` says."""
+        return _merged(self, options)
+
+
+def _merged(one: S, other: S) -> S:
+    made = copy.copy(one)
+    for name, value in vars(other).items():
+        before = getattr(one, name)
+        setattr(made, name, _merged(before, value) if isinstance(before, Settings) else value)
+    return made
