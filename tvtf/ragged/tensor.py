@@ -151,6 +151,13 @@ class RaggedTensor(CompositeTensor):
 
         return from_tensor(convert_to_tensor(tensor), lengths, padding, ragged_rank, as_dtype(row_splits_dtype))
 
+    @classmethod
+    def from_sparse(cls, st_input: Any, name: Any = None, row_splits_dtype: Any = int64) -> RaggedTensor:
+        """The rows of a sparse matrix whose elements have no gaps between them."""
+        from tvtf.ragged.sparse import from_sparse
+
+        return from_sparse(st_input, row_splits_dtype)
+
     # -- what it is
 
     @property
@@ -284,6 +291,12 @@ class RaggedTensor(CompositeTensor):
         from tvtf.ragged.build import to_tensor
 
         return to_tensor(self, default_value, None if shape is None else list(as_shape(shape)))
+
+    def to_sparse(self, name: Any = None) -> Any:
+        """A sparse tensor of the same values, each row from the left."""
+        from tvtf.ragged.sparse import to_sparse
+
+        return to_sparse(self)
 
     def to_list(self) -> list[Any]:
         """Nested Python lists of the values."""

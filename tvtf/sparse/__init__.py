@@ -2,4 +2,6 @@
 
 from tvtf.sparse import arrange, cutting, dense, embedding, kernels, math, operators, reduce, tensor
 
+operators.install()
+
 __all__ = ["arrange", "cutting", "dense", "embedding", "kernels", "math", "operators", "reduce", "tensor"]

@@ -1,12 +1,18 @@
-"""The operators that sparse tensors have: products and quotients with dense ones."""
+"""The operators that sparse tensors have, and the public functions that take them: what TensorFlow dispatches on them."""
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from tvtf.dtypes import as_dtype, int32
+from tvtf.ops.rules import bind
+from tvtf.primitive import teach
 from tvtf.sparse.math import divided, times
-from tvtf.sparse.tensor import SparseTensor
-from tvtf.tensor import is_tensor
+from tvtf.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
+from tvtf.tensor import EagerTensor, is_tensor
 
 
 def _multiplied(other: SparseTensor, dense: Any) -> Any:
@@ -16,3 +22,55 @@ def _multiplied(other: SparseTensor, dense: Any) -> Any:
 
 for _name, _operator in {"mul": times, "rmul": _multiplied, "truediv": divided, "div": divided}.items():
     setattr(SparseTensor, f"__{_name}__", _operator)
+
+ON_VALUES = (
+    *(
+        "abs",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cast",
+        "math.bessel_i0e",
+        "math.bessel_i1e",
+        "math.erf",
+        "math.negative",
+    ),
+    *("math.sign", "math.sin", "math.sqrt", "math.square", "math.tan", "math.tanh", "identity", "stop_gradient"),
+)
+
+
+def on_values(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """``function`` of the values of its first argument."""
+    if args:
+        return args[0].with_values(function(args[0].values, *args[1:], **kwargs))
+    name = next(k for k, v in kwargs.items() if is_sparse(v))
+    sp = kwargs.pop(name)
+    return sp.with_values(function(**{name: sp.values}, **kwargs))
+
+
+def _divide(function: Any, x: Any, y: Any, name: str | None = None) -> Any:
+    return divided(x, y) if is_sparse(x) else function(x, y)
+
+
+def _shape(function: Any, input: Any, out_type: Any = int32, name: str | None = None) -> Any:
+    return bind.cast(as_sparse(input).dense_shape, dtype=as_dtype(out_type))
+
+
+def _size(function: Any, input: Any, out_type: Any = int32, name: str | None = None) -> Any:
+    return bind.reduce_prod(_shape(function, input, out_type), axis=(0,), keepdims=False)
+
+
+def _rank(function: Any, input: Any, name: str | None = None) -> Any:
+    return EagerTensor(np.array(rank_of(as_sparse(input)), np.int32))
+
+
+OTHERS: dict[str, Callable[..., Any]] = {"divide": _divide, "shape": _shape, "size": _size, "rank": _rank}
+
+
+def install() -> None:
+    """Teaches public functions sparse tensors."""
+    for path in ON_VALUES:
+        teach(path, is_sparse, on_values)
+    for path, handler in OTHERS.items():
+        teach(path, is_sparse, handler)
