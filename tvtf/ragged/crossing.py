@@ -28,8 +28,8 @@ def _types(*inputs: TensorType, hashed: bool, count: Any, **_: Any) -> tuple[Ten
     return TensorType((count,), int64 if hashed else string), TensorType(inputs[1].shape, int64)
 
 
-def _joined(parts: tuple[Any, ...]) -> bytes:
-    return b"_X_".join(p if isinstance(p, bytes) else str(p).encode() for p in parts)
+def _joined(parts: tuple[Any, ...], separator: str) -> bytes:
+    return separator.encode().join(p if isinstance(p, bytes) else str(p).encode() for p in parts)
 
 
 def _hashed(parts: tuple[Any, ...], key: int, num_buckets: int) -> int:
@@ -39,14 +39,16 @@ def _hashed(parts: tuple[Any, ...], key: int, num_buckets: int) -> int:
     return found % (num_buckets or (1 << 63) - 1)
 
 
-def _cross(*inputs: np.ndarray, hashed: bool, num_buckets: int, key: int, count: Any) -> tuple[np.ndarray, np.ndarray]:
+def _cross(
+    *inputs: np.ndarray, hashed: bool, num_buckets: int, key: int, separator: str, count: Any
+) -> tuple[np.ndarray, np.ndarray]:
     features = [(v.tolist(), s.tolist()) for v, s in zip(inputs[::2], inputs[1::2])]
     if len({len(splits) for _, splits in features}) > 1:
         raise Refused("All inputs must have the same batch size")
     found, edges = [], [0]
     for row in range(len(features[0][1]) - 1):
         for parts in itertools.product(*(values[splits[row] : splits[row + 1]] for values, splits in features)):
-            found.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts))
+            found.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts, separator))
         edges.append(len(found))
     values = np.empty(len(found), np.int64 if hashed else object)
     values[:] = found
@@ -54,9 +56,10 @@ def _cross(*inputs: np.ndarray, hashed: bool, num_buckets: int, key: int, count:
 
 
 @text_op(tf_name="RaggedCross", type=_types, numpy=_cross)
-def cross_rows(*inputs: Tensor, hashed: bool, num_buckets: int, key: int, count: Any) -> Any:
+def cross_rows(*inputs: Tensor, hashed: bool, num_buckets: int, key: int, separator: str, count: Any) -> Any:
     """Combinations of values, and their row splits; of the values and splits of each feature."""
-    return inputs, {"hashed": hashed, "num_buckets": num_buckets, "key": key, "count": count}
+    attrs = {"hashed": hashed, "num_buckets": num_buckets, "key": key, "separator": separator, "count": count}
+    return inputs, attrs
 
 
 def _feature(value: Any, place: int) -> RaggedTensor:
@@ -78,7 +81,8 @@ def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTen
     arrays = []
     for each in features:
         arrays += [cast(each.values, int64) if each.dtype.is_integer else each.values, cast(each.row_splits, int64)]
-    values, splits = bind.cross_rows(*arrays, hashed=hashed, num_buckets=num_buckets, key=key, count=unknown_dim())
+    attrs = {"hashed": hashed, "num_buckets": num_buckets, "key": key, "separator": "_X_"}
+    values, splits = bind.cross_rows(*arrays, count=unknown_dim(), **attrs)
     return RaggedTensor(values, cast(splits, int32 if short else int64))
 
 
