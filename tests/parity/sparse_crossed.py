@@ -2,6 +2,42 @@
 
 
 def programs(tf):
+    return _crossed(tf) | _texts(tf)
+
+
+def _texts(tf):
+    io, wide = tf.io, tf.sparse.from_dense([[1, 0, 2], [0, 3, 0]])
+    texts = tf.sparse.from_dense([["a", ""], ["", "b"]])
+
+    def both(sp, dtype):
+        return io.deserialize_many_sparse(io.serialize_many_sparse(sp), dtype)
+
+    def stacked():
+        rows = [tf.sparse.from_dense([1, 0]), tf.sparse.from_dense([0, 2, 3])]
+        return io.deserialize_many_sparse(tf.stack([io.serialize_sparse(r) for r in rows]), tf.int32)
+
+    return {
+        "serialize_sparse": lambda: io.serialize_sparse(wide),
+        "serialize_many_sparse": lambda: io.serialize_many_sparse(wide),
+        "deserialize_many_sparse": lambda: both(wide, tf.int32),
+        "deserialize_many_sparse texts": lambda: both(texts, tf.string),
+        "deserialize_many_sparse of several sizes": stacked,
+        "serialize_sparse of dense": lambda: io.serialize_sparse(tf.ones([2])),
+        "deserialize_many_sparse of another dtype": lambda: _kind(lambda: both(wide, tf.float32)),
+        "deserialize_many_sparse of nonsense": lambda: _kind(
+            lambda: io.deserialize_many_sparse([["a", "b", "c"]], tf.int32)
+        ),
+    }
+
+
+def _kind(program):
+    try:
+        program()
+    except Exception as error:
+        return type(error).__name__
+
+
+def _crossed(tf):
     c, h = tf.sparse.cross, tf.sparse.cross_hashed
     a = tf.SparseTensor([[0, 0], [1, 0], [1, 1]], ["a", "b", "c"], [2, 2])
     d = tf.SparseTensor([[0, 0], [1, 0]], ["d", "e"], [2, 1])

@@ -24,6 +24,8 @@ def _check(ids: Any, weights: Any, combiner: str) -> None:
         raise TypeError(f"sp_ids must be SparseTensor, got {type(ids)}")
     if weights is not None and not isinstance(weights, SparseTensor):
         raise TypeError(f"sp_weights must be either None or SparseTensor,got {type(weights)}")
+    for part in ("values", "indices", "dense_shape") if weights is not None else ():
+        getattr(ids, part).shape.assert_is_compatible_with(getattr(weights, part).shape)
 
 
 def _combined(rows: Tensor, weights: Tensor | None, combiner: str, summed: Any) -> Tensor:
