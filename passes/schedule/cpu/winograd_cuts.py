@@ -23,6 +23,8 @@ CYCLES_A_SQUARE = {2: 45, 4: 120}
 GAIN_THAT_PAYS = 1.15
 # Of a filter's gradient: transformed operands of a chunk, or the sums of all, and the widest panel of those.
 LEVELS2_OF_OPERANDS = 4
+# Chunks of twice the size are no faster, and are memory that no plan of a step's peak counts.
+LEVELS2_OF_CHUNK = 2
 WIDEST_PANEL = 64
 # What copying a tile and transforming it take, in transforms.
 SQUARES_A_COPY = 2.5
@@ -109,12 +111,12 @@ def best_filter_cut(shape: Shape, target: CpuTarget) -> FilterCut | None:
     if shape.results < lanes or shape.channels < lanes:
         return None
     down, right = (-(-extent // GRADIENT.size) for extent in (shape.height, shape.width))
-    near = LEVELS2_OF_OPERANDS * target.level2_bytes
+    near, least = LEVELS2_OF_OPERANDS * target.level2_bytes, LEVELS2_OF_CHUNK * target.level2_bytes
     is_local = products * shape.channels * shape.results * 4 > near
     results = _panel_width(shape.results, WIDEST_PANEL // (2 if is_local else 1), lanes)
     row_bytes = products * right * (shape.channels + shape.results) * 4
     every = shape.images * down
-    rows = every if is_local else max(count for count in _divisors(every) if count == 1 or count * row_bytes <= near)
+    rows = every if is_local else max(count for count in _divisors(every) if count == 1 or count * row_bytes <= least)
     cut = FilterCut(rows, _panel_width(shape.channels, WIDEST_PANEL // 2, lanes), results, is_local)
     direct = shape.images * shape.height * shape.width * WINDOW**2 * shape.channels * shape.results
     direct_cycles = direct / lanes / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
