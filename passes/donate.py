@@ -7,6 +7,7 @@ comes after. Otherwise the value gets memory of its own, and the caller swaps ha
 
 from __future__ import annotations
 
+from collections import Counter
 from collections.abc import Iterator
 from typing import Any
 
@@ -21,11 +22,13 @@ from tvtf.passes.arena import RESHAPE, is_allocation, variables
 from tvtf.passes.codegen.loop_kernel import MAY_FAIL, SAFE
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu.access import reads_of
-from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, read_kernel
+from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, loads, read_kernel
 
 DONATE = "tvtf.donate"
 GIVEN = "tvtf.given"
 """The positions of the outputs that ``main`` gives: what it leaves in a Variable's memory it need not."""
+COPIED = "tvtf.copied"
+"""The parameter that a kernel copies and does no more, or -1."""
 
 
 def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
@@ -34,9 +37,34 @@ def mark_inplace(mod: tvm.IRModule) -> tvm.IRModule:
     for var, func in mod.functions.items():
         kernel = read_kernel(func) if isinstance(func, tirx.PrimFunc) else None
         if kernel is not None:
-            attrs = {SAFE: inplace_pairs(func, kernel), RESHAPE: _only_reshapes(func)}
+            attrs = {SAFE: inplace_pairs(func, kernel), RESHAPE: _only_reshapes(func), COPIED: _copied(func, kernel)}
             marked.update_func(var, func.with_attrs(attrs))
+        elif isinstance(func, tirx.PrimFunc) and copies(func.body):
+            marked.update_func(var, func.with_attr(SAFE, _copied_pairs(func)))
     return marked
+
+
+def _copied(func: tirx.PrimFunc, kernel: Kernel) -> int:
+    """The parameter that a kernel copies and does no more, or -1."""
+    (stage, *more) = kernel.stages
+    if more or not isinstance(stage, Stage) or stage.reduce or not isinstance(stage.value, TensorLoad):
+        return -1
+    if not is_at_own_point(stage.value, stage) or not _same_buffer_type(stage.value.source, stage.buffer):
+        return -1
+    return next((i for i, param in enumerate(func.params) if param.same_as(stage.value.source)), -1)
+
+
+def _copied_pairs(func: tirx.PrimFunc) -> list[list[int]]:
+    """As `inplace_pairs`, of a kernel that begins with copies and reads what it copied no more."""
+    place = {param: i for i, param in enumerate(func.params)}
+    return [
+        [place[out], place[source]]
+        for out, source in copies(func.body)
+        if out in place
+        and source in place
+        and _same_buffer_type(source, out)
+        and not any(load.source.same_as(source) for load in loads(without_copies(func.body, out)))
+    ]
 
 
 def _only_reshapes(func: tirx.PrimFunc) -> bool:
@@ -46,8 +74,7 @@ def _only_reshapes(func: tirx.PrimFunc) -> bool:
 def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
     """``[output, input]`` positions among the parameters of a kernel that reads the input only where it writes."""
     stages = [s for s in kernel.stages if isinstance(s, Stage)]
-    outputs = [*(s.buffer for s in stages), *(out for out, _ in copies(func.body))]
-    written = [i for i, p in enumerate(func.params) if any(out.same_as(p) for out in outputs)]
+    written = [i for i, p in enumerate(func.params) if any(s.buffer.same_as(p) for s in stages)]
     return [
         [out, i]
         for out in written
@@ -73,9 +100,8 @@ def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
     downstream, written = [source], False
     for stage in kernel.stages:
         if not isinstance(stage, Stage):
-            if any(v.same_as(b) for v in variables(without_copies(stage.body, output)) for b in downstream):
+            if any(v.same_as(b) for v in variables(stage.body) for b in downstream):
                 return False
-            written = written or any(v.same_as(output) for v in variables(stage.body))
             continue
         reads = [load for buffer in downstream for load in reads_of(stage, buffer)]
         if reads and (written or stage.reduce or not all(is_at_own_point(load, stage) for load in reads)):
@@ -127,6 +153,7 @@ def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
     pairs = [(int(source), int(result)) for source, result in (main.attrs or {}).get(DONATE, [])]
     if not pairs:
         return mod
+    main = _without_last_copies(mod, main)
     plan = _Plan(mod, main)
     chosen = dict(plan.chosen(pairs))
     donated = mod.clone()
@@ -141,12 +168,31 @@ def donate(mod: tvm.IRModule, gives_all: bool = False) -> tvm.IRModule:
     return donated
 
 
+def _without_last_copies(mod: tvm.IRModule, main: relax.Function) -> relax.Function:
+    """``main`` where what is made only to be copied is taken itself: an assignment that no kernel could be fused with."""
+    plan = _Plan(mod, main)
+    uses = Counter(v for binding in plan.bindings for v in variables(binding.value)) + Counter(
+        variables(main.body.body)
+    )
+    found = [(position, pair) for position in range(len(plan.bindings)) for pair in plan.last_copy(position, uses)]
+    taken, values = {position for position, _ in found}, dict(pair for _, pair in found)
+    out = Bindings()
+    for position, binding in enumerate(plan.bindings):
+        if position not in taken and binding.var not in values:
+            out.again(binding, _replaced(binding.value, values))
+    return out.function(main, _replaced(main.body.body, values))
+
+
+def _replaced(expr: Any, values: dict[Any, Any]) -> Any:
+    return tvm_ffi.structural_map(expr, (ir.Var, lambda v: values.get(v, v)))
+
+
 def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int) -> ir.GlobalVar:
     """A kernel that is called on one tensor as operand and as result, without the loop that copies it."""
     name = plan.bindings[position].value.op
     kernel = mod[name]
     body = without_copies(kernel.body, kernel.params[output])
-    own = ir.GlobalVar(f"{name.name_hint}_in_place_{position}")
+    own = Bindings.typed(ir.GlobalVar(f"{name.name_hint}_in_place_{position}"), name.ty)
     mod[own] = kernel.with_body(body)
     return own
 
@@ -250,6 +296,19 @@ class _Plan:
 
     def kernels_of(self, chosen: dict[Any, Any]) -> set[Any]:
         return {self.bindings[self.writes[var][0]].value.op for var in chosen}
+
+    def last_copy(self, position: int, uses: Counter[Any]) -> Iterator[tuple[Any, Any]]:
+        """What the call there copies into, and the value: made in memory that only its kernel and this call see."""
+        call = self.bindings[position].value
+        kernel = self._kernel(call)
+        copied = int(kernel.attrs[COPIED]) if kernel is not None and COPIED in kernel.attrs else -1
+        if copied < 0 or len(call.args) < 2:
+            return
+        source, out = call.args[copied], call.args[-1]
+        root = self.values.get(source)
+        is_alias = isinstance(root, relax.Var) and is_allocation(self.values.get(root)) and uses[root] == 2
+        if is_alias and uses[source] == 1 and is_allocation(self.values.get(out)) and self.writes[out] == [position]:
+            yield out, source
 
     def needless_copies(self, chosen: dict[Any, Any]) -> Iterator[tuple[int, int]]:
         """Calls (by position, with the result's among the operands) whose kernel copies a donated parameter into the result that takes its memory."""

@@ -4,6 +4,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.passes.pipeline import lower
+from tvtf.runtime.target import host_target
 
 SIXTEEN = np.arange(16, dtype=np.float32).reshape(4, 4)
 
@@ -83,6 +85,14 @@ def test_rows_are_scattered_where_they_lie(body):
     found, kept = run(body)
     np.testing.assert_array_equal(found, eager(body))
     assert kept == [True]
+
+
+@pytest.mark.parametrize("body", [scattered, replaced])
+def test_a_scatter_leaves_other_rows_alone(body):
+    v = tf.Variable(SIXTEEN)
+    module = tf.function(lambda: body(v), autograph=False).get_concrete_function().code().module()
+    script = lower(module, host_target()).script()
+    assert "_in_place_" in script and "cls.assign(" not in script
 
 
 def scattered_and_read(v, m):

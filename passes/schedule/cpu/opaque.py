@@ -3,9 +3,9 @@
 from __future__ import annotations
 
 from tvm import ir, tirx
-from tvm.tirx import For, ForKind, SeqStmt, Stmt, Var
+from tvm.tirx import For, ForKind, SeqStmt, Stmt
 
-from tvtf.ops.kernels.common import COPY, INDEPENDENT
+from tvtf.ops.kernels.common import INDEPENDENT
 
 from . import emit
 from .emit import index
@@ -40,6 +40,4 @@ def _in_tasks(loop: For) -> Stmt:
         return emit.loop(count, lambda step: substitute(loop.body, {loop.loop_var: loop.min + first + step}))
 
     tasks = emit.simplified(tirx.floordiv(loop.extent + (STEPS_OF_A_TASK - 1), index(STEPS_OF_A_TASK)))
-    kept = {name: value for name, value in loop.annotations.items() if name == COPY}
-    number = Var("task", "int64")
-    return For(number, index(0), tasks, ForKind.PARALLEL, task(number), annotations=kept)
+    return emit.loop(tasks, task, ForKind.PARALLEL, "task")
