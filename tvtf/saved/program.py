@@ -13,7 +13,6 @@ from tvm import ir, relax, tirx
 
 from tvtf import dialect, nest
 from tvtf.anyrank import AnyShape
-from tvtf.dtypes import as_dtype
 from tvtf.frontend.concrete import ConcreteFunction, VariableArgument, named_spec, param_types
 from tvtf.frontend.function import Function
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
@@ -23,7 +22,7 @@ from tvtf.primitive import table
 from tvtf.saved import waiting
 from tvtf.saved.description import SavedModuleError, checksum
 from tvtf.saved.structure import CapturedDefault, NotPlain, decode, encode
-from tvtf.shape import TensorType
+from tvtf.shape import TensorShape, TensorType
 from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
@@ -291,7 +290,7 @@ def _check_capture(name: str, found: relax.TensorType, thing: Any) -> None:
     """The program takes any size, or rank, that the Variable may have."""
     declared = TensorSpec(thing.shape, thing.dtype)
     sizes = None if found.ndim == -1 else [int(d) if isinstance(d, tirx.IntImm) else None for d in found.shape.values]
-    if not TensorSpec(sizes, as_dtype(str(found.dtype))).is_compatible_with(declared):
+    if dialect.relax_dtype(thing.dtype) != str(found.dtype) or not TensorShape(sizes).is_compatible_with(thing.shape):
         raise SavedModuleError(f"the program of {name} takes {found}, and it tells of {declared}")
 
 
