@@ -112,8 +112,16 @@ def with_plain_bits(part: IRModule) -> IRModule:
 
 
 def _folded(body: tirx.Stmt) -> tirx.Stmt:
-    plain = tvm_ffi.structural_map(body, (ir.Call, lambda call: _bits(call) if call.op.same_as(REINTERPRET) else call))
+    unmarked = tvm_ffi.structural_map(body, (ir.Call, _without_mark))
+    plain = tvm_ffi.structural_map(
+        unmarked, (ir.Call, lambda call: _bits(call) if call.op.same_as(REINTERPRET) else call)
+    )
     return tvm_ffi.structural_map(plain, (tirx.FloatImm, _exact))
+
+
+def _without_mark(call: ir.Call) -> ir.Expr:
+    """TVM writes no CUDA for what schedules of the CPU go by (`tvtf.ops.kernels.approx.unless`)."""
+    return call.args[0] if isinstance(call.op, ir.Op) and call.op.name in ("prim.likely", "tirx.likely") else call
 
 
 def _exact(value: tirx.FloatImm) -> ir.Expr:
