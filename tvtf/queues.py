@@ -255,7 +255,7 @@ class PaddingFIFOQueue(FIFOQueue):
 
     >>> import tvtf as tf
     >>> queue = tf.queue.PaddingFIFOQueue(3, tf.int32, [[None]])
-    >>> queue.enqueue([1]), queue.enqueue([2, 3])
+    >>> queue.enqueue([[1]]), queue.enqueue([[2, 3]])
     (None, None)
     >>> queue.dequeue_many(2).numpy()
     array([[1, 0],
