@@ -113,5 +113,5 @@ def test_blocks_alike_are_one_kernel() -> None:
     first = block(96)
     x = tf.constant(values((6, 24, 24, 8)))
     twice = tf.function(lambda x: first(first(x)))
-    np.testing.assert_allclose(twice(x), first(first(x)), rtol=1e-3, atol=1e-1)
+    np.testing.assert_allclose(twice(x), first(first(x)), rtol=1e-5, atol=1e-2)  # values of thousands
     assert [kernel.calls for kernel in twice.profile(x).kernels if "conv" in kernel.name] == [2]
