@@ -405,25 +405,6 @@ def true_places(condition: Tensor, count: Any) -> Any:
     return (condition,), {"count": count}
 
 
-def eager_only(x: Tensor, what: str) -> np.ndarray:
-    """The value of ``x`` for an op whose result's shape depends on it.
-
-    Raises:
-      UnimplementedError: while tracing.
-    """
-    from tvtf.errors import UnimplementedError
-
-    if not isinstance(x, EagerTensor):
-        raise UnimplementedError(
-            None,
-            what,
-            f"{what}: the shape of the result depends on the data, and compiled code needs shapes that follow from the "
-            "arguments' shapes; call it outside the tf.function, or keep all elements and select with "
-            "tf.where(condition, x, y)",
-        )
-    return x.eager_array()
-
-
 @export("boolean_mask")
 def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "boolean_mask") -> Tensor:
     """The elements (or slices) of ``tensor`` where ``mask`` holds.

@@ -9,10 +9,9 @@ import numpy as np
 
 from tvtf.anyrank import AnyShape
 from tvtf.composite import BatchableTypeSpec, CompositeTensor
-from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32, int64
 from tvtf.indexed_slices import constant_shape
-from tvtf.ops.told import dims_of
+from tvtf.ops.rules import static_dims
 from tvtf.primitive import export, exports
 from tvtf.shape import Dim, TensorShape, agree_dim, as_shape
 from tvtf.spec import TensorSpec
@@ -68,7 +67,6 @@ class SparseTensor(CompositeTensor):
             if not agree_dim(mine, other):
                 raise ValueError(f"Dimensions {mine} and {other} are not compatible")
         self._shape = constant_shape(self._dense_shape)
-        self._told: tuple[Any, tuple[Dim, ...]] | None = None
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:
@@ -123,7 +121,7 @@ class SparseTensor(CompositeTensor):
     def with_values(self, new_values: Any) -> SparseTensor:
         """Other values at the same places."""
         made = SparseTensor(self._indices, new_values, self._dense_shape)
-        made._shape, made._told = self._shape, self._told
+        made._shape = self._shape
         return made
 
     def eval(self, feed_dict: Any = None, session: Any = None) -> SparseTensorValue:
@@ -159,9 +157,8 @@ def sizes(sp: SparseTensor) -> tuple[Dim, ...]:
     """The dims of the whole tensor; those that nobody knows by now are bound when the program runs."""
     if sp.shape.is_fully_defined():
         return tuple(sp.shape)
-    if sp._told is None or sp._told[0] is not state.trace:
-        sp._told = state.trace, dims_of(sp.dense_shape)
-    return tuple(found if known is None else known for known, found in zip(sp.shape, sp._told[1]))
+    told = static_dims(sp.dense_shape, "dense_shape")
+    return tuple(found if known is None else known for known, found in zip(sp.shape, told))
 
 
 def of_shape(sp: SparseTensor, shape: Any) -> SparseTensor:
