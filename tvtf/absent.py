@@ -124,6 +124,26 @@ REASONS = {
         )
     },
     "types.experimental.distributed": "tvtf runs on one device",
+    "image.generate_bounding_box_proposals": "TensorFlow's kernel is for GPUs alone; tf.image.non_max_suppression picks boxes",
+    **{
+        f"nn.RNNCell{name}Wrapper": "it wraps Keras cells; write the cell as a tf.Module and call it in the loop"
+        for name in ("Device", "Dropout", "Residual")
+    },
+    **dict.fromkeys(
+        ("profiler.experimental.client", "profiler.experimental.server"),
+        "tvtf runs in one process: tf.profiler.experimental.start and stop",
+    ),
+    "quantization.experimental": _QUANTIZED,
+    **{
+        f"saved_model.experimental.{name}": "a saved model is described by its saved_model.json and checked when it is loaded"
+        for name in ("Fingerprint", "read_fingerprint")
+    },
+    "saved_model.experimental.TrackableResource": "what lives beside tensors is a Python object: tf.Module, tf.lookup tables",
+    "saved_model.experimental.VariablePolicy": "variables are saved without their devices",
+    **{
+        f"train.experimental.{name}": "a checkpoint is one file of data"
+        for name in ("MaxShardSizePolicy", "ShardByTaskPolicy", "ShardableTensor", "ShardingCallback")
+    },
     "experimental.function_executor_type": "compiled functions run in the thread that calls them",
     **dict.fromkeys(
         ("check_pinned", "guarantee_const", "nondifferentiable_batch_function"),

@@ -8,7 +8,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import as_dtype, float32, int64, uint64
+from tvtf.dtypes import as_dtype, float32, int32, int64, uint64
+from tvtf.ops.draws import stateless_binomial
 from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, shifted, uniform_from
 from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export
@@ -31,7 +32,7 @@ def _state_from_seed(seed: Any) -> np.ndarray:
     return np.array([w & 0xFFFFFFFFFFFFFFFF for w in words], np.uint64).view(np.int64)
 
 
-@export("random.Algorithm")
+@export("random.Algorithm", "random.experimental.Algorithm")
 class Algorithm(enum.Enum):
     """Algorithms of random numbers; here all are Philox, and ``THREEFRY`` is refused.
 
@@ -177,6 +178,10 @@ class Generator(AutoTrackable):
         dims, dtype = static_dims(shape), as_dtype(dtype)
         drawn = bind.stateless_random_truncated_normal(self.skip(size_of(dims)), shape=dims, dtype=dtype)
         return shifted(drawn, mean, stddev, dtype)
+
+    def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: str | None = None) -> Tensor:
+        """Binomial numbers; arguments as for ``tf.random.stateless_binomial``, not the same ones as TensorFlow's."""
+        return stateless_binomial(shape, self.make_seeds()[:, 0], counts, probs, dtype)
 
     def make_seeds(self, count: int = 1) -> Tensor:
         """Seeds for stateless functions: int64 of shape (2, count), a seed in each column."""

@@ -14,30 +14,28 @@ from typing import Any
 from tvtf import absent
 from tvtf.primitive import public_names
 
-OPERATORS = (
-    *(
-        "",
-        "Adjoint",
-        "BlockDiag",
-        "BlockLowerTriangular",
-        "Circulant",
-        "Circulant2D",
-        "Circulant3D",
-        "Composition",
-        "Diag",
-    ),
-    *(
-        "FullMatrix",
-        "Householder",
-        "Identity",
-        "Inversion",
-        "Kronecker",
-        "LowRankUpdate",
-        "LowerTriangular",
-        "Permutation",
-    ),
-    *("ScaledIdentity", "Toeplitz", "Tridiag", "Zeros"),
-)
+OPERATORS = [
+    "Adjoint",
+    "BlockDiag",
+    "BlockLowerTriangular",
+    "Circulant",
+    "Circulant2D",
+    "Circulant3D",
+    "Composition",
+    "Diag",
+    "FullMatrix",
+    "Householder",
+    "Identity",
+    "Inversion",
+    "Kronecker",
+    "LowRankUpdate",
+    "LowerTriangular",
+    "Permutation",
+    "ScaledIdentity",
+    "Toeplitz",
+    "Tridiag",
+    "Zeros",
+]
 ROOMS = {
     **{name: name for name in ("data", "lookup", "onnx", "optimizers", "passes", "saved_model", "summary", "train")},
     **dict.fromkeys(("mixed_precision", "keras.Optimizer", "keras.mixed_precision", "keras.optimizers"), "optimizers"),
@@ -47,7 +45,7 @@ ROOMS = {
     **dict.fromkeys(("test.TestCase", "test.main", "test.compute_gradient"), "testing"),
     **{f"test.is_built_with_{what}": "testing" for what in ("cuda", "gpu_support", "rocm", "xla")},
     **dict.fromkeys(("io.TFRecordOptions", "io.TFRecordWriter"), "data"),
-    **{f"linalg.LinearOperator{name}": "linear" for name in OPERATORS},
+    **{f"linalg.LinearOperator{name}": "linear" for name in ("", *OPERATORS)},
 }
 """Public path -> the room that declares it."""
 _NOTHING = object()

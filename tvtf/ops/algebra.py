@@ -111,6 +111,28 @@ def approx_min_k(
     return ApproxTopK(bind.negative(values), places)
 
 
+@export("approx_top_k")
+def approx_top_k(
+    input: Any,
+    k: int,
+    reduction_dimension: int = -1,
+    recall_target: float = 0.95,
+    is_max_k: bool = True,
+    reduction_input_size_override: int = -1,
+    aggregate_to_topk: bool = True,
+    name: str | None = None,
+) -> ApproxTopK:
+    """The ``k`` largest or, without ``is_max_k``, smallest elements along an axis and their places: here the exact ones.
+
+    >>> import tvtf as tf
+    >>> tf.approx_top_k([3., 1., 2.], 2, is_max_k=False).indices.numpy()
+    array([1, 2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/approx_top_k
+    """
+    return (approx_max_k if is_max_k else approx_min_k)(input, k, reduction_dimension)
+
+
 @export("math.sobol_sample")
 def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32, name: str | None = None) -> Tensor:
     """Points of the Sobol sequence, shape (num_results, dim), after the first, zero, and ``skip`` more.

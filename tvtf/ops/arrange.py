@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import (
@@ -197,6 +198,25 @@ def _known_stacked(parts: Sequence[Any], axis: int) -> np.ndarray | None:
     for i, k in enumerate(known):
         result[i] = k[()] if k.ndim == 0 else k
     return np.moveaxis(result, 0, axis)
+
+
+@export("parallel_stack")
+def parallel_stack(values: Any, name: str = "parallel_stack") -> Tensor:
+    """`stack` along a new first axis, in traces alone as TensorFlow has it.
+
+    Raises:
+      RuntimeError: eagerly.
+
+    >>> import tvtf as tf
+    >>> tf.function(lambda: tf.parallel_stack([[1, 2], [3, 4]]))().numpy()
+    array([[1, 2],
+           [3, 4]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/parallel_stack
+    """
+    if state.trace is None:
+        raise RuntimeError("tf.parallel_stack() is not compatible with eager execution.")
+    return stack(values)
 
 
 @export("stack")

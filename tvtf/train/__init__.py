@@ -21,7 +21,9 @@ tvtf.errors.DataLossError: ...: the file is truncated. Restore an older checkpoi
 
 import sys as _sys
 
+from tvtf.namespaces import install as _install
 from tvtf.namespaces import refusing as _refusing
+from tvtf.train import python_state as _python_state  # noqa: F401
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions
 from tvtf.train.examples import (
     BytesList,
@@ -38,6 +40,7 @@ from tvtf.train.manager import CheckpointManager
 from tvtf.train.moving_average import ExponentialMovingAverage
 from tvtf.train.reader import list_variables, load_checkpoint, load_variable
 from tvtf.train.state import get_checkpoint_state, latest_checkpoint
+from tvtf.train.views import CheckpointView, TrackableView
 from tvtf.train.waiting import checkpoints_iterator
 
 __all__ = [
@@ -53,7 +56,9 @@ __all__ = [
     "Checkpoint",
     "CheckpointManager",
     "CheckpointOptions",
+    "CheckpointView",
     "ExponentialMovingAverage",
+    "TrackableView",
     "checkpoints_iterator",
     "get_checkpoint_state",
     "latest_checkpoint",
@@ -62,3 +67,4 @@ __all__ = [
     "load_variable",
 ]
 _refusing(_sys.modules[__name__], "train")
+_install()

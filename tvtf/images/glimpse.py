@@ -1,0 +1,99 @@
+"""Windows of images that may reach beyond their borders.
+
+Source: ``tensorflow/core/kernels/eigen_attention.h``, version 2
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.dtypes import float32, int32
+from tvtf.ops.cast import cast
+from tvtf.ops.compare import where
+from tvtf.ops.create import arange
+from tvtf.ops.indexing import gather
+from tvtf.ops.rules import bind, static_dims
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import brackets
+from tvtf.stateful_random import normal, uniform
+from tvtf.tensor import Tensor, convert_to_tensor
+
+NOISES = ("uniform", "gaussian", "zero")
+
+
+@export("image.extract_glimpse")
+def extract_glimpse(
+    input: Any,
+    size: Any,
+    offsets: Any,
+    centered: bool = True,
+    normalized: bool = True,
+    noise: str = "uniform",
+    name: str | None = None,
+) -> Tensor:
+    """A window of each image, noise where it reaches beyond the image.
+
+    Args:
+      input: float32 images, shape (batch, height, width, channels).
+      size: the window's height and width.
+      offsets: float32 of shape (batch, 2), y and x: where the window lies. With ``normalized`` and ``centered`` its middle,
+        from -1 to 1; else its first pixel: with ``normalized`` in shares of the image, with ``centered`` counted from the
+        image's middle.
+      noise: ``"uniform"`` (between the image's least and greatest value), ``"gaussian"`` (like each channel) or ``"zero"``.
+
+    Raises:
+      InvalidArgumentError: other ranks or noise, or as many offsets as images are not there.
+
+    >>> import tvtf as tf
+    >>> x = tf.reshape(tf.range(9.0), [1, 3, 3, 1])
+    >>> tf.image.extract_glimpse(x, (2, 2), [[1.0, 1.0]], centered=False, normalized=False)[0, ..., 0].numpy()
+    array([[4., 5.],
+           [7., 8.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/extract_glimpse
+    """
+    x, at, window = convert_to_tensor(input, float32), convert_to_tensor(offsets, float32), static_dims(size)
+    _check(x, at, window, noise)
+    rows, in_rows = _places(at[:, 0], x._type.shape[1], window[0], centered, normalized)
+    columns, in_columns = _places(at[:, 1], x._type.shape[2], window[1], centered, normalized)
+    found = gather(gather(x, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
+    inside = bind.logical_and(in_rows[:, :, None, None], in_columns[:, None, :, None])
+    return where(inside, found, _noise(x, (x._type.shape[0], *window, x._type.shape[3]), noise))  # type: ignore[no-any-return]
+
+
+def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
+    told = None
+    if noise not in NOISES:
+        told = f"The noise could only be uniform, gaussian, or zero, got {noise}"
+    elif x.ndim != 4:
+        told = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(x._type.shape)}"
+    elif len(window) != 2:
+        told = f"size must be a vector of size 2 (height, width), got {brackets(window)}"
+    elif at.ndim != 2 or at._type.shape != (x._type.shape[0], 2):
+        told = f"offsets must be a matrix of size [{x._type.shape[0]}, 2] (y, x), got {brackets(at._type.shape)}"
+    if told:
+        raise Refused(told).told_by("ExtractGlimpseV2")
+
+
+def _places(at: Tensor, size: Any, window: int, centered: bool, normalized: bool) -> tuple[Tensor, Tensor]:
+    """The rows (or columns) of each image's window, inside the image, and whether they were inside."""
+    if normalized:
+        at = at * float(size)
+    if centered:
+        at = at / 2.0 + (size / 2.0 - window / 2.0) if normalized else at + size / 2.0
+    places = cast(at, int32)[:, None] + arange(window)
+    nearest = bind.minimum(bind.maximum(places, convert_to_tensor(0)), convert_to_tensor(size - 1))
+    return nearest, bind.equal(places, nearest)
+
+
+def _noise(x: Tensor, shape: tuple[Any, ...], noise: str) -> Tensor:
+    if noise == "zero":
+        return convert_to_tensor(0.0)
+    axes = (1, 2, 3) if noise == "uniform" else (1, 2)
+    least, most = (reduce(x, axis=axes, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))
+    if noise == "uniform":
+        return least + uniform(shape) * (most - least)
+    mean = bind.reduce_mean(x, axis=axes, keepdims=True)
+    deviation = bind.sqrt(bind.reduce_mean(bind.square(x - mean), axis=axes, keepdims=True))
+    return bind.maximum(bind.minimum(mean + normal(shape) * deviation, most), least)

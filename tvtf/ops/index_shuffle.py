@@ -1,0 +1,134 @@
+"""Places in a shuffled sequence, each computed alone: a cipher on the numbers of the sequence.
+
+The cipher is Simon with four rounds; what it takes out of the sequence is taken again until it is inside.
+
+Sources: Beaulieu and others, The Simon and Speck families of lightweight block ciphers, 2013 (https://eprint.iacr.org/2013/404);
+Black and Rogaway, Ciphers with arbitrary finite domains, 2002; ``tensorflow/core/kernels/random_index_shuffle.cc``
+"""
+
+from __future__ import annotations
+
+from typing import Any, Final
+
+import numpy as np
+
+from tvtf.dtypes import int32, int64, uint32, uint64
+from tvtf.ops.host import host_primitive
+from tvtf.ops.rules import bind, require_dtype
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType, brackets, broadcast_shapes
+from tvtf.tensor import Tensor, convert_to_tensor
+
+Words = np.ndarray[Any, Any]
+
+INTEGERS: Final = (int32, uint32, int64, uint64)
+FEWEST_BITS: Final = 8
+SEQUENCE: Final = 0x7369F885192C0EF5
+"""The first of Simon's constants: a bit a round."""
+FIRST_KEY: Final = 498247692
+"""TensorFlow's seeds here are two numbers, of a key of three."""
+
+
+class _Cipher:
+    """Simon on blocks of twice ``bits`` bits, a key and a size of block for each element of an array."""
+
+    def __init__(self, bits: Words, keys: list[Words], rounds: int) -> None:
+        self.bits, self.mask = bits, (np.uint64(1) << bits) - np.uint64(1)
+        keys = [key & self.mask for key in keys]
+        for i in range(3, rounds):
+            step = np.uint64(0xFFFFFFFC ^ SEQUENCE >> (i - 3) & 1) & self.mask
+            keys.append(step ^ keys[i - 3] ^ self._turned(keys[-1], -3) ^ self._turned(keys[-1], -4))
+        self.rounds = list(zip(keys[:rounds:2], keys[1:rounds:2]))
+
+    def _turned(self, word: Words, by: int) -> Words:
+        left = np.uint64(by) if by > 0 else self.bits - np.uint64(-by)
+        left = np.where(left >= self.bits, left - self.bits, left)
+        return (word << left | word >> (self.bits - left)) & self.mask
+
+    def _mixed(self, word: Words) -> Words:
+        return self._turned(word, 1) & self._turned(word, 8) ^ self._turned(word, 2)
+
+    def of(self, blocks: Words) -> Words:
+        left, right = blocks >> self.bits & self.mask, blocks & self.mask
+        for first, second in self.rounds:
+            left = left ^ self._mixed(right) ^ first
+            right = right ^ self._mixed(left) ^ second
+        return left << self.bits | right
+
+
+def _half_bits(last: Words) -> Words:
+    """Half of the bits that numbers below ``last`` take."""
+    bits = np.array([(int(n) - 1).bit_length() for n in last.flat], np.uint64).reshape(last.shape)
+    return np.maximum((bits + np.uint64(1)) // np.uint64(2), np.uint64(FEWEST_BITS))
+
+
+def _places(index: np.ndarray, seed: np.ndarray, last: np.ndarray, *, rounds: int) -> np.ndarray:
+    words = [seed[..., i].astype(np.uint32).astype(np.uint64) for i in range(3)]
+    found, limit, *keys = np.broadcast_arrays(index.astype(np.uint64), last.astype(np.uint64), *words)
+    if (found > limit).any():
+        first = np.argmax(found > limit)
+        raise Refused(f"max_index must be >= index, but {limit.flat[first]} < {found.flat[first]}")
+    cipher = _Cipher(_half_bits(limit), list(keys), rounds)
+    found = cipher.of(found)
+    while (outside := found > limit).any():
+        found = np.where(outside, cipher.of(found), found)
+    return found.astype(index.dtype)
+
+
+def _type(index: TensorType, seed: TensorType, last: TensorType, *, rounds: int) -> TensorType:
+    for given, role in ((index, "index"), (seed, "seed"), (last, "max_index")):
+        require_dtype(given, INTEGERS, role)
+    if len(seed.shape) not in (1, 2) or seed.shape[-1] != 3:
+        raise Refused(f"Seed must be a vector of size [3] or a matrix of size [n, 3] but got {brackets(seed.shape)}.")
+    shape = broadcast_shapes(broadcast_shapes(index.shape, last.shape) or (), seed.shape[:-1])
+    if shape is None or len(shape) > 1:
+        raise Refused("Index, seed and max_index must be scalars or vectors of one size.")
+    return TensorType(shape, index.dtype)
+
+
+@host_primitive(type=_type, numpy=_places, why_not={"vjp": "integers"}, tf_name="RandomIndexShuffle")
+def random_index_shuffle(index: Tensor, seed: Tensor, max_index: Tensor, rounds: int = 4) -> Any:
+    """Places in a shuffled ``[0, ..., max_index]``."""
+    if rounds < 4 or rounds % 2:
+        raise Refused(f"Rounds must be >= 4 and even but got {rounds}.")
+    return (index, seed, max_index), {"rounds": rounds}
+
+
+@export("random_index_shuffle")
+def shuffled_index(index: Any, seed: Any, max_index: Any, rounds: int = 4, name: str | None = None) -> Tensor:
+    """Where each ``index`` comes to lie when ``[0, ..., max_index]`` is shuffled.
+
+    Args:
+      index: integer scalar or vector of numbers from 0 to ``max_index``.
+      seed: integers of shape (3,) or (n, 3).
+      max_index: integer scalar or vector.
+      rounds: of the cipher; even, at least 4.
+
+    >>> import tvtf as tf
+    >>> sorted(tf.random_index_shuffle(tf.range(5), [1, 2, 3], 4).numpy().tolist())
+    [0, 1, 2, 3, 4]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random_index_shuffle
+    """
+    at = convert_to_tensor(index)
+    return bind.random_index_shuffle(at, convert_to_tensor(seed), convert_to_tensor(max_index, at.dtype), rounds=rounds)
+
+
+@export("random.experimental.index_shuffle")
+def index_shuffle(index: Any, seed: Any, max_index: Any) -> Tensor:
+    """Where each ``index`` comes to lie when ``[0, ..., max_index]`` is shuffled, TensorFlow's own for the same seed.
+
+    Args:
+      index: integer scalar or vector of numbers from 0 to ``max_index``.
+      seed: integers of shape (2,).
+      max_index: integer scalar or vector.
+
+    >>> import tvtf as tf
+    >>> tf.random.experimental.index_shuffle(tf.range(4), [5, 9], 3).numpy().tolist()
+    [2, 0, 1, 3]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/experimental/index_shuffle
+    """
+    pair = convert_to_tensor(seed)
+    return shuffled_index(index, bind.concat(convert_to_tensor([FIRST_KEY], pair.dtype), pair, axis=0), max_index)

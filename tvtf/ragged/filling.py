@@ -1,0 +1,122 @@
+"""Rows given by each value's row: an element for those that have none."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import int64
+from tvtf.ops.grids import invert_permutation
+from tvtf.ops.indexing import places
+from tvtf.ops.rules import bind, number, size_argument
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import brackets, same_dim
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+OP = "RaggedFillEmptyRows"
+
+
+class RaggedFillEmptyRows(NamedTuple):
+    """What `tf.ragged_fill_empty_rows` returns."""
+
+    output_value_rowids: Tensor
+    output_values: Tensor
+    empty_row_indicator: Tensor
+    reverse_index_map: Tensor
+
+
+class RaggedFillEmptyRowsGrad(NamedTuple):
+    """What `tf.ragged_fill_empty_rows_grad` returns."""
+
+    d_values: Tensor
+    d_default_value: Tensor
+
+
+@export("ragged_fill_empty_rows")
+def ragged_fill_empty_rows(
+    value_rowids: Any, values: Any, nrows: Any, default_value: Any, name: str | None = None
+) -> RaggedFillEmptyRows:
+    """Values by rows, with ``default_value`` in each row that has none.
+
+    Args:
+      value_rowids: int64 vector: the row of each value.
+      values: vector.
+      nrows: int64 scalar.
+      default_value: scalar.
+
+    Returns:
+      The rows and the values, in the order of rows; whether each row was empty; where each value has come to lie.
+
+    Raises:
+      InvalidArgumentError: other ranks, another length, or a row beyond ``nrows``.
+
+    >>> import tvtf as tf
+    >>> tf.ragged_fill_empty_rows([0, 2], [1., 2.], 3, 9.).output_values.numpy()
+    array([1., 9., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged_fill_empty_rows
+    """
+    rows, x = convert_to_tensor(value_rowids, int64), convert_to_tensor(values)
+    default, count = convert_to_tensor(default_value, x.dtype), size_argument(nrows, "nrows")
+    _check(rows, x, default)
+    _check_rows(rows, count)
+    ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
+    filled = bind.unsorted_segment_sum(ones, rows, num_segments=count)
+    empty = bind.equal(filled, number(0, filled))
+    new = bind.reshape(places(empty), shape=(-1,))
+    all_rows = bind.concat(rows, new, axis=0)
+    order = bind.argsort(all_rows, descending=False)
+    all_values = bind.concat(x, bind.broadcast_to(default, shape=new._type.shape), axis=0)
+    back = bind.cast(invert_permutation(order), dtype=int64)
+    return RaggedFillEmptyRows(_taken(all_rows, order), _taken(all_values, order), empty, back[: rows._type.shape[0]])
+
+
+def _taken(x: Tensor, order: Tensor) -> Tensor:
+    return bind.gather(x, order, axis=0, batch_dims=0)  # type: ignore[no-any-return]
+
+
+def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
+    told = None
+    if x.ndim != 1:
+        told = f"values must be a vector, saw: {brackets(x._type.shape)}"
+    elif rows.ndim != 1:
+        told = f"value_rowids must be a vector, saw: {brackets(rows._type.shape)}"
+    elif default.ndim != 0:
+        told = f"default_value must be a scalar, saw: {brackets(default._type.shape)}"
+    elif not same_dim(x._type.shape[0], rows._type.shape[0]):
+        told = (
+            f"The length of `values` ({x._type.shape[0]}) must match the first dimension of `value_rowids` "
+            f"({rows._type.shape[0]})."
+        )
+    if told:
+        raise Refused(told).told_by(OP)
+
+
+def _check_rows(rows: Tensor, count: Any) -> None:
+    if isinstance(rows, EagerTensor) and isinstance(count, int):
+        for place in np.flatnonzero((rows.eager_array() < 0) | (rows.eager_array() >= count)):
+            raise Refused(f"indices({place}, 0) is invalid: {rows.eager_array()[place]} >= {count}").told_by(OP)
+
+
+@export("ragged_fill_empty_rows_grad")
+def ragged_fill_empty_rows_grad(
+    reverse_index_map: Any, grad_values: Any, name: str | None = None
+) -> RaggedFillEmptyRowsGrad:
+    """The gradients of `ragged_fill_empty_rows` by its values and its default.
+
+    Args:
+      reverse_index_map: int64 vector: where each value came to lie.
+      grad_values: vector: the gradient of each of the values that it gave.
+
+    >>> import tvtf as tf
+    >>> tf.ragged_fill_empty_rows_grad([0, 2], [1., 10., 100.]).d_default_value.numpy()
+    np.float32(10.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged_fill_empty_rows_grad
+    """
+    gradients = convert_to_tensor(grad_values)
+    found = _taken(gradients, convert_to_tensor(reverse_index_map, int64))
+    whole, kept = (bind.reduce_sum(x, axis=(0,), keepdims=False) for x in (gradients, found))
+    return RaggedFillEmptyRowsGrad(found, bind.subtract(whole, kept))

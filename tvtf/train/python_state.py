@@ -1,0 +1,58 @@
+"""Python objects that checkpoints hold."""
+
+from __future__ import annotations
+
+from abc import ABC, abstractmethod
+from collections.abc import Mapping
+from typing import Any, Final
+
+import numpy as np
+
+from tvtf.primitive import export
+from tvtf.trackable import TensorSpecs, Trackable
+
+KEY: Final = "py_state"
+
+
+@export("train.experimental.PythonState")
+class PythonState(Trackable, ABC):
+    """An object that a checkpoint holds as the string its `serialize` makes of it.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> class Counter(tf.train.experimental.PythonState):
+    ...     count = 3
+    ...
+    ...     def serialize(self):
+    ...         return str(self.count)
+    ...
+    ...     def deserialize(self, string_value):
+    ...         self.count = int(string_value)
+    >>> counter = Counter()
+    >>> checkpoint = tf.train.Checkpoint(counter=counter)
+    >>> path = checkpoint.write(tempfile.mkdtemp() + "/ckpt")
+    >>> counter.count = 7
+    >>> _ = checkpoint.read(path)
+    >>> counter.count
+    3
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/experimental/PythonState
+    """
+
+    @abstractmethod
+    def serialize(self) -> str | bytes:
+        """The object as a string."""
+
+    @abstractmethod
+    def deserialize(self, string_value: bytes) -> None:
+        """Make the object what `serialize` once wrote."""
+
+    def _serialize_to_tensors(self) -> dict[str, np.ndarray[Any, Any]]:
+        text = self.serialize()
+        return {KEY: np.array(text.encode() if isinstance(text, str) else text, dtype=object)}
+
+    def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray[Any, Any]]) -> None:
+        self.deserialize(tensors[KEY].item())
+
+    def _tensor_specs(self) -> TensorSpecs:
+        return {KEY: ((), np.dtype(object))}
