@@ -12,6 +12,7 @@ from benchmarks.workloads import (
     loops,
     matmul,
     mlp,
+    others,
     primitives,
     recurrent,
     residual,
@@ -41,7 +42,7 @@ WORKLOADS: dict[str, Workload] = {
 
 SWEEPS: dict[str, dict[str, Workload]] = {
     module.__name__.rpartition(".")[2]: {workload.name: workload for workload in module.WORKLOADS}
-    for module in (convolutions, primitives)
+    for module in (convolutions, others, primitives)
 }
 """Many workloads of one kind each, run where their name is given."""
 

@@ -1,0 +1,49 @@
+"""Training steps of networks of other kinds and of odd sizes: ``python -m benchmarks others``."""
+
+from __future__ import annotations
+
+from functools import partial
+from typing import Any
+
+from benchmarks.workload import Workload
+from benchmarks.workloads.others import networks
+from benchmarks.workloads.others.frameworks import in_jax, in_tensorflow, in_torch
+from benchmarks.workloads.others.sizes import Images, Sequences, Vectors, data
+
+SIZES: dict[str, tuple[Any, Any, Any]] = {
+    "unet": (networks.unet, Images(4, (64, 64), 3, (16, 32, 64), compared=1), Images(1, (8, 8), 3, (2, 3, 4), compared=1)),
+    "resnext": (networks.resnext, Images(16, (32, 32), 3, (64, 128, 256), 32), Images(2, (8, 8), 3, (8, 16), 2)),
+    "densenet": (networks.densenet, Images(33, (31, 31), 3, (24, 4, 4), 12), Images(2, (7, 7), 3, (3, 2, 1), 2)),
+    "convnext": (networks.convnext, Images(8, (56, 56), 3, (48, 96)), Images(2, (8, 8), 3, (3, 4))),
+    "style": (networks.style, Images(1, (126, 126), 3, (17, 34), compared=3), Images(1, (10, 10), 3, (2, 3), compared=3)),
+    "dilated": (networks.dilated, Images(7, (57, 57), 3, (17, 48)), Images(2, (9, 9), 3, (2, 3))),
+    "volumes": (networks.volumes, Images(4, (16, 31, 31), 3, (16, 32)), Images(1, (4, 5, 5), 2, (2, 3))),
+    "wavenet": (networks.wavenet, Images(7, (1000,), 1, (48,)), Images(2, (40,), 1, (3,))),
+    "vit": (networks.vision_transformer, Images(33, (32, 32), 3, (192, 4), 3), Images(2, (8, 8), 3, (6, 4), 2)),
+    "gru": (networks.gru, Sequences(33, 31, 1000, 64, 100), Sequences(2, 3, 10, 4, 5)),
+    "both-ways": (networks.both_ways, Sequences(7, 31, 1000, 64, 100), Sequences(2, 3, 10, 4, 5)),
+    "embedded": (networks.embedded, Sequences(100, 57, 20000, 64, 48), Sequences(2, 3, 10, 4, 5)),
+    "autoencoder": (networks.autoencoder, Vectors(100, 784, 400, 20), Vectors(2, 9, 5, 3)),
+    "adversary": (
+        networks.adversary,
+        Images(33, (28, 28), 3, (48, 24), latent=(7, 7, 17)),
+        Images(2, (8, 8), 3, (3, 2), latent=(2, 2, 3)),
+    ),
+}  # fmt: skip
+
+
+def workload(name: str) -> Workload:
+    network, full, tiny = SIZES[name]
+    return Workload(
+        name=f"{name}-step",
+        title=f"{name} on {'x'.join(map(str, data(full)[0].shape))}, SGD step",
+        full=full,
+        tiny=tiny,
+        tensorflow=partial(in_tensorflow, network, data),
+        jax=partial(in_jax, network, data),
+        torch=partial(in_torch, network, data),
+        asked="<= 0.67x the best",
+    )
+
+
+WORKLOADS = [workload(name) for name in SIZES]
