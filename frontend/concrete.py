@@ -17,10 +17,12 @@ from tvtf.emit import Graph, Trace, tracing
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call, described
+from tvtf.frontend.ranks import Instances
 from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.frontend.waiting import argument_shape
 from tvtf.interpret import Instance, evaluate
+from tvtf.ops.host import HostFunction
 from tvtf.ops.rules import bind
 from tvtf.shape import TensorType, fresh_dim
 from tvtf.spec import TensorSpec
@@ -51,7 +53,8 @@ class ConcreteFunction:
         self._pure: compiled.GraphFunction | None = None
         self._unranked = [v for v in self.variables if v.shape.rank is None]
         self._is_of_any_rank = graph.root.waiting is not None
-        self._instances: dict[tuple[int, ...], ConcreteFunction] = {}
+        self._instances: dict[Any, ConcreteFunction] = {}
+        self._of_python = Instances(self)
 
     @classmethod
     def trace(cls, function: Any, arguments: Arguments) -> ConcreteFunction:
@@ -76,11 +79,12 @@ class ConcreteFunction:
         arguments: Arguments,
         run: Callable[[Any, Any], Any],
         signature: inspect.Signature,
-        has_ranks: bool = False,
+        ranks: Mapping[int, tuple[int, ...]] | None = None,
     ) -> ConcreteFunction:
-        """The trace of ``run``, a function of the tensors and Variables among the arguments."""
+        """The trace of ``run``, a function of the tensors and Variables among the arguments; an instance with ``ranks``."""
         trace = Trace(name)
-        trace.has_ranks = has_ranks
+        trace.has_ranks = ranks is not None
+        trace.ranks = ranks or {}
         with tracing(trace):
             params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
             results = Results(trace, run(params, stand_ins(arguments.variables)))
@@ -112,6 +116,8 @@ class ConcreteFunction:
 
     def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         """On eager tensors, outside tapes and traces."""
+        if self._compiled is None and self._of_python.specs:
+            return self._of_python.run(tensors, variables, ConcreteFunction.call)
         return (self._compiled or self.instance(tensors).code())(tensors, variables)
 
     def code(self) -> compiled.Compiled:
@@ -120,6 +126,11 @@ class ConcreteFunction:
         Raises:
           ValueError: the function is of unknown rank.
         """
+        if self._of_python.specs:
+            raise ValueError(
+                f"{self.name} calls Python that gives tensors of unknown rank; code is compiled when a call has told it: give "
+                "tf.py_function a TensorSpec with the dims as its Tout, None for unknown ones"
+            )
         if self._is_of_any_rank:
             raise ValueError(
                 f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or "
@@ -131,6 +142,8 @@ class ConcreteFunction:
 
     def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""
+        if self._of_python.specs:
+            return self._of_python.run(tensors, variables, ConcreteFunction._call_recorded)
         if self._is_of_any_rank:
             return self.instance(tensors)._call_recorded(tensors, variables)
         if self._pure is None:
@@ -149,19 +162,19 @@ class ConcreteFunction:
         computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
         return self.results.assemble_values(computed, tensors, captured, variables)
 
-    def instance(self, tensors: Sequence[Any]) -> ConcreteFunction:
-        """What is compiled for these tensors: the function itself, unless it is of unknown rank."""
-        if not self._is_of_any_rank:
+    def instance(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]] | None = None) -> ConcreteFunction:
+        """What is compiled for these tensors, and ``ranks`` of what Python gives: the function itself, unless it is of unknown rank."""
+        if not self._is_of_any_rank or (self._of_python.specs and ranks is None):
             return self
-        ranks = tuple(t.ndim for t in (*tensors, *self._unranked))
-        found = self._instances.get(ranks)
+        key = (*(t.ndim for t in (*tensors, *self._unranked)), *sorted((ranks or {}).items()))
+        found = self._instances.get(key)
         if found is None:
-            found = self._instances[ranks] = self._instantiated(self.arguments.of_ranks(tensors))
+            found = self._instances[key] = self._instantiated(self.arguments.of_ranks(tensors), ranks or {})
         return found
 
-    def _instantiated(self, arguments: Arguments) -> ConcreteFunction:
+    def _instantiated(self, arguments: Arguments, ranks: Mapping[int, tuple[int, ...]]) -> ConcreteFunction:
         try:
-            return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, has_ranks=True)
+            return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, ranks)
         except (TypeError, ValueError) as error:  # TensorFlow finds it out when it runs
             raise InvalidArgumentError(None, self.name, f"Graph execution error:\n\n{error}") from error
 
@@ -186,7 +199,7 @@ class ConcreteFunction:
     @property
     def captured_inputs(self) -> list[Any]:
         """The tensors and Variables from outside that it uses."""
-        return list(self.captures)
+        return [c for c in self.captures if not isinstance(c, HostFunction)]
 
     def module(self) -> Any:
         return self.graph.module()
@@ -215,7 +228,7 @@ class ConcreteFunction:
     def pretty_printed_signature(self, verbose: bool = True) -> str:
         """The signature as TensorFlow prints it."""
         inputs = "\n".join(f"  {line}" for line in self._described_inputs())
-        captured = [f"  {id(c)}: {_described(c)}" for c in self.captures] or ["  None"]
+        captured = [f"  {id(c)}: {_described(c)}" for c in self.captured_inputs] or ["  None"]
         return "\n".join(
             [
                 "Input Parameters:",

@@ -3,19 +3,22 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvtf import nest
-from tvtf.anyrank import AnyShape
+from tvtf.anyrank import AnyShape, of_any_rank
 from tvtf.composite import TypeSpec
 from tvtf.context import state
 from tvtf.frontend.state import traced_assign
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
-from tvtf.primitive import export
-from tvtf.shape import TensorShape, TensorType, agree_dim, agree_rank, agree_shape, as_shape, fresh_dim, same_dim
+from tvtf.primitive import export, hooks
+from tvtf.shape import TensorShape, TensorType, agree_dim, agree_rank, as_shape, fresh_dim, keeps_shape, same_dim
 from tvtf.tensor import Tensor, convert_to_tensor
+
+if TYPE_CHECKING:
+    from tvtf.emit import Graph
 
 MSG_BRANCHES = (
     "{first} and {second} arguments to tf.{op} must have the same number, type, and overall structure of return "
@@ -104,19 +107,35 @@ def traced_cond(
     updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
     captured = lift(branches)
     graphs = [b.graph(values) for b, values in zip(branches, updates)]
-    shapes = _merged_shapes(*(graph.output_types for graph in graphs))
     count = len(branches[0].leaves)
     with state.trace.together():
-        outputs = cond_primitive.bind(pred, *captured, then_branch=graphs[0], else_branch=graphs[1], shapes=shapes)
+        outputs = _bound_cond(pred, captured, graphs)
         for variable, value in zip(variables, outputs[count:]):
             traced_assign(variable, value, read_value=False)
     return repack(branches[0].structure, outputs[:count])
 
 
+def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]) -> tuple[Tensor, ...]:
+    """The primitive; it waits where ranks of results are unknown."""
+    types = [graph.output_types for graph in graphs]
+    if any(isinstance(t.shape, AnyShape) for t in (*types[0], *types[1])):
+        return hooks.wait(one_of, (pred, *captured), {"then_branch": graphs[0], "else_branch": graphs[1]})  # type: ignore[no-any-return]
+    return cond_primitive.bind(  # type: ignore[no-any-return]
+        pred, *captured, then_branch=graphs[0], else_branch=graphs[1], shapes=_merged_shapes(*types)
+    )
+
+
+def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> tuple[Tensor, ...]:
+    """The primitive over two functions of tensors of now known ranks."""
+    from tvtf.emit import trace_graph
+
+    types = [x._type for x in captured]
+    graphs = [trace_graph("branch", f, types, state.trace) for f in (then_branch, else_branch)]
+    return _bound_cond(pred, captured, graphs)
+
+
 def _merged_shapes(first: Sequence[TensorType], other: Sequence[TensorType]) -> tuple[Any, ...]:
     """The results' shapes, where those of the branches differ: a dim that does is a symbol of its own."""
-    if any(isinstance(t.shape, AnyShape) for t in (*first, *other)):
-        return ()
     merged = tuple(tuple(map(_merged_dim, a.shape, b.shape)) for a, b in zip(first, other))
     return () if all(m == tuple(a.shape) for m, a in zip(merged, first)) else merged
 
@@ -280,6 +299,8 @@ def traced_while(
     loop_vars = settled(loop_vars, lambda: body(*aside_params(loop_vars)))
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
     names = names or [getattr(t, "name", "Const:0") for t in entry]
+    if of_any_rank() and not isinstance(bound, int):
+        bound = None  # no dim that an instance has not yet
     shapes = _invariants(entry, loop_vars, shape_invariants, names)
     types = [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
 
@@ -373,7 +394,7 @@ def _check_carried(entry: Sequence[Tensor], step: Any, names: Sequence[str], sha
     for before, given, after, name, invariant in zip(entry, step.params, step.leaves, names, shapes):
         if before.dtype is not after.dtype:
             raise TypeError(MSG_LOOP_TYPE.format(name=name, entry=before.dtype, left=after.dtype))
-        if invariant is None and not agree_shape(before._type.shape, after._type.shape):
+        if invariant is None and not keeps_shape(before._type.shape, after._type.shape):
             raise ValueError(MSG_LOOP_SHAPE.format(name=name, entry=before.shape, left=after.shape))
         if invariant is not None:
             _check_within(before, given, after, name, invariant)

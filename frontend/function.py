@@ -189,7 +189,7 @@ class Function:
             concrete = self._trace_for(arguments)
         except UnknownRank as needed:
             arguments = self._with_ranks(arguments, needed)
-            concrete = self._trace_for(arguments)
+            concrete = self._trace_with_ranks(arguments)
         self.log.record(arguments, [c.arguments for c in self._concrete.values()])
         self._concrete[arguments.key] = concrete
         if len(self._concrete) > MAX_TRACES:
@@ -208,11 +208,18 @@ class Function:
 
     def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:
         """For a function that can't be traced without the ranks: from now on it has a trace for each."""
-        if any(t is None or isinstance(t._type.shape, AnyShape) for t in arguments.tensors):
-            raise needed
+        known = all(t is not None and not isinstance(t._type.shape, AnyShape) for t in arguments.tensors)
+        if not arguments.are_of_any_rank or not known:
+            raise unknown_rank(needed) from needed
         self._ranks_apart = True
         self.log.note(f"{needed} must be known, so each rank has its own trace")
         return arguments.of_ranks(arguments.tensors)
+
+    def _trace_with_ranks(self, arguments: Arguments) -> ConcreteFunction:
+        try:
+            return self._trace_for(arguments)
+        except UnknownRank as needed:
+            raise unknown_rank(needed) from needed
 
     def _forget(self) -> None:
         _, oldest = self._concrete.popitem(last=False)
@@ -321,6 +328,15 @@ class Function:
         )
 
 
+def unknown_rank(needed: UnknownRank) -> ValueError:
+    """What to tell the user who needs a rank that only a call tells."""
+    from tvtf.frontend.autograph.errors import ATTRIBUTE, Told
+
+    text = f"{needed} must be known while tracing: tell it by set_shape, tf.ensure_shape or tf.reshape"
+    told: Told | None = getattr(needed, ATTRIBUTE, None)
+    return ValueError(text if told is None else told._replace(message=f"ValueError: {text}").text())
+
+
 def fast_key(args: tuple[Any, ...]) -> Any:
     """Shapes and dtypes of eager tensors; None where something else is among the arguments."""
     key: list[Any] = []
@@ -350,8 +366,8 @@ def function(
     Args:
       func: the Python function.
       input_signature: a sequence of ``TensorSpec``; one trace then serves all calls. Where a spec leaves the rank unknown,
-      each rank has its own code, made from that trace; what needs the rank in Python (``map_fn``, loops over a tensor) is
-      traced for each.
+      each rank has its own code, made from that trace; what needs the rank in Python (``x.ndim``) is traced for
+      each.
       autograph: convert Python control flow on tensors.
       jit_compile: accepted; everything is compiled.
       reduce_retracing: dims that vary become symbolic instead of tracing anew for each.

@@ -6,8 +6,10 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvtf import nest
+from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.context import state
-from tvtf.frontend.control import traced_while
+from tvtf.frontend.control import repack, traced_while
+from tvtf.ops.control import call
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack, stack_read, stack_write
 from tvtf.primitive import export, hooks
@@ -22,9 +24,10 @@ def _elements(elems: Any) -> tuple[list[Tensor], Any]:
     if not flat:
         raise ValueError("elems must be a Tensor or (possibly nested) sequence of Tensors. Got none.")
     for e in flat:
-        if not e.ndim:
+        if not isinstance(e._type.shape, AnyShape) and not e.ndim:
             raise ValueError(f"Elements in elems must be 1+ dimensional Tensors, not scalars: {e!r}")
-    return flat, flat[0]._type.shape[0]
+    first = flat[0]._type.shape
+    return flat, None if isinstance(first, AnyShape) else first[0]
 
 
 def _at(flat: Sequence[Tensor], elems: Any, index: Any) -> Any:
@@ -83,6 +86,29 @@ def _of_rows(rows: list[Any]) -> Any:
     return stack_all(tensors, 0)
 
 
+def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run: Callable[..., Any]) -> Any:
+    """What ``run`` makes of a function of rows and of tensors of unknown rank, when that is known; ``fn`` is traced now."""
+    from tvtf.frontend.lift import Inner, assigned_variables, lift
+
+    types = [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
+    inner = Inner("rows", lambda *rows: fn(nest.pack_sequence_as(elems, rows)), types)
+    if assigned_variables([inner]):
+        raise UnknownRank("the rank of what a function that assigns Variables is mapped over")
+    captured = lift([inner])
+    found = hooks.wait(run, (list(flat), captured), {"function": inner.graph()})
+    return repack(inner.structure, found)
+
+
+def _row_shape(shape: Any) -> Any:
+    if not isinstance(shape, AnyShape):
+        return shape[1:]
+    return AnyShape(lambda index: (shape.example(index) or None) and shape.example(index)[1:])
+
+
+def mapped_rows(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
+    return map_fn(lambda rows: list(call(function, [*rows, *captured])), flat)
+
+
 @export("map_fn")
 def map_fn(
     fn: Callable[[Any], Any],
@@ -123,6 +149,8 @@ def map_fn(
     flat, size = _elements(elems)
     if state.trace is None:
         return _stacked([fn(_at(flat, elems, i)) for i in range(size)])
+    if size is None:
+        return over_rows(fn, flat, elems, mapped_rows)
     stacks = _Stacks(_types_aside(lambda: fn(_at(flat, elems, 0))), size)
     limit, one = _limit(flat, size), convert_to_tensor(1)
 

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 from collections.abc import Callable, Sequence
 from functools import wraps
 from typing import Any
@@ -35,7 +36,8 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
       func: takes as many tensors as ``inp`` has; returns tensors, or values that become tensors of ``Tout``.
       inp: list of tensors.
       Tout: a dtype or ``TensorSpec``, or a list of them; empty or None where ``func`` returns nothing. While tracing, a dtype
-        alone leaves the rank unknown, which is refused: give ``TensorSpec([None, 3], dtype)``.
+        alone leaves the rank unknown: the function is compiled when a call has told it, and again for another one.
+        ``TensorSpec([None, 3], dtype)`` tells it before.
       name: accepted.
 
     Returns:
@@ -45,7 +47,6 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
     Raises:
       InvalidArgumentError: ``func`` raised TypeError or ValueError, or returned something else than ``Tout`` says.
       UnknownError: it raised another exception.
-      ValueError: while tracing, when the rank of a result is not given.
 
     >>> import tvtf as tf
     >>> @tf.function
@@ -76,7 +77,7 @@ def numpy_function(
       The results, in the structure of ``Tout``; a decorator, as of ``py_function``, without ``func``.
 
     Raises:
-      InvalidArgumentError, UnknownError, ValueError: as ``py_function``; outside traces what ``func`` raised.
+      InvalidArgumentError, UnknownError: as ``py_function``; outside traces what ``func`` raised.
 
     >>> import tvtf as tf
     >>> f = tf.function(lambda x: tf.numpy_function(lambda a: a[::-1], [x], tf.TensorSpec([3])))
@@ -115,15 +116,14 @@ def traced(
     gradient: Callable[..., Any] | None = None,
 ) -> Sequence[Tensor]:
     """Binds a call of ``run``, from arrays to arrays, in the active trace."""
+    if any(s.shape.rank is None for s in specs):
+        ranks: Any = importlib.import_module("tvtf.frontend.ranks")  # a room above: it interprets
+        function = state.trace.pass_in(host.HostFunction(run, gradient))
+        return ranks.PythonCall(specs, gradient is not None).bound([function, *inputs])  # type: ignore[no-any-return]
     return host.call(host.HostFunction(run, gradient), inputs, [_type_of(s) for s in specs])
 
 
 def _type_of(spec: TensorSpec) -> TensorType:
-    if spec.shape.rank is None:
-        raise ValueError(
-            f"the rank of what a Python function returns is needed to compile its call: give Tout as TensorSpec, "
-            f"tf.TensorSpec([], tf.{spec.dtype.name}) for a scalar, None for unknown dims"
-        )
     return TensorType(tuple(host.unknown_dim() if d is None else d for d in spec.shape), spec.dtype)
 
 
@@ -153,6 +153,8 @@ def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tu
 
 def _results(found: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
     values = nest.flatten([] if found is None and not specs else found)
+    if op == "EagerPyFunc":  # which leaves the others
+        values = values[: len(specs)]
     if not specs:
         return []
     if len(values) != len(specs):
@@ -165,6 +167,8 @@ def _results(found: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
 def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
     dtype: DType = spec.dtype
     is_array = isinstance(value, (np.ndarray, np.generic))
+    if is_array and op == "EagerPyFunc":
+        value = convert_to_tensor(value, dtype)  # which casts arrays
     tensor = convert_to_tensor(value, dtype_hint=None if is_array else dtype)
     if tensor.dtype is not dtype:
         raise errors.InvalidArgumentError(

@@ -12,7 +12,9 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
+from tvtf.anyrank import AnyShape
 from tvtf.context import state
+from tvtf.ops.control import call
 from tvtf.ops.rules import stretch
 from tvtf.primitive import Primitive, as_tuple, export, hooks
 from tvtf.shape import TensorType
@@ -123,6 +125,10 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
     Source: https://www.tensorflow.org/api_docs/python/tf/vectorized_map
     """
     tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
+    if any(isinstance(t._type.shape, AnyShape) for t in tensors):
+        from tvtf.frontend.functional import over_rows  # it maps by this
+
+        return over_rows(fn, tensors, elems, mapped_rows)
     sizes = {str(t._type.shape[0]) if t._type.shape else "scalar" for t in tensors}
     if len(sizes) != 1 or "scalar" in sizes:
         raise ValueError(
@@ -131,6 +137,11 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
     with level() as own:
         mapped = fn(nest.pack_sequence_as(elems, [Batched(t, own) for t in tensors]))
         return nest.map_structure(lambda t: unwrapped(t, own, tensors[0]._type.shape[0]), mapped)
+
+
+def mapped_rows(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
+    """``function`` of rows and of what it captured, over all rows."""
+    return vectorized_map(lambda rows: list(call(function, [*rows, *captured])), flat)
 
 
 class level:

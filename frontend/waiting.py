@@ -14,16 +14,17 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
-from tvtf.anyrank import AnyShape, AnyValue, UnknownRank, of_any_rank
+from tvtf.anyrank import RANKS, AnyShape, AnyValue, Examples, UnknownRank, of_any_rank
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.emit import example_shape
-from tvtf.errors import InaccessibleTensorError
+from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
 from tvtf.frontend.signature import spec_if_composite
+from tvtf.interpret import Subfunction
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, same_dim
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
 PLAIN = (bool, int, float, complex, str, bytes, DType, TensorShape, np.ndarray, np.generic, type(None), type(...))
 """What may stand among the arguments of a waiting call beside tensors."""
@@ -31,7 +32,9 @@ PLAIN = (bool, int, float, complex, str, bytes, DType, TensorShape, np.ndarray, 
 
 def argument_shape(name: str, tensor: Any) -> AnyShape:
     """The shape of an argument of unknown rank: the first example is of the rank of the tensor given for it, if any."""
-    shape = (None, None) if tensor is None else tensor._type.shape
+    if tensor is None:
+        return example_shape(name)
+    shape = tensor._type.shape
     return shape if isinstance(shape, AnyShape) else example_shape(name, len(shape))
 
 
@@ -46,6 +49,9 @@ class Example:
 
 class Call:
     """A call of a public function, as a function of the tensors among its arguments: the leaves at ``places``."""
+
+    vjp: Callable[..., Any] | None = None
+    """Its gradient, where that is not the gradient of what it does."""
 
     def __init__(self, function: Callable[..., Any], structure: Any, leaves: list[Any], places: list[int]) -> None:
         self.function = function
@@ -68,6 +74,10 @@ class Call:
             places,
         )
 
+    def key_here(self, key: int) -> int:
+        """The key under which it is bound once more."""
+        return key
+
     def tensors(self) -> list[Tensor]:
         return [convert_to_tensor(self.leaves[i]) for i in self.places]
 
@@ -75,41 +85,74 @@ class Call:
         """Finds out what the call gives.
 
         Raises:
-          what the function raises for the first example.
+          what the function raises for the first example, where it does for every other.
         """
-        first = self._tried(inputs, 0)
-        second = self._tried_apart(inputs)
+        given = [(x._type, x.known) for x in inputs]
+        self.tries = Examples(lambda index: self._tried(given, index))
+        first, second = self._tried_first(), self._tried_if_possible(1)
         self.result = first.structure
-        self.types = [_common(a, b) for a, b in zip(first.types, second.types if second else [None] * len(first.types))]
-        self.known = [_common_value(a, b) for a, b in zip(first.known, second.known if second else first.known)]
+        places = range(len(first.types))
+        self.types = [self._type(i, first.types[i], second.types[i] if second else None) for i in places]
+        self.known = [self._value(i, first.known[i], (second or first).known[i]) for i in places]
 
-    def _tried_apart(self, inputs: Sequence[Any]) -> Example | None:
-        """The second example; None where the function is not for its rank."""
+    def _tried_first(self) -> Example:
         try:
-            return self._tried(inputs, 1)
+            return self.tries.example(0)
+        except (Exception, UnknownRank):  # any op's refusal
+            found = next(filter(None, map(self._tried_if_possible, range(2, len(RANKS)))), None)
+            if found is None:
+                raise
+            return found
+
+    def _tried_if_possible(self, index: int) -> Example | None:
+        """An example; None where the function is not for its rank."""
+        try:
+            return self.tries.example(index)
         except (Exception, UnknownRank):  # any op's refusal
             return None
 
-    def _tried(self, inputs: Sequence[Any], example: int) -> Example:
+    def _type(self, place: int, first: TensorType, second: TensorType | None) -> TensorType:
+        """The type for every rank."""
+        if second is not None and len(first.shape) == len(second.shape):
+            return first._replace(shape=tuple(map(_common_dim, first.shape, second.shape)))
+        return first._replace(shape=AnyShape(lambda index: self._of(index, lambda each: each.types[place].shape)))
+
+    def _value(self, place: int, first: Any, second: Any) -> Any:
+        if first is None or second is None:
+            return None
+        same = (
+            first.shape == second.shape and is_static_shape(first.flat) and all(map(same_dim, first.flat, second.flat))
+        )
+        return first if same else AnyValue(lambda index: self._of(index, lambda each: each.known[place]))
+
+    def _of(self, index: int, pick: Callable[[Example], Any]) -> Any:
+        found = self._tried_if_possible(index)
+        return found and pick(found)
+
+    def _tried(self, given: Sequence[tuple[TensorType, Any]], example: int) -> Example:
         from tvtf.emit import Trace, tracing
 
         with tracing(Trace("example")) as trace:
-            given = [_exemplified(trace, x, example) for x in inputs]
-            leaves, structure = self._run(given)
+            trace.example = example
+            leaves, structure = self._run([_exemplified(trace, *each, example) for each in given])
             return Example(structure, [trace.own(leaf) for leaf in leaves])
 
-    def _run(self, inputs: Sequence[Any]) -> tuple[list[Tensor], Any]:
+    def _run(self, inputs: Sequence[Any], kind: Any = None) -> tuple[list[Tensor], Any]:
         """The tensors that the function returns, its result, and which leaves of it are tensors, not None."""
-        leaves = list(self.leaves)
-        for place, tensor in zip(self.places, inputs):
-            leaves[place] = tensor
-        args, kwargs = nest.pack_sequence_as(self.structure, leaves, expand_composites=True)
+        args, kwargs = self.arguments(inputs, kind)
         result = self.function(*args, **kwargs)
         flat = nest.flatten(result, expand_composites=True)
         return [convert_to_tensor(x) for x in flat if x is not None], (result, [x is not None for x in flat])
 
-    def __call__(self, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
-        return tuple(self._run(inputs)[0])
+    def arguments(self, inputs: Sequence[Any], kind: Any = None) -> Any:
+        """What the function is called with for these tensors; functions among them are evaluated as ``kind`` does."""
+        leaves = [Subfunction(f.mod, f.name, kind) if kind and isinstance(f, Subfunction) else f for f in self.leaves]
+        for place, tensor in zip(self.places, inputs):
+            leaves[place] = tensor
+        return nest.pack_sequence_as(self.structure, leaves, expand_composites=True)
+
+    def __call__(self, inputs: Sequence[Any], kind: Any = None) -> tuple[Tensor, ...]:
+        return tuple(self._run(inputs, kind)[0])
 
     def packed(self, tensors: Sequence[Tensor]) -> Any:
         structure, is_given = self.result
@@ -127,36 +170,22 @@ def _constant(leaf: Any) -> Any:
     """A graph of the trace as a function on tensors of any trace."""
     if not hasattr(leaf, "all_params"):
         return leaf
-    from tvtf.interpret import Subfunction
-
     return Subfunction(leaf.module(), "main")
 
 
-def _exemplified(trace: Any, tensor: Any, example: int) -> Any:
-    shape, dtype = tensor._type
+def _exemplified(trace: Any, given: TensorType, known: Any, example: int) -> Any:
+    shape, dtype = given
     if isinstance(shape, AnyShape):
-        shape = shape.examples[example]
+        shape = shape.example(example)
         if shape is None:
-            raise UnknownRank("a second example")
+            raise UnknownRank("another example")
     param = trace.add_param(TensorType(shape, dtype))
-    known = getattr(tensor, "known", None)
-    param.known = known.examples[example] if isinstance(known, AnyValue) else known
+    param.known = known.example(example) if isinstance(known, AnyValue) else known
     return param
 
 
-def _common(first: TensorType, second: TensorType | None) -> TensorType:
-    """The type for every rank."""
-    if second is None or len(first.shape) != len(second.shape):
-        return TensorType(AnyShape((first.shape, second and second.shape)), first.dtype)
-    dims = [a if same_dim(a, b) else fresh_dim(f"any_{i}") for i, (a, b) in enumerate(zip(first.shape, second.shape))]
-    return TensorType(tuple(dims), first.dtype)
-
-
-def _common_value(first: Any, second: Any) -> Any:
-    if first is None or second is None:
-        return None
-    same = first.shape == second.shape and is_static_shape(first.flat) and all(map(same_dim, first.flat, second.flat))
-    return first if same else AnyValue((first, second))
+def _common_dim(a: Any, b: Any) -> Any:
+    return a if same_dim(a, b) else fresh_dim("any")
 
 
 class Waiting(Primitive[Any]):
@@ -164,25 +193,28 @@ class Waiting(Primitive[Any]):
 
     def bind(self, *inputs: Any, key: int) -> Any:
         if not of_any_rank():
-            return _bare(calls[key](inputs))
+            return bare(calls[key](inputs))
+        key = calls[key].key_here(key)
         if not calls[key].types:
             calls[key].learn([state.trace.own(convert_to_tensor(x)) for x in inputs])
         return super().bind(*inputs, key=key)
 
     def typed(self, *types: TensorType, key: int) -> Any:  # type: ignore[override]
         state.trace.root.waiting[key] = calls[key]
-        return _bare(calls[key].types)
+        return bare(calls[key].types)
 
 
-def _bare(outputs: Sequence[Any]) -> Any:
+def bare(outputs: Sequence[Any]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
 
 
 def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     if of_any_rank():
         raise UnknownRank("a gradient")
+    if (own := calls[key].vjp) is not None:
+        return own(ct, y, inputs)
     recorder = Recorder()
-    inputs = tuple(state.trace.own(x).alias() if x.dtype.is_differentiable else x for x in inputs)
+    inputs = tuple(_itself(x) if x.dtype.is_differentiable else x for x in inputs)
     for x in inputs:
         recorder.watch(x)
     outer, state.tapes = state.tapes, [*state.tapes, recorder]
@@ -191,6 +223,11 @@ def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
     finally:
         state.tapes = outer
     return sweep(recorder.records, zip(outputs, as_tuple(ct)), inputs)
+
+
+def _itself(x: Tensor) -> Tensor:
+    """The same value as a tensor of its own identity, for tapes."""
+    return EagerTensor(x.eager_array()) if state.trace is None else state.trace.own(x).alias()
 
 
 def _front(*inputs: Any, key: int) -> Any:
@@ -203,7 +240,7 @@ table["waiting"] = waiting = Waiting(
     _front,
     "waiting",
     {
-        "type": lambda *types, key: _bare(calls[key].types),
+        "type": lambda *types, key: bare(calls[key].types),
         "numpy": None,
         "vjp": _vjp,
         "why_not": dict.fromkeys(("lower", "onnx", "samples", "batch"), INSTANCES),
@@ -220,12 +257,18 @@ def wait(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, 
     if not of_any_rank():
         raise _left_over(inputs)
     call.learn([state.trace.own(t) for t in inputs])
-    key = secrets.randbits(62)  # no other's, in a file neither
-    calls[key] = call
+    key = new_key(call)
     outputs = as_tuple(waiting.bind(*inputs, key=key) if recorded else state.trace.emit(waiting, inputs, {"key": key}))
     for output, known in zip(outputs, call.known):
         output.known = known
     return call.packed(outputs)
+
+
+def new_key(call: Call) -> int:
+    """The key of a new call: no other's, in a file neither."""
+    key = secrets.randbits(62)
+    calls[key] = call
+    return key
 
 
 def _left_over(tensors: Sequence[Tensor]) -> Exception:
@@ -234,4 +277,31 @@ def _left_over(tensors: Sequence[Tensor]) -> Exception:
     return InaccessibleTensorError(f"{name} is used outside the function that it belongs to: return it from there")
 
 
+def of_shape(x: Tensor, shape: TensorShape) -> Tensor:
+    """``x``, which has this shape.
+
+    Raises:
+      InvalidArgumentError: it has not.
+    """
+    told = x.alias() if isinstance(x, SymbolicTensor) else x
+    try:
+        told.set_shape(shape)
+    except ValueError as error:
+        raise InvalidArgumentError(None, "set_shape", str(error)) from error
+    return told
+
+
+def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
+    """Takes a tensor of unknown rank for one of this shape: its instances check the rank."""
+    if shape.rank is None:
+        return
+    call = Call.of(of_shape, (tensor, shape), {})
+    call.types = [TensorType(tuple(fresh_dim("any") if d is None else d for d in shape), tensor.dtype)]
+    trace = tensor._trace
+    trace.params = [p.alias() if p is tensor else p for p in trace.params]
+    made = trace.emit(waiting, [tensor], {"key": new_key(call)})
+    tensor._var, tensor._type = made._var, made._type
+
+
 hooks.wait = wait
+hooks.tell_rank = tell_rank

@@ -5,6 +5,7 @@ Equal calls (primitive, attributes, static types) share one kernel. Spans go alo
 
 from __future__ import annotations
 
+import json
 from collections.abc import Callable
 from typing import Any
 
@@ -299,7 +300,8 @@ def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """A call of a Python function by the symbol that finds it."""
-    return _on_host(out, call, SYMBOLS[bool(bound.attrs["backward"])], bound.inputs, pure=False)
+    ranks = ir.StringImm(json.dumps([len(shape) for shape in bound.attrs["shapes"]]))
+    return _on_host(out, call, SYMBOLS[bool(bound.attrs["backward"])], [ranks, *bound.inputs], pure=False)
 
 
 def _call_host(out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:

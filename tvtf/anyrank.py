@@ -7,22 +7,40 @@ becomes one call of the IR that runs when the function is instantiated for a ran
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tvtf.context import state
+
+APART = 8
+"""By how much the second example's rank is greater than the first's."""
+RANKS = (2, 2 + APART, 1, 0, 3, 4, 5)
+"""The ranks of the examples of what may have any; the first is another where a call tells it."""
 
 
 class UnknownRank(BaseException):
     """Raised where dims are needed that only a call tells: a signal, which no handler of errors may take for one."""
 
 
-class AnyShape:
-    """The dims of a tensor of unknown rank; ``examples`` are what they are in each of the tried instances."""
+class Examples:
+    """What something is in each of the tried instances, found when first asked for; None where there is no such instance."""
 
-    __slots__ = ("examples",)
+    __slots__ = ("_find", "_found")
 
-    def __init__(self, examples: tuple[tuple[Any, ...] | None, ...]) -> None:
-        self.examples = examples
+    def __init__(self, find: Callable[[int], Any]) -> None:
+        self._find = find
+        self._found: dict[int, Any] = {}
+
+    def example(self, index: int) -> Any:
+        if index not in self._found:
+            self._found[index] = self._find(index)
+        return self._found[index]
+
+
+class AnyShape(Examples):
+    """The dims of a tensor of unknown rank."""
+
+    __slots__ = ()
 
     def _unknown(self, *_: Any) -> NoReturn:
         raise UnknownRank("the rank of a tensor")
@@ -36,13 +54,10 @@ class AnyShape:
         return id(self)
 
 
-class AnyValue:
-    """The known value of integers computed from unknown shapes: what it is in each of the tried instances."""
+class AnyValue(Examples):
+    """The known value of integers computed from unknown shapes."""
 
-    __slots__ = ("examples",)
-
-    def __init__(self, examples: tuple[Any, ...]) -> None:
-        self.examples = examples
+    __slots__ = ()
 
     def __getattr__(self, name: str) -> NoReturn:
         raise UnknownRank(f"a value ({name})")

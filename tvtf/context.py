@@ -21,6 +21,7 @@ class ThreadState(threading.local):
         self.name_scopes: list[str] = []
         self.creators: list[Any] = []
         self.device: str | None = None
+        self.effects: Any = None  # what a call of compiled code has done so far, where it may have to be called again
         self.depth = 0  # calls of Python by compiled code, one within the other
         self.quiet = _quiet_numpy()
 

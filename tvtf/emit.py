@@ -18,7 +18,7 @@ import numpy as np
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
-from tvtf.anyrank import AnyShape, UnknownRank
+from tvtf.anyrank import RANKS, AnyShape, UnknownRank
 from tvtf.context import precision, state
 from tvtf.dtypes import string
 from tvtf.errors import InaccessibleTensorError
@@ -161,6 +161,8 @@ class Trace:
         self.assumptions: dict[tirx.Var, Any] = {}
         self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
         self.has_ranks = False  # whether it is the instance of a function of any rank
+        self.ranks: Mapping[int, tuple[int, ...]] = {}  # of what Python gave, by the calls that wait for them
+        self.example: int | None = None  # which of the ranks that are tried, where it is for an example
         self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
         self.scopes: dict[relax.Var, str] = {}
         self._names = {"main": 0}
@@ -402,13 +404,11 @@ def _filled_in(name: str, dims: Iterable[int | None]) -> tuple[Any, ...]:
     return tuple(fresh_dim(f"{name}_{i}") if d is None else d for i, d in enumerate(dims))
 
 
-def example_shape(name: str, rank: int) -> AnyShape:
-    """The shape of what may have any rank: the first example is of the given one, the second of one far from it."""
-    return AnyShape(tuple(_filled_in(name, [None] * each) for each in (rank, rank + APART)))
-
-
-APART = 8
-"""By how much the second example's rank is greater."""
+def example_shape(name: str, rank: int = RANKS[0]) -> AnyShape:
+    """The shape of what may have any rank; the first example is of the given one."""
+    apart = rank - RANKS[0]
+    ranks = (rank, RANKS[1] + apart, *RANKS[2:])
+    return AnyShape(lambda index: _filled_in(name, [None] * ranks[index]))
 
 
 def _is_plain(tensor: EagerTensor) -> bool:

@@ -77,6 +77,11 @@ def agree_shape(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     return len(a) == len(b) and all(map(agree_dim, a, b))
 
 
+def keeps_shape(before: Sequence[Dim], after: Sequence[Dim]) -> bool:
+    """Whether what a loop carries keeps its shape: what enters with a known rank leaves with one."""
+    return (isinstance(before, AnyShape) or not isinstance(after, AnyShape)) and agree_shape(before, after)
+
+
 def agree_rank(a: Sequence[Dim], b: Sequence[Dim]) -> bool:
     """Whether two shapes have one rank; of an unknown one, each of its instances tells."""
     return isinstance(a, AnyShape) or isinstance(b, AnyShape) or len(a) == len(b)

@@ -8,6 +8,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 
 from tvtf import dtypes
+from tvtf.anyrank import AnyShape
 from tvtf.context import state
 from tvtf.dtypes import _BY_NUMPY, DType
 from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
@@ -305,6 +306,8 @@ class SymbolicTensor(Tensor):
         Raises:
           ValueError: when a known dim differs.
         """
+        if isinstance(self._type.shape, AnyShape):
+            return hooks.tell_rank(self, as_shape(shape))
         merged = self.shape.merge_with(shape)
         told = [a if b is None or not agree_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
         self._type = TensorType(tuple(told), self._type.dtype)

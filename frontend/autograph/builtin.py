@@ -8,6 +8,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf import dtypes
+from tvtf.anyrank import AnyShape
 from tvtf.context import state
 from tvtf.frontend.autograph.iteration import (
     Enumerated,
@@ -36,6 +37,8 @@ def len_(s: Any) -> Any:
     if not is_symbolic(s):
         return len(s)
     x = convert_to_tensor(s)
+    if isinstance(x._type.shape, AnyShape):
+        return Leading(x).length()
     if not x.ndim:
         raise ValueError("len requires a non-scalar tensor, got one of rank 0")
     size = x._type.shape[0]

@@ -6,6 +6,7 @@ import weakref
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tvtf.anyrank import AnyShape
 from tvtf.dtypes import as_dtype
 from tvtf.ops import create
 from tvtf.ops.rules import bind
@@ -40,7 +41,9 @@ class Leading(NamedTuple):
     tensor: Tensor
 
     def size(self) -> Any:
-        return self.tensor._type.shape[0]
+        """None where the rank is unknown."""
+        shape = self.tensor._type.shape
+        return None if isinstance(shape, AnyShape) else shape[0]
 
     def length(self) -> Tensor:
         """The size as an int32 scalar of the trace."""

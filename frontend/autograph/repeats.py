@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import abc
+import math
 from collections.abc import Callable, Iterator
 from typing import Any
 
@@ -414,7 +415,7 @@ class _IndexSteps(Steps):
     def __init__(self, iterated: Any) -> None:
         self.iterated = iterated
         self.position: Any = convert_to_tensor(0)
-        shortest = min(_sources(iterated), key=lambda source: (not isinstance(source.size(), int), source.size()))
+        shortest = min(_sources(iterated), key=_known_size)
         self.size, self.limit = shortest.size(), shortest.length()
 
     def more(self) -> Any:
@@ -425,6 +426,11 @@ class _IndexSteps(Steps):
 
     def advance(self) -> None:
         self.position = bind.add(self.position, convert_to_tensor(1))
+
+
+def _known_size(source: Any) -> float:
+    size = source.size()
+    return size if isinstance(size, int) else math.inf
 
 
 class _RowSteps(Steps):

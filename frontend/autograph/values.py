@@ -14,8 +14,9 @@ import numpy as np
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf import nest
+from tvtf.anyrank import AnyShape
 from tvtf.context import state
-from tvtf.shape import agree_rank, agree_shape
+from tvtf.shape import agree_rank, keeps_shape
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 _NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
@@ -59,6 +60,8 @@ def require_condition(cond: Any, tag: str) -> Tensor:
             f"condition of {tag} expected to be `tf.bool` scalar, got {cond}; to use as boolean Tensor, use "
             f"`tf.cast`; {hint}"
         )
+    if isinstance(cond._type.shape, AnyShape):
+        return bind.reshape(cond, shape=())
     if not cond.ndim:
         return cond
     if np.prod([d for d in cond.shape if d is not None]) > 1:
@@ -102,7 +105,7 @@ def _require_same_type(name: str, first: Tensor, second: Tensor, places: Places)
         raise TypeError(
             f"'{name}' has dtype {first.dtype.name} {places.first}, but dtype {second.dtype.name} {places.second}"
         )
-    agree = agree_rank if places.shapes_may_differ else agree_shape
+    agree = agree_rank if places.shapes_may_differ else keeps_shape
     if not agree(first._type.shape, second._type.shape):
         raise ValueError(
             f"'{name}' has shape {first.shape} {places.first}, but shape {second.shape} {places.second}{places.shapes}"

@@ -122,10 +122,39 @@ def test_errors_are_the_functions(function, kind, text):
     assert isinstance(failure.value, kind) or text == f"{type(failure.value).__name__}: {failure.value}"
 
 
-def test_an_unknown_rank_can_not_be_compiled():
-    with pytest.raises(ValueError, match="the rank of what a Python function returns is needed"):
-        tf.function(lambda x: tf.py_function(lambda t: t, [x], tf.float32))(X)
-    assert tf.py_function(lambda t: t, [X], tf.float32).shape == (3,)
+def test_an_unknown_rank_is_compiled_when_a_call_has_told_it():
+    f = tf.function(lambda x: tf.py_function(lambda t: t, [x], tf.float32))
+    with pytest.raises(ValueError, match="code is compiled when a call has told it"):
+        f.cost(X)
+    assert f(X).shape == (3,)
+    assert f(tf.constant(1.0)).shape == ()
+
+
+def test_a_rank_that_python_needs_while_tracing_is_asked_for_at_the_users_line():
+    @tf.function
+    def f(x):
+        y = tf.py_function(lambda t: t, [x], tf.float32)
+        return [y] * y.ndim
+
+    with pytest.raises(
+        ValueError, match=r"test_host.py\", line \d+(.|\n)*\[y\] \* y.ndim(.|\n)*must be known while tracing"
+    ):
+        f(X)
+
+
+def test_what_is_compiled_for_a_rank_is_called_once():
+    """Interpreted the first time, compiled after."""
+    ranks, called = iter([1, 1, 2, 1]), []
+
+    def run(t):
+        called.append(1)
+        return np.ones([1] * next(ranks), np.float32)
+
+    f = tf.function(lambda x: tf.py_function(run, [x], tf.float32) + x)
+    assert [f(tf.constant(1.0)).ndim for _ in range(4)] == [1, 1, 2, 1]
+    assert len(called) == 4
+    (concrete,) = f.concrete_functions()
+    assert len(concrete._instances) == 2
 
 
 def test_functions_live_as_long_as_the_trace():

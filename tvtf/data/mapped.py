@@ -94,10 +94,8 @@ def _spec(leaf: Any) -> Any:
 
 
 def _needs_values(specs: Any) -> bool:
-    """Whether elements are no tensors of a known rank: datasets are not."""
-    return any(
-        s.shape.rank is None if isinstance(s, TensorSpec) else not isinstance(s, TypeSpec) for s in nest.flatten(specs)
-    )
+    """Whether elements are no tensors: datasets are not."""
+    return not all(isinstance(s, TypeSpec) for s in nest.flatten(specs))
 
 
 class Map(Dataset):
@@ -154,11 +152,15 @@ def map_(
     return ParallelMap(self, map_func, Workers(num_parallel_calls, deterministic, "ParallelMapDatasetV2"))
 
 
+def _may_be_a_bool(spec: Any) -> bool:
+    return isinstance(spec, TensorSpec) and spec.dtype is bool_ and spec.shape.is_compatible_with([])
+
+
 class Filter(Dataset):
     def __init__(self, source: Dataset, predicate: Callable[..., Any]) -> None:
         self.source = source
         self.function = Traced(predicate, source)
-        if self.function.spec != TensorSpec([], bool_):
+        if not _may_be_a_bool(self.function.spec):
             raise ValueError(
                 f"Invalid `predicate`. `predicate` must return a `tf.bool` scalar tensor, but its return type is "
                 f"{self.function.spec}."

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import AnyShape
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, kernel, scalar, static_dims, static_int, static_value, unbroadcast
@@ -509,6 +510,9 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
     tensor, wanted = convert_to_tensor(x), as_shape(shape)
     if wanted.rank is None:
         return tensor
+    if isinstance(tensor._type.shape, AnyShape):
+        tensor = bind.identity(tensor)
+        tensor.set_shape([None] * wanted.rank)
     if wanted.rank != tensor.ndim or not tensor.shape.is_compatible_with(wanted):
         raise Refused(f"Shape of tensor {tensor.shape} is not compatible with expected shape {wanted}.").told_by(
             "EnsureShape"

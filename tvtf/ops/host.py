@@ -47,12 +47,14 @@ class HostFunction(EagerTensor):
 
 def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[TensorType]) -> tuple[Tensor, ...]:
     """Calls ``function`` where the traced program is now, whenever it runs; the results have the given types."""
+    return call_by(state.trace.pass_in(function), inputs, results, function.gradient is not None)
+
+
+def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType], differentiable: bool) -> Any:
+    """As ``call``, of the function that a tensor of the trace stands for."""
     tell_machine()
-    key = state.trace.pass_in(function)
     shapes, dtypes = tuple(r.shape for r in results), tuple(r.dtype for r in results)
-    found = bind.call_python(
-        key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=function.gradient is not None, backward=False
-    )
+    found = bind.call_python(key, *inputs, shapes=shapes, dtypes=dtypes, differentiable=differentiable, backward=False)
     return found[: len(results)]
 
 
@@ -75,10 +77,13 @@ def tell_machine() -> None:
 
     from tvtf.memory import to_array, to_handle
 
-    def called(backward: bool, key: Any, *inputs: Any) -> list[Any]:
+    def called(backward: bool, ranks: Any, key: Any, *inputs: Any) -> list[Any]:
         """Arrays are copied: the machine's memory is used again, and Python may keep what it is given."""
         with kept_failure():
-            return [to_handle(a) for a in run(to_array(key), [to_array(x).copy() for x in inputs], backward)]
+            results = run(to_array(key), [to_array(x).copy() for x in inputs], backward)
+            if [r.ndim for r in results[:-1]] != json.loads(str(ranks)):
+                raise OtherRanks(None, "PyFunc", "a Python function gave a tensor of another rank than it gave before")
+            return [to_handle(a) for a in results]
 
     def kernel(name: Any, attrs: Any, *inputs: Any) -> list[Any]:
         """Arrays are not copied: kernels keep none, and what they give shares no memory with them."""
@@ -100,19 +105,48 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], backward: bool) -> tuple[
             None, "PyFunc", "this program calls a Python function of the process that traced it, which is not this one"
         )
     work = function.gradient if backward else function.run
-    with _outside():
-        return (*work(*inputs), np.zeros((), np.int32))  # type: ignore[misc]
+    return (*once(lambda: work(*inputs)), np.zeros((), np.int32))  # type: ignore[misc]
+
+
+class OtherRanks(errors.InvalidArgumentError):
+    """Code was compiled for other ranks than a Python function gave now."""
+
+
+class Effects:
+    """What Python gave in a call of compiled code: if that is called again, with other ranks, this is not done again."""
+
+    def __init__(self) -> None:
+        self.results: list[tuple[np.ndarray, ...]] = []
+        self.ranks: dict[int, set[tuple[int, ...]]] = {}
+        self.again()
+
+    def again(self) -> None:
+        """From the beginning."""
+        self.place = 0
+
+    def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
+        if self.place == len(self.results):
+            self.results.append(tuple(run()))
+        self.place += 1
+        return tuple(np.array(a) for a in self.results[self.place - 1])
+
+
+def once(run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
+    """The results of something with effects; of what it was before, where a call is repeated."""
+    with _outside() as effects:
+        return tuple(run()) if effects is None else effects.next(run)
 
 
 @contextmanager
-def _outside() -> Iterator[None]:
-    """Outside every trace and tape."""
-    trace, tapes, state.trace, state.tapes = state.trace, state.tapes, None, []
+def _outside() -> Iterator[Any]:
+    """Outside every trace and tape, and of what a call has done."""
+    trace, tapes, effects = state.trace, state.tapes, state.effects
+    state.trace, state.tapes, state.effects = None, [], None
     state.depth += 1
     try:
-        yield
+        yield effects
     finally:
-        state.trace, state.tapes = trace, tapes
+        state.trace, state.tapes, state.effects = trace, tapes, effects
         state.depth -= 1
 
 
@@ -126,9 +160,15 @@ def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.
     Raises:
       InvalidArgumentError: the kernel refused, in the op's name.
     """
-    with _outside():
+
+    def computed() -> list[np.ndarray]:
         results = as_tuple(prim.run([EagerTensor(a) for a in inputs], attrs))
-    return [_own(t.eager_array(), inputs) for t in results]
+        return [_own(t.eager_array(), inputs) for t in results]
+
+    if not prim.pure:
+        return list(once(computed))
+    with _outside():
+        return computed()
 
 
 def _own(array: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:

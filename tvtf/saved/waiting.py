@@ -14,7 +14,9 @@ from tvm import ir
 
 from tvtf import nest
 from tvtf.dtypes import as_dtype
-from tvtf.frontend.waiting import Call, calls
+from tvtf.frontend import functional, vectorize
+from tvtf.frontend.control import one_of
+from tvtf.frontend.waiting import Call, calls, of_shape
 from tvtf.interpret import Subfunction
 from tvtf.namespaces import all_names
 from tvtf.ops import operators
@@ -76,7 +78,21 @@ def _path(function: Any) -> list[str]:
 
 def _functions() -> dict[str, Any]:
     """The functions that may wait: the public ones, and what operators on tensors call."""
-    return all_names() | {"[]": getitem, "==": operators.equals, "!=": operators.differs, "filled_like": filled_like}
+    return (
+        all_names()
+        | {
+            "[]": getitem,
+            "==": operators.equals,
+            "!=": operators.differs,
+            "filled_like": filled_like,
+            "set_shape": of_shape,
+            "one_of": one_of,
+        }
+        | ROWS
+    )
+
+
+ROWS = {"rows mapped": functional.mapped_rows, "rows mapped at once": vectorize.mapped_rows}
 
 
 def _function(kind: str, name: str) -> Callable[..., Any]:

@@ -1,0 +1,327 @@
+"""Python called by traced functions, whose results' ranks only calling it tells; and loops over what has an unknown rank."""
+
+import numpy as np
+
+MATRIX = [[1.0, 2.0], [3.0, 4.0]]
+
+
+def programs(tf):
+    return _uses(tf) | _told(tf) | _effects(tf) | _gradients(tf) | _datasets(tf) | _rows(tf)
+
+
+def _python(tf, x, run=lambda t: t.numpy() * 2.0, dtype=None):
+    return tf.py_function(run, [x], dtype or tf.float32)
+
+
+def _uses(tf):
+    x = tf.constant(MATRIX)
+
+    def branch(x):
+        if _python(tf, x, lambda t: t.numpy().sum()) > 3.0:
+            y = x * 2.0
+        else:
+            y = -x
+        return y
+
+    def picked(x):
+        y = _python(tf, x, lambda t: t[0])
+        total = 0.0
+        for i in tf.range(tf.shape(y)[0]):
+            total += y[i]
+        return total
+
+    def rows(x):
+        total = 0.0
+        for row in _python(tf, x):
+            total += tf.reduce_sum(row) * 2.0
+        return total
+
+    def repeated(x):
+        total = 0.0
+        for i in tf.range(3):
+            total += tf.reduce_sum(_python(tf, i, lambda i: np.ones([2, 3], np.float32) * i.numpy()))
+        return total
+
+    def of_other_ranks(x):
+        total = 0.0
+        for i in tf.range(3):
+            total += tf.reduce_sum(_python(tf, i, lambda i: np.ones([1] * int(i), np.float32)))
+        return total
+
+    def two(x):
+        y, n = tf.py_function(lambda t: (t, 3), [x], [tf.float32, tf.int64])
+        return tf.one_hot(n, 5), tf.image.flip_left_right(y[..., None])
+
+    bodies = {
+        "elementwise": lambda x: _python(tf, x) + 1.0,
+        "meeting the argument": lambda x: _python(tf, x) * x - x,
+        "numpy_function": lambda x: tf.numpy_function(lambda a: a[::-1], [x], tf.float32) + 1.0,
+        "of a Python number": lambda x: _python(tf, x, lambda t: 3) + x,
+        "of another dtype": lambda x: _python(tf, x, lambda t: np.float64([1.5])),
+        "integers": lambda x: _python(tf, x, lambda t: t.numpy().shape, tf.int32) + 1,
+        "reduced": lambda x: (tf.reduce_sum(_python(tf, x)), tf.reduce_mean(_python(tf, x), -1)),
+        "shape, rank and size": lambda x: [f(_python(tf, x)) for f in (tf.shape, tf.rank, tf.size)],
+        "product": lambda x: tf.matmul(_python(tf, x), x),
+        "joined": lambda x: tf.concat([_python(tf, x), x], 0),
+        "stacked": lambda x: tf.stack([_python(tf, x), x]),
+        "indexed": lambda x: (_python(tf, x)[0], _python(tf, x)[..., tf.newaxis]),
+        "called on the result": lambda x: _python(tf, _python(tf, x)),
+        "cast": lambda x: tf.cast(_python(tf, x), tf.int32),
+        "compared": lambda x: tf.where(_python(tf, x) > 3.0, x, 0.0),
+        "cond": lambda x: tf.cond(_python(tf, x, lambda t: True, tf.bool), lambda: x, lambda: -x),
+        "length": lambda x: len(_python(tf, x)),
+        "one of two": lambda x: tf.cond(tf.reduce_sum(x) > 0, lambda: _python(tf, x), lambda: x),
+        "branch": branch, "picked": picked, "rows": rows, "repeated": repeated, "of other ranks": of_other_ranks, "two": two,
+    }  # fmt: skip
+
+    def other_ranks_later():
+        f = tf.function(lambda x: _python(tf, x) * 1.0, input_signature=[tf.TensorSpec([])])
+        g = tf.function(lambda x: _python(tf, x, lambda t: np.ones([2] * int(t), np.float32)) * x)
+        return f(1.0), [g(tf.constant(float(n))) for n in (1, 2, 0, 1)], g.experimental_get_tracing_count()
+
+    def seen():
+        shapes = []
+
+        @tf.function
+        def f(x):
+            y = _python(tf, x)
+            z = tf.reshape(_python(tf, x), [2, -1])
+            shapes.extend([y.shape, (y + 1.0).shape, tf.shape(y).shape, z.shape, tf.reduce_sum(y).shape])
+            return y
+
+        return f.get_concrete_function(x).structured_outputs.shape, shapes
+
+    def within():
+        inner = tf.function(lambda x: _python(tf, x))
+        return tf.function(lambda x: inner(x) + inner(x[0]))(x)
+
+    def needed():
+        try:
+            tf.function(lambda x: [0] * _python(tf, x).shape.rank)(x)
+        except TypeError:
+            return "refused"
+
+    def printed():
+        f = tf.function(lambda x: _python(tf, x))
+        return f.get_concrete_function(x)
+
+    return {name: lambda body=body: tf.function(body)(x) for name, body in bodies.items()} | {
+        "other ranks later": other_ranks_later,
+        "seen": seen,
+        "within another": within,
+        "rank needed in Python": needed,
+        "printed": printed,
+    }
+
+
+def _told(tf):
+    x = tf.constant(MATRIX)
+
+    def shaped(x):
+        y = _python(tf, x)
+        y.set_shape([None, 2])
+        return tf.matmul(y, x)
+
+    def wrong(x):
+        return tf.ensure_shape(_python(tf, x), [None, 3])
+
+    def refused():
+        try:
+            tf.function(wrong)(x)
+        except tf.errors.InvalidArgumentError as error:
+            return "is not compatible with expected shape" in str(error)
+
+    def shapes():
+        found = []
+
+        def f(x):
+            y, z, u = (_python(tf, x) for _ in range(3))
+            z.set_shape([2, None])
+            found.extend([tf.ensure_shape(y, [None, 2]).shape, z.shape, (z + 1.0).shape, tf.reshape(u, [4]).shape])
+            return z
+
+        return tf.function(f)(x), found
+
+    return {
+        "set_shape": lambda: tf.function(shaped)(x),
+        "ensure_shape": lambda: tf.function(lambda x: tf.ensure_shape(_python(tf, x), [None, 2]) @ x)(x),
+        "ensure_shape that fails": refused,
+        "reshape": lambda: tf.function(lambda x: tf.reshape(_python(tf, x), [4]) + 1.0)(x),
+        "shapes told": shapes,
+    }
+
+
+def _effects(tf):
+    x = tf.constant(MATRIX)
+
+    def called_once():
+        calls = []
+
+        def run(t):
+            calls.append(t.shape.rank)
+            return t * 2.0
+
+        @tf.function
+        def f(x):
+            return _python(tf, x, run) + _python(tf, x, run)
+
+        return f(x), f(x), f(x[0]), f(x), calls
+
+    def assigned():
+        v = tf.Variable(1.0)
+
+        @tf.function
+        def f(x):
+            v.assign_add(1.0)
+            y = _python(tf, x, lambda t: t * v.numpy())
+            v.assign_add(tf.reduce_sum(y))
+            return y
+
+        return [(f(x), v.numpy()), (f(x[0]), v.numpy()), (f(x), v.numpy())]
+
+    def of_varying_rank():
+        v, ranks = tf.Variable(1.0), iter([1, 2, 0, 0, 2, 1])
+
+        @tf.function
+        def f(x):
+            v.assign_add(1.0)
+            y = _python(tf, x, lambda t: np.ones([2] * next(ranks), np.float32))
+            v.assign(v * 2.0)
+            return y * v
+
+        return [f(x) for _ in range(6)], v.numpy()
+
+    def failing():
+        v = tf.Variable(1.0)
+
+        def run(t):
+            raise ValueError("no")
+
+        @tf.function
+        def f(x):
+            v.assign_add(1.0)
+            return _python(tf, x, run)
+
+        try:
+            f(x)
+        except tf.errors.InvalidArgumentError:
+            return v.numpy()
+
+    return {
+        "called once": called_once,
+        "Variables around it": assigned,
+        "ranks that vary": of_varying_rank,
+        "failing": failing,
+    }
+
+
+def _gradients(tf):
+    x = tf.constant(MATRIX)
+
+    def squared(x):
+        return tf.py_function(lambda t: t * t, [x], tf.float32)
+
+    def loss(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.reduce_sum(squared(x) * 3.0 + x)
+        return tape.gradient(y, x)
+
+    def outside(function):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = function(x) ** 2
+        return tape.gradient(y, x)
+
+    def trained():
+        w = tf.Variable([1.0, 2.0])
+
+        @tf.function
+        def step(x):
+            with tf.GradientTape() as tape:
+                y = tf.reduce_sum(squared(x * w))
+            w.assign_sub(0.125 * tape.gradient(y, w))
+            return y
+
+        return step(x), step(x[0]), w.numpy()
+
+    return {
+        "gradient inside": lambda: tf.function(loss)(x),
+        "gradient outside": lambda: outside(tf.function(squared)),
+        "gradient outside, again": lambda: [outside(f) for f in [tf.function(squared)] for _ in range(2)],
+        "a step": trained,
+    }
+
+
+def _datasets(tf):
+    def made(shape):
+        return lambda i: tf.py_function(lambda t: np.ones(shape, np.float32) * np.float32(t), [i], tf.float32)
+
+    def told(x):
+        x.set_shape([2])
+        return x
+
+    def labelled(i):
+        image, label = tf.py_function(lambda i: (np.ones([2, 2]), i), [i], [tf.float32, tf.int64])
+        image.set_shape([2, 2])
+        label.set_shape([])
+        return image, label
+
+    def shown(dataset):
+        return lambda: (dataset().element_spec, list(dataset().as_numpy_iterator()))
+
+    numbers = tf.data.Dataset.range(3)
+    return {
+        "mapped": shown(lambda: numbers.map(made([2]))),
+        "mapped and batched": shown(lambda: numbers.map(made([2])).batch(2)),
+        "mapped and told": shown(lambda: numbers.map(made([2])).map(told).batch(2)),
+        "mapped twice": shown(lambda: numbers.map(made([])).map(lambda x: x + 1.0)),
+        "images and labels": shown(lambda: numbers.map(labelled).batch(3)),
+        "filtered": shown(lambda: numbers.map(made([])).filter(lambda x: x > 0.0)),
+    }
+
+
+def _rows(tf):
+    """Arguments of unknown rank: one trace for all."""
+    shapes = [2], [2, 3], [2, 3, 2]
+
+    def summed(x):
+        total = 0.0
+        for row in x:
+            total += tf.reduce_sum(row)
+        return total
+
+    def shaped(x):
+        x.set_shape([None, 3])
+        return tf.matmul(x, x, transpose_b=True)
+
+    bodies = {
+        "rows": summed,
+        "length": lambda x: len(x) + 1,
+        "map_fn": lambda x: tf.map_fn(lambda row: tf.reduce_sum(row) * 2.0, x),
+        "map_fn of rows": lambda x: tf.map_fn(lambda row: row * 2.0, x),
+        "foldl": lambda x: tf.foldl(lambda a, row: a + tf.reduce_sum(row), x, 0.0),
+        "vectorized_map": lambda x: tf.vectorized_map(lambda row: tf.reduce_sum(row) * 2.0, x),
+    }
+
+    def of_all_ranks(body):
+        def program():
+            calls = []
+
+            def counted(x):
+                calls.append(x)
+                return body(x)
+
+            f = tf.function(counted, input_signature=[tf.TensorSpec(None)])
+            results = [f(tf.reshape(tf.range(float(np.prod(shape))), shape)) for shape in shapes]
+            return results, len(calls), f.experimental_get_tracing_count()
+
+        return program
+
+    def set_shape():
+        f = tf.function(shaped, input_signature=[tf.TensorSpec(None)])
+        return f(tf.ones([2, 3])), f(tf.ones([1, 3])), f.experimental_get_tracing_count()
+
+    return {f"any rank: {name}": of_all_ranks(body) for name, body in bodies.items()} | {
+        "any rank: set_shape": set_shape
+    }
