@@ -341,6 +341,10 @@ class Compiled:
             found = self._codes[state.device] = Code(executable, prepared, given)
         return found
 
+    def forget(self) -> None:
+        """Has the code made anew when it is next asked for: there may be better records of tuning."""
+        self._codes = {}
+
     def _execute(self, handles: list[Any]) -> Any:
         executable = (self._codes.get(state.device) or self.code()).executable
         if executable is None:

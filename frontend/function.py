@@ -20,6 +20,7 @@ from tvtf.tensor import EagerTensor
 if TYPE_CHECKING:
     from tvtf.frontend.concrete import ConcreteFunction
     from tvtf.frontend.profile import KernelCost, Memory, Profile
+    from tvtf.frontend.tune import Tuning
 
 MSG_VARIABLES = (
     "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created "
@@ -319,13 +320,40 @@ class Function:
             raise ValueError(f"profile runs the function `repeat` times, which must be 1 or more, but got {repeat}")
         from tvtf.frontend.profile import profile
 
+        code, arguments = self._code_for(args, kwargs)
+        return profile(code, arguments.tensors, arguments.variables, repeat)
+
+    def tune(self, *args: Any, seconds: float = 60.0, trials: int | None = None, **kwargs: Any) -> Tuning:
+        """Looks for quicker schedules of the kernels that take most of a call with these arguments; printed as a table.
+
+        Each kernel is compiled with other choices than its rules' (tiles, packing, tasks, methods) and timed alone, on what a
+        call gives it, in turns with the default. What is quicker beyond the noise of measuring, and computes the same, is
+        recorded: this function uses it from its next call on, others when they are next compiled, in this process and others
+        (docs/tuning.md). Variables keep their values. Ctrl-C ends it and keeps what was found.
+
+        Args:
+          seconds: how long to look, compiling included; kernels get the part of it that they take of the call.
+          trials: how many schedules to compile at most.
+
+        >>> import tvtf as tf
+        >>> product = tf.function(lambda x, y: tf.matmul(x, y))
+        >>> tuning = product.tune(tf.ones([64, 64]), tf.ones([64, 64]), trials=2)
+        >>> [kernel.name for kernel in tuning.kernels]
+        ['matmul']
+
+        Raises:
+          ValueError: ``seconds`` or ``trials`` is not positive.
+        """
+        if not seconds > 0 or (trials is not None and trials < 1):
+            raise ValueError(f"tune needs seconds > 0 and trials >= 1, but got seconds={seconds}, trials={trials}")
+        from tvtf.frontend.tune import Budget, tune
+
+        code, arguments = self._code_for(args, kwargs)
+        return tune(code, arguments.tensors, arguments.variables, Budget(seconds, trials))
+
+    def _code_for(self, args: Any, kwargs: Any) -> tuple[Any, Arguments]:
         arguments = self.signature.bind(args, kwargs)
-        return profile(
-            self._concrete_for(arguments).instance(arguments.tensors).code(),
-            arguments.tensors,
-            arguments.variables,
-            repeat,
-        )
+        return self._concrete_for(arguments).instance(arguments.tensors).code(), arguments
 
 
 def unknown_rank(needed: UnknownRank) -> ValueError:

@@ -233,12 +233,9 @@ class Stopwatch:
 
 def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], repeat: int) -> Profile:
     """Times the kernels of compiled code on these arguments; Variables are copied, so that none changes."""
-    captures = [code.bound(c, variables) for c in code.captures]
-    handles = [*map(handle_of, tensors), *(_copied(c) if isinstance(c, Variable) else handle_of(c) for c in captures)]
-    executable, prepared, _ = code.code()
+    executable, handles = handles_of(code, tensors, variables)
     if executable is None:
         return Profile(())
-    handles += prepared
     watch = Stopwatch()
     run = executable.instrumented(watch)
     for _ in range(repeat):
@@ -247,6 +244,14 @@ def profile(code: Any, tensors: Sequence[Any], variables: Sequence[Variable], re
     known = {c.name: c for c in costs(code.module())}
     parts = [KernelTime(n, calls, s, known.get(n)) for n, (calls, s) in (watch.best() if watch.runs else {}).items()]
     return Profile(tuple(sorted(parts, key=lambda k: -k.seconds)))
+
+
+def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> tuple[Any, list[Any]]:
+    """Compiled code (None where nothing is computed), and the memory that it takes, with copies of Variables."""
+    captures = [code.bound(c, variables) for c in code.captures]
+    handles = [*map(handle_of, tensors), *(_copied(c) if isinstance(c, Variable) else handle_of(c) for c in captures)]
+    executable, prepared, _ = code.code()
+    return executable, [*handles, *prepared]
 
 
 def _copied(variable: Variable) -> Any:

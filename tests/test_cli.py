@@ -53,7 +53,7 @@ def test_help_names_every_command_and_loads_no_compiler():
     *text, loaded = done.stdout.splitlines()
     assert loaded == "False"
     commands = {line.split()[0] for line in text[text.index("Commands:") + 1 :]}
-    assert commands == {"compile", "devices", "export", "run", "saved-model", "train"}
+    assert commands == {"compile", "devices", "export", "run", "saved-model", "train", "tune"}
 
 
 def test_version():
@@ -209,3 +209,28 @@ def test_an_unknown_format_version_is_one_line(model, place):
 def test_a_folder_that_cannot_be_written(model, place):
     assert refused("compile", model, "-o", "no/lib.so").startswith("Error: no/.lib.so.")
     assert not (place / "no").exists()
+
+
+def test_tune_prints_a_table_and_says_where_records_are(model, place, monkeypatch):
+    from tvtf.frontend import tune
+
+    def measure(_bench, candidates, rounds):
+        return [[0.5 if c.asked["tile"].answer == c.asked["tile"].labels[1] else 1.0] * rounds for c in candidates]
+
+    monkeypatch.setattr(tune.Bench, "measure", measure)
+    monkeypatch.setenv("TVTF_TUNED", str(place / "records"))
+    monkeypatch.setenv("COLUMNS", "200")
+    result = tvtf("tune", model, "--trials", 4, "--input", "rows.npy")
+    assert result.exit_code == 0, result.output
+    head, kernel, whole, told = result.stdout.splitlines()
+    assert head.split() == ["kernel", "share", "before", "after", "tried", "choices"]
+    assert kernel.split()[0] == "matmul" and whole.startswith(" a whole call")
+    assert told == f"recorded in {place / 'records' / 'tuned.jsonl'}"
+    assert json.loads((place / "records" / "tuned.jsonl").read_text())["choices"]
+
+
+def test_tune_refuses_files_that_do_not_fit(model, place):
+    np.save("wide.npy", np.zeros((3, 5), np.float32))
+    assert refused("tune", model, "--input", "wide.npy") == (
+        "Error: input 'rows' must have shape (batch, 3), but got (3, 5)"
+    )

@@ -5,6 +5,7 @@ from __future__ import annotations
 import contextvars
 import os
 import threading
+from pathlib import Path
 from typing import Any
 
 import numpy as np
@@ -58,6 +59,13 @@ class Dials:
 
 
 dials = Dials()
+
+
+def cache_folder() -> Path:
+    """Where compiled code is kept: TVTF_CACHE_DIR, else ``tvtf`` in the user's cache folder."""
+    named = os.environ.get("TVTF_CACHE_DIR")
+    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
+    return Path(named) if named else Path(base) / "tvtf"
 
 
 class Precision:

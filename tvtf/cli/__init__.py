@@ -8,6 +8,7 @@ from tvtf.cli.devices import devices
 from tvtf.cli.inference import compile_, export, run
 from tvtf.cli.saved_model import saved_model
 from tvtf.cli.train import train
+from tvtf.cli.tune import tune
 from tvtf.version import __version__
 
 
@@ -22,9 +23,10 @@ def main() -> None:
       tvtf compile runs/digits/model -o lib.so   one library with code and weights
       tvtf run lib.so --input x.npy              run it, without the compiler
       tvtf export runs/digits/model -o m.onnx    the same model for ONNX Runtime
+      tvtf tune runs/digits/model                quicker kernels for this machine
       tvtf saved-model show --dir D --all        what a saved model holds
     """
 
 
-for command in (train, compile_, run, export, saved_model, devices):
+for command in (train, compile_, run, export, tune, saved_model, devices):
     main.add_command(command)

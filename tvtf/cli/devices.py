@@ -18,7 +18,7 @@ MOST_GPUS = 16
 @told
 def devices() -> None:
     """Show the processor, its vector width, the cores used, GPUs, and the cache folder."""
-    from tvtf.runtime.store import folder
+    from tvtf.context import cache_folder
     from tvtf.runtime.target import host_target
     from tvtf.threads import available_cores
 
@@ -28,7 +28,7 @@ def devices() -> None:
         "compiled for": f"{target.attrs['mcpu']}, {vector_bits(target)}-bit vectors",
         "cores used": f"{available_cores()} (set TVTF_NUM_THREADS for another number)",
         "GPUs": ", ".join(gpus()) or "none that TVM sees",
-        "cache": str(folder()),
+        "cache": str(cache_folder()),
     }
     for name, value in rows.items():
         click.echo(f"{name + ':':14}{value}")

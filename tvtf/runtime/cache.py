@@ -11,6 +11,7 @@ from typing import Any
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.origin import digest_of, foreign_kernels
 from tvtf.runtime.store import stored
+from tvtf.tuned import digest
 
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 """Executables that some function still holds: forgetting a function's traces frees their code."""
@@ -25,14 +26,24 @@ def cached(key: str, build: Callable[[Path], None], load: Callable[[Path], Execu
 
 
 def key_of(mod: Any, target: Any, *more: str) -> str:
-    """The cache key of a module: structure, constants, target, versions and the build's options."""
+    """The cache key of a module: structure, constants, target, versions, records of tuning and the build's options."""
     import tvm
 
+    from tvtf.passes.schedule.tuned import describe
     from tvtf.version import __version__
 
     structure = tvm.ir.save_json(mod)
     kernels = digest_of(foreign_kernels(structure))
-    parts = (structure, str(target), tvm.__version__, __version__, sources_digest(), kernels, *more)
+    parts = (
+        structure,
+        str(target),
+        tvm.__version__,
+        __version__,
+        sources_digest(),
+        kernels,
+        digest(describe(target)),
+        *more,
+    )
     return hashlib.sha256("\0".join(parts).encode()).hexdigest()[:40]
 
 

@@ -14,16 +14,10 @@ from collections.abc import Callable
 from pathlib import Path
 from typing import TypeVar
 
+from tvtf.context import cache_folder
 from tvtf.runtime.seal import is_sealed, seal
 
 Library = TypeVar("Library")
-
-
-def folder() -> Path:
-    """Where compiled code is kept: TVTF_CACHE_DIR, else ``tvtf`` in the user's cache folder."""
-    named = os.environ.get("TVTF_CACHE_DIR")
-    base = os.environ.get("XDG_CACHE_HOME") or os.path.join(os.path.expanduser("~"), ".cache")
-    return Path(named) if named else Path(base) / "tvtf"
 
 
 def stored(key: str, build: Callable[[Path], None], load: Callable[[Path], Library]) -> Library:
@@ -33,7 +27,7 @@ def stored(key: str, build: Callable[[Path], None], load: Callable[[Path], Libra
 
 
 def _from_disk(key: str, load: Callable[[Path], Library]) -> Library | None:
-    path = folder() / f"{key}.so"
+    path = cache_folder() / f"{key}.so"
     if not path.is_file():
         return None
     try:
@@ -47,7 +41,7 @@ def _from_disk(key: str, load: Callable[[Path], Library]) -> Library | None:
 
 
 def _built(key: str, build: Callable[[Path], None], load: Callable[[Path], Library]) -> Library:
-    home = folder()
+    home = cache_folder()
     try:
         home.mkdir(parents=True, exist_ok=True)
         return _built_in(home, key, build, load)

@@ -10,29 +10,41 @@ comes from the target (`target`).
 
 from __future__ import annotations
 
+import warnings
+from collections.abc import Mapping
+from contextlib import nullcontext
+
 from tvm import ir, transform
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.target import Target
-from tvm.tirx import PrimFunc
+from tvm.tirx import PrimFunc, Stmt
 
+from tvtf.tuned import Record, records
+
+from ..choices import Decisions, deciding
+from ..tuned import describe, record_for
 from .emit import with_scalar_calls
 from .empty import without_empty
 from .groups import emit_groups
 from .inline import inlined
-from .kernel import read_kernel
+from .kernel import Kernel, read_kernel
 from .rare import with_rare_cases
 from .target import CpuTarget
 
 SCHEDULED = "tirx.is_scheduled"
 
 
-def schedule(func: PrimFunc, target: Target) -> PrimFunc:
+def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None) -> PrimFunc:
     """Return `func` with its loops written for a CPU; a function in an unknown form comes back as it is.
 
     Args:
         func: a function of blocks as `te.create_prim_func` or FuseTIR makes it, with int64 extents as Relax has them
             (a function with int32 loops comes back as it is). Dims may be symbolic.
         target: a target of kind `llvm`; `mcpu` and `num-cores` decide vectors, tiles and threads.
+        decisions: what to choose other than the rules would, and what they ask; by default they decide.
+
+    Raises:
+        UnknownChoiceError: something was decided that the rules for this function don't offer.
 
     Example:
         >>> from tvm import te, tirx
@@ -47,21 +59,40 @@ def schedule(func: PrimFunc, target: Target) -> PrimFunc:
     if kernel is None:
         return func
     kernel = without_empty(kernel)
-    body = with_rare_cases(with_scalar_calls(emit_groups(inlined(kernel), kernel, CpuTarget.of(target))))
+    with deciding(decisions) if decisions else nullcontext():
+        body = _body(kernel, target)
+    if decisions:
+        decisions.check_all_asked()
     # Relax passes that look for reshapes insist on a root block.
     root = SBlockRealize([], True, SBlock([], [], [], "root", body))
     return func.with_body(root).with_attr(SCHEDULED, True).with_attr("s_tir", True)
 
 
+def _body(kernel: Kernel, target: Target) -> Stmt:
+    return with_rare_cases(with_scalar_calls(emit_groups(inlined(kernel), kernel, CpuTarget.of(target))))
+
+
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)
-    """A module pass: `schedule` for every PrimFunc that no earlier pass has scheduled."""
+    """A module pass: `schedule` for every PrimFunc that no earlier pass has scheduled, as it was tuned for the target."""
 
     @transform.module_pass(opt_level=0, name="ScheduleCPU")
     def run(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
-        result = mod.clone()
+        result, known = mod.clone(), records(describe(target))
         for name, func in mod.functions.items():
             if isinstance(func, PrimFunc) and not (func.attrs and SCHEDULED in func.attrs):
-                result.update_func(name, schedule(func, target))
+                result.update_func(name, _as_tuned(func, target, known))
         return result
 
     return run
+
+
+def _as_tuned(func: PrimFunc, target: Target, known: Mapping[str, Record]) -> PrimFunc:
+    """A kernel scheduled as its record says, where there is one that says what rules understand."""
+    record = record_for(func, known)
+    if record is None:
+        return schedule(func, target)
+    try:
+        return schedule(func, target, Decisions(record.choices))
+    except Exception as reason:  # it may come from anywhere, and must not break a compilation
+        warnings.warn(f"the record of tuning for {record.kernel} is not used: {reason}", stacklevel=2)
+        return schedule(func, target)

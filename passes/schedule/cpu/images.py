@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
-from itertools import islice
 
 import tvm_ffi
 from tvm import ir
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
+from ..choices import choice
 from . import access, emit
 from .box import on_same_axes
 from .combiner import combiner
@@ -28,6 +28,7 @@ TASKS_THAT_SUFFICE = 4
 LEVELS2_OF_OTHER_CACHES = 16
 # Rows at the edges of bands are copied for both.
 MOST_COPIES_OF_A_ROW = 2
+MOST_LEVELS2_OF_A_BAND = 2
 
 
 @dataclass(frozen=True)
@@ -87,17 +88,24 @@ def _own_image(place: ir.Expr, first: Stage) -> bool:
 def _band(source: Stage, first: Stage, target: CpuTarget) -> Band | None:
     """The most rows whose copy fits the cache and that leave each core enough tasks; whole images where that does."""
     row, count = access.points(source.spatial[2:]), source.spatial[0].size
-    if row is None or source.spatial[1].size is None or first.spatial[1].size is None:
+    whole = first.spatial[1].size
+    if row is None or source.spatial[1].size is None or whole is None:
         return None
     rest = [term for term in terms_of(first) if not term.source.same_as(source.buffer)]
     if any(first.spatial[1].var in variables(access.flat_offset(term.source, list(term.indices))) for term in rest):
         return None
-    cuts = _bands(source, first)
-    for band in cuts if _is_worth_bands(source, first, target) else islice(cuts, 1):
-        enough = count is None or count * first.spatial[1].size // band.rows >= TASKS_THAT_SUFFICE * target.cores
-        if enough and band.height * row * source.item_bytes <= target.level2_bytes // 2:
-            return band
-    return None
+    cuts = list(_bands(source, first))
+    usual = cuts if _is_worth_bands(source, first, target) else cuts[:1]
+
+    def is_good(band: Band) -> bool:
+        enough = count is None or count * whole // band.rows >= TASKS_THAT_SUFFICE * target.cores
+        return enough and band.height * row * source.item_bytes <= target.level2_bytes // 2
+
+    best = next(filter(is_good, usual), None)
+    near = [
+        band for band in cuts if band.height * row * source.item_bytes <= MOST_LEVELS2_OF_A_BAND * target.level2_bytes
+    ]
+    return choice("band", best, lambda: [None, *near], lambda band: f"{band.rows} rows" if band else "none")
 
 
 def _is_worth_bands(source: Stage, first: Stage, target: CpuTarget) -> bool:

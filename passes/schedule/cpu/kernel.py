@@ -118,6 +118,13 @@ def variables(node: ir.Expr) -> set[Var]:
     return found
 
 
+def has_calls(node: ir.Expr) -> bool:
+    """Whether an expression calls functions, or chooses among values."""
+    found: list[ir.Expr] = []
+    tvm_ffi.structural_walk(node, ((ir.Call, tirx.Select), lambda call: found.append(call)))
+    return bool(found)
+
+
 def read_kernel(func: PrimFunc) -> Kernel | None:
     """The stages of a function as TE lowering and FuseTIR write it, or None for another form."""
     root = func.body

@@ -2,17 +2,20 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, field, replace
+from functools import partial
+from itertools import combinations
 from math import prod
 
 import tvm_ffi
 from tvm.ir import TensorLoad
 from tvm.tirx import Var
 
+from ..choices import choice
 from . import access
 from .emit import static
-from .kernel import Axis, Stage, loads
+from .kernel import Axis, Stage, has_calls, loads, variables
 from .target import BITS_PER_BYTE, CpuTarget
 
 UNKNOWN_SIZE = 512
@@ -33,6 +36,8 @@ LONG_ROW_BYTES = 1024
 VECTORS_OF_A_SHORT_ROW = 6
 VECTORS_OF_A_NARROW_ROW = 2
 LEAST_DEPTH_OF_A_NARROW_PRODUCT = 256
+TILES_TO_TRY = 24
+MOST_BYTES_OF_PANELS = 64 << 20
 # Rows whose distance is a multiple of a page drive each other out of the first-level cache: so much more time.
 PAGE_BYTES = 4096
 CYCLES_OF_ROWS_A_PAGE_APART = 3
@@ -86,42 +91,70 @@ class Plan:
 
 def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     """The plan for a reduction, or None where it has no result axis and no contiguous reduction axis."""
-    lanes = target.lanes(stage.item_bytes)
     column, row = _last_wide(stage.spatial), _last_wide(stage.reduce)
     terms = terms_of(stage)
-    narrow = None if row is None or column is None else _narrow_plan(stage, row, column, terms, target)
-    if narrow is not None:
-        return narrow
+    ways = partial(_ways, stage, row, column, terms)
+    match choice("vectors along", _usual_way(stage, row, column, terms, target), ways):
+        case "results" if column is not None:
+            return _column_plan(stage, column, terms, target)
+        case "terms" if row is not None:
+            lanes = 1 if column is None and not _runs_along(terms, row, target.lanes(stage.item_bytes)) else None
+            return _row_plan(stage, row, terms, target, lanes)
+        case "turned terms" if row is not None:
+            return replace(_row_plan(stage, row, terms, target), turned=_turnable(stage, row, terms))
+    return None
+
+
+def _usual_way(
+    stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad], target: CpuTarget
+) -> str | None:
+    """Along what vectors run: neighbouring results, or terms of one result (of which one operand may have to be turned)."""
+    lanes = target.lanes(stage.item_bytes)
+    if row is not None and column is not None and _is_narrow(stage, row, column, terms, target):
+        return "turned terms"
     if column is not None and _runs_along(terms, column, lanes // 2):
-        return _column_plan(stage, column, terms, (), target)
+        return "results"
     is_packed = column is not None and _is_worth_packing(stage, column, terms, target)
     if row is not None and _runs_along(terms, row, lanes) and not is_packed:
-        return _row_plan(stage, row, terms, target)
+        return "terms"
     if column is None:
-        return None if row is None else _row_plan(stage, row, terms, target, lanes=1)
-    return _packed_plan(stage, column, terms, target)
+        return None if row is None else "terms"
+    return "results"
 
 
-def _narrow_plan(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan | None:
-    """Vectors along the reduction where rows of results fill none, and a turned copy of one operand is all that takes."""
-    lanes = target.lanes(stage.item_bytes)
+def _ways(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
+    """All ways in which vectors can run."""
+    if column is not None:
+        yield "results"
+    if row is not None and _runs_along(terms, row, 1):
+        yield "terms"
+    if row is not None and column is not None and _turnable(stage, row, terms) is not None:
+        yield "turned terms"
+
+
+def _turnable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad | None:
+    """The operand of a matrix product that alone doesn't run along the reduction."""
     turned = [term for term in terms if not access.is_contiguous(term, row.var)]
-    results, depth = access.points(stage.spatial), access.points(stage.reduce)
     is_matrix = len(_wide(stage.spatial)) <= 2 and len(_wide(stage.reduce)) == 1
-    if len(terms) != 2 or len(turned) != 1 or results is None or depth is None or not is_matrix:
-        return None
+    return turned[0] if len(terms) == 2 and len(turned) == 1 and is_matrix else None
+
+
+def _is_narrow(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
+    """Whether rows of results fill no vectors, and to turn one operand costs less."""
+    lanes, turned = target.lanes(stage.item_bytes), _turnable(stage, row, terms)
+    results, depth = access.points(stage.spatial), access.points(stage.reduce)
+    if turned is None or results is None or depth is None:
+        return False
     size = column.size or UNKNOWN_SIZE
     if depth < LEAST_DEPTH_OF_A_NARROW_PRODUCT or size > VECTORS_OF_A_NARROW_ROW * lanes or size % lanes == 0:
-        return None
-    items = results * depth // _reuse(stage, turned[0])
-    other = next(term for term in terms if term is not turned[0])
+        return False
+    items = results * depth // _reuse(stage, turned)
+    other = next(term for term in terms if term is not turned)
     far = any((access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial)
     waste = -(-size // lanes) * lanes / size
     by_columns = results * depth * waste / (lanes * OPERATIONS_A_CYCLE) * (CYCLES_OF_ROWS_A_PAGE_APART if far else 1)
     by_rows = results * (-(-depth // lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE) + items
-    if by_columns < by_rows:
-        return None
-    return replace(_row_plan(stage, row, terms, target), turned=turned[0])
+    return by_columns >= by_rows
 
 
 def _wide(axes: tuple[Axis, ...]) -> list[Axis]:
@@ -192,43 +225,92 @@ def _reuse(stage: Stage, term: TensorLoad) -> int:
     return prod(axis.size or UNKNOWN_SIZE for axis in stage.spatial if access.load_stride(term, axis.var) == 0)
 
 
-def _packed_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
-    strided = tuple(term for term in terms if not access.is_contiguous(term, column.var))
-    packed = strided if column.size is not None else ()
-    return _column_plan(stage, column, terms, packed, target)
-
-
-def _column_plan(
-    stage: Stage, column: Axis, terms: list[TensorLoad], packed: tuple[TensorLoad, ...], target: CpuTarget
-) -> Plan:
+def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
     lanes = target.lanes(stage.item_bytes)
     rows = _row_axes(stage, column, terms)
-    far = [term for term in terms if not any(term.same_as(other) for other in packed)]
-    load = CYCLES_A_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
-    both = len(vector_terms(terms, column)) > 1
-    vectors, sizes = min(
-        _tiles(rows, column, lanes, target),
-        key=lambda tile: _cycles(
-            tile[0], tile[1], rows, column, lanes, Loads(load, _cycles_to_fetch(stage, column, tile[0], target), both)
-        ),
-    )
+    strided = [term for term in terms if not access.is_contiguous(term, column.var) and column.size is not None]
+    far = [term for term in terms if not any(term.same_as(other) for other in strided)]
+    vectors, sizes = _tile(stage, column, rows, terms, far, target)
     width = lanes * vectors
-    panels = [Packing(term, column, width) for term in packed]
+    panels = [Packing(term, column, width) for term in strided]
     panels += [
         Packing(term, column, width)
         for term in far
         if _has_long_rows(stage, term, column, width) or _is_ragged(stage, term, column, target)
     ]
+    high = {axis.var: sizes[axis.var] * max(1, lanes // sizes[axis.var]) for axis in rows if axis.var in sizes}
     panels += [
-        Packing(term, axis, sizes[axis.var] * max(1, lanes // sizes[axis.var]))
+        Packing(term, axis, high[axis.var])
         for axis in rows
         for term in far
         if len(sizes) == 1 and axis.var in sizes and _has_long_rows(stage, term, axis, sizes[axis.var])
     ]
+    options = partial(_packings, stage, column, width, high, terms)
+    panels = choice("packed", panels, options, partial(_places, terms, column))
     along = vector_terms(terms, column)
     padded = all(any(term.same_as(panel.load) and panel.axis is column for panel in panels) for term in along)
     padded = padded and column.var not in access.free_variables(stage.value)
     return Plan(column, False, lanes, vectors, sizes, tuple(panels), padded)
+
+
+def _tile(
+    stage: Stage, column: Axis, rows: list[Axis], terms: list[TensorLoad], far: list[TensorLoad], target: CpuTarget
+) -> tuple[int, dict[Var, int]]:
+    """Vectors along the columns, and results along the rows."""
+    lanes = target.lanes(stage.item_bytes)
+    load = CYCLES_A_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
+    both = len(vector_terms(terms, column)) > 1
+
+    def cycles(tile: tuple[int, dict[Var, int]]) -> tuple[float, int]:
+        loads = Loads(load, _cycles_to_fetch(stage, column, tile[0], target), both)
+        return _cycles(*tile, rows, column, lanes, loads)
+
+    tiles = list(_tiles(rows, column, lanes, target))
+
+    def quickest() -> list[tuple[int, dict[Var, int]]]:
+        return sorted(tiles, key=cycles)[:TILES_TO_TRY]
+
+    return choice("tile", min(tiles, key=cycles), quickest, lambda tile: _times([*tile[1].values(), tile[0]]))
+
+
+def _times(sizes: Sequence[int]) -> str:
+    return " x ".join(map(str, sizes))
+
+
+def _packings(
+    stage: Stage, column: Axis, width: int, high: dict[Var, int], terms: list[TensorLoad]
+) -> Iterator[list[Packing]]:
+    """Each choice of operands that can be copied into panels; where a value is chosen, not all that is named may be read."""
+    if has_calls(stage.value):
+        return
+    axes = [(column, width), *((axis, high[axis.var]) for axis in stage.spatial if len(high) == 1 and axis.var in high)]
+    known = [
+        Packing(term, axis, size)
+        for axis, size in axes
+        for term in terms
+        if axis.size is not None
+        and access.load_stride(term, axis.var) != 0
+        and _panel_bytes(stage, term) <= MOST_BYTES_OF_PANELS
+    ]
+    for count in range(len(known) + 1):
+        yield from map(list, combinations(known, count))
+
+
+def _panel_bytes(stage: Stage, term: TensorLoad) -> int:
+    used = variables(access.flat_offset(term.source, list(term.indices)))
+    points = access.points(tuple(axis for axis in stage.axes if axis.var in used))
+    return (MOST_BYTES_OF_PANELS if points is None else points) * stage.item_bytes
+
+
+def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str:
+    """Panels in words that hold for every kernel of the same structure."""
+    names = [
+        f"{number} by {'columns' if panel.axis is column else 'rows'}"
+        for panel in panels
+        for number, term in enumerate(terms)
+        if term.same_as(panel.load)
+    ]
+    return ", ".join(names) or "none"
 
 
 def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
@@ -324,22 +406,30 @@ def tile_cycles(height: int, vectors: int, loads: Loads) -> float:
 def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarget, lanes: int | None = None) -> Plan:
     lanes = lanes or target.lanes(stage.item_bytes)
     short = row.size is not None and row.size < ROW_VECTORS * lanes
-    sizes = _reused_rows(stage, terms) if len(terms) == 2 else {}
-    vectors = 1 if short or len(sizes) else ROW_VECTORS
+    axes = _reused_axes(stage, terms) if len(terms) == 2 else []
+    heights = choice("tile", (4, 4) if len(axes) == 2 else (8,), lambda: _heights(len(axes), target), _times)
+    sizes = {axis.var: min(height, axis.size or height) for axis, height in zip(axes, heights)}
+    vectors = choice("vectors", 1 if short or sizes else ROW_VECTORS, lambda: () if short else (1, 2, 4, 8))
     return Plan(row, True, lanes if row.size is None else _power_of_two(min(lanes, row.size)), vectors, sizes)
+
+
+def _heights(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
+    """Tiles of dot products that registers hold."""
+    if axes == 1:
+        yield from ((height,) for height in (1, 2, 4, 12, 16) if height < target.vector_registers)
+    if axes == 2:
+        yield from ((a, b) for a in (1, 2, 3, 4, 6, 8) for b in (1, 2, 3, 4, 6, 8) if a * b < target.vector_registers)
 
 
 def _power_of_two(limit: int) -> int:
     return 1 << (max(1, limit).bit_length() - 1)
 
 
-def _reused_rows(stage: Stage, terms: list[TensorLoad]) -> dict[Var, int]:
-    """A 4 by 4 tile of dot products where both operands are used again, 8 in a row where one is."""
+def _reused_axes(stage: Stage, terms: list[TensorLoad]) -> list[Axis]:
+    """Axes of a tile of dot products: where both operands are used again one for each, where one is the one for it."""
     axes = [axis for axis in stage.spatial if axis.size != 1]
     alone = [
         [axis for axis in axes if access.load_stride(term, axis.var) != 0 and access.load_stride(other, axis.var) == 0]
         for term, other in (terms, reversed(terms))
     ]
-    chosen = [group[-1] for group in alone if group]
-    height = 4 if len(chosen) == 2 else 8
-    return {axis.var: min(height, axis.size or height) for axis in chosen}
+    return [group[-1] for group in alone if group]

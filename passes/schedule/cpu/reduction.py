@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import replace
+from functools import partial
 
 import tvm_ffi
 from tvm import tirx
@@ -27,11 +28,13 @@ def emit_reduction(
     target: CpuTarget,
     parallel: bool | None = None,
     fixed: Point | None = None,
+    of_slices: bool = False,
 ) -> Stmt | None:
     """Write a reduction and the stages that finish each of its results; None where no plan fits.
 
     `stores` are elementwise stages on the reduction's own result axes, reading its buffer at their own point; the
     reduction itself is among them where its result is needed in memory. `fixed` holds the value of some result axes.
+    With `of_slices` it sums what slices of another left, and isn't sliced itself.
     """
     merged = merged_reduction(stage)
     stores = tuple(merged if store is stage else store for store in stores)
@@ -42,17 +45,18 @@ def emit_reduction(
         plan = replace(plan, packed=(), padded=False)
     stage, copy = turned(merged, plan, target)
     work = Work(stage, tuple(stage if store is merged else store for store in stores), plan, combine, target)
+    write = partial(_emit, work, fixed=fixed, can_be_sliced=not of_slices)
     if parallel is not None:
-        return emit.sequence([*copy, _emit(work, parallel, fixed)])
+        return emit.sequence([*copy, write(parallel)])
     least = WORTHWHILE_CYCLES_OF_TILES if has_reused_operand(merged) else WORTHWHILE_CYCLES
-    return emit.sequence([*copy, is_parallel([stage, *stores], target, lambda choice: _emit(work, choice), least)])
+    return emit.sequence([*copy, is_parallel([stage, *stores], target, write, least)])
 
 
-def _emit(work: Work, parallel: bool, fixed: Point | None = None) -> Stmt:
-    slices = slices_of(work) if parallel else 1
+def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
+    slices = slices_of(work) if parallel and can_be_sliced else 1
     if slices > 1 and work.combine is not None:
-        partial, final = run_slices(work, work.combine, slices)
-        return emit.sequence([partial, emit_reduction(final.stage, final.stores, work.target, None)])
+        sliced, final = run_slices(work, work.combine, slices)
+        return emit.sequence([sliced, emit_reduction(final.stage, final.stores, work.target, of_slices=True)])
     stage, packing = packed(work.stage, work.plan, work.target, parallel)
     stores = tuple(stage if store is work.stage else store for store in work.stores)
     ranges = [Range.whole(axis) for axis in stage.reduce]

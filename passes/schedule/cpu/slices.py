@@ -8,6 +8,7 @@ from math import prod
 from tvm import ir, tirx
 from tvm.tirx import Stmt, Var
 
+from ..choices import choice
 from . import access, emit
 from .combiner import Combine
 from .emit import index
@@ -29,12 +30,18 @@ def slices_of(work: Work) -> int:
     results = access.points(work.stage.spatial)
     if work.combine is None or work.plan.packed or results is None:
         return 1
+    outer = work.stage.reduce[0].size or UNKNOWN_SIZE
+    counts = [work.target.cores * tasks for tasks in (1, 2, TASKS_A_CORE, 4 * TASKS_A_CORE)]
+    return choice("slices", min(_slices(work, results), outer), lambda: [1, *(c for c in counts if c <= outer)])
+
+
+def _slices(work: Work, results: int) -> int:
     stays_in_cache = results * work.stage.item_bytes <= work.target.level2_bytes // 4
     is_long = reduce_points(work) >= LONG_REDUCTION * max(1, results**0.5)
     occupied = _tile_count(work) >= TILES_A_CORE_THAT_SUFFICE * work.target.cores
     if not (stays_in_cache and is_long) or (occupied and _is_read_once_or_cached(work)):
         return 1
-    return min(TASKS_A_CORE * work.target.cores, work.stage.reduce[0].size or UNKNOWN_SIZE)
+    return TASKS_A_CORE * work.target.cores
 
 
 def _is_read_once_or_cached(work: Work) -> bool:

@@ -10,6 +10,7 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
+from ..choices import choice
 from . import access, emit
 from .combiner import Combine
 from .emit import index, static
@@ -58,6 +59,8 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
 
     # The cores go over all images with one panel of a large filter, not over the whole filter with each image.
     stays = parallel and vector_operand_bytes(work.stage, work.plan.vector) > work.target.level2_bytes
+    if parallel and outer and prod(blocks.values()) > 1:
+        stays = choice("panels outside", stays, lambda: (False, True))
 
     def task(places: list[ir.Expr]) -> Stmt:
         if stays:
@@ -95,10 +98,11 @@ def _split_free(free: list[Axis], target: CpuTarget) -> tuple[list[Axis], list[A
 def _blocks(work: Work, tiled: list[Axis], outer: list[Axis]) -> dict[Var, int]:
     """In how many blocks to cut each tiled axis: for the cache, and so that every core has work."""
     sizes = tiled_sizes(work)
+    least = choice("tasks a core", TASKS_A_CORE, lambda: (1, 2, 8, 16))
     blocks = {axis.var: _cache_blocks(work, axis, sizes[axis.var]) for axis in tiled}
     tasks = prod(axis.size or 1 for axis in outer) * prod(blocks.values())
     for axis in tiled:
-        wanted = -(-TASKS_A_CORE * work.target.cores // tasks)
+        wanted = -(-least * work.target.cores // tasks)
         if wanted <= 1:
             break
         whole = max(1, (axis.size or UNKNOWN_SIZE) // sizes[axis.var])
@@ -114,7 +118,8 @@ def _cache_blocks(work: Work, axis: Axis, size: int) -> int:
     if axis.var.same_as(work.plan.vector.var):
         return whole if axis.size is not None and reduce_points(work) * size > 4096 else 1
     bytes_of_block = size * reduce_points(work) * work.stage.item_bytes
-    tiles = max(1, work.target.level2_bytes // 2 // max(1, bytes_of_block))
+    share = choice("share of level 2", 0.5, lambda: (0.125, 0.25, 1.0, 4.0))
+    tiles = max(1, int(work.target.level2_bytes * share) // max(1, bytes_of_block))
     return -(-whole // tiles)
 
 

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Iterator
 from dataclasses import dataclass, replace
 
+from ..choices import choice
 from .plan import CYCLES_A_LOAD, Loads, pieces_of, tile_cycles
 from .target import CpuTarget
 from .toom import GRADIENT, OF_FOUR, OF_TWO, WINDOW, Transforms
@@ -21,6 +22,7 @@ CYCLES_A_WRITTEN_BYTE = 0.28
 # A square of vectors, transformed and stored: loads, arithmetic and stores of both passes.
 CYCLES_A_SQUARE = {2: 45, 4: 120}
 GAIN_THAT_PAYS = 1.15
+CUTS_TO_TRY = 8
 # Of a filter's gradient: transformed operands of a chunk, or the sums of all, and the widest panel of those.
 LEVELS2_OF_OPERANDS = 4
 # Chunks of twice the size are no faster, and are memory that no plan of a step's peak counts.
@@ -68,9 +70,18 @@ def best_cut(shape: Shape, is_constant: bool, target: CpuTarget) -> Cut | None:
         return None
     cuts = {cut: _cycles(shape, cut, is_constant, target) for cut in _cuts(shape, target)}
     best = min(cuts, key=cuts.__getitem__, default=None)
-    return (
-        best if best is not None and cuts[best] * GAIN_THAT_PAYS < _direct_cycles(shape, is_constant, target) else None
-    )
+    pays = best is not None and cuts[best] * GAIN_THAT_PAYS < _direct_cycles(shape, is_constant, target)
+    return choice("winograd", best if pays else None, lambda: [None, *_quickest(cuts)], _label)
+
+
+def _quickest(cuts: dict[Cut, float]) -> list[Cut]:
+    return sorted(cuts, key=cuts.__getitem__)[:CUTS_TO_TRY]
+
+
+def _label(cut: Cut | None) -> str:
+    if cut is None:
+        return "no"
+    return f"{cut.transforms.size} wide, {cut.rows} rows, {cut.groups} groups, panels of {cut.width}"
 
 
 def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
@@ -120,7 +131,8 @@ def best_filter_cut(shape: Shape, target: CpuTarget) -> FilterCut | None:
     cut = FilterCut(rows, _panel_width(shape.channels, WIDEST_PANEL // 2, lanes), results, is_local)
     direct = shape.images * shape.height * shape.width * WINDOW**2 * shape.channels * shape.results
     direct_cycles = direct / lanes / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
-    return cut if _filter_cycles(shape, cut, target) * GAIN_THAT_PAYS < direct_cycles else None
+    pays = _filter_cycles(shape, cut, target) * GAIN_THAT_PAYS < direct_cycles
+    return choice("winograd", cut if pays else None, lambda: [None, cut], lambda cut: "yes" if cut else "no")
 
 
 def _panel_width(extent: int, most: int, lanes: int) -> int:

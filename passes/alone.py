@@ -1,0 +1,110 @@
+"""A module's kernels one by one: each as a module of its own that calls it once, to compile with other decisions and to run."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from itertools import dropwhile, takewhile
+from pathlib import Path
+from typing import Any, NamedTuple
+
+import tvm
+import tvm_ffi
+from tvm import ir, relax, tirx
+from tvm.target import Target
+
+from tvtf.passes.codegen.llvm import build_library
+from tvtf.passes.hoist import CONSTANTS, PREPARE, is_kernel_call
+from tvtf.passes.pipeline import Phase, phases
+from tvtf.passes.rewrite import Bindings
+from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS, read_kernel
+
+
+class Alone(NamedTuple):
+    """A kernel that isn't scheduled yet, and a call of it."""
+
+    name: str
+    func: tirx.PrimFunc
+    call: relax.Call
+
+    @property
+    def operands(self) -> int:
+        """How many arguments it takes; its results come after them."""
+        return len(self.call.args[1].fields)
+
+    @property
+    def shapes(self) -> str:
+        """Its operands in words."""
+        types = [x.ty for x in self.call.args[1].fields]
+        return ", ".join(f"{t.dtype}[{', '.join(map(str, t.shape.values))}]" for t in types)
+
+    @property
+    def constants(self) -> list[int]:
+        """The operands that are the same in every call."""
+        attrs = self.func.attrs
+        return [int(i) for i in attrs[CONSTANT_OPERANDS]] if attrs and CONSTANT_OPERANDS in attrs else []
+
+
+def kernels_alone(mod: tvm.IRModule, target: Target) -> list[Alone]:
+    """The kernels of a dialect module that rules schedule and Relax calls; sizes that are unknown are those of operands."""
+    with target, tvm.transform.PassContext(opt_level=3):
+        for phase in takewhile(_is_before_schedule, phases(target)):
+            mod = phase.run(mod)
+    calls = {call.args[0].name_hint: call for call in _kernel_calls(mod)}
+    kernels = {var.name_hint: f for var, f in mod.functions_items() if isinstance(f, tirx.PrimFunc)}
+    return [Alone(n, f, calls[n]) for n, f in sorted(kernels.items()) if n in calls and _can_be_alone(f, calls[n])]
+
+
+def _is_before_schedule(phase: Phase) -> bool:
+    return phase.name != "schedule"
+
+
+def _kernel_calls(mod: tvm.IRModule) -> Iterator[relax.Call]:
+    for func in mod.functions.values():
+        for block in func.body.blocks if isinstance(func, relax.Function) else ():
+            yield from (binding.value for binding in block.bindings if is_kernel_call(binding.value))
+
+
+def _can_be_alone(func: tirx.PrimFunc, call: relax.Call) -> bool:
+    """Whether rules read it, and its operands' dims tell all sizes."""
+    operands = list(call.args[1].fields)
+    if not all(isinstance(x.ty, relax.TensorType) and x.ty.shape is not None for x in operands):
+        return False
+    told = [dim for x in operands for dim in x.ty.shape.values]
+    mentioned: list[tirx.Var] = []
+    tvm_ffi.structural_walk([told, call.ty_args], (tirx.Var, mentioned.append))
+    known = [dim for dim in told if isinstance(dim, tirx.Var)]
+    return all(any(var.same_as(dim) for dim in known) for var in mentioned) and read_kernel(func) is not None
+
+
+def lowered_alone(alone: Alone, scheduled: tirx.PrimFunc, target: Target) -> tvm.IRModule:
+    """The module around a kernel, given as it was scheduled: ready for `build_library`."""
+    mod = _around(alone, scheduled)
+    with target, tvm.transform.PassContext(opt_level=3):
+        for phase in list(dropwhile(_is_before_schedule, phases(target)))[1:]:
+            mod = phase.run(mod)
+    return mod
+
+
+def compile_alone(lowered: tvm.IRModule, target: Target, out: Path) -> None:
+    """The library; its `main` takes the kernel's operands and, where `prepare` is, what that makes of the constants."""
+    build_library(lowered, target, out, groups=1)
+
+
+def _around(alone: Alone, scheduled: tirx.PrimFunc) -> tvm.IRModule:
+    kernel = Bindings.typed(ir.GlobalVar(alone.name), alone.func.ty)
+    params = [relax.Var(f"x{i}", x.ty) for i, x in enumerate(alone.call.args[1].fields)]
+    call = alone.call
+    out = Bindings()
+    value = relax.Call(call.op, [kernel, relax.Tuple(params)], ty_args=call.ty_args, ret_ty=call.ty)
+    result = out.emit(value, "result")
+    body = Bindings.typed(relax.SeqExpr([relax.BindingBlock(out.bindings)], result), result.ty)
+    main = relax.Function(params, body, result.ty, True)
+    main = main.with_attrs({"global_symbol": "main", CONSTANTS: alone.constants, "tvtf.donate": []})
+    return tvm.IRModule({ir.GlobalVar("main"): main, kernel: scheduled})
+
+
+def run_alone(executable: Any, alone: Alone, operands: list[Any]) -> Any:
+    """A function without arguments that calls the kernel once on these operands."""
+    prepared = list(executable.function(PREPARE)(*(operands[i] for i in alone.constants))) if alone.constants else []
+    main, arguments = executable.function(), [*operands, *prepared]
+    return lambda: main(*arguments)

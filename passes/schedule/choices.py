@@ -1,0 +1,108 @@
+"""Choices: what a rule decides by its cost model, and what tuning may decide otherwise.
+
+A rule asks ``choice("tile", default, options, label)``. Without decisions for the kernel at work the answer is the default,
+and nobody lists the options. Under `deciding` it is what was decided: a label among those of the options, so that whatever
+is decided, a rule only ever hears of what it offers itself.
+"""
+
+from __future__ import annotations
+
+import threading
+from collections.abc import Callable, Iterable, Iterator, Mapping
+from contextlib import contextmanager
+from typing import NamedTuple, TypeVar
+
+T = TypeVar("T")
+
+
+class UnknownChoiceError(ValueError):
+    """A decision that no rule asks for, or for what no rule offers."""
+
+
+class Question(NamedTuple):
+    """What a rule asked: the labels that it offered, the default's first, and the answer."""
+
+    labels: tuple[str, ...]
+    answer: str
+
+    @property
+    def default(self) -> str:
+        return self.labels[0]
+
+
+class Decisions:
+    """The labels decided for one kernel by the choices' names, and what its rules asked.
+
+    A rule that asks the same again hears the same; other questions of one name are told apart by number. With ``lenient``
+    what isn't offered is as if it weren't decided: after one choice was changed, others may be among other options.
+    """
+
+    def __init__(self, given: Mapping[str, str] | None = None, lenient: bool = False) -> None:
+        self.given, self.lenient = dict(given or {}), lenient
+        self.asked: dict[str, Question] = {}
+
+    @property
+    def taken(self) -> dict[str, str]:
+        """The answers to all that was asked."""
+        return {name: question.answer for name, question in self.asked.items()}
+
+    def answer(self, name: str, options: dict[str, T]) -> T:
+        labels = tuple(options)
+        own = self._own_name(name, labels)
+        wanted = self.given.get(own, labels[0])
+        if wanted not in options and self.lenient:
+            wanted = labels[0]
+        if wanted not in options:
+            raise UnknownChoiceError(f"{own} can't be {wanted!r}; the rules offer {', '.join(labels)}")
+        self.asked[own] = Question(labels, wanted)
+        return options[wanted]
+
+    def _own_name(self, name: str, labels: tuple[str, ...]) -> str:
+        own, number = name, 1
+        while own in self.asked and self.asked[own].labels != labels:
+            number += 1
+            own = f"{name} #{number}"
+        return own
+
+    def check_all_asked(self) -> None:
+        """Raises UnknownChoiceError where something was decided that no rule asked for."""
+        unasked = sorted(self.given.keys() - self.asked.keys())
+        if unasked and not self.lenient:
+            raise UnknownChoiceError(f"no rule asks for {', '.join(unasked)}")
+
+
+class _Active(threading.local):
+    decisions: Decisions | None = None
+
+
+_active = _Active()
+
+
+@contextmanager
+def deciding(decisions: Decisions) -> Iterator[Decisions]:
+    """Has rules that ask in this thread hear what was decided."""
+    before, _active.decisions = _active.decisions, decisions
+    try:
+        yield decisions
+    finally:
+        _active.decisions = before
+
+
+def choice(name: str, default: T, options: Callable[[], Iterable[T]], label: Callable[[T], str] = str) -> T:
+    """The default, or what was decided for this kernel among it and the options.
+
+    >>> choice("rows", 4, lambda: [2, 8])
+    4
+    >>> with deciding(Decisions({"rows": "8"})) as decisions:
+    ...     choice("rows", 4, lambda: [2, 8])
+    8
+    >>> decisions.asked
+    {'rows': Question(labels=('4', '2', '8'), answer='8')}
+    """
+    decisions = _active.decisions
+    if decisions is None:
+        return default
+    offered = {label(default): default}
+    for option in options():
+        offered.setdefault(label(option), option)
+    return decisions.answer(name, offered) if len(offered) > 1 else default

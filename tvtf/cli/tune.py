@@ -1,0 +1,78 @@
+"""``tvtf tune``: quicker schedules for a saved module's kernels, measured on this machine."""
+
+from __future__ import annotations
+
+from pathlib import Path
+from typing import Any
+
+import click
+import numpy as np
+
+from tvtf.cli.inference import MODEL
+from tvtf.cli.told import told
+
+DEFAULT_ROWS = 32
+
+
+@click.command()
+@MODEL
+@click.option(
+    "--seconds", type=click.FloatRange(min=0, min_open=True), default=60.0, show_default=True, help="To search."
+)
+@click.option(
+    "--trials", type=click.IntRange(min=1), metavar="N", help="Schedules to try at most.  [default: no limit]"
+)
+@click.option("--batch", type=click.IntRange(min=1), default=DEFAULT_ROWS, show_default=True, help="For unknown sizes.")
+@click.option("--input", "inputs", multiple=True, metavar="[NAME=]FILE", help="A .npy file.  [default: random numbers]")
+@told
+def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tuple[str, ...]) -> None:
+    """Search quicker schedules for the kernels of MODEL, a saved module's folder, and record them.
+
+    `tvtf run` and `tvtf compile` use them from then on, as does every program with the same kernels on this kind of
+    processor. Records lie in the folder that TVTF_TUNED names (`tuned` in the cache folder by default), as lines of JSON in
+    files that can be copied and joined. Ctrl-C ends the search and keeps what was found. Let nothing else run.
+    """
+    from rich.console import Console
+
+    from tvtf import saved
+    from tvtf.cli import arrays
+    from tvtf.tensor import EagerTensor
+
+    loaded = saved.load(model)
+    description = loaded.description
+    files = arrays.assigned(inputs, description.inputs, "input", every=False)
+    given = [
+        arrays.read(files[value.name], value) if value.name in files else some_numbers(value, batch)
+        for value in description.inputs
+    ]
+    description.check(given)
+    with Console(stderr=True).status(f"tuning {model} for up to {seconds:g} seconds"):
+        tuning = loaded.function.tune(*map(EagerTensor, given), seconds=seconds, trials=trials)
+    Console().print(table_of(tuning))
+    if tuning.records is not None:
+        click.echo(f"recorded in {tuning.records}")
+
+
+def some_numbers(value: Any, rows: int) -> np.ndarray:
+    """Random floats, and zeros of other types, which are valid indices; unknown dims are ``rows``."""
+    shape = [dim if isinstance(dim, int) else rows for dim in value.shape]
+    random = np.random.default_rng(0).standard_normal(shape) if value.dtype.is_floating else np.zeros(shape)
+    return random.astype(value.dtype.np)
+
+
+def table_of(tuning: Any) -> Any:
+    """What tuning found, as a table."""
+    from rich.table import Table
+
+    from tvtf.frontend.tune import told as in_words
+
+    table = Table("kernel", "share", "before", "after", "tried", "choices", box=None)
+    for k in tuning.kernels:
+        numbers = f"{k.share:.1%}", in_microseconds(k.before), in_microseconds(k.after), str(k.tried)
+        table.add_row(k.name, *numbers, in_words(k.choices))
+    table.add_row("a whole call", "", in_microseconds(tuning.before), in_microseconds(tuning.after))
+    return table
+
+
+def in_microseconds(seconds: float) -> str:
+    return f"{seconds * 1e6:.1f} us"
