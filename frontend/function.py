@@ -337,12 +337,13 @@ class Function:
 
         >>> import tvtf as tf
         >>> product = tf.function(lambda x, y: tf.matmul(x, y))
-        >>> tuning = product.tune(tf.ones([64, 64]), tf.ones([64, 64]), trials=2)
+        >>> tuning = product.tune(tf.ones([64, 64]), tf.ones([64, 64]), trials=1)
         >>> [kernel.name for kernel in tuning.kernels]
         ['matmul']
 
         Raises:
           ValueError: ``seconds`` or ``trials`` is not positive.
+          NotImplementedError: the device in use is a GPU.
         """
         if not seconds > 0 or (trials is not None and trials < 1):
             raise ValueError(f"tune needs seconds > 0 and trials >= 1, but got seconds={seconds}, trials={trials}")

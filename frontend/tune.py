@@ -17,6 +17,7 @@ import numpy as np
 import tvm_ffi
 
 from tvtf import tuned
+from tvtf.context import state
 from tvtf.frontend.profile import RUN_KERNEL, handles_of, profile
 from tvtf.frontend.search import Candidate, Found, Search
 from tvtf.memory import to_array, to_handle
@@ -25,7 +26,7 @@ from tvtf.passes.schedule.choices import Decisions
 from tvtf.passes.schedule.cpu import schedule
 from tvtf.passes.schedule.tuned import describe, workload_key
 from tvtf.runtime.executable import Executable
-from tvtf.runtime.target import host_target
+from tvtf.runtime.target import host_target, target_of
 from tvtf.threads import available_cores
 from tvtf.variable import Variable
 
@@ -111,7 +112,13 @@ def tune(
     budget: Budget,
     tell: Callable[[TunedKernel], None] = lambda _: None,
 ) -> Tuning:
-    """Searches the kernels of compiled code on these arguments, and keeps records; Ctrl-C ends it early."""
+    """Searches the kernels of compiled code on these arguments, and keeps records; Ctrl-C ends it early.
+
+    Raises:
+      NotImplementedError: the device in use is a GPU.
+    """
+    if target_of(state.device).kind.name != "llvm":
+        raise NotImplementedError(f"tune searches schedules for CPUs, but the device in use is {state.device}")
     untuned = code.code().executable
     if untuned is None:
         return Tuning((), 0.0, 0.0, None)
@@ -151,7 +158,9 @@ def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> 
     seconds = {k.name: k.seconds for k in times.kernels}
     known: dict[str, Part] = {}
     for alone in kernels_alone(code.module(), host_target()):
-        key, share = workload_key(alone.func), seconds.get(alone.name, 0.0) / (times.seconds or 1.0)
+        if alone.name not in seconds:
+            continue
+        key, share = workload_key(alone.func), seconds[alone.name] / times.seconds
         same = known.get(key)
         known[key] = Part(alone, key, share) if same is None else same._replace(share=same.share + share)
     return sorted((p for p in known.values() if p.share >= LEAST_SHARE), key=lambda p: -p.share)
@@ -230,7 +239,8 @@ class Bench:
             self.seen.add(code)
             lowered = lowered_alone(self.alone, scheduled, self.target)
         except Exception as error:
-            return self._failed(decisions, error)
+            self._tell_failure(decisions, error)
+            return None
         path = self.folder / f"{len(self.seen)}.so"
         return decisions, path, pool.submit(compile_alone, lowered, self.target, path)
 
@@ -239,14 +249,15 @@ class Bench:
         try:
             job.result()
         except Exception as error:
-            return self._failed(decisions, error)
+            self._tell_failure(decisions, error)
+            return None
         code = Executable(path)
         candidate = Candidate(decisions.asked, code, run_alone(code, self.alone, self.real))
         if not self.expected:
             self.expected = self._results(candidate)
         return candidate
 
-    def _failed(self, decisions: Decisions, error: Exception) -> None:
+    def _tell_failure(self, decisions: Decisions, error: Exception) -> None:
         """A mistake in a rule, which tuning survives."""
         warnings.warn(f"tune: {self.alone.name} can't be compiled with {told(decisions.taken)}: {error}", stacklevel=2)
 

@@ -35,13 +35,17 @@ class Alone(NamedTuple):
     def shapes(self) -> str:
         """Its operands in words."""
         types = [x.ty for x in self.call.args[1].fields]
-        return ", ".join(f"{t.dtype}[{', '.join(map(str, t.shape.values))}]" for t in types)
+        return ", ".join(f"{t.dtype}[{', '.join(map(_dim, t.shape.values))}]" for t in types)
 
     @property
     def constants(self) -> list[int]:
         """The operands that are the same in every call."""
         attrs = self.func.attrs
         return [int(i) for i in attrs[CONSTANT_OPERANDS]] if attrs and CONSTANT_OPERANDS in attrs else []
+
+
+def _dim(dim: Any) -> str:
+    return str(int(dim)) if isinstance(dim, tirx.IntImm) else str(dim)
 
 
 def kernels_alone(mod: tvm.IRModule, target: Target) -> list[Alone]:

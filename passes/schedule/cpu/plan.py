@@ -407,7 +407,8 @@ def _row_plan(stage: Stage, row: Axis, terms: list[TensorLoad], target: CpuTarge
     lanes = lanes or target.lanes(stage.item_bytes)
     short = row.size is not None and row.size < ROW_VECTORS * lanes
     axes = _reused_axes(stage, terms) if len(terms) == 2 else []
-    heights = choice("tile", (4, 4) if len(axes) == 2 else (8,), lambda: _heights(len(axes), target), _times)
+    usual: tuple[int, ...] = (4, 4) if len(axes) == 2 else (8,)
+    heights = choice("tile", usual, lambda: _heights(len(axes), target), _times)
     sizes = {axis.var: min(height, axis.size or height) for axis, height in zip(axes, heights)}
     vectors = choice("vectors", 1 if short or sizes else ROW_VECTORS, lambda: () if short else (1, 2, 4, 8))
     return Plan(row, True, lanes if row.size is None else _power_of_two(min(lanes, row.size)), vectors, sizes)
