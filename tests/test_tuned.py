@@ -125,3 +125,9 @@ def test_a_file_that_cannot_be_read_is_told(home):
 
 def test_a_record_is_what_its_line_was():
     assert record_of(line_of(MATMUL)) == MATMUL
+
+
+def test_a_place_that_cannot_be_looked_at_is_told(monkeypatch):
+    monkeypatch.setenv("TVTF_TUNED", "x" * 1000)
+    with pytest.warns(UserWarning, match="^no records of tuning are used: .*name too long"):
+        assert records("llvm") == {}

@@ -126,11 +126,15 @@ _known: dict[tuple[Stamp, ...], Known] = {}
 
 
 def _stamps(home: Path) -> tuple[Stamp, ...]:
-    """The files of records, with what tells that one has changed."""
-    if not home.exists():
+    """The files of records, with what tells that one has changed; none where they can't be looked at."""
+    try:
+        files = sorted(home.glob("*.jsonl")) if home.is_dir() else [home]
+        stats = [(path, path.stat()) for path in files]
+    except (FileNotFoundError, NotADirectoryError):
         return ()
-    files = sorted(home.glob("*.jsonl")) if home.is_dir() else [home]
-    stats = [(path, path.stat()) for path in files]
+    except OSError as reason:
+        warnings.warn(f"no records of tuning are used: {reason}", stacklevel=2)
+        return ()
     return tuple((path, stat.st_mtime_ns, stat.st_size) for path, stat in stats)
 
 
