@@ -15,7 +15,7 @@ from tvtf.frontend.tape import GradientTape, UnconnectedGradients
 from tvtf.log import logger
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, zeros_like
-from tvtf.passes.autodiff import Recorder, sweep
+from tvtf.passes.autodiff import Recorder, at_once, sweep
 from tvtf.primitive import as_tuple, export
 from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import ReadVariable, Variable
@@ -136,8 +136,7 @@ def transposed(
     outer, state.tapes = state.tapes, [*state.tapes, recorder]
     try:
         given = tuple(cotangents[id(y)] for y in as_tuple(outputs))
-        parts = prim.vjp(given if type(outputs) is tuple else given[0], outputs, *inputs, **attrs)
-        parts = parts if isinstance(parts, (tuple, list)) else (parts,)
+        parts = at_once(prim.vjp)(given if type(outputs) is tuple else given[0], outputs, *inputs, **attrs)
         pairs = [(as_dense(parts[i]), tangent) for i, tangent in moving if parts[i] is not None]
     finally:
         state.tapes = outer

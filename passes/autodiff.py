@@ -6,7 +6,8 @@ differentiated again. Source: Griewank & Walther, Evaluating Derivatives, 2nd ed
 
 from __future__ import annotations
 
-from collections.abc import Collection, Iterable, Sequence
+from collections.abc import Callable, Collection, Iterable, Sequence
+from functools import partial
 from typing import Any
 
 from tvtf.anyrank import UnknownRank
@@ -84,6 +85,8 @@ def sweep(
         for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):
             key = id(x)
             if part is not None and key in needed:
+                if type(part) is partial:
+                    part = _late(part)
                 known = found.get(key)
                 found[key] = part if known is None else total(known, part)
     return [found.get(id(s)) for s in sources]
@@ -118,7 +121,25 @@ def _given(record: Record, ct: Any) -> Any:
     try:
         return prim.vjp(ct, outputs, *inputs, **attrs)
     except UnknownRank:
-        return hooks.wait(prim.vjp, (ct, outputs, *inputs), attrs)
+        return hooks.wait(at_once(prim.vjp), (ct, outputs, *inputs), attrs)
+
+
+def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
+    """A rule with all its cotangents computed, those too that it leaves to whoever needs them as a ``partial``."""
+
+    def run(*args: Any, **attrs: Any) -> tuple[Any, ...]:
+        parts = vjp(*args, **attrs)
+        parts = parts if isinstance(parts, (tuple, list)) else (parts,)
+        return tuple([part() if type(part) is partial else part for part in parts])
+
+    return run
+
+
+def _late(part: partial[Any]) -> Any:
+    try:
+        return part()
+    except UnknownRank:
+        return hooks.wait(part.func, part.args, part.keywords)
 
 
 def _rows_through(record: Record, ct: IndexedSlices) -> Any:

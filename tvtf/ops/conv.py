@@ -7,6 +7,7 @@ other two, so they are closed under differentiation to any order.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -344,13 +345,13 @@ def _filter_grad_samples() -> list[Sample]:
     numpy=_conv_array,
     lower=kernel("conv.conv_nd"),
     vjp=lambda ct, y, x, w, **attrs: (
-        bind.conv_input_grad(ct, w, shape=x._type.shape, **attrs),
-        bind.conv_filter_grad(x, ct, shape=w._type.shape, **attrs),
+        partial(bind.conv_input_grad, ct, w, shape=x._type.shape, **attrs),
+        partial(bind.conv_filter_grad, x, ct, shape=w._type.shape, **attrs),
     ),
     batch=_conv_batch,
     onnx=_conv_onnx,
     samples=_conv_samples,
-    heavy=True,
+    heavy="always",
 )
 def conv(x: Tensor, w: Tensor, strides: Sizes, padding: Padding, dilations: Sizes, groups: int) -> Any:
     """Correlation of ``x`` (n, *spatial, channels) with ``w`` (*window, channels / groups, results).
@@ -366,13 +367,13 @@ def conv(x: Tensor, w: Tensor, strides: Sizes, padding: Padding, dilations: Size
     numpy=_input_grad_array,
     lower=lambda dy, w, *, shape, **attrs: kernel("conv.conv_nd_input_grad")(dy, w, x_shape=shape, **attrs),
     vjp=lambda c, g, dy, w, *, shape, **attrs: (
-        bind.conv(c, w, **attrs),
-        bind.conv_filter_grad(c, dy, shape=w._type.shape, **attrs),
+        partial(bind.conv, c, w, **attrs),
+        partial(bind.conv_filter_grad, c, dy, shape=w._type.shape, **attrs),
     ),
     batch=_input_grad_batch,
     onnx=_input_grad_onnx,
     samples=_input_grad_samples,
-    heavy=True,
+    heavy="always",
 )
 def conv_input_grad(
     dy: Tensor, w: Tensor, shape: tuple[Dim, ...], strides: Sizes, padding: Padding, dilations: Sizes, groups: int
@@ -387,13 +388,13 @@ def conv_input_grad(
     numpy=_filter_grad_array,
     lower=lambda x, dy, *, shape, **attrs: kernel("conv.conv_nd_filter_grad")(x, dy, w_shape=shape, **attrs),
     vjp=lambda c, g, x, dy, *, shape, **attrs: (
-        bind.conv_input_grad(dy, c, shape=x._type.shape, **attrs),
-        bind.conv(x, c, **attrs),
+        partial(bind.conv_input_grad, dy, c, shape=x._type.shape, **attrs),
+        partial(bind.conv, x, c, **attrs),
     ),
     batch=_filter_grad_batch,
     onnx=_filter_grad_onnx,
     samples=_filter_grad_samples,
-    heavy=True,
+    heavy="always",
 )
 def conv_filter_grad(
     x: Tensor, dy: Tensor, shape: Sizes, strides: Sizes, padding: Padding, dilations: Sizes, groups: int
