@@ -139,3 +139,18 @@ def test_errors_in_tensorflows_words():
     with pytest.raises(ValueError) as told:
         tf.norm([1.0], ord="q")
     assert str(told.value) == "'ord' must be a supported vector norm, got q"
+
+
+@pytest.mark.parametrize("dtype", [np.float32, np.int32, np.int8, np.complex64])
+@pytest.mark.parametrize(
+    ("shape", "axis"),
+    [((301, 70, 3), (0, 1)), ((301, 70, 3), (0,)), ((5000, 1, 7), (0, 1)), ((3, 9000), (0,)), ((20_001,), (0,))],
+)
+def test_long_sums_over_leading_axes(dtype, shape, axis):
+    x = (np.random.default_rng(0).normal(size=shape) * 50).astype(dtype)
+    exact = x.astype(np.complex128 if dtype is np.complex64 else np.int64 if x.dtype.kind == "i" else np.float64)
+    for keepdims in (False, True):
+        found = tf.reduce_sum(x, axis, keepdims)
+        wanted = exact.sum(axis, keepdims=keepdims).astype(dtype)
+        assert found.dtype.as_numpy_dtype is dtype
+        np.testing.assert_allclose(found.numpy(), wanted, rtol=1e-5, atol=0.02)

@@ -70,10 +70,33 @@ def _refuse_repeated(axes: Any, rank: int) -> None:
     raise Refused(f"Invalid reduction arguments: Axes contains duplicate dimension: {twice}").told_by("Reduce")
 
 
+_LONG_ROW = 4096
+"""Elements of a row that NumPy adds to another at full speed; it does many short ones seven times slower."""
+
+
+def _sum_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
+    if x.size < 4 * _LONG_ROW or axis != tuple(range(len(axis))) or not x.flags.c_contiguous:
+        return np.add.reduce(x, axis, wide_type(x), keepdims=keepdims)
+    left = x.shape[len(axis) :]
+    found = _summed_rows(x.reshape(-1, math.prod(left)), wide_type(x))
+    return found.reshape((1,) * len(axis) * keepdims + left)
+
+
+def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
+    """The sum over the first of two axes; of narrow matrices by way of wider ones, with less rounding."""
+    rows, columns = x.shape
+    group = _LONG_ROW // columns
+    if columns == 1 or group < 2:
+        return np.add.reduce(x, 0, dtype)
+    whole = rows // group * group
+    wide = np.add.reduce(x[:whole].reshape(-1, group * columns), 0, dtype)
+    return np.add.reduce(wide.reshape(group, columns), 0, dtype) + np.add.reduce(x[whole:], 0, dtype)
+
+
 @primitive(
     tf_name="Sum",
     type=reduction(NUMERIC),
-    numpy=lambda x, *, axis, keepdims: np.add.reduce(x, axis, wide_type(x), keepdims=keepdims),
+    numpy=_sum_array,
     lower=kernel("reduce.sum"),
     vjp=lambda ct, y, x, *, axis, keepdims: expand_reduced(ct, x, axis, keepdims),
     batch=batch_axes("reduce_sum"),
@@ -108,7 +131,7 @@ def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.n
     count = math.prod(x.shape[a] for a in axis)
     if x.dtype.kind not in "iu":
         wide = wide_type(x)
-        return np.sum(x, axis=axis, keepdims=keepdims, dtype=wide) / wide.type(count)
+        return _sum_array(x, axis=axis, keepdims=keepdims) / wide.type(count)
     wide = np.dtype(np.uint64 if x.dtype == np.uint64 else np.int64)
     total = np.sum(x, axis=axis, keepdims=keepdims, dtype=wide)
     return np.sign(total) * (np.abs(total) // wide.type(max(count, 1)))
