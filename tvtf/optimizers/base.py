@@ -14,6 +14,7 @@ from tvtf.ops.cast import cast_tensor
 from tvtf.ops.indexed_slices import IndexedSlices, on_values
 from tvtf.ops.rules import number
 from tvtf.optimizers import clipping, schedules
+from tvtf.optimizers.repeated import Repeated
 from tvtf.optimizers.schedules import LearningRateSchedule
 from tvtf.primitive import export
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -102,6 +103,7 @@ class Optimizer(AutoTrackable):
         self._places: Any = NoDependency({})
         self._step: Any = NoDependency({})
         self._undecayed: Any = NoDependency((frozenset(), None))
+        self._repeated: Any = NoDependency(Repeated(self._update))
         self._iterations = self.add_variable((), dtype=int64, name="iteration")
         self._learning_rate = self._rate(learning_rate)
 
@@ -201,7 +203,7 @@ class Optimizer(AutoTrackable):
             return
         grads, variables = self._given(list(grads), self._known(grads, trainable_variables))
         self._step = NoDependency({})
-        self._update([self._unscaled(self._taken(g)) for g in grads], variables)
+        self._repeated(self, [self._taken(g) for g in grads], variables)
         for variable in variables:
             if variable.constraint is not None:
                 variable.assign(variable.constraint(variable.value()))
@@ -251,6 +253,7 @@ class Optimizer(AutoTrackable):
         return loss if self.loss_scale_factor is None else loss * self.loss_scale_factor
 
     def _update(self, grads: list[Any], variables: list[Variable]) -> None:
+        grads = [self._unscaled(g) for g in grads]
         grads = clipping.clipped(grads, self.clipnorm, self.clipvalue, self.global_clipnorm)
         rate = convert_to_tensor(self.learning_rate)
         for grad, variable in zip(grads, variables):
