@@ -20,7 +20,7 @@ from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, update_wrapper, wraps
 from inspect import isfunction
-from typing import Any, Generic, ParamSpec, TypeVar
+from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
@@ -33,6 +33,7 @@ from tvtf.shape import TensorType, is_static_shape
 P = ParamSpec("P")
 R = TypeVar("R")
 Rule = Callable[..., Any]
+Heavy = Literal["always", "repeated"]
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ class Primitive(Generic[P]):
         self.samples: Rule | Sequence[Sample] = columns.pop("samples", ())
         self.public: tuple[str, ...] = tuple(columns.pop("public", ()))
         self.pure: bool = columns.pop("pure", True)
-        self.heavy: bool = columns.pop("heavy", False)
+        self.heavy: Heavy | None = columns.pop("heavy", None)
         self.host: bool = columns.pop("host", False)
         self.why_not: dict[str, str] = columns.pop("why_not", {})
         if columns:
@@ -190,7 +191,8 @@ def primitive(
       value: evaluates the op on known integer values (shapes computed in the program).
       samples: ``() -> list[Sample]``.
       public: the public paths, ``("sin", "math.sin")``.
-      pure, heavy, tf_name, why_not: effect-free; eager runs the compiled kernel; TensorFlow's op name; reasons for gaps.
+      pure, tf_name, why_not: effect-free; TensorFlow's op name; reasons for gaps.
+      heavy: eager runs the compiled kernel on large operands, "always", or when "repeated" where NumPy does well enough.
       host: compiled code calls the ``numpy`` kernel (see ``tvtf/ops/host.py``).
 
     Raises:

@@ -21,6 +21,7 @@ from tvtf.tensor import Tensor, convert_to_tensor
     onnx=lambda e, inputs, outputs, types: e.node(
         "Identity" if types[0][0].dtype.is_unsigned else "Relu", inputs, outputs
     ),
+    heavy="repeated",
     public=("nn.relu",),
 )
 def relu(features: Any, name: str | None = None) -> Any:

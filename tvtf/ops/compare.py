@@ -318,6 +318,7 @@ def _chosen(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         unbroadcast(bind.select(condition, zeros_like(ct), ct), y),
     ),
     batch=batch_elementwise("select"),
+    heavy="repeated",
     onnx="Where",
     samples=lambda: [
         Sample((np.array(flags), draw(0, a), draw(1, b)), {}, COMPILED)

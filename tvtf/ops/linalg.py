@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -73,17 +74,24 @@ def conjugate(x: Tensor) -> Tensor:
 
 def _matmul_vjp(
     ct: Tensor, y: Tensor, a: Tensor, b: Tensor, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
-) -> tuple[Tensor | None, Tensor | None]:
+) -> tuple[Any, Any]:
     if not a.dtype.is_differentiable:
         return None, None
     ct = ct if output_type is None else table["cast"](ct, a.dtype)
-    ca, cb = conjugate(a), conjugate(b)
-    to_a = product(cb, ct, transpose_b, True) if transpose_a else product(ct, cb, False, not transpose_b)
-    return unbroadcast(to_a, a), _to_second(ct, ca, b, transpose_a, transpose_b)
+    return partial(_to_first, ct, a, b, transpose_a, transpose_b), partial(
+        _to_second, ct, a, b, transpose_a, transpose_b
+    )
+
+
+def _to_first(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
+    b = conjugate(b)
+    found = product(b, ct, transpose_b, True) if transpose_a else product(ct, b, False, not transpose_b)
+    return unbroadcast(found, a)
 
 
 def _to_second(ct: Tensor, a: Tensor, b: Tensor, transpose_a: bool, transpose_b: bool) -> Tensor:
     """The second operand's cotangent; where one matrix served a whole batch, as one product over all its rows."""
+    a = conjugate(a)
     if b.ndim == 2 and a.ndim > 2 and not transpose_a:
         a, ct = _as_rows(a), _as_rows(ct)
     found = product(ct, a, True, transpose_a) if transpose_b else product(a, ct, not transpose_a, False)
@@ -145,6 +153,7 @@ def _matmul_sample(seed: int, a: Any, b: Any, ta: bool, tb: bool, **options: Any
     batch=_matmul_batch,
     onnx=_matmul_onnx,
     samples=_matmul_samples,
+    heavy="repeated",
     public=("matmul", "linalg.matmul"),
 )
 def matmul(

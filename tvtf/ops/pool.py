@@ -307,7 +307,7 @@ def _avg_grad_samples() -> list[Sample]:
     batch=_joined("max_pool"),
     onnx=_pool_onnx("MaxPool"),
     samples=_max_samples,
-    heavy=True,
+    heavy="always",
 )
 def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
     """The largest value in each window of ``x`` (n, *spatial, channels); NaN wins, padding never does."""
@@ -322,7 +322,7 @@ def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
     batch=_joined("max_pool_grad"),
     samples=_max_grad_samples,
     onnx=_max_grad_onnx,
-    heavy=True,
+    heavy="always",
 )
 def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
     """Each window's cotangent at its first largest value: shapes of y, x, y to that of x."""
@@ -338,7 +338,7 @@ def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Size
     batch=_joined("max_pool_pick"),
     samples=_max_pick_samples,
     onnx=_max_pick_onnx,
-    heavy=True,
+    heavy="always",
 )
 def max_pool_pick(c: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
     """The value of ``c`` (shape of x) where each window of x has its first largest value: shape of y."""
@@ -354,7 +354,7 @@ def max_pool_pick(c: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Sizes
     batch=_joined("avg_pool"),
     onnx=_pool_onnx("AveragePool"),
     samples=_avg_samples,
-    heavy=True,
+    heavy="always",
 )
 def avg_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Padding) -> Any:
     """The mean of each window of ``x`` (n, *spatial, channels), padding left out."""
@@ -369,7 +369,7 @@ def avg_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
     batch=_avg_grad_batch,
     samples=_avg_grad_samples,
     onnx=_avg_grad_onnx,
-    heavy=True,
+    heavy="always",
 )
 def avg_pool_grad(ct: Tensor, shape: tuple[Dim, ...], window: Sizes, strides: Sizes, padding: Padding) -> Any:
     """Each window's cotangent shared by its values: the cotangent of ``avg_pool``'s input of that ``shape``."""
