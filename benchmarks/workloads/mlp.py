@@ -45,6 +45,10 @@ def tensorflow(tf: Any, function: Any, size: Size) -> Call:
     return lambda: step(x, y)
 
 
+def tensorflow_eager(tf: Any, function: Any, size: Size) -> Call:
+    return tensorflow(tf, lambda step: step, size)
+
+
 def jax(jax: Any, size: Size) -> Call:
     x, y = map(jax.numpy.asarray, data(size))
     params = [jax.numpy.asarray(w) for w in weights(size)]
@@ -97,5 +101,15 @@ WORKLOADS = [
         jax=jax,
         torch=torch,
         asked="<= 2x the best, then 0.67x",
-    )
+    ),
+    Workload(
+        name="mlp-eager",
+        title="the same step, op by op",
+        full=Size(64, 784, 512, 10),
+        tiny=Size(4, 6, 5, 3),
+        tensorflow=tensorflow_eager,
+        torch=torch,
+        is_eager=True,
+        asked="<= 1.5x PyTorch",
+    ),
 ]

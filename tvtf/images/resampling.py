@@ -5,15 +5,17 @@ Sources: ``tensorflow/core/kernels/image/{resize_bilinear,resize_bicubic,resize_
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from functools import lru_cache
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
 from tvtf.dtypes import float32, int64
 from tvtf.ops.host import host_primitive
-from tvtf.shape import Dim, TensorType
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch
+from tvtf.primitive import Sample, primitive
+from tvtf.shape import Dim, TensorType, simplify_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 TABLE = 1 << 10
@@ -122,6 +124,103 @@ def nearest(size: int, to: int) -> np.ndarray:
     scale = np.float32(size) / np.float32(to)
     places = np.floor((np.arange(to, dtype=np.float32) + np.float32(0.5)) * scale)
     return np.minimum(places.astype(np.int64), size - 1)
+
+
+# -- as shares of a few rows
+
+
+class Taps(NamedTuple):
+    """What weighs in each new row: which old ones, (to, count), and how much; the rest of a row's places have no share."""
+
+    places: np.ndarray
+    shares: np.ndarray
+
+    @classmethod
+    def of(cls, matrix: np.ndarray) -> Taps:
+        """Those of a matrix of weights, (to, size)."""
+        count = max(int((matrix != 0).sum(axis=1).max()), 1)
+        places = np.sort(np.argsort(matrix == 0, axis=1, kind="stable")[:, :count], axis=1)
+        return cls(places, np.take_along_axis(matrix, places, axis=1))
+
+
+@lru_cache(maxsize=64)
+def taps(method: str, antialias: bool, size: int, to: int) -> tuple[Tensor, ...] | None:
+    """`Taps` of `weights` and of the way back; None where so many rows weigh in each that a product is as good."""
+    matrix = weights(method, antialias, size, to)
+    there, back = Taps.of(matrix), Taps.of(matrix.T)
+    if there.places.size * DENSE > matrix.size:
+        return None
+    return tuple(as_constant(array) for array in (*there, *back))
+
+
+DENSE = 4
+"""How many times as fast products are as gathering: for as many taps as a fourth of all pixels they are taken."""
+
+
+def _blend_type(x: TensorType, places: TensorType, *others: TensorType) -> TensorType:
+    require_dtype(x, (float32,), "x")
+    return TensorType((x.shape[0], places.shape[0], x.shape[2]), x.dtype)
+
+
+def _blend_array(x: np.ndarray, places: np.ndarray, shares: np.ndarray, *back: np.ndarray) -> np.ndarray:
+    found = np.zeros((x.shape[0], len(places), x.shape[2]), x.dtype)
+    for place, share in zip(places.T, shares.T):
+        found += x[:, place] * share[:, None]
+    return found
+
+
+def _blend_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
+    if any(batched[1:]):
+        return _blend_each(*(stretch(size, x, b) for x, b in zip(inputs[:3], batched)))
+    x, *others = inputs
+    count, rows, length = x._type.shape[1:]
+    flat = bind.reshape(x, shape=(simplify_dim(size * count), rows, length))
+    found = bind.blend(flat, *others)
+    return bind.reshape(found, shape=(size, count, *found._type.shape[1:]))  # type: ignore[no-any-return]
+
+
+def _blend_each(x: Tensor, places: Tensor, shares: Tensor) -> Tensor:
+    """With places and shares of each batch item's own."""
+    batch, to, count = shares._type.shape
+    taken = bind.gather(x, places, axis=2, batch_dims=1)
+    weighed = bind.multiply(taken, bind.reshape(shares, shape=(batch, 1, to, count, 1)))
+    return bind.reduce_sum(weighed, axis=(3,), keepdims=False)  # type: ignore[no-any-return]
+
+
+def _blend_nodes(e: Any, inputs: Any, outputs: Any, types: Any) -> None:
+    x, places, shares, *_ = inputs
+    axis = e.const(np.array([2]))
+    taken = e.computed("Gather", [x, places], axis=1)
+    weighed = e.computed("Mul", [taken, e.computed("Unsqueeze", [shares, axis])])
+    e.node("ReduceSum", [weighed, axis], outputs, keepdims=0)
+
+
+def _blend_samples() -> list[Sample]:
+    made = []
+    for i, (size, to) in enumerate(((3, 5), (5, 3), (2, 20))):
+        matrix = weights("bilinear", False, size, to)
+        made.append(
+            Sample((draw(i, (2, size, 3)), *Taps.of(matrix), *Taps.of(matrix.T)), {}, (float32,), gradient=(0,))
+        )
+    return made
+
+
+@primitive(
+    type=_blend_type,
+    numpy=_blend_array,
+    lower=kernel("image.blend"),
+    vjp=lambda ct, y, x, places, shares, *back: (bind.blend(ct, *back, places, shares), None, None, None, None),
+    batch=_blend_batch,
+    samples=_blend_samples,
+    heavy="repeated",
+    onnx=_blend_nodes,
+)
+def blend(x: Tensor, places: Tensor, shares: Tensor, back_places: Tensor, back_shares: Tensor) -> Any:
+    """Each new row of (n, rows, length) as the sum of ``shares`` (to, taps) of the old ones at ``places``.
+
+    ``back_places`` and ``back_shares`` say the same of the matrix turned: of the gradient.
+    """
+    return (x, places, shares, back_places, back_shares), {}
 
 
 # -- of dims that only a call tells

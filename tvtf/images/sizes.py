@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import float32, int64
-from tvtf.images.resampling import as_constant, nearest, weights
+from tvtf.images.resampling import as_constant, nearest, taps, weights
 from tvtf.ops.arrange import concat
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import at_least_zero, dim_min
@@ -127,11 +127,22 @@ def _resized(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: bool) -> 
         for axis, to in zip((1, 2), size):
             x = gather(x, _nearest(x, axis, to), axis=axis)
         return x
-    rows, columns = (_matrix(x, axis, to, method, antialias) for axis, to in zip((1, 2), size))
     batch, height, width, depth = x._type.shape
     flat = bind.reshape(cast(x, float32), shape=(batch, height, simplify_dim(width * depth)))
-    tall = bind.reshape(_product(rows, flat), shape=(simplify_dim(batch * size[0]), width, depth))
-    return bind.reshape(_product(columns, tall), shape=(batch, *size, depth))  # type: ignore[no-any-return]
+    tall = _along(flat, size[0], method, antialias)
+    rows = bind.reshape(tall, shape=(simplify_dim(batch * size[0]), width, depth))
+    return bind.reshape(_along(rows, size[1], method, antialias), shape=(batch, *size, depth))  # type: ignore[no-any-return]
+
+
+def _along(x: Tensor, to: Dim, method: str, antialias: bool) -> Tensor:
+    """The middle one of three axes resized."""
+    size = x._type.shape[1]
+    if not (isinstance(size, int) and isinstance(to, int)):
+        return _product(bind.resize_weights(_pixels(x, 1), to=to, method=method, antialias=antialias), x)
+    few = taps(method, antialias, size, to)
+    if few is None:
+        return _product(as_constant(weights(method, antialias, size, to)), x)
+    return bind.blend(x, *few)  # type: ignore[no-any-return]
 
 
 def _product(matrix: Tensor, x: Tensor) -> Tensor:
@@ -141,13 +152,6 @@ def _product(matrix: Tensor, x: Tensor) -> Tensor:
 
 def _pixels(x: Tensor, axis: int) -> Tensor:
     return bind.range(size=x._type.shape[axis], start=0, delta=1, dtype=int64)  # type: ignore[no-any-return]
-
-
-def _matrix(x: Tensor, axis: int, to: Dim, method: str, antialias: bool) -> Tensor:
-    size = x._type.shape[axis]
-    if isinstance(size, int) and isinstance(to, int):
-        return as_constant(weights(method, antialias, size, to))
-    return bind.resize_weights(_pixels(x, axis), to=to, method=method, antialias=antialias)  # type: ignore[no-any-return]
 
 
 def _nearest(x: Tensor, axis: int, to: Dim) -> Tensor:

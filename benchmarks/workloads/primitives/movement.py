@@ -123,4 +123,10 @@ MOVEMENT += [
         lambda jax, x, i: jax.ops.segment_max(x, i, 1000),
         lambda torch, x, i: torch.full((1000, 16), -3e38).index_reduce(0, i.long(), x, "amax"), 16_000,
     ),
+    Primitive(
+        "resize 8x224x224x3 to 256", [Operand((8, 224, 224, 3))], lambda tf, x: tf.image.resize(x, [256, 256]),
+        lambda jax, x: jax.image.resize(x, (8, 256, 256, 3), "bilinear"),
+        lambda torch, x: torch.nn.functional.interpolate(x.permute(0, 3, 1, 2), (256, 256), mode="bilinear"),
+        8 * 256 * 256 * 3,
+    ),
 ]  # fmt: skip

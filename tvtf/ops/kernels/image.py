@@ -2,11 +2,13 @@
 
 from __future__ import annotations
 
+from functools import reduce
+from operator import add
 from typing import Any
 
 from tvm import te, tirx
 
-from tvtf.ops.kernels.common import compute, long
+from tvtf.ops.kernels.common import compute, long, reduce_axis
 from tvtf.ops.kernels.reduce import sum as reduce_sum
 
 
@@ -21,3 +23,24 @@ def adjust_contrast(images: te.Tensor, factor: te.Tensor) -> te.Tensor:
         return (images(*i) - mean) * factor() + mean
 
     return compute(images.shape, element, "adjust_contrast")
+
+
+MOST_UNROLLED = 8
+"""Terms that are written out; more are a loop."""
+
+
+def blend(
+    x: te.Tensor, places: te.Tensor, shares: te.Tensor, back_places: te.Tensor, back_shares: te.Tensor
+) -> te.Tensor:
+    """Each new row of (n, rows, length) as a sum of shares of old ones."""
+    count = int(places.shape[1])
+
+    def term(n: Any, i: Any, j: Any, k: Any) -> Any:
+        return x(n, places(i, k), j) * shares(i, k)
+
+    shape = [x.shape[0], places.shape[0], x.shape[2]]
+    if count > MOST_UNROLLED:
+        axis = reduce_axis(count, "tap")
+        return compute(shape, lambda n, i, j: te.sum(term(n, i, j, axis.var), axis=[axis]), "blend")
+    taps = [long(k) for k in range(count)]
+    return compute(shape, lambda n, i, j: reduce(add, [term(n, i, j, k) for k in taps]), "blend")
