@@ -16,7 +16,7 @@ import ml_dtypes
 import numpy as np
 import tvm_ffi
 
-from tvtf import tuned
+from tvtf import busy, tuned
 from tvtf.context import state
 from tvtf.frontend.profile import RUN_KERNEL, handles_of, profile
 from tvtf.frontend.search import Candidate, Found, Search
@@ -36,6 +36,7 @@ LEAST_SECONDS_OF_A_ROUND = 3e-4
 HOPELESS = 3.0
 ROUNDS_OF_THE_WHOLE = 11
 CALLS_FOR_SHARES = 5
+MOST_OF_OTHERS = 0.1
 TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
 
 
@@ -122,6 +123,7 @@ def tune(
     untuned = code.code().executable
     if untuned is None:
         return Tuning((), 0.0, 0.0, None)
+    started = busy.now()
     parts = _parts(code, tensors, variables)
     operands = _operands(code, tensors, variables, [part.alone for part in parts])
     found: list[TunedKernel] = []
@@ -141,7 +143,17 @@ def tune(
     except KeyboardInterrupt:  # what was found is kept already
         pass
     before, after = _whole(code, untuned, tensors, variables)
+    _warn_if_busy(busy.others_share(started, busy.now()))
     return Tuning(tuple(found), before, after, path)
+
+
+def _warn_if_busy(share: float) -> None:
+    if share > MOST_OF_OTHERS:
+        warnings.warn(
+            f"tune: other programs took {share:.0%} of the cores, so that what was found may not be quicker without them; "
+            "tune again when nothing else runs",
+            stacklevel=2,
+        )
 
 
 class Part(NamedTuple):

@@ -17,6 +17,14 @@ def home(tmp_path, monkeypatch):
     return tmp_path
 
 
+@pytest.fixture(autouse=True)
+def others(monkeypatch):
+    """What other programs do while tests run is nobody's business; a test may set it."""
+    share = [0.0]
+    monkeypatch.setattr(tuning.busy, "others_share", lambda start, end: share[0])
+    return share
+
+
 @pytest.fixture
 def faster_with_tile_2(monkeypatch):
     """Measures kernels by their choices: those whose tile is the second one offered take half as long."""
@@ -88,6 +96,12 @@ def test_variables_keep_their_values_and_loops_are_left_alone(home):
     assert step.tune(tf.constant([1.0, 1.0]), trials=1).records is None
     np.testing.assert_array_equal(total, [1.0, 2.0])
     np.testing.assert_array_equal(step(tf.constant([1.0, 1.0])), [8.0, 8.0])
+
+
+def test_a_busy_machine_is_told(home, others):
+    others[0] = 0.25
+    with pytest.warns(UserWarning, match="^tune: other programs took 25% of the cores"):
+        tf.function(lambda x, y: tf.matmul(x, y)).tune(*operands(), trials=1)
 
 
 def test_a_function_that_computes_nothing_has_nothing_to_tune(home):
