@@ -31,7 +31,7 @@ LEFT_OUT = {
         "distribute",
         "feature_column",
     ),
-    *("dtensor", "tensorrt", "losses", "metrics", "optimizers", "initializers", "numpy", "security", "service"),
+    *("dtensor", "tensorrt", "losses", "metrics", "optimizers", "initializers", "security", "service"),
 }
 """Namespaces whose names are not counted: other programs' (lite, distribute), Keras's, generated or older ones."""
 HEAD = """# Public symbols
@@ -104,9 +104,11 @@ _known: set[Any] = set()
 
 def _tested() -> set[Any]:
     if not _known:
+        from tvtf.namespaces import all_names
         from tvtf.primitive import table as primitives
 
-        named = {name for file in _files() for name in re.findall(r"\btf\.([A-Za-z_][\w.]*)", file.read_text())}
+        texts = [*(file.read_text() for file in _files()), *(str(value.__doc__) for value in all_names().values())]
+        named = {name for text in texts for name in re.findall(r"\btf\.([A-Za-z_][\w.]*)", text)}
         _known.update(_identity(p) for p in primitives.values() if p.samples)
         _known.update(_identity(lookup(part)) for name in named for part in _prefixes(name))
     return _known

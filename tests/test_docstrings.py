@@ -10,6 +10,7 @@ from tvtf.namespaces import all_names
 from tvtf.primitive import table
 
 PUBLIC = {value: path for path, value in sorted(all_names().items(), reverse=True) if callable(value)}
+PUBLIC = {value: path for value, path in PUBLIC.items() if getattr(value, "__module__", "") != "numpy"}
 DOCUMENTED = {**{prim: name for name, prim in table.items()}, **PUBLIC}
 
 

@@ -42,6 +42,8 @@ ROOMS = {
     "profiler": "summary",
     "distribute": "distribute",
     "queue": "queues",
+    "experimental.numpy": "arrays",
+    **dict.fromkeys(("OptionalSpec", "experimental.Optional"), "data"),
     **dict.fromkeys(("test.TestCase", "test.main", "test.compute_gradient"), "testing"),
     **{f"test.is_built_with_{what}": "testing" for what in ("cuda", "gpu_support", "rocm", "xla")},
     **dict.fromkeys(("io.TFRecordOptions", "io.TFRecordWriter"), "data"),

@@ -76,6 +76,10 @@ def _reflected(operate: Operator) -> Operator:
     return run
 
 
+def _swapped(operate: Operator) -> Operator:
+    return lambda x, y: operate(y, x)
+
+
 def _invert(x: Any) -> Any:
     """``~x``: logical for bools, bitwise for integers."""
     x = convert_to_tensor(x)
@@ -198,13 +202,17 @@ def _as_method(function: Callable[..., Any], arity: int) -> Callable[..., Any]:
     return (lambda self: function(self)) if arity == 1 else (lambda self, other: function(self, other))
 
 
-def install() -> None:
-    """Gives Tensor and Variable their operators, EagerTensor the quick ones."""
+def install(promoting: Callable[[Operator], Operator] | None = None) -> None:
+    """Gives Tensor and Variable their operators, EagerTensor the quick ones.
+
+    ``promoting`` makes an operator promote its operands; else the other operand takes the tensor's dtype.
+    """
     for name, operate in ARITHMETIC.items():
-        _attach(f"__{name}__", _yielding(operate, f"__r{name}__"))
-        _attach(f"__r{name}__", _reflected(operate))
+        complete = promoting(operate) if promoting else operate
+        _attach(f"__{name}__", _yielding(complete, f"__r{name}__"))
+        _attach(f"__r{name}__", _swapped(complete) if promoting else _reflected(operate))
     for name, compared in COMPARISONS.items():
-        _attach(f"__{name}__", _as_method(compared, 2))
+        _attach(f"__{name}__", _as_method(promoting(compared) if promoting else compared, 2))
     for name, function in UNARY.items():
         _attach(f"__{name}__", _as_method(function, 1))
     for name, (ufunc, kinds) in QUICK.items():

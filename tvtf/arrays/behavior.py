@@ -1,0 +1,114 @@
+"""``experimental_enable_numpy_behavior``: tensors with NumPy's methods, promotion and indexing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.arrays import elementwise, products, reductions, shaping
+from tvtf.arrays.convert import preference, result_dtype, tf
+from tvtf.arrays.indexing import getitem
+from tvtf.ops import operators
+from tvtf.primitive import export
+from tvtf.tensor import EagerTensor, Tensor
+
+Operator = Callable[[Any, Any], Any]
+MODES = ("off", "legacy")
+LATER_MODES = ("safe", "all")
+
+
+@export("experimental.numpy.experimental_enable_numpy_behavior")
+def experimental_enable_numpy_behavior(prefer_float32: bool = False, dtype_conversion_mode: str = "legacy") -> None:
+    """Has tensors behave as NumPy's arrays do, from here on.
+
+    They have its methods (``T``, ``reshape``, ``astype``, ``ravel`` ...), take arrays among their indices, and operators
+    promote their operands as it does: ``int32 + float32`` is ``float64``.
+
+    Args:
+      prefer_float32: whether Python's floats are float32 rather than float64.
+      dtype_conversion_mode: "legacy", or "off" for no promotion.
+
+    Raises:
+      NotImplementedError: for the modes "safe" and "all", which need weakly typed tensors.
+      ValueError: for another mode.
+
+    >>> import subprocess, sys
+    >>> program = "import tvtf as tf; tf.experimental.numpy.experimental_enable_numpy_behavior(); "
+    >>> program += "x = tf.constant([[1, 2]]); print((x.T + 0.5).dtype.name)"
+    >>> subprocess.run([sys.executable, "-c", program], capture_output=True, text=True).stdout.strip()
+    'float64'
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/experimental_enable_numpy_behavior
+    """
+    if dtype_conversion_mode in LATER_MODES:
+        raise NotImplementedError(
+            f"dtype_conversion_mode={dtype_conversion_mode!r} needs weakly typed tensors, which tvtf does not have; use "
+            "'legacy', NumPy's promotion"
+        )
+    if dtype_conversion_mode not in MODES:
+        raise ValueError(
+            f"The provided promotion mode {dtype_conversion_mode} does not exist. Make sure the provided dtype conversion "
+            "mode is one of the followings: 'off', 'legacy', 'safe' or 'all'."
+        )
+    preference.is_float32 = prefer_float32
+    operators.install(None if dtype_conversion_mode == "off" else _promoting)
+    Tensor.__getitem__ = getitem  # type: ignore[method-assign]
+    for name, method in METHODS.items():
+        setattr(Tensor, name, method)
+
+
+def _promoting(operate: Operator) -> Operator:
+    """An operator on operands in the dtype that NumPy computes in."""
+    operate = {operators.ARITHMETIC["matmul"]: products.matmul}.get(operate, operate)
+
+    def run(x: Any, y: Any) -> Any:
+        if y is None:
+            return operate(x, y)
+        dtype = result_dtype(x, y)
+        return operate(_as(x, dtype), _as(y, dtype))
+
+    return run
+
+
+def _as(value: Any, dtype: Any) -> Tensor:
+    return tf.cast(value, dtype) if tf.is_tensor(value) else tf.convert_to_tensor(value, dtype)
+
+
+def _reshape(self: Tensor, *newshape: Any, **kwargs: Any) -> Tensor:
+    order = kwargs.pop("order", "C")
+    if kwargs:
+        raise ValueError(f"Unsupported arguments: {kwargs.keys()}")
+    shape = newshape if len(newshape) != 1 or isinstance(newshape[0], int) else newshape[0]
+    return shaping.reshape(self, shape, order)
+
+
+def _tolist(self: Tensor) -> Any:
+    if not isinstance(self, EagerTensor):
+        raise ValueError("Symbolic Tensors do not support the tolist API.")
+    return self.numpy().tolist()
+
+
+def _size(self: Tensor) -> Any:
+    return np.int64(self.shape.num_elements() or 0) if self.shape.is_fully_defined() else None
+
+
+METHODS: dict[str, Any] = {
+    "T": property(lambda self: shaping.transpose(self)),
+    "size": property(_size),
+    "data": property(lambda self: self),
+    "__pos__": lambda self: self,
+    "__round__": lambda self, decimals=0: elementwise.around(self, decimals),
+    "tolist": _tolist,
+    "reshape": _reshape,
+    "astype": lambda self, dtype, name=None: tf.cast(self, dtype),
+    "transpose": shaping.transpose,
+    "flatten": shaping.flatten,
+    "ravel": shaping.ravel,
+    "clip": elementwise.clip,
+    "max": reductions.amax,
+    "min": reductions.amin,
+    "mean": reductions.mean,
+}
+"""TensorFlow's choice of NumPy's methods."""

@@ -1,0 +1,94 @@
+"""``tf.experimental.numpy.random``: NumPy's older draws, from the stream of ``tf.random.set_seed``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.arrays.convert import float_dtype, numpy_like, result_dtype, tf, to_tensor
+from tvtf.tensor import Tensor
+
+
+def _drawn(name: str, call: str, summary: str) -> Any:
+    doc = f"""{summary}
+
+    >>> import tvtf as tf
+    >>> tf.experimental.numpy.random.{call}.shape
+    TensorShape([2, 3])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/random/{name}
+    """
+
+    def declare(function: Any) -> Any:
+        function.__doc__ = doc
+        return numpy_like(f"random.{name}")(function)
+
+    return declare
+
+
+def _shape(size: Any) -> Any:
+    if size is None:
+        return ()
+    return (size,) if isinstance(size, int) or (tf.is_tensor(size) and size.ndim == 0) else size
+
+
+@numpy_like("random.seed")
+def seed(s: Any) -> None:
+    """Begins the stream of draws anew.
+
+    >>> import tvtf as tf
+    >>> tf.experimental.numpy.random.seed(3)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/random/seed
+    """
+    try:
+        s = int(s)
+    except TypeError:
+        raise ValueError(f"Argument `s` got an invalid value {s}. Only integers are supported.") from None
+    tf.random.set_seed(s)
+
+
+@_drawn("standard_normal", "standard_normal([2, 3])", "Draws from the normal distribution around 0 with deviation 1.")
+def standard_normal(size: Any = None) -> Tensor:
+    return tf.random.normal(_shape(size), dtype=float_dtype())
+
+
+@_drawn("randn", "randn(2, 3)", "Draws from the normal distribution around 0 with deviation 1.")
+def randn(*args: int) -> Tensor:
+    return standard_normal(args)
+
+
+@_drawn("uniform", "uniform(0., 2., [2, 3])", "Draws between two bounds, the lower one included.")
+def uniform(low: Any = 0.0, high: Any = 1.0, size: Any = None) -> Tensor:
+    dtype = float_dtype()
+    low, high = to_tensor(low, dtype), to_tensor(high, dtype)
+    shape = tf.broadcast_dynamic_shape(tf.shape(low), tf.shape(high)) if size is None else size
+    return tf.random.uniform(shape, low, high, dtype)
+
+
+@_drawn("random", "random([2, 3])", "Draws between 0, included, and 1.")
+def random(size: Any = None) -> Tensor:
+    return uniform(0.0, 1.0, size)
+
+
+@_drawn("rand", "rand(2, 3)", "Draws between 0, included, and 1.")
+def rand(*size: int) -> Tensor:
+    return uniform(0.0, 1.0, size)
+
+
+@_drawn("poisson", "poisson(4., [2, 3])", "Draws of how often something happens that does so ``lam`` times on average.")
+def poisson(lam: Any = 1.0, size: Any = None) -> Tensor:
+    return tf.random.poisson(_shape(size), lam, dtype=tf.int64)
+
+
+@_drawn("randint", "randint(1, 7, [2, 3])", "Draws of integers between two bounds, the lower one included.")
+def randint(low: int, high: int | None = None, size: Any = None, dtype: Any = np.int64) -> Tensor:
+    low, high = (0, int(low)) if high is None else (int(low), high)
+    wanted = result_dtype(dtype)
+    if wanted not in (tf.int32, tf.int64):
+        accepted = (np.int32, np.int64)
+        raise ValueError(
+            f"Argument `dtype` got an invalid value {dtype}. Only those convertible to {accepted} are supported."
+        )
+    return tf.random.uniform(_shape(size), low, high, wanted)

@@ -1,0 +1,235 @@
+"""Arrays made of a shape, a range or a diagonal."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.arrays.convert import array, dtype_of, float_dtype, numpy_like, result_dtype, tf, to_tensor, together, wanted
+from tvtf.tensor import Tensor
+
+
+@numpy_like("zeros", "empty", shows="[2, 3]")
+def zeros(shape: Any, dtype: Any = float) -> Tensor:
+    return tf.zeros(shape, wanted(dtype) or float_dtype())
+
+
+@numpy_like("ones", shows="[2, 3]")
+def ones(shape: Any, dtype: Any = float) -> Tensor:
+    return tf.ones(shape, wanted(dtype) or float_dtype())
+
+
+@numpy_like("zeros_like", "empty_like", shows="[1, 2]")
+def zeros_like(a: Any, dtype: Any = None) -> Tensor:
+    return tf.zeros_like(a, dtype_of(a, dtype))
+
+
+@numpy_like("ones_like", shows="[1, 2]")
+def ones_like(a: Any, dtype: Any = None) -> Tensor:
+    return tf.ones_like(a, dtype_of(a, dtype))
+
+
+@numpy_like("full", shows="[2, 3], 7")
+def full(shape: Any, fill_value: Any, dtype: Any = None) -> Tensor:
+    return tf.broadcast_to(to_tensor(fill_value, wanted(dtype)), array(shape, "int32", ndmin=1))
+
+
+@numpy_like("broadcast_to", shows="[1, 2], [3, 2]")
+def broadcast_to(array: Any, shape: Any) -> Tensor:
+    return full(shape, array)
+
+
+@numpy_like("full_like", shows="[1, 2], 7")
+def full_like(
+    a: Any, fill_value: Any, dtype: Any = None, order: str = "K", subok: bool = True, shape: Any = None
+) -> Tensor:
+    if order != "K":
+        raise ValueError("Non-standard orders are not supported.")
+    if not subok:
+        raise ValueError("subok being False is not supported.")
+    if shape:
+        raise ValueError("Overriding the shape is not supported.")
+    a = to_tensor(a)
+    return tf.broadcast_to(to_tensor(fill_value, wanted(dtype) or a.dtype), tf.shape(a))
+
+
+@numpy_like("eye", shows="2, 3, 1")
+def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Tensor:  # noqa: N803
+    rows, columns = int(N), int(M or N)
+    on_diagonal = tf.range(columns) - tf.range(rows)[:, None] == int(k)
+    return tf.cast(on_diagonal, wanted(dtype) or tf.float32)
+
+
+@numpy_like("identity", shows="2")
+def identity(n: int, dtype: Any = float) -> Tensor:
+    return eye(n, n, dtype=dtype)
+
+
+@numpy_like("arange", shows="1, 7, 2")
+def arange(start: Any, stop: Any = None, step: Any = 1, dtype: Any = None) -> Tensor:
+    if not step:
+        raise ValueError("step must be non-zero.")
+    dtype = wanted(dtype) or result_dtype(start, step, *([] if stop is None else [stop]))
+    first, last = (0, start) if stop is None else (start, stop)
+    if (step > 0 and first > last) or (step < 0 and first < last):
+        return array([], dtype)
+    return tf.cast(tf.range(first, last, step), dtype)
+
+
+def _ends(start: Any, stop: Any, dtype: Any) -> Any:
+    """The dtype of steps from one to the other, as NumPy 2 has it: whatever is asked for, that of the ends."""
+    return result_dtype([start * 1.0, stop * 1.0]) if dtype else None
+
+
+@numpy_like("linspace", shows="0., 1., 5")
+def linspace(
+    start: Any,
+    stop: Any,
+    num: int = 50,
+    endpoint: bool = True,
+    retstep: bool = False,
+    dtype: Any = float,
+    axis: int = 0,
+) -> Any:
+    dtype = _ends(start, stop, dtype)
+    start, stop = to_tensor(start, dtype), to_tensor(stop, dtype)
+    if num < 0:
+        raise ValueError(f"Argument `num` (number of samples) must be a non-negative integer. Received: num={num}")
+    steps = num - 1 if endpoint else num
+    step = (stop - start) / steps if steps > 0 else tf.constant(np.nan)
+    last = stop if endpoint or num < 2 else tf.cast(stop, step.dtype) - step
+    made = tf.linspace(tf.cast(start, last.dtype), last, num, axis=axis)
+    made = tf.cast(made, dtype) if dtype else made
+    return (made, step) if retstep else made
+
+
+@numpy_like("logspace", shows="0., 1., 5")
+def logspace(
+    start: Any, stop: Any, num: int = 50, endpoint: bool = True, base: float = 10.0, dtype: Any = None, axis: int = 0
+) -> Tensor:
+    dtype = _ends(start, stop, float)
+    powers = linspace(start, stop, num, endpoint, dtype=dtype, axis=axis)
+    return tf.cast(tf.cast(base, powers.dtype) ** powers, dtype)
+
+
+@numpy_like("geomspace", shows="1., 8., 4")
+def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype: Any = None, axis: int = 0) -> Tensor:
+    target = tf.as_dtype(dtype) if dtype else result_dtype(start, stop, float(num), float_dtype())
+    working = tf.as_dtype(np.promote_types(target.as_numpy_dtype, np.float32))
+    start, stop = to_tensor(start, working), to_tensor(stop, working)
+    negative = tf.cast((tf.math.real(start) < 0) & (tf.math.real(stop) < 0), working)
+    flip = 1 - 2 * negative
+    ends = [tf.math.log(flip * end) / tf.cast(np.log(10), working) for end in (start, stop)]
+    made = flip * logspace(*ends, num, endpoint=endpoint)
+    made = made if axis == 0 else tf.experimental.numpy.moveaxis(made, 0, axis)
+    return tf.cast(made, target)
+
+
+@numpy_like("diag_indices", shows="3")
+def diag_indices(n: int, ndim: int = 2) -> tuple[Tensor, ...]:
+    for name, value in (("n", n), ("ndim", ndim)):
+        if value < 0:
+            raise ValueError(f"{name} argument to diag_indices must be nonnegative, got {value}")
+    return (tf.range(n),) * ndim
+
+
+@numpy_like("diag", shows="[1, 2], 1")
+def diag(v: Any, k: int = 0) -> Tensor:
+    v = to_tensor(v)
+    v.shape.with_rank_at_most(2)
+    if v.ndim == 1:
+        size = v.shape[0]
+        return tf.linalg.diag(v, k=k) if size else tf.zeros([abs(k), abs(k)], v.dtype)
+    tf.debugging.Assert(v.ndim > 0, [v.ndim])
+    return diagonal(v, k)
+
+
+@numpy_like("diagflat", shows="[[1, 2], [3, 4]]")
+def diagflat(v: Any, k: int = 0) -> Tensor:
+    return diag(tf.reshape(to_tensor(v), [-1]), k)
+
+
+@numpy_like("diagonal", shows="[[1, 2], [3, 4]], 1")
+def diagonal(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1) -> Tensor:
+    a = tf.experimental.numpy.moveaxis(to_tensor(a), (axis1, axis2), (-2, -1))
+    rows, columns = a.shape[-2:]
+    if offset <= -rows or offset >= columns:
+        return tf.zeros(tf.concat([tf.shape(a)[:-2], [0]], 0), a.dtype)
+    return tf.linalg.diag_part(a, k=offset)
+
+
+@numpy_like("tri", shows="3, 4, 1")
+def tri(N: int, M: int | None = None, k: int = 0, dtype: Any = None) -> Tensor:  # noqa: N803
+    columns = N if M is None else M
+    return tf.cast(tf.range(columns) - tf.range(N)[:, None] <= k, wanted(dtype) or float_dtype())
+
+
+def _triangle(name: str, of_lower: bool) -> Callable[..., Tensor]:
+    def keep(m: Any, k: int = 0) -> Tensor:
+        m = to_tensor(m)
+        if m.ndim < 2:
+            raise ValueError(f"Argument to {name} must have rank at least 2")
+        if None in m.shape[-2:].as_list():
+            raise ValueError("Currently, the last two dimensions of the input array need to be known.")
+        below = tri(*m.shape[-2:].as_list(), k=k if of_lower else k - 1, dtype=bool)
+        zero = tf.zeros([], m.dtype)
+        return tf.where(below, *((m, zero) if of_lower else (zero, m)))
+
+    return keep
+
+
+numpy_like("tril", shows="[[1, 2], [3, 4]]")(_triangle("tril", True))
+numpy_like("triu", shows="[[1, 2], [3, 4]]")(_triangle("triu", False))
+
+
+@numpy_like("vander", shows="[1, 2, 3], 3")
+def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  # noqa: N803
+    x = to_tensor(x)
+    if x.ndim != 1:
+        raise ValueError("x must be a one-dimensional array")
+    size = x.shape[0] if N is None else int(N)
+    if size < 0:
+        raise ValueError("N must be nonnegative")
+    powers = tf.range(size) if increasing else tf.range(size - 1, -1, -1)
+    return x[:, None] ** tf.cast(powers, x.dtype)
+
+
+@numpy_like("meshgrid", shows="[1, 2], [3, 4, 5]")
+def meshgrid(*xi: Any, **kwargs: Any) -> list[Tensor]:
+    if kwargs.get("sparse", False):
+        raise ValueError("Function `meshgrid` does not support returning sparse arrays yet. Received: sparse=True")
+    if not kwargs.get("copy", True):
+        raise ValueError("Function `meshgrid` only supports copy=True. Received: copy=False")
+    return tf.meshgrid(*map(to_tensor, xi), indexing=kwargs.get("indexing", "xy"))
+
+
+@numpy_like("ix_")
+def ix_(*args: Any) -> list[Tensor]:
+    """Indices of a grid, one tensor for each of its axes.
+
+    >>> import tvtf as tf
+    >>> [index.shape for index in tf.experimental.numpy.ix_([0, 1], [2, 3, 4])]
+    [TensorShape([2, 1]), TensorShape([1, 3])]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/ix_
+    """
+    return [_along(to_tensor(a), i, len(args)) for i, a in enumerate(args)]
+
+
+def _along(a: Tensor, axis: int, rank: int) -> Tensor:
+    if a.ndim != 1:
+        raise ValueError(f"Arguments must be 1-d, got arg {axis} of rank {a.ndim}")
+    if not (a.dtype.is_bool or a.dtype.is_integer):
+        raise ValueError(f"Only integer and bool dtypes are supported, got {a.dtype}")
+    indices = tf.where(a)[:, 0] if a.dtype.is_bool else a
+    return tf.reshape(indices, [-1 if i == axis else 1 for i in range(rank)])
+
+
+@numpy_like("concatenate", shows="[[1, 2], [3.5]]")
+def concatenate(arys: Any, axis: int = 0) -> Tensor:
+    arys = list(arys) if isinstance(arys, (list, tuple)) else [arys]
+    if not arys:
+        raise ValueError(f"Need at least one array to concatenate. Received empty input: arys={arys}")
+    return tf.concat(together(*arys), axis)

@@ -1,0 +1,364 @@
+"""NumPy's functions of each element alone, and of each pair of elements."""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.arrays.convert import (
+    array,
+    axis_of,
+    broadcast,
+    float_dtype,
+    in_floats,
+    is_inexact,
+    numpy_like,
+    tf,
+    to_tensor,
+    together,
+)
+from tvtf.tensor import Tensor
+
+Function = Callable[..., Any]
+A_PAIR = "[3., 0.5], [2., 4.]"
+INTEGERS = "[12, 7], [8, 7]"
+
+IN_FLOATS = {
+    **{name: name for name in ("log", "exp", "sqrt", "sin", "cos", "tan", "sinh", "cosh", "tanh", "expm1", "log1p")},
+    **{name: name for name in ("ceil", "floor")},
+    **{f"arc{name}": f"a{name}" for name in ("sin", "cos", "tan", "sinh", "tanh")},
+    "isfinite": "is_finite",
+    "isnan": "is_nan",
+}
+"""NumPy's name -> that in ``tf.math``, of functions that compute in floats."""
+
+
+def _unary(function: Function, convert: Callable[[Any], Tensor] = in_floats) -> Function:
+    return lambda x: function(convert(x))
+
+
+def _declare_unary() -> None:
+    for name, ours in IN_FLOATS.items():
+        numpy_like(name, shows="[0.25, 0.5]")(_unary(getattr(tf.math, ours)))
+    numpy_like("arccosh", shows="[1.25, 1.5]")(_unary(tf.math.acosh))
+    for names, ours in (
+        (("abs", "absolute", "fabs"), tf.abs),
+        (("conj", "conjugate"), tf.math.conj),
+        (("imag",), tf.math.imag),
+        (("real",), tf.math.real),
+        (("negative",), tf.negative),
+        (("square",), tf.square),
+        (("sign",), tf.sign),
+        (("positive",), tf.identity),
+        (("reciprocal",), tf.math.reciprocal),
+    ):
+        numpy_like(*names, shows="[-1.5, 2.]")(_unary(ours, to_tensor))
+
+
+def _pairs(function: Function) -> Function:
+    return lambda x1, x2: function(*together(x1, x2))
+
+
+def _on_bools(of_numbers: Function, of_bools: Function) -> Function:
+    """Another function for bools."""
+    return lambda x, *more: (of_bools if x.dtype.is_bool else of_numbers)(x, *more)
+
+
+def _bools_as(dtype: Any, function: Function) -> Function:
+    return lambda *xs: function(*(tf.cast(x, dtype) if x.dtype.is_bool else x for x in xs))
+
+
+def _as_bools(function: Function) -> Function:
+    return lambda *xs: function(*(to_tensor(x, tf.bool) for x in xs))
+
+
+def _divided(x1: Tensor, x2: Tensor) -> Tensor:
+    return _bools_as(float_dtype(), tf.truediv)(x1, x2)
+
+
+def _bits(function: Function) -> Function:
+    return lambda x1, x2: tf.cast(_bools_as(tf.int8, function)(x1, x2), x1.dtype)
+
+
+def _step(x1: Tensor, x2: Tensor) -> Tensor:
+    y = tf.where(x1 < 0, tf.zeros([], x2.dtype), tf.where(x1 > 0, tf.ones([], x2.dtype), x2))
+    return y if is_inexact(y) else tf.cast(y, float_dtype())
+
+
+def _declare_binary() -> None:
+    for names, function in (
+        (("add",), _on_bools(tf.add, tf.logical_or)),
+        (("subtract",), tf.subtract),
+        (("multiply",), _on_bools(tf.multiply, tf.logical_and)),
+        (("true_divide", "divide"), _divided),
+        (("floor_divide",), _bools_as(tf.int8, tf.math.floordiv)),
+        (("mod", "remainder"), _bools_as(tf.int8, tf.math.floormod)),
+        (("maximum",), _on_bools(tf.maximum, tf.logical_or)),
+        (("minimum",), _on_bools(tf.minimum, tf.logical_and)),
+        (("power", "float_power"), tf.pow),
+        (("arctan2",), tf.atan2),
+        (("nextafter",), tf.math.nextafter),
+        (("heaviside",), _step),
+        *(((name,), getattr(tf, name)) for name in ("equal", "not_equal")),
+        *(((name,), _bools_as(tf.int32, getattr(tf, name))) for name in ("greater", "greater_equal")),
+        *(((name,), _bools_as(tf.int32, getattr(tf, name))) for name in ("less", "less_equal")),
+    ):
+        numpy_like(*names, shows=A_PAIR)(_pairs(function))
+    for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
+        numpy_like(name, shows=INTEGERS)(_pairs(_bits(getattr(tf.bitwise, name))))
+    for name in ("logical_and", "logical_or", "logical_xor"):
+        numpy_like(name, shows="[True, False], [1, 1]")(_as_bools(getattr(tf.math, name)))
+    numpy_like("logical_not", shows="[True, False]")(_as_bools(tf.logical_not))
+
+
+_declare_unary()
+_declare_binary()
+
+
+@numpy_like("bitwise_not", shows="[0, 5]")
+def bitwise_not(x: Any) -> Tensor:
+    return _on_bools(tf.bitwise.invert, tf.logical_not)(to_tensor(x))
+
+
+@numpy_like("divmod", shows="[7., -7.], 2.")
+def divmod_(x1: Any, x2: Any) -> tuple[Tensor, Tensor]:
+    x1, x2 = together(x1, x2)
+    floor, rest = _bools_as(tf.int8, tf.math.floordiv), _bools_as(tf.int8, tf.math.floormod)
+    return floor(x1, x2), rest(x1, x2)
+
+
+@numpy_like("clip", shows="[1., 2., 3.], 1.5, 2.5")
+def clip(a: Any, a_min: Any, a_max: Any) -> Tensor:
+    if a_min is None and a_max is None:
+        raise ValueError("Not more than one of `a_min` and `a_max` may be `None`.")
+    if a_min is None or a_max is None:
+        bound = tf.experimental.numpy.minimum if a_min is None else tf.experimental.numpy.maximum
+        return bound(a, a_max if a_min is None else a_min)
+    return tf.clip_by_value(*broadcast(*together(a, a_min, a_max)))
+
+
+@numpy_like("hypot", shows="[3., 5.], [4., 12.]")
+def hypot(x1: Any, x2: Any) -> Tensor:
+    x1, x2 = together(x1, x2)
+    return tf.sqrt(in_floats(tf.square(x1) + tf.square(x2)))
+
+
+def _sum_of_powers(x1: Any, x2: Any, power: Function, scale: float) -> Tensor:
+    """The logarithm of the sum, where the arguments are logarithms."""
+    x1, x2 = together(x1, x2)
+    difference = x1 - x2
+    above = tf.maximum(x1, x2) + tf.math.log1p(in_floats(power(-tf.abs(difference)))) / scale
+    return tf.where(tf.math.is_nan(difference), x1 + x2, above)
+
+
+@numpy_like("logaddexp", shows=A_PAIR)
+def logaddexp(x1: Any, x2: Any) -> Tensor:
+    return _sum_of_powers(x1, x2, tf.exp, 1.0)
+
+
+@numpy_like("logaddexp2", shows=A_PAIR)
+def logaddexp2(x1: Any, x2: Any) -> Tensor:
+    return _sum_of_powers(x1, x2, exp2, np.log(2))
+
+
+@numpy_like("exp2", shows="[0.25, 3.]")
+def exp2(x: Any) -> Tensor:
+    return tf.pow(2, in_floats(x))
+
+
+@numpy_like("log2", shows="[0.25, 3.]")
+def log2(x: Any) -> Tensor:
+    return tf.math.log(in_floats(x)) / np.log(2)
+
+
+@numpy_like("log10", shows="[0.25, 100.]")
+def log10(x: Any) -> Tensor:
+    return tf.math.log(in_floats(x)) / np.log(10)
+
+
+@numpy_like("cbrt", shows="[-8., 27.]")
+def cbrt(x: Any) -> Tensor:
+    x = in_floats(x)
+    root = tf.abs(x) ** (1.0 / 3)
+    return tf.where(x < 0, -root, root)
+
+
+@numpy_like("fix", shows="[-1.5, 1.5]")
+def fix(x: Any) -> Tensor:
+    x = in_floats(x)
+    return tf.where(x < 0, tf.math.ceil(x), tf.floor(x))
+
+
+@numpy_like("sinc", shows="[0., 0.5]")
+def sinc(x: Any) -> Tensor:
+    x = in_floats(x)
+    turned = x * np.pi
+    return tf.where(x == 0, tf.ones_like(x), tf.sin(turned) / turned)
+
+
+@numpy_like("deg2rad", shows="[0., 90.]")
+def deg2rad(x: Any) -> Tensor:
+    return in_floats(x) * (np.pi / 180.0)
+
+
+@numpy_like("rad2deg", shows="np.array([0., 1.])")
+def rad2deg(x: Any) -> Any:
+    return x * (180.0 / np.pi)
+
+
+@numpy_like("angle", shows="[1., 1j]")
+def angle(z: Any, deg: bool = False) -> Tensor:
+    z = in_floats(z)
+    turned = tf.math.angle(z) if z.dtype.is_complex else tf.where(z < 0, np.pi, 0)
+    return rad2deg(turned) if deg else turned
+
+
+@numpy_like("around", "round", shows="[1.25, -0.375], 1")
+def around(a: Any, decimals: int = 0) -> Tensor:
+    a = to_tensor(a)
+    working = a if is_inexact(a) else tf.cast(a, float_dtype())
+    factor = tf.cast(10.0**decimals, working.dtype)
+    return tf.cast(tf.round(working * factor) / factor, a.dtype)
+
+
+@numpy_like("signbit", shows="[-1.5, 2.]")
+def signbit(x: Any) -> Tensor:
+    x = to_tensor(x)
+    return tf.zeros_like(x) if x.dtype.is_bool else x < 0
+
+
+@numpy_like("iscomplex", shows="[1., 1j]")
+def iscomplex(x: Any) -> Tensor:
+    return tf.math.imag(to_tensor(x)) != 0
+
+
+@numpy_like("isreal", shows="[1., 1j]")
+def isreal(x: Any) -> Tensor:
+    return tf.math.imag(to_tensor(x)) == 0
+
+
+@numpy_like("iscomplexobj", shows="[1., 1j]")
+def iscomplexobj(x: Any) -> bool:
+    return to_tensor(x).dtype.is_complex
+
+
+@numpy_like("isrealobj", shows="[1., 1j]")
+def isrealobj(x: Any) -> bool:
+    return not iscomplexobj(x)
+
+
+def _infinite(test: Function) -> Function:
+    """Of floats only; tensors of other dtypes have none."""
+    return lambda x: test(x) if x.dtype.is_floating else False
+
+
+numpy_like("isinf", shows="tf.constant([np.inf, -np.inf, 0.])")(_infinite(tf.math.is_inf))
+numpy_like("isposinf", shows="tf.constant([np.inf, -np.inf, 0.])")(
+    _infinite(lambda x: x == tf.constant(np.inf, x.dtype))
+)
+numpy_like("isneginf", shows="tf.constant([np.inf, -np.inf, 0.])")(
+    _infinite(lambda x: x == tf.constant(-np.inf, x.dtype))
+)
+
+
+@numpy_like("isclose", shows="[1., 2.], [1.000001, 2.1]")
+def isclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    a, b = together(a, b)
+    if not is_inexact(a):
+        return a == b
+    real = a.dtype.real_dtype
+    near = tf.abs(a - b) <= tf.constant(atol, real) + tf.constant(rtol, real) * tf.abs(b)
+    return near | (tf.math.is_nan(a) & tf.math.is_nan(b)) if equal_nan else near
+
+
+@numpy_like("allclose", shows="[1., 2.], [1.000001, 2.1]")
+def allclose(a: Any, b: Any, rtol: float = 1e-05, atol: float = 1e-08, equal_nan: bool = False) -> Tensor:
+    return tf.reduce_all(isclose(a, b, rtol, atol, equal_nan))
+
+
+@numpy_like("array_equal", shows="[1, 2], [1, 2]")
+def array_equal(a1: Any, a2: Any) -> Tensor:
+    a1, a2 = together(a1, a2)
+    if a1.ndim != a2.ndim:
+        return tf.constant(False)
+    same = tf.reduce_all(tf.shape(a1) == tf.shape(a2))
+    return tf.cond(same, lambda: tf.reduce_all(a1 == a2), lambda: tf.constant(False))
+
+
+def _common_divisor(x1: Tensor, x2: Tensor) -> Tensor:
+    if not x1.dtype.is_integer:
+        raise ValueError("Arguments to gcd must be integers.")
+    zero, one = tf.zeros([], x1.dtype), tf.ones([], x1.dtype)
+
+    def step(a: Tensor, b: Tensor) -> tuple[Tensor, Tensor]:
+        rest = tf.where(b != 0, tf.math.floormod(a, tf.where(b != 0, b, one)), zero)
+        return tf.where(b != 0, b, a), rest
+
+    start = tuple(map(tf.abs, broadcast(x1, x2)))
+    return tf.while_loop(lambda a, b: tf.reduce_any(b != 0), step, start)[0]
+
+
+@numpy_like("gcd", shows=INTEGERS)
+def gcd(x1: Any, x2: Any) -> Tensor:
+    return _common_divisor(*together(x1, x2))
+
+
+@numpy_like("lcm", shows=INTEGERS)
+def lcm(x1: Any, x2: Any) -> Tensor:
+    x1, x2 = together(x1, x2)
+    divisor = _common_divisor(x1, x2)
+    safe = tf.where(divisor == 0, tf.ones_like(divisor), divisor)
+    return tf.where(divisor == 0, tf.zeros_like(divisor), tf.abs(x1) * (tf.abs(x2) // safe))
+
+
+@numpy_like("polyval", shows="[1., 2., 3.], [2., 0.5]")
+def polyval(p: Any, x: Any) -> Tensor:
+    p, x = together(p, x)
+    terms = tf.unstack(tf.reshape(p, [1]) if p.ndim == 0 else p)
+    return functools.reduce(lambda y, term: y * x + term, terms[1:], tf.zeros_like(x) + terms[0])
+
+
+@numpy_like("diff", shows="[1, 4, 9, 16], 2")
+def diff(a: Any, n: int = 1, axis: int = -1) -> Tensor:
+    a = to_tensor(a)
+    if axis_of(axis, a.ndim) >= a.ndim:
+        raise ValueError(f"Argument `axis` (received axis={axis}) is out of bounds for input {a} of rank {a.ndim}.")
+    if n < 0:
+        raise ValueError(f"Argument `order` must be a non-negative integer. Received: axis={n}")
+    lead = (slice(None),) * axis_of(axis, a.ndim)
+    later, earlier = (*lead, slice(1, None)), (*lead, slice(None, -1))
+    op = tf.not_equal if a.dtype.is_bool else tf.subtract
+    for _ in range(n):
+        a = op(a[later], a[earlier])
+    return a
+
+
+@numpy_like("where", shows="[True, False], 1, 2.5")
+def where(condition: Any, x: Any = None, y: Any = None) -> Any:
+    condition = to_tensor(condition, tf.bool)
+    if x is None and y is None:
+        return nonzero(condition)
+    if x is None or y is None:
+        raise ValueError("Both x and y must be ndarrays, or both must be None.")
+    return tf.where(condition, *together(x, y))
+
+
+@numpy_like("nonzero", shows="[[0, 3], [4, 0]]")
+def nonzero(a: Any) -> list[Tensor]:
+    a = array(a, ndmin=1)
+    return tf.unstack(tf.where(tf.cast(a, tf.bool)), a.ndim, axis=1)
+
+
+@numpy_like("select", shows="[[True, False], [True, True]], [[1, 2], [3, 4]]")
+def select(condlist: Any, choicelist: Any, default: Any = 0) -> Tensor:
+    if len(condlist) != len(choicelist):
+        raise ValueError(f"condlist must have length equal to choicelist ({len(condlist)} vs {len(choicelist)})")
+    if not condlist:
+        raise ValueError("condlist must be non-empty")
+    output, *choices = together(default, *choicelist)
+    for condition, choice in zip(condlist[::-1], choices[::-1]):
+        output = where(condition, choice, output)
+    return output

@@ -1,0 +1,108 @@
+"""NumPy's products of vectors and matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvtf.arrays.convert import broadcast, numpy_like, tf, to_tensor, together, wanted
+from tvtf.arrays.create import diagonal
+from tvtf.arrays.reductions import total
+from tvtf.arrays.shaping import moveaxis
+from tvtf.tensor import Tensor
+
+MATRICES = "[[1, 2], [3, 4]], [[5, 6], [7, 8]]"
+VECTORS = "[1, 2, 3], [4, 5, 6]"
+
+
+def _contracted(axis_of_second: Callable[[int], int]) -> Callable[..., Tensor]:
+    """Along the first's last axis and one of the second's; a scalar scales."""
+
+    def product(a: Any, b: Any) -> Tensor:
+        a, b = together(a, b)
+        return a * b if 0 in (a.ndim, b.ndim) else tf.tensordot(a, b, [[-1], [axis_of_second(b.ndim)]])
+
+    return product
+
+
+dot = numpy_like("dot", shows=MATRICES)(_contracted(lambda rank: -1 if rank == 1 else -2))
+numpy_like("inner", shows=MATRICES)(_contracted(lambda rank: -1))
+
+
+@numpy_like("matmul", shows=MATRICES)
+def matmul(x1: Any, x2: Any) -> Tensor:
+    x1, x2 = together(x1, x2)
+    try:
+        if x2.ndim == 1:
+            return tf.tensordot(x1, x2, 1)
+        return tf.tensordot(x1, x2, [[0], [-2]]) if x1.ndim == 1 else tf.matmul(x1, x2)
+    except tf.errors.InvalidArgumentError as error:
+        raise ValueError(str(error)) from error
+
+
+@numpy_like("tensordot", shows=f"{MATRICES}, 1")
+def tensordot(a: Any, b: Any, axes: Any = 2) -> Tensor:
+    return tf.tensordot(*together(a, b), axes)
+
+
+@numpy_like("outer", shows=VECTORS)
+def outer(a: Any, b: Any) -> Tensor:
+    a, b = together(a, b)
+    return tf.reshape(a, [-1, 1]) * tf.reshape(b, [-1])
+
+
+@numpy_like("vdot", shows=VECTORS)
+def vdot(a: Any, b: Any) -> Tensor:
+    a, b = (tf.reshape(x, [-1]) for x in together(a, b))
+    return dot(tf.math.conj(a), b)
+
+
+@numpy_like("kron", shows=MATRICES)
+def kron(a: Any, b: Any) -> Tensor:
+    a, b = together(a, b)
+    rank = max(a.ndim, b.ndim)
+    ours, theirs = ([1] * (rank - x.ndim) + list(tf.unstack(tf.shape(x))) for x in (a, b))
+    spread = tf.reshape(a, [d for each in ours for d in (each, 1)]) * tf.reshape(
+        b, [d for each in theirs for d in (1, each)]
+    )
+    return tf.reshape(spread, [m * n for m, n in zip(ours, theirs)])
+
+
+def _in_space(x: Tensor, axis: int) -> tuple[Tensor, bool]:
+    """Vectors along the last axis, those of a plane with a third coordinate 0; and whether they were of a plane."""
+    x = moveaxis(x, axis, -1)
+    is_flat = x.shape[-1] == 2
+    return (tf.pad(x, [[0, 0]] * (x.ndim - 1) + [[0, 1]]) if is_flat else x), is_flat
+
+
+@numpy_like("cross", shows=VECTORS)
+def cross(a: Any, b: Any, axisa: int = -1, axisb: int = -1, axisc: int = -1, axis: int | None = None) -> Tensor:
+    axisa, axisb, axisc = (axisa, axisb, axisc) if axis is None else (axis,) * 3
+    a, b = together(a, b)
+    (a, a_is_flat), (b, b_is_flat) = _in_space(a, axisa), _in_space(b, axisb)
+    c = tf.linalg.cross(*broadcast(a, b))
+    return c[..., 2] if a_is_flat and b_is_flat else moveaxis(c, -1, axisc)
+
+
+@numpy_like("trace", shows="[[1, 2], [3, 4]]")
+def trace(a: Any, offset: int = 0, axis1: int = 0, axis2: int = 1, dtype: Any = None) -> Tensor:
+    a = to_tensor(a, wanted(dtype))
+    if offset == 0 and (axis1 % a.ndim, axis2 % a.ndim) == (a.ndim - 2, a.ndim - 1):
+        return tf.linalg.trace(a)
+    return total(diagonal(a, offset, axis1, axis2), -1, dtype)
+
+
+@numpy_like("einsum", shows="'ij,jk->ik', [[1, 2], [3, 4]], [[5, 6], [7, 8]]")
+def einsum(subscripts: str, *operands: Any, **kwargs: Any) -> Tensor:
+    casting, optimize = kwargs.get("casting", "safe"), kwargs.get("optimize", False)
+    if casting not in ("safe", "no"):
+        raise ValueError(
+            f'Invalid value for argument `casting`. Expected casting="safe" or casting="no". Received: casting={casting}'
+        )
+    if optimize not in (False, True, "greedy", "optimal"):
+        raise ValueError(
+            'Invalid value for argument `optimize`. Expected one of {True, "greedy", "optimal"}. '
+            f"Received: optimize={optimize}"
+        )
+    given = together(*operands) if casting == "safe" else map(to_tensor, operands)
+    return tf.einsum(subscripts, *given, optimize="optimal" if optimize == "optimal" else "greedy")

@@ -1,0 +1,161 @@
+"""NumPy's sums, means, extremes and running totals, in the dtypes that it gives them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.arrays.convert import float_dtype, in_floats, is_inexact, numpy_like, result_dtype, tf, to_tensor, wanted
+from tvtf.tensor import Tensor
+
+Reduction = Callable[..., Tensor]
+A_MATRIX = "[[1, 2], [3, 4]]"
+
+
+def _wide(x: Tensor) -> Tensor:
+    """Integers narrower than NumPy's ``int`` as that, and bools."""
+    if x.dtype.is_bool:
+        return tf.cast(x, tf.int64)
+    if x.dtype.is_integer and x.dtype.size < tf.int64.size:
+        return tf.cast(x, tf.uint64 if x.dtype.is_unsigned else tf.int64)
+    return x
+
+
+def _summed(name: str, reduce: Reduction, of_bools: Reduction) -> Reduction:
+    def total(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool | None = None) -> Tensor:
+        dtype = wanted(dtype)
+        a = to_tensor(a, dtype)
+        if dtype is tf.bool:
+            return of_bools(a, axis=axis, keepdims=bool(keepdims))
+        return reduce(_wide(a) if dtype is None else a, axis=axis, keepdims=bool(keepdims))
+
+    return numpy_like(name, shows=A_MATRIX)(total)
+
+
+def _extreme(names: tuple[str, ...], reduce: Reduction, of_bools: Reduction) -> Reduction:
+    def extreme(a: Any, axis: Any = None, out: Any = None, keepdims: bool | None = None) -> Tensor:
+        if out is not None:
+            raise ValueError("Setting out is not supported.")
+        a = to_tensor(a)
+        return (of_bools if a.dtype.is_bool else reduce)(a, axis=axis, keepdims=bool(keepdims))
+
+    def short(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
+        return extreme(a, axis, keepdims=keepdims)
+
+    numpy_like(names[1], shows=A_MATRIX)(short)
+    return numpy_like(names[0], shows=A_MATRIX)(extreme)
+
+
+def _logical(name: str, reduce: Reduction) -> None:
+    def reduced(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
+        return reduce(to_tensor(a, tf.bool), axis=axis, keepdims=bool(keepdims))
+
+    numpy_like(name, shows="[[True, False], [True, True]], 1")(reduced)
+
+
+total = _summed("sum", tf.reduce_sum, tf.reduce_any)
+product = _summed("prod", tf.reduce_prod, tf.reduce_all)
+amax = _extreme(("amax", "max"), tf.reduce_max, tf.reduce_any)
+amin = _extreme(("amin", "min"), tf.reduce_min, tf.reduce_all)
+_logical("all", tf.reduce_all)
+_logical("any", tf.reduce_any)
+
+
+@numpy_like("mean", shows=A_MATRIX)
+def mean(a: Any, axis: Any = None, dtype: Any = None, out: Any = None, keepdims: bool | None = None) -> Tensor:
+    if out is not None:
+        raise ValueError("Setting out is not supported.")
+    dtype = wanted(dtype)
+    return tf.reduce_mean(to_tensor(a, dtype) if dtype else in_floats(a), axis=axis, keepdims=bool(keepdims))
+
+
+@numpy_like("std", shows=A_MATRIX)
+def std(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
+    return tf.math.reduce_std(in_floats(a), axis=axis, keepdims=bool(keepdims))
+
+
+@numpy_like("var", shows=A_MATRIX)
+def var(
+    a: Any, axis: Any = None, dtype: Any = None, out: Any = None, ddof: int = 0, keepdims: bool | None = None
+) -> Tensor:
+    if out is not None:
+        raise ValueError("Setting out is not supported.")
+    x = to_tensor(a, result_dtype(a, dtype)) if dtype else in_floats(a)
+    found = tf.math.reduce_variance(x, axis=axis, keepdims=bool(keepdims))
+    if ddof:
+        count = tf.size(x) if axis is None else tf.reduce_prod(tf.gather(tf.shape(x), axis))
+        found = found * tf.cast(count, found.dtype) / tf.cast(count - ddof, found.dtype)
+    return tf.cast(found, wanted(dtype)) if dtype else found
+
+
+@numpy_like("ptp", shows="[3, 1, 7]")
+def ptp(a: Any, axis: Any = None, keepdims: bool | None = None) -> Tensor:
+    return amax(a, axis, keepdims=keepdims) - amin(a, axis, keepdims=keepdims)
+
+
+def _running(name: str, accumulate: Reduction) -> None:
+    def totals(a: Any, axis: int | None = None, dtype: Any = None) -> Tensor:
+        a = to_tensor(a, wanted(dtype))
+        a = tf.cast(a, np.promote_types(a.dtype.as_numpy_dtype, int)) if dtype is None and a.dtype.is_integer else a
+        return accumulate(tf.reshape(a, [-1]) if axis is None else a, axis or 0)
+
+    numpy_like(name, shows="[1, 2, 3]")(totals)
+
+
+_running("cumsum", tf.cumsum)
+_running("cumprod", tf.math.cumprod)
+
+
+def _without_nan(name: str, reduce: Reduction, instead: int) -> Reduction:
+    def reduced(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool = False) -> Tensor:
+        a = to_tensor(a)
+        kept = tf.where(tf.math.is_nan(a), tf.constant(instead, a.dtype), a) if is_inexact(a) else a
+        return reduce(kept, axis, dtype, keepdims)
+
+    return numpy_like(name, shows="[1., np.nan, 3.]")(reduced)
+
+
+nansum = _without_nan("nansum", total, 0)
+_without_nan("nanprod", product, 1)
+
+
+@numpy_like("nanmean", shows="[1., np.nan, 3.]")
+def nanmean(a: Any, axis: Any = None, dtype: Any = None, keepdims: bool | None = None) -> Tensor:
+    a = to_tensor(a)
+    if not is_inexact(a):
+        return mean(a, axis, dtype, keepdims=keepdims)
+    dtype = wanted(dtype) or a.dtype
+    return nansum(a, axis, dtype, keepdims) / total(~tf.math.is_nan(a), axis, dtype, keepdims)
+
+
+@numpy_like("count_nonzero", shows="[0, 3, 4]")
+def count_nonzero(a: Any, axis: Any = None) -> Tensor:
+    return tf.math.count_nonzero(to_tensor(a), axis)
+
+
+@numpy_like("average", shows="[1., 2., 3.], weights=[3., 1., 0.]")
+def average(a: Any, axis: int | None = None, weights: Any = None, returned: bool = False) -> Any:
+    if axis is not None and not isinstance(axis, int):
+        raise ValueError(f"Argument `axis` must be an integer. Received axis={axis} (of type {type(axis)})")
+    a = to_tensor(a)
+    if weights is None:
+        a = a if is_inexact(a) else tf.cast(a, result_dtype(a.dtype, float_dtype()))
+        found = tf.reduce_mean(a, axis=axis)
+        weight = tf.cast(tf.size(a) if axis is None else tf.shape(a)[axis], a.dtype)
+    else:
+        found, weight = _weighted(a, axis, weights)
+    return (found, tf.broadcast_to(weight, tf.shape(found))) if returned else found
+
+
+def _weighted(a: Tensor, axis: int | None, weights: Any) -> tuple[Tensor, Tensor]:
+    dtype = result_dtype(a.dtype, weights, *([] if is_inexact(a) else [float_dtype()]))
+    a, weights = to_tensor(a, dtype), to_tensor(weights, dtype)
+    if axis is not None and weights.ndim != a.ndim:
+        tf.debugging.Assert(weights.ndim == 1, [weights.ndim])
+        weight = tf.reduce_sum(weights)
+        return tf.tensordot(a, weights, [[axis], [0]]) / weight, weight
+    tf.debugging.Assert(tf.reduce_all(tf.shape(a) == tf.shape(weights)), [tf.shape(a), tf.shape(weights)])
+    weight = tf.reduce_sum(weights, axis=axis)
+    return tf.reduce_sum(a * weights, axis=axis) / weight, weight

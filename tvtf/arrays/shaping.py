@@ -1,0 +1,333 @@
+"""What moves an array's elements: NumPy's reshaping, stacking, splitting, sorting and taking."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvtf.arrays.convert import array, axis_of, broadcast, numpy_like, tf, to_tensor, together
+from tvtf.arrays.create import concatenate
+from tvtf.tensor import Tensor
+
+A_MATRIX = "[[1, 2], [3, 4]]"
+
+
+@numpy_like("reshape", shows="[1, 2, 3, 4], [2, 2], order='F'")
+def reshape(a: Any, newshape: Any, order: str = "C") -> Tensor:
+    if order not in ("C", "F"):
+        raise ValueError(f"Unsupported order argument {order}")
+    a, shape = to_tensor(a), [newshape] if isinstance(newshape, int) else newshape
+    return tf.reshape(a, shape) if order == "C" else tf.transpose(tf.reshape(tf.transpose(a), shape[::-1]))
+
+
+@numpy_like("ravel", shows=A_MATRIX)
+def ravel(a: Any) -> Tensor:
+    return tf.reshape(to_tensor(a), [-1])
+
+
+@numpy_like("flatten")
+def flatten(a: Any, order: str = "C") -> Tensor:
+    """All elements in one row.
+
+    >>> import tvtf as tf
+    >>> tf.experimental.numpy.flatten([[1, 2], [3, 4]], order="F").numpy()
+    array([1, 3, 2, 4])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/flatten
+    """
+    if order not in ("C", "A", "K", "F"):
+        raise ValueError("order can only be C, A, K (all row major) or F (column major).")
+    a = to_tensor(a)
+    return tf.reshape(tf.transpose(a) if order == "F" else a, [-1])
+
+
+@numpy_like("expand_dims", shows="[1, 2], 0")
+def expand_dims(a: Any, axis: Any) -> Tensor:
+    return tf.expand_dims(to_tensor(a), axis)
+
+
+@numpy_like("squeeze", shows="[[1, 2]]")
+def squeeze(a: Any, axis: Any = None) -> Tensor:
+    return tf.squeeze(to_tensor(a), axis)
+
+
+@numpy_like("transpose", shows=A_MATRIX)
+def transpose(a: Any, axes: Any = None) -> Tensor:
+    return tf.transpose(to_tensor(a), axes)
+
+
+@numpy_like("swapaxes", shows=f"{A_MATRIX}, 0, 1")
+def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
+    a = to_tensor(a)
+    order = list(range(a.ndim))
+    order[axis1], order[axis2] = order[axis2], order[axis1]
+    return tf.transpose(a, order)
+
+
+@numpy_like("moveaxis", shows="np.ones([2, 3, 4]), 0, -1")
+def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
+    a = to_tensor(a)
+    sources, destinations = ([axis_of(i, a.ndim) for i in tf.nest.flatten(axes)] for axes in (source, destination))
+    if len(sources) != len(destinations):
+        raise ValueError("The lengths of source and destination must equal")
+    order = [i for i in range(a.ndim) if i not in sources]
+    for to, of in sorted(zip(destinations, sources)):
+        order.insert(to, of)
+    return tf.transpose(a, order)
+
+
+@numpy_like("flip", shows=A_MATRIX)
+def flip(m: Any, axis: int | None = None) -> Tensor:
+    m = to_tensor(m)
+    return tf.reverse(m, list(range(m.ndim)) if axis is None else [axis_of(axis, m.ndim)])
+
+
+@numpy_like("flipud", shows=A_MATRIX)
+def flipud(m: Any) -> Tensor:
+    return flip(m, 0)
+
+
+@numpy_like("fliplr", shows=A_MATRIX)
+def fliplr(m: Any) -> Tensor:
+    return flip(m, 1)
+
+
+@numpy_like("rot90", shows=A_MATRIX)
+def rot90(m: Any, k: int = 1, axes: Sequence[int] = (0, 1)) -> Tensor:
+    m, k = to_tensor(m), k % 4
+    first, second = axes
+    if k == 1:
+        return swapaxes(flip(m, second), first, second)
+    if k == 2:
+        return flip(flip(m, first), second)
+    return flip(swapaxes(m, first, second), second) if k == 3 else m
+
+
+@numpy_like("roll", shows=f"{A_MATRIX}, 1")
+def roll(a: Any, shift: Any, axis: Any = None) -> Tensor:
+    a = to_tensor(a)
+    if axis is not None:
+        return tf.roll(a, shift, axis)
+    return tf.reshape(tf.roll(tf.reshape(a, [-1]), shift, 0), tf.shape(a))
+
+
+@numpy_like("pad", shows="[1, 2], [[1, 1]], 'constant'")
+def pad(array: Any, pad_width: Any, mode: str, **kwargs: Any) -> Tensor:
+    if mode not in ("constant", "reflect", "symmetric"):
+        raise ValueError(f"Unsupported padding mode: {mode}")
+    return tf.pad(to_tensor(array), to_tensor(pad_width, tf.int32), mode.upper(), kwargs.get("constant_values", 0))
+
+
+@numpy_like("tile", shows="[1, 2], [2, 2]")
+def tile(a: Any, reps: Any) -> Tensor:
+    a, reps = to_tensor(a), tf.reshape(to_tensor(reps, tf.int32), [-1])
+    rank = max(a.ndim, reps.shape[0])
+    shape = tf.concat([[1] * (rank - a.ndim), tf.shape(a)], 0)
+    return tf.tile(tf.reshape(a, shape), tf.concat([[1] * (rank - reps.shape[0]), reps], 0))
+
+
+@numpy_like("repeat", shows="[1, 2], 3")
+def repeat(a: Any, repeats: Any, axis: int | None = None) -> Tensor:
+    return tf.repeat(to_tensor(a), to_tensor(repeats), axis)
+
+
+@numpy_like("broadcast_arrays")
+def broadcast_arrays(*args: Any, **kwargs: Any) -> list[Tensor]:
+    """The arrays in the one shape that all of them broadcast to.
+
+    >>> import tvtf as tf
+    >>> [array.shape for array in tf.experimental.numpy.broadcast_arrays([[1], [2]], [3, 4, 5])]
+    [TensorShape([2, 3]), TensorShape([2, 3])]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/broadcast_arrays
+    """
+    if kwargs.pop("subok", False):
+        raise ValueError("subok=True is not supported.")
+    if kwargs:
+        raise ValueError(f"Received unsupported arguments {kwargs.keys()}")
+    return broadcast(*map(to_tensor, args))
+
+
+def _at_least(name: str, reshaped: Callable[[Tensor], Tensor]) -> Callable[..., Any]:
+    def arrays(*arys: Any) -> Any:
+        made = [reshaped(to_tensor(each)) for each in arys]
+        return made[0] if len(made) == 1 else made
+
+    return numpy_like(name, shows="[1, 2]")(arrays)
+
+
+def _deep(x: Tensor) -> Tensor:
+    x = x[None] if x.ndim in (0, 1) else x
+    return array(x, ndmin=2)[..., None] if x.ndim < 3 else x
+
+
+atleast_1d = _at_least("atleast_1d", lambda x: array(x, ndmin=1))
+atleast_2d = _at_least("atleast_2d", lambda x: array(x, ndmin=2))
+atleast_3d = _at_least("atleast_3d", _deep)
+
+
+@numpy_like("stack", shows="[[1, 2], [3, 4]], 1")
+def stack(arrays: Any, axis: int = 0) -> Tensor:
+    if isinstance(arrays, Tensor):
+        return arrays if axis == 0 else swapaxes(arrays, 0, axis)
+    return tf.stack(together(*arrays), axis)
+
+
+@numpy_like("hstack", shows="[[1, 2], [3, 4]]")
+def hstack(tup: Any) -> Tensor:
+    arrays = together(*map(atleast_1d, tup))
+    return tf.concat(arrays, 0 if arrays[0].ndim == 1 else 1)
+
+
+@numpy_like("vstack", shows="[[1, 2], [3, 4]]")
+def vstack(tup: Any) -> Tensor:
+    return tf.concat(together(*map(atleast_2d, tup)), 0)
+
+
+@numpy_like("dstack", shows="[[1, 2], [3, 4]]")
+def dstack(tup: Any) -> Tensor:
+    return tf.concat(together(*map(atleast_3d, tup)), 2)
+
+
+@numpy_like("append", shows="[1, 2], [[3]]")
+def append(arr: Any, values: Any, axis: int | None = None) -> Tensor:
+    return concatenate([ravel(arr), ravel(values)], 0) if axis is None else concatenate([arr, values], axis)
+
+
+def _sizes(ary: Tensor, boundaries: Sequence[int], axis: int) -> list[int]:
+    if axis >= ary.ndim:
+        raise ValueError(f"axis {axis} is out of bound for shape {ary.shape}")
+    total, previous = ary.shape[axis], 0
+    sizes: list[int] = []
+    for i, boundary in enumerate(boundaries):
+        if boundary < previous:
+            raise ValueError(f"The {i}-th boundary {boundary} is smaller than the previous boundary {previous}")
+        sizes.append(min(boundary - previous, max(0, total - sum(sizes))))
+        previous = boundary
+    return [*sizes, max(0, total - sum(sizes))]
+
+
+@numpy_like("split", shows="np.ones([4]), 2")
+def split(ary: Any, indices_or_sections: Any, axis: int = 0) -> list[Tensor]:
+    ary = to_tensor(ary)
+    if not isinstance(indices_or_sections, int):
+        indices_or_sections = _sizes(ary, indices_or_sections, axis)
+    return tf.split(ary, indices_or_sections, axis)
+
+
+def _split_along(axis: int) -> Callable[..., list[Tensor]]:
+    def parts(ary: Any, indices_or_sections: Any) -> list[Tensor]:
+        ary = to_tensor(ary)
+        along = 0 if axis == 1 and ary.ndim == 1 else axis
+        if isinstance(indices_or_sections, int) and (ary.shape[along] or 0) % indices_or_sections:
+            raise ValueError("array split does not result in an equal division")
+        return split(ary, indices_or_sections, along)
+
+    return parts
+
+
+for _axis, _name in enumerate(("vsplit", "hsplit", "dsplit")):
+    numpy_like(_name, shows="np.ones([2, 2, 2]), 2")(_split_along(_axis))
+
+
+@numpy_like("compress", shows=f"[True, False], {A_MATRIX}, 0")
+def compress(condition: Any, a: Any, axis: int | None = None) -> Tensor:
+    condition, a = to_tensor(condition, tf.bool), to_tensor(a)
+    if condition.ndim != 1:
+        raise ValueError("condition must be a 1-d array.")
+    if axis is None or a.ndim == 0:
+        a, axis = ravel(a), 0
+    axis = axis_of(axis, a.ndim)
+    lacking = max(a.shape[axis] - condition.shape[0], 0)
+    return tf.boolean_mask(a, tf.pad(condition, [[0, lacking]], constant_values=False), axis)
+
+
+@numpy_like("take", shows="[10, 20, 30], [2, 0]")
+def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: str = "clip") -> Tensor:
+    if out is not None:
+        raise ValueError("out argument is not supported in take.")
+    if mode not in ("raise", "clip", "wrap"):
+        raise ValueError(f"Invalid mode '{mode}' for take")
+    if mode == "raise":
+        raise ValueError("The 'raise' mode to take is not supported.")
+    a, indices = to_tensor(a), to_tensor(indices)
+    a, axis = (ravel(a), 0) if axis is None else (a, axis)
+    size = tf.shape(a, indices.dtype)[axis]
+    within = tf.clip_by_value(indices, 0, size - 1) if mode == "clip" else tf.math.floormod(indices, size)
+    return tf.gather(a, within, axis=axis)
+
+
+@numpy_like("take_along_axis", shows="np.array([[10, 20], [30, 40]]), np.array([[1], [0]]), 1")
+def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
+    arr, indices = to_tensor(arr), to_tensor(indices)
+    if axis is None:
+        return take_along_axis(ravel(arr), indices, 0)
+    arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
+    lead = tf.broadcast_dynamic_shape(tf.shape(arr)[:-1], tf.shape(indices)[:-1])
+    arr, indices = (tf.broadcast_to(x, tf.concat([lead, tf.shape(x)[-1:]], 0)) for x in (arr, indices))
+    size = tf.shape(arr, indices.dtype)[-1]
+    found = tf.gather(arr, tf.where(indices < 0, indices + size, indices), batch_dims=arr.ndim - 1)
+    return moveaxis(found, -1, axis)
+
+
+def _quicksort_only(kinds: tuple[str, ...], kind: str, order: Any) -> None:
+    if kind not in kinds:
+        listed = " and ".join(f'kind="{each}"' for each in kinds)
+        verb = "is" if len(kinds) == 1 else "are"
+        raise ValueError(f"Invalid value for argument `kind`. Only {listed} {verb} supported. Received: kind={kind}")
+    if order is not None:
+        raise ValueError("The `order` argument is not supported. Pass order=None")
+
+
+@numpy_like("sort", shows="[3, 1, 2]")
+def sort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = None) -> Tensor:
+    _quicksort_only(("quicksort",), kind, order)
+    a = to_tensor(a)
+    return tf.sort(tf.reshape(a, [-1]), 0) if axis is None else tf.sort(a, axis)
+
+
+@numpy_like("argsort", shows="[3, 1, 2]")
+def argsort(a: Any, axis: int | None = -1, kind: str = "quicksort", order: Any = None) -> Tensor:
+    _quicksort_only(("quicksort", "stable"), kind, order)
+    a = to_tensor(a)
+    if a.dtype.is_complex:
+        raise TypeError(f"argsort does not support complex64/complex128 dtypes. Received dtype: {a.dtype}")
+    if a.ndim == 0:
+        return tf.constant([0], tf.int64)
+    a, axis = (tf.reshape(a, [-1]), 0) if axis is None else (a, axis)
+    return tf.cast(tf.argsort(a, axis, stable=kind == "stable"), tf.int64)
+
+
+def _extreme(name: str, function: Callable[..., Tensor]) -> None:
+    def position(a: Any, axis: int | None = None) -> Tensor:
+        a = to_tensor(a)
+        return function(tf.reshape(a, [-1]), 0) if axis is None else function(array(a, ndmin=1), axis)
+
+    numpy_like(name, shows="[3, 1, 2]")(position)
+
+
+_extreme("argmax", tf.argmax)
+_extreme("argmin", tf.argmin)
+
+
+@numpy_like("shape", shows=A_MATRIX)
+def shape(a: Any) -> tf.TensorShape:
+    return to_tensor(a).shape
+
+
+@numpy_like("ndim", shows=A_MATRIX)
+def ndim(a: Any) -> int:
+    return to_tensor(a).ndim
+
+
+@numpy_like("isscalar", shows="3")
+def isscalar(num: Any) -> bool:
+    return ndim(num) == 0
+
+
+@numpy_like("size", shows=A_MATRIX)
+def size(x: Any, axis: Any = None) -> Any:
+    if axis is not None:
+        raise NotImplementedError("axis argument is not supported in the current `np.size` implementation")
+    x = to_tensor(x)
+    return x.shape.num_elements() if x.shape.is_fully_defined() else tf.size(x)
