@@ -1,0 +1,257 @@
+"""Diagonals of matrices, alone and in bands: taken out, put in, made into matrices.
+
+Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag_part
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import int64
+from tvtf.ops.rules import bind
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import Dim, brackets, simplify_dim
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
+
+ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
+NOWHERE = -1
+
+
+class Band(NamedTuple):
+    """The diagonals ``low`` to ``high`` of a matrix, shorter ones moved to the side that ``align`` tells."""
+
+    low: int
+    high: int
+    rows: int
+    columns: int
+    align: str
+
+    @property
+    def longest(self) -> int:
+        return min(self.rows + min(self.high, 0), self.columns - max(self.low, 0))
+
+    def length(self, k: int) -> int:
+        return min(self.rows + min(k, 0), self.columns - max(k, 0))
+
+    def _begin(self, k: int) -> int:
+        above, below = self.align.split("_")
+        to_the_right = (k >= 0 and above == "RIGHT") or (k <= 0 and below == "RIGHT")
+        return self.longest - self.length(k) if to_the_right else 0
+
+    def places(self) -> np.ndarray:
+        """For each element of the diagonals (highest first) its place in the matrix, rows one after the other."""
+        found = np.full((self.high - self.low + 1, self.longest), NOWHERE)
+        for line, k in enumerate(range(self.high, self.low - 1, -1)):
+            steps, begin = np.arange(self.length(k)), self._begin(k)
+            found[line, begin : begin + len(steps)] = (steps + max(-k, 0)) * self.columns + steps + max(k, 0)
+        return found.reshape(-1)
+
+    def inverse(self) -> np.ndarray:
+        """For each element of the matrix its place in the diagonals."""
+        places = self.places()
+        found = np.full(self.rows * self.columns, NOWHERE)
+        found[places[places != NOWHERE]] = np.flatnonzero(places != NOWHERE)
+        return found
+
+
+def _bounds(k: Any, align: str) -> tuple[int, int]:
+    if align not in ALIGNMENTS:
+        raise Refused(f"align must be one of {', '.join(ALIGNMENTS)}, but got {align!r}").told_by("MatrixDiagPartV3")
+    given = static_value(convert_to_tensor(k))
+    if given is None or given.ndim > 1 or given.size not in (1, 2):
+        raise Refused(f"k must be an int or a pair of ints that tracing knows, but got {k}").told_by("MatrixDiagPartV3")
+    return int(given.reshape(-1)[0]), int(given.reshape(-1)[-1])
+
+
+def _ordered(low: int, high: int) -> tuple[int, int]:
+    if low > high:
+        raise Refused(f"lower_diag_index must not be larger than upper_diag_index: {low} > {high}").told_by(
+            "MatrixDiagV3"
+        )
+    return low, high
+
+
+def _padding(value: Any, x: Tensor) -> Tensor:
+    return convert_to_tensor(bool(value) if x.dtype.is_bool and isinstance(value, int) else value, x.dtype)
+
+
+def _picked(source: Tensor, places: np.ndarray, shape: tuple[Dim, ...], otherwise: Tensor) -> Tensor:
+    """``source[..., places]`` in another shape; ``otherwise`` where there is no place."""
+    if (places == NOWHERE).all():
+        return otherwise
+    found = bind.gather(source, EagerTensor(np.maximum(places, 0)), axis=source.ndim - 1, batch_dims=0)
+    found = bind.reshape(found, shape=(*source._type.shape[:-1], *shape))
+    there = EagerTensor((places != NOWHERE).reshape([d for d in shape if isinstance(d, int)]))
+    return found if (places != NOWHERE).all() else bind.select(there, found, otherwise)
+
+
+def _known_dims(x: Tensor) -> tuple[int, int]:
+    if x.ndim < 2:
+        raise Refused(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by("MatrixDiagPartV3")
+    rows, columns = x._type.shape[-2:]
+    if not isinstance(rows, int) or not isinstance(columns, int):
+        raise TypeError(f"the matrix's own dims must be known while tracing, but the shape is {x.shape}")
+    return rows, columns
+
+
+def _band(x: Tensor, k: Any, align: str) -> Band:
+    """The band of a matrix.
+
+    Raises:
+      InvalidArgumentError: a diagonal that lies outside the matrix.
+    """
+    band = Band(*_bounds(k, align), *_known_dims(x), align)
+    for name, bound in (("lower", band.low), ("upper", band.high)):
+        if bound and not -band.rows < bound < band.columns:
+            raise Refused(
+                f"{name}_diag_index is out of bound: {bound}. It must be between {-band.rows} and {band.columns}"
+            ).told_by("MatrixDiagPartV3")
+    _ordered(band.low, band.high)
+    return band
+
+
+def _shape_of(band: Band) -> tuple[int, ...]:
+    lines = band.high - band.low + 1
+    return (band.longest,) if lines == 1 else (lines, band.longest)
+
+
+@export("linalg.diag_part")
+def diag_part(
+    input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
+) -> Tensor:
+    """The k-th diagonal of matrices (above the main one where k > 0, below where k < 0), or a band of diagonals.
+
+    Args:
+      input: tensor of shape (..., rows, columns).
+      k: which diagonal, or the lowest and the highest of a band.
+      padding_value: what short diagonals of a band are filled up with.
+      align: to which side the short ones are moved: those above the main one, and those below.
+
+    Returns:
+      A tensor of shape (..., length), of a band (..., diagonals, greatest length), the highest first.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.diag_part([[1, 2], [3, 4]]).numpy()
+    array([1, 4], dtype=int32)
+    >>> tf.linalg.diag_part([[1, 2], [3, 4]], k=(-1, 0), padding_value=9).numpy()
+    array([[1, 4],
+           [3, 9]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) for a diagonal outside the matrix.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag_part
+    """
+    x = convert_to_tensor(input)
+    band = _band(x, k, align)
+    flat = bind.reshape(x, shape=(*x._type.shape[:-2], band.rows * band.columns))
+    return _picked(flat, band.places(), _shape_of(band), _padding(padding_value, x))
+
+
+@export("linalg.diag")
+def diag(
+    diagonal: Any,
+    name: str = "diag",
+    k: Any = 0,
+    num_rows: Any = -1,
+    num_cols: Any = -1,
+    padding_value: Any = 0,
+    align: str = "RIGHT_LEFT",
+) -> Tensor:
+    """Matrices with the given k-th diagonal, or band of diagonals.
+
+    Args:
+      diagonal: tensor of shape (..., n), or (..., diagonals, n) for a band, the highest first.
+      k: which diagonal, or the lowest and the highest of a band.
+      num_rows, num_cols: of the matrices; -1 for as few as the diagonals take (square where both are open).
+      padding_value: what lies outside.
+      align: to which side short diagonals of a band were moved: those above the main one, and those below.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.diag([1, 2]).numpy()
+    array([[1, 0],
+           [0, 2]], dtype=int32)
+    >>> tf.linalg.diag([[8, 9], [1, 2]], k=(0, 1), align="LEFT_LEFT").numpy()
+    array([[1, 8],
+           [0, 2]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where the diagonals don't fit the matrix.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/diag
+    """
+    x = convert_to_tensor(diagonal)
+    low, high = _ordered(*_bounds(k, align))
+    size, outside = x._type.shape[-1], _padding(padding_value, x)
+    if not isinstance(size, int):
+        return _sized_late(x, low, outside)
+    rows, columns = _matrix_size(size, low, high, int(num_rows), int(num_cols))
+    band = Band(low, high, rows, columns, align)
+    return _placed(x, band, bind.broadcast_to(outside, shape=(*_lead(x, band), rows, columns)), "MatrixDiagV3")
+
+
+def _sized_late(x: Tensor, k: int, outside: Tensor) -> Tensor:
+    """One diagonal of a length that only a call tells, in a square matrix."""
+    size = x._type.shape[-1]
+    wide = bind.pad(x, outside, paddings=(*((0, 0),) * (x.ndim - 1), (max(k, 0), max(-k, 0))))
+    total = simplify_dim(size + abs(k))
+    on, off = (EagerTensor(np.array(v)) for v in (True, False))
+    mask = bind.one_hot(bind.range(size=total, start=k, delta=1, dtype=int64), on, off, depth=total, axis=1)
+    return bind.select(mask, bind.reshape(wide, shape=(*x._type.shape[:-1], 1, total)), outside)
+
+
+def _matrix_size(size: int, low: int, high: int, rows: int, columns: int) -> tuple[int, int]:
+    least_rows, least_columns = size - min(high, 0), size + max(low, 0)
+    for name, given, least in (("rows", rows, least_rows), ("columns", columns, least_columns)):
+        if given != NOWHERE and given < least:
+            raise Refused(f"The number of {name} is too small.").told_by("MatrixDiagV3")
+    if rows == columns == NOWHERE:
+        rows = columns = max(least_rows, least_columns)
+    rows, columns = (least_rows if rows == NOWHERE else rows), (least_columns if columns == NOWHERE else columns)
+    if rows != least_rows and columns != least_columns:
+        raise Refused(
+            "The number of rows or columns is not consistent with the specified d_lower, d_upper, and diagonal."
+        ).told_by("MatrixDiagV3")
+    return rows, columns
+
+
+def _lead(x: Tensor, band: Band) -> tuple[Dim, ...]:
+    return x._type.shape[: x.ndim - len(_shape_of(band))]
+
+
+def _placed(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -> Tensor:
+    """``matrix`` with its diagonals replaced."""
+    shape = _shape_of(band)
+    if diagonals.ndim < len(shape) or tuple(diagonals._type.shape[diagonals.ndim - len(shape) :]) != shape:
+        raise Refused(
+            f"Expected diagonals whose last dims are {brackets(shape)}, but got shape {brackets(diagonals.shape)}"
+        ).told_by(op)
+    flat = bind.reshape(diagonals, shape=(*_lead(diagonals, band), int(np.prod(shape))))
+    return _picked(flat, band.inverse(), (band.rows, band.columns), matrix)
+
+
+@export("linalg.set_diag")
+def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
+    """Matrices with their k-th diagonal, or a band of diagonals, replaced.
+
+    Args:
+      input: tensor of shape (..., rows, columns).
+      diagonal: tensor of shape (..., length of that diagonal), of a band (..., diagonals, greatest length), the highest first.
+      k: which diagonal, or the lowest and the highest of a band.
+      align: to which side short diagonals of a band were moved: those above the main one, and those below.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.set_diag([[1, 2], [3, 4]], [8, 9]).numpy()
+    array([[8, 2],
+           [3, 9]], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) where the diagonal's length is another.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/set_diag
+    """
+    x = convert_to_tensor(input)
+    return _placed(convert_to_tensor(diagonal, x.dtype), _band(x, k, align), x, "MatrixSetDiagV3")
