@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+import inspect
+from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvtf import nest
 from tvtf.context import state
+from tvtf.frontend.tape import GradientTape
 from tvtf.ops.custom import with_gradient
 from tvtf.primitive import as_tuple, export
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
@@ -16,12 +18,13 @@ from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 class _Eager:
     """What tapes record of an eager call: its vjp is the function that the call returned."""
 
-    def __init__(self, name: str, grad_fn: Callable[..., Any]) -> None:
+    def __init__(self, name: str, grad_fn: Callable[..., Any], variables: list[Any]) -> None:
         self.tf_name = name
         self.grad_fn = grad_fn
+        self.variables = variables
 
     def vjp(self, cts: tuple[Any, ...], outputs: Any, *inputs: Any) -> Any:
-        return gradients_of(self.tf_name, self.grad_fn(*cts), len(inputs))
+        return _way_back(self.tf_name, self.grad_fn, cts, len(inputs), self.variables)
 
 
 def gradients_of(name: str, found: Any, count: int) -> list[Any]:
@@ -38,6 +41,39 @@ def gradients_of(name: str, found: Any, count: int) -> list[Any]:
     return flat
 
 
+def _way_back(
+    name: str, grad_fn: Callable[..., Any], cts: Sequence[Any], count: int, variables: list[Any]
+) -> list[Any]:
+    """The cotangents of the arguments and, after them, of the Variables that the function reads."""
+    if not variables:
+        return gradients_of(name, grad_fn(*cts), count)
+    of_inputs, of_variables = grad_fn(*cts, variables=variables)
+    found = gradients_of(name, of_inputs, count - len(variables))
+    return [*found, *gradients_of(name, of_variables, len(variables))]
+
+
+def _read(function: Callable[[], Any]) -> tuple[Any, Callable[..., Any], list[Any]]:
+    """What a decorated function gives, and the Variables that it reads.
+
+    Raises:
+      TypeError: it reads some, and its ``grad_fn`` does not take them.
+    """
+    with GradientTape() as tape:
+        result, grad_fn = function()
+    variables = list(tape.watched_variables())
+    if variables and not _takes_variables(grad_fn):
+        raise TypeError(
+            "@tf.custom_gradient grad_fn must accept keyword argument 'variables', since function uses variables: "
+            f"{variables}"
+        )
+    return result, grad_fn, variables
+
+
+def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(grad_fn).parameters
+    return "variables" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
 @export("custom_gradient")
 def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates ``f(*tensors) -> (result, grad_fn)``: tapes use ``grad_fn(*cotangents)`` as its gradient.
@@ -45,6 +81,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     Args:
       f: takes tensors and returns a nest of tensors with a function from their cotangents to those of the arguments. In a
         ``tf.function`` it is traced once for the result and once, with the intermediates it needs, for the gradient.
+        Where it reads Variables, the function takes them as ``variables=`` and returns a second list, their cotangents.
 
     Returns:
       A function that gives the result alone.
@@ -62,6 +99,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
     Raises:
       ValueError: ``grad_fn`` returned another number of gradients than ``f`` has arguments.
+      TypeError: ``f`` reads Variables and ``grad_fn`` does not take them.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
     """
@@ -78,23 +116,34 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
 def _call_eagerly(name: str, f: Callable[..., Any], tensors: list[Tensor]) -> Any:
     """Tapes see ``f`` at work, for the second order, but its outputs come from the recorded call alone."""
-    result, grad_fn = f(*tensors)
+    result, grad_fn, variables = _read(lambda: f(*tensors))
     outputs = tuple(EagerTensor(convert_to_tensor(t).eager_array()) for t in nest.flatten(result))
     for tape in state.tapes:
-        tape.record(_Eager(name, grad_fn), tensors, outputs, {})
+        tape.record(_Eager(name, grad_fn, variables), (*tensors, *variables), outputs, {})
     return nest.pack_sequence_as(result, outputs)
 
 
 def _call_traced(name: str, f: Callable[..., Any], tensors: list[Tensor]) -> Any:
     from tvtf.frontend.lift import Inner, lift
 
+    variables: list[Any] = []
+    count = len(tensors)
+
+    def there(*xs: Tensor) -> Any:
+        result, _, read = _read(lambda: f(*xs[:count]))
+        variables[:] = read
+        return result
+
+    forward = Inner(name, there, [t._type for t in tensors])
+    tensors = [*tensors, *(v.read_value() for v in variables)]
     types = [t._type for t in tensors]
-    forward = Inner(name, lambda *xs: f(*xs)[0], types)
+    if variables:
+        forward = Inner(name, there, types)
     cts = [t._type for t in forward.leaves]
 
     def way_back(*given: Tensor) -> Any:
-        _, grad_fn = f(*given[: len(types)])
-        return gradients_of(name, grad_fn(*given[len(types) :]), len(types))
+        _, grad_fn = f(*given[:count])
+        return _way_back(name, grad_fn, given[len(types) :], len(types), variables)
 
     backward = Inner(f"{name}_gradient", way_back, types + cts)
     given = tuple(i for i, g in enumerate(backward.structure) if g is not None)
