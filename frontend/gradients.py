@@ -43,7 +43,7 @@ class _Program:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.tensors: dict[relax.Var, SymbolicTensor] = {}
+        self.tensors: dict[relax.Expr, SymbolicTensor] = {}
         self.records: list[Record] = []
         self._tuples: dict[relax.Var, tuple[Any, list[Any]]] = {}
         for binding in trace.bindings:
@@ -51,12 +51,8 @@ class _Program:
 
     def tensor(self, expr: Any) -> SymbolicTensor:
         """The tensor that stands for a variable or constant."""
-        from tvm import relax
-
         from tvtf import dialect
 
-        if not isinstance(expr, relax.Var):
-            return SymbolicTensor(expr, dialect.from_relax_type(expr.ty), self.trace)
         if expr not in self.tensors:
             self.tensors[expr] = SymbolicTensor(expr, dialect.from_relax_type(expr.ty), self.trace)
         return self.tensors[expr]
