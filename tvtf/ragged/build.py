@@ -203,9 +203,22 @@ def merge_dims(ragged: Any, outer: int, inner: int) -> Any:
         shape = ragged._type.shape
         size = int(np.prod(shape[outer : inner + 1]))
         return bind.reshape(ragged, shape=(*shape[:outer], size, *shape[inner + 1 :]))
-    if outer > 0:
-        return ragged.with_values(merge_dims(ragged.values, outer - 1, inner - 1))
-    return merge_dims(ragged.values, 0, inner - 1)
+    if outer == 0:
+        return merge_dims(ragged.values, 0, inner - 1)
+    if outer == 1:
+        return merge_dims(_of_longer_rows(ragged), 1, inner - 1)
+    return ragged.with_values(merge_dims(ragged.values, outer - 1, inner - 1))
+
+
+def _of_longer_rows(ragged: RaggedTensor) -> RaggedTensor:
+    """The dim within the rows merged with the next."""
+    values, splits = ragged.values, ragged.row_splits
+    if isinstance(values, RaggedTensor):
+        return RaggedTensor(values.values, bind.gather(values.row_splits, splits, axis=0, batch_dims=0))
+    rows, width, *rest = values._type.shape
+    return RaggedTensor(
+        bind.reshape(values, shape=(rows * width, *rest)), bind.multiply(splits, convert_to_tensor(width, splits.dtype))
+    )
 
 
 @export("ragged.range")
