@@ -55,6 +55,28 @@ class Batch(Dataset):
         return self.source.batch_value(handle)
 
 
+class BatchesInTurn(Dataset):
+    """Batches of several sizes, one after the other and again."""
+
+    shown = "_RebatchDataset"
+
+    def __init__(self, source: Dataset, counts: Sequence[int], drop_remainder: bool) -> None:
+        self.source, self.counts, self.drop_remainder = source, counts, drop_remainder
+        known = counts[0] if drop_remainder and len(set(counts)) == 1 else None
+        super().__init__(leading(source.element_spec, known), UNKNOWN)
+
+    def handles(self) -> Iterator[Any]:
+        source = self.source.handles()
+        for count in itertools.cycle(self.counts):
+            group = list(itertools.islice(source, count))
+            if not group or (self.drop_remainder and len(group) < count):
+                return
+            yield group
+
+    def value(self, handle: list[Any]) -> Element:
+        return self.source.batch_value(handle)
+
+
 class ParallelBatch(Batch):
     def __init__(self, source: Dataset, count: int, drop_remainder: bool, workers: Workers) -> None:
         super().__init__(source, count, drop_remainder)
@@ -233,8 +255,20 @@ class DatasetSpec:
     Source: https://www.tensorflow.org/api_docs/python/tf/data/DatasetSpec
     """
 
-    def __init__(self, element_spec: Any) -> None:
+    def __init__(self, element_spec: Any, dataset_shape: Any = ()) -> None:
         self.element_spec = element_spec
+
+    @property
+    def value_type(self) -> type:
+        return Dataset
+
+    @staticmethod
+    def from_value(value: Dataset) -> DatasetSpec:
+        """The spec of a dataset."""
+        return DatasetSpec(value.element_spec)
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        return spec_or_value.element_spec == self.element_spec
 
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DatasetSpec) and other.element_spec == self.element_spec

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset
+import numpy as np
+
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
 from tvtf.data.batching import Batch
 from tvtf.data.mapped import Map
 from tvtf.data.order import Take, Zip
@@ -14,6 +16,7 @@ from tvtf.data.structure import Element, relaxed
 from tvtf.dtypes import float32, float64, int64
 from tvtf.ops.random import stateless_categorical
 from tvtf.ops.rules import bind
+from tvtf.primitive import export
 from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -67,6 +70,68 @@ def choose_from_datasets(
             f"{choice_dataset.element_spec}."
         )
     return Choose(list(datasets), choice_dataset, stop_on_empty_dataset)
+
+
+class Resampled(Dataset):
+    """Elements with their classes, some of them left out so that classes come as often as is wanted."""
+
+    shown = "_MapDataset"
+
+    def __init__(
+        self, source: Dataset, class_of: Callable[..., Any], wanted: Any, given: Any, seed: int | None
+    ) -> None:
+        self.classes = Zip((Map(source, class_of), source))
+        self.draws = Random(seed, None)
+        self.wanted = np.asarray(convert_to_tensor(wanted).numpy(), np.float64)
+        self.given = None if given is None else np.asarray(convert_to_tensor(given).numpy(), np.float64)
+        super().__init__(self.classes.element_spec, UNKNOWN)
+
+    def handles(self) -> Iterator[Any]:
+        seen = np.ones_like(self.wanted)
+        for (kind, element), draw in zip(self.classes.elements(), self.draws.elements()):
+            place = int(kind)
+            seen[place] += 1
+            share = seen / seen.sum() if self.given is None else self.given
+            chance = np.divide(self.wanted, share, out=np.zeros_like(share), where=share > 0)
+            if int(draw) < (1 << 32) * chance[place] / chance.max():
+                yield kind, element
+
+
+@method
+def rejection_resample(
+    self: Dataset,
+    class_func: Callable[..., Any],
+    target_dist: Any,
+    initial_dist: Any = None,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Dataset:
+    """Elements with their classes, ``(class, element)``, so chosen that classes have another distribution.
+
+    Args:
+      class_func: an element's class, an integer scalar.
+      target_dist: how often each class is wanted.
+      initial_dist: how often each comes; counted on the way where None.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#rejection_resample
+    """
+    return Resampled(self, class_func, target_dist, initial_dist, seed)
+
+
+@export("data.experimental.rejection_resample")
+def resampling(
+    class_func: Callable[..., Any], target_dist: Any, initial_dist: Any = None, seed: int | None = None
+) -> Callable[[Dataset], Dataset]:
+    """For ``apply``: as ``dataset.rejection_resample(...)``.
+
+    >>> import tvtf as tf
+    >>> evened = tf.data.experimental.rejection_resample(lambda x: x % 2, [0.5, 0.5], seed=1)
+    >>> tf.data.Dataset.range(8).apply(evened).element_spec[0]
+    TensorSpec(shape=(), dtype=tf.int64, name=None)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/rejection_resample
+    """
+    return lambda dataset: Resampled(dataset, class_func, target_dist, initial_dist, seed)
 
 
 def sample_from_datasets(

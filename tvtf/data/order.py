@@ -13,7 +13,7 @@ from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Through, method, scaled
 from tvtf.data.parallel import Ahead, Ready, debug
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed
-from tvtf.dtypes import int64
+from tvtf.dtypes import DType, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
@@ -239,22 +239,24 @@ def enumerate_(self: Dataset, start: Any = 0, name: str | None = None) -> Datase
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#enumerate
     """
-    return Zip((Counter(number(start), 1), self))
+    return Zip((Counter(number(start), 1, int64), self))
 
 
 class Counter(Dataset):
-    def __init__(self, start: int, step: int) -> None:
-        self.start, self.step = start, step
-        super().__init__(TensorSpec([], int64), INFINITE)
+    shown = "_ScanDataset"
+
+    def __init__(self, start: Any, step: Any, dtype: DType) -> None:
+        self.start, self.step, self.dtype = start, step, dtype
+        super().__init__(TensorSpec([], dtype), INFINITE)
 
     def handles(self) -> Iterator[Any]:
         return itertools.count(self.start, self.step)
 
     def value(self, handle: int) -> Element:
-        return EagerTensor(np.array(handle, np.int64))
+        return EagerTensor(np.array(handle, self.dtype.np))
 
     def batch_value(self, handles: Sequence[int]) -> Element:
-        return EagerTensor(np.array(handles, np.int64))
+        return EagerTensor(np.array(handles, self.dtype.np))
 
 
 class Prefetch(Ready):

@@ -6,15 +6,19 @@ import os
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tvtf import nest
 from tvtf.context import state
 from tvtf.data import batching, choice, order, parallel, readers, sources, stored
 from tvtf.data import composed as _composed  # noqa: F401 - adds methods
 from tvtf.data import experimental as _experimental  # noqa: F401 - adds names
+from tvtf.data import optional as _optional  # noqa: F401 - adds names
 from tvtf.data import tables as _tables  # noqa: F401 - adds names
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
 from tvtf.data.options import Options
 from tvtf.data.structure import Element, tensors_of
+from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError, NotFoundError
 from tvtf.primitive import export, exports
 
@@ -93,7 +97,7 @@ def zip_(*args: Any, datasets: Any = None, name: str | None = None) -> Dataset:
     return order.Zip(given)
 
 
-def counter(start: Any = 0, step: Any = 1, dtype: Any = None, name: str | None = None) -> Dataset:
+def counter(start: Any = 0, step: Any = 1, dtype: Any = int64, name: str | None = None) -> Dataset:
     """Numbers without end.
 
     >>> import tvtf as tf
@@ -102,7 +106,9 @@ def counter(start: Any = 0, step: Any = 1, dtype: Any = None, name: str | None =
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#counter
     """
-    return order.Counter(order.number(start), order.number(step))
+    kind = as_dtype(dtype)
+    first, by = (np.asarray(n, kind.np).item() for n in (start, step))
+    return order.Counter(first, by, kind)
 
 
 def random(seed: int | None = None, rerandomize_each_iteration: bool | None = None, name: str | None = None) -> Dataset:
@@ -180,13 +186,40 @@ def get_single_element(self: Dataset, name: str | None = None) -> Element:
 
 @method
 def rebatch(self: Dataset, batch_size: Any, drop_remainder: bool = False, name: str | None = None) -> Dataset:
-    """The rows of the batches in batches of another size.
+    """The rows of the batches in batches of another size, or of several sizes in turn.
+
+    Raises:
+      ValueError: an element is a scalar.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#rebatch
     """
+    if any(spec.shape.rank == 0 for spec in nest.flatten(self.element_spec)):
+        raise ValueError(
+            "Invalid `batch_sizes`. Expected dataset with rank of >= 1 but found a dataset with scalar elements. Fix the "
+            "issue by adding the `batch` transformation to the dataset."
+        )
+    if np.ndim(batch_size):
+        return batching.BatchesInTurn(batching.Unbatch(self), [order.number(n) for n in batch_size], drop_remainder)
     made = batching.Batch(batching.Unbatch(self), order.number(batch_size), drop_remainder)
     made.shown, made.size = "_RebatchDataset", UNKNOWN
     return made
+
+
+@method
+def snapshot(
+    self: Dataset, path: str, compression: str = "AUTO", reader_func: Any = None, shard_func: Any = None,
+    name: str | None = None,
+) -> Dataset:  # fmt: skip
+    """Not here: what the folder holds would have to tell of which pipeline it is.
+
+    Raises:
+      NotImplementedError: always.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#snapshot
+    """
+    raise NotImplementedError(
+        "tvtf can't tell whether a folder holds the elements of this pipeline: use cache(filename), or save and load"
+    )
 
 
 @method
