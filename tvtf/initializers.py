@@ -75,7 +75,6 @@ def _dims(shape: Any) -> tuple[int, ...]:
 
 
 @_public("Zeros", "zeros")
-@export("zeros_initializer")
 class Zeros(Initializer):
     """Zeros.
 
@@ -91,7 +90,6 @@ class Zeros(Initializer):
 
 
 @_public("Ones", "ones")
-@export("ones_initializer")
 class Ones(Initializer):
     """Ones.
 
@@ -107,7 +105,6 @@ class Ones(Initializer):
 
 
 @_public("Constant", "constant")
-@export("constant_initializer")
 class Constant(Initializer):
     """One value, or an array that broadcasts to the shape.
 
@@ -191,7 +188,6 @@ def _default_seed() -> int:
 
 
 @_public("RandomNormal", "random_normal")
-@export("random_normal_initializer")
 class RandomNormal(RandomInitializer):
     """Normal numbers.
 
@@ -229,7 +225,6 @@ class TruncatedNormal(RandomNormal):
 
 
 @_public("RandomUniform", "random_uniform")
-@export("random_uniform_initializer")
 class RandomUniform(RandomInitializer):
     """Numbers spread evenly over [minval, maxval).
 
