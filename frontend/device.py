@@ -5,6 +5,7 @@ from __future__ import annotations
 from types import TracebackType
 
 from tvtf.context import state
+from tvtf.device_spec import DeviceSpec
 from tvtf.frontend.config import get_soft_device_placement
 from tvtf.primitive import export
 from tvtf.runtime.target import CPU, device_kind, target_of
@@ -18,7 +19,7 @@ class device:  # noqa: N801  (named as TensorFlow's)
     Float32 products of matrices and convolutions run in tf32 there, as TensorFlow's do.
 
     Args:
-      device_name: ``"/CPU:0"``, ``"GPU:0"`` and the like; None for what was chosen outside.
+      device_name: ``"/CPU:0"``, ``"GPU:0"`` and the like, or a ``tf.DeviceSpec``; None for what was chosen outside.
 
     Raises:
       ValueError: the name has another form.
@@ -33,8 +34,12 @@ class device:  # noqa: N801  (named as TensorFlow's)
     Source: https://www.tensorflow.org/api_docs/python/tf/device
     """
 
-    def __init__(self, device_name: str | None) -> None:
-        self.name = device_name
+    def __init__(self, device_name: str | DeviceSpec | None) -> None:
+        if callable(device_name):
+            raise RuntimeError("tf.device does not support functions.")
+        if not isinstance(device_name, (str, DeviceSpec, type(None))):
+            raise ValueError(f"Expecting a string device name. Got {type(device_name)}({device_name})")
+        self.name = device_name.to_string() if isinstance(device_name, DeviceSpec) else device_name
 
     def __enter__(self) -> None:
         self._outside = state.device

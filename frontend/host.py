@@ -97,7 +97,8 @@ def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, gradient: Any) 
     inputs = [convert_to_tensor(x) for x in nest.flatten(list(inp or ()))]
     specs = [_spec(t) for t in nest.flatten([] if wanted is None else wanted)]
     if state.trace is None:
-        results: Sequence[Tensor] = _eager(func, inputs, specs, op, gradient is not None)
+        given = inputs if gradient else inp or ()
+        results: Sequence[Tensor] = _eager(func, given, specs, op, gradient is not None)
     else:
         results = traced(_checked(run, specs, op), inputs, specs, gradient and gradient(func, specs, op))
     if wanted is None or not specs:
@@ -130,9 +131,9 @@ def _type_of(spec: TensorSpec) -> TensorType:
 # -- running it
 
 
-def _eager(func: Any, inputs: Sequence[Tensor], specs: Sequence[TensorSpec], op: str, tensors: bool) -> list[Tensor]:
+def _eager(func: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec], op: str, tensors: bool) -> list[Tensor]:
     if not tensors:  # TensorFlow calls it without more ado
-        return _results(func(*(x.numpy() for x in inputs)), specs, op)
+        return _results(func(*map(np.array, inputs)), specs, op)
     with _told(op):
         return _results(func(*inputs), specs, op)
 

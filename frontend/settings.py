@@ -7,6 +7,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvtf.primitive import export
+from tvtf.runtime.target import products
 
 _told: dict[str, Any] = {"traceback_filtering": True, "log_device_placement": False}
 
@@ -91,23 +92,19 @@ def enable_op_determinism() -> None:
 
 @export("config.experimental.enable_tensor_float_32_execution")
 def enable_tensor_float_32_execution(enabled: bool) -> None:
-    """Remembered: products on a GPU use tf32.
+    """Whether functions compiled for a GPU from now on multiply float32 in tf32, with 10 bits of the fractions.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.enable_tensor_float_32_execution(True)
 
-    Raises:
-      NotImplementedError: to turn it off.
-
     Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/enable_tensor_float_32_execution
     """
-    if not enabled:
-        raise NotImplementedError("products of float32 on a GPU use tf32; cast to float64 for more digits")
+    products.in_tf32 = enabled
 
 
 @export("config.experimental.tensor_float_32_execution_enabled")
 def tensor_float_32_execution_enabled() -> bool:
-    """Whether products on a GPU use tf32: they do.
+    """Whether functions compiled for a GPU multiply float32 in tf32: they do, unless told otherwise.
 
     >>> import tvtf as tf
     >>> tf.config.experimental.tensor_float_32_execution_enabled()
@@ -115,7 +112,7 @@ def tensor_float_32_execution_enabled() -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/tensor_float_32_execution_enabled
     """
-    return True
+    return products.in_tf32
 
 
 @export("config.experimental.get_synchronous_execution")

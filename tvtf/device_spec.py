@@ -48,8 +48,8 @@ class DeviceSpec:
                 parts[name] = values[0]
             elif name == "device" and len(values) == 2:
                 parts["device_type"], parts["device_index"] = values[0], _index(values[1])
-            elif name.upper() in ("CPU", "GPU", "TPU") and len(values) == 1:
-                parts["device_type"], parts["device_index"] = name.upper(), _index(values[0])
+            elif name.upper() in ("CPU", "GPU", "TPU") and len(values) < 2:
+                parts["device_type"], parts["device_index"] = name.upper(), _index(*values)
             else:
                 raise ValueError(f"Unknown attribute '{name}' is encountered while parsing the device spec: '{spec}'.")
         return cls(**parts)
@@ -76,6 +76,9 @@ class DeviceSpec:
     def _parts(self) -> dict[str, Any]:
         return {part: getattr(self, part) for part in _PARTS}
 
+    def __repr__(self) -> str:
+        return f"<DeviceSpec({', '.join(f'{part}={value}' for part, value in self._parts().items())})>"
+
     def __eq__(self, other: object) -> bool:
         return isinstance(other, DeviceSpec) and self._parts() == other._parts()
 
@@ -83,5 +86,5 @@ class DeviceSpec:
         return hash(tuple(self._parts().values()))
 
 
-def _index(text: str) -> int | None:
+def _index(text: str = "*") -> int | None:
     return None if text == "*" else int(text)

@@ -82,6 +82,33 @@ class DType:
             return ml_dtypes.finfo(self.np)
         raise TypeError(f"Cannot find limits of {self!r}.")
 
+    @property
+    def limits(self) -> tuple[int, Any]:
+        """The range of values as images have them: (0, 1) for float32, else zero and the largest.
+
+        Raises:
+          ValueError: for a dtype of no such range.
+        """
+        if self.is_bool or self.is_integer:
+            return 0, True if self.is_bool else int(self.max)
+        if self.name not in ("float32", "float64"):
+            raise ValueError(f"{self} does not have defined limits.")
+        return 0, 1
+
+    @property
+    def is_quantized(self) -> builtins.bool:
+        return False
+
+    @property
+    def is_numpy_compatible(self) -> builtins.bool:
+        return True
+
+    def is_subtype_of(self, other: Any) -> builtins.bool:
+        return self is other
+
+    def most_specific_common_supertype(self, types: Any) -> DType | None:
+        return self if all(self is other for other in types) else None
+
     def is_compatible_with(self, other: Any) -> builtins.bool:
         return self is as_dtype(other)
 
@@ -142,7 +169,12 @@ ON_HOST: Final = (*COMPLEX, string)
 TRACED: Final = (*COMPILED, *ON_HOST)
 """The types that traced programs have."""
 
-_BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in ALL} | {"half": float16, "double": float64, "str": string}
+_BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in ALL} | {
+    "half": float16,
+    "float": float32,
+    "double": float64,
+    "str": string,
+}
 _BY_NUMPY: Final[dict[Any, DType]] = {t.np: t for t in ALL}
 _BY_ENUM: Final = {t.as_datatype_enum: t for t in ALL}
 _BY_PYTHON: Final[dict[Any, DType]] = {
@@ -154,8 +186,8 @@ _BY_PYTHON: Final[dict[Any, DType]] = {
 }
 
 
-def as_dtype(value: Any) -> DType:
-    """The DType that ``value`` names: a DType, a name, a NumPy or Python type, or TensorFlow's enum number.
+def as_dtype(type_value: Any) -> DType:
+    """The DType that ``type_value`` names: a DType, a name, a NumPy or Python type, or TensorFlow's enum number.
 
     >>> as_dtype("half"), as_dtype(float), as_dtype(3)
     (tf.float16, tf.float32, tf.int32)
@@ -163,11 +195,11 @@ def as_dtype(value: Any) -> DType:
     Raises:
       TypeError: when nothing of that name exists.
     """
-    if isinstance(value, DType):
-        return value
-    found = _lookup(value)
+    if isinstance(type_value, DType):
+        return type_value
+    found = _lookup(type_value)
     if found is None:
-        raise TypeError(f"Cannot convert the argument `type_value`: {value!r} to a TensorFlow DType.")
+        raise TypeError(f"Cannot convert the argument `type_value`: {type_value!r} to a TensorFlow DType.")
     return found
 
 

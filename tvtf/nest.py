@@ -16,13 +16,13 @@ from tvtf.composite import CompositeTensor, TypeSpec
 _LEAF = (str, bytes)
 
 
-def is_nested(structure: Any) -> bool:
+def is_nested(seq: Any) -> bool:
     """True for a sequence (strings excluded) or a mapping.
 
     >>> is_nested([1]), is_nested("ab")
     (True, False)
     """
-    return _is_nested_type(type(structure))  # type: ignore[arg-type] # types are hashable
+    return _is_nested_type(type(seq))  # type: ignore[arg-type] # types are hashable
 
 
 @lru_cache(maxsize=1024)

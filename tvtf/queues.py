@@ -209,7 +209,7 @@ def _single(vals: Any) -> list[Any]:
 def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
     if shapes is None:
         return [TensorShape(None)] * count
-    several = isinstance(shapes, list) and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
+    several = isinstance(shapes, (list, tuple)) and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
     found = [as_shape(s) for s in (shapes if several else [shapes])]
     if len(found) != count:
         raise ValueError(

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf import dtypes
+from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype
 from tvtf.operation import done
@@ -253,9 +254,11 @@ def assert_type(tensor: Any, tf_type: Any, message: Any = None, name: str | None
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/assert_type
     """
-    x, wanted = convert_to_tensor(tensor), as_dtype(tf_type)
+    x: Any = tensor if isinstance(tensor, CompositeTensor) else convert_to_tensor(tensor)
+    wanted = as_dtype(tf_type)
     if x.dtype is not wanted:
-        raise TypeError(f"{prefix(message)}{called(x, 'tensor')} must be of type {wanted!r}; got {x.dtype!r}")
+        name = "tensor" if isinstance(x, CompositeTensor) else called(x, "tensor")
+        raise TypeError(f"{prefix(message)}{name} must be of type {wanted!r}; got {x.dtype!r}")
 
 
 @export("debugging.assert_integer")

@@ -6,12 +6,10 @@ import re
 from functools import lru_cache
 from typing import Any
 
+from tvtf.device_spec import DeviceSpec
 from tvtf.threads import available_cores
 
 CPU, GPU = "CPU", "GPU"
-_DEVICE = re.compile(
-    r"(?:/job:localhost)?(?:/replica:0)?(?:/task:0)?(?:/device:|/)?(cpu|gpu)(?::(\d+|\*))?", re.IGNORECASE
-)
 _ARCH = re.compile(r"sm_(\d{2,3})[af]?")
 OLDEST = 80
 
@@ -67,10 +65,17 @@ def device_kind(device: str) -> tuple[str, int]:
     >>> device_kind("/GPU:1")
     ('GPU', 1)
     """
-    named = _DEVICE.fullmatch(device)
-    if named is None:
+    spec = DeviceSpec.from_string(device)
+    elsewhere = spec.job not in (None, "localhost") or spec.replica or spec.task
+    if elsewhere or spec.device_type not in (None, CPU, GPU):
         raise ValueError(f"Failed to parse device name: {device!r}; it must be such as '/CPU:0' or '/GPU:0'")
-    return named[1].upper(), 0 if named[2] in (None, "*") else int(named[2])
+    return spec.device_type or CPU, spec.device_index or 0
+
+
+class products:  # noqa: N801 - the one place where it is kept
+    """How a GPU multiplies matrices of float32."""
+
+    in_tf32 = True
 
 
 def target_of(device: str | None) -> Any:
@@ -80,7 +85,7 @@ def target_of(device: str | None) -> Any:
       RuntimeError: it names a GPU that isn't there.
     """
     kind, number = device_kind(device) if device else (CPU, 0)
-    return host_target() if kind == CPU else cuda_target(gpu_arch(number))
+    return host_target() if kind == CPU else cuda_target(gpu_arch(number), products.in_tf32)
 
 
 @lru_cache(maxsize=16)

@@ -6,7 +6,7 @@ import os
 from typing import Any
 
 from tvtf.files import named_failures
-from tvtf.tensor import EagerTensor, to_array
+from tvtf.tensor import EagerTensor, register_tensor_conversion_function, to_array
 from tvtf.trackable import Trackable
 
 
@@ -51,3 +51,6 @@ class Asset(Trackable):
         """
         with named_failures(self.path, "read"), open(self.path, "rb") as file:
             return file.read()
+
+
+register_tensor_conversion_function(Asset, lambda asset, **_: asset.asset_path)

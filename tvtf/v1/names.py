@@ -207,6 +207,8 @@ PUBLIC = {
     "disable_v2_behavior": disable_eager_execution,
     "initialize_all_variables": global_variables_initializer,
     "local_variables_initializer": no_op,
+    **dict.fromkeys(("enable_eager_execution", "enable_v2_behavior", "enable_resource_variables"), lambda: None),
+    **dict.fromkeys(("enable_tensor_equality", "enable_v2_tensorshape", "enable_control_flow_v2"), lambda: None),
     **{
         each.__name__: each
         for each in (

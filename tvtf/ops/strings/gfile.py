@@ -17,7 +17,8 @@ Path = str | bytes | os.PathLike[str]
 
 
 def _text(path: Any) -> str:
-    return os.fsdecode(path)
+    """A path, also one given as a ``file://`` URI."""
+    return os.fsdecode(path).removeprefix("file://")
 
 
 def _missing(path: str) -> NotFoundError:
@@ -331,9 +332,16 @@ class GFile:
         """Adds several texts."""
         self._opened("write").writelines(lines)
 
-    def seek(self, offset: int = 0, whence: int = io.SEEK_SET) -> None:
-        """Goes to a place."""
-        self._opened("read").seek(offset, whence)
+    def seek(self, offset: int | None = None, whence: int = io.SEEK_SET, position: int | None = None) -> None:
+        """Goes to a place; ``position`` is an older name of ``offset``.
+
+        Raises:
+          TypeError: no offset.
+        """
+        file, place = self._opened("read"), position if offset is None else offset
+        if place is None:
+            raise TypeError("seek(): offset argument required")
+        file.seek(place, whence)
 
     def tell(self) -> int:
         """The place where it is."""
