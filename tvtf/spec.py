@@ -60,8 +60,8 @@ class TensorSpec(TypeSpec):
     def _serialize(self) -> tuple[Any, ...]:
         return self.shape, self.dtype, self.name
 
-    def is_compatible_with(self, spec_or_value: Any) -> bool:
-        other = spec_or_value if hasattr(spec_or_value, "dtype") else convert_to_tensor(spec_or_value)
+    def is_compatible_with(self, spec_or_tensor: Any) -> bool:
+        other = spec_or_tensor if hasattr(spec_or_tensor, "dtype") else convert_to_tensor(spec_or_tensor)
         return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
 
     def is_subtype_of(self, other: Any) -> bool:

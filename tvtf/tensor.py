@@ -376,12 +376,14 @@ hooks.dtype_of = _BY_NUMPY.__getitem__
 _converters: list[tuple[type, Callable[..., Any]]] = []
 
 
-def register_tensor_conversion_function(kind: type, convert: Callable[..., Any], priority: int = 100) -> None:
-    """Teaches :func:`convert_to_tensor` a type: ``convert(value, dtype, name, as_ref) -> Tensor``.
+def register_tensor_conversion_function(
+    base_type: type, conversion_func: Callable[..., Any], priority: int = 100
+) -> None:
+    """Teaches :func:`convert_to_tensor` a type: ``conversion_func(value, dtype, name, as_ref) -> Tensor``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/register_tensor_conversion_function
     """
-    _converters.append((kind, convert))
+    _converters.append((base_type, conversion_func))
 
 
 def is_tensor(value: Any) -> bool:

@@ -39,8 +39,8 @@ def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
 
 
 @export("fill")
-def fill(dims: Any, value: Any, name: str | None = None) -> Tensor:
-    """A tensor of shape ``dims`` filled with a scalar.
+def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> Tensor:
+    """A tensor of shape ``dims`` filled with a scalar; a ``layout`` is ignored.
 
     >>> import tvtf as tf
     >>> tf.fill([2], 9).numpy()
