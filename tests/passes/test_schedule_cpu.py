@@ -236,6 +236,27 @@ def test_fused_matmul_bias_relu(target: Target) -> None:
     np.testing.assert_allclose(run_relax(program, [x, w, b], target), np.maximum(x @ w + b, 0), rtol=1e-4, atol=1e-4)
 
 
+@pytest.mark.parametrize("rows", [1, 37])
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+def test_dear_epilogue_of_a_matmul(rows: int, target: Target) -> None:
+    def program(emit, x, w):
+        product = emit(op.matmul(x, w))
+        return emit(op.multiply(product, emit(op.sigmoid(product))))
+
+    x, w = values((rows, 50)), values((50, 70))
+    want = x @ w / (1 + np.exp(-(x @ w)))
+    np.testing.assert_allclose(run_relax(program, [x, w], target), want, rtol=1e-4, atol=1e-4)
+
+
+def test_a_dear_epilogue_is_a_loop_over_the_rows() -> None:
+    x, w = tensor((64, 50)), tensor((50, 64), name="w")
+    product = matmul(x, w)
+    ended = te.compute(product.shape, lambda i, j: tirx.exp(product[i, j]) / (product[i, j] + 1.0), "ended")
+    cheap = te.compute(product.shape, lambda i, j: product[i, j] + 1.0, "cheap")
+    for result, is_loop in ((ended, True), (cheap, False)):
+        assert ("kept" in schedule(te.create_prim_func([x, w, result]), HOST).script()) == is_loop
+
+
 def test_fused_matmul_and_sgd_update() -> None:
     def program(emit, w, x, dy):
         step = emit(op.multiply(emit(op.matmul(x, dy)), relax.const(0.1, "float32")))

@@ -3,13 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from . import emit
+from . import access, emit
 from .combiner import Combine
 from .emit import index, static
 from .kernel import Axis, Stage, replace_loads, substitute
@@ -18,6 +18,8 @@ Point = dict[Var, ir.Expr]
 # What processors fetch by themselves ends with a page of 4 KiB, and comes too late where each line is used for few
 # cycles: without this, a matrix of 48 MiB arrives at 23 GB/s instead of 47 (of 50 that plain sums of it reach).
 BYTES_AHEAD = 8192
+# An exponential is about twenty operations.
+OPERATIONS_OF_A_DEAR_END = 16
 # Arguments of llvm.prefetch: to read, to keep in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
 
@@ -77,6 +79,11 @@ class Finish:
     stage: Stage
     stores: tuple[Stage, ...]
     moved: Point = field(default_factory=dict)
+
+    @property
+    def operations(self) -> int:
+        """Of one point's epilogue."""
+        return sum(access.operations(stage.value) for stage in self.stores if stage is not self.stage)
 
     def at(self, result: ir.Expr, point: Point) -> Stmt:
         point = {**point, **{var: point[var] + by for var, by in self.moved.items()}}
@@ -142,7 +149,11 @@ def column_tile(
     summed = [(first, lanes) for first, _ in stored] if padded else stored
     held = Accumulators.of(stage, max(1, _product(sizes)), len(stored), lanes if padded else min(lanes, width))
 
-    def each(body: Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt], chunks: list[tuple[int, int]] = summed) -> Stmt:
+    def each(
+        body: Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt],
+        chunks: list[tuple[int, int]] = summed,
+        over_rows: Callable[..., Stmt] = emit.unrolled_nest,
+    ) -> Stmt:
         def row(offsets: list[ir.Expr]) -> Stmt:
             point = row_point(tile, order, offsets)
             return _along(
@@ -155,7 +166,7 @@ def column_tile(
                 ),
             )
 
-        return emit.unrolled_nest(sizes, row)
+        return over_rows(sizes, row)
 
     def first(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
         value = stage.init if start is None else _partial(start, point)
@@ -173,8 +184,23 @@ def column_tile(
             [_fetched(streamed, {**tile.base, **places}, number * lanes) for number in range(held.vectors)] + [sums]
         )
 
-    last = each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), stored)
+    if finish.operations < OPERATIONS_OF_A_DEAR_END:
+        last = each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), stored)
+    else:
+        last = _ended_row_by_row(held, finish, each, stored)
     return emit.sequence([emit.allocate(held.buffer), each(first), over_ranges(ranges, step), last])
+
+
+def _ended_row_by_row(
+    held: Accumulators, finish: Finish, each: Callable[..., Stmt], chunks: list[tuple[int, int]]
+) -> Stmt:
+    """A dear epilogue as a loop over the rows: written out for each, it takes the registers that still hold results."""
+    kept = replace(held, buffer=emit.scratch(held.buffer.ty.shape, finish.stage.dtype, "kept", "local"))
+    keep = each(lambda row, number, lane, _point: kept.store(held.load(row, number, lane), row, number, lane), chunks)
+    ended = each(
+        lambda row, number, lane, point: finish.at(kept.load(row, number, lane), point), chunks, over_rows=emit.nest
+    )
+    return emit.sequence([emit.allocate(kept.buffer), keep, ended])
 
 
 def _fetched(load: TensorLoad, point: Point, offset: int) -> Stmt:
