@@ -9,7 +9,7 @@ from benchmarks.harness import TRIES, Process, Row, Timing, measure, sample
 from benchmarks.peers import PEERS, TVTF, Peer
 from benchmarks.table import markdown, microseconds, remarks
 from benchmarks.workload import Workload
-from benchmarks.workloads import WORKLOADS
+from benchmarks.workloads import SWEEPS, WORKLOADS
 from benchmarks.workloads.primitives import PRIMITIVES
 
 
@@ -38,6 +38,13 @@ def test_a_workload_runs_in_tvtf(process, among_others, name):
 @pytest.mark.parametrize("name", PRIMITIVES)
 def test_a_primitive_of_the_sweep_runs_in_tvtf(process, among_others, name):
     row = measure(PRIMITIVES[name].workload(), [process], rounds=1, seconds=0.0)
+    assert row.timings["tvtf"].error == ""
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("name", SWEEPS["others"])
+def test_another_network_runs_in_tvtf(process, name):
+    row = measure(SWEEPS["others"][name], [process], rounds=1, seconds=0.0, tiny=True)
     assert row.timings["tvtf"].error == ""
 
 
