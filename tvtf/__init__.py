@@ -76,6 +76,7 @@ from tvtf.frontend import tensor_array as _tensor_array  # noqa: E402,F401 - dec
 from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
 from tvtf.module import Module, name_scope  # noqa: E402
+from tvtf.ops import computed_axes as _computed_axes  # noqa: E402,F401 - axes that the program computes
 from tvtf.shape import TensorShape  # noqa: E402
 from tvtf.spec import TensorSpec  # noqa: E402
 from tvtf.tensor import (  # noqa: E402

@@ -14,7 +14,7 @@ from tvtf.ops.cast import cast
 from tvtf.ops.rules import bind, number, ones_like, size_argument, static_int
 from tvtf.ops.scatter import scatter_nd
 from tvtf.primitive import export
-from tvtf.shape import size_of
+from tvtf.shape import Dim, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
@@ -81,12 +81,11 @@ def _check(x: Tensor, holds: Any, told: str) -> None:
         raise InvalidArgumentError(None, "Assert", f"{told}: {x._array}")
 
 
-def _class_count(rows: Tensor, columns: Tensor) -> int:
-    if not isinstance(rows, EagerTensor) or not isinstance(columns, EagerTensor):
-        raise TypeError(
-            "confusion_matrix: give num_classes while tracing; without it the values tell the result's shape"
-        )
-    return int(max(rows._array.max(initial=-1), columns._array.max(initial=-1))) + 1
+def _class_count(rows: Tensor, columns: Tensor) -> Dim:
+    """One more than the greatest class."""
+    greatest = [bind.reduce_max(x, axis=tuple(range(x.ndim)), keepdims=False) for x in (rows, columns)]
+    most = bind.maximum(bind.maximum(*greatest), number(-1, rows))  # of none it is the least number
+    return size_argument(bind.add(most, number(1, rows)), "num_classes")
 
 
 @export("histogram_fixed_width_bins")

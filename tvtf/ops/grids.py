@@ -10,11 +10,14 @@ import numpy as np
 from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.arrange import flattened
+from tvtf.ops.array import reshape
 from tvtf.ops.create import arange, checked_dims
-from tvtf.ops.rules import bind, draw, kernel, number, static_dims, static_int
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, draw, is_computed, kernel, number, static_dims, static_int
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, broadcast_shapes, simplify_dim
+from tvtf.summarized import HOLE
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
 
 
@@ -116,8 +119,30 @@ def band_part(input: Any, num_lower: Any, num_upper: Any, name: str | None = Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/band_part
     """
+    if is_computed(num_lower) or is_computed(num_upper):
+        return _computed_band(convert_to_tensor(input), num_lower, num_upper)
     lower, upper = static_int(num_lower, "num_lower"), static_int(num_upper, "num_upper")
     return bind.band_part(convert_to_tensor(input), lower=lower, upper=upper)
+
+
+def _computed_band(x: Tensor, num_lower: Any, num_upper: Any) -> Tensor:
+    """The band whose widths only running the program tells."""
+    if x.ndim < 2:
+        raise Refused(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by("MatrixBandPart")
+    rows, columns = (bind.cast(scalar_of(d), dtype=int64) for d in x._type.shape[-2:])
+    below = bind.subtract(reshape(arange(rows), [-1, 1]), reshape(arange(columns), [1, -1]))
+    kept: Any = None
+    told = (
+        (num_lower, below, rows, "num_lower", "rows"),
+        (num_upper, bind.negative(below), columns, "num_upper", "columns"),
+    )
+    for width, off, most, name, what in told:
+        width = bind.cast(convert_to_tensor(width), dtype=int64)
+        text = f"{name} must be negative or less or equal to number of {what} ({HOLE}) got: {HOLE}"
+        bind.guard(bind.less_equal(width, most), most, width, message=text, shown=2)
+        within = bind.logical_or(bind.less(width, number(0, width)), bind.less_equal(off, width))
+        kept = within if kept is None else bind.logical_and(kept, within)
+    return bind.select(kept, x, number(0, x))
 
 
 @export("meshgrid")
