@@ -7,14 +7,13 @@ from typing import Any
 
 from tvtf import nest
 from tvtf.anyrank import AnyShape, UnknownRank
+from tvtf.composite import is_ragged, is_ragged_spec
 from tvtf.context import state
 from tvtf.frontend.control import repack, traced_while
 from tvtf.ops.control import call
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack, stack_read, stack_write
 from tvtf.primitive import export, hooks
-from tvtf.ragged.joining import stack_all
-from tvtf.ragged.tensor import RaggedTensor, RaggedTensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -68,21 +67,23 @@ def _limit(flat: Sequence[Tensor], size: Any) -> Tensor:
 
 
 def _is_ragged(elems: Any) -> bool:
-    return any(isinstance(each, RaggedTensor) for each in nest.flatten(elems))
+    return any(is_ragged(each) for each in nest.flatten(elems))
 
 
 def _ragged_map(fn: Callable[[Any], Any], elems: Any) -> Any:
     """``fn`` of each row; its results are rows, or scalars and tensors of one shape."""
-    flat = [each if isinstance(each, RaggedTensor) else convert_to_tensor(each) for each in nest.flatten(elems)]
-    size = int(flat[0].nrows()) if isinstance(flat[0], RaggedTensor) else len(flat[0])
+    flat = [each if is_ragged(each) else convert_to_tensor(each) for each in nest.flatten(elems)]
+    size = int(flat[0].nrows()) if is_ragged(flat[0]) else len(flat[0])
     results = [fn(nest.pack_sequence_as(elems, [each[i] for each in flat])) for i in range(size)]
     return nest.map_structure(lambda *rows: _of_rows(list(rows)), *results)
 
 
 def _of_rows(rows: list[Any]) -> Any:
-    tensors = [row if isinstance(row, RaggedTensor) else convert_to_tensor(row) for row in rows]
+    tensors = [row if is_ragged(row) else convert_to_tensor(row) for row in rows]
     if tensors[0].shape.rank == 0:
         return bind.stack(*tensors, axis=0)
+    from tvtf.ragged.joining import stack_all
+
     return stack_all(tensors, 0)
 
 
@@ -144,7 +145,7 @@ def map_fn(
     """
     if not callable(fn):
         raise TypeError(f"The provided function {fn!r} is not callable.fn must be callable.")
-    if state.trace is None and (_is_ragged(elems) or isinstance(fn_output_signature, RaggedTensorSpec)):
+    if state.trace is None and (_is_ragged(elems) or is_ragged_spec(fn_output_signature)):
         return _ragged_map(fn, elems)
     flat, size = _elements(elems)
     if state.trace is None:

@@ -10,13 +10,13 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
+from tvtf.composite import is_sparse
 from tvtf.dtypes import int32, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind
-from tvtf.ops.strings.shown import filled, shown
+from tvtf.ops.shown import filled, shown
 from tvtf.primitive import export
 from tvtf.shape import TensorType
-from tvtf.sparse.tensor import SparseTensor
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
@@ -160,7 +160,7 @@ class _Hole:
 
 
 def _hole(leaf: Any, tensors: list[Tensor]) -> Any:
-    if isinstance(leaf, SparseTensor):
+    if is_sparse(leaf):
         tensors += [leaf.indices, leaf.values, leaf.dense_shape]
         return _Hole(f"'SparseTensor(indices={_HOLE}, values={_HOLE}, shape={_HOLE})'")
     if not isinstance(leaf, (Tensor, Variable)):

@@ -11,6 +11,18 @@ PROGRAMS = {
 rooms = [m for m in ('tvtf.data', 'tvtf.lookup', 'tvtf.optimizers', 'tvtf.summary', 'tvtf.train') if m in sys.modules]
 print(rooms, 'data' in dir(tf), tf.keras.Optimizer is tf.optimizers.Optimizer, tf.data.experimental.CsvDataset.__name__)
 """,
+    "late names": """
+from tvtf.namespaces import ROOMS, all_names
+from tvtf.primitive import public_names
+core = set(public_names())
+found = {path: functools.reduce(getattr, path.split('.'), tf) for path in ROOMS}
+late = {path for path in set(all_names()) - core if not path.startswith(tuple(f'{room}.' for room in ROOMS))}
+print(core & set(ROOMS), late - set(ROOMS), len(found) == len(ROOMS))
+""",
+    "late primitives": """
+from tvtf.primitive import table
+print('tvtf.ops.bessel' in str(list(sys.modules)), 'bessel_i0' in table, table['bessel_i0'].name, 'bessel_i0' in table)
+""",
     "a trace": """
 tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpec([2]))
 print('tvm' in sys.modules, 'tvm.backend.cuda.ptx' in sys.modules, gc.isenabled(), os.environ.get('TVM_DEVICE_BACKEND_AUTOLOAD'))
@@ -27,6 +39,8 @@ print(kind, backend.is_loaded('cuda'), backend.is_loaded('metal'))
 PRINTED = {
     "import tvtf alone": "False",
     "rooms": "[] True True Csv",
+    "late names": "set() set() True",
+    "late primitives": "False False bessel_i0 True",
     "a trace": "True False True None",
     "a target of a GPU": "cuda True False",
 }
@@ -34,6 +48,6 @@ PRINTED = {
 
 @pytest.mark.parametrize("name", PROGRAMS)
 def test_tvm_is_imported_late_and_in_part(name):
-    program = "import gc, os, sys\nimport tvtf as tf\n" + PROGRAMS[name]
+    program = "import functools, gc, os, sys\nimport tvtf as tf\n" + PROGRAMS[name]
     run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert run.stdout.strip() == PRINTED[name], run.stderr

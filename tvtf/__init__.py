@@ -14,18 +14,11 @@ from tvtf import threads as _threads
 
 _threads.configure()  # before TVM loads: it reads the number of threads once
 
-from tvtf import candidates as _candidates  # noqa: E402,F401 - declares tf.random.uniform_candidate_sampler ...
 from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
 from tvtf import device_spec as _device_spec  # noqa: E402,F401 - declares tf.DeviceSpec
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
-from tvtf import examples as _examples  # noqa: E402,F401 - declares tf.io.parse_example ...
-from tvtf import exchange as _exchange  # noqa: E402,F401 - declares tf.make_ndarray, tf.experimental.dlpack
-from tvtf import fractional_pool as _fractional_pool  # noqa: E402,F401
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
-from tvtf import images as _images  # noqa: E402,F401 - declares tf.image.resize ..., tf.io.decode_png ...
-from tvtf import initializers as _initializers  # noqa: E402,F401 - declares tf.initializers
 from tvtf import namespaces as _namespaces  # noqa: E402
-from tvtf import plain_initializers as _plain_initializers  # noqa: E402,F401 - declares tf.zeros_initializer ...
 from tvtf import ragged as _ragged  # noqa: E402,F401 - declares tf.ragged, tf.RaggedTensor
 from tvtf import sparse as _sparse  # noqa: E402,F401 - declares tf.sparse, tf.SparseTensor
 from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
@@ -55,11 +48,8 @@ from tvtf.dtypes import (  # noqa: E402
 from tvtf.frontend import autograph as _autograph  # noqa: E402,F401 - how functions are traced
 from tvtf.frontend import cases as _cases  # noqa: E402,F401 - declares tf.case, tf.switch_case
 from tvtf.frontend import config as _config  # noqa: E402,F401 - declares tf.config
-from tvtf.frontend import conjugate_gradient as _conjugate_gradient  # noqa: E402,F401
 from tvtf.frontend import control as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
 from tvtf.frontend import critical as _critical  # noqa: E402,F401 - declares tf.CriticalSection, tf.timestamp
-from tvtf.frontend import ctc as _ctc  # noqa: E402,F401 - declares tf.nn.ctc_loss ...
-from tvtf.frontend import ctc_decode as _ctc_decode  # noqa: E402,F401 - declares tf.nn.ctc_greedy_decoder ...
 from tvtf.frontend import custom as _custom
 from tvtf.frontend import device as _device  # noqa: E402,F401 - declares tf.device
 from tvtf.frontend import forward as _forward  # noqa: E402,F401 - declares tf.autodiff
@@ -69,7 +59,6 @@ from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run
 from tvtf.frontend import host as _host  # noqa: E402,F401 - declares tf.py_function, tf.numpy_function
 from tvtf.frontend import order as _order  # noqa: E402,F401 - declares tf.control_dependencies, tf.group ...
 from tvtf.frontend import printing as _printing  # noqa: E402,F401 - declares tf.print
-from tvtf.frontend import quantized as _quantized  # noqa: E402,F401 - declares tf.quantization.quantize_and_dequantize ...
 from tvtf.frontend import recompute as _recompute  # noqa: E402,F401 - declares tf.recompute_grad
 from tvtf.frontend import settings as _settings  # noqa: E402,F401 - declares tf.debugging's and tf.config's switches
 from tvtf.frontend import tensor_array as _tensor_array  # noqa: E402,F401 - declares tf.TensorArray

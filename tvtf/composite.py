@@ -10,6 +10,7 @@ Source: https://www.tensorflow.org/api_docs/python/tf/TypeSpec
 from __future__ import annotations
 
 import abc
+import sys
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
@@ -216,3 +217,31 @@ def _key(value: Any) -> Any:
     if isinstance(value, (list, tuple)):
         return tuple(map(_key, value))
     return (value.shape, value.tobytes()) if isinstance(value, np.ndarray) else value
+
+
+def is_ragged(value: Any) -> bool:
+    """Whether it is a ragged tensor; nothing is where their room was never imported.
+
+    >>> is_ragged([[1], [2, 3]])
+    False
+    """
+    return _is_of("tvtf.ragged.tensor", "RaggedTensor", value)
+
+
+def is_ragged_spec(value: Any) -> bool:
+    """Whether it is the type of ragged tensors."""
+    return _is_of("tvtf.ragged.tensor", "RaggedTensorSpec", value)
+
+
+def is_sparse(value: Any) -> bool:
+    """Whether it is a sparse tensor.
+
+    >>> is_sparse([[0, 1]])
+    False
+    """
+    return _is_of("tvtf.sparse.tensor", "SparseTensor", value)
+
+
+def _is_of(module: str, kind: str, value: Any) -> bool:
+    found = sys.modules.get(module)
+    return found is not None and isinstance(value, getattr(found, kind))

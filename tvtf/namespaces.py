@@ -12,44 +12,158 @@ from types import ModuleType
 from typing import Any
 
 from tvtf import absent
-from tvtf.primitive import public_names
+from tvtf.primitive import hooks, public_names, teach_late
 
-OPERATORS = [
-    "Adjoint",
-    "BlockDiag",
-    "BlockLowerTriangular",
-    "Circulant",
-    "Circulant2D",
-    "Circulant3D",
-    "Composition",
-    "Diag",
-    "FullMatrix",
-    "Householder",
-    "Identity",
-    "Inversion",
-    "Kronecker",
-    "LowRankUpdate",
-    "LowerTriangular",
-    "Permutation",
-    "ScaledIdentity",
-    "Toeplitz",
-    "Tridiag",
-    "Zeros",
-]
+_INITIALIZERS = (
+    "Constant GlorotNormal GlorotUniform HeNormal HeUniform Identity IdentityInitializer Initializer LecunNormal "
+    "LecunUniform Ones Orthogonal OrthogonalInitializer RandomNormal RandomUniform TruncatedNormal VarianceScaling Zeros "
+    "constant deserialize get glorot_normal glorot_uniform he_normal he_uniform identity lecun_normal lecun_uniform ones "
+    "orthogonal random_normal random_uniform serialize truncated_normal variance_scaling zeros"
+)
+_FILES = (
+    "decode_and_crop_jpeg decode_bmp decode_gif decode_image decode_jpeg decode_png decode_webp encode_jpeg encode_png "
+    "extract_jpeg_shape is_jpeg"
+)
+LATE = {
+    "candidates": {
+        "random": "all_candidate_sampler fixed_unigram_candidate_sampler learned_unigram_candidate_sampler "
+        "log_uniform_candidate_sampler uniform_candidate_sampler",
+        "nn": "all_candidate_sampler compute_accidental_hits fixed_unigram_candidate_sampler "
+        "learned_unigram_candidate_sampler nce_loss sampled_softmax_loss",
+    },
+    "arrays": {"experimental": "numpy"},
+    "data": {"": "data OptionalSpec", "experimental": "Optional", "io": "TFRecordOptions TFRecordWriter"},
+    "distribute": {"": "distribute"},
+    "examples": {
+        "io": "FixedLenFeature FixedLenSequenceFeature RaggedFeature SparseFeature VarLenFeature decode_compressed decode_csv "
+        "decode_json_example deserialize_many_sparse match_filenames_once parse_example parse_sequence_example "
+        "parse_single_example parse_single_sequence_example serialize_many_sparse serialize_sparse",
+    },
+    "exchange": {
+        "": "make_ndarray make_tensor_proto",
+        "experimental.dlpack": "from_dlpack to_dlpack",
+        "types.experimental": "TensorLike",
+    },
+    "fractional_pool": {"nn": "fractional_avg_pool fractional_max_pool"},
+    "frontend.conjugate_gradient": {"linalg.experimental": "conjugate_gradient"},
+    "frontend.ctc": {"nn": "ctc_loss"},
+    "frontend.ctc_decode": {"nn": "collapse_repeated ctc_beam_search_decoder ctc_greedy_decoder ctc_unique_labels"},
+    "frontend.quantized": {
+        "nn": "depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input",
+        "quantization": "quantize_and_dequantize quantize_and_dequantize_v2",
+    },
+    "images": {
+        "image": "ResizeMethod adjust_hue adjust_jpeg_quality adjust_saturation central_crop combined_non_max_suppression "
+        "crop_and_resize draw_bounding_boxes extract_glimpse extract_patches hsv_to_rgb image_gradients non_max_suppression "
+        "non_max_suppression_overlaps non_max_suppression_padded non_max_suppression_with_scores psnr random_brightness "
+        "random_contrast random_crop random_flip_left_right random_flip_up_down random_hue random_jpeg_quality "
+        "random_saturation resize resize_with_crop_or_pad resize_with_pad rgb_to_hsv sample_distorted_bounding_box "
+        "sobel_edges ssim ssim_multiscale stateless_random_brightness stateless_random_contrast stateless_random_crop "
+        "stateless_random_flip_left_right stateless_random_flip_up_down stateless_random_hue stateless_random_jpeg_quality "
+        "stateless_random_saturation stateless_sample_distorted_bounding_box total_variation " + _FILES,
+        "io": _FILES,
+    },
+    "initial": {
+        "initializers": _INITIALIZERS,
+        "keras.initializers": _INITIALIZERS,
+    },
+    "linear": {
+        "linalg": "LinearOperator LinearOperatorAdjoint LinearOperatorBlockDiag LinearOperatorBlockLowerTriangular "
+        "LinearOperatorCirculant LinearOperatorCirculant2D LinearOperatorCirculant3D LinearOperatorComposition "
+        "LinearOperatorDiag LinearOperatorFullMatrix LinearOperatorHouseholder LinearOperatorIdentity "
+        "LinearOperatorInversion LinearOperatorKronecker LinearOperatorLowRankUpdate LinearOperatorLowerTriangular "
+        "LinearOperatorPermutation LinearOperatorScaledIdentity LinearOperatorToeplitz LinearOperatorTridiag "
+        "LinearOperatorZeros",
+    },
+    "lookup": {"": "lookup"},
+    "onnx": {"": "onnx"},
+    "ops.bessel": {
+        "math": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e",
+        "math.special": "bessel_i0 bessel_i0e bessel_i1 bessel_i1e bessel_j0 bessel_j1 bessel_k0 bessel_k0e bessel_k1 bessel_k1e "
+        "bessel_y0 bessel_y1 dawsn expint fresnel_cos fresnel_sin spence",
+    },
+    "ops.fake_quant": {
+        "quantization": "fake_quant_with_min_max_args fake_quant_with_min_max_args_gradient fake_quant_with_min_max_vars "
+        "fake_quant_with_min_max_vars_gradient fake_quant_with_min_max_vars_per_channel "
+        "fake_quant_with_min_max_vars_per_channel_gradient",
+    },
+    "ops.frames": {
+        "signal": "dct frame idct inverse_mdct inverse_stft mdct mfccs_from_log_mel_spectrograms overlap_and_add stft",
+    },
+    "ops.incomplete": {
+        "math": "betainc erfcinv igamma igammac lbeta zeta",
+    },
+    "ops.index_shuffle": {
+        "": "random_index_shuffle",
+        "random.experimental": "index_shuffle",
+    },
+    "ops.isotonic": {
+        "nn": "isotonic_regression",
+    },
+    "ops.lu": {
+        "linalg": "lu lu_matrix_inverse lu_reconstruct lu_solve",
+    },
+    "ops.matrix_algebra": {
+        "linalg": "adjoint cross normalize tensor_diag tensor_diag_part",
+    },
+    "ops.matrix_functions": {
+        "": "matrix_square_root",
+        "linalg": "expm logm lstsq matrix_rank pinv sqrtm",
+    },
+    "ops.morphology": {
+        "nn": "dilation2d erosion2d max_pool_with_argmax",
+    },
+    "ops.partition": {
+        "": "batch_to_space dynamic_partition dynamic_stitch extract_volume_patches required_space_to_batch_paddings "
+        "reverse_sequence space_to_batch space_to_batch_nd unravel_index",
+        "nn": "space_to_batch",
+    },
+    "ops.solve": {
+        "linalg": "cholesky cholesky_solve det inv logdet slogdet solve triangular_solve",
+    },
+    "ops.spectral": {
+        "": "eig eigvals",
+        "linalg": "eig eigh eigvals eigvalsh qr svd",
+    },
+    "ops.spectrum": {
+        "": "fftnd ifftnd irfftnd rfftnd",
+        "signal": "fft fft2d fft3d fftnd fftshift ifft ifft2d ifft3d ifftnd ifftshift irfft irfft2d irfft3d irfftnd rfft rfft2d "
+        "rfft3d rfftnd",
+    },
+    "ops.statistics": {
+        "nn": "batch_norm_with_global_normalization compute_average_loss crelu normalize_moments scale_regularization_loss "
+        "sufficient_statistics",
+    },
+    "ops.tapers": {
+        "signal": "hamming_window hann_window inverse_stft_window_fn kaiser_bessel_derived_window kaiser_window "
+        "linear_to_mel_weight_matrix vorbis_window",
+    },
+    "ops.tridiagonal": {
+        "linalg": "banded_triangular_solve eigh_tridiagonal tridiagonal_matmul tridiagonal_solve",
+    },
+    "optimizers": {"": "mixed_precision optimizers", "keras": "Optimizer mixed_precision optimizers"},
+    "passes": {"": "passes"},
+    "plain_initializers": {
+        "": "constant_initializer ones_initializer random_normal_initializer random_uniform_initializer zeros_initializer",
+    },
+    "queues": {"": "queue"},
+    "saved_model": {"": "saved_model"},
+    "summary": {"": "profiler summary"},
+    "testing": {
+        "test": "TestCase compute_gradient is_built_with_cuda is_built_with_gpu_support is_built_with_rocm is_built_with_xla "
+        "main"
+    },
+    "train": {"": "train"},
+}
+"""Room -> the public names that it declares, by the namespace they lie in."""
 ROOMS = {
-    **{name: name for name in ("data", "lookup", "onnx", "optimizers", "passes", "saved_model", "summary", "train")},
-    **dict.fromkeys(("mixed_precision", "keras.Optimizer", "keras.mixed_precision", "keras.optimizers"), "optimizers"),
-    "profiler": "summary",
-    "distribute": "distribute",
-    "queue": "queues",
-    "experimental.numpy": "arrays",
-    **dict.fromkeys(("OptionalSpec", "experimental.Optional"), "data"),
-    **dict.fromkeys(("test.TestCase", "test.main", "test.compute_gradient"), "testing"),
-    **{f"test.is_built_with_{what}": "testing" for what in ("cuda", "gpu_support", "rocm", "xla")},
-    **dict.fromkeys(("io.TFRecordOptions", "io.TFRecordWriter"), "data"),
-    **{f"linalg.LinearOperator{name}": "linear" for name in ("", *OPERATORS)},
+    f"{space}.{name}" if space else name: room
+    for room, spaces in LATE.items()
+    for space, names in spaces.items()
+    for name in names.split()
 }
 """Public path -> the room that declares it."""
+_LATE_SPACES = sorted({space for spaces in LATE.values() for space in spaces if space})
 _NOTHING = object()
 _installed: dict[str, Any] = {}
 
@@ -60,6 +174,9 @@ def install() -> None:
     A room that is imported when it is first named does this at the end of its ``__init__``.
     """
     root = sys.modules["tvtf"]
+    teach_late()
+    for space in _LATE_SPACES:
+        refusing(_module(root, space.split(".")), space)
     for path, value in public_names().items():
         if _installed.get(path, _NOTHING) is value:
             continue
@@ -90,6 +207,7 @@ def late(module: ModuleType, path: str) -> Any:
     if path not in ROOMS:
         raise absent.error(module.__name__, path)
     import_module(f"tvtf.{ROOMS[path]}")
+    install()
     return vars(module)[path.rpartition(".")[2]]
 
 
@@ -98,6 +216,9 @@ def all_names() -> dict[str, Any]:
     for room in sorted(set(ROOMS.values())):
         import_module(f"tvtf.{room}")
     return public_names()
+
+
+hooks.import_rooms = all_names
 
 
 def _module(root: ModuleType, folders: list[str]) -> ModuleType:

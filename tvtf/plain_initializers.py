@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import DType, as_dtype, float32
-from tvtf.initializers import Constant, Ones, RandomNormal, RandomUniform, Zeros
+from tvtf.initial import Constant, Ones, RandomNormal, RandomUniform, Zeros
 from tvtf.ops import random
 from tvtf.primitive import export
 from tvtf.shape import as_shape

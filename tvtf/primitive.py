@@ -165,10 +165,29 @@ class Hooks:
     autograph: Rule = staticmethod(lambda function: function)
     tell_rank: Rule = staticmethod(lambda *_: None)
     wait: Rule = staticmethod(lambda *_: NotImplemented)
+    import_rooms: Rule = staticmethod(lambda: None)
 
 
 hooks = Hooks()
-table: dict[str, Primitive[Any]] = {}
+
+
+class Table(dict[str, "Primitive[Any]"]):
+    """Primitives by name; one that is not there is looked for in the rooms that nobody has named yet."""
+
+    def __missing__(self, name: str) -> Primitive[Any]:
+        hooks.import_rooms()
+        if name not in self:
+            raise KeyError(name)
+        return self[name]
+
+    def among(self, names: set[str]) -> set[str]:
+        """Those of ``names`` that are primitives."""
+        if names - self.keys():
+            hooks.import_rooms()
+        return names & self.keys()
+
+
+table = Table()
 """Every primitive by name; what users register lands here too."""
 
 
@@ -239,9 +258,23 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
     return run
 
 
+untaught: dict[str, list[tuple[Callable[[Any], bool], Callable[..., Any]]]] = {}
+"""Public path -> what it is to be taught when the room that declares it is imported."""
+
+
+def teach_late() -> None:
+    """Teaches the functions declared meanwhile what was kept for them."""
+    for path in untaught.keys() & public_names().keys():
+        for lesson in untaught.pop(path):
+            teach(path, *lesson)
+
+
 def teach(path: str, takes: Callable[[Any], bool], handler: Callable[..., Any]) -> None:
     """Has a public function call ``handler(function, *args, **kwargs)`` where it ``takes`` one of the arguments."""
-    function = public_names()[path]
+    function = public_names().get(path)
+    if function is None:
+        untaught.setdefault(path, []).append((takes, handler))
+        return
 
     def rule(args: Any, kwargs: Any) -> Any:
         if not any(map(takes, (*args, *kwargs.values()))):

@@ -7,11 +7,11 @@ from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 from tvtf.anyrank import AnyShape
+from tvtf.composite import is_ragged
 from tvtf.dtypes import as_dtype
 from tvtf.ops import create
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import stack_read
-from tvtf.ragged.tensor import RaggedTensor
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 
@@ -88,7 +88,7 @@ def is_iterated(value: Any) -> bool:
 
 def has_steps(value: Any) -> bool:
     """Whether ``value`` gives a traced loop its elements itself, as datasets and traced ragged tensors do."""
-    return hasattr(value, "_traced_steps") or (isinstance(value, RaggedTensor) and not value.is_eager())
+    return hasattr(value, "_traced_steps") or (is_ragged(value) and not value.is_eager())
 
 
 def constant_value(x: Any) -> Any:

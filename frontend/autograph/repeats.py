@@ -10,6 +10,7 @@ from typing import Any
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf import nest
+from tvtf.composite import is_ragged
 from tvtf.context import state
 from tvtf.dtypes import int32
 from tvtf.emit import Trace, tracing
@@ -40,7 +41,6 @@ from tvtf.frontend.autograph.values import (
 from tvtf.frontend.control import repack, traced_while
 from tvtf.frontend.tensor_array import settled
 from tvtf.ops.rules import bind
-from tvtf.ragged.tensor import RaggedTensor
 from tvtf.tensor import Tensor, convert_to_tensor
 
 LEGAL = "Tensor, int, float, bool or a list, tuple or dict thereof"
@@ -339,7 +339,7 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
 
 def _steps(iter_: Any) -> Any:
     """The loop's elements; what is not indexed gives its own."""
-    if isinstance(iter_, RaggedTensor):
+    if is_ragged(iter_):
         return _RowSteps(iter_)
     if has_steps(iter_):
         return iter_._traced_steps()
@@ -436,7 +436,7 @@ def _known_size(source: Any) -> float:
 class _RowSteps(Steps):
     """The rows of a ragged tensor."""
 
-    def __init__(self, rows: RaggedTensor) -> None:
+    def __init__(self, rows: Any) -> None:
         self.rows, self.limit = rows, rows.nrows(int32)
         self.size = rows.shape[0]
         self.position: Any = convert_to_tensor(0)

@@ -8,10 +8,12 @@ import tolerances
 
 import tvtf as tf
 from tvtf.dtypes import COMPILED, TRACED, DType, from_array
+from tvtf.namespaces import all_names
 from tvtf.primitive import as_tuple, quietly, table, types_tuple
 from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor
 
+all_names()
 OWN = [p for p in table.values() if p.samples]
 
 

@@ -7,6 +7,7 @@ import pytest
 
 import tvtf as tf
 from tvtf.dtypes import TRACED, from_array
+from tvtf.namespaces import all_names
 from tvtf.onnx import control
 from tvtf.passes import legalize
 from tvtf.primitive import table, types_tuple
@@ -15,6 +16,7 @@ from tvtf.shape import TensorType
 LEAST = 110
 GAP_SHARE = 0.1
 COLUMNS = ("lower", "onnx", "samples")
+all_names()
 BUILT_IN = [p for p in table.values() if p.front.__module__.startswith("tvtf.")]
 
 

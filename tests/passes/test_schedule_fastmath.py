@@ -15,6 +15,7 @@ from tvm import te, tirx
 from tvm.target import Target
 
 from tvtf.dtypes import float32
+from tvtf.namespaces import all_names
 from tvtf.ops.kernels import approx, scalar
 from tvtf.passes.codegen.names import with_names_first
 from tvtf.passes.schedule.cpu import schedule
@@ -186,6 +187,7 @@ ALLOWED = {
 def elementwise_primitives() -> list:
     """Those lowered by `scalar` from float32 tensors alone."""
     found = []
+    all_names()
     for primitive in table.values():
         samples = primitive.samples() if callable(primitive.samples) else primitive.samples or ()
         floats = [s for s in samples if float32 in (s.dtypes or ()) and not s.attrs]

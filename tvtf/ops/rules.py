@@ -24,9 +24,10 @@ class _Binder:
     """``bind.cos(x)`` is ``table["cos"].bind(x)``, looked up when the rule runs."""
 
     def __getattr__(self, name: str) -> Callable[..., Any]:
-        found = table.get(name)
-        if found is None:
-            raise AttributeError(f"there is no primitive {name}")
+        try:
+            found = table[name]
+        except KeyError:
+            raise AttributeError(f"there is no primitive {name}") from None
         if found.is_own:
             self.__dict__[name] = found.bind
         return found.bind

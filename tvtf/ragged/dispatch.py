@@ -259,21 +259,16 @@ _OPERATORS = {
 }
 
 
-def _teach(path: str, handler: Handler) -> None:
-    if path in public_names():  # of a function's several names, that which it has
-        teach(path, holds_ragged, handler)
-
-
 def install() -> None:
     """Teaches public functions ragged tensors."""
     for path in UNARY:
-        _teach(path, unary)
+        teach(path, holds_ragged, unary)
     for path in BINARY:
-        _teach(path, binary)
+        teach(path, holds_ragged, binary)
     for name in ASSERTIONS:
-        _teach(f"debugging.{name}", asserting)
+        teach(f"debugging.{name}", holds_ragged, asserting)
     for name in (*SEGMENTS, "reduce_mean", "reduce_any", "reduce_all"):
-        _teach(name, reduction(name))
+        teach(name, holds_ragged, reduction(name))
     for path, handler in structure.HANDLERS.items():
-        _teach(path, handler)
+        teach(path, holds_ragged, handler)
     _add_operators()

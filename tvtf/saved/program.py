@@ -244,7 +244,7 @@ def _read_leaf(name: str, content: Any) -> Leaf:
 def _module(program: Any, name: str) -> ir.IRModule:
     """TVM's JSON as a module; the ops that it names must be known to TVM before it reads it."""
     text = json.dumps(program)
-    for op in set(OP_NAME.findall(text)) & table.keys():
+    for op in table.among(set(OP_NAME.findall(text))):
         dialect.relax_op(table[op])
     try:
         mod = tvm.ir.load_json(text)

@@ -104,7 +104,7 @@ class Shown:
         return bool(self.programs[number].captures) or not all(table[op].pure for op in self._ops_of(number))
 
     def _ops_of(self, number: int) -> set[str]:
-        return set(OP_NAME.findall(str(self.texts[number]["program"]).replace("'", '"'))) & table.keys()
+        return table.among(set(OP_NAME.findall(str(self.texts[number]["program"]).replace("'", '"'))))
 
     # -- what is printed
 

@@ -53,7 +53,7 @@ def get_variable(
     Raises:
       ValueError: neither a shape nor an initial value is given.
     """
-    from tvtf.initializers import GlorotUniform
+    from tvtf.initial import GlorotUniform
 
     for known in global_variables():
         if known.name == f"{name}:0":

@@ -10,8 +10,8 @@ import numpy as np
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, broadcast_types, canonical_axes, require_dtype, static_int
+from tvtf.ops.shown import filled, shown
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
-from tvtf.ops.strings.shown import filled, shown
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
