@@ -239,6 +239,8 @@ def export(*paths: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     def record(function: Callable[P, Any]) -> Callable[P, Any]:
         public = patient(function) if isfunction(function) else function
         for path in paths:
+            if path in exports:
+                raise ValueError(f"{path} is declared already, by {exports[path].__module__}")
             exports[path] = public
         return public
 

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -150,16 +149,3 @@ def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32
     sequence = qmc.Sobol(static_int(dim, "dim"), scramble=False)
     sequence.fast_forward(left_out + 1)
     return EagerTensor(np.ascontiguousarray(sequence.random(count), as_dtype(dtype).np))
-
-
-@export("identity_n")
-def identity_n(input: Sequence[Any], name: str | None = None) -> list[Tensor]:
-    """A list of tensors with the values of ``input``.
-
-    >>> import tvtf as tf
-    >>> [x.numpy() for x in tf.identity_n([1, 2])]
-    [np.int32(1), np.int32(2)]
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/identity_n
-    """
-    return [bind.identity(convert_to_tensor(x)) for x in input]

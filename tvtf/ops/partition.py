@@ -15,7 +15,7 @@ from tvtf.ops.rules import bind, canonical_axis, number, require_same_dtype, sta
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, brackets, same_shape, simplify_dim, size_of
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 # -- by number
 
@@ -383,31 +383,3 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
 def _window(start: Sequence[int], counts: Sequence[int], steps: Sequence[int]) -> tuple[slice, ...]:
     """What lies at one place of all windows."""
     return (slice(None), *(slice(a, a + (n - 1) * s + 1, s) for a, n, s in zip(start, counts, steps)))
-
-
-# -- values
-
-
-@export("get_static_value")
-def get_static_value(tensor: Any, partial: bool = False) -> Any:
-    """The value of a tensor as an array, or None where only running the program tells it.
-
-    Args:
-      tensor: a tensor; anything else is returned as it is.
-      partial: accepted; a value that is known in part counts as unknown.
-
-    >>> import tvtf as tf
-    >>> tf.get_static_value(tf.constant([1, 2]))
-    array([1, 2], dtype=int32)
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/get_static_value
-    """
-    if isinstance(tensor, EagerTensor):
-        return tensor.numpy()
-    if not isinstance(tensor, SymbolicTensor):
-        return tensor
-    constant = getattr(tensor._var, "value", None)
-    if constant is not None:
-        return np.array(constant.numpy())
-    known = tensor.known
-    return known.astype(tensor.dtype.np) if known is not None and all(isinstance(v, int) for v in known.flat) else None
