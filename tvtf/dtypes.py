@@ -210,7 +210,7 @@ def _lookup(value: Any) -> DType | None:
         return _BY_PYTHON.get(value) or _from_numpy(value)
     if isinstance(value, int):
         return _BY_ENUM.get(value)
-    return None if value is None else _from_numpy(value)
+    return None if value is None or isinstance(value, bytes) else _from_numpy(value)
 
 
 def _from_numpy(value: Any) -> DType | None:

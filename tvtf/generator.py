@@ -11,7 +11,7 @@ import numpy as np
 from tvtf.dtypes import as_dtype, float32, int32, int64, uint64
 from tvtf.ops.draws import stateless_binomial
 from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, shifted, uniform_from
-from tvtf.ops.rules import bind, static_dims
+from tvtf.ops.rules import bind, drawn_dims
 from tvtf.primitive import export
 from tvtf.shape import Dim, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -150,7 +150,7 @@ class Generator(AutoTrackable):
         self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
         """Uniform numbers in [minval, maxval); arguments as for ``tf.random.stateless_uniform``."""
-        dtype, dims = as_dtype(dtype), static_dims(shape)
+        dtype, dims = as_dtype(dtype), drawn_dims(shape)
         if dtype.is_integer and (minval is None) != (maxval is None):
             raise ValueError(
                 f"For integer dtype {dtype!r}, minval and maxval must be both `None` or both non-`None`; got "
@@ -166,7 +166,7 @@ class Generator(AutoTrackable):
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
         """Normal numbers; arguments as for ``tf.random.normal``."""
-        dims, dtype = static_dims(shape), as_dtype(dtype)
+        dims, dtype = drawn_dims(shape), as_dtype(dtype)
         return shifted(
             bind.stateless_random_normal(self.skip(size_of(dims)), shape=dims, dtype=dtype), mean, stddev, dtype
         )
@@ -175,7 +175,7 @@ class Generator(AutoTrackable):
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
         """Normal numbers within two standard deviations; arguments as for ``tf.random.truncated_normal``."""
-        dims, dtype = static_dims(shape), as_dtype(dtype)
+        dims, dtype = drawn_dims(shape), as_dtype(dtype)
         drawn = bind.stateless_random_truncated_normal(self.skip(size_of(dims)), shape=dims, dtype=dtype)
         return shifted(drawn, mean, stddev, dtype)
 

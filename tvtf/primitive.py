@@ -27,8 +27,8 @@ import numpy as np
 from tvtf.anyrank import UnknownRank
 from tvtf.context import state
 from tvtf.dtypes import DType
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, is_static_shape
+from tvtf.refusal import MISTAKES, Refused, instead
+from tvtf.shape import TensorType, is_static_shape, show_shape
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -90,12 +90,12 @@ class Primitive(Generic[P]):
             return hooks.wait(self, args, kwargs)
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
-        except (TypeError, ValueError, AttributeError):
+        except MISTAKES as error:
             for rule in self.composites:
                 found = rule(args, kwargs)
                 if found is not NotImplemented:
                     return found
-            raise
+            raise instead(error, self.tf_name, (*args, *kwargs.values())) from None
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         """Applies the primitive to tensors: now, into the active trace, or over a batch; and tells the tapes."""
@@ -117,6 +117,8 @@ class Primitive(Generic[P]):
             results = quietly(self.numpy, arrays, attrs)
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
+        except MISTAKES as error:
+            raise instead(error, self.tf_name, (*inputs, *attrs.values()), None) from None
         if type(results) is bytes:  # what NumPy gives for an object array without dims
             return hooks.wrap(np.array(results, object), expected)
         if type(expected) is TensorType:
@@ -133,6 +135,9 @@ class Primitive(Generic[P]):
             return self.type(*types, **attrs)
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
+        except IndexError:
+            shapes = ", ".join(show_shape(t.shape) for t in types)
+            raise Refused(f"{{op}}: an input has too few dims: got shapes {shapes}").told_by(self.tf_name) from None
 
     def __repr__(self) -> str:
         return f"<primitive {self.name}>"
@@ -237,7 +242,7 @@ def export(*paths: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
     """Gives a composed function its public paths, e.g. ``@export("math.reduce_std")``."""
 
     def record(function: Callable[P, Any]) -> Callable[P, Any]:
-        public = patient(function) if isfunction(function) else function
+        public = patient(function) if isfunction(function) else refusing_methods(function)
         for path in paths:
             if path in exports:
                 raise ValueError(f"{path} is declared already, by {exports[path].__module__}")
@@ -249,15 +254,43 @@ def export(*paths: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
 
 def patient(function: Callable[P, R]) -> Callable[P, R]:
     """``function``, which waits as a whole for the rank of a tensor where it needs that (see ``tvtf/anyrank.py``)."""
+    refusing_function = refusing(function)
+
+    @wraps(function)
+    def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        try:
+            return refusing_function(*args, **kwargs)
+        except UnknownRank:
+            return hooks.wait(function, args, kwargs)
+
+    return run
+
+
+def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
+    """``function``, whose refusals, and what arguments it can't work with break in it, are told in its name."""
+    name = op or _camel(function.__name__)
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
         except UnknownRank:
-            return hooks.wait(function, args, kwargs)
+            raise
+        except Refused as refusal:
+            raise refusal.told_by(name) from None
+        except MISTAKES as error:
+            told = args if op is None else args[1:]  # a method's first is its owner
+            raise instead(error, name, (*told, *kwargs.values())) from None
 
     return run
+
+
+def refusing_methods(owner: Any) -> Any:
+    """A class whose own public methods are :func:`refusing`."""
+    for name, method in list(vars(owner).items()) if isinstance(owner, type) else ():
+        if isfunction(method) and (not name.startswith("_") or name in ("__init__", "__getitem__", "__next__")):
+            setattr(owner, name, refusing(method, owner.__name__ if name == "__init__" else f"{owner.__name__}.{name}"))
+    return owner
 
 
 untaught: dict[str, list[tuple[Callable[[Any], bool], Callable[..., Any]]]] = {}

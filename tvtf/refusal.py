@@ -2,8 +2,15 @@
 
 from __future__ import annotations
 
+import re
+import sys
+import traceback
+from collections.abc import Iterable
+from dis import opmap
+from typing import Any
+
 from tvtf.context import state
-from tvtf.errors import InvalidArgumentError
+from tvtf.errors import InvalidArgumentError, ResourceExhaustedError
 
 
 class Refused(Exception):
@@ -23,3 +30,60 @@ class Refused(Exception):
         if state.trace is None:
             return InvalidArgumentError(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
         return self.graph(self.traced.replace("{op}", op) if "{op}" in self.traced else f"{op}: {self.traced}")
+
+
+MISTAKES = (
+    *(AttributeError, LookupError, ArithmeticError, MemoryError, RecursionError),
+    *(TypeError, ValueError),
+)
+"""What Python raises where an argument is not what the code that got it takes."""
+_OF_A_CALL = re.compile(r"\S+\(\) (missing|got|takes) ")
+OURS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL", *sys.stdlib_module_names} - {"__main__"}
+
+
+def instead(
+    error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None = ValueError
+) -> Exception:
+    """What to raise where an argument broke the code of an op: ``error`` itself if it was meant, or is the user's own.
+
+    ``kind`` is what a value that the code can't take becomes; None is :class:`Refused`.
+    """
+    if not isinstance(error, MISTAKES) or _is_meant(error):
+        return error
+    if isinstance(error, MemoryError):
+        return ResourceExhaustedError(None, op, f"{op}: OOM when allocating a tensor: {error}")
+    told = f" can't work with the arguments ({', '.join(map(_brief, arguments))}): {error}"
+    message = op + told
+    if isinstance(error, (AttributeError, TypeError)) or _is_conversion(error):
+        return TypeError(message)
+    if isinstance(error, OverflowError):
+        return OverflowError(message)
+    return kind(message) if kind is not None and isinstance(error, ValueError) else Refused("{op}" + told).told_by(op)
+
+
+def _is_conversion(error: Exception) -> bool:
+    """Whether Python could not make a number of something."""
+    return str(error).startswith(("invalid literal for", "could not convert", "cannot convert"))
+
+
+def _is_meant(error: Exception) -> bool:
+    if isinstance(error, TypeError) and _OF_A_CALL.match(str(error)):
+        return True
+    frames = list(traceback.walk_tb(error.__traceback__))
+    roots = [frame.f_globals.get("__name__", "").partition(".")[0] for frame, _ in frames]
+    if any(root not in OURS for root in roots):
+        return True
+    last = error.__traceback__
+    while last is not None and last.tb_next is not None:
+        last = last.tb_next
+    return last is None or (
+        roots[-1] == "tvtf" and last.tb_frame.f_code.co_code[last.tb_lasti] == opmap["RAISE_VARARGS"]
+    )
+
+
+def _brief(value: Any) -> str:
+    try:
+        text = repr(value)
+    except Exception:  # of an object that is not whole
+        text = object.__repr__(value)
+    return text if len(text) < 100 else text[:97] + "..."

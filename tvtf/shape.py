@@ -328,9 +328,14 @@ def dims_of(dims: Any) -> Sequence[Any]:
     return list(dims)
 
 
+def is_dim(value: Any) -> bool:
+    """Whether a value is a symbolic dim."""
+    return type(value).__module__.startswith("tvm")
+
+
 def _visible_dim(dim: Any) -> int | None:
     """A dim as users see it: symbolic ones are None, as in TensorFlow."""
-    if dim is None or type(dim).__module__.startswith("tvm"):
+    if dim is None or is_dim(dim):
         return None
     try:
         value = dim.__index__()

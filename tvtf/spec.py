@@ -37,10 +37,14 @@ class TensorSpec(TypeSpec):
 
     @classmethod
     def from_tensor(cls, tensor: Any, name: str | None = None) -> TensorSpec:
+        if not hasattr(tensor, "dtype") or not hasattr(tensor, "shape"):
+            raise ValueError(f"`tensor` should be a tf.Tensor, but got type {type(tensor)}.")
         return cls(tensor.shape, tensor.dtype, name)
 
     @classmethod
     def from_spec(cls, spec: Any, name: str | None = None) -> TensorSpec:
+        if not hasattr(spec, "dtype") or not hasattr(spec, "shape"):
+            raise TypeError(f"`spec` should be a tf.TensorSpec or something like it, but got {spec!r}.")
         return cls(spec.shape, spec.dtype, name or spec.name)
 
     @property

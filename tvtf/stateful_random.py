@@ -6,8 +6,8 @@ from typing import Any
 
 from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
 from tvtf.ops.draws import gamma_parameters, scaled_gamma
-from tvtf.ops.random import RESERVED_BLOCKS, sampled, shifted, shuffled, stretched
-from tvtf.ops.rules import bind, static_dims
+from tvtf.ops.random import RESERVED_BLOCKS, sample_count, sampled, shifted, shuffled, stretched
+from tvtf.ops.rules import bind, drawn_dims
 from tvtf.primitive import export
 from tvtf.random_state import advanced
 from tvtf.shape import Dim, size_of
@@ -51,7 +51,7 @@ def uniform(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/uniform
     """
-    dtype, dims = as_dtype(dtype), static_dims(shape)
+    dtype, dims = as_dtype(dtype), drawn_dims(shape)
     if dtype not in _UNIFORM:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_UNIFORM}.")
     if dtype.is_integer:
@@ -96,7 +96,7 @@ def normal(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/normal
     """
     dtype = as_dtype(dtype)
-    drawn = _drawn("RandomStandardNormal", seed, static_dims(shape), dtype, bind.stateless_random_normal)
+    drawn = _drawn("RandomStandardNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_normal)
     return shifted(drawn, mean, stddev, dtype)
 
 
@@ -118,7 +118,7 @@ def truncated_normal(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/truncated_normal
     """
     dtype = as_dtype(dtype)
-    drawn = _drawn("TruncatedNormal", seed, static_dims(shape), dtype, bind.stateless_random_truncated_normal)
+    drawn = _drawn("TruncatedNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_truncated_normal)
     return shifted(drawn, mean, stddev, dtype)
 
 
@@ -160,7 +160,7 @@ def categorical(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/categorical
     """
     tensor = convert_to_tensor(logits)
-    (count,) = static_dims(num_samples, "num_samples")
+    count = sample_count(num_samples)
     rows = tensor._type.shape[0] if tensor.ndim else 1
     words = rows * ((count + 3) // 4 * 8)
     state = advanced(f"Multinomial:{tensor.dtype.name}:{as_dtype(dtype or int64).name}", seed, words * RESERVED_BLOCKS)
@@ -196,7 +196,7 @@ def gamma(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/gamma
     """
     a, b = gamma_parameters(alpha, beta, dtype)
-    whole = (*static_dims(shape), *a._type.shape)
+    whole = (*drawn_dims(shape), *a._type.shape)
     return scaled_gamma(_reserved("RandomGamma", seed, whole, a.dtype), whole, a, b)
 
 
@@ -212,6 +212,6 @@ def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None,
     """
     kind = as_dtype(dtype)
     rate = convert_to_tensor(lam)
-    whole = (*static_dims(shape), *rate._type.shape)
+    whole = (*drawn_dims(shape), *rate._type.shape)
     state = _reserved("RandomPoissonV2", seed, whole, kind)
     return bind.stateless_random_poisson(state, rate, shape=whole, dtype=kind)

@@ -474,6 +474,8 @@ def _hinted(value: Any, hint: DType) -> np.ndarray:
 
 
 def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
+    if array.dtype.kind == "O" and dtype not in (None, dtypes.string):
+        return array.astype(dtype.np, order="C")
     if array.dtype.kind in "SUO":
         _check_texts(array)
         return _strings(array.tolist(), dtype)
@@ -592,6 +594,7 @@ _ACCEPTS: dict[str, set[type]] = {
 
 def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:
     if kinds - _ACCEPTS.get(target.kind, {int, float, complex}):
+        _fitted(value, None)  # a ragged list is refused as one
         raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {target.name}")
 
 
@@ -600,13 +603,13 @@ def _shown(value: Any) -> str:
     return text if len(text) < 100 else text[:97] + "..."
 
 
-def _fitted(value: Any, target: DType) -> np.ndarray:
+def _fitted(value: Any, target: DType | None) -> np.ndarray:
     try:
         with np.errstate(over="ignore"):
-            return np.array(value, dtype=target.np)
+            return np.array(value, dtype=target and target.np)
     except OverflowError as error:
         raise OutOfRangeInteger(
-            f"Can't convert Python sequence with out-of-range integer to Tensor: {_shown(value)} does not fit {target.name}."
+            f"Can't convert Python sequence with out-of-range integer to Tensor: {_shown(value)} does not fit {target and target.name}."
         ) from error
     except (TypeError, ValueError) as error:
         raise ValueError(MSG_MIXED if _leads_with_scalar(value) else MSG_RAGGED) from error

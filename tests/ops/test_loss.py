@@ -150,7 +150,7 @@ def test_bias_refusals():
 
 
 def test_embeddings_are_clipped_to_a_norm():
-    y = tf.nn.embedding_lookup([[3.0, 4.0], [0.3, 0.4]], [0, 1], max_norm=1.0)
+    y = tf.nn.embedding_lookup(tf.constant([[3.0, 4.0], [0.3, 0.4]]), [0, 1], max_norm=1.0)
     np.testing.assert_allclose(y.numpy(), [[0.6, 0.8], [0.3, 0.4]], rtol=1e-6)
 
 

@@ -291,5 +291,4 @@ def _refused(tf):
         "matmul rows outside": lambda: sp.sparse_dense_matmul(S([[9, 0]], [1.0], [2, 4]), tf.ones([4, 1])),
         "matmul two dense": lambda: sp.sparse_dense_matmul(tf.ones([2, 2]), tf.ones([2, 2])),
         "reduce_sum axis": lambda: sp.reduce_sum(wide, 2),
-        "reduce_sum dense": lambda: _kind(lambda: sp.reduce_sum(tf.ones([2]))),
     }

@@ -15,7 +15,7 @@ from tvtf.data.random import SeedGenerator
 from tvtf.data.structure import Element, stacked
 from tvtf.dtypes import int64
 from tvtf.errors import OpError, OutOfRangeError
-from tvtf.primitive import export
+from tvtf.primitive import export, patient
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.trackable import Trackable
 
@@ -112,7 +112,7 @@ Method = TypeVar("Method", bound=Callable[..., Any])
 def method(function: Method) -> Method:
     """Makes a function of a dataset one of its methods; a trailing underscore keeps it from hiding a builtin."""
     function.__name__ = function.__name__.rstrip("_")
-    setattr(Dataset, function.__name__, function)
+    setattr(Dataset, function.__name__, patient(function))
     return function
 
 

@@ -11,7 +11,7 @@ import numpy as np
 from tvtf import nest
 from tvtf.data.base import UNKNOWN, Dataset, method, scaled
 from tvtf.data.mapped import Traced
-from tvtf.data.order import number
+from tvtf.data.order import flag, number
 from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.sources import Tensors
 from tvtf.data.structure import Element, arrays, flat_shapes, leading, packer, rows, without_leading
@@ -111,9 +111,9 @@ def batch(
     """
     if num_parallel_calls is None or debug.on:
         warn_unused(deterministic)
-        return Batch(self, number(batch_size), bool(drop_remainder))
+        return Batch(self, number(batch_size), flag(drop_remainder))
     workers = Workers(num_parallel_calls, deterministic, "ParallelBatchDataset")
-    return ParallelBatch(self, number(batch_size), bool(drop_remainder), workers)
+    return ParallelBatch(self, number(batch_size), flag(drop_remainder), workers)
 
 
 class PaddedBatch(Batch):
@@ -194,7 +194,7 @@ def padded_batch(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#padded_batch
     """
-    return PaddedBatch(self, number(batch_size), padded_shapes, padding_values, bool(drop_remainder))
+    return PaddedBatch(self, number(batch_size), padded_shapes, padding_values, flag(drop_remainder))
 
 
 class Unbatch(Dataset):
@@ -325,7 +325,7 @@ def window(
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#window
     """
     length = number(size)
-    return Window(self, length, length if shift is None else number(shift), number(stride), bool(drop_remainder))
+    return Window(self, length, length if shift is None else number(shift), number(stride), flag(drop_remainder))
 
 
 class GroupByWindow(Dataset):

@@ -10,7 +10,7 @@ import numpy as np
 from tvtf import nest
 from tvtf.data.base import Dataset, method
 from tvtf.data.batching import Batch
-from tvtf.data.order import number
+from tvtf.data.order import flag, number
 from tvtf.data.structure import Element
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import DataLossError
@@ -54,7 +54,7 @@ def ragged_batch(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#ragged_batch
     """
-    return Batch(AsRagged(self, row_splits_dtype), number(batch_size), bool(drop_remainder))
+    return Batch(AsRagged(self, row_splits_dtype), number(batch_size), flag(drop_remainder))
 
 
 class SparseBatch(Batch):

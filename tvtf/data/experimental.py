@@ -12,7 +12,7 @@ from tvtf import nest
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.batching import Batch, Given
 from tvtf.data.mapped import Map, Traced
-from tvtf.data.order import Concatenate, number
+from tvtf.data.order import Concatenate, flag, number
 from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError
@@ -151,7 +151,7 @@ def map_and_batch(
     calls = num_parallel_calls if num_parallel_batches is None else batch_size * num_parallel_batches
 
     def batched(dataset: Any) -> Dataset:
-        made = Batch(dataset.map(map_func, calls), number(batch_size), bool(drop_remainder))
+        made = Batch(dataset.map(map_func, calls), number(batch_size), flag(drop_remainder))
         made.shown = "_MapAndBatchDataset"
         return made
 

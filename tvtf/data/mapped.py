@@ -22,7 +22,7 @@ class Eager:
 
     def __init__(self, user: Callable[..., Any]) -> None:
         if not callable(user):
-            raise TypeError(f"expected a function of elements, got {user!r}")
+            raise ValueError(f"Argument `func` must be a callable. Received func={user!r} (of type {type(user)})")
         self.user = user
 
     def __call__(self, *elements: Element) -> Any:
@@ -357,7 +357,10 @@ def apply(self: Dataset, transformation_func: Callable[[Dataset], Any], name: st
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#apply
     """
-    return transformation_func(self)
+    found = transformation_func(self)
+    if not isinstance(found, Dataset):
+        raise TypeError(f"`transformation_func` must return a `tf.data.Dataset` object. Got {type(found)}.")
+    return found
 
 
 class IgnoreErrors(Dataset):

@@ -139,10 +139,14 @@ def crop_and_resize(
     x, corners = convert_to_tensor(image), convert_to_tensor(boxes, dtype_hint=float32)
     which = cast(convert_to_tensor(box_indices, dtype_hint=int32), int64)
     if x.ndim != 4 or corners.ndim != 2 or which.ndim != 1:
-        raise ValueError(
+        raise Refused(
             f"image, boxes and box_indices must have 4, 2 and 1 dims, not {x.ndim}, {corners.ndim}, {which.ndim}"
         )
     size = static_dims(crop_size, "crop_size")
+    if len(size) != 2:
+        raise Refused(f"crop_size must have two elements, but is {crop_size}")
+    if any(isinstance(d, int) and d <= 0 for d in size):
+        raise Refused("crop dimensions must be positive")
     rows = _samples(corners[:, 0], corners[:, 2], x._type.shape[1], size[0])
     columns = _samples(corners[:, 1], corners[:, 3], x._type.shape[2], size[1])
     beyond = number(extrapolation_value, EagerTensor(np.zeros((), np.float32)))

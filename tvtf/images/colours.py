@@ -7,15 +7,14 @@ from typing import Any
 from tvtf.dtypes import FLOATING, float16, float32
 from tvtf.ops.cast import cast
 from tvtf.ops.image import convert_image_dtype
-from tvtf.ops.rules import bind, full_like, number, zeros_like
+from tvtf.ops.rules import bind, full_like, number, require_dtype, zeros_like
 from tvtf.primitive import export
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
     x = convert_to_tensor(images)
-    if x.dtype not in FLOATING:
-        raise TypeError(f"{what} needs images of floats, but got {x.dtype.name}")
+    require_dtype(x._type, FLOATING, "images")
     if not x.ndim or x.shape[-1] not in (3, None):
         from tvtf.errors import FailedPreconditionError
 

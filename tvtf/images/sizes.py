@@ -16,8 +16,9 @@ from tvtf.ops.image import crop_to_bounding_box, pad_to_bounding_box
 from tvtf.ops.indexing import gather
 from tvtf.ops.linalg import matmul
 from tvtf.ops.pad import pad
-from tvtf.ops.rules import bind, static_dims, static_int
+from tvtf.ops.rules import attribute_int, attribute_text, bind, static_dims, static_int, static_value
 from tvtf.primitive import export
+from tvtf.refusal import Refused
 from tvtf.shape import Dim, simplify_dim
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -111,6 +112,8 @@ def _size(size: Any) -> tuple[Dim, Dim]:
         raise
     if len(found) != 2:
         raise ValueError("'size' must be a 1-D Tensor of 2 elements: new_height, new_width")
+    if any(isinstance(d, int) and d <= 0 for d in found):
+        raise Refused("output dimensions must be positive")
     return found[0], found[1]
 
 
@@ -305,12 +308,12 @@ def extract_patches(
     """
     x = convert_to_tensor(images)
     if x.ndim != 4:
-        raise ValueError(f"Shape must be rank 4 but is rank {x.ndim}")
+        raise Refused(f"Shape must be rank 4 but is rank {x.ndim}")
     for what, given in (("ksizes", sizes), ("strides", strides), ("rates", rates)):
+        given = [attribute_int(v, what) for v in static_value(given, what)]
         if len(given) != 4 or given[0] != 1 or given[3] != 1:
             raise ValueError(f"{what} must be four ints, of which the first and the last are 1, but are {list(given)}")
-    if padding not in ("VALID", "SAME"):
-        raise ValueError(f"padding must be 'VALID' or 'SAME', but is {padding!r}")
+    padding = attribute_text(padding, "padding", ("SAME", "VALID"))
     spans = [(k - 1) * r + 1 for k, r in zip(sizes[1:3], rates[1:3])]
     if padding == "SAME":
         x = _padded_for(x, spans, strides[1:3])

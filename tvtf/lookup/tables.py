@@ -21,12 +21,13 @@ from tvtf.lookup.initializers import Initializer
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.hashing import to_hash_bucket_fast
 from tvtf.ops.strings.numbers import as_string
-from tvtf.primitive import export
+from tvtf.primitive import export, refusing_methods
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, to_array
 from tvtf.track import AutoTrackable, TensorSpecs
 
 
+@refusing_methods
 class _Table(AutoTrackable):
     """What tables share: a dict from keys, as Python values, to rows."""
 

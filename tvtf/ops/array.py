@@ -144,7 +144,7 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/broadcast_to
     """
-    return (convert_to_tensor(input),), {"shape": static_dims(shape)}
+    return (convert_to_tensor(input),), {"shape": static_dims(shape, is_vector=True)}
 
 
 def _shape_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dtype: DType) -> Tensor:

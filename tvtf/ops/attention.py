@@ -77,7 +77,7 @@ def embedding_lookup(params: Any, ids: Any, max_norm: Any = None, name: str | No
       ValueError: for no table.
 
     >>> import tvtf as tf
-    >>> tf.nn.embedding_lookup([[1., 2.], [3., 4.]], [1]).numpy()
+    >>> tf.nn.embedding_lookup(tf.constant([[1., 2.], [3., 4.]]), [1]).numpy()
     array([[3., 4.]], dtype=float32)
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/embedding_lookup
@@ -92,8 +92,6 @@ def _joined(params: Any) -> Any:
     if not params:
         raise ValueError(f"embedding_lookup needs at least one table of embeddings, but got params={params}")
     tables = [convert_to_tensor(p) for p in params]
-    if tables[0].ndim < 2:
-        return convert_to_tensor(params)
     return tables[0] if len(tables) == 1 else bind.concat(*tables, axis=0)
 
 

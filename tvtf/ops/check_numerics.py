@@ -111,6 +111,9 @@ class _NumericsWatch:
     def watches(self, _: Any) -> bool:
         return False
 
+    def read(self, variable: Any, value: Tensor) -> None:
+        """A Variable's value was checked when it was computed."""
+
     def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
         if prim.tf_name in _CARRIERS:
             return

@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import COMPLEX, DType, as_dtype
-from tvtf.ops.elementwise import binary_op, operands, tensor_of, unary_op
+from tvtf.ops.elementwise import binary_op, tensor_of, unary_op
 from tvtf.ops.rules import bind, broadcast_types, require_dtype, require_same_dtype, unbroadcast, zeros_like
 from tvtf.primitive import export
 from tvtf.shape import TensorType
@@ -60,7 +60,13 @@ def complex_(real: Any, imag: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/dtypes/complex
     """
-    return operands(real, imag), {}
+    parts = convert_to_tensor(real), convert_to_tensor(imag)
+    if parts[0].dtype is not parts[1].dtype or parts[0].dtype not in _PARTS:
+        raise TypeError(
+            f"The `real` and `imag` components have incorrect types: {parts[0].dtype.name} {parts[1].dtype.name}. "
+            "They must be consistent, and one of [tf.float32, tf.float64]"
+        )
+    return parts, {}
 
 
 def _joined(real: np.ndarray, imag: np.ndarray) -> np.ndarray:

@@ -418,7 +418,7 @@ def one_hot(
     given = [None if v is None else convert_to_tensor(v, dtype_hint=dtype) for v in (on_value, off_value)]
     on, off = _values(given, None if dtype is None else as_dtype(dtype))
     axis = x.ndim if axis in (None, -1) else axis
-    return bind.one_hot(x, on, off, depth=_scalar(depth), axis=axis)
+    return bind.one_hot(x, on, off, depth=size_argument(depth, "depth"), axis=axis)
 
 
 def _values(given: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
@@ -432,10 +432,3 @@ def _values(given: list[Any], dtype: DType | None) -> tuple[Tensor, Tensor]:
     kind = dtype or found or float32
     on, off = (EagerTensor(np.array(i, kind.np)) if v is None else v for v, i in zip(given, (1, 0)))
     return on, off
-
-
-def _scalar(value: Any) -> Dim:
-    found = static_dims(value, "depth")
-    if len(found) != 1:
-        raise ValueError(f"one_hot: Expected depth as a scalar, but got {value!r}")
-    return found[0]

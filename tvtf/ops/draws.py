@@ -18,7 +18,7 @@ from tvtf.ops import philox
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
 from tvtf.ops.random import RESERVED_BLOCKS, check_seed, normals, unit64
-from tvtf.ops.rules import bind, broadcast_types, number, require_dtype, static_dims, unbroadcast
+from tvtf.ops.rules import bind, broadcast_types, drawn_dims, number, require_dtype, unbroadcast
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, brackets, broadcast_shapes, same_shape
@@ -183,7 +183,7 @@ def stateless_gamma(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_gamma
     """
     a, b = gamma_parameters(alpha, beta, dtype)
-    return scaled_gamma(convert_to_tensor(seed), static_dims(shape), a, b)
+    return scaled_gamma(convert_to_tensor(seed), drawn_dims(shape), a, b)
 
 
 # -- Poisson
@@ -254,7 +254,7 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name:
     Source: https://www.tensorflow.org/api_docs/python/tf/random/stateless_poisson
     """
     return bind.stateless_random_poisson(
-        convert_to_tensor(seed), convert_to_tensor(lam), shape=static_dims(shape), dtype=as_dtype(dtype)
+        convert_to_tensor(seed), convert_to_tensor(lam), shape=drawn_dims(shape), dtype=as_dtype(dtype)
     )
 
 
@@ -316,7 +316,7 @@ def stateless_binomial(
     chance = convert_to_tensor(probs, dtype_hint=float32)
     tries = cast(convert_to_tensor(counts), chance.dtype)
     return bind.stateless_random_binomial(
-        convert_to_tensor(seed), tries, chance, shape=static_dims(shape), dtype=as_dtype(output_dtype)
+        convert_to_tensor(seed), tries, chance, shape=drawn_dims(shape), dtype=as_dtype(output_dtype)
     )
 
 
@@ -377,5 +377,5 @@ def stateless_parameterized_truncated_normal(
     first = convert_to_tensor(means)
     others = [convert_to_tensor(v, None if isinstance(v, Tensor) else first.dtype) for v in (stddevs, minvals, maxvals)]
     return bind.stateless_random_between(
-        convert_to_tensor(seed), first, *others, shape=static_dims(shape), dtype=first.dtype
+        convert_to_tensor(seed), first, *others, shape=drawn_dims(shape), dtype=first.dtype
     )

@@ -114,7 +114,7 @@ def _noise_shape(noise_shape: Any, x: Tensor) -> tuple[Dim, ...]:
     shape = x._type.shape
     if noise_shape is None:
         return tuple(shape)
-    given = static_dims(noise_shape, "noise_shape")
-    if len(given) != len(shape):
-        return given
-    return tuple(own if d is None else d for d, own in zip(given, shape))
+    given = noise_shape.as_list() if hasattr(noise_shape, "as_list") else noise_shape
+    if isinstance(given, (list, tuple)) and len(given) == len(shape):
+        given = [own if d is None else d for d, own in zip(given, shape)]
+    return static_dims(given, "noise_shape")

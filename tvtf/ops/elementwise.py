@@ -152,10 +152,10 @@ def like(value: Any, dtype: DType) -> Tensor:
 
 
 def number(value: float, dtype: DType) -> np.ndarray | None:
-    """A Python number in a dtype that admits it; ints wrap around, as TensorFlow's operators have it."""
+    """A Python number in a dtype that admits it; ints of up to 64 bits wrap around, as TensorFlow's operators have it."""
     if dtype.kind in "fc":
         return np.array(value, dtype.np)
-    if dtype.kind in "iu" and type(value) is not float:
+    if dtype.kind in "iu" and type(value) is not float and int(value).bit_length() < 64:
         bits = 8 * dtype.np.itemsize
         return np.array(int(value) & ((1 << bits) - 1), f"u{bits // 8}").view(dtype.np)
     return None

@@ -8,7 +8,16 @@ import numpy as np
 
 from tvtf.dtypes import float32
 from tvtf.ops.host import host_primitive
-from tvtf.ops.rules import batch_elementwise, bind, broadcast_types, number, require_dtype, unbroadcast
+from tvtf.ops.rules import (
+    attribute_int,
+    batch_elementwise,
+    bind,
+    broadcast_types,
+    number,
+    require_dtype,
+    require_rank,
+    unbroadcast,
+)
 from tvtf.primitive import Sample, export
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, brackets
@@ -138,8 +147,11 @@ def fake_quant_with_min_max_vars(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars
     """
-    limits = (convert_to_tensor(v, float32) for v in (min, max))
-    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=int(num_bits), narrow=bool(narrow_range))
+    limits = [convert_to_tensor(v, float32) for v in (min, max)]
+    for limit, what in zip(limits, ("min", "max")):
+        require_rank(limit._type, 0, what)
+    bits = attribute_int(num_bits, "num_bits")
+    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=bits, narrow=bool(narrow_range))
 
 
 @export("quantization.fake_quant_with_min_max_vars_per_channel")

@@ -48,6 +48,8 @@ def frame(
     x = convert_to_tensor(signal)
     along = canonical_axis(axis, x.ndim)
     length, step = static_int(frame_length, "frame_length"), static_int(frame_step, "frame_step")
+    if length < 0 or step <= 0:
+        raise Refused(f"frame_length must be >= 0 and frame_step > 0, but got {length} and {step}")
     size = x._type.shape[along]
     if not isinstance(size, int):
         raise ValueError(f"frame needs a signal of known size along axis {along}, but got shape {x.shape}")

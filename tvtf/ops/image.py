@@ -13,7 +13,7 @@ from tvtf.ops.cast import cast, saturate_cast
 from tvtf.ops.linalg import tensordot
 from tvtf.ops.pad import pad, reverse, tile
 from tvtf.ops.reduce import reduce_mean
-from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, stretch
+from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, static_int, stretch
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType
@@ -94,7 +94,7 @@ def adjust_gamma(image: Any, gamma: Any = 1, gain: Any = 1) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_gamma
     """
-    if isinstance(gamma, (int, float)) and gamma < 0:
+    if isinstance(gamma, (int, float)) and not gamma >= 0:
         raise ValueError("Gamma should be a non-negative real number.")
     return _as_floats(image, lambda x: number(gain, x) * x ** number(gamma, x))
 
@@ -284,10 +284,16 @@ def _require_image(x: Tensor) -> None:
 
 
 def _turned(image: Any, turn: Callable[[Tensor], Tensor]) -> Tensor:
+    return turn(_checked_image(image))
+
+
+def _checked_image(image: Any) -> Tensor:
     x = convert_to_tensor(image)
     if x.ndim not in (3, 4):
         raise ValueError(f"'image' (shape {x.shape}) must have either 3 or 4 dimensions.")
-    return turn(x)
+    if 0 in x.shape[-3:].as_list():
+        raise ValueError(f"inner 3 dims of 'image.shape' must be > 0: {x.shape}")
+    return x
 
 
 @export("image.flip_left_right")
@@ -351,7 +357,7 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
         lambda x: flip_left_right(flip_up_down(x)),
         lambda x: transpose_image(flip_up_down(x)),
     )
-    return _turned(image, turns[k % 4])
+    return _turned(image, turns[static_int(k, "k") % 4])
 
 
 @export("image.crop_to_bounding_box")
@@ -369,7 +375,7 @@ def crop_to_bounding_box(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/crop_to_bounding_box
     """
-    x = convert_to_tensor(image)
+    x = _checked_image(image)
     height, width = x.shape[-3], x.shape[-2]
     _check("offset_height must be >= 0.", offset_height >= 0)
     _check("offset_width must be >= 0.", offset_width >= 0)
@@ -401,7 +407,7 @@ def pad_to_bounding_box(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/pad_to_bounding_box
     """
-    x = convert_to_tensor(image)
+    x = _checked_image(image)
     below = target_height - offset_height - x.shape[-3]
     right = target_width - offset_width - x.shape[-2]
     _check("offset_height must be >= 0", offset_height >= 0)

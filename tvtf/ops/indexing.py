@@ -423,7 +423,9 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
 
     Source: https://www.tensorflow.org/api_docs/python/tf/boolean_mask
     """
-    x, chosen = convert_to_tensor(tensor), convert_to_tensor(mask, bool_dtype)
+    x, chosen = convert_to_tensor(tensor), convert_to_tensor(mask)
+    if chosen.dtype is not bool_dtype:
+        chosen = bind.not_equal(chosen, zeros_like(chosen))
     axis = 0 if axis is None else static_int(axis, "axis") % max(x.ndim, 1)
     if not chosen.ndim:
         raise ValueError("mask cannot be scalar.")

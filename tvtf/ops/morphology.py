@@ -11,8 +11,9 @@ import numpy as np
 from tvtf.dtypes import as_dtype, int64
 from tvtf.ops.cast import cast
 from tvtf.ops.pad import reverse
-from tvtf.ops.rules import bind, number, static_value
+from tvtf.ops.rules import attribute_text, bind, number, static_value
 from tvtf.primitive import export
+from tvtf.refusal import Refused
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
@@ -35,9 +36,8 @@ def _pair(value: Any, what: str) -> tuple[int, int]:
 def _windows(x: Tensor, size: Sequence[int], steps: Sequence[int], rates: Sequence[int], padding: str) -> _Windows:
     """The windows of images (n, rows, columns, channels) of known size; what lies outside is the least number there is."""
     if x.ndim != 4 or not all(isinstance(d, int) for d in x._type.shape[1:]):
-        raise ValueError(f"the images must be 4-dimensional, of known size, but have shape {x.shape}")
-    if padding not in ("SAME", "VALID"):
-        raise ValueError(f"padding must be 'SAME' or 'VALID', but got {padding!r}")
+        raise Refused(f"the images must be 4-dimensional, of known size, but have shape {x.shape}")
+    padding = attribute_text(padding, "padding", ("SAME", "VALID"))
     extents = [(k - 1) * r + 1 for k, r in zip(size, rates)]
     dims = [int(d) for d in x._type.shape[1:3]]
     same = padding == "SAME"

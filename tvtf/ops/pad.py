@@ -224,7 +224,7 @@ def tile(input: Any, multiples: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tile
     """
-    return bind.tile(convert_to_tensor(input), multiples=static_dims(multiples, "multiples"))
+    return bind.tile(convert_to_tensor(input), multiples=static_dims(multiples, "multiples", is_vector=True))
 
 
 @export("repeat")
@@ -339,8 +339,12 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/roll
     """
     x = convert_to_tensor(input)
-    axes = [int(a) for a in np.ravel(static_value(axis, "axis"))]
-    shifts = scalars_of(shift)
+    places = static_value(axis, "axis")
+    axes, shifts = [static_int(a, "axis") for a in np.ravel(places)], scalars_of(shift)
+    if np.ndim(places) != (1 if isinstance(shift, (list, tuple)) else convert_to_tensor(shift).ndim) or len(
+        axes
+    ) != len(shifts):
+        raise Refused("shift and axis must have the same size")
     for a, s in zip(axes, shifts):
         if not -x.ndim <= a < x.ndim:
             raise Refused(f"axis {a} is out of range").told_by("Roll")

@@ -11,7 +11,16 @@ import numpy as np
 from tvtf.dtypes import int32
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, places
-from tvtf.ops.rules import bind, canonical_axis, number, require_same_dtype, static_int, static_value
+from tvtf.ops.rules import (
+    attribute_int,
+    attribute_text,
+    bind,
+    canonical_axis,
+    number,
+    require_same_dtype,
+    static_int,
+    static_value,
+)
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, brackets, same_shape, simplify_dim, size_of
@@ -254,7 +263,7 @@ def _blocks(x: Tensor, block_shape: Any, pairs: Any, what: str) -> tuple[list[in
     if len(blocks) != len(edges):
         raise ValueError(f"{what} must have shape [{len(blocks)}, 2], but has {len(edges)} rows")
     if x.ndim < 1 + len(blocks):
-        raise ValueError(f"input rank should be >= {1 + len(blocks)} instead of {x.ndim}")
+        raise Refused(f"input rank should be >= {1 + len(blocks)} instead of {x.ndim}")
     return blocks, edges
 
 
@@ -362,11 +371,13 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
     Source: https://www.tensorflow.org/api_docs/python/tf/extract_volume_patches
     """
     x = convert_to_tensor(input)
-    sizes, steps = ([int(v) for v in static_value(given, "ksizes")] for given in (ksizes, strides))
-    if padding not in ("SAME", "VALID") or len(sizes) != 5 or len(steps) != 5 or x.ndim != 5:
-        raise ValueError(
-            f"extract_volume_patches takes 5 ksizes and strides and SAME or VALID, got {ksizes}, {strides}, {padding}"
-        )
+    given = (("ksizes", ksizes), ("strides", strides))
+    sizes, steps = ([attribute_int(v, what) for v in static_value(each, what)] for what, each in given)
+    padding = attribute_text(padding, "padding", ("SAME", "VALID"))
+    if len(sizes) != 5 or len(steps) != 5 or x.ndim != 5:
+        raise Refused(f"input, ksizes and strides must have 5 dims, but are {x.shape}, {ksizes}, {strides}")
+    if {sizes[0], sizes[4], steps[0], steps[4]} != {1}:
+        raise Refused(f"ksizes and strides must be 1 in the first and last dim, but are {ksizes} and {strides}")
     dims = [int(d) for d in x.shape[1:4]]
     if padding == "SAME":
         outs = [-(-d // s) for d, s in zip(dims, steps[1:4])]

@@ -11,7 +11,7 @@ import numpy as np
 from tvtf.dtypes import FLOATING, DType, as_dtype, bfloat16, float16, float32, float64, int32, int64, uint32, uint64
 from tvtf.ops import philox, random_onnx
 from tvtf.ops.indexing import gather
-from tvtf.ops.rules import bind, kernel, number, static_dims
+from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, show_shape
@@ -98,7 +98,7 @@ def stateless_random_bits(seed: Any, shape: Any, dtype: Any) -> Any:
 
     ``seed`` is int32[2] or int64[2], or a generator's state (int64[3] or uint64[3]: counter low, counter high, key).
     """
-    return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
+    return (convert_to_tensor(seed),), {"shape": drawn_dims(shape), "dtype": as_dtype(dtype)}
 
 
 def _uniform_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
@@ -128,7 +128,7 @@ def unit64(first: np.ndarray, second: np.ndarray) -> np.ndarray:
 )
 def stateless_random_uniform(seed: Any, shape: Any, dtype: Any = float32) -> Any:
     """Random numbers in [0, 1), all multiples of the dtype's epsilon; ``seed`` as for :func:`stateless_random_bits`."""
-    return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
+    return (convert_to_tensor(seed),), {"shape": drawn_dims(shape), "dtype": as_dtype(dtype)}
 
 
 def _integers_type(seed: TensorType, low: TensorType, high: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
@@ -176,7 +176,7 @@ def _integers_guard(seed: Tensor, low: Tensor, high: Tensor, *, shape: tuple[Dim
 )
 def stateless_random_integers(seed: Any, low: Any, high: Any, shape: Any) -> Any:
     """Random integers in [low, high), two scalars of one dtype; ``seed`` as for :func:`stateless_random_bits`."""
-    return (convert_to_tensor(seed), convert_to_tensor(low), convert_to_tensor(high)), {"shape": static_dims(shape)}
+    return (convert_to_tensor(seed), convert_to_tensor(low), convert_to_tensor(high)), {"shape": drawn_dims(shape)}
 
 
 # -- normal numbers
@@ -223,7 +223,7 @@ def stateless_random_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
 
     Source: Box and Muller, A Note on the Generation of Random Normal Deviates, 1958; random_distributions.h of TensorFlow.
     """
-    return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
+    return (convert_to_tensor(seed),), {"shape": drawn_dims(shape), "dtype": as_dtype(dtype)}
 
 
 def _truncated_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
@@ -258,7 +258,7 @@ def _kept(state: np.ndarray, groups: int, dtype: DType) -> np.ndarray:
 )
 def stateless_random_truncated_normal(seed: Any, shape: Any, dtype: Any = float32) -> Any:
     """Standard normal numbers, those not within (-2, 2) drawn again; ``seed`` as for :func:`stateless_random_bits`."""
-    return (convert_to_tensor(seed),), {"shape": static_dims(shape), "dtype": as_dtype(dtype)}
+    return (convert_to_tensor(seed),), {"shape": drawn_dims(shape), "dtype": as_dtype(dtype)}
 
 
 # -- order
@@ -370,7 +370,7 @@ def stateless_uniform(
     check_algorithm(alg)
     dtype = as_dtype(dtype)
     _check_uniform(dtype, minval, maxval)
-    return uniform_from(_seed_tensor(seed), static_dims(shape), minval, maxval, dtype)
+    return uniform_from(_seed_tensor(seed), drawn_dims(shape), minval, maxval, dtype)
 
 
 _UNIFORM = (float16, bfloat16, float32, float64, int32, int64, uint32, uint64)
@@ -454,7 +454,7 @@ def stateless_normal(
     """
     check_algorithm(alg)
     dtype = as_dtype(dtype)
-    drawn = bind.stateless_random_normal(_seed_tensor(seed), shape=static_dims(shape), dtype=dtype)
+    drawn = bind.stateless_random_normal(_seed_tensor(seed), shape=drawn_dims(shape), dtype=dtype)
     return shifted(drawn, mean, stddev, dtype)
 
 
@@ -488,7 +488,7 @@ def stateless_truncated_normal(
     """
     check_algorithm(alg)
     dtype = as_dtype(dtype)
-    drawn = bind.stateless_random_truncated_normal(_seed_tensor(seed), shape=static_dims(shape), dtype=dtype)
+    drawn = bind.stateless_random_truncated_normal(_seed_tensor(seed), shape=drawn_dims(shape), dtype=dtype)
     return shifted(drawn, mean, stddev, dtype)
 
 
@@ -546,13 +546,20 @@ def stateless_categorical(
     return sampled(_seed_tensor(seed), convert_to_tensor(logits), num_samples, as_dtype(dtype or int64))
 
 
+def sample_count(num_samples: Any) -> Dim:
+    count = size_argument(num_samples, "num_samples")
+    if isinstance(count, int) and count < 0:
+        raise Refused(f"num_samples should be non-negative, got {count}")
+    return count
+
+
 def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Tensor:
     """Where uniform numbers fall among the running sums of each row's chances, computed in float64."""
     if dtype not in _INDEX:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
     if logits.ndim != 2:
         raise Refused(f"logits should be a matrix, got shape {show_shape(logits._type.shape)}").told_by("Multinomial")
-    (count,) = static_dims(num_samples, "num_samples")
+    count = sample_count(num_samples)
     sums = _running_sums(bind.cast(logits, dtype=float64))
     batch, classes = logits._type.shape
     drawn = bind.stateless_random_uniform(seed, shape=(batch, count), dtype=float64)

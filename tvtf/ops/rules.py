@@ -5,17 +5,18 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.context import state
-from tvtf.dtypes import DType
+from tvtf.dtypes import DType, from_array, int32, int64
 from tvtf.primitive import Sample, patient, table
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, broadcast_shapes, is_static_shape, same_dim, show_shape
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.shape import Dim, TensorType, broadcast_shapes, is_dim, is_static_shape, same_dim, show_shape
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, to_array
 
 # -- binding by name: rules of any family may use primitives of any other
 
@@ -103,21 +104,68 @@ def static_int(value: Any, what: str) -> int:
     Raises:
       TypeError: when it is none.
     """
-    value = static_value(value, what)
+    value = static_value(value.astype(np.int64) if _is_array(value) and value.dtype.kind == "f" else value, what)
     try:
-        return value.__index__()
+        index = value.__index__()
     except AttributeError:
-        raise TypeError(f"{what} must be an int, but got {value!r} of type {type(value).__name__}") from None
+        raise _no_int(value, what) from None
+    if type(index) is int and index.bit_length() > 63:
+        to_array(index, None)
+    return index
 
 
-def static_dims(value: Any, what: str = "shape") -> tuple[Dim, ...]:
-    """Dims given as a shape, a list that may hold scalars of the program, or a tensor computed from shapes."""
+def _no_int(value: Any, what: str) -> Exception:
+    if isinstance(value, (list, tuple)):
+        return Refused(f"{what} must be a scalar, but got {value!r}")
+    if not isinstance(value, (float, complex, str, bytes, dict)):
+        to_array(value, None)
+    return TypeError(f"{what} must be an int, but got {value!r} of type {type(value).__name__}")
+
+
+def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tuple[Dim, ...]:
+    """Dims given as a shape, a list that may hold scalars of the program, or a tensor computed from shapes.
+
+    Raises:
+      ValueError: what is no tensor.
+      Refused: a tensor of something else than integers, of higher rank, or a scalar where a vector is needed.
+    """
     if hasattr(value, "as_list"):
         value = value.as_list()
     value = dims_value(value, what)
     if hasattr(value, "_type_spec"):
         raise TypeError(f"{what} must be a shape, but got {value!r}")
-    return tuple(value) if isinstance(value, (list, tuple)) else (value,)
+    if not isinstance(value, (list, tuple)):
+        _require_sizes([value], what)
+        if is_vector:
+            raise Refused(f"{what} must be a vector of int32 or int64, but got the scalar {value}")
+        return (value,)
+    _require_sizes(value, what)
+    return tuple(int(dim) if isinstance(dim, bool) else dim for dim in value)
+
+
+def drawn_dims(shape: Any) -> tuple[Dim, ...]:
+    """The shape of random numbers.
+
+    Raises:
+      Refused: also where a dim is negative.
+    """
+    dims = static_dims(shape, "shape", is_vector=True)
+    for dim in dims:
+        if isinstance(dim, int) and dim < 0:
+            raise Refused(f"Dimension {dim} must be >= 0")
+    return dims
+
+
+_NO_SIZES = (float, complex, str, bytes, list, tuple, dict, type(None), DType, FunctionType)
+
+
+def _require_sizes(dims: Sequence[Any], what: str) -> None:
+    if not any(isinstance(dim, _NO_SIZES) or (type(dim) is int and dim.bit_length() > 63) for dim in dims):
+        return
+    found = to_array(list(dims), None)
+    if found.ndim != 1:
+        raise Refused(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
+    require_dtype(TensorType(found.shape, from_array(found)), (int32, int64), what)
 
 
 def dims_value(value: Any, what: str) -> Any:
@@ -157,10 +205,44 @@ def size_argument(value: Any, what: str) -> Dim:
     Raises:
       TypeError: when it is none.
     """
-    dims = static_dims(value, what)
-    if len(dims) != 1:
-        raise TypeError(f"{what} must be a scalar, but got {value!r}")
-    return static_int(dims[0], what) if isinstance(dims[0], (int, float, str, bytes, list)) else dims[0]
+    found = dims_value(value, what)
+    if isinstance(found, (list, tuple)):
+        raise Refused(f"{what} must be a scalar, but got {value!r}")
+    return found if is_dim(found) else static_int(found, what)
+
+
+def attribute_text(value: Any, what: str, allowed: Sequence[str] = ()) -> str:
+    """A string that TensorFlow keeps as an attribute of the op, one of those ``allowed``.
+
+    Raises:
+      TypeError: it is no string.
+      Refused: it is none of them.
+    """
+    if not isinstance(value, (str, bytes)):
+        raise TypeError(f"Expected string for argument '{what}' not {value!r}.")
+    text = value if isinstance(value, str) else value.decode("utf-8", "replace")
+    if allowed and text not in allowed:
+        listed = ", ".join(f'"{each}"' for each in allowed)
+        raise Refused(f"Value for attr '{what}' of \"{text}\" is not in the list of allowed values: {listed}")
+    return text
+
+
+def attribute_int(value: Any, what: str, least: int = 0) -> int:
+    """An int that TensorFlow keeps as an attribute of the op: whatever ``int`` takes, of 32 bits.
+
+    Raises:
+      TypeError: it is no number.
+      Refused: it is out of range.
+    """
+    try:
+        found = int(value)
+    except (TypeError, ValueError, OverflowError):
+        raise TypeError(f"Expected int for argument '{what}' not {value!r}.") from None
+    if found < least:
+        raise Refused(f"Value for attr '{what}' of {found} must be at least minimum {least}")
+    if found >= 2**31:
+        raise Refused(f"Attr {what} has value {found} out of range for an int32")
+    return found
 
 
 def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:

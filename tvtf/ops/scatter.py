@@ -153,10 +153,10 @@ def unsorted_segment_sum(data: Any, segment_ids: Any, num_segments: Any, name: s
 
 
 def segment_front(data: Any, segment_ids: Any, num_segments: Any) -> Any:
-    from tvtf.ops.rules import static_dims
+    from tvtf.ops.rules import size_argument
 
     return (convert_to_tensor(data), convert_to_tensor(segment_ids)), {
-        "num_segments": static_dims(num_segments, "num_segments")[0]
+        "num_segments": size_argument(num_segments, "num_segments")
     }
 
 

@@ -9,7 +9,7 @@ import numpy as np
 from tvtf.dtypes import as_dtype, int32
 from tvtf.ops.arrange import flattened
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind, number, static_dims, static_int
+from tvtf.ops.rules import bind, number, size_argument, static_dims, static_int
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim
@@ -28,7 +28,7 @@ def _counts(data: Tensor, ids: Tensor, num_segments: Dim) -> Tensor:
 
 
 def _operands(data: Any, segment_ids: Any, num_segments: Any) -> tuple[Tensor, Tensor, Dim]:
-    count = static_dims(num_segments, "num_segments")[0]
+    count = size_argument(num_segments, "num_segments")
     return convert_to_tensor(data), convert_to_tensor(segment_ids), count
 
 

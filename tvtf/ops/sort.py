@@ -10,7 +10,17 @@ import numpy as np
 from tvtf.dtypes import REAL, DType, as_dtype, int32, int64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
-from tvtf.ops.rules import bind, canonical_axis, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
+from tvtf.ops.rules import (
+    bind,
+    canonical_axis,
+    draw,
+    kernel,
+    require_dtype,
+    require_rank,
+    require_same_dtype,
+    static_int,
+    stretch,
+)
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
@@ -267,9 +277,9 @@ def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, 
 
 
 def _count(k: Any) -> Dim:
-    from tvtf.ops.rules import static_dims
+    from tvtf.ops.rules import size_argument
 
-    return static_dims(k, "k")[0]
+    return size_argument(k, "k")
 
 
 @export("math.in_top_k", "nn.in_top_k")
@@ -288,7 +298,12 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     Source: https://www.tensorflow.org/api_docs/python/tf/math/in_top_k
     """
     wanted, scores = convert_to_tensor(targets), convert_to_tensor(predictions)
+    require_dtype(wanted._type, (int32, int64), "targets")
+    require_rank(scores._type, 2, "predictions")
+    require_rank(wanted._type, 1, "targets")
     rows, classes = scores._type.shape
+    if not agree_dim(rows, wanted._type.shape[0]):
+        raise Refused(f"First dimension of predictions {rows} must match length of targets {wanted._type.shape[0]}")
     on, off = (EagerTensor(np.array(v)) for v in (True, False))
     hot = bind.one_hot(bind.cast(wanted, dtype=int64), on, off, depth=classes, axis=1)
     zero = EagerTensor(np.zeros((), scores.dtype.np))

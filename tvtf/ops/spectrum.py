@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.dtypes import complex64, float32
 from tvtf.ops.fourier import require_rank
 from tvtf.ops.pad import roll
 from tvtf.ops.rules import bind, canonical_axes, number, static_value
@@ -107,7 +108,7 @@ def rfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) -> 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/rfft
     """
-    return _to_half(convert_to_tensor(input_tensor), _last(1), fft_length, "backward")
+    return _to_half(convert_to_tensor(input_tensor, dtype_hint=float32), _last(1), fft_length, "backward")
 
 
 @export("signal.irfft")
@@ -124,7 +125,7 @@ def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) ->
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfft
     """
-    return _to_whole(convert_to_tensor(input_tensor), _last(1), fft_length, "backward")
+    return _to_whole(convert_to_tensor(input_tensor, dtype_hint=complex64), _last(1), fft_length, "backward")
 
 
 @export("signal.fft2d")
@@ -170,7 +171,7 @@ def rfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/rfft2d
     """
-    return _to_half(convert_to_tensor(input_tensor), _last(2), fft_length, "backward")
+    return _to_half(convert_to_tensor(input_tensor, dtype_hint=float32), _last(2), fft_length, "backward")
 
 
 @export("signal.irfft2d")
@@ -187,7 +188,7 @@ def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfft2d
     """
-    return _to_whole(convert_to_tensor(input_tensor), _last(2), fft_length, "backward")
+    return _to_whole(convert_to_tensor(input_tensor, dtype_hint=complex64), _last(2), fft_length, "backward")
 
 
 @export("signal.fft3d")
@@ -233,7 +234,7 @@ def rfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) -
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/rfft3d
     """
-    return _to_half(convert_to_tensor(input_tensor), _last(3), fft_length, "backward")
+    return _to_half(convert_to_tensor(input_tensor, dtype_hint=float32), _last(3), fft_length, "backward")
 
 
 @export("signal.irfft3d")
@@ -250,7 +251,7 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfft3d
     """
-    return _to_whole(convert_to_tensor(input_tensor), _last(3), fft_length, "backward")
+    return _to_whole(convert_to_tensor(input_tensor, dtype_hint=complex64), _last(3), fft_length, "backward")
 
 
 # -- over any axes

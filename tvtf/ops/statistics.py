@@ -7,7 +7,7 @@ from typing import Any
 from tvtf.ops.batch_norm import batch_normalization
 from tvtf.ops.cast import cast
 from tvtf.ops.rules import bind, canonical_axes, canonical_axis, number
-from tvtf.primitive import export
+from tvtf.primitive import export, public_names
 from tvtf.shape import size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -119,12 +119,14 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/compute_average_loss
     """
     losses = convert_to_tensor(per_example_loss)
-    size = losses._type.shape[0] if losses.ndim and global_batch_size is None else global_batch_size or 1
+    size = global_batch_size
+    if size is None:
+        size = losses._type.shape[0] if losses.ndim else 1
     if sample_weight is not None:
         losses = bind.multiply(losses, cast(convert_to_tensor(sample_weight), losses.dtype))
     total = bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
     divisor = number(size, losses) if isinstance(size, int) else cast(convert_to_tensor(size), losses.dtype)
-    return bind.divide(total, divisor)
+    return public_names()["math.divide_no_nan"](total, divisor)
 
 
 @export("nn.scale_regularization_loss")

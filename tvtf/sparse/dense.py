@@ -10,7 +10,7 @@ from tvtf.dtypes import DType, as_dtype, float32, int64, string
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.dims import dim_min, scalar_of
 from tvtf.ops.indexing import places
-from tvtf.ops.rules import bind, number, static_dims, type_name
+from tvtf.ops.rules import bind, number, size_argument, type_name
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, brackets
@@ -175,7 +175,7 @@ def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Ten
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/to_indicator
     """
     sp = as_sparse(sp_input)
-    size = static_dims(vocab_size, "vocab_size")[0]
+    size = size_argument(vocab_size, "vocab_size")
     numbers = bind.reshape(bind.cast(sp.values, dtype=int64), shape=(*sp.values._type.shape, 1))
     indices = bind.concat(sp.indices[:, :-1], numbers, axis=1)
     ones = bind.broadcast_to(EagerTensor(np.array(True)), shape=sp.values._type.shape)
@@ -213,4 +213,4 @@ def _count(value: Any, name: str) -> Dim:
         raise Refused(f"Requires start <= limit when delta > 0: 0/{value}").told_by("Range")
     if not isinstance(value, (int, np.integer, Tensor)) or isinstance(value, bool):
         raise TypeError(f"{name} must be an integer value")
-    return static_dims(value, name)[0]
+    return size_argument(value, name)

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import int64
 from tvtf.ops.indexing import gather, gather_densely
-from tvtf.ops.rules import bind, number, static_dims, static_value
+from tvtf.ops.rules import bind, number, size_argument, static_value
 from tvtf.ops.segment import unsorted_segment_mean, unsorted_segment_sqrt_n
 from tvtf.ops.told import dims_of
 from tvtf.primitive import export
@@ -209,7 +209,7 @@ def _by_segments(
     data: Any, indices: Any, segment_ids: Any, num_segments: Any, is_sparse: bool, combine: Combine, op: str
 ) -> Tensor:
     x, at, ids = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
-    count = None if num_segments is None else static_dims(num_segments, "num_segments")[0]
+    count = None if num_segments is None else size_argument(num_segments, "num_segments")
     if isinstance(at, EagerTensor) and isinstance(ids, EagerTensor):
         _require_segments(x, at.eager_array(), ids.eager_array(), count, op)
     rows = gather(x, at) if is_sparse else gather_densely(x, at)

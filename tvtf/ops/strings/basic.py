@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
-from tvtf.ops.rules import bind, broadcast_types, canonical_axes, require_dtype, static_int
+from tvtf.ops.rules import attribute_text, bind, broadcast_types, canonical_axes, require_dtype, static_int
 from tvtf.ops.shown import filled, shown
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
 from tvtf.primitive import export
@@ -22,6 +22,7 @@ UTF8_TAIL = 0x80
 
 
 def _encoding(encoding: str) -> str:
+    encoding = attribute_text(encoding, "encoding")
     if encoding not in ("", "utf-8"):
         raise ValueError(f"encoding must be '' (ASCII) or 'utf-8', but got {encoding!r}")
     return encoding

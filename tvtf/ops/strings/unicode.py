@@ -15,7 +15,7 @@ import numpy as np
 from tvtf.dtypes import int32, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.rules import require_dtype
+from tvtf.ops.rules import attribute_text, require_dtype
 from tvtf.ops.strings.rules import like_text, mapped, text, text_op
 from tvtf.ops.strings.scripts import LAST, scripts_of
 from tvtf.refusal import Refused
@@ -37,6 +37,7 @@ def codec_of(encoding: str, op: str) -> str:
     Raises:
       InvalidArgumentError: there is none.
     """
+    encoding = attribute_text(encoding, "input_encoding")
     try:
         return codecs.lookup(OUTPUTS.get(encoding.upper(), encoding)).name
     except LookupError:
