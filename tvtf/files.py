@@ -9,7 +9,14 @@ import os
 from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
-from tvtf.errors import NotFoundError, OpError, PermissionDeniedError, ResourceExhaustedError, UnknownError
+from tvtf.errors import (
+    FailedPreconditionError,
+    NotFoundError,
+    OpError,
+    PermissionDeniedError,
+    ResourceExhaustedError,
+    UnknownError,
+)
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -77,7 +84,7 @@ def replace(path: str, content: bytes) -> None:
 
 def remove(path: str) -> None:
     """Remove a file; none there is fine."""
-    with named_failures(path, "delete"), contextlib.suppress(FileNotFoundError):
+    with named_failures(path, "delete"), contextlib.suppress(FileNotFoundError, NotADirectoryError):
         os.remove(path)
 
 
@@ -120,6 +127,8 @@ def _as_op_error(cause: OSError, path: str, doing: str) -> OpError:
         return ResourceExhaustedError(None, None, text)
     if isinstance(cause, FileNotFoundError):
         return NotFoundError(None, None, f"{path}; {reason}")
+    if isinstance(cause, (IsADirectoryError, NotADirectoryError, FileExistsError)):
+        return FailedPreconditionError(None, None, f"{path}; {reason}")
     if isinstance(cause, PermissionError):
         return PermissionDeniedError(
             None, None, f"Could not {doing} {path}: {reason}. Choose a folder you may write to."

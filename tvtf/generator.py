@@ -156,7 +156,7 @@ class Generator(AutoTrackable):
                 f"For integer dtype {dtype!r}, minval and maxval must be both `None` or both non-`None`; got "
                 f"minval={minval} and maxval={maxval}"
             )
-        return uniform_from(self.skip(size_of(dims)), dims, minval, maxval, dtype)
+        return self._moved_on(uniform_from(self._state_var.value(), dims, minval, maxval, dtype))
 
     def uniform_full_int(self, shape: Any, dtype: Any = uint64, name: str | None = None) -> Tensor:
         """Integers over the whole range of a 32- or 64-bit dtype."""
@@ -167,17 +167,21 @@ class Generator(AutoTrackable):
     ) -> Tensor:
         """Normal numbers; arguments as for ``tf.random.normal``."""
         dims, dtype = drawn_dims(shape), as_dtype(dtype)
-        return shifted(
-            bind.stateless_random_normal(self.skip(size_of(dims)), shape=dims, dtype=dtype), mean, stddev, dtype
-        )
+        drawn = bind.stateless_random_normal(self._state_var.value(), shape=dims, dtype=dtype)
+        return self._moved_on(shifted(drawn, mean, stddev, dtype))
 
     def truncated_normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
         """Normal numbers within two standard deviations; arguments as for ``tf.random.truncated_normal``."""
         dims, dtype = drawn_dims(shape), as_dtype(dtype)
-        drawn = bind.stateless_random_truncated_normal(self.skip(size_of(dims)), shape=dims, dtype=dtype)
-        return shifted(drawn, mean, stddev, dtype)
+        drawn = bind.stateless_random_truncated_normal(self._state_var.value(), shape=dims, dtype=dtype)
+        return self._moved_on(shifted(drawn, mean, stddev, dtype))
+
+    def _moved_on(self, drawn: Tensor) -> Tensor:
+        """What was drawn, after which the state moves on: a refused call leaves it."""
+        self.skip(size_of(drawn._type.shape))
+        return drawn
 
     def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: str | None = None) -> Tensor:
         """Binomial numbers; arguments as for ``tf.random.stateless_binomial``, not the same ones as TensorFlow's."""

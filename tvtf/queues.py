@@ -16,6 +16,7 @@ from tvtf.dtypes import DType, as_dtype, int32, int64
 from tvtf.errors import CancelledError, OutOfRangeError
 from tvtf.frontend.host import py_function
 from tvtf.namespaces import install as _install
+from tvtf.ops.rules import static_int
 from tvtf.primitive import export
 from tvtf.shape import TensorShape, as_shape
 from tvtf.spec import TensorSpec
@@ -114,7 +115,12 @@ class QueueBase:
             for row in zip(*(t.numpy() for t in tensors)):
                 self._put(tuple(np.asarray(x) for x in row))
 
-        self._do(put, self._checked(vals, 1), [])
+        columns = self._checked(vals, 1)
+        for column in columns:
+            if not column.ndim:
+                raise ValueError(f"Shape {column.shape} must have rank at least 1")
+            column.shape[:1].assert_is_compatible_with(columns[0].shape[:1])
+        self._do(put, columns, [])
 
     def dequeue(self, name: str | None = None) -> Any:
         """Takes one tuple out: a tensor where it has one alone, a dict where the queue has names.
@@ -126,11 +132,12 @@ class QueueBase:
 
     def dequeue_many(self, n: int, name: str | None = None) -> Any:
         """Takes ``n`` tuples out, stacked."""
-        return self._several(n, n)
+        count = static_int(n, "n")
+        return self._several(count, count)
 
     def dequeue_up_to(self, n: int, name: str | None = None) -> Any:
         """Takes ``n`` tuples out, fewer where the queue is closed and has fewer, stacked."""
-        return self._several(1, n)
+        return self._several(1, static_int(n, "n"))
 
     def _several(self, least: int, most: int) -> Any:
         def take() -> list[np.ndarray]:

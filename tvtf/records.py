@@ -14,6 +14,7 @@ from typing import IO, Any, Final
 
 from tvtf import crc32c
 from tvtf.errors import DataLossError
+from tvtf.files import named_failures
 from tvtf.primitive import export
 
 _HEAD: Final = struct.Struct("<QI")
@@ -99,7 +100,8 @@ class TFRecordWriter:
         self._compression = TFRecordOptions(kind).compression_type
         self._squeeze = zlib.compressobj() if self._compression == "ZLIB" else None
         make: Any = gzip.open if self._compression == "GZIP" else open
-        self._file = make(os.fspath(path), "wb")
+        with named_failures(str(path), "write"):
+            self._file = make(os.fspath(path), "wb")
 
     def write(self, record: bytes) -> None:
         """Adds a record."""

@@ -54,10 +54,10 @@ def instead(
         return ResourceExhaustedError(None, op, f"{op}: OOM when allocating a tensor: {error}")
     told = f" can't work with the arguments ({', '.join(map(_brief, arguments))}): {error}"
     message = op + told
-    if isinstance(error, (AttributeError, TypeError)) or _is_conversion(error):
-        return TypeError(message)
     if isinstance(error, OverflowError):
         return OverflowError(message)
+    if isinstance(error, (AttributeError, TypeError)) or _is_conversion(error):
+        return TypeError(message)
     return kind(message) if kind is not None and isinstance(error, ValueError) else Refused("{op}" + told).told_by(op)
 
 

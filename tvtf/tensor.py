@@ -500,7 +500,7 @@ def _from_python(value: Any, dtype: DType | None) -> np.ndarray:
     kinds = _kinds(value)
     if kinds & {str, bytes}:
         if kinds - {str, bytes}:
-            raise ValueError(MSG_MIXED)
+            raise _unconvertible(value, MSG_MIXED)
         return _strings(value, dtype)
     target = dtype or _inferred(kinds, value)
     _check_kinds(kinds, value, target)
@@ -525,7 +525,7 @@ def _kinds(value: Any) -> set[type]:
     if not isinstance(value, _SEQUENCES):
         return {_python_kind(value)}
     if None in map(_none_or_type, value) and len(value) > 1:
-        raise ValueError(MSG_MIXED)
+        raise _unconvertible(value, MSG_MIXED)
     return set().union(*map(_kinds, value)) if len(value) else set()
 
 
@@ -544,7 +544,9 @@ def _python_kind(value: Any) -> type:
         found = _NUMPY_KINDS.get(np.asarray(value).dtype.kind)
         if found is not None:
             return found
-    raise ValueError(f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor.")
+    raise _unconvertible(
+        value, f"Attempt to convert a value ({value!r}) with an unsupported type ({type(value)}) to a Tensor."
+    )
 
 
 def _inferred(kinds: set[type], value: Any) -> DType:
@@ -554,10 +556,20 @@ def _inferred(kinds: set[type], value: Any) -> DType:
     first = next(_leaves(value))
     kind = _python_kind(first)
     if kinds - _FOLLOWS[kind]:
-        raise ValueError(MSG_MIXED)
+        raise _unconvertible(value, MSG_MIXED)
     if kind is float:
         return _numpy_float(first)
     return dtypes.float32 if float in kinds and kind is int else _BY_KIND[kind]
+
+
+def _unconvertible(value: Any, eagerly: str) -> Exception:
+    """What TensorFlow raises for a Python value that no tensor holds: it says it in two ways."""
+    if state.trace is None:
+        return ValueError(eagerly)
+    return TypeError(
+        f"Failed to convert elements of {_shown(value)} to Tensor. Consider casting elements to a supported type. "
+        "See https://www.tensorflow.org/api_docs/python/tf/dtypes for supported TF dtypes."
+    )
 
 
 MSG_MIXED = "Can't convert Python sequence with mixed types to Tensor."
@@ -612,7 +624,7 @@ def _fitted(value: Any, target: DType | None) -> np.ndarray:
             f"Can't convert Python sequence with out-of-range integer to Tensor: {_shown(value)} does not fit {target and target.name}."
         ) from error
     except (TypeError, ValueError) as error:
-        raise ValueError(MSG_MIXED if _leads_with_scalar(value) else MSG_RAGGED) from error
+        raise _unconvertible(value, MSG_MIXED) if _leads_with_scalar(value) else ValueError(MSG_RAGGED) from error
 
 
 MSG_RAGGED = "Can't convert non-rectangular Python sequence to Tensor."

@@ -16,6 +16,7 @@ from tvtf.data.structure import Element, arrays, relaxed
 from tvtf.dtypes import DType, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.errors import InvalidArgumentError
+from tvtf.ops.rules import static_int, static_value
 from tvtf.refusal import Refused
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
@@ -30,12 +31,12 @@ def number(value: Any, what: str = "count") -> int:
     found = convert_to_tensor(value, int64, name=what)
     if found.ndim:
         raise Refused(f"{what} must be a scalar")
-    return int(found.numpy())
+    return static_int(found, what)
 
 
 def flag(value: Any, what: str = "drop_remainder") -> bool:
     """A bool argument, or a scalar tensor of bool."""
-    return bool(convert_to_tensor(value, bool_dtype, name=what).numpy())
+    return bool(static_value(convert_to_tensor(value, bool_dtype, name=what), what))
 
 
 class Take(Through):

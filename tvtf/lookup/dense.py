@@ -63,16 +63,19 @@ class DenseHashTable(MutableHashTable):
         self.remove(keys, name)
 
     def _put(self, keys: np.ndarray, values: np.ndarray) -> None:
-        for mark, what in ((self._empty, "empty_key"), (self._deleted, "deleted_key")):
-            if mark in keys.ravel().tolist():
-                raise InvalidArgumentError(
-                    None,
-                    "LookupTableInsertV2",
-                    f"Using the {what} as a table key is not allowed [Op:LookupTableInsertV2] name: ",
-                )
+        self._require_keys(keys, "LookupTableInsertV2")
         super()._put(keys, values)
         while len(self._entries.rows) > self._buckets * MAX_LOAD:
             self._buckets *= 2
+
+    def _drop(self, keys: np.ndarray) -> None:
+        self._require_keys(keys, "LookupTableRemoveV2")
+        super()._drop(keys)
+
+    def _require_keys(self, keys: np.ndarray, op: str) -> None:
+        for mark, what in ((self._empty, "empty_key"), (self._deleted, "deleted_key")):
+            if mark in keys.ravel().tolist():
+                raise InvalidArgumentError(None, op, f"Using the {what} as a table key is not allowed [Op:{op}] name: ")
 
     def _arrays(self) -> tuple[np.ndarray, np.ndarray]:
         """Every bucket: its key, and its value."""

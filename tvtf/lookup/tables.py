@@ -245,10 +245,13 @@ class MutableHashTable(_Table):
 
     def remove(self, keys: Any, name: str | None = None) -> None:
         """Takes keys out; those that the table lacks are left alone."""
-        self._change(self._entries.drop, self._converted("keys", keys, self._key_dtype))
+        self._change(self._drop, self._converted("keys", keys, self._key_dtype))
 
     def _put(self, keys: np.ndarray, values: np.ndarray) -> None:
         self._entries.put(keys, values)
+
+    def _drop(self, keys: np.ndarray) -> None:
+        self._entries.drop(keys)
 
     def _change(self, change: Callable[..., None], *inputs: Tensor) -> None:
         def changed(*arrays: np.ndarray) -> tuple[np.ndarray]:

@@ -15,7 +15,7 @@ from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 WORDS = (int32, int64, uint32, uint64)
 STATE = (int64, uint64)
@@ -32,7 +32,7 @@ def check_seed(seed: TensorType) -> None:
     if seed.shape == (3,) and seed.dtype in STATE:
         return
     if seed.dtype not in (int32, int64):
-        raise Refused(f"seed must have dtype int32 or int64, but got {seed.dtype.name}")
+        raise Refused(f"seed must have dtype int32 or int64, but got {seed.dtype.name}", TypeError)
     if seed.shape != (2,):
         raise Refused(f"seed must have shape [2], not {show_shape(seed.shape)}: give two integers")
 
@@ -331,7 +331,8 @@ def check_algorithm(alg: Any) -> None:
 
 
 def _seed_tensor(seed: Any) -> Tensor:
-    return convert_to_tensor(seed)
+    found = convert_to_tensor(seed)
+    return found if found.dtype.is_integer or is_tensor(seed) else convert_to_tensor(seed, int64)
 
 
 @export("random.stateless_uniform")

@@ -5,7 +5,6 @@ from __future__ import annotations
 import importlib
 import math
 from collections.abc import Callable, Sequence
-from types import FunctionType
 from typing import Any
 
 import numpy as np
@@ -70,6 +69,7 @@ def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
     """Reduction axes, sorted: all where ``axis`` is None. Out-of-range axes are kept for the type rule to refuse."""
     if axis is None:
         return tuple(range(rank))
+    _require_sizes(np.ravel(static_value(axis, "axis")).tolist(), "axis")
     found = (static_int(a, "axis") for a in np.ravel(static_value(axis, "axis")))
     return tuple(sorted({a % rank if -rank <= a < rank else a for a in found}))
 
@@ -117,7 +117,7 @@ def static_int(value: Any, what: str) -> int:
 def _no_int(value: Any, what: str) -> Exception:
     if isinstance(value, (list, tuple)):
         return Refused(f"{what} must be a scalar, but got {value!r}")
-    if not isinstance(value, (float, complex, str, bytes, dict)):
+    if not isinstance(value, (float, complex, str, bytes)):
         to_array(value, None)
     return TypeError(f"{what} must be an int, but got {value!r} of type {type(value).__name__}")
 
@@ -156,11 +156,8 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
     return dims
 
 
-_NO_SIZES = (float, complex, str, bytes, list, tuple, dict, type(None), DType, FunctionType)
-
-
 def _require_sizes(dims: Sequence[Any], what: str) -> None:
-    if not any(isinstance(dim, _NO_SIZES) or (type(dim) is int and dim.bit_length() > 63) for dim in dims):
+    if all(dim.bit_length() < 64 if type(dim) is int else is_dim(dim) or hasattr(dim, "__index__") for dim in dims):
         return
     found = to_array(list(dims), None)
     if found.ndim != 1:
@@ -199,8 +196,10 @@ def is_computed(value: Any) -> bool:
     return isinstance(value, SymbolicTensor) and value.known is None
 
 
-def size_argument(value: Any, what: str) -> Dim:
+def size_argument(value: Any, what: str, of_any_dtype: bool = False) -> Dim:
     """A number of elements, from a scalar that may be computed by the program.
+
+    It is refused as an int that it isn't, or as a tensor ``of_any_dtype``, as TensorFlow converts it.
 
     Raises:
       TypeError: when it is none.
@@ -208,6 +207,8 @@ def size_argument(value: Any, what: str) -> Dim:
     found = dims_value(value, what)
     if isinstance(found, (list, tuple)):
         raise Refused(f"{what} must be a scalar, but got {value!r}")
+    if of_any_dtype:
+        _require_sizes([found], what)
     return found if is_dim(found) else static_int(found, what)
 
 
@@ -236,7 +237,7 @@ def attribute_int(value: Any, what: str, least: int = 0) -> int:
     """
     try:
         found = int(value)
-    except (TypeError, ValueError, OverflowError):
+    except (TypeError, ValueError):
         raise TypeError(f"Expected int for argument '{what}' not {value!r}.") from None
     if found < least:
         raise Refused(f"Value for attr '{what}' of {found} must be at least minimum {least}")

@@ -156,7 +156,7 @@ def segment_front(data: Any, segment_ids: Any, num_segments: Any) -> Any:
     from tvtf.ops.rules import size_argument
 
     return (convert_to_tensor(data), convert_to_tensor(segment_ids)), {
-        "num_segments": size_argument(num_segments, "num_segments")
+        "num_segments": size_argument(num_segments, "num_segments", of_any_dtype=True)
     }
 
 

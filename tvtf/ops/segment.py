@@ -28,7 +28,7 @@ def _counts(data: Tensor, ids: Tensor, num_segments: Dim) -> Tensor:
 
 
 def _operands(data: Any, segment_ids: Any, num_segments: Any) -> tuple[Tensor, Tensor, Dim]:
-    count = size_argument(num_segments, "num_segments")
+    count = size_argument(num_segments, "num_segments", of_any_dtype=True)
     return convert_to_tensor(data), convert_to_tensor(segment_ids), count
 
 

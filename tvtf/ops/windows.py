@@ -9,7 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.errors import InvalidArgumentError
-from tvtf.ops.rules import static_value
+from tvtf.ops.rules import attribute_int, static_value
 from tvtf.primitive import table
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, simplify_dim
@@ -131,7 +131,10 @@ def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
 
 
 def _explicit_padding(padding: Any, rank: int, first: bool) -> Padding:
-    pairs = [tuple(map(int, pair)) for pair in static_value(padding, "padding")]
+    given = static_value(padding, "padding")
+    if not isinstance(given, (list, tuple)) or not all(isinstance(pair, (list, tuple)) for pair in given):
+        raise ValueError(f"Each element of `padding` must be a list of size 2. Received: padding={padding}")
+    pairs = [tuple(attribute_int(amount, "padding", -(2**31)) for amount in pair) for pair in given]
     if len(pairs) != rank + 2:
         raise ValueError(
             f"Argument `padding` must be a list of length {rank + 2}, one pair for each axis, or 'SAME' or 'VALID'. "

@@ -9,6 +9,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import AnyShape
 from tvtf.dtypes import DType, float32, int64
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.indexed_slices import IndexedSlices, on_values
@@ -17,7 +18,9 @@ from tvtf.optimizers import clipping, schedules
 from tvtf.optimizers.repeated import Repeated
 from tvtf.optimizers.schedules import LearningRateSchedule
 from tvtf.primitive import export
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.refusal import Refused
+from tvtf.shape import brackets, broadcast_shapes
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.track import AutoTrackable, NoDependency
 from tvtf.variable import Variable
 
@@ -203,7 +206,10 @@ class Optimizer(AutoTrackable):
             return
         grads, variables = self._given(list(grads), self._known(grads, trainable_variables))
         self._step = NoDependency({})
-        self._repeated(self, [self._taken(g) for g in grads], variables)
+        taken = [self._taken(g) for g in grads]
+        for grad, variable in zip(taken, variables):
+            _require_fitting(grad, variable)
+        self._repeated(self, taken, variables)
         for variable in variables:
             if variable.constraint is not None:
                 variable.assign(variable.constraint(variable.value()))
@@ -342,6 +348,30 @@ class Optimizer(AutoTrackable):
         if isinstance(rate, dict):
             config = config | {"learning_rate": schedules.deserialize(rate)}
         return cls(**config)
+
+
+def _require_fitting(grad: Any, variable: Variable) -> None:
+    """Before any update: a step that fails leaves every variable as it was."""
+    if isinstance(grad, IndexedSlices):
+        _require_rows(grad.indices, variable)
+        return
+    if grad.dtype is not variable.dtype:
+        cast_tensor(EagerTensor(np.zeros(0, grad.dtype.np)), variable.dtype)
+    wanted, given = variable._type.shape, grad._type.shape
+    if wanted == given or AnyShape in map(type, (wanted, given)):
+        return
+    wide = broadcast_shapes(wanted, given)
+    if wide is None or len(wide) != len(wanted):
+        raise Refused(f"Incompatible shapes: {brackets(wanted)} vs. {brackets(given)}").told_by("Sub")
+
+
+def _require_rows(indices: Tensor, variable: Variable) -> None:
+    rows = variable.shape[0]
+    if not isinstance(indices, EagerTensor) or rows is None:
+        return
+    for at in indices.eager_array().ravel().tolist():
+        if not 0 <= at < rows:
+            raise Refused(f"indices has {at}, which is not in [0, {rows})").told_by("ResourceScatterAdd")
 
 
 def _cast(grad: Any, dtype: DType) -> Any:

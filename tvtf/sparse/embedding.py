@@ -73,7 +73,7 @@ def embedding_lookup_sparse(
 
     >>> import tvtf as tf
     >>> ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([0, 1, 1], tf.int64), [2, 2])
-    >>> tf.nn.embedding_lookup_sparse([[1., 2.], [3., 4.]], ids, None).numpy()
+    >>> tf.nn.embedding_lookup_sparse(tf.constant([[1., 2.], [3., 4.]]), ids, None).numpy()
     array([[2., 3.],
            [3., 4.]], dtype=float32)
 
@@ -117,7 +117,7 @@ def safe_embedding_lookup_sparse(
 
     >>> import tvtf as tf
     >>> ids = tf.SparseTensor([[0, 0], [0, 1]], tf.constant([1, -1], tf.int64), [2, 2])
-    >>> tf.nn.safe_embedding_lookup_sparse([[1., 2.], [3., 4.]], ids).numpy()
+    >>> tf.nn.safe_embedding_lookup_sparse(tf.constant([[1., 2.], [3., 4.]]), ids).numpy()
     array([[3., 4.],
            [0., 0.]], dtype=float32)
 

@@ -14,6 +14,7 @@ from pathlib import Path
 from typing import IO, Any
 
 from tvtf import records
+from tvtf.files import named_failures
 from tvtf.primitive import export
 from tvtf.summary.protos import proto
 from tvtf.tensor import convert_to_tensor
@@ -99,7 +100,8 @@ class _FileWriter(SummaryWriter):
     def __init__(self, folder: str, max_queue: int, flush_seconds: float, suffix: str) -> None:
         self._events = proto("compat.proto.event_pb2")
         self.max_queue, self.flush_seconds = max_queue, flush_seconds
-        Path(folder).mkdir(parents=True, exist_ok=True)
+        with named_failures(str(folder), "make"):
+            Path(folder).mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}{suffix}"
         self._lock = threading.Lock()
         self._waiting: list[bytes] = []

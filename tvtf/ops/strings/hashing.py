@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import int64, string, uint8
-from tvtf.ops.rules import static_int
+from tvtf.ops.rules import attribute_int
 from tvtf.ops.strings.digests import fingerprint64, hash64, siphash
 from tvtf.ops.strings.rules import each_text, from_text, text, text_op
 from tvtf.refusal import Refused
@@ -17,7 +17,7 @@ from tvtf.tensor import convert_to_tensor
 
 
 def _buckets(num_buckets: Any, op: str) -> int:
-    count = static_int(num_buckets, "num_buckets")
+    count = attribute_int(num_buckets, "num_buckets", -(2**31))
     if count < 1:
         raise Refused(
             f"Value for attr 'num_buckets' of {count} must be at least minimum 1\n\t; NodeDef: {{{{node {op}}}}}"
