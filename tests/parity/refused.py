@@ -1,0 +1,134 @@
+"""Arguments that no op works with: the type of the exception, eagerly and while traced."""
+
+import numpy as np
+
+
+def _refused(tf, call):
+    def both():
+        return f"{_kind(call)}, traced {_kind(tf.function(call, autograph=False))}"
+
+    return both
+
+
+def _kind(call):
+    try:
+        return f"gives {call()}"
+    except Exception as error:
+        kind = type(error).__name__
+        return "ValueError" if kind == "OutOfRangeInteger" else kind
+
+
+def _calls(tf):
+    ints, floats = tf.constant([1, 2]), tf.constant([1.0, 2.0])
+    image, matrix = tf.ones([1, 2, 2, 1]), tf.ones([2, 2])
+    return {
+        "shape of floats": lambda: tf.fill([2.5], 1.0),
+        "shape of strings": lambda: tf.reshape(ints, ["a"]),
+        "shape of an object": lambda: tf.random.normal([object()]),
+        "shape within a shape": lambda: tf.random.stateless_uniform([[2]], [1, 2]),
+        "ragged shape": lambda: tf.random.stateless_uniform([[2], [1, 2]], [1, 2]),
+        "scalar shape": lambda: tf.broadcast_to(ints, 2),
+        "scalar multiples": lambda: tf.tile(ints, 2),
+        "scalar shape of random numbers": lambda: tf.random.stateless_normal(2, [1, 2]),
+        "seed of floats": lambda: tf.random.stateless_normal([2], tf.constant([1.0, 2.0])),
+        "samples below none": lambda: tf.random.stateless_categorical([[1.0, 2.0]], -1, [1, 2]),
+        "segments in a list": lambda: tf.math.unsorted_segment_sum(floats, [0, 1], [3]),
+        "segments of floats": lambda: tf.math.unsorted_segment_sum(floats, [0, 1], 1.5),
+        "scalar of segments": lambda: tf.math.segment_sum(0.5, [0]),
+        "depth in a list": lambda: tf.one_hot([1], [3]),
+        "depth of floats": lambda: tf.one_hot([1], 3.0),
+        "axis of text": lambda: tf.reduce_sum(floats, axis="x"),
+        "ragged list": lambda: tf.logical_or([[True], [False, True]], True),
+        "mixed list": lambda: tf.math.sin([1.0, "a"]),
+        "an object": lambda: tf.math.sin(object()),
+        "a function": lambda: tf.add(floats, len),
+        "a dict": lambda: tf.linalg.matmul({"a": 1}, matrix),
+        "None in a list": lambda: tf.math.sin([1.0, None]),
+        "rows and targets": lambda: tf.math.in_top_k([0, 1], [[1.0, 2.0]], 1),
+        "targets of floats": lambda: tf.math.in_top_k([0.0], [[1.0, 2.0]], 1),
+        "shift for two axes": lambda: tf.roll(ints, [1], [0, 0]),
+        "shift and a list of axes": lambda: tf.roll(ints, 1, [0]),
+        "parts of two dtypes": lambda: tf.complex(1.0, 2),
+        "limit of rank one": lambda: tf.quantization.fake_quant_with_min_max_vars(floats, 0.0, [6.0]),
+        "bits of text": lambda: tf.quantization.fake_quant_with_min_max_vars(floats, 0.0, 6.0, num_bits="x"),
+        "boxes of rank three": lambda: tf.image.crop_and_resize(image, [[[0.0, 0.0, 1.0, 1.0]]], [0], [1, 2]),
+        "image without rows": lambda: tf.image.flip_up_down(tf.ones([0, 2, 1])),
+        "image without channels": lambda: tf.image.crop_to_bounding_box(tf.ones([2, 2, 0]), 0, 0, 1, 1),
+        "image of rank two": lambda: tf.image.pad_to_bounding_box(matrix, 0, 0, 3, 3),
+        "gamma that is no number": lambda: tf.image.adjust_gamma(image, float("nan")),
+        "padding of a number": lambda: tf.nn.erosion2d(image, matrix[..., None], [1] * 4, 0.5, "NHWC", [1] * 4),
+        "padding of another name": lambda: tf.nn.dilation2d(image, matrix[..., None], [1] * 4, "ALL", "NHWC", [1] * 4),
+        "padding of one list": lambda: tf.nn.max_pool2d(image, 1, 1, [1, 1]),
+        "rates of None": lambda: tf.image.extract_patches(image, [1] * 4, [1] * 4, [1, 1, 1, None], "SAME"),
+        "strides of text": lambda: tf.extract_volume_patches(image[..., None], [1] * 5, ["a"] * 5, "SAME"),
+        "blocks of a vector": lambda: tf.space_to_batch(ints, [1], [[0, 0]]),
+        "encoding of a number": lambda: tf.strings.lower("a", encoding=0.5),
+        "encoding in a tensor": lambda: tf.strings.unicode_split(["a"], tf.constant("UTF-8")),
+        "buckets of text": lambda: tf.strings.to_hash_bucket_fast(["a"], "b"),
+        "no candidates": lambda: tf.random.uniform_candidate_sampler([[1]], 1, -1, False, 3, seed=1),
+        "candidates of text": lambda: tf.random.uniform_candidate_sampler([[1]], 1, "a", False, 3, seed=1),
+        "a step below": lambda: tf.signal.frame(floats, -1, 1),
+        "an unknown argument": lambda: tf.math.sin(floats, bogus=1),
+        "a missing argument": lambda: tf.concat([ints]),
+        "a spec of a number": lambda: tf.TensorSpec.from_tensor(3.0),
+        "dtype of bytes": lambda: tf.as_dtype(b"float32"),
+    }
+
+
+def _seen_when_run(tf):
+    """TensorFlow sees these in a traced function when it runs, tvtf while it traces."""
+    return {
+        "negative dim": lambda: tf.random.stateless_normal([-1], [1, 2]),
+        "an int of 65 bits beside ints": lambda: tf.bitwise.bitwise_and(tf.constant([1]), 2**65),
+        "size of zero": lambda: tf.image.resize(tf.ones([1, 2, 2, 1]), [0, 2]),
+        "crop below none": lambda: tf.image.crop_and_resize(
+            tf.ones([1, 2, 2, 1]), [[0.0, 0.0, 1.0, 1.0]], [0], [-1, 2]
+        ),
+    }
+
+
+def _pipelines(tf):
+    numbers = tf.data.Dataset.range(3)
+    return {
+        "count of text": lambda: numbers.take("2"),
+        "count of floats": lambda: numbers.repeat(1.5),
+        "count of int32": lambda: numbers.skip(tf.constant(1)),
+        "count in a list": lambda: numbers.take([2, 2]),
+        "no function": lambda: numbers.map("relu"),
+        "applied to no dataset": lambda: numbers.apply(lambda d: 3),
+        "remainder of text": lambda: numbers.batch(2, drop_remainder="x"),
+    }
+
+
+def _files(tf):
+    return {
+        "records in no folder": lambda: tf.io.TFRecordWriter("/dev/null/x/y"),
+        "a folder read": lambda: tf.io.read_file("/"),
+        "checkpoint in no folder": lambda: tf.train.Checkpoint().save("/dev/null/x/y"),
+    }
+
+
+def _state(tf):
+    table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, empty_key=0, deleted_key=-1)
+    rows = tf.queue.FIFOQueue(9, [tf.int32, tf.int32])
+    return {
+        "mark taken out": lambda: _kind(lambda: table.remove(tf.constant([5, 0], tf.int64))),
+        "columns of two lengths": lambda: _kind(lambda: rows.enqueue_many([[1, 2], [1, 2, 3]])),
+        "rows after that": lambda: int(rows.size()),
+    }
+
+
+def programs(tf):
+    calls = {**_seen_when_run(tf), **_pipelines(tf), **_files(tf)}
+    eager = {label: lambda call=call: _kind(call) for label, call in calls.items()}
+    return {
+        **{label: _refused(tf, call) for label, call in _calls(tf).items()},
+        **eager,
+        **_state(tf),
+        "partitions": lambda: tf.nn.embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1]),
+        "mask of numbers": lambda: tf.boolean_mask([1, 2], [0.0, 2.0]),
+        "True in a shape": lambda: tf.reshape([1, 2], [2, True]),
+        "objects that are numbers": lambda: tf.add([1.0], np.array([1.0], object)),
+        "no loss of no batch": lambda: tf.nn.compute_average_loss([1.0], global_batch_size=0),
+        "a NumPy float where an int goes": lambda: tf.expand_dims([1], np.float32(0)),
+    }

@@ -1,0 +1,66 @@
+"""What is refused is told in the op's name and leaves everything as it was; users' own errors stay theirs."""
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+
+@pytest.mark.parametrize("make", [tf.optimizers.SGD, tf.optimizers.Adam])
+@pytest.mark.parametrize(
+    "bad",
+    [
+        pytest.param(lambda: tf.constant([1.0, 1.0, 1.0]), id="shape"),
+        pytest.param(lambda: tf.constant(["a", "b"]), id="dtype"),
+        pytest.param(lambda: tf.IndexedSlices(tf.constant([1.0]), tf.constant([9]), tf.constant([2])), id="row"),
+    ],
+)
+def test_a_step_with_one_bad_gradient_changes_nothing(make, bad):
+    first, second = tf.Variable([1.0, 2.0]), tf.Variable([3.0, 4.0])
+    optimizer = make(0.1)
+    optimizer.build([first, second])
+    before = [v.numpy() for v in optimizer.variables]
+    with pytest.raises((tf.errors.InvalidArgumentError, tf.errors.UnimplementedError)):
+        optimizer.apply_gradients([(tf.constant([1.0, 1.0]), first), (bad(), second)])
+    assert first.numpy().tolist() == [1.0, 2.0]
+    assert second.numpy().tolist() == [3.0, 4.0]
+    assert all(np.array_equal(v.numpy(), b) for v, b in zip(optimizer.variables, before))
+
+
+def test_a_refused_draw_leaves_the_generator():
+    generator = tf.random.Generator.from_seed(1)
+    state = generator.state.numpy()
+    for call in (lambda: generator.normal([-1]), lambda: generator.uniform([2], dtype=tf.string)):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            call()
+        assert generator.state.numpy().tolist() == state.tolist()
+
+
+def test_what_breaks_in_an_op_is_told_in_its_name():
+    with pytest.raises(TypeError, match=r"Einsum can't work with the arguments \(None, .*: 'NoneType' object"):
+        tf.einsum(None, [1.0])
+
+
+def test_an_object_that_can_not_be_shown_is_no_further_error():
+    class Unshown:
+        def __repr__(self):
+            raise RuntimeError("not whole")
+
+    with pytest.raises(TypeError, match=r"Einsum can't work with the arguments \(<.*Unshown object"):
+        tf.einsum(Unshown(), [1.0])
+
+
+@pytest.mark.parametrize("wrong", [lambda x: x.nope, lambda x: {}[0], lambda x: [][3], lambda x: 1 / 0])
+def test_errors_of_users_stay_theirs(wrong):
+    def raised(call):
+        with pytest.raises(Exception) as caught:
+            call()
+        return caught.value
+
+    alone, within = raised(lambda: wrong(tf.constant(1.0))), raised(lambda: tf.map_fn(wrong, tf.constant([1.0])))
+    assert (type(within), str(within)) == (type(alone), str(alone))
+
+
+def test_too_large_is_told_as_memory_that_ran_out():
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="OOM"):
+        tf.zeros([2**50])
