@@ -41,6 +41,8 @@ class DeviceSpec:
         Raises:
           ValueError: a part that no name has.
         """
+        if not isinstance(spec or "", str):
+            raise TypeError(f"A device's name must be a string, but got {spec!r}")
         parts: dict[str, Any] = {}
         for text in filter(None, (spec or "").split("/")):
             name, *values = text.split(":")

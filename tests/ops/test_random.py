@@ -215,7 +215,7 @@ def test_generators_are_made_and_reset_in_every_way():
             "seed must have shape [2], not (4,)",
         ),
         (
-            lambda: tf.random.stateless_uniform([2], [1.0, 2.0]),
+            lambda: tf.random.stateless_uniform([2], tf.constant([1.0, 2.0])),
             InvalidArgumentError,
             "seed must have dtype int32 or int64",
         ),

@@ -64,6 +64,10 @@ def choose_from_datasets(
     """
     if not datasets:
         raise ValueError("Invalid `datasets`. `datasets` should not be empty.")
+    if not isinstance(choice_dataset, Dataset):
+        raise TypeError(
+            f"Invalid `choice_dataset`. `choice_dataset` should be a `tf.data.Dataset` but is {type(choice_dataset)}."
+        )
     if choice_dataset.element_spec != TensorSpec([], int64):
         raise TypeError(
             "Invalid `choice_dataset`. Elements of `choice_dataset` must be scalar `tf.int64` tensors but are "

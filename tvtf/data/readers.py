@@ -19,7 +19,8 @@ from tvtf.data.order import Shuffle, number
 from tvtf.data.sources import Slices
 from tvtf.data.structure import Element
 from tvtf.dtypes import DType, as_dtype, string
-from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError
+from tvtf.errors import DataLossError, InvalidArgumentError
+from tvtf.files import named_failures
 from tvtf.primitive import export
 from tvtf.records import unframed
 from tvtf.spec import TensorSpec
@@ -32,7 +33,7 @@ def file_names(given: Any) -> list[str]:
         return [name for element in given for name in file_names(element)]
     if isinstance(given, (list, tuple)):
         given = [str(each) if hasattr(each, "__fspath__") else each for each in given]
-    values = convert_to_tensor(str(given) if hasattr(given, "__fspath__") else given).numpy()
+    values = convert_to_tensor(str(given) if hasattr(given, "__fspath__") else given, string).numpy()
     return [name.decode() for name in np.atleast_1d(np.asarray(values, object)).tolist()]
 
 
@@ -44,12 +45,10 @@ def opened(path: str, compression: Any) -> IO[bytes]:
       InvalidArgumentError: an unknown compression.
     """
     kind = "" if compression is None else compression
-    try:
+    with named_failures(path, "read"):
         if kind == "GZIP":
             return gzip.open(path)  # type: ignore[return-value]
         file = open(path, "rb")  # noqa: SIM115 - the caller reads and closes it
-    except FileNotFoundError:
-        raise NotFoundError(None, None, f"{path}; No such file or directory") from None
     if kind == "ZLIB":
         with file:
             return io.BytesIO(zlib.decompress(file.read()))

@@ -51,10 +51,11 @@ class _Streams:
 
 
 def _until_accepted(count: int, attempt: Callable[[np.ndarray], tuple[np.ndarray, np.ndarray]]) -> np.ndarray:
-    """A number for each stream: ``attempt(streams)`` gives one for each and whether it is taken."""
+    """A number for each stream: ``attempt(streams)`` gives one for each and whether it is taken; NaN always is."""
     results, pending = np.zeros(count), np.arange(count)
     while pending.size:
         values, taken = attempt(pending)
+        taken = taken | np.isnan(values)
         results[pending[taken]] = values[taken]
         pending = pending[~taken]
     return results
@@ -276,10 +277,16 @@ def _uniforms(seed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
     return unit64(*philox.double_words(seed, prod(shape))).reshape(shape)
 
 
-def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, shape: Any, dtype: DType) -> np.ndarray:
-    from scipy.stats import binom
+EXACT_COUNTS = 2.0**31
 
-    found = binom.ppf(_uniforms(seed, shape), counts.astype(np.float64), probs.astype(np.float64))
+
+def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, shape: Any, dtype: DType) -> np.ndarray:
+    from scipy.stats import binom, norm
+
+    n, p, u = counts.astype(np.float64), probs.astype(np.float64), _uniforms(seed, shape)
+    found = binom.ppf(u, np.minimum(n, EXACT_COUNTS), p)
+    if (n > EXACT_COUNTS).any():  # where the search for the quantile does not end
+        found = np.where(n > EXACT_COUNTS, n * p + np.sqrt(n * p * (1 - p)) * norm.ppf(u), found)
     return np.maximum(found, 0).astype(dtype.np)
 
 

@@ -228,8 +228,8 @@ def attribute_text(value: Any, what: str, allowed: Sequence[str] = ()) -> str:
     return text
 
 
-def attribute_int(value: Any, what: str, least: int = 0) -> int:
-    """An int that TensorFlow keeps as an attribute of the op: whatever ``int`` takes, of 32 bits.
+def attribute_int(value: Any, what: str, least: int = 0, bits: int = 32) -> int:
+    """An int that TensorFlow keeps as an attribute of the op: whatever ``int`` takes.
 
     Raises:
       TypeError: it is no number.
@@ -241,8 +241,8 @@ def attribute_int(value: Any, what: str, least: int = 0) -> int:
         raise TypeError(f"Expected int for argument '{what}' not {value!r}.") from None
     if found < least:
         raise Refused(f"Value for attr '{what}' of {found} must be at least minimum {least}")
-    if found >= 2**31:
-        raise Refused(f"Attr {what} has value {found} out of range for an int32")
+    if found >= 2 ** (bits - 1):
+        raise Refused(f"Attr {what} has value {found} out of range for an int{bits}")
     return found
 
 

@@ -17,7 +17,7 @@ from tvtf.tensor import convert_to_tensor
 
 
 def _buckets(num_buckets: Any, op: str) -> int:
-    count = attribute_int(num_buckets, "num_buckets", -(2**31))
+    count = attribute_int(num_buckets, "num_buckets", -(2**63), 64)
     if count < 1:
         raise Refused(
             f"Value for attr 'num_buckets' of {count} must be at least minimum 1\n\t; NodeDef: {{{{node {op}}}}}"
