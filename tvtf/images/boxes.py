@@ -163,7 +163,7 @@ def _samples(first: Tensor, last: Tensor, size: Dim, count: Dim) -> tuple[Tensor
         step = (last - first) * most / (cast(_scalar(count), float32) - number(1, first))
         places = (first * most)[:, None] + bind.reshape(steps, shape=(1, count)) * step[:, None]
     inside = bind.logical_and(bind.greater_equal(places, zeros_like(places)), bind.less_equal(places, most))
-    return bind.minimum(bind.maximum(places, zeros_like(places)), most), inside
+    return bind.select(inside, places, zeros_like(places)), inside
 
 
 def _scalar(dim: Dim) -> Tensor:

@@ -13,7 +13,29 @@ from tvtf.ops.kernels.scalar import broadcast_index, dims
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    return topi.reshape(x, tuple(map(long, filled(dims(x), shape))))
+    wanted = tuple(map(long, filled(dims(x), shape)))
+    if sum(not isinstance(d, (int, tirx.IntImm)) for d in x.shape) <= FEW_UNKNOWN:
+        return topi.reshape(x, wanted)
+    return compute(wanted, lambda *i: x(*_unravelled(_ravelled(i, wanted), x.shape)), "T_reshape")
+
+
+FEW_UNKNOWN = 3
+"""So many quotients of unknown dims may nest: TVM lowers a floor division to an expression that holds its operands thrice."""
+
+
+def _ravelled(index: Sequence[Any], shape: Sequence[Any]) -> Any:
+    flat = tirx.const(0, "int64")
+    for i, extent in zip(index, shape):
+        flat = flat * long(extent) + long(i)
+    return flat
+
+
+def _unravelled(flat: Any, shape: Sequence[Any]) -> list[Any]:
+    places = []
+    for extent in reversed(shape[1:]):
+        places.append(tirx.truncmod(flat, long(extent)))
+        flat = tirx.truncdiv(flat, long(extent))
+    return [flat, *reversed(places)]
 
 
 def broadcast_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
