@@ -618,7 +618,7 @@ def _shown(value: Any) -> str:
 def _fitted(value: Any, target: DType | None) -> np.ndarray:
     try:
         with np.errstate(over="ignore"):
-            return np.array(value, dtype=target and target.np)
+            return np.array(value, dtype=None if target is None else target.np)
     except OverflowError as error:
         raise OutOfRangeInteger(
             f"Can't convert Python sequence with out-of-range integer to Tensor: {_shown(value)} does not fit {target and target.name}."
