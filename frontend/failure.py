@@ -15,6 +15,9 @@ _SIZES = re.compile(r"\((\d+) vs\. (\d+)\).*match_cast error", re.DOTALL)
 _MISMATCH = re.compile(r"loc=param\[\d+\], param=(\w+), annotation=(R\.Tensor\(.*?\))\)\s+(.*)")
 
 
+_OUT_OF_MEMORY = re.compile(r"bad_alloc|Unable to allocate|Maximum allowed dimension|length_error")
+
+
 def raised_by(name: str, error: Exception) -> Exception:
     """The exception for a failure inside the compiled function ``name``."""
     for told in on_failure:
@@ -43,4 +46,6 @@ def raised_by(name: str, error: Exception) -> Exception:
         )
     if isinstance(error, (TypeError, ValueError, errors.OpError)):
         return error
+    if _OUT_OF_MEMORY.search(text):
+        return errors.ResourceExhaustedError(None, name, f"{name}: OOM when allocating a tensor: {text}")
     return errors.InternalError(None, name, f"the compiled function {name!r} failed: {text}")

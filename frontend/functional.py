@@ -11,10 +11,10 @@ from tvtf.composite import is_ragged, is_ragged_spec
 from tvtf.context import state
 from tvtf.frontend.control import repack, traced_while
 from tvtf.ops.control import call
-from tvtf.ops.rules import bind
+from tvtf.ops.rules import bind, number
 from tvtf.ops.stack import new_stack, stack_read, stack_write
 from tvtf.primitive import export, hooks
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 
 def _elements(elems: Any) -> tuple[list[Tensor], Any]:
@@ -163,6 +163,15 @@ def map_fn(
     return nest.pack_sequence_as(stacks.structure, buffers)
 
 
+def _with_elements(flat: list[Any], limit: Any) -> list[Any]:
+    """The tensors of elements, of which the program has one at least."""
+    if not isinstance(limit, SymbolicTensor):
+        return flat
+    message = "Trying to access element 0 in a list with 0 elements."
+    some = bind.greater(limit, number(0, limit))
+    return [bind.initialized(x, some, message=message) for x in flat]
+
+
 def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool) -> Any:
     if not callable(fn):
         raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
@@ -174,6 +183,8 @@ def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool)
         return bind.subtract(bind.subtract(limit, one), i) if backwards else i
 
     first = 0 if initializer is not None else 1
+    if initializer is None:
+        flat = _with_elements(flat, limit)
     start = _at(flat, elems, place(convert_to_tensor(0))) if initializer is None else initializer
     if state.trace is None:
         value = nest.map_structure(convert_to_tensor, start)
@@ -264,6 +275,8 @@ def scan(
         return bind.subtract(bind.subtract(limit, one), i) if reverse else i
 
     first = 0 if initializer is not None else 1
+    if initializer is None:
+        flat = _with_elements(flat, limit)
     zero = convert_to_tensor(0)
     start = nest.map_structure(convert_to_tensor, _at(flat, elems, place(zero)) if initializer is None else initializer)
     if state.trace is None:

@@ -17,6 +17,7 @@ from tvtf.passes.attention import fuse_attention
 from tvtf.passes.chains import chain_kernels
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
+from tvtf.passes.codegen.divisors import NeverByZero
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.codegen.names import NamesFirst
@@ -98,6 +99,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("symbols", stock.AttachGlobalSymbol()),
         Phase("bfloat16", Bfloat16Bits),
         Phase("names", NamesFirst),
+        Phase("divisors", NeverByZero),
         Phase("align", ItemAlign),
     ]
 

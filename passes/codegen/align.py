@@ -7,6 +7,8 @@ from tvm import ir, transform
 from tvm.tirx import PrimFunc, Var, decl_buffer
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.passes.codegen.divisors import divisible
+
 
 def item_aligned(func: PrimFunc) -> PrimFunc:
     """Return `func` with every parameter buffer aligned to its own item instead of TVM's 64 bytes.
@@ -48,7 +50,7 @@ def _item_aligned_buffer(buffer: Var) -> Var:
     kind = buffer.ty
     item_bits = kind.dtype.dtype.bits * kind.dtype.dtype.lanes
     return decl_buffer(
-        kind.shape,
+        [divisible(dim) for dim in kind.shape],
         kind.dtype,
         buffer.name,
         strides=kind.strides,

@@ -20,7 +20,16 @@ MSG_NEGATIVE_POWER = "Integers to negative integer powers are not allowed"
 
 def both_known(function: Any) -> Any:
     """The ``value`` column of arithmetic on shapes."""
-    return lambda x, y: None if x.known is None or y.known is None else function(x.known, y.known)
+
+    def value(x: Any, y: Any) -> Any:
+        if x.known is None or y.known is None:
+            return None
+        try:
+            return function(x.known, y.known)
+        except ValueError:  # only the running program knows which of two dims is larger
+            return None
+
+    return value
 
 
 @binary_op(

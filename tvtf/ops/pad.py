@@ -362,10 +362,10 @@ def _rolled_as_computed(x: Tensor, shift: Tensor, axis: int) -> Tensor:
 
 def _rolled(x: Tensor, shift: int, axis: int) -> Tensor:
     extent = x._type.shape[axis]
-    if isinstance(extent, int) and extent == 0:
+    if not isinstance(extent, int):  # a remainder by no elements would end the process
+        return _rolled_as_computed(x, EagerTensor(np.array(shift)), axis)
+    if extent == 0 or shift % extent == 0:
         return x
-    moved = simplify_dim((extent * (1 + abs(shift)) + shift) % extent)
-    if isinstance(moved, int) and moved == 0:
-        return x
-    last, first = part(x, axis, extent - moved, moved), part(x, axis, 0, simplify_dim(extent - moved))
+    moved = shift % extent
+    last, first = part(x, axis, extent - moved, moved), part(x, axis, 0, extent - moved)
     return bind.concat(last, first, axis=axis)

@@ -27,8 +27,8 @@ from tvtf.ops.rules import (
 from tvtf.ops.scan import conjugate, wide_type
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import TensorType, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.shape import TensorType, brackets, size_of
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:
@@ -427,6 +427,16 @@ def _arg_array(find: Any, worst: Any) -> Any:
     return run
 
 
+def _arg_guard(x: Tensor, *, axis: int, output_type: DType) -> list[tuple[Tensor, str]]:
+    shape = x._type.shape
+    if isinstance(shape[axis], int):
+        return []
+    zero = EagerTensor(np.array(0))
+    others = scalar_of(size_of((*shape[:axis], *shape[axis + 1 :])))
+    found = bind.logical_or(bind.greater(scalar_of(shape[axis]), zero), bind.equal(others, zero))
+    return [(found, f"Reduction axis {axis} is empty in shape {brackets(shape)}")]
+
+
 def _arg_samples() -> list[Sample]:
     cases = (((3,), 0), ((2, 3, 4), 1), ((2, 5), 1), ((0, 3), 1))
     types = tuple(t for t in REAL)
@@ -456,6 +466,7 @@ def _arg_front(input: Any, axis: Any, output_type: Any) -> Any:
     type=_arg_type,
     numpy=_arg_array(np.argmax, lowest),
     lower=kernel("reduce.argmax"),
+    guard=_arg_guard,
     batch=batch_axes("argmax"),
     onnx=_arg_nodes("ArgMax"),
     samples=_arg_samples,
@@ -489,6 +500,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | N
     type=_arg_type,
     numpy=_arg_array(np.argmin, highest),
     lower=kernel("reduce.argmin"),
+    guard=_arg_guard,
     batch=batch_axes("argmin"),
     onnx=_arg_nodes("ArgMin"),
     samples=_arg_samples,

@@ -80,8 +80,9 @@ def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
 def _sorted_when_run(ids: Tensor) -> tuple[Tensor, Dim]:
     """Ids that the program computes, checked when it runs, and the number of segments."""
     ascending = bind.greater_equal(ids[1:], ids[:-1])
-    sorted_ = bind.reduce_all(ascending, axis=(0,), keepdims=False)
-    checked = bind.initialized(ids, sorted_, message="segment ids are not increasing")
+    places = bind.greater_equal(ids, number(0, ids))
+    sorted_ = bind.logical_and(*(bind.reduce_all(x, axis=(0,), keepdims=False) for x in (ascending, places)))
+    checked = bind.initialized(ids, sorted_, message="segment ids must be >= 0 and are not increasing otherwise")
     last = bind.concat(number([-1], ids), checked, axis=0)
     (count,) = static_dims(bind.add(bind.reduce_max(last, axis=(0,), keepdims=False), number(1, ids)), "segment_ids")
     return checked, count

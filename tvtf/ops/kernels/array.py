@@ -8,19 +8,15 @@ from typing import Any
 from tvm import te, tirx, topi
 
 from tvtf.ops.array import filled
-from tvtf.ops.kernels.common import accumulator_dtype, compute, long
+from tvtf.ops.kernels.common import accumulator_dtype, compute, has_few_unknown, long, unravelled
 from tvtf.ops.kernels.scalar import broadcast_index, dims
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
     wanted = tuple(map(long, filled(dims(x), shape)))
-    if sum(not isinstance(d, (int, tirx.IntImm)) for d in x.shape) <= FEW_UNKNOWN:
+    if has_few_unknown(x.shape):
         return topi.reshape(x, wanted)
-    return compute(wanted, lambda *i: x(*_unravelled(_ravelled(i, wanted), x.shape)), "T_reshape")
-
-
-FEW_UNKNOWN = 3
-"""So many quotients of unknown dims may nest: TVM lowers a floor division to an expression that holds its operands thrice."""
+    return compute(wanted, lambda *i: x(*unravelled(_ravelled(i, wanted), x.shape)), "T_reshape")
 
 
 def _ravelled(index: Sequence[Any], shape: Sequence[Any]) -> Any:
@@ -28,14 +24,6 @@ def _ravelled(index: Sequence[Any], shape: Sequence[Any]) -> Any:
     for i, extent in zip(index, shape):
         flat = flat * long(extent) + long(i)
     return flat
-
-
-def _unravelled(flat: Any, shape: Sequence[Any]) -> list[Any]:
-    places = []
-    for extent in reversed(shape[1:]):
-        places.append(tirx.truncmod(flat, long(extent)))
-        flat = tirx.truncdiv(flat, long(extent))
-    return [flat, *reversed(places)]
 
 
 def broadcast_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:

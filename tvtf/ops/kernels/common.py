@@ -6,6 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvm import ir, te, tirx
+from tvm.script.ir_builder import tirx as T
 
 from tvtf.shape import simplify_dim
 
@@ -26,6 +27,39 @@ def long(value: Extent) -> ir.Expr:
 def reduce_axis(extent: Extent, name: str) -> tirx.IterVar:
     """A reduction axis over [0, extent)."""
     return te.reduce_axis((long(0), long(extent)), name)
+
+
+FEW_UNKNOWN = 3
+"""So many quotients of unknown dims may nest: TVM lowers a floor division to an expression that holds its operands thrice."""
+
+
+def has_few_unknown(shape: Sequence[Extent]) -> bool:
+    return sum(not isinstance(d, (int, tirx.IntImm)) for d in shape) <= FEW_UNKNOWN
+
+
+def unravelled(flat: ir.Expr, shape: Sequence[Extent]) -> list[ir.Expr]:
+    """The place that a flat index of a shape names, by divisions that lower to one instruction each."""
+    places = []
+    for extent in reversed(shape[1:]):
+        places.append(tirx.truncmod(flat, long(extent)))
+        flat = tirx.truncdiv(flat, long(extent))
+    return [flat, *reversed(places)]
+
+
+def flat_buffer(buffer: tirx.Buffer) -> Any:
+    """A buffer that takes flat indices."""
+    return T.buffer_proxy(buffer) if has_few_unknown(buffer.shape) else _Flat(buffer)
+
+
+class _Flat:
+    def __init__(self, buffer: tirx.Buffer) -> None:
+        self.buffer, self.dtype = buffer, buffer.dtype
+
+    def __getitem__(self, index: Any) -> ir.Expr:
+        return tirx.BufferLoad(self.buffer, unravelled(long(index), self.buffer.shape))
+
+    def __setitem__(self, index: Any, value: Any) -> None:
+        T.buffer_store(self.buffer, value, unravelled(long(index), self.buffer.shape))
 
 
 def compute(shape: Sequence[Extent], body: Callable[..., ir.Expr], name: str) -> te.Tensor:

@@ -13,7 +13,7 @@ from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.array import when
-from tvtf.ops.kernels.common import COPY, INDEPENDENT, accumulator_dtype, as_dtype, compute, long
+from tvtf.ops.kernels.common import COPY, INDEPENDENT, accumulator_dtype, as_dtype, compute, flat_buffer, long
 from tvtf.ops.kernels.reduce import narrowed
 from tvtf.ops.kernels.scan import product, rows
 
@@ -87,7 +87,7 @@ def dynamic_slice_grad(
 
 
 def _flat(buffer: Any) -> Any:
-    return T.buffer_proxy(buffer)
+    return flat_buffer(buffer)
 
 
 def statements() -> Any:

@@ -9,7 +9,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels.approx import let
-from tvtf.ops.kernels.common import compute, long
+from tvtf.ops.kernels.common import compute, flat_buffer, long
 from tvtf.ops.kernels.scan import product, rows
 
 LEAST_LENGTH = 256
@@ -27,7 +27,7 @@ def order_by_digits(x: te.Tensor, descending: bool) -> te.Tensor:
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            given, *pairs = (T.buffer_proxy(b) for b in (ins[0], *outs))
+            given, *pairs = (flat_buffer(b) for b in (ins[0], *outs))
             with rows(count, count * length) as row:
                 _sort_row(given, (pairs[:2], pairs[2:]), row * length, length, int(str(codes.dtype)[4:]) // 8)
             return builder.get()

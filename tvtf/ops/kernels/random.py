@@ -14,7 +14,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import circular, fastmath, scalar
-from tvtf.ops.kernels.common import INDEPENDENT, compute, long
+from tvtf.ops.kernels.common import INDEPENDENT, compute, flat_buffer, long
 from tvtf.ops.kernels.scan import rows
 from tvtf.ops.philox import KEY_STEPS, MULTIPLIERS, ROUNDS, SCRAMBLING_KEY
 
@@ -341,7 +341,7 @@ def permutation(seed: te.Tensor, *, size: Any) -> te.Tensor:
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            drawn, order = T.buffer_proxy(ins[0]), T.buffer_proxy(outs[0])
+            drawn, order = flat_buffer(ins[0]), flat_buffer(outs[0])
             with T.serial(long(0), long(1)):
                 with T.serial(long(0), count, annotations=INDEPENDENT) as i:
                     order[i] = i

@@ -10,7 +10,7 @@ from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
 from tvtf.ops.kernels import scalar
-from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, cast, long
+from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, cast, flat_buffer, long
 from tvtf.ops.kernels.reduce import narrowed
 
 PARALLEL_FROM = 1 << 15
@@ -41,7 +41,7 @@ def scan(inputs: list[te.Tensor], axis: int, reverse: bool, start: Any, step: St
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            sources, out = [T.buffer_proxy(b) for b in ins], T.buffer_proxy(outs[0])
+            sources, out = [flat_buffer(b) for b in ins], flat_buffer(outs[0])
             with (
                 rows(outer, outer * length * inner) as row,
                 T.serial(long(0), length) as k,

@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long
+from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, flat_buffer, long
 from tvtf.ops.kernels.radix import LEAST_LENGTH, order_by_digits
 from tvtf.ops.kernels.scan import product, rows
 
@@ -34,7 +34,7 @@ def order(x: te.Tensor, descending: bool) -> te.Tensor:
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            keys, places, spare = (T.buffer_proxy(b) for b in (ins[0], *outs))
+            keys, places, spare = (flat_buffer(b) for b in (ins[0], *outs))
             with rows(count, count * length) as row:
                 _sort_row(lambda i: keys[row * length + i], places, spare, row * length, length, descending)
             return builder.get()
@@ -112,7 +112,7 @@ def largest(x: te.Tensor, k: int) -> te.Tensor:
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            keys, places, best = (T.buffer_proxy(b) for b in (ins[0], *outs))
+            keys, places, best = (flat_buffer(b) for b in (ins[0], *outs))
             with rows(count, count * length) as row, T.serial(long(0), length) as i:
                 key, first = keys[row * length + i], row * k
                 is_new = tirx.any(i < k, precedes(key, best[first + (k - 1)], True))
@@ -145,7 +145,7 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            edges, wanted, out = (T.buffer_proxy(b) for b in (*ins, *outs))
+            edges, wanted, out = (flat_buffer(b) for b in (*ins, *outs))
             with rows(count * width, count * width) as at:
                 low, high = (T.buffer_proxy(T.decl_buffer([1], "int64", scope="local")) for _ in range(2))
                 low[0] = long(0)

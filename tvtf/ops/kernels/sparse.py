@@ -8,7 +8,7 @@ from tvm import te, tirx
 from tvm.script.ir_builder import IRBuilder
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, as_dtype, long
+from tvtf.ops.kernels.common import INDEPENDENT, accumulator_dtype, as_dtype, flat_buffer, long
 from tvtf.ops.kernels.indexing import columns, statements
 from tvtf.ops.kernels.reduce import narrowed
 
@@ -20,7 +20,7 @@ def matmul(indices: te.Tensor, values: te.Tensor, b: te.Tensor, *, rows: Any) ->
 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
-            (at, scales, given), out = map(T.buffer_proxy, ins), T.buffer_proxy(outs[0])
+            (at, scales, given), out = map(flat_buffer, ins), flat_buffer(outs[0])
             with statements():
                 with T.serial(long(0), long(rows) * width, annotations=INDEPENDENT) as i:
                     out[i] = tirx.const(0, wide)

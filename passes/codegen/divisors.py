@@ -1,0 +1,55 @@
+"""Sizes divided by sizes that are zero: a division by zero would end the process."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx, transform
+from tvm.tirx import FloorDiv, FloorMod, IntImm, PrimFunc
+
+from tvtf.passes.schedule.cpu.kernel import loads
+
+
+def never_by_zero(func: PrimFunc) -> PrimFunc:
+    """Return `func` with unknown sizes that divide taken as one where they are zero.
+
+    What is divided so is never used: there are no elements, or a guard refuses the sizes. This comes late, because
+    TVM's simplifier takes the size of a dim as positive and would undo it.
+
+    Example:
+        >>> from tvm.script import tirx as T
+        >>> @T.prim_func(s_tir=True)
+        ... def share(n: T.int64, a: T.Buffer((1,), "int64")):
+        ...     a[0] = 7 // n
+        >>> never_by_zero(share).body  # doctest: +ELLIPSIS
+        a = ...
+        n = T.int64()
+        a[0] = T.int64(7) // T.Select(n == T.int64(0), T.int64(1), n)
+    """
+    computes_sizes = func.attrs is not None and bool(func.attrs.get("tirx.is_host_func", False))
+    return func.with_body(divisible(func.body, computes_sizes))
+
+
+def divisible(node: Any, by_memory: bool = False) -> Any:
+    """An expression or statement whose divisors are not zero; those that it loads are data, unless ``by_memory``."""
+
+    def guarded(division: Any) -> Any:
+        by = division.b
+        if isinstance(by, IntImm) or str(by.ty.dtype) != "int64" or (loads(by) and not by_memory):
+            return division
+        return type(division)(division.a, tirx.Select(by == 0, tirx.const(1, "int64"), by))
+
+    for kind in (FloorDiv, FloorMod):
+        node = tvm_ffi.structural_map(node, (kind, guarded))
+    return node
+
+
+@transform.module_pass(opt_level=0, name="NeverByZero")
+def NeverByZero(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Apply `never_by_zero` to every PrimFunc of a module."""
+    result = mod.clone()
+    for name, func in mod.functions.items():
+        if isinstance(func, PrimFunc):
+            result.update_func(name, never_by_zero(func))
+    return result
