@@ -163,7 +163,9 @@ ROOMS = {
     for name in names.split()
 }
 """Public path -> the room that declares it."""
-_LATE_SPACES = sorted({space for spaces in LATE.values() for space in spaces if space})
+SPACES = {"experimental.numpy": "arrays"}
+"""The same for whole namespaces, which ``import`` finds before their rooms are there."""
+_LATE_SPACES = sorted({*(space for spaces in LATE.values() for space in spaces if space), *SPACES})
 _NOTHING = object()
 _installed: dict[str, Any] = {}
 
@@ -204,11 +206,14 @@ def late(module: ModuleType, path: str) -> Any:
     Raises:
       AttributeError: no room declares it; NotImplementedError too where TensorFlow has it.
     """
-    if path not in ROOMS:
+    space, _, name = path.rpartition(".")
+    room = ROOMS.get(path) or SPACES.get(space)
+    if room:
+        import_module(f"tvtf.{room}")
+        install()
+    if name not in vars(module):
         raise absent.error(module.__name__, path)
-    import_module(f"tvtf.{ROOMS[path]}")
-    install()
-    return vars(module)[path.rpartition(".")[2]]
+    return vars(module)[name]
 
 
 def all_names() -> dict[str, Any]:

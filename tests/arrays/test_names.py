@@ -1,5 +1,8 @@
 """What ``tf.experimental.numpy`` has of NumPy's own, and which of its modes are refused."""
 
+import subprocess
+import sys
+
 import numpy as np
 import pytest
 
@@ -50,3 +53,9 @@ def test_modes_of_weak_types_are_refused(mode):
 def test_another_mode_is_refused():
     with pytest.raises(ValueError, match="^The provided promotion mode never does not exist"):
         tf.experimental.numpy.experimental_enable_numpy_behavior(dtype_conversion_mode="never")
+
+
+def test_the_namespace_is_imported_by_name():
+    program = "import tvtf.experimental.numpy as tnp; print(tnp.ones([1]).numpy(), hasattr(tnp, 'nothing'))"
+    run = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True)
+    assert run.stdout == "[1.] False\n", run.stderr
