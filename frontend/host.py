@@ -97,8 +97,7 @@ def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, gradient: Any) 
     inputs = [convert_to_tensor(x) for x in nest.flatten(list(inp or ()))]
     specs = [_spec(t) for t in nest.flatten([] if wanted is None else wanted)]
     if state.trace is None:
-        given = inputs if gradient else inp or ()
-        results: Sequence[Tensor] = _eager(func, given, specs, op, gradient is not None)
+        results: Sequence[Tensor] = _eager(func, inputs, specs, op, gradient is not None)
     else:
         results = traced(_checked(run, specs, op), inputs, specs, gradient and gradient(func, specs, op))
     if wanted is None or not specs:

@@ -179,9 +179,6 @@ def _types(tf):
         "merged inner dims": lambda: [ragged.merge_dims(0, 1), ragged.merge_dims(1, 2), ragged.merge_dims(0, 2)],
         "merged deep dims": lambda: [deep.merge_dims(a, b) for a, b in ((1, 2), (1, 3), (2, 3), (-2, -1))],
         "merged uniform dims": lambda: [uniform.merge_dims(a, b) for a, b in ((0, 1), (1, 2), (1, 3), (2, 3))],
-        "numbers for a NumPy function": lambda: tf.numpy_function(
-            lambda x: x.dtype.name + str(x.ndim), [1.5], tf.string
-        ),
     }
 
 
