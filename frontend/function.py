@@ -7,9 +7,11 @@ import functools
 import threading
 from collections import OrderedDict
 from collections.abc import Callable
+from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from tvtf.anyrank import AnyShape, UnknownRank
+from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.frontend.retrace import RetraceLog, calls_of
 from tvtf.frontend.signature import Arguments, Signature
@@ -128,6 +130,8 @@ class Function:
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
             return self
+        if isinstance(instance, CompositeTensor):
+            return MethodType(self, instance)
         kept = self._kept_by(instance)
         bound = kept.get(self._bound_name)
         if bound is None or bound.python_function.__self__ is not instance:

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
 from tvtf import nest
 from tvtf.anyrank import AnyShape, UnknownRank
-from tvtf.composite import is_ragged, is_ragged_spec
+from tvtf.batches import OfEncoded, encoding, is_encoded, rows, stacked
+from tvtf.composite import CompositeTensor, is_ragged
 from tvtf.context import state
 from tvtf.frontend.control import repack, traced_while
 from tvtf.ops.control import call
@@ -45,7 +46,7 @@ class _Stacks:
         return [stack_write.bind(b, index, convert_to_tensor(r)) for b, r in zip(buffers, nest.flatten(results))]
 
 
-def _stacked(results: Sequence[Any]) -> Any:
+def _packed(results: Sequence[Any]) -> Any:
     """Python results of each turn as stacked tensors."""
     return nest.map_structure(lambda *values: hooks.pack(list(values), None), *results)
 
@@ -66,25 +67,36 @@ def _limit(flat: Sequence[Tensor], size: Any) -> Tensor:
     return stack_read.bind(bind.shape(flat[0], dtype=as_dtype("int32")), convert_to_tensor(0))
 
 
-def _is_ragged(elems: Any) -> bool:
-    return any(is_ragged(each) for each in nest.flatten(elems))
+def _is_composite(elems: Any) -> bool:
+    return any(map(nest.is_composite, nest.flatten(elems)))
 
 
-def _ragged_map(fn: Callable[[Any], Any], elems: Any) -> Any:
+def _map_of_rows(fn: Callable[[Any], Any], elems: Any) -> Any:
     """``fn`` of each row; its results are rows, or scalars and tensors of one shape."""
-    flat = [each if is_ragged(each) else convert_to_tensor(each) for each in nest.flatten(elems)]
-    size = int(flat[0].nrows()) if is_ragged(flat[0]) else len(flat[0])
-    results = [fn(nest.pack_sequence_as(elems, [each[i] for each in flat])) for i in range(size)]
-    return nest.map_structure(lambda *rows: _of_rows(list(rows)), *results)
+    columns = map(_rows, map(_tensor, nest.flatten(elems)))
+    results = [fn(nest.pack_sequence_as(elems, row)) for row in zip(*columns)]
+    return nest.map_structure(lambda *found: _of_rows(list(map(_tensor, found))), *results)
 
 
-def _of_rows(rows: list[Any]) -> Any:
-    tensors = [row if is_ragged(row) else convert_to_tensor(row) for row in rows]
-    if tensors[0].shape.rank == 0:
-        return bind.stack(*tensors, axis=0)
+def _rows(value: Any) -> Iterable[Any]:
+    """The rows of an eager value: of a tensor such as tapes know."""
+    return (
+        rows(value, value._type_spec) if isinstance(value, CompositeTensor) else (value[i] for i in range(len(value)))
+    )
+
+
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, CompositeTensor) else convert_to_tensor(value)
+
+
+def _of_rows(found: list[Any]) -> Any:
+    if isinstance(found[0], CompositeTensor) and not is_ragged(found[0]):
+        return stacked(found, found[0]._type_spec)
+    if found[0].shape.rank == 0:
+        return bind.stack(*found, axis=0)
     from tvtf.ragged.joining import stack_all
 
-    return stack_all(tensors, 0)
+    return stack_all(found, 0)
 
 
 def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run: Callable[..., Any]) -> Any:
@@ -145,11 +157,15 @@ def map_fn(
     """
     if not callable(fn):
         raise TypeError(f"The provided function {fn!r} is not callable.fn must be callable.")
-    if state.trace is None and (_is_ragged(elems) or is_ragged_spec(fn_output_signature)):
-        return _ragged_map(fn, elems)
+    if is_encoded((elems, fn_output_signature)):
+        inner = OfEncoded(fn, elems)
+        signature = encoding(fn_output_signature) if nest.is_composite(fn_output_signature) else None
+        return inner.whole(map_fn(inner, inner.leaves, fn_output_signature=signature))
+    if state.trace is None and _is_composite((elems, fn_output_signature)):
+        return _map_of_rows(fn, elems)
     flat, size = _elements(elems)
     if state.trace is None:
-        return _stacked([fn(_at(flat, elems, i)) for i in range(size)])
+        return _packed([fn(_at(flat, elems, i)) for i in range(size)])
     if size is None:
         return over_rows(fn, flat, elems, mapped_rows)
     stacks = _Stacks(_types_aside(lambda: fn(_at(flat, elems, 0))), size)
@@ -300,4 +316,4 @@ def _eager_scan(fn: Callable[..., Any], start: Any, slices: Sequence[Any], first
     for piece in slices:
         values.append(fn(values[-1], piece))
     kept = values if first else values[1:]
-    return _stacked(kept[::-1] if reverse else kept)
+    return _packed(kept[::-1] if reverse else kept)

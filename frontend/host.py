@@ -94,7 +94,10 @@ def numpy_function(
 def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, gradient: Any) -> Any:
     if not callable(func):
         raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
-    inputs = [convert_to_tensor(x) for x in nest.flatten(list(inp or ()))]
+    inp = list(inp or ())
+    if any(map(nest.is_composite, nest.flatten([inp, wanted]))):
+        return _of_components(func, inp, wanted, run, op, gradient)
+    inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
     specs = [_spec(t) for t in nest.flatten([] if wanted is None else wanted)]
     if state.trace is None:
         results: Sequence[Tensor] = _eager(func, inputs, specs, op, gradient is not None)
@@ -103,6 +106,21 @@ def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, gradient: Any) 
     if wanted is None or not specs:
         return None
     return nest.pack_sequence_as(wanted, list(results)) if nest.is_nested(wanted) else results[0]
+
+
+def _of_components(func: Any, inp: list[Any], wanted: Any, run: Any, op: str, gradient: Any) -> Any:
+    """The call where some of what goes in or comes out is made of tensors: these go in and come out."""
+
+    def on_components(*flat: Any) -> list[Any]:
+        found = func(*nest.flatten(nest.pack_sequence_as(inp, flat, expand_composites=True)))
+        return nest.flatten([] if found is None else found, expand_composites=True)
+
+    if run is func:
+        raise TypeError(f"{op} takes and gives arrays, but a value made of tensors is among them: use tf.py_function")
+    parts = nest.flatten(wanted, expand_composites=True) if wanted is not None else None
+    flat = nest.flatten(inp, expand_composites=True)
+    found = _called(on_components, flat, parts, _on_tensors(on_components), op, gradient)
+    return None if wanted is None else nest.pack_sequence_as(wanted, found, expand_composites=True)
 
 
 def _spec(wanted: Any) -> TensorSpec:

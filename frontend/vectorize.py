@@ -13,6 +13,7 @@ import numpy as np
 
 from tvtf import nest
 from tvtf.anyrank import AnyShape
+from tvtf.batches import OfEncoded, is_encoded
 from tvtf.context import state
 from tvtf.ops.control import call
 from tvtf.ops.rules import stretch
@@ -124,6 +125,9 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
 
     Source: https://www.tensorflow.org/api_docs/python/tf/vectorized_map
     """
+    if is_encoded(elems):
+        inner = OfEncoded(fn, elems)
+        return inner.whole(vectorized_map(inner, inner.leaves))
     tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if any(isinstance(t._type.shape, AnyShape) for t in tensors):
         from tvtf.frontend.functional import over_rows  # it maps by this

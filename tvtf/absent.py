@@ -104,13 +104,6 @@ REASONS = {
     "train.Coordinator": "input pipelines run their threads themselves; for others there is Python's threading",
     "debugging.experimental": "TVTF_DUMP=DIR writes a function's IR after each step; tf.print shows values",
     **{
-        f"experimental.{name}": "register a conversion (tf.register_tensor_conversion_function) or a primitive (docs/extending.md)"
-        for name in (
-            *("dispatch_for_api", "dispatch_for_binary_elementwise_apis", "dispatch_for_unary_elementwise_apis"),
-            *("dispatch_for_binary_elementwise_assert_apis", "unregister_dispatch_for"),
-        )
-    },
-    **{
         f"version.{name}": "tvtf builds no GraphDef, and is no C++: tf.__version__ is its version"
         for name in (
             *("COMPILER_VERSION", "GIT_VERSION", "GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER"),

@@ -111,7 +111,7 @@ class TypeSpec(abc.ABC):
 
 
 class BatchableTypeSpec(TypeSpec):
-    """A type whose values can be the elements of a batch."""
+    """A type whose values can be the elements of a batch: put together as they are, or as values of other types."""
 
     @abc.abstractmethod
     def _batch(self, batch_size: int | None) -> TypeSpec:
@@ -121,13 +121,34 @@ class BatchableTypeSpec(TypeSpec):
     def _unbatch(self) -> TypeSpec:
         """The type of the rows of a value."""
 
-    @abc.abstractmethod
+    def _encoding_specs(self) -> Any:
+        """A nest of the types that values are put together as; this one where it knows how itself."""
+        return self
+
+    def _encode(self, value: Any, minimum_rank: int) -> Any:
+        """A value as a nest of values of those types."""
+        return value
+
+    def _decode(self, encoded: Any) -> Any:
+        """The value that such a nest is."""
+        return encoded
+
     def _stacked(self, values: Sequence[Any]) -> Any:
         """Eager values as one batch."""
+        raise NotImplementedError(f"{type(self).__name__}._stacked")
 
-    @abc.abstractmethod
     def _rows(self, value: Any) -> list[Any]:
         """The rows of an eager value."""
+        raise NotImplementedError(f"{type(self).__name__}._rows")
+
+
+registered: dict[str, type[TypeSpec]] = {}
+"""Types by the name that saved functions call them."""
+
+
+def register(name: str, kind: type[TypeSpec]) -> None:
+    """Names a type, so that a saved function that takes or gives its values can be loaded."""
+    registered[name] = kind
 
 
 @export("__internal__.CompositeTensor")
@@ -145,6 +166,8 @@ class CompositeTensor(abc.ABC):
     """
 
     is_batched = False
+    _is_tensor_like = True
+    """Whether ``tf.is_tensor`` holds."""
 
     @property
     @abc.abstractmethod

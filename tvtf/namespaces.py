@@ -44,6 +44,11 @@ LATE = {
         "experimental.dlpack": "from_dlpack to_dlpack",
         "types.experimental": "TensorLike",
     },
+    "extension": {
+        "experimental": "BatchableExtensionType ExtensionType ExtensionTypeBatchEncoder ExtensionTypeSpec dispatch_for_api "
+        "dispatch_for_binary_elementwise_apis dispatch_for_binary_elementwise_assert_apis "
+        "dispatch_for_unary_elementwise_apis extension_type unregister_dispatch_for",
+    },
     "fractional_pool": {"nn": "fractional_avg_pool fractional_max_pool"},
     "frontend.conjugate_gradient": {"linalg.experimental": "conjugate_gradient"},
     "frontend.ctc": {"nn": "ctc_loss"},

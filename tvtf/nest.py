@@ -129,7 +129,9 @@ def _rebuild(structure: Any, leaves: Iterator[Any], branches: Callable[[Any], bo
 
 def _same_mapping(like: Mapping[Any, Any], packed: dict[Any, Any]) -> Any:
     ordered = {k: packed[k] for k in like}
-    return ordered if type(like) is dict or not isinstance(like, dict) else _dict_like(like, ordered)
+    if type(like) is dict:
+        return ordered
+    return _dict_like(like, ordered) if isinstance(like, dict) else type(like)(ordered)  # type: ignore[call-arg]
 
 
 def _dict_like(like: dict[Any, Any], ordered: dict[Any, Any]) -> Any:

@@ -81,8 +81,12 @@ class Primitive(Generic[P]):
         self.infer = lru_cache(maxsize=1024)(self._infer)
         self.composites: list[Rule] = []
         """What it does on tensors made of tensors; asked where the front refuses its arguments."""
+        self.overrides: list[Rule] = []
+        """What users have it do on types of their own; asked first."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        if self.overrides and (found := overridden(self.overrides, args, kwargs)) is not NotImplemented:
+            return found
         try:
             inputs, attrs = self.front(*args, **kwargs)
             return self.bind(*inputs, **attrs)
@@ -91,11 +95,10 @@ class Primitive(Generic[P]):
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
         except MISTAKES as error:
-            for rule in self.composites:
-                found = rule(args, kwargs)
-                if found is not NotImplemented:
-                    return found
-            raise instead(error, self.tf_name, (*args, *kwargs.values())) from None
+            found = overridden(self.composites, args, kwargs)
+            if found is NotImplemented:
+                raise instead(error, self.tf_name, (*args, *kwargs.values())) from None
+            return found
 
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         """Applies the primitive to tensors: now, into the active trace, or over a batch; and tells the tapes."""
@@ -256,14 +259,28 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
     """``function``, which waits as a whole for the rank of a tensor where it needs that (see ``tvtf/anyrank.py``)."""
     refusing_function = refusing(function)
 
+    overrides: list[Rule] = []
+
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if overrides and (found := overridden(overrides, args, kwargs)) is not NotImplemented:
+            return found  # type: ignore[no-any-return]
         try:
             return refusing_function(*args, **kwargs)
         except UnknownRank:
             return hooks.wait(function, args, kwargs)
 
+    run.overrides = overrides  # type: ignore[attr-defined]
     return run
+
+
+def overridden(rules: Iterable[Rule], args: Any, kwargs: Any) -> Any:
+    """What the first rule that takes the arguments gives; NotImplemented where none does."""
+    for rule in rules:
+        found = rule(args, kwargs)
+        if found is not NotImplemented:
+            return found
+    return NotImplemented
 
 
 def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:

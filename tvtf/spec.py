@@ -133,7 +133,7 @@ def is_tensor_like(x: Any) -> bool:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/is_tensor
     """
-    return is_tensor(x) or isinstance(x, CompositeTensor)
+    return is_tensor(x) or (isinstance(x, CompositeTensor) and x._is_tensor_like)
 
 
 @export("is_symbolic_tensor")

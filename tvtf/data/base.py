@@ -10,9 +10,10 @@ from typing import Any, Final, TypeVar
 import numpy as np
 
 from tvtf import nest
+from tvtf.batches import stacked
 from tvtf.context import state
 from tvtf.data.random import SeedGenerator
-from tvtf.data.structure import Element, stacked
+from tvtf.data.structure import Element
 from tvtf.dtypes import int64
 from tvtf.errors import OpError, OutOfRangeError
 from tvtf.primitive import export, patient
@@ -99,6 +100,12 @@ class Dataset(abc.ABC):
 
         Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#as_numpy_iterator
         """
+        for spec in nest.flatten(self.element_spec):
+            if nest.is_composite(spec) and spec.value_type.__name__ not in ("RaggedTensor", "SparseTensor", "Tensor"):
+                raise TypeError(
+                    "`tf.data.Dataset.as_numpy_iterator()` is not supported for datasets that produce values of type "
+                    f"{spec.value_type}"
+                )
         return (nest.map_structure(_as_numpy, element) for element in self)
 
 
@@ -180,6 +187,10 @@ class OwnedIterator(Trackable):
             raise type(error)(error.node_def, error.op, f"{error.message} [Op:IteratorGetNext] name: ") from None
         self.position += 1
         return element
+
+    def next(self) -> Element:
+        """The next element; see `get_next`."""
+        return self.__next__()
 
     def get_next(self) -> Element:
         """The next element.

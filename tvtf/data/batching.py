@@ -9,12 +9,13 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
+from tvtf.batches import as_told, encoding, leading, rows, without_leading
 from tvtf.data.base import UNKNOWN, Dataset, method, scaled
 from tvtf.data.mapped import Traced
 from tvtf.data.order import flag, number
 from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.sources import Tensors
-from tvtf.data.structure import Element, arrays, flat_shapes, leading, packer, rows, without_leading
+from tvtf.data.structure import Element, arrays, flat_shapes, packer
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.shape import TensorShape
@@ -52,7 +53,8 @@ class Batch(Dataset):
         return Groups(self.source.handles(), self.count, self.drop_remainder)
 
     def value(self, handle: list[Any]) -> Element:
-        return self.source.batch_value(handle)
+        found = self.source.batch_value(handle)
+        return as_told(self.element_spec, found) if self.drop_remainder else found
 
 
 class BatchesInTurn(Dataset):
@@ -200,14 +202,14 @@ def padded_batch(
 class Unbatch(Dataset):
     def __init__(self, source: Dataset) -> None:
         self.source = source
-        sizes = {s.shape.as_list()[0] if s.shape.rank else None for s in nest.flatten(source.element_spec)}
+        sizes = {s.shape.as_list()[0] if s.shape.rank else None for s in encoding(source.element_spec)}
         known = sizes.pop() if len(sizes) == 1 else None
         super().__init__(
             without_leading(source.element_spec), UNKNOWN if known is None else scaled(source.size, lambda n: n * known)
         )
 
     def handles(self) -> Iterator[Any]:
-        return (row for element in self.source.elements() for row in rows(element))
+        return (row for element in self.source.elements() for row in rows(element, self.source.element_spec))
 
 
 @method

@@ -8,9 +8,10 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
+from tvtf.batches import without_leading
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset
 from tvtf.data.random import SeedGenerator, words
-from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of, without_leading
+from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.spec import TensorSpec

@@ -66,8 +66,11 @@ def _read(head: bytes, body: bytes) -> np.ndarray:
 
 
 def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
-    """Elements and the form of one."""
+    """Elements and the form of one, which is left out where tensors made of tensors are in it."""
     store(os.path.join(folder, "dataset"), elements, spec)
+    if any(map(nest.is_composite, nest.flatten(spec))):
+        files.replace(os.path.join(folder, "dataset.json"), json.dumps({"told": str(spec)}).encode())
+        return
     shapes = [[s.shape.as_list(), s.dtype.name] for s in nest.flatten(spec)]
     form = nest.pack_sequence_as(spec, list(range(len(shapes)))) if nest.is_nested(spec) else 0
     head = json.dumps({"specs": shapes, "form": _form(form)}).encode()
@@ -80,8 +83,17 @@ def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
     if not head.exists():
         return None
     found = json.loads(head.read_bytes())
+    if "told" in found:
+        return _of_spec(folder, spec, found["told"])
     specs = [TensorSpec(shape, dtype) for shape, dtype in found["specs"]]
     spec = nest.map_structure(lambda i: specs[i], _unform(found["form"])) if spec is None else spec
+    elements = load(os.path.join(folder, "dataset"), spec)
+    return None if elements is None else (elements, spec)
+
+
+def _of_spec(folder: str, spec: Any, told: str) -> tuple[list[Element], Any] | None:
+    if spec is None:
+        raise ValueError(f"elements with tensors made of tensors are loaded with their element_spec, which was {told}")
     elements = load(os.path.join(folder, "dataset"), spec)
     return None if elements is None else (elements, spec)
 

@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from collections import OrderedDict
-from collections.abc import Callable, Iterable, Iterator, Sequence
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy as np
 
 from tvtf import nest
-from tvtf.composite import BatchableTypeSpec, CompositeTensor
-from tvtf.errors import InvalidArgumentError
+from tvtf.composite import CompositeTensor
 from tvtf.shape import TensorShape
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
@@ -41,53 +40,6 @@ def spec_of(element: Element) -> Any:
 
 def _leaf_spec(leaf: Any) -> Any:
     return leaf._type_spec if isinstance(leaf, CompositeTensor) else TensorSpec(leaf.shape, leaf.dtype)
-
-
-def leading(spec: Any, size: int | None) -> Any:
-    """The specs of elements stacked ``size`` at a time."""
-    return nest.map_structure(lambda s: _batched(s, size), spec)
-
-
-def without_leading(spec: Any) -> Any:
-    """The specs of the rows of elements.
-
-    Raises:
-      ValueError: an element is a scalar.
-    """
-    return nest.map_structure(_row_of, spec)
-
-
-def _batched(spec: Any, size: int | None) -> Any:
-    if isinstance(spec, TensorSpec):
-        return TensorSpec(TensorShape([size]).concatenate(spec.shape), spec.dtype)
-    return _batchable(spec)._batch(size)
-
-
-def _row_of(spec: Any) -> Any:
-    if not isinstance(spec, TensorSpec):
-        return _batchable(spec)._unbatch()
-    if spec.shape.rank == 0:
-        raise ValueError("Unbatching a tensor is only supported for rank >= 1")
-    return spec if spec.shape.rank is None else TensorSpec(spec.shape[1:], spec.dtype)
-
-
-def _batchable(spec: Any) -> BatchableTypeSpec:
-    if not isinstance(spec, BatchableTypeSpec):
-        raise TypeError(f"elements of {spec!r} can't be stacked or sliced: convert them to tensors first")
-    return spec
-
-
-def rows(element: Element) -> Iterator[Element]:
-    """The rows of an element's leaves."""
-    columns = [_rows(leaf) for leaf in nest.flatten(element)]
-    return (nest.pack_sequence_as(element, row) for row in zip(*columns))
-
-
-def _rows(leaf: Any) -> Iterable[Any]:
-    if isinstance(leaf, CompositeTensor):
-        return _batchable(leaf._type_spec)._rows(leaf)
-    array = leaf.eager_array()
-    return (EagerTensor(np.asarray(row, array.dtype)) for row in array)
 
 
 def relaxed(one: Any, other: Any) -> Any:
@@ -124,36 +76,3 @@ def packer(like: Any) -> Callable[[Sequence[np.ndarray]], Element]:
     if not nest.is_nested_or_composite(like):
         return lambda found: EagerTensor(found[0])
     return lambda found: nest.pack_sequence_as(like, [EagerTensor(a) for a in found], expand_composites=True)
-
-
-def stacked(elements: Sequence[Element], spec: Any) -> Element:
-    """Elements as one with a leading axis; ``spec`` is what each of them is.
-
-    Raises:
-      InvalidArgumentError: the shapes of tensors differ.
-    """
-    columns = zip(*map(nest.flatten, elements))
-    made = [_stacked(s, column, i) for i, (s, column) in enumerate(zip(nest.flatten(spec), columns))]
-    return nest.pack_sequence_as(spec, made)
-
-
-def _stacked(spec: Any, column: Sequence[Any], number: int) -> Any:
-    if not isinstance(spec, TensorSpec):
-        return _batchable(spec)._stacked(column)
-    return EagerTensor(_stack([leaf.eager_array() for leaf in column], number))
-
-
-def _stack(column: Sequence[np.ndarray], number: int) -> np.ndarray:
-    for index, other in enumerate(column):
-        if other.shape != column[0].shape:
-            raise InvalidArgumentError(
-                None,
-                "IteratorGetNext",
-                f"Cannot batch tensors with different shapes in component {number}. First element had shape "
-                f"{_brackets(column[0])} and element {index} had shape {_brackets(other)}.",
-            )
-    return np.stack(column)
-
-
-def _brackets(array: np.ndarray) -> str:
-    return f"[{','.join(map(str, array.shape))}]"

@@ -7,12 +7,13 @@ from __future__ import annotations
 
 import base64
 import inspect
+import warnings
 from collections import OrderedDict, namedtuple
 from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvtf import dtypes
-from tvtf.composite import TypeSpec
+from tvtf.composite import TypeSpec, registered
 from tvtf.dtypes import DType
 from tvtf.namespaces import all_names
 from tvtf.saved.description import SavedModuleError
@@ -66,13 +67,21 @@ def _encode_spec(spec: TensorSpec, leaf: Any) -> Any:
     return {"spec": [spec.dtype.name, dims, spec.name]}
 
 
+def _name_of(kind: type[TypeSpec]) -> str:
+    """What files call a type of tensors: its public name, or that which it is registered by."""
+    own = next((name for name, each in registered.items() if each is kind), None)
+    if own is None and all_names().get(kind.__name__) is not kind:
+        raise NotPlain(f"a value of the type {kind.__qualname__}, whose class has no `__name__` to find it by")
+    return own or kind.__name__
+
+
 _WRITERS: dict[type, Callable[[Any, Any], Any]] = {
     bytes: lambda v, _: {"bytes": base64.b64encode(v).decode()},
     complex: lambda v, _: {"complex": [v.real, v.imag]},
     DType: lambda v, _: {"dtype": v.name},
     TensorShape: lambda v, _: {"shape": None if v.rank is None else list(v)},
     TensorSpec: _encode_spec,
-    TypeSpec: lambda v, _: {"type": [type(v).__name__, encode(v._serialize())]},
+    TypeSpec: lambda v, _: {"type": [_name_of(type(v)), encode(v._serialize())]},
     tuple: _encode_tuple,
     list: lambda v, leaf: {"list": [encode(each, leaf) for each in v]},
     Mapping: _encode_dict,
@@ -121,10 +130,23 @@ def _decode_spec(content: Any, leaf: Any) -> Any:
 
 def _decode_type(content: Any, leaf: Any) -> Any:
     name, serialization = content
-    kind = all_names().get(name)
+    kind = registered.get(name) or all_names().get(name) or _anonymous(name)
     if not isinstance(kind, type) or not issubclass(kind, TypeSpec):
         raise ValueError(f"{name!r} is no type of tensors")
     return kind._deserialize(decode(serialization, leaf))
+
+
+def _anonymous(name: str) -> Any:
+    """Stands for an extension type that this program doesn't declare; of other names there are none."""
+    if not name.endswith(".Spec"):
+        return None
+    from tvtf.extension.anonymous import AnonymousExtensionTypeSpec
+
+    warnings.warn(
+        f"The type '{name}' has not been registered. Falling back to using AnonymousExtensionTypeSpec instead.",
+        stacklevel=2,
+    )
+    return AnonymousExtensionTypeSpec
 
 
 _READERS: dict[str, Callable[[Any, Any], Any]] = {

@@ -1,0 +1,248 @@
+"""Fields of extension types: their annotations checked, their values converted.
+
+Source: https://www.tensorflow.org/guide/extension_type#field_types
+"""
+
+from __future__ import annotations
+
+import types
+import typing
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from enum import Enum
+from typing import Any, NamedTuple
+
+from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.dtypes import DType, as_dtype
+from tvtf.shape import TensorShape, as_shape
+from tvtf.tensor import Tensor, convert_to_tensor
+
+NoneType = type(None)
+PLAIN = (int, float, str, bytes, bool, NoneType)
+REQUIRED: Any = type("Required", (), {"__repr__": lambda _: "ExtensionTypeField.NO_DEFAULT"})()
+"""The default of a field that has none."""
+RESERVED = frozenset(
+    (
+        *("self", "Spec", "_type_spec", "_shape_invariant_to_type_spec", "_consumers", "value_type"),
+        *("is_compatible_with", "most_specific_compatible_type", "_with_tensor_ranks_only", "_to_components"),
+        *("_from_components", "_component_specs", "_to_tensor_list", "_from_tensor_list"),
+        *("_from_compatible_tensor_list", "_flat_tensor_specs", "_serialize", "_deserialize"),
+        *("_to_legacy_output_types", "_to_legacy_output_shapes", "_to_legacy_output_classes", "_keras_mask"),
+    )
+)
+
+
+def is_reserved(name: str) -> bool:
+    """Whether no field may be called that."""
+    return name in RESERVED or name.lower().startswith("_tf_extension_type")
+
+
+class ImmutableDict(Mapping[Any, Any]):
+    """What a field annotated as a mapping holds."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        self._dict = dict(*args, **kwargs)
+
+    def __getitem__(self, key: Any) -> Any:
+        return self._dict[key]
+
+    def __iter__(self) -> Iterator[Any]:
+        return iter(self._dict)
+
+    def __len__(self) -> int:
+        return len(self._dict)
+
+    def __repr__(self) -> str:
+        return f"ImmutableDict({self._dict})"
+
+
+class Stage(Enum):
+    """What is converted: a value's field, a spec's, or a default."""
+
+    VALUE = 1
+    SPEC = 2
+    DEFAULT = 3
+
+
+class Field(NamedTuple):
+    """One field of an extension type."""
+
+    name: str
+    annotation: Any
+    default: Any = REQUIRED
+
+
+def field(name: str, annotation: Any, default: Any) -> Field:
+    """A field whose annotation is checked and whose default is converted.
+
+    Raises:
+      TypeError: the annotation is not supported, or the default doesn't fit it.
+    """
+    try:
+        check_annotation(annotation)
+    except TypeError as error:
+        raise TypeError(f"In field {name!r}: {error}") from error
+    if default is not REQUIRED:
+        default = convert(default, annotation, f"default value for {name}", Stage.DEFAULT)
+    return Field(name, annotation, default)
+
+
+# -- annotations
+
+
+def is_union(annotation: Any) -> bool:
+    return typing.get_origin(annotation) in (typing.Union, types.UnionType)
+
+
+def is_tuple(annotation: Any) -> bool:
+    return typing.get_origin(annotation) is tuple
+
+
+def is_mapping(annotation: Any) -> bool:
+    return typing.get_origin(annotation) is Mapping
+
+
+def is_class_of(annotation: Any, kind: type) -> bool:
+    return isinstance(annotation, type) and not typing.get_args(annotation) and issubclass(annotation, kind)
+
+
+def check_annotation(annotation: Any, in_key: bool = False) -> None:
+    """Accepts the annotations of fields; a string, or what stands for one, is told later.
+
+    Raises:
+      TypeError: it is no such annotation, or one that a mapping's keys can't have.
+    """
+    if isinstance(annotation, (str, typing.ForwardRef)) or annotation in (*PLAIN, None, DType):
+        return
+    if annotation in (Tensor, TensorShape) or is_class_of(annotation, CompositeTensor):
+        if in_key:
+            raise TypeError(f"Mapping had a key {annotation.__name__!r} with type {type(annotation).__name__!r}")
+        return
+    parts = typing.get_args(annotation)
+    if is_mapping(annotation):
+        check_annotation(parts[0], True)
+        check_annotation(parts[1], in_key)
+    elif is_tuple(annotation) or is_union(annotation):
+        for part in parts[:1] if _is_of_any_length(annotation) else parts:
+            check_annotation(part, in_key)
+    else:
+        name = annotation.__name__ if isinstance(annotation, type) else annotation
+        raise TypeError(f"Unsupported type annotation {name!r}")
+
+
+def _is_of_any_length(annotation: Any) -> bool:
+    parts = typing.get_args(annotation)
+    return is_tuple(annotation) and len(parts) == 2 and parts[1] is Ellipsis
+
+
+# -- values
+
+
+def convert_all(fields: Sequence[Field], values: dict[str, Any], stage: Stage) -> None:
+    """Converts the fields' values, in place.
+
+    Raises:
+      ValueError: there are others than the fields', or fewer.
+      TypeError: a value can't be what its field is annotated as.
+    """
+    names = {each.name for each in fields}
+    if extra := set(values) - names:
+        raise ValueError(f"Got unexpected fields: {extra}")
+    if missing := names - set(values):
+        raise ValueError(f"Missing required fields: {missing}")
+    values.update({f.name: convert(values[f.name], f.annotation, f.name, stage) for f in fields})
+
+
+def convert(value: Any, annotation: Any, path: str, stage: Stage = Stage.VALUE) -> Any:
+    """``value`` as its annotation says; ``path`` names it in errors.
+
+    Raises:
+      TypeError: it can't be that.
+    """
+    for applies, change in _CONVERSIONS:
+        if applies(annotation):
+            return change(value, annotation, path, stage)
+    raise TypeError(f"{path}: Unsupported type annotation {annotation!r}")
+
+
+def _refusal(path: str, expected: str, value: Any) -> TypeError:
+    return TypeError(f"{path}: expected {expected}, got {type(value).__name__!r}")
+
+
+def _tensor(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    if stage is Stage.SPEC:
+        if not (isinstance(value, TypeSpec) and value.value_type is Tensor):
+            raise _refusal(path, "a TensorSpec", value)
+        return value
+    if isinstance(value, Tensor) or stage is Stage.DEFAULT:
+        return value
+    try:
+        return convert_to_tensor(value)
+    except (ValueError, TypeError) as error:
+        raise _refusal(path, "a Tensor", value) from error
+
+
+def _composite(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    if stage is Stage.SPEC:
+        if not (isinstance(value, TypeSpec) and issubclass(value.value_type, annotation)):
+            raise _refusal(path, f"a TypeSpec for {annotation.__name__!r}", value)
+    elif not isinstance(value, annotation):
+        raise _refusal(path, repr(annotation.__name__), value)
+    return value
+
+
+def _by(function: Callable[[Any], Any], name: str) -> Callable[..., Any]:
+    def change(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+        try:
+            return function(value)
+        except TypeError as error:
+            raise _refusal(path, repr(name), value) from error
+
+    return change
+
+
+def _plain(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    kind = annotation or NoneType
+    if not isinstance(value, kind):
+        raise _refusal(path, repr(kind.__name__), value)
+    return value
+
+
+def _tuple(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    if not isinstance(value, Sequence):
+        raise _refusal(path, "tuple", value)
+    parts = typing.get_args(annotation)
+    kinds = parts[:1] * len(value) if _is_of_any_length(annotation) else parts
+    if len(value) != len(kinds):
+        raise TypeError(f"{path}: expected tuple with length {len(kinds)}, got {type(value).__name__!r})")
+    return tuple(convert(v, kind, f"{path}[{i}]", stage) for i, (v, kind) in enumerate(zip(value, kinds)))
+
+
+def _mapping(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    if not isinstance(value, Mapping):
+        raise _refusal(path, "mapping", value)
+    of_key, of_value = typing.get_args(annotation)
+    return ImmutableDict(
+        (convert(k, of_key, f"{path}[<key>]", stage), convert(v, of_value, f"{path}[{k!r}]", stage))
+        for k, v in value.items()
+    )
+
+
+def _union(value: Any, annotation: Any, path: str, stage: Stage) -> Any:
+    for option in typing.get_args(annotation):
+        try:
+            return convert(value, option, path, stage)
+        except TypeError:
+            continue
+    raise _refusal(path, repr(annotation), value)
+
+
+_CONVERSIONS: tuple[tuple[Callable[[Any], bool], Callable[..., Any]], ...] = (
+    (lambda a: a is Tensor, _tensor),
+    (lambda a: is_class_of(a, CompositeTensor), _composite),
+    (lambda a: a is TensorShape, _by(as_shape, "tf.TensorShape")),
+    (lambda a: a is DType, _by(as_dtype, "tf.DType")),
+    (lambda a: a in (*PLAIN, None), _plain),
+    (is_tuple, _tuple),
+    (is_mapping, _mapping),
+    (is_union, _union),
+)
