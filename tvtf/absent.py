@@ -47,6 +47,8 @@ REASONS = {
     "io.encode_proto": "write messages with google.protobuf in tf.py_function",
     "io.write_graph": "a traced function's IR is TVM Relax: write fn.get_concrete_function(...).module() to a file",
     "data.experimental.service": "tvtf runs in one process",
+    "data.experimental.ServiceOptions": "tvtf runs in one process",
+    "experimental.StructuredTensor": "declare a tf.experimental.ExtensionType with a field for each of its fields",
     "data.experimental.snapshot": "tvtf can't tell whether a folder holds the elements of a pipeline: use Dataset.cache(filename)",
     "data.experimental.distributed_save": "tvtf runs in one process; use Dataset.save",
     "data.experimental.from_variant": "tvtf has no tensors of datasets",

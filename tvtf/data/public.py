@@ -13,6 +13,8 @@ from tvtf.context import state
 from tvtf.data import batching, choice, order, parallel, readers, sources, stored
 from tvtf.data import composed as _composed  # noqa: F401 - adds methods
 from tvtf.data import experimental as _experimental  # noqa: F401 - adds names
+from tvtf.data import features as _features  # noqa: F401 - adds names
+from tvtf.data import lookups as _lookups  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
 from tvtf.data import tables as _tables  # noqa: F401 - adds names
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method

@@ -1,0 +1,146 @@
+"""Lookup tables filled by a dataset of keys and values.
+
+Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/table_from_dataset
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.data.base import Dataset
+from tvtf.data.order import Take, number
+from tvtf.dtypes import string
+from tvtf.lookup.initializers import Initializer
+from tvtf.lookup.tables import StaticHashTable, StaticVocabularyTable
+from tvtf.primitive import export, public_names
+from tvtf.spec import TensorSpec
+
+
+@export("data.experimental.DatasetInitializer")
+class DatasetInitializer(Initializer):
+    """Pairs from a dataset of a key and a value, two scalars.
+
+    Raises:
+      ValueError: its elements are something else.
+
+    >>> import tvtf as tf
+    >>> pairs = tf.data.Dataset.range(3).map(lambda x: (x, tf.strings.as_string(x * 2)))
+    >>> table = tf.lookup.StaticHashTable(tf.data.experimental.DatasetInitializer(pairs), "")
+    >>> table.lookup(tf.constant([0, 2], tf.int64)).numpy()
+    array([b'0', b'4'], dtype=object)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/DatasetInitializer
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self.dataset = dataset
+        key, value = _checked(dataset.element_spec)
+        self.key_dtype, self.value_dtype = key.dtype, value.dtype
+
+    def pairs(self) -> tuple[np.ndarray, np.ndarray]:
+        keys, values = zip(*self.dataset.elements())
+        return _vector(keys, self.key_dtype), _vector(values, self.value_dtype)
+
+
+def _vector(column: Any, dtype: Any) -> np.ndarray:
+    return np.array([each.eager_array()[()] for each in column], dtype.np)
+
+
+def _checked(spec: Any) -> Any:
+    told = (
+        "Datasets used to initialize lookup tables must produce elements in the form (key, value), where the keys and values "
+        "are scalar tensors. However, the given dataset produces "
+    )
+    if not isinstance(spec, tuple) or len(spec) != 2:
+        count = len(spec) if nest.is_nested(spec) else 1
+        raise ValueError(
+            f"{told}{count} components instead of two (key, value) components. Full dataset element spec: {spec}."
+        )
+    for what, each in zip(("key", "value"), spec):
+        if not isinstance(each, TensorSpec):
+            raise ValueError(f"{told}non-Tensor {what}s of type {type(each)}.")
+        if each.shape.rank not in (None, 0):
+            raise ValueError(f"{told}non-scalar {what} Tensors of rank {each.shape.rank}.")
+    return spec
+
+
+@export("data.experimental.table_from_dataset")
+def table_from_dataset(
+    dataset: Any = None,
+    num_oov_buckets: int = 0,
+    vocab_size: Any = None,
+    default_value: Any = None,
+    hasher_spec: Any = None,
+    key_dtype: Any = string,
+    name: str | None = None,
+) -> Any:
+    """A lookup table of the keys and values of a dataset.
+
+    Args:
+      num_oov_buckets: how many ids behind the values other keys get by their hash; of int64 values alone.
+      vocab_size: how many elements there are.
+      default_value: of other keys, where there are no buckets.
+
+    Raises:
+      ValueError: a negative ``num_oov_buckets``, a ``vocab_size`` below one, or no default for values that are no numbers.
+      TypeError: keys that are neither integers nor strings.
+
+    >>> import tvtf as tf
+    >>> pairs = tf.data.Dataset.range(3).map(lambda x: (x, tf.strings.as_string(x * 2)))
+    >>> table = tf.data.experimental.table_from_dataset(pairs, default_value="n/a", key_dtype=tf.int64)
+    >>> table.lookup(tf.constant([0, 9], tf.int64)).numpy()
+    array([b'0', b'n/a'], dtype=object)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/table_from_dataset
+    """
+    _, value = _checked(dataset.element_spec)
+    if default_value is None and not (value.dtype.is_integer or value.dtype.is_floating):
+        raise ValueError(
+            "`default_value` must be specified when creating a table from a dataset that produces values of type "
+            f"{value.dtype}."
+        )
+    _check(num_oov_buckets, vocab_size, key_dtype)
+    if vocab_size is not None:
+        dataset = public_names()["data.experimental.assert_cardinality"](number(vocab_size))(
+            Take(dataset, number(vocab_size))
+        )
+    initializer = DatasetInitializer(dataset)
+    if num_oov_buckets:
+        return StaticVocabularyTable(initializer, num_oov_buckets, key_dtype, name)
+    return StaticHashTable(initializer, -1 if default_value is None else default_value, name)
+
+
+def _check(num_oov_buckets: int, vocab_size: Any, key_dtype: Any) -> None:
+    if num_oov_buckets < 0:
+        raise ValueError(f"`num_oov_buckets` must be greater than or equal to 0, got {num_oov_buckets}.")
+    if isinstance(vocab_size, int) and vocab_size < 1:
+        raise ValueError(f"`vocab_size` must be greater than 0, got {vocab_size}.")
+    if not key_dtype.is_integer and key_dtype is not string:
+        raise TypeError(f"`key_dtype` must be either an integer or string type, but got {key_dtype}")
+
+
+@export("data.experimental.index_table_from_dataset")
+def index_table_from_dataset(
+    dataset: Any = None,
+    num_oov_buckets: int = 0,
+    vocab_size: Any = None,
+    default_value: Any = -1,
+    hasher_spec: Any = None,
+    key_dtype: Any = string,
+    name: str | None = None,
+) -> Any:
+    """A lookup table from the keys of a dataset to their places in it; see ``table_from_dataset``.
+
+    >>> import tvtf as tf
+    >>> keys = tf.data.Dataset.from_tensor_slices(["a", "b", "c"])
+    >>> table = tf.data.experimental.index_table_from_dataset(keys, num_oov_buckets=1)
+    >>> table.lookup(tf.constant(["c", "a", "z"])).numpy()
+    array([2, 0, 3])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/index_table_from_dataset
+    """
+    pairs = dataset.enumerate().map(lambda place, key: (key, place))
+    return table_from_dataset(pairs, num_oov_buckets, vocab_size, default_value, hasher_spec, key_dtype, name)
