@@ -173,7 +173,7 @@ class RandomInitializer(Initializer):
         if seed is not None and not isinstance(seed, int):
             raise ValueError(f"`seed` argument should be an integer. Received: seed={seed}")
         self._given = seed
-        self.seed = _default_seed() if seed is None else seed
+        self.seed: Any = self._without_seed() if seed is None else seed
 
     @property
     def _words(self) -> Tensor:
@@ -182,9 +182,8 @@ class RandomInitializer(Initializer):
     def get_config(self) -> dict[str, Any]:
         return {"seed": self._given}
 
-
-def _default_seed() -> int:
-    return python_random.randint(1, 10**9) if seeds.seed is None else seeds.next_op_seed()
+    def _without_seed(self) -> int | None:
+        return python_random.randint(1, 10**9) if seeds.seed is None else seeds.next_op_seed()
 
 
 @_public("RandomNormal", "random_normal")

@@ -85,8 +85,15 @@ class ConstantInitializer(Constant):
         return constant(self.value, dtype, as_shape(shape))
 
 
+class _DrawnAnew:
+    """Without a seed each call draws its own: none is taken when the initializer is made."""
+
+    def _without_seed(self) -> None:
+        return None
+
+
 @export("random_normal_initializer")
-class RandomNormalInitializer(RandomNormal):
+class RandomNormalInitializer(_DrawnAnew, RandomNormal):
     """Normal numbers; other ones in each call, unless there is a seed.
 
     >>> import tvtf as tf
@@ -109,7 +116,7 @@ class RandomNormalInitializer(RandomNormal):
 
 
 @export("random_uniform_initializer")
-class RandomUniformInitializer(RandomUniform):
+class RandomUniformInitializer(_DrawnAnew, RandomUniform):
     """Numbers spread evenly over [minval, maxval); other ones in each call, unless there is a seed.
 
     >>> import tvtf as tf

@@ -10,7 +10,7 @@ VALUES = [1.0, 2.0, 3.0]
 
 
 def programs(tf):
-    return calls(tf, _filled(tf)) | _glimpses(tf) | _shuffled(tf) | _views(tf) | _refusals(tf)
+    return calls(tf, _filled(tf)) | _glimpses(tf) | _shuffled(tf) | _views(tf) | _drawn_in_turn(tf) | _refusals(tf)
 
 
 def _glimpses(tf):
@@ -105,6 +105,18 @@ def _views(tf):
         return list(matched), [v.numpy() for n, v in matched.items() if n in (2, 5, 6)], there, here
 
     return {"python state": state, "children": children, "kept": kept, "compared": compared}
+
+
+def _drawn_in_turn(tf):
+    """An initializer without a seed takes one when it draws, not when it is made."""
+
+    def drawn():
+        tf.random.set_seed(3)
+        normal, uniform = tf.random_normal_initializer(), tf.random_uniform_initializer()
+        numbers = [normal((2,)), normal((2,)), uniform((2,)), tf.random.normal([2])]
+        return [x.numpy().round(5).tolist() for x in numbers]
+
+    return {"initializers drawn in turn": drawn}
 
 
 def _refusals(tf):
