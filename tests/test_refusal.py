@@ -64,3 +64,27 @@ def test_errors_of_users_stay_theirs(wrong):
 def test_too_large_is_told_as_memory_that_ran_out():
     with pytest.raises(tf.errors.ResourceExhaustedError, match="OOM"):
         tf.zeros([2**50])
+
+
+@pytest.mark.parametrize("sizes", [(0, 0), (0, 3), (3, 0)])
+def test_unknown_sizes_of_zero_that_divide_are_survived(sizes):
+    spec = tf.TensorSpec([None], tf.int32)
+    rows = tf.function(lambda x, y: tf.reshape(y, [tf.shape(x)[0], -1]), input_signature=[spec, spec])
+    try:
+        found = rows(*(tf.zeros([size], tf.int32) for size in sizes))
+    except tf.errors.InvalidArgumentError:
+        assert sizes == (0, 3)
+    else:
+        assert found.shape == (sizes[0], 0)
+
+
+@pytest.mark.parametrize("edge", [np.nan, np.inf])
+def test_boxes_beyond_numbers_are_refused(edge):
+    with pytest.raises(tf.errors.InvalidArgumentError, match="not finite"):
+        tf.image.crop_and_resize(tf.ones([1, 4, 4, 1]), [[0.0, 0.0, edge, 1.0]], [0], [2, 2])
+
+
+@pytest.mark.parametrize("padding", [3, None, 1.5])
+def test_a_padding_of_another_type_is_refused(padding):
+    with pytest.raises(TypeError, match="padding"):
+        tf.nn.conv2d(tf.ones([1, 4, 4, 1]), tf.ones([2, 2, 1, 1]), 1, padding)

@@ -14,8 +14,9 @@ from tvtf.passes.schedule.cpu.kernel import loads
 def never_by_zero(func: PrimFunc) -> PrimFunc:
     """Return `func` with unknown sizes that divide taken as one where they are zero.
 
-    What is divided so is never used: there are no elements, or a guard refuses the sizes. This comes late, because
-    TVM's simplifier takes the size of a dim as positive and would undo it.
+    What is divided so is never used: there are no elements, or a guard refuses the sizes. TVM's simplifier takes the size
+    of a dim as positive and would undo it: so this comes late, and the size is compared as the bits it is. It takes
+    exponential time on nested Selects: so there is none.
 
     Example:
         >>> from tvm.script import tirx as T
@@ -25,7 +26,7 @@ def never_by_zero(func: PrimFunc) -> PrimFunc:
         >>> never_by_zero(share).body  # doctest: +ELLIPSIS
         a = ...
         n = T.int64()
-        a[0] = T.int64(7) // T.Select(n == T.int64(0), T.int64(1), n)
+        a[0] = T.int64(7) // (n + T.Cast("int64", T.reinterpret("uint64", n) == T.uint64(0)))
     """
     computes_sizes = func.attrs is not None and bool(func.attrs.get("tirx.is_host_func", False))
     return func.with_body(divisible(func.body, computes_sizes))
@@ -38,7 +39,8 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
         by = division.b
         if isinstance(by, IntImm) or str(by.ty.dtype) != "int64" or (loads(by) and not by_memory):
             return division
-        return type(division)(division.a, tirx.Select(by == 0, tirx.const(1, "int64"), by))
+        is_zero = tirx.reinterpret("uint64", by) == tirx.const(0, "uint64")
+        return type(division)(division.a, by + is_zero.astype("int64"))
 
     for kind in (FloorDiv, FloorMod):
         node = tvm_ffi.structural_map(node, (kind, guarded))

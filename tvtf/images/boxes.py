@@ -147,6 +147,8 @@ def crop_and_resize(
         raise Refused(f"crop_size must have two elements, but is {crop_size}")
     if any(isinstance(d, int) and d <= 0 for d in size):
         raise Refused("crop dimensions must be positive")
+    if isinstance(corners, EagerTensor) and not np.isfinite(corners.eager_array()).all():
+        raise Refused("Boxes contains at least one element that is not finite").told_by("CropAndResize")
     rows = _samples(corners[:, 0], corners[:, 2], x._type.shape[1], size[0])
     columns = _samples(corners[:, 1], corners[:, 3], x._type.shape[2], size[1])
     beyond = number(extrapolation_value, EagerTensor(np.zeros((), np.float32)))

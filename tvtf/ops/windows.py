@@ -132,7 +132,9 @@ def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
 
 def _explicit_padding(padding: Any, rank: int, first: bool) -> Padding:
     given = static_value(padding, "padding")
-    if not isinstance(given, (list, tuple)) or not all(isinstance(pair, (list, tuple)) for pair in given):
+    if not isinstance(given, (list, tuple)):
+        raise TypeError(f"`padding` must be 'SAME', 'VALID' or a list with a pair for each axis. Received: {padding!r}")
+    if not all(isinstance(pair, (list, tuple)) for pair in given):
         raise ValueError(f"Each element of `padding` must be a list of size 2. Received: padding={padding}")
     pairs = [tuple(attribute_int(amount, "padding", -(2**31)) for amount in pair) for pair in given]
     if len(pairs) != rank + 2:
