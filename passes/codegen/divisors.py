@@ -6,9 +6,9 @@ from typing import Any
 
 import tvm_ffi
 from tvm import ir, tirx, transform
-from tvm.tirx import FloorDiv, FloorMod, IntImm, PrimFunc
+from tvm.tirx import FloorDiv, FloorMod, For, IntImm, PrimFunc, Var
 
-from tvtf.passes.schedule.cpu.kernel import loads
+from tvtf.passes.schedule.cpu.kernel import loads, variables
 
 
 def never_by_zero(func: PrimFunc) -> PrimFunc:
@@ -33,11 +33,19 @@ def never_by_zero(func: PrimFunc) -> PrimFunc:
 
 
 def divisible(node: Any, by_memory: bool = False) -> Any:
-    """An expression or statement whose divisors are not zero; those that it loads are data, unless ``by_memory``."""
+    """An expression or statement in which sizes are not divided by zero; what it loads is data, unless ``by_memory``.
+
+    A loop's place is divided by sizes only where the loop runs, so where there are elements. Such divisions stay as they
+    are: TVM takes minutes to simplify places among six unknown dims otherwise.
+    """
+    places: set[Var] = set()
+    tvm_ffi.structural_walk(node, (For, lambda loop: places.add(loop.loop_var)))
 
     def guarded(division: Any) -> Any:
         by = division.b
         if isinstance(by, IntImm) or str(by.ty.dtype) != "int64" or (loads(by) and not by_memory):
+            return division
+        if not places.isdisjoint(variables(division.a)):
             return division
         is_zero = tirx.reinterpret("uint64", by) == tirx.const(0, "uint64")
         return type(division)(division.a, by + is_zero.astype("int64"))
