@@ -8,7 +8,7 @@ from pathlib import Path
 from rich.console import Console
 
 import tvtf as tf
-from tvtf import log, saved
+from tvtf import saved
 from tvtf.models.digits import Digits, load
 from tvtf.models.exports import has_onnxruntime, inference_difference, step_difference
 from tvtf.models.report import percent, show
@@ -24,7 +24,7 @@ def run(
     console, data = Console(), load()
     accuracies: list[float] = []
     if seeds > 1:
-        log.logger.setLevel("ERROR")  # a trace for each network is meant
+        tf.get_logger().setLevel("ERROR")  # a trace for each network is meant
     for seed in range(seeds):
         digits = Digits(seed, data)
         plan = Plan(folder / f"seed-{seed}", epochs or EPOCHS, stop_after, resume)

@@ -104,7 +104,12 @@ def _views(tf):
         matched, there, here = view.diff(tf.train.Checkpoint(model=_model(tf, new=tf.Variable(6.0))))
         return list(matched), [v.numpy() for n, v in matched.items() if n in (2, 5, 6)], there, here
 
-    return {"python state": state, "children": children, "kept": kept, "compared": compared}
+    def twice():
+        shared = tf.Variable(1.0)
+        view = tf.train.CheckpointView(_saved(tf, a=shared, b=shared))
+        return list(view.match(tf.train.Checkpoint(a=tf.Variable(2.0), b=tf.Variable(3.0))))
+
+    return {"shared no more": twice, "python state": state, "children": children, "kept": kept, "compared": compared}
 
 
 def _drawn_in_turn(tf):

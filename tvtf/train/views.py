@@ -6,8 +6,8 @@ import weakref
 from collections import deque
 from typing import Any
 
-from tvtf import log
 from tvtf.errors import NotFoundError
+from tvtf.log import logger
 from tvtf.trackable import Trackable
 from tvtf.train import bundle
 from tvtf.train.object_graph import GRAPH_KEY, View, parse
@@ -129,7 +129,7 @@ class CheckpointView:
 
 
 def _warn_of_two(first: Trackable, second: Trackable) -> None:
-    log.logger.warning(
+    logger.warning(
         "Inconsistent references when matching the checkpoint into this object graph. The referenced objects are: "
         f"({first} and {second})."
     )
