@@ -373,3 +373,6 @@ def _handled(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
 
     _register(api, target, [_signature_check(signature, dict(zip(operands, types)))])
     return target
+
+
+del annotations  # doctest would run the examples with this module's future: their annotations would be strings

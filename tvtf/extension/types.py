@@ -484,3 +484,6 @@ def _customized(cls: Any, name: str) -> dict[str, Any]:
         if each in fields:
             raise ValueError(f"TypeSpec {name} defines a variable '{each}' which shadows a field in {cls.__qualname__}")
     return {k: v for k, v in found.items() if k not in ("__module__", "__dict__", "__weakref__")}
+
+
+del annotations  # doctest would run the examples with this module's future: their annotations would be strings
