@@ -1,6 +1,7 @@
-"""The committed answers are TensorFlow's own."""
+"""The committed answers are TensorFlow's own. Documents come first: they show warnings that count all functions' traces."""
 
 import os
+import re
 
 import documents_support
 import parity_support
@@ -12,14 +13,23 @@ tf = pytest.importorskip("tensorflow", reason="the oracle group needs tensorflow
 pytestmark = pytest.mark.oracle
 
 
-@pytest.mark.parametrize("room", parity_support.ROOMS)
-def test_answers(room):
-    found = {label: parity_support.answer(program) for label, program in parity_support.programs(room, tf).items()}
-    assert found == parity_support.golden(room)
+def told(answer):
+    """TensorFlow keeps the first zero scalar it makes: whether it shows a sign depends on what ran before."""
+    return re.sub(r"-(0\.0*)(?!\d)", r"\1", answer)
 
 
+@pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("document", documents_support.DOCUMENTS)
 def test_documents(document, tmp_path, monkeypatch):
     monkeypatch.setattr("tempfile.tempdir", str(tmp_path))
     found, expected = documents_support.run(document, tf), documents_support.golden(document)
-    assert [cell for cell in expected if not documents_support.same(found[cell], expected[cell])] == []
+    assert [cell for cell in expected if not documents_support.same(told(found[cell]), told(expected[cell]))] == []
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("room", parity_support.ROOMS)
+def test_answers(room):
+    answers = {label: parity_support.answer(program) for label, program in parity_support.programs(room, tf).items()}
+    golden = parity_support.golden(room)
+    assert answers.keys() == golden.keys()
+    assert [label for label in golden if told(answers[label]) != told(golden[label])] == []
