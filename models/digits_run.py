@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import statistics
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 
 from rich.console import Console
@@ -17,14 +19,25 @@ from tvtf.models.training import Fit, Plan, told_stages
 EPOCHS = 20
 
 
+@contextmanager
+def without_warnings() -> Iterator[None]:
+    """A trace for each seed's network is meant."""
+    logger = tf.get_logger()
+    level = logger.level
+    logger.setLevel("ERROR")
+    try:
+        yield
+    finally:
+        logger.setLevel(level)
+
+
+@without_warnings()
 def run(
     folder: Path, seeds: int, epochs: int | None = None, stop_after: int | None = None, resume: bool = False
 ) -> None:
     """Trains one network for each seed; the first is saved and exported."""
     console, data = Console(), load()
     accuracies: list[float] = []
-    if seeds > 1:
-        tf.get_logger().setLevel("ERROR")  # a trace for each network is meant
     for seed in range(seeds):
         digits = Digits(seed, data)
         plan = Plan(folder / f"seed-{seed}", epochs or EPOCHS, stop_after, resume)
