@@ -251,11 +251,6 @@ def is_ragged(value: Any) -> bool:
     return _is_of("tvtf.ragged.tensor", "RaggedTensor", value)
 
 
-def is_ragged_spec(value: Any) -> bool:
-    """Whether it is the type of ragged tensors."""
-    return _is_of("tvtf.ragged.tensor", "RaggedTensorSpec", value)
-
-
 def is_sparse(value: Any) -> bool:
     """Whether it is a sparse tensor.
 

@@ -15,7 +15,7 @@ from tvtf.ops.rules import static_dims
 from tvtf.primitive import export, exports
 from tvtf.shape import Dim, TensorShape, agree_dim, as_shape
 from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 
 class SparseTensorValue(NamedTuple):
@@ -132,9 +132,6 @@ class SparseTensor(CompositeTensor):
     def consumers(self) -> list[Any]:
         """The operations that use it: none that Python knows of."""
         return []
-
-    def _is_eager(self) -> bool:
-        return all(isinstance(t, EagerTensor) for t in (self._indices, self._values, self._dense_shape))
 
     def __repr__(self) -> str:
         return f"SparseTensor(indices={self._indices!s}, values={self._values!s}, dense_shape={self._dense_shape!s})"
