@@ -34,6 +34,11 @@ def reduced_item(stage: Stage) -> ir.Expr | None:
     return min(terms, key=lambda term: len(str(term)), default=None)
 
 
+def is_zero(value: ir.Expr | None) -> bool:
+    """Whether an expression is the float 0."""
+    return isinstance(value, tirx.FloatImm) and float(value) == 0
+
+
 def _own_load_as(update: ir.Expr, stage: Stage, value: ir.Expr) -> ir.Expr:
     return replace_loads(update, stage.buffer, lambda _indices: value)
 

@@ -133,8 +133,8 @@ def _segments(stages: list[Stage], inner: Loop) -> list[Segment] | None:
     if len(inner.axes) != 1 or inner.axes[0].size is None:
         return None
     var, size = inner.axes[0].var, inner.axes[0].size
-    tests = [test for stage in stages for test in _comparisons(stage.value, var)]
-    bounds = [bound for bound in (_bound(test, var) for test in tests) if bound is not None]
+    tests = [test for stage in stages for test in comparisons(stage.value) if var in access.free_variables(test)]
+    bounds = [bound for bound in (bound_of(test, var) for test in tests) if bound is not None]
     if not bounds or len(bounds) < len(tests):
         return None
     cuts = sorted({0, size, *(min(size, max(0, cut)) for cut in bounds)})
@@ -149,13 +149,14 @@ def _cut(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
     return Segment(start, stop, tuple(decided))
 
 
-def _comparisons(value: ir.Expr, var: Var) -> list[ir.Expr]:
+def comparisons(value: ir.Expr) -> list[ir.Expr]:
+    """All tests of order in an expression."""
     found: list[ir.Expr] = []
-    tvm_ffi.structural_walk(value, (COMPARISONS, lambda node: found.append(node)))
-    return [test for test in found if var in access.free_variables(test)]
+    tvm_ffi.structural_walk(value, (COMPARISONS, found.append))
+    return found
 
 
-def _bound(test: ir.Expr, var: Var) -> int | None:
+def bound_of(test: ir.Expr, var: Var) -> int | None:
     """The smallest value of `var` at which the test's answer changes."""
     found = sym.detect_linear_equation(test.a - test.b, [var])
     if len(found) != 2:

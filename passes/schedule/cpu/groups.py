@@ -22,6 +22,7 @@ from .reduction import emit_reduction, reads_only_at_own_point
 from .rows import Chain, chain_at, emit_chain
 from .scalar import emit_scalar
 from .target import CpuTarget
+from .windows import Windows, as_windows, emit_windows, windows_of
 from .winograd import Winograd, as_winograd, emit_winograd
 from .winograd_filter import WinogradFilter, as_winograd_filter, emit_winograd_filter
 
@@ -37,7 +38,7 @@ class Group:
         return self.stages[0]
 
 
-Member = Group | Chain | Chunks | Images | Winograd | WinogradFilter | Blocks | Opaque
+Member = Group | Chain | Chunks | Images | Windows | Winograd | WinogradFilter | Blocks | Opaque
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
@@ -70,14 +71,22 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
     groups: list[Member] = []
     position = 0
     while position < len(stages):
-        run = None if in_block else blocks_at(stages, position) or chain_at(stages, position, target)
+        pair = stages[position : position + 2]
+        are_windows = _are_windows(pair, target)
+        run = None if in_block or are_windows else blocks_at(stages, position) or chain_at(stages, position, target)
         if run is not None:
             groups.append(run)
             position += len(run.stages)
             continue
-        add_to_groups(groups, stages[position])
-        position += 1
+        for stage in pair if are_windows else pair[:1]:
+            add_to_groups(groups, stage)
+            position += 1
     return groups
+
+
+def _are_windows(stages: Sequence[Stage | Opaque], target: CpuTarget) -> bool:
+    plain = [stage for stage in stages if isinstance(stage, Stage)]
+    return len(plain) == 2 and windows_of(plain[0], plain[1], target) is not None
 
 
 def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
@@ -95,7 +104,7 @@ def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[
 
 def _joined(
     source: Stage | None, group: Member, later: Sequence[Member], kernel: Kernel, target: CpuTarget
-) -> Images | Winograd | WinogradFilter | Chunks | None:
+) -> Images | Windows | Winograd | WinogradFilter | Chunks | None:
     if not isinstance(group, Group):
         return None
     others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
@@ -103,8 +112,8 @@ def _joined(
     winograd = winograd or as_winograd_filter(source, group.stages, others, kernel, target)
     if winograd is not None or source is None:
         return winograd
-    chunks = as_chunks(source, group.stages, others, kernel)
-    return chunks or as_images(source, group.stages, others, kernel, target)
+    apart = as_chunks(source, group.stages, others, kernel) or as_windows(source, group.stages, others, kernel, target)
+    return apart or as_images(source, group.stages, others, kernel, target)
 
 
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
@@ -142,7 +151,7 @@ def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Ke
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
         return True
-    if isinstance(group, (Images, Winograd, WinogradFilter)):
+    if isinstance(group, (Images, Windows, Winograd, WinogradFilter)):
         return stage is not group.source and stage is not group.rest[0]
     if isinstance(group, Chunks):
         return stage is not group.source
@@ -167,6 +176,8 @@ def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarg
         return emit_blocks(group, kernel, needed, target, partial(emit_groups, in_block=True))
     if isinstance(group, Images):
         return emit_images(group, needed, target)
+    if isinstance(group, Windows):
+        return emit_windows(group, needed, target)
     if isinstance(group, Winograd):
         return emit_winograd(group, needed, target)
     if isinstance(group, WinogradFilter):

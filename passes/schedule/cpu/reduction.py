@@ -65,13 +65,18 @@ def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) 
 
 def merged_reduction(stage: Stage) -> Stage:
     """The same reduction with neighbouring reduction axes joined where all terms walk through memory as one."""
-    axes = [axis for axis in stage.reduce if axis.size != 1]
-    value = substitute(stage.value, {axis.var: emit.index(0) for axis in stage.reduce if axis.size == 1})
-    stage = replace(stage, reduce=tuple(axes or stage.reduce), value=value if axes else stage.value)
+    stage = without_units(stage)
     for outer, inner in zip(stage.reduce, stage.reduce[1:], strict=False):
         if _walk_as_one(stage, outer, inner):
             return merged_reduction(_joined(stage, outer, inner))
     return stage
+
+
+def without_units(stage: Stage) -> Stage:
+    """The same reduction without axes of one term, where others are left."""
+    axes = tuple(axis for axis in stage.reduce if axis.size != 1)
+    units = {axis.var: emit.index(0) for axis in stage.reduce if axis.size == 1}
+    return replace(stage, reduce=axes, value=substitute(stage.value, units)) if axes and units else stage
 
 
 def _walk_as_one(stage: Stage, outer: Axis, inner: Axis) -> bool:

@@ -26,11 +26,12 @@ READ_INTO_EVERY_CACHE = (0, 3, 1)
 
 @dataclass(frozen=True)
 class Range:
-    """The part of a reduction axis a tile sums over."""
+    """The part of a reduction axis a tile sums over, as a loop or, where that decides tests, written out."""
 
     axis: Axis
     start: ir.Expr
     extent: ir.Expr
+    is_written_out: bool = False
 
     @staticmethod
     def whole(axis: Axis) -> Range:
@@ -117,12 +118,15 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
 
 def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
     """Serial loops over parts of reduction axes."""
+    if not ranges:
+        return body({})
+    part, *rest = ranges
+    kind = tirx.ForKind.UNROLLED if part.is_written_out else tirx.ForKind.SERIAL
 
-    def place(offsets: list[ir.Expr]) -> Stmt:
-        pairs = zip(ranges, offsets, strict=True)
-        return body({part.axis.var: part.start + offset for part, offset in pairs})
+    def step(offset: ir.Expr) -> Stmt:
+        return over_ranges(rest, lambda point: body({part.axis.var: part.start + offset, **point}))
 
-    return emit.nest([part.extent for part in ranges], place)
+    return emit.loop(part.extent, step, kind)
 
 
 def column_tile(

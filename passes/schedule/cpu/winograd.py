@@ -20,7 +20,7 @@ from tvm.tirx import Stmt, Var
 
 from . import access, emit
 from .box import on_same_axes
-from .combiner import combiner
+from .combiner import combiner, is_zero
 from .emit import index
 from .kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
 from .pack import packed
@@ -93,10 +93,6 @@ def _operands(stage: Stage) -> Operands | None:
 
 def _place(load: TensorLoad) -> ir.Expr:
     return access.flat_offset(load.source, list(load.indices))
-
-
-def is_zero(value: ir.Expr | None) -> bool:
-    return isinstance(value, tirx.FloatImm) and float(value) == 0
 
 
 def _slides(load: TensorLoad, stage: Stage) -> bool:

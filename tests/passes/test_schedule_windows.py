@@ -1,0 +1,107 @@
+"""Windows that reuse nothing they read: straight from the image, whatever of them lies outside."""
+
+from __future__ import annotations
+
+import random
+
+import numpy as np
+import pytest
+from convolution_oracle import Geometry, convolve, gradients
+from schedule_programs import HOST, TARGETS, run_te, tensor, values
+from tvm import te, tirx
+from tvm.target import Target
+
+from tvtf.ops.kernels import conv, pool
+from tvtf.passes.schedule.cpu.groups import grouped, joined
+from tvtf.passes.schedule.cpu.inline import inlined
+from tvtf.passes.schedule.cpu.kernel import read_kernel
+from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.windows import Windows
+
+CASES = {
+    "one tile a row": ((2, 7, 7, 40), (3, 3), (1, 1), [(1, 1), (1, 1)], (1, 1)),
+    "several tiles": ((1, 5, 50, 32), (3, 3), (1, 1), [(1, 1), (1, 1)], (1, 1)),
+    "several tiles in one border": ((1, 3, 45, 16), (3, 2), (1, 1), [(1, 1), (40, 20)], (1, 1)),
+    "border on one side": ((2, 8, 41, 24), (2, 5), (1, 2), [(0, 1), (0, 3)], (1, 1)),
+    "strides": ((2, 17, 33, 20), (3, 5), (2, 3), [(1, 1), (2, 2)], (1, 1)),
+    "taps beyond the image": ((2, 5, 6, 16), (3, 3), (1, 1), [(9, 10), (6, 9)], (7, 7)),
+    "half a vector": ((2, 6, 9, 8), (3, 3), (1, 1), [(1, 1), (1, 1)], (1, 1)),
+    "one dim": ((2, 40, 35), (9,), (1,), [(8, 0)], (1,)),
+    "three dims": ((1, 4, 5, 19, 17), (2, 3, 3), (1, 2, 1), [(1, 0), (1, 1), (1, 1)], (1, 1, 1)),
+}
+
+
+def drawn(seed):
+    chance = random.Random(seed)
+    rank = chance.choice([1, 2, 2, 3])
+    sizes = [chance.randint(1, 9) for _ in range(rank - 1)] + [chance.randint(1, 60)]
+    window = [chance.randint(1, 5) for _ in range(rank)]
+    dilations = [chance.choice([1, 1, 1, 2, 3, 7]) for _ in range(rank)]
+    strides = [chance.choice([1, 1, 2, 3]) if wide == 1 else 1 for wide in dilations]
+    reaches = [(size - 1) * wide + 1 for size, wide in zip(window, dilations)]
+    padding = [(chance.randint(0, reach), max(0, reach - size) + 1) for reach, size in zip(reaches, sizes)]
+    shape = (chance.randint(1, 3), *sizes, chance.choice([8, 12, 16, 20, 33, 48, 70]))
+    return shape, tuple(window), tuple(strides), padding, tuple(dilations)
+
+
+def is_taken(result, operands):
+    kernel = read_kernel(te.create_prim_func([*operands, result]))
+    target = CpuTarget.of(HOST)
+    return any(isinstance(group, Windows) for group in joined(grouped(inlined(kernel), target), kernel, target))
+
+
+def check_depthwise(case, target, is_sure=True):
+    shape, window, *how = case
+    w_shape, how = (*window, 1, shape[-1]), (*how, shape[-1])
+    a, b = values(shape), values(w_shape)
+    want = convolve(a.astype("float64"), b, *how)
+    x, w = tensor(shape), tensor(w_shape, name="w")
+    y = conv.conv_nd(x, w, *how)
+    assert is_taken(y, [x, w]) or not is_sure
+    np.testing.assert_allclose(run_te(y, {x: a, w: b}, want.shape, target), want, rtol=1e-4, atol=1e-4)
+    g = values(want.shape)
+    dy = tensor(g.shape, name="dy")
+    dx = run_te(conv.conv_nd_input_grad(dy, w, shape, *how), {dy: g, w: b}, shape, target)
+    np.testing.assert_allclose(dx, gradients(a, b, g.astype("float64"), *how)[0], rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("case", CASES.values(), ids=CASES)
+def test_depthwise_convolutions(case, target: Target) -> None:
+    check_depthwise(case, target)
+
+
+def test_rows_of_nothing_but_border_around_a_window_of_one() -> None:
+    check_depthwise(((2, 5, 9, 16), (1, 3), (1, 1), [(1, 1), (1, 1)], (1, 1)), HOST, is_sure=False)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("seed", range(60))
+def test_depthwise_convolutions_of_drawn_shapes(seed, target: Target) -> None:
+    check_depthwise(drawn(seed), target, is_sure=False)
+
+
+def test_what_follows_runs_in_the_same_nest() -> None:
+    n, how = tirx.Var("n", "int64"), ((1, 1), [(1, 1), (1, 1)], (1, 1), 20)
+    a, b, offset = values((3, 9, 30, 20)), values((3, 3, 1, 20)), values((20,))
+    x, w, by = tensor((n, 9, 30, 20)), tensor(b.shape, name="w"), tensor(offset.shape, name="by")
+    y = conv.conv_nd(x, w, *how)
+    ended = te.compute(y.shape, lambda *at: tirx.max(y(*at) + by(at[-1]), tirx.const(0, "float32")))
+    assert is_taken(ended, [x, w, by])
+    want = np.maximum(convolve(a.astype("float64"), b, *how) + offset, 0)
+    np.testing.assert_allclose(run_te(ended, {x: a, w: b, by: offset}, want.shape, HOST), want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+def test_pools(target: Target) -> None:
+    a, window, strides, padding = values((2, 9, 31, 20)), (3, 3), (2, 1), [(1, 1), (1, 1)]
+    shape, x = Geometry((9, 31), window, strides, padding, (1, 1)), tensor((2, 9, 31, 20))
+    largest = pool.max_pool_nd(x, window, strides, padding)
+    want = np.max([shape.pad(a, -np.inf)[place] for _, place in shape.taps()], 0)
+    assert is_taken(largest, [x])
+    np.testing.assert_array_equal(run_te(largest, {x: a}, want.shape, target), want.astype("float32"))
+    ones = np.sum([shape.pad(np.ones_like(a))[place] for _, place in shape.taps()], 0)
+    mean = np.sum([shape.pad(a)[place] for _, place in shape.taps()], 0) / ones
+    got = run_te(pool.avg_pool_nd(x, window, strides, padding), {x: a}, mean.shape, target)
+    np.testing.assert_allclose(got, mean, rtol=1e-5, atol=1e-5)
