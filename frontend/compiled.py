@@ -25,6 +25,7 @@ from tvtf.passes import pipeline
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.passes.hoist import PREPARE
 from tvtf.passes.pipeline import compile_module
+from tvtf.passes.triangles import TRIANGLES, described
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
@@ -280,8 +281,8 @@ class Compiled:
     def module(self) -> Any:
         """What is compiled: the traced function, with what is donated."""
         first = len(self.graph.params)
-        constants = [first + i for i, capture in enumerate(self.captures) if is_constant(capture)]
-        return self.graph.entry(self._donations(self.graph), constants)
+        constants = {first + i: capture for i, capture in enumerate(self.captures) if is_constant(capture)}
+        return self.graph.entry(self._donations(self.graph), list(constants), {TRIANGLES: described(constants)})
 
     def _donations(self, graph: Graph) -> list[tuple[int, int]]:
         first = len(graph.params)

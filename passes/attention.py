@@ -18,6 +18,7 @@ from tvtf.interpret import reemit
 from tvtf.ops.attended import rows_first
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.simplify import Simplified
+from tvtf.passes.triangles import Known, triangle_of
 from tvtf.passes.uses import Graph, Use
 from tvtf.tensor import Tensor
 
@@ -31,7 +32,11 @@ def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 MOST_PAIRS = 2**16
-"""Pairs of a query and a key up to which the gradient computes probabilities again: a head's fit the cache."""
+"""Pairs of a query and a key up to which the gradient of a single head computes probabilities again: they fit the cache."""
+
+
+HIDDEN = -1e4
+"""What a mask adds to scores, or puts in their place, that must not count: their exponentials are zero beside any other."""
 
 
 class Site(NamedTuple):
@@ -46,6 +51,7 @@ class Site(NamedTuple):
     masks: tuple[relax.Var, ...]
     scale: float
     fill: float
+    causal: int | None
     is_turned: bool
     out: relax.Var
     to_out: relax.Var | None
@@ -73,7 +79,7 @@ class _Parts:
 
     def __init__(self, walk: Attending, site: Site) -> None:
         self.walk, self.site = walk, site
-        self.attrs = {"scale": site.scale, "fill": site.fill}
+        self.attrs = {"scale": site.scale, "fill": site.fill, "causal": site.causal}
         self.outputs: Any = None
         self.operands: list[Any] = []
         self.cotangents: Any = None
@@ -81,7 +87,8 @@ class _Parts:
     def forward(self) -> Tensor:
         site, value = self.site, self.walk.value
         key = self.turned(value(site.key)) if site.is_turned else value(site.key)
-        self.operands = [value(site.query), key, value(site.value), *map(value, site.masks)]
+        masks = site.masks if site.causal is None else ()
+        self.operands = [value(site.query), key, value(site.value), *map(value, masks)]
         self.outputs = self.walk.bind_again("attention", self.operands, self.attrs)
         return self.heads_first(self.outputs[0])
 
@@ -113,16 +120,17 @@ def _sites(function: relax.Function) -> list[Site]:
     if not any(_is_softmax(b.value) for block in function.body.blocks for b in block.bindings):
         return []
     graph = Graph(function)
-    return [site for made in graph.made.values() if made.name == "softmax" for site in _site(graph, made)]
+    known = Known(function, graph)
+    return [site for made in graph.made.values() if made.name == "softmax" for site in _site(graph, known, made)]
 
 
 def _is_softmax(value: Any) -> bool:
     return dialect.is_dialect(value) and value.op.name == "tvtf.softmax"
 
 
-def _site(graph: Graph, softmax: Use) -> Iterator[Site]:
+def _site(graph: Graph, known: Known, softmax: Use) -> Iterator[Site]:
     try:
-        yield _matched(graph, softmax)
+        yield _matched(graph, known, softmax)
     except Unknown:
         return
 
@@ -136,7 +144,7 @@ class _Scores(NamedTuple):
     masks: tuple[relax.Var, ...]
 
 
-def _matched(graph: Graph, softmax: Use) -> Site:
+def _matched(graph: Graph, known: Known, softmax: Use) -> Site:
     (logits,) = softmax.inputs
     scores = _scores(graph, logits)
     _require(softmax.attrs["axis"] == len(logits.ty.shape) - 1 and graph.only_use(logits) is not None)
@@ -145,14 +153,30 @@ def _matched(graph: Graph, softmax: Use) -> Site:
     _require(_are_heads(scores.product, out))
     key_is_turned = not scores.product.attrs["transpose_b"]
     query, key = scores.product.inputs
-    site = Site(query, key, out.inputs[1], scores.masks, scores.scale, scores.fill, key_is_turned, out.var, None, {})
+    form = scores.scale, scores.fill, _causal(known, scores), key_is_turned
+    site = Site(query, key, out.inputs[1], scores.masks, *form, out.var, None, {})
     others = [u for u in uses if u is not out]
-    _require(not others or _pairs(logits) <= MOST_PAIRS)
+    _require(not others or _pairs(logits) <= MOST_PAIRS or _has_heads(logits))
     return _with_gradient(graph, site, softmax.var, others) if others else site
+
+
+def _causal(known: Known, scores: _Scores) -> int | None:
+    """The offset of a mask that hides from each query the keys after its own, where that is what it is known to be."""
+    mask = known.of(scores.masks[0]) if scores.masks else None
+    if mask is None or list(mask.shape[-2:]) != list(map(int, scores.product.var.ty.shape.values[-2:])):
+        return None
+    triangle = triangle_of(np.where(mask, 0, scores.fill) if mask.dtype == bool else mask)
+    is_hiding = triangle is not None and triangle.inside == 0 and triangle.outside <= HIDDEN
+    return triangle.offset if triangle is not None and is_hiding else None
 
 
 def _pairs(scores: Any) -> int:
     return int(np.prod([int(dim) for dim in scores.ty.shape.values[-2:]]))
+
+
+def _has_heads(scores: Any) -> bool:
+    """Whether there are several matrices of scores, for several cores to go over."""
+    return any(not isinstance(dim, tirx.IntImm) or int(dim) > 1 for dim in scores.ty.shape.values[:-2])
 
 
 def _require(holds: bool) -> None:

@@ -81,15 +81,20 @@ class Graph:
         """The IRModule with this function as ``main`` and every function it reaches."""
         return self._module(self.function)
 
-    def entry(self, donations: Sequence[tuple[int, int]] = (), constants: Sequence[int] = ()) -> ir.IRModule:
+    def entry(
+        self,
+        donations: Sequence[tuple[int, int]] = (),
+        constants: Sequence[int] = (),
+        known: Mapping[str, Any] | None = None,
+    ) -> ir.IRModule:
         """The module to compile: as :meth:`module`, but one result comes bare, which is quicker to call.
 
         ``donations`` pair an output with the parameter whose memory it may take; ``constants`` are the parameters that
-        are the same tensors in every call.
+        are the same tensors in every call, and ``known`` more attributes, of what is known of them.
         """
         single = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
         attrs = {"tvtf.donate": [list(pair) for pair in donations], "tvtf.constants": list(constants)}
-        return self.with_attributes(attrs, bare=single)
+        return self.with_attributes({**attrs, **(known or {})}, bare=single)
 
     def with_attributes(self, attrs: Mapping[str, Any], bare: bool) -> ir.IRModule:
         """The module with attributes on ``main``; ``bare`` for its one result instead of a tuple of it."""

@@ -2,6 +2,7 @@
 
 from benchmarks.workload import Workload
 from benchmarks.workloads import (
+    attention,
     calls,
     cnn,
     convolutions,
@@ -42,7 +43,7 @@ WORKLOADS: dict[str, Workload] = {
 
 SWEEPS: dict[str, dict[str, Workload]] = {
     module.__name__.rpartition(".")[2]: {workload.name: workload for workload in module.WORKLOADS}
-    for module in (convolutions, others, primitives)
+    for module in (attention, convolutions, others, primitives)
 }
 """Many workloads of one kind each, run where their name is given."""
 

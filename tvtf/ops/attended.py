@@ -34,7 +34,7 @@ def _swapped(shape: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _type(
-    q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, scale: float, fill: float
+    q: TensorType, k: TensorType, v: TensorType, *masks: TensorType, scale: float, fill: float, causal: int | None
 ) -> tuple[TensorType, TensorType]:
     require_dtype(q, FLOATING, "query")
     require_same_dtype((q, k, v), ("query", "key", "value"))
@@ -58,17 +58,22 @@ def _sums(dtype: DType) -> DType:
     return float32 if dtype.size == 2 else dtype
 
 
-def _scores(q: np.ndarray, k: np.ndarray, masks: tuple[np.ndarray, ...], scale: float, fill: float) -> np.ndarray:
+def _scores(
+    q: np.ndarray, k: np.ndarray, masks: tuple[np.ndarray, ...], scale: float, fill: float, causal: int | None
+) -> np.ndarray:
     scores = np.matmul(wide(q), np.swapaxes(wide(k), -1, -2)) * wide(q).dtype.type(scale)
+    if causal is not None:
+        rows, columns = scores.shape[-2:]
+        scores = np.where(np.tri(rows, columns, causal, dtype=bool), scores, -np.inf)
     for mask in masks:
         scores = np.where(mask, scores, scores.dtype.type(fill)) if mask.dtype == bool else scores + wide(mask)
     return scores
 
 
 def _attention_array(
-    q: np.ndarray, k: np.ndarray, v: np.ndarray, *masks: np.ndarray, scale: float, fill: float
+    q: np.ndarray, k: np.ndarray, v: np.ndarray, *masks: np.ndarray, scale: float, fill: float, causal: int | None
 ) -> tuple[np.ndarray, np.ndarray]:
-    scores = _scores(q, k, masks, scale, fill)
+    scores = _scores(q, k, masks, scale, fill, causal)
     largest = scores.max(-1, keepdims=True, initial=-np.inf)
     powers = np.exp(scores - largest)
     total = powers.sum(-1, keepdims=True)
@@ -86,10 +91,11 @@ def _grad_array(
     *masks: np.ndarray,
     scale: float,
     fill: float,
+    causal: int | None,
 ) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
     order = rows_first(q.ndim)
     g, result = (wide(x).transpose(order) for x in (ct, out))
-    chance = np.exp(_scores(q, k, masks, scale, fill) - log[..., None])
+    chance = np.exp(_scores(q, k, masks, scale, fill, causal) - log[..., None])
     inward = np.matmul(g, np.swapaxes(wide(v), -1, -2))
     scores = chance * (inward - np.sum(g * result, -1, keepdims=True)) * chance.dtype.type(scale)
     for mask in masks:
@@ -102,9 +108,9 @@ def _grad_array(
 
 def _grad_type(
     ct: TensorType, out: TensorType, log: TensorType, q: TensorType, k: TensorType, v: TensorType, *masks: TensorType,
-    scale: float, fill: float,
+    scale: float, fill: float, causal: int | None,
 ) -> tuple[TensorType, ...]:  # fmt: skip
-    _type(q, k, v, *masks, scale=scale, fill=fill)
+    _type(q, k, v, *masks, scale=scale, fill=fill, causal=causal)
     return tuple(TensorType(_swapped(x.shape), x.dtype) for x in (q, k, v))
 
 
@@ -141,12 +147,20 @@ def _operands(seed: int, lead: tuple[int, ...], m: int, n: int, mask: tuple[int,
     return [*made, np.tri(m, n, dtype=bool) if mask == (m, n) else draw(seed + 3, mask)]
 
 
-def _sample(before: list[Any], seed: int, case: Any, symbolic: Any = None) -> Sample:
-    inputs = (*before, *_operands(seed, *case))
-    return Sample(inputs, {"scale": 0.5, "fill": -1e4}, FLOATING, gradient=False, symbolic=symbolic)
+def _sample(before: list[Any], seed: int, case: Any) -> Sample:
+    *sizes, causal = case
+    attrs = {"scale": 0.5, "fill": -1e4, "causal": causal}
+    return Sample((*before, *_operands(seed, *sizes)), attrs, FLOATING, gradient=False)
 
 
-CASES = (((), 3, 2, None), ((2,), 2, 3, (2, 3)), ((2, 3), 3, 3, (2, 1, 1, 3)), ((1, 2), 2, 3, (2, 3)))
+CASES = (
+    ((), 3, 2, None, None),
+    ((2,), 2, 3, (2, 3), None),
+    ((2, 3), 3, 3, (2, 1, 1, 3), None),
+    ((1, 2), 2, 3, (2, 3), None),
+    ((2,), 3, 3, None, 0),
+    ((2,), 2, 4, None, 1),
+)
 
 
 def _samples() -> list[Sample]:
@@ -174,13 +188,16 @@ def _sums_drawn(shape: tuple[int, ...]) -> Any:
     samples=_samples,
     why_not=WHY_NOT,
 )
-def attention(query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, scale: float, fill: float) -> Any:
+def attention(
+    query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, scale: float, fill: float, causal: int | None
+) -> Any:
     """``softmax(query key^T * scale + mask) value`` and the log of each row's sum of exponentials.
 
     Shapes (..., m, d), (..., n, d), (..., n, e) and (..., m, n); a bool mask chooses between score and ``fill``. The result
     is (..., m, e), or (..., m, heads, e) for operands of rank 4 and more; the log (..., m), float32 for 16-bit floats.
+    With ``causal``, at least 0, query i knows of keys 0 to i + causal only.
     """
-    return (query, key, value, *mask), {"scale": scale, "fill": fill}
+    return (query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}
 
 
 @primitive(
@@ -193,7 +210,7 @@ def attention(query: Tensor, key: Tensor, value: Tensor, *mask: Tensor, scale: f
 )
 def attention_grad(
     ct: Tensor, out: Tensor, log: Tensor, query: Tensor, key: Tensor, value: Tensor, *mask: Tensor,
-    scale: float, fill: float,
+    scale: float, fill: float, causal: int | None,
 ) -> Any:  # fmt: skip
     """The cotangents of queries, keys and values, shaped and ordered as :func:`attention`'s result, from that of it."""
-    return (ct, out, log, query, key, value, *mask), {"scale": scale, "fill": fill}
+    return (ct, out, log, query, key, value, *mask), {"scale": scale, "fill": fill, "causal": causal}

@@ -6,21 +6,23 @@ scheduled like a kernel of their own on one core. What only the block needs (sco
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from dataclasses import dataclass, replace
-from functools import partial
 from math import prod
+from typing import NamedTuple
 
 import tvm_ffi
-from tvm import ir, tirx
-from tvm.ir import TensorLoad
-from tvm.tirx import BufferStore, Stmt, Var
+from tvm import ir
+from tvm.tirx import Stmt, Var
 
 from . import access, emit
-from .emit import index, static
-from .kernel import Axis, Kernel, Opaque, Stage, loads, replace_loads, substitute
+from .emit import static
+from .kernel import Axis, Kernel, Opaque, Stage, loads
+from .parts import held_part, part_of, redirected
 from .plan import has_reused_operand, terms_of
+from .strips import emit_strips, rounds, strips_of
 from .target import CpuTarget
+from .triangle import has_triangle, shortened
 from .work import is_parallel
 
 LEAST_ROWS, MOST_ROWS = 32, 128
@@ -117,29 +119,43 @@ def _shares_an_operand(stage: Stage, depth: int) -> bool:
 def emit_blocks(blocks: Blocks, kernel: Kernel, needed: set[Var], target: CpuTarget, emit_all: Emit) -> Stmt:
     """A parallel loop over blocks; `emit_all` writes what one block does."""
 
-    def block(places: list[ir.Expr], rows: int | None) -> Stmt:
+    def block(blocks: Blocks, places: list[ir.Expr], rows: int | None) -> Stmt:
         return _block(blocks, kernel, needed, replace(target, cores=1), emit_all, places, rows)
 
     def write(parallel: bool) -> Stmt:
         extents = [axis.extent for axis in blocks.rows]
         if not blocks.is_cut:
-            return emit.fused(extents, lambda places: block(places, None), parallel)
+            return emit.fused(extents, lambda places: block(blocks, places, None), parallel)
         size, count = _cut(blocks, target)
-        return emit.fused([*extents[:-1], count], lambda places: _cut_block(blocks, size, places, block), parallel)
+        pieces = list(_pieces(blocks, size, needed))
+        return emit.fused([*extents[:-1], count], lambda places: _piece(pieces, places, size, block), parallel)
 
     return is_parallel(blocks.stages, target, write)
 
 
-def _cut_block(
-    blocks: Blocks, size: int, places: list[ir.Expr], block: Callable[[list[ir.Expr], int | None], Stmt]
-) -> Stmt:
-    """A block of `size` rows, or the shorter one that is left at the end."""
+class Piece(NamedTuple):
+    """Blocks of `size` rows up to number `stop`, with the axes that those need."""
+
+    blocks: Blocks
+    stop: int
+    size: int
+
+
+def _pieces(blocks: Blocks, size: int, needed: set[Var]) -> Iterator[Piece]:
+    """Whole blocks, and a shorter one that is left; the later see more of a triangle."""
+    rows = [stage.spatial[blocks.depth - 1].var for stage in blocks.stages]
+    local = [stage.buffer for stage in blocks.stages if stage.buffer not in needed]
+    for _first, stop, count in rounds(int(blocks.rows[-1].extent), size, has_triangle(blocks.stages, rows)):
+        last = (stop - 1) * size + count - 1
+        yield Piece(replace(blocks, stages=tuple(shortened(blocks.stages, rows, last, local))), stop, count)
+
+
+def _piece(pieces: Sequence[Piece], places: list[ir.Expr], size: int, block: Callable[..., Stmt]) -> Stmt:
+    """The block that a number stands for."""
     *lead, number = places
-    whole, rest = divmod(int(blocks.rows[-1].extent), size)
-    main = block([*lead, number * size], size)
-    if not rest:
-        return main
-    return emit.when(number < whole, main, block([*lead, index(whole * size)], rest)) or main
+    first, *others = pieces
+    found = block(first.blocks, [*lead, number * size], first.size)
+    return (others and emit.when(number < first.stop, found, _piece(others, places, size, block))) or found
 
 
 def _cut(blocks: Blocks, target: CpuTarget) -> tuple[int, int]:
@@ -167,56 +183,17 @@ def _block(
     places: list[ir.Expr],
     rows: int | None,
 ) -> Stmt:
-    held = [_held(stage, blocks.depth, rows) for stage in blocks.stages]
+    held = [held_part(stage, blocks.depth, rows) for stage in blocks.stages]
     known = {stage.buffer: buffer for stage, buffer in zip(blocks.stages, held, strict=True)}
-    stages = [_in_block(stage, known, blocks.depth, places, rows) for stage in blocks.stages]
-    local = tuple(new for old, new in known.items() if old not in needed)
-    body = emit_all(stages, Kernel(tuple(stages), local), target)
+    stages = [part_of(stage, known, blocks.depth, places, rows) for stage in blocks.stages]
+    inner = Kernel(tuple(stages), tuple(new for old, new in known.items() if old not in needed))
+    strips = strips_of(stages, target) if rows is None else None
+
+    def write(stages: Sequence[Stage], kernel: Kernel) -> Stmt:
+        return emit_all(stages, kernel, target)
+
+    body = write(stages, inner) if strips is None else emit_strips(strips, inner, write)
     for stage, order in zip(blocks.stages, blocks.order, strict=True):
         if stage.buffer in needed:
-            body = _redirected(body, known[stage.buffer], stage, order, blocks.depth, places, rows)
+            body = redirected(body, known[stage.buffer], stage, order, blocks.depth, places, rows)
     return body
-
-
-def _held(stage: Stage, depth: int, rows: int | None) -> Var:
-    inner = [axis.extent for axis in stage.spatial[depth:]]
-    return emit.scratch([*([] if rows is None else [rows]), *inner], stage.dtype, "block")
-
-
-def _in_block(stage: Stage, known: dict[Var, Var], depth: int, places: list[ir.Expr], rows: int | None) -> Stage:
-    own = stage.spatial[:depth]
-    value, spatial = stage.value, stage.spatial[depth:]
-    at = dict(zip((axis.var for axis in own), places, strict=True))
-    row: list[ir.Expr] = []
-    if rows is not None:
-        axis = Axis(Var("row", "int64"), index(rows))
-        at[own[-1].var] = places[-1] + axis.var
-        row, spatial = [axis.var], (axis, *spatial)
-    for old, new in known.items():
-        value = replace_loads(value, old, partial(_load, new, row, depth))
-    buffer = known[stage.buffer]
-    return Stage(buffer, spatial, stage.reduce, stage.init, substitute(value, at))
-
-
-def _load(held: Var, row: list[ir.Expr], depth: int, indices: list[ir.Expr]) -> ir.Expr:
-    return emit.load(held, [*row, *indices[depth:]])
-
-
-def _redirected(
-    body: Stmt, held: Var, stage: Stage, order: tuple[Axis, ...], depth: int, places: list[ir.Expr], rows: int | None
-) -> Stmt:
-    """What a block does to a result of its own, done to its part of the whole one."""
-
-    def whole(indices: Sequence[ir.Expr]) -> list[ir.Expr]:
-        own = list(indices)
-        first = places if rows is None else [*places[:-1], places[-1] + own.pop(0)]
-        at = dict(zip((axis.var for axis in stage.spatial), [*first, *own], strict=True))
-        return [at[axis.var] for axis in order]
-
-    def store(node: BufferStore) -> BufferStore:
-        return BufferStore(stage.buffer, node.value, whole(node.indices)) if node.buffer.same_as(held) else node
-
-    def load(node: TensorLoad) -> ir.Expr:
-        return tirx.BufferLoad(stage.buffer, whole(node.indices)) if node.source.same_as(held) else node
-
-    return tvm_ffi.structural_map(tvm_ffi.structural_map(body, (BufferStore, store)), (TensorLoad, load))

@@ -17,8 +17,10 @@ Body = Callable[..., Any]
 class Heads:
     """Scores of queries ``(..., m, d)`` for keys ``(..., n, d)``, scaled and masked, in the type sums are held in."""
 
-    def __init__(self, q: te.Tensor, k: te.Tensor, mask: te.Tensor | None, scale: float, fill: float) -> None:
-        self.q, self.k, self.mask = q, k, mask
+    def __init__(
+        self, q: te.Tensor, k: te.Tensor, mask: te.Tensor | None, scale: float, fill: float, causal: int | None
+    ) -> None:
+        self.q, self.k, self.mask, self.causal = q, k, mask, causal
         self.lead = list(q.shape[:-2])
         self.rows, self.columns, self.depth = q.shape[-2], k.shape[-2], q.shape[-1]
         self.dtype = accumulator_dtype(str(q.dtype))
@@ -50,6 +52,10 @@ class Heads:
             return scaled
         found = self.mask(*_broadcast(self.mask, (*lead, i, j)))
         return tirx.Select(found, scaled, self.fill) if self.chooses else scaled + as_dtype(found, self.dtype)
+
+    def seen(self, i: Any, j: Any, value: Any, otherwise: Any) -> Any:
+        """``value`` where query ``i`` knows of key ``j``; the schedule leaves out blocks of keys that no query of a block knows."""
+        return value if self.causal is None else tirx.Select(j <= i + self.causal, value, otherwise)
 
     @property
     def chooses(self) -> bool:
@@ -87,14 +93,26 @@ def _is_one(extent: Any) -> bool:
 
 
 def attention(
-    q: te.Tensor, k: te.Tensor, v: te.Tensor, mask: te.Tensor | None = None, *, scale: float, fill: float
+    q: te.Tensor,
+    k: te.Tensor,
+    v: te.Tensor,
+    mask: te.Tensor | None = None,
+    *,
+    scale: float,
+    fill: float,
+    causal: int | None,
 ) -> list[te.Tensor]:
     """The weighted values, rows before heads, and the log of each row's sum of exponentials."""
-    heads = Heads(q, k, mask, scale, fill)
+    heads = Heads(q, k, mask, scale, fill, causal)
     m, n, dtype = heads.rows, heads.columns, heads.dtype
+    lowest, zero = tirx.min_value(dtype), tirx.const(0, dtype)
     masked = heads.compute([m, n], heads.score, "masked")
-    largest = heads.summed([m], n, lambda lead, i, j: masked(*lead, i, j), "largest", te.max)
-    powers = heads.compute([m, n], lambda lead, i, j: scalar.exp(masked(*lead, i, j) - largest(*lead, i)), "powers")
+    largest = heads.summed([m], n, lambda lead, i, j: heads.seen(i, j, masked(*lead, i, j), lowest), "largest", te.max)
+    powers = heads.compute(
+        [m, n],
+        lambda lead, i, j: heads.seen(i, j, scalar.exp(masked(*lead, i, j) - largest(*lead, i)), zero),
+        "powers",
+    )
     total = heads.summed([m], n, lambda lead, i, j: powers(*lead, i, j), "total")
     share = heads.compute([m], lambda lead, i: tirx.const(1, dtype) / total(*lead, i), "share")
     weighted = heads.summed(
@@ -118,12 +136,17 @@ def attention_grad(
     *,
     scale: float,
     fill: float,
+    causal: int | None,
 ) -> list[te.Tensor]:
     """The cotangents of queries, keys and values, rows before heads; probabilities are computed again."""
-    heads = Heads(q, k, mask, scale, fill)
+    heads = Heads(q, k, mask, scale, fill, causal)
     m, n, d, e = heads.rows, heads.columns, heads.depth, v.shape[-1]
-    gradient, result = heads.from_joined(ct), heads.from_joined(out)
-    chance = heads.compute([m, n], lambda lead, i, j: scalar.exp(heads.score(lead, i, j) - log(*lead, i)), "chance")
+    gradient, result, zero = heads.from_joined(ct), heads.from_joined(out), tirx.const(0, heads.dtype)
+    chance = heads.compute(
+        [m, n],
+        lambda lead, i, j: heads.seen(i, j, scalar.exp(heads.score(lead, i, j) - log(*lead, i)), zero),
+        "chance",
+    )
     dot = heads.summed([m], e, lambda lead, i, at: gradient(lead, i, at) * result(lead, i, at), "dot")
     inward = heads.summed(
         [m, n], e, lambda lead, i, j, at: gradient(lead, i, at) * heads.wide(v)(*lead, j, at), "inward"
