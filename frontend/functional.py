@@ -15,6 +15,7 @@ from tvtf.ops.control import call
 from tvtf.ops.rules import bind, number
 from tvtf.ops.stack import new_stack, stack_read, stack_write
 from tvtf.primitive import export, hooks
+from tvtf.shape import keeps_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 
@@ -43,7 +44,13 @@ class _Stacks:
         self.buffers = [new_stack(size, convert_to_tensor(r)._type) for r in nest.flatten(results)]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, results: Any) -> list[Tensor]:
-        return [stack_write.bind(b, index, convert_to_tensor(r)) for b, r in zip(buffers, nest.flatten(results))]
+        found = [convert_to_tensor(r) for r in nest.flatten(results)]
+        return [stack_write.bind(b, index, _of_shape(r, b._type.shape[1:])) for b, r in zip(buffers, found)]
+
+
+def _of_shape(x: Tensor, shape: Any) -> Tensor:
+    """A result of one turn in the shape that all have, which the program sees to where sizes are computed."""
+    return x if keeps_shape(shape, x._type.shape) else bind.ensure_shape(state.trace.own(x), shape=shape)
 
 
 def _packed(results: Sequence[Any]) -> Any:
@@ -57,6 +64,20 @@ def _types_aside(function: Callable[[], Any]) -> Any:
 
     with tracing(Trace("aside", state.trace)):
         return nest.map_structure(convert_to_tensor, function())
+
+
+def _example(function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]) -> Any:
+    """What a function of rows would return; the first row's result, if it computes sizes that all results have."""
+    from tvm import tirx
+
+    from tvtf.frontend.lift import carrier
+
+    found = _types_aside(lambda: function(flat))
+    dims = {d for x in nest.flatten(found) for d in x._type.shape if isinstance(d, tirx.Var)}
+    if all(carrier(state.trace, dim) is not None for dim in dims):
+        return found
+    row_more = [bind.concat(x, bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:])), axis=0) for x in flat]
+    return nest.map_structure(convert_to_tensor, function(row_more))
 
 
 def _limit(flat: Sequence[Tensor], size: Any) -> Tensor:
@@ -168,7 +189,7 @@ def map_fn(
         return _packed([fn(_at(flat, elems, i)) for i in range(size)])
     if size is None:
         return over_rows(fn, flat, elems, mapped_rows)
-    stacks = _Stacks(_types_aside(lambda: fn(_at(flat, elems, 0))), size)
+    stacks = _Stacks(_example(lambda tensors: fn(_at(tensors, elems, 0)), flat), size)
     limit, one = _limit(flat, size), convert_to_tensor(1)
 
     def body(i: Tensor, buffers: Any) -> Any:

@@ -59,6 +59,8 @@ def lift(inners: Sequence[Inner]) -> list[Tensor]:
 
 def _as_read(outer: Tensor) -> Tensor:
     """A Variable's present value is read anew, so that tapes around see the reading."""
+    if state.trace is None:
+        return outer._as_tensor() if hasattr(outer, "_as_tensor") else outer
     for variable, value in state.trace.variables.values():
         if value is outer:
             return variable._as_tensor()
@@ -72,7 +74,7 @@ def define_dims(trace: Trace) -> None:
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
     computed = {dim for bound in _calls(trace) for dim in _computed_by(bound)}
     for symbol in relax.analysis.free_symbolic_vars(body):
-        outer = _carrier(trace.parent, symbol)
+        outer = carrier(trace.parent, symbol)
         if outer is not None:
             trace.capture(outer, outer._type, "sized")
         elif symbol not in computed:
@@ -101,7 +103,7 @@ def _calls(trace: Trace) -> Iterable[dialect.Bound]:
     return (dialect.read(b.value) for b in trace.bindings if dialect.is_dialect(b.value))
 
 
-def _carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
+def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
     """A tensor around that has ``symbol`` as a dim of its own."""
     while trace is not None:
         for tensor in [*trace.params, *(inner for _, inner in trace.captures.values()), *_bound(trace)]:

@@ -18,6 +18,7 @@ from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
 from tvtf.frontend.lift import Inner, lift
+from tvtf.frontend.vectorize import by_element, is_mapped
 from tvtf.interpret import Evaluation
 from tvtf.ops.control import call
 from tvtf.ops.control import cond as cond_primitive
@@ -109,6 +110,9 @@ def cond_vjp(
     if state.trace is None:
         chosen = Replay(then_branch if pred.eager_array() else else_branch, captured)
         return (None, *chosen.sweep(cts, chosen.inputs))
+    if is_mapped(cts):
+        attrs = {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
+        return by_element(lambda *given: cond_vjp(given, outputs, pred, *captured, **attrs), cts)
 
     def swept(function: Any) -> Any:
         replay = Replay(function, captured)
@@ -152,6 +156,9 @@ def while_vjp(
     cts: Any, outputs: Any, *inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = ()
 ) -> Any:
     """The loop with stacks, then a loop back over them."""
+    if state.trace is None or is_mapped(cts):
+        attrs = {"condition": condition, "body": body, "carried": carried, "bound": bound, "shapes": shapes}
+        return by_element(lambda *given: while_vjp(given, outputs, *inputs, **attrs), cts)
     if shapes:
         raise NotImplementedError(MSG_VARYING.format(shapes=", ".join(str(o.shape) for o in outputs)))
     loop = _Loop(inputs, condition, body, carried, bound)

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pprint
 import sys
+from collections.abc import Sequence
 from pathlib import Path
 from typing import Any
 
@@ -13,10 +14,10 @@ from tvtf import nest
 from tvtf.composite import is_sparse
 from tvtf.dtypes import int32, string
 from tvtf.ops.host import host_primitive
-from tvtf.ops.rules import bind
+from tvtf.ops.rules import bind, stretch
 from tvtf.ops.shown import filled, shown
 from tvtf.primitive import export
-from tvtf.shape import TensorType
+from tvtf.shape import Dim, TensorType
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
@@ -83,10 +84,16 @@ def _print_now(*arrays: np.ndarray, pieces: tuple[str, ...], summarize: int, str
     return np.zeros((), np.int32)
 
 
+def _print_first(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
+    """The first element is printed, as by TensorFlow."""
+    return stretch(size, bind.print_text(*(x[0] if b else x for x, b in zip(inputs, batched)), **attrs), False)
+
+
 @host_primitive(
     tf_name="PrintV2",
     type=lambda *_, pieces, summarize, stream, bare: TensorType((), int32),
     numpy=_print_now,
+    batch=_print_first,
     pure=False,
 )
 def print_text(*tensors: Tensor, pieces: tuple[str, ...], summarize: int, stream: str, bare: bool) -> Any:

@@ -19,6 +19,7 @@ class ThreadState(threading.local):
         self.tapes: list[Any] = []
         self.observers: list[Any] = []  # told of every op, eager or traced, as tapes are
         self.batches: int = 0
+        self.one_by_one: tuple[bool, bool] = True, False  # whether a map may do an op by elements, and says so
         self.name_scopes: list[str] = []
         self.creators: list[Any] = []
         self.device: str | None = None

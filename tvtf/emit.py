@@ -161,7 +161,8 @@ class Trace:
         self.pure = True
         self.holds_texts = False
         self.given: Sequence[Any] = ()  # the arguments of the call that it is traced for
-        self.tapes_around: list[Any] = [*parent.tapes_around, *state.tapes] if parent else []
+        self.tapes_around: list[Any] = [*(parent.tapes_around if parent else ()), *state.tapes]
+        self.element: tuple[SymbolicTensor, Any] | None = None  # which one a map traces it for, and of how many
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
         self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
@@ -199,7 +200,7 @@ class Trace:
     def own(self, tensor: Tensor) -> SymbolicTensor:
         """``tensor`` as one of this trace: itself, a constant, or a capture."""
         if not isinstance(tensor, SymbolicTensor):
-            watched = any(tape.watches(tensor) for tape in self.tapes_around)
+            watched = tensor.is_batched or any(tape.watches(tensor) for tape in self.tapes_around)
             return self.capture(tensor, tensor._type, "watched") if watched else self._constant(tensor)
         return tensor if tensor._trace is self else self._capture_symbol(tensor)
 

@@ -14,7 +14,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.context import state as thread
+from tvtf.dtypes import uint64
 from tvtf.ops import philox
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.seeds import MAX_INT32, seeds
 from tvtf.shape import Dim
@@ -62,9 +64,30 @@ def advanced(op: str, op_seed: int | None, blocks: Dim) -> Tensor:
         return EagerTensor(_advanced_eagerly(op, op_seed, blocks))
     stream = _stream_of(thread.trace.root, op_seed)
     now = stream.variable._as_tensor()
+    place, count = _place_in_maps(thread.trace)
     with thread.trace.together(now):
-        stream.variable.assign(bind.philox_skip(now, blocks=blocks), read_value=False)
-    return now
+        stream.variable.assign(bind.philox_skip(now, blocks=blocks * count), read_value=False)
+    return now if place is None else _moved(now, place, blocks)
+
+
+def _place_in_maps(trace: Any) -> tuple[Tensor | None, Dim]:
+    """Which of all elements of the vectorized maps around this is, and how many those are: each draws its own numbers."""
+    place, count, outer = None, 1, trace
+    while outer is not None:
+        if outer.element is not None:
+            row, size = outer.element
+            row = bind.multiply(bind.cast(trace.own(row), dtype=uint64), bind.cast(scalar_of(count), dtype=uint64))
+            place = row if place is None else bind.add(place, row)
+            count = count * size
+        outer = outer.parent
+    return place, count
+
+
+def _moved(now: Tensor, place: Tensor, blocks: Dim) -> Tensor:
+    """The state ``place * blocks`` Philox blocks on: the lower half of the counter moves, its carry goes to the upper."""
+    low, high, key = (bind.stack_read(now, EagerTensor(np.array(i))) for i in range(3))
+    moved = bind.add(low, bind.multiply(place, bind.cast(scalar_of(blocks), dtype=uint64)))
+    return bind.stack(moved, bind.add(high, bind.cast(bind.less(moved, low), dtype=uint64)), key, axis=0)
 
 
 def _advanced_eagerly(op: str, op_seed: int | None, blocks: int) -> np.ndarray:

@@ -89,22 +89,73 @@ def test_a_primitive_without_a_rule_runs_for_each(monkeypatch):
     monkeypatch.setattr(table["exp"], "batch", None)
     assert np.allclose(tf.vectorized_map(tf.exp, tf.constant(ROWS)).numpy(), np.exp(ROWS))
     f = tf.function(lambda x: tf.vectorized_map(tf.exp, x), input_signature=[tf.TensorSpec([None, 3])])
-    with pytest.raises(ValueError, match="Exp has no batching rule and maps over an axis of unknown size x_0"):
-        f(ROWS)
+    assert np.allclose(f(ROWS).numpy(), np.exp(ROWS), rtol=1e-6)
+
+
+def test_going_one_by_one_is_logged_or_refused(caplog):
+    rows = tf.constant([[1, 1], [2, 2]])
+    assert tf.vectorized_map(lambda r: tf.unique(r)[0], rows).numpy().tolist() == [[1], [2]]
+    (record,) = caplog.records
+    assert record.getMessage() == (
+        "Using a while_loop for converting UniqueWithCounts cause there is no registered converter for this op."
+    )
+    with pytest.raises(ValueError, match="No pfor vectorization defined for UniqueWithCounts"):
+        tf.vectorized_map(lambda r: tf.unique(r)[0], rows, fallback_to_while_loop=False)
+    mapped = tf.function(lambda x: tf.vectorized_map(lambda r: tf.unique(r)[0], x, warn=False))
+    assert mapped(rows).numpy().tolist() == [[1], [2]]
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        mapped(tf.constant([[1, 1], [1, 2]]))
+    assert len(caplog.records) == 1
+
+
+def test_each_element_draws_its_own_numbers():
+    def drawn(row):
+        total = tf.while_loop(lambda i, a: i < 2, lambda i, a: (i + 1, a + tf.random.uniform([])), (0, 0.0))[1]
+        return tf.stack([tf.random.normal([]), total])
+
+    for run in (drawn, lambda row: tf.vectorized_map(lambda _: drawn(row), tf.zeros([2]))):
+        for whole in (tf.vectorized_map, tf.function(tf.vectorized_map)):
+            found = whole(run, tf.zeros([3])).numpy()
+            assert len(np.unique(found)) == found.size
+
+
+def test_gradients_go_through_control_flow_to_what_elements_share():
+    x, w = tf.constant([1.0, 2.0]), tf.Variable(3.0)
+    doubled = tf.custom_gradient(lambda r: (r * 2.0, lambda ct: ct * 7.0))
+
+    def slopes(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.vectorized_map(lambda r: tf.cond(r > 1.0, lambda: w * r * r, lambda: doubled(w)), x)
+        return tape.gradient(y, [x, w])
+
+    for run in (slopes, tf.function(slopes)):
+        by_x, by_w = run(x)
+        assert by_x.numpy().tolist() == [0.0, 12.0]
+        assert by_w.numpy() == 4.0 + 7.0
+
+
+def test_a_python_condition_needs_autograph():
+    with pytest.raises(tf.errors.OperatorNotAllowedInGraphError):
+        tf.vectorized_map(lambda r: r if r > 0 else -r, tf.ones([2]))
 
 
 @pytest.mark.parametrize(
-    "elements, shapes",
+    "elements, error, message",
     [
-        ((np.zeros(2), np.zeros(3)), "[(2,), (3,)]"),
-        (np.float64(1.0), "[()]"),
-        ((np.zeros(2), np.float64(1.0)), "[(2,), ()]"),
+        (
+            (np.zeros(2), np.zeros(3)),
+            tf.errors.InvalidArgumentError,
+            "of one leading size, but got shapes [(2,), (3,)]",
+        ),
+        (np.float64(1.0), ValueError, "with a leading size, but got shapes [()]"),
+        ((np.zeros(2), np.float64(1.0)), ValueError, "with a leading size, but got shapes [(2,), ()]"),
     ],
 )
-def test_elements_that_do_not_fit(elements, shapes):
-    with pytest.raises(ValueError) as caught:
+def test_elements_that_do_not_fit(elements, error, message):
+    with pytest.raises(error) as caught:
         tf.vectorized_map(lambda x: x, elements)
-    assert str(caught.value) == f"vectorized_map needs elements of one leading size, but got shapes {shapes}"
+    assert str(caught.value) == f"vectorized_map needs elements {message}"
 
 
 def test_an_error_in_the_body_closes_the_level():

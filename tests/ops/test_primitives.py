@@ -164,7 +164,11 @@ def told_of(check, cases):
 
 # -- batched
 
-BATCHED = [p for p in OWN if p.batch is not None]
+FIRST_ROW = {
+    "assign": "a Variable has one value, the first row's",
+    "told_dims": "rows that tell several shapes are refused",
+}
+BATCHED = [p for p in OWN if p.batch is not None and p.name not in FIRST_ROW]
 
 
 @each(BATCHED)
@@ -185,7 +189,10 @@ def batch_differences(case, flags):
     rows = rows_of(case, flags)
     inputs = [tensor(np.stack([r[i] for r in rows]) if f else a) for i, (a, f) in enumerate(zip(case.arrays, flags))]
     try:
-        found = arrays_of(case.prim.batch(BATCH, inputs, flags, **case.attrs))
+        batch = case.prim.batch(BATCH, inputs, flags, **case.attrs)
+        if batch is NotImplemented:  # for these inputs it is the loop
+            return []
+        found = arrays_of(batch)
         each_row = [arrays_of(case.prim.bind(*map(tensor, row), **case.attrs)) for row in rows]
     except Exception as error:  # whatever breaks in one case must be told with its name
         return [f"{case.name}: batched {flags} fails: {type(error).__name__}: {error}"]

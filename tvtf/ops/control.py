@@ -165,6 +165,7 @@ _COND: dict[str, Any] = {
     "type": _cond_type,
     "numpy": _cond_numpy,
     "vjp": late("loops", "cond_vjp"),
+    "batch": late("mapped", "cond_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
@@ -174,6 +175,7 @@ _WHILE: dict[str, Any] = {
     "operands": _while_operands,
     "numpy": _while_numpy,
     "vjp": late("loops", "while_vjp"),
+    "batch": late("mapped", "while_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 

@@ -42,6 +42,7 @@ def _operands(name: str, types: list[TensorType], attrs: dict[str, Any]) -> list
     type=_type,
     numpy=_numpy,
     vjp=_vjp,
+    batch=late("mapped", "custom_batch"),
     why_not={
         "lower": "the simplify pass replaces it by its forward function",
         "onnx": "the exporter inlines its forward function",
@@ -61,6 +62,7 @@ _RECOMPUTE: dict[str, Any] = {
     "type": lambda *inputs, forward, count: result_types(forward, inputs),
     "numpy": lambda *arrays, forward, count: call_numpy(forward, arrays),
     "vjp": late("recompute", "recompute_vjp"),
+    "batch": late("mapped", "recompute_batch"),
     "why_not": {
         "lower": "the simplify pass replaces it by its function",
         "onnx": "the exporter inlines its function",

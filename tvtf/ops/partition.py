@@ -138,7 +138,15 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
     Source: https://www.tensorflow.org/api_docs/python/tf/dynamic_stitch
     """
     at = [convert_to_tensor(i, int32) for i in indices]
-    return bind.stitched(*at, *map(convert_to_tensor, data), size=unknown_dim())
+    return bind.stitched(*at, *map(convert_to_tensor, data), size=_stitched_size(at))
+
+
+def _stitched_size(places: Sequence[Tensor]) -> Dim:
+    """One more than the largest place, where all are known while tracing."""
+    known = [x.eager_array() if isinstance(x, EagerTensor) else x.known for x in places]  # type: ignore[attr-defined]
+    if any(array is None for array in known):
+        return unknown_dim()
+    return max((int(np.max(array)) + 1 for array in known if array.size), default=0)
 
 
 # -- by place

@@ -9,6 +9,7 @@ import ml_dtypes
 import numpy as np
 
 from tvtf.dtypes import COMPILED, FLOATING, NUMERIC, REAL, DType, float32, int64
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import (
     check_nd,
     guard_nd,
@@ -18,7 +19,17 @@ from tvtf.ops.indexing import (
     require_index,
     with_batch_places,
 )
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_dims, stretch, zeros_like
+from tvtf.ops.rules import (
+    bind,
+    draw,
+    kernel,
+    number,
+    require_dtype,
+    require_same_dtype,
+    static_dims,
+    stretch,
+    zeros_like,
+)
 from tvtf.ops.scan import wide_type
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -64,6 +75,21 @@ def segment_numpy(update: Any, empty: Any) -> Any:
 def segment_guard(data: Tensor, ids: Tensor, *, num_segments: Dim) -> list[tuple[Tensor, str]]:
     lowest = int(np.iinfo(np.int64).min)
     return [(in_range(ids, num_segments, lowest), f"segment_ids are out of range [0, {num_segments})")]
+
+
+def segment_batch(name: str) -> Callable[..., Any]:
+    """All elements' segments one after the other."""
+
+    def rule(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, num_segments: Dim) -> Tensor:
+        data, ids = (stretch(size, x, b) for x, b in zip(inputs, batched))
+        first = bind.range(size=size, start=0, delta=1, dtype=ids.dtype)
+        first = bind.multiply(first, bind.cast(scalar_of(num_segments), dtype=ids.dtype))
+        moved = bind.add(ids, bind.reshape(first, shape=(size, *(1,) * (ids.ndim - 1))))
+        places = bind.select(bind.less(ids, number(0, ids)), ids, moved)
+        found = getattr(bind, name)(data, places, num_segments=size * num_segments)
+        return bind.reshape(found, shape=(size, num_segments, *found._type.shape[1:]))
+
+    return rule
 
 
 def gathered(rows: Tensor, ids: Tensor) -> Tensor:
@@ -124,6 +150,7 @@ def scatter_node(e: Any, inputs: Sequence[str], dtype: DType, mode: str) -> str:
     numpy=segment_numpy(np.add, lambda t: 0),
     lower=kernel("indexing.segment_sum"),
     vjp=lambda ct, y, data, ids, *, num_segments: (gathered(ct, ids), None),
+    batch=segment_batch("unsorted_segment_sum"),
     onnx=_segment_nodes("add", lambda _: 0),
     guard=segment_guard,
     samples=segment_samples,
@@ -190,6 +217,7 @@ def _extreme_samples() -> list[Sample]:
     numpy=segment_numpy(np.maximum, lowest_finite),
     lower=kernel("indexing.segment_max"),
     vjp=_extreme_vjp,
+    batch=segment_batch("unsorted_segment_max"),
     onnx=_segment_nodes("max", lowest_finite),
     guard=segment_guard,
     samples=_extreme_samples,
@@ -216,6 +244,7 @@ def unsorted_segment_max(data: Any, segment_ids: Any, num_segments: Any, name: s
     numpy=segment_numpy(np.minimum, highest_finite),
     lower=kernel("indexing.segment_min"),
     vjp=_extreme_vjp,
+    batch=segment_batch("unsorted_segment_min"),
     onnx=_segment_nodes("min", highest_finite),
     guard=segment_guard,
     samples=_extreme_samples,
@@ -254,6 +283,7 @@ def _prod_vjp(ct: Tensor, y: Tensor, data: Tensor, ids: Tensor, *, num_segments:
     numpy=segment_numpy(np.multiply, lambda t: 1),
     lower=kernel("indexing.segment_prod"),
     vjp=_prod_vjp,
+    batch=segment_batch("unsorted_segment_prod"),
     onnx=_segment_nodes("mul", lambda t: 1),
     guard=segment_guard,
     samples=segment_samples,

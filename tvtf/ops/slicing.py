@@ -10,7 +10,7 @@ import numpy as np
 
 from tvtf.dtypes import COMPILED
 from tvtf.ops.dims import at_least_zero, scalar_of
-from tvtf.ops.rules import bind, draw, kernel
+from tvtf.ops.rules import bind, draw, kernel, number, stretch
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, is_static_shape, simplify_dim
@@ -260,6 +260,28 @@ def _starts(e: Any, starts: Sequence[str], shape: Sequence[Dim], axes: Sequence[
     return chosen
 
 
+def _dynamic_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, sizes: Any, wrap: bool) -> Tensor:
+    """Windows at the same place are one window of all; else the places of each element are gathered, axis by axis."""
+    x, *starts = inputs
+    if not any(batched[1:]):
+        return bind.dynamic_slice(x, *starts, axes=tuple(a + 1 for a in axes), sizes=sizes, wrap=wrap)
+    shared = len(axes) == 1 and axes[0] == 0 and not batched[0]
+    x = x if shared else stretch(size, x, batched[0])
+    for start, is_batched, axis, count in zip(starts, batched[1:], axes, sizes):
+        places = _places(stretch(size, start, is_batched), count, x._type.shape[axis if shared else axis + 1], wrap)
+        x = bind.gather(x, places, axis=0 if shared else axis + 1, batch_dims=0 if shared else 1)
+    return x
+
+
+def _places(starts: Tensor, count: Dim, extent: Dim, wrap: bool) -> Tensor:
+    """Each of ``count`` places from the starts on."""
+    if wrap:
+        from_end = bind.add(starts, bind.cast(scalar_of(extent), dtype=starts.dtype))
+        starts = bind.select(bind.less(starts, number(0, starts)), from_end, starts)
+    column = bind.reshape(starts, shape=(*starts._type.shape, 1))
+    return bind.add(column, bind.range(size=count, start=0, delta=1, dtype=starts.dtype))
+
+
 _INDEX_SAMPLES = (((4, 5), (1,), (1,), (-1,)), ((4, 5), (0, 1), (2, 3), (2, 1)), ((3,), (0,), (1,), (2,)))
 
 
@@ -270,6 +292,7 @@ _INDEX_SAMPLES = (((4, 5), (1,), (1,), (-1,)), ((4, 5), (0, 1), (2, 3), (2, 1)),
     numpy=_dynamic_numpy,
     lower=kernel("indexing.dynamic_slice"),
     vjp=_dynamic_vjp,
+    batch=_dynamic_batch,
     onnx=_dynamic_nodes,
     guard=_dynamic_guard,
     samples=lambda: [
@@ -295,6 +318,12 @@ def _place_vjp(
     return bind.dynamic_slice(ct, *starts, axes=axes, sizes=sizes, wrap=wrap), *(None for _ in starts)
 
 
+def _place_batch(size: Dim, inputs: Any, batched: Any, *, axes: Any, extents: Any, wrap: bool) -> Any:
+    if any(batched[1:]):
+        return NotImplemented
+    return bind.dynamic_slice_grad(*inputs, axes=tuple(a + 1 for a in axes), extents=extents, wrap=wrap)
+
+
 def _place_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, extents: Any, wrap: bool) -> None:
     shape = types[1][0].shape
     begin = _starts(e, inputs[1:], shape, axes)
@@ -313,6 +342,7 @@ def _place_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, ex
     numpy=_place_numpy,
     lower=kernel("indexing.dynamic_slice_grad"),
     vjp=_place_vjp,
+    batch=_place_batch,
     onnx=_place_nodes,
     samples=lambda: [
         Sample(

@@ -13,7 +13,7 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
-from tvtf.ops.rules import bind, draw, kernel, zeros_like
+from tvtf.ops.rules import bind, draw, kernel, stretch, zeros_like
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, fresh_dim, same_shape, show_shape
@@ -92,6 +92,9 @@ def stack_of(count: Tensor, of: TensorType) -> Tensor:
 @primitive(
     type=lambda count, *, shape, dtype, size: TensorType((size, *shape), dtype),
     numpy=lambda count, *, shape, dtype, size: np.zeros((int(count), *shape), dtype.np),
+    batch=lambda rows, inputs, batched, **attrs: stretch(
+        rows, bind.stack_sized(bind.reduce_max(inputs[0], axis=(0,), keepdims=False), **attrs), False
+    ),
     why_not={"lower": "its length is bound by passes/legalize.py", "vjp": "no floating inputs", "onnx": EXPORT},
     samples=lambda: [Sample((np.int32(3),), {"shape": (2,), "dtype": dtypes.float32, "size": 3})],
 )
@@ -135,11 +138,27 @@ def stack_read(buffer: Tensor, index: Tensor) -> Any:
     return (buffer, index), {}
 
 
+def _put_batch(put: Any) -> Any:
+    """``put`` where the place is that of each element's index."""
+
+    def rule(size: Dim, inputs: Any, batched: Any) -> Tensor:
+        buffer, index, value = (stretch(size, x, b) for x, b in zip(inputs, batched))
+        count = buffer._type.shape[1]
+        places = bind.range(size=count, start=0, delta=1, dtype=index.dtype)
+        here = bind.equal(bind.reshape(index, shape=(size, 1)), places)
+        here = bind.reshape(here, shape=(size, count, *(1,) * (buffer.ndim - 2)))
+        new = bind.reshape(value, shape=(size, 1, *value._type.shape[1:]))
+        return put(here, buffer, new)
+
+    return rule
+
+
 @primitive(
     type=_write_type,
     numpy=_written,
     lower=kernel("stack.write"),
     vjp=_write_vjp,
+    batch=_put_batch(lambda here, buffer, new: bind.select(here, new, buffer)),
     why_not={"onnx": EXPORT},
     samples=lambda: _write_samples(dtypes.COMPILED, gradient=(0, 2)),
 )
@@ -153,6 +172,7 @@ def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     numpy=_added,
     lower=kernel("stack.add"),
     vjp=lambda ct, y, buffer, index, value: (ct, None, bind.stack_read(ct, index)),
+    batch=_put_batch(lambda here, buffer, new: bind.add(buffer, bind.select(here, new, zeros_like(new)))),
     why_not={"onnx": EXPORT},
     samples=lambda: _write_samples(dtypes.FLOATING, gradient=True),
 )

@@ -20,13 +20,18 @@ def _assign_type(old: TensorType, value: TensorType, *memory: TensorType) -> Ten
     return value
 
 
+def _assign_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> Tensor:
+    """A Variable has one value, which the first element gives it, as in TensorFlow."""
+    return stretch(size, inputs[1][0] if batched[1] else inputs[1], False)
+
+
 @primitive(
     tf_name="AssignVariableOp",
     type=_assign_type,
     numpy=lambda old, value, *memory: value.copy(),
     lower=lambda old, value, *memory: scalar(lambda t, x: x)(value),
     vjp=lambda ct, y, old, *others: (ct, *[None] * len(others)),
-    batch=lambda size, inputs, batched: stretch(size, inputs[1], batched[1]),
+    batch=_assign_batch,
     onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[1:2], outputs),
     samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
 )

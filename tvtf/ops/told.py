@@ -8,7 +8,7 @@ import numpy as np
 
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.dtypes import int64
-from tvtf.ops.rules import bind, number
+from tvtf.ops.rules import bind, number, stretch
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, fresh_dim
@@ -37,6 +37,13 @@ def _empty(vector: np.ndarray, *, dims: tuple[Dim, ...]) -> np.ndarray:
     return np.empty((*vector.tolist(), 0), bool)
 
 
+def _agreed(vectors: Tensor) -> Tensor:
+    """What all rows hold: the elements of a batch have one shape."""
+    first = vectors[0]
+    same = bind.reduce_all(bind.equal(vectors, first), axis=(0, 1), keepdims=False)
+    return bind.initialized(first, same, message="the elements of a vectorized map would have several shapes")
+
+
 @primitive(
     tf_name="Shape",
     type=_type,
@@ -47,10 +54,10 @@ def _empty(vector: np.ndarray, *, dims: tuple[Dim, ...]) -> np.ndarray:
             "a shape that is computed has a negative dim",
         )
     ],
+    batch=lambda size, inputs, batched, *, dims: stretch(size, bind.told_dims(_agreed(inputs[0]), dims=dims), False),
     why_not={
         "lower": "its dims are bound by passes/legalize.py",
         "vjp": "no floating inputs",
-        "batch": "the elements of a batch could have several shapes",
         "onnx": "a dim that a value tells is no dim of ONNX's",
     },
     samples=lambda: [Sample((np.array([3, 2]),), {"dims": (3, 2)})],

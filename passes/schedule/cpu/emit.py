@@ -7,6 +7,7 @@ from math import prod
 
 import tvm_ffi
 from tvm import ir, sym, tirx
+from tvm.ir import TensorLoad
 from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
 
 Body = Callable[[ir.Expr], Stmt]
@@ -126,7 +127,12 @@ def allocate(buffer: Var) -> Stmt:
 
 
 def store(buffer: Var, value: ir.Expr, indices: Sequence[ir.Expr]) -> Stmt:
-    """`buffer[indices] = value`."""
+    """`buffer[indices] = value`.
+
+    TVM loads vectors of bools as int8, and doesn't turn them back where they are stored as they are.
+    """
+    if isinstance(value, TensorLoad) and str(value.ty.dtype) == "bool":
+        value = tirx.NE(value.astype("int8"), tirx.const(0, "int8"))
     return BufferStore(buffer, value, list(indices))
 
 
