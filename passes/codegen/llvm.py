@@ -76,23 +76,14 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
 
 
 def _lowered_on_cpu(pipeline: tvm.transform.Pass, kernels: IRModule) -> IRModule:
-    """TVM's pipeline; for kernels with buffers of unknown size without the pass that would size them by loop variables."""
-    parts: tuple[dict, dict] = {}, {}
-    for name, func in kernels.functions_items():
-        parts[has_unknown_buffers(func)][name] = func
-    fixed, unknown = (IRModule(part, attrs=kernels.attrs) for part in parts)
+    """TVM's pipeline without the pass that makes buffers smaller.
+
+    It would take away the lines that keep rows of a copy from meeting in the cache, and size by loop variables what
+    has a size that only the call tells.
+    """
     context = tvm.transform.PassContext.current()
     with tvm.transform.PassContext(context.opt_level, disabled_pass=[COMPACTION], config=context.config):
-        lowered = pipeline(unknown)
-    lowered.update(pipeline(fixed))
-    return lowered
-
-
-def has_unknown_buffers(func: tirx.PrimFunc) -> bool:
-    """Whether a kernel allocates a buffer of a size that only its call tells."""
-    dims: list[ir.Expr] = []
-    tvm_ffi.structural_walk(func.body, (tirx.AllocBuffer, lambda stmt: dims.extend(stmt.buffer.ty.shape)))
-    return not all(isinstance(dim, tirx.IntImm) for dim in dims)
+        return pipeline(kernels)
 
 
 def host_target(target: Target) -> Target:

@@ -6,12 +6,15 @@ from math import prod
 
 import numpy as np
 import pytest
+import tvm_ffi
 from convolution_oracle import Geometry, convolve, gradients
 from schedule_programs import HOST, TARGETS, run_relax, run_te, tensor, values
-from tvm import relax, te, tirx
+from tvm import IRModule, relax, te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv, pool
+from tvtf.passes.codegen.llvm import lower_kernels
+from tvtf.passes.schedule.cpu import schedule
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.phases import phases_of
@@ -206,3 +209,26 @@ def test_phases_are_stored_where_they_lie(groups: int, target: Target) -> None:
     want = np.where(a > 0, gradients(a, b, g, *how)[0], 0)
     got = run_te(masked, {dy: g, w: b, x: a}, x_shape, target)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("stride", [1, 2])
+def test_rows_of_a_copy_do_not_meet_in_the_cache(stride: int) -> None:
+    """256 channels are a quarter of a page: the copy's rows are a line longer, in the code, too."""
+    x_shape, w_shape, how = (1, 5, 6, 256), (3, 3, 256, 20), ((stride, stride), [(1, 1), (1, 1)], (1, 1), 1)
+    a, b = values(x_shape), values(w_shape)
+    want = convolve(a, b, *how)
+    x, w = tensor(x_shape), tensor(w_shape, name="w")
+    y = conv.conv_nd(x, w, *how)
+    func = schedule(te.create_prim_func([x, w, y]).with_attr("global_symbol", "main"), HOST)
+    host, _ = lower_kernels(IRModule({"main": func}), HOST)
+    assert any(size % 272 == 0 for size in buffers(host["main"]))
+    np.testing.assert_allclose(run_te(y, {x: a, w: b}, want.shape, HOST), want, rtol=1e-4, atol=1e-3)
+
+
+def buffers(func: tirx.PrimFunc) -> list[int]:
+    """The items of each buffer of a lowered kernel."""
+    found: list[int] = []
+    tvm_ffi.structural_walk(
+        func.body, (tirx.DeclBuffer, lambda node: found.append(prod(map(int, node.buffer.ty.shape))))
+    )
+    return found

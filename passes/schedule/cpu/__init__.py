@@ -23,6 +23,7 @@ from tvtf.tuned import Record, records
 
 from ..choices import Decisions, deciding
 from ..tuned import describe, record_for
+from .apart import with_rows_apart
 from .emit import with_scalar_calls
 from .empty import without_empty
 from .groups import emit_groups
@@ -69,7 +70,8 @@ def schedule(func: PrimFunc, target: Target, decisions: Decisions | None = None)
 
 
 def _body(kernel: Kernel, target: Target) -> Stmt:
-    return with_rare_cases(with_scalar_calls(emit_groups(inlined(kernel), kernel, CpuTarget.of(target))))
+    stages, kernel = with_rows_apart(inlined(kernel), kernel)
+    return with_rare_cases(with_scalar_calls(emit_groups(stages, kernel, CpuTarget.of(target))))
 
 
 def ScheduleCPU(target: Target) -> transform.Pass:  # noqa: N802  (a pass, named as TVM's)

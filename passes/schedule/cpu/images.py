@@ -12,6 +12,7 @@ from tvm.tirx import Stmt, Var
 
 from ..choices import choice
 from . import access, emit
+from .apart import apart
 from .box import on_same_axes
 from .combiner import combiner
 from .elementwise import emit_elementwise
@@ -147,7 +148,7 @@ def _stage_of_image(images: Images) -> Stage:
     """The contraction for one image, reading a copy without the image axis."""
     first, source = images.rest[0], images.source
     extents = [emit.index(images.band.height), *(axis.extent for axis in source.spatial[2:])]
-    copy = emit.scratch(extents, source.dtype, "image")
+    copy = emit.scratch(apart(extents, source.item_bytes), source.dtype, "image")
     value = replace_loads(first.value, source.buffer, lambda indices: emit.load(copy, indices[1:]))
     return merged_reduction(replace(first, value=value, spatial=_single_image(first, images.band)))
 

@@ -32,6 +32,9 @@ CYCLES_TO_COMBINE = 8
 ROW_VECTORS = 4
 REUSE_THAT_PAYS_FOR_PACKING = 24
 REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
+# Where each row begins another page, and there are too many of them for the caches that rows so far apart share.
+REUSE_THAT_PAYS_FOR_PAGES = 64
+ROWS_OF_MANY_PAGES = 1024
 LONG_ROW_BYTES = 1024
 VECTORS_OF_A_SHORT_ROW = 6
 VECTORS_OF_A_NARROW_ROW = 2
@@ -331,8 +334,15 @@ def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bo
         return False
     if term.source in stage.constants:
         return True
+    enough = REUSE_THAT_PAYS_FOR_PAGES if _is_page_a_row(stage, axis) else REUSE_THAT_PAYS_FOR_LONG_ROWS
     far = axis.size * stage.item_bytes >= LONG_ROW_BYTES
-    return far and len(terms_of(stage)) == 2 and _reuse(stage, term) >= REUSE_THAT_PAYS_FOR_LONG_ROWS
+    return far and len(terms_of(stage)) == 2 and _reuse(stage, term) >= enough
+
+
+def _is_page_a_row(stage: Stage, axis: Axis) -> bool:
+    """Rows that meet in the caches, and more of them than those hold."""
+    depth = access.points(stage.reduce)
+    return (axis.size or 0) * stage.item_bytes % PAGE_BYTES == 0 and depth is not None and depth >= ROWS_OF_MANY_PAGES
 
 
 def _row_axes(stage: Stage, column: Axis, terms: list[TensorLoad]) -> list[Axis]:

@@ -54,11 +54,11 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
     tiled = [axis for axis in work.stage.spatial if axis.var in sizes]
     tiled.sort(key=lambda axis: not axis.var.same_as(work.plan.vector.var))
     outer, inner = _split_free(free, work.target) if parallel else (free, [])
-    blocks = _blocks(work, tiled, outer) if parallel else {axis.var: 1 for axis in tiled}
+    # The cores go over all images with one panel of a large filter, not over the whole filter with each image.
+    stays = not fixed and vector_operand_bytes(work.stage, work.plan.vector) > work.target.level2_bytes
+    blocks = _blocks(work, tiled, outer) if parallel or stays else {axis.var: 1 for axis in tiled}
     order = sorted(tiled, key=lambda axis: axis.var.same_as(work.plan.vector.var))
 
-    # The cores go over all images with one panel of a large filter, not over the whole filter with each image.
-    stays = parallel and vector_operand_bytes(work.stage, work.plan.vector) > work.target.level2_bytes
     if parallel and outer and prod(blocks.values()) > 1:
         stays = choice("panels outside", stays, lambda: (False, True))
 
