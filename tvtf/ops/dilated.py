@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.ops.rules import static_value
-from tvtf.primitive import export, public_names
+from tvtf.primitive import export
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -70,8 +70,9 @@ def with_space_to_batch(
     crops = np.zeros_like(edges)
     crops[:, 1] = -(np.array(sizes) + edges.sum(1)) % blocks
     edges[:, 1] += crops[:, 1]
-    cut = public_names()["space_to_batch"](x, blocks, edges)
-    return public_names()["batch_to_space"](op(cut, len(rates), "VALID"), blocks, crops)  # type: ignore[no-any-return]
+    from tvtf.ops.partition import batch_to_space, space_to_batch
+
+    return batch_to_space(op(space_to_batch(x, blocks, edges), len(rates), "VALID"), blocks, crops)  # type: ignore[no-any-return]
 
 
 def _edges(padding: str, filter_shape: Any, rates: np.ndarray) -> np.ndarray:
