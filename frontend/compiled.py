@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
+from functools import cached_property
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -12,7 +13,7 @@ from tvm import ir
 from tvtf.context import dials, state
 from tvtf.dtypes import string
 from tvtf.emit import Graph, Trace, tracing
-from tvtf.frontend.failure import raised_by
+from tvtf.frontend.failure import is_of_other_sizes, raised_by
 from tvtf.frontend.lift import define_dims
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
@@ -57,8 +58,10 @@ class GraphFunction:
     sees: Variables' new values.
     """
 
-    def __init__(self, graph: Graph, hidden: Collection[int] = ()) -> None:
+    def __init__(self, graph: Graph, hidden: Collection[int] = (), hopeful: bool = True) -> None:
         self.graph = graph
+        self.hopeful = hopeful
+        self.fixed = graph.hoped_sizes() if hopeful else []
         self.seeded = [i for i, t in enumerate(graph.output_types) if t.dtype.is_differentiable and i not in hidden]
         self.tf_name = graph.name
         self._executables: dict[str | None, Executable] = {}
@@ -95,17 +98,28 @@ class GraphFunction:
         return self._run(inputs)
 
     def _run(self, inputs: Sequence[Any]) -> tuple[EagerTensor, ...]:
+        handles = list(map(handle_of, inputs))
+        if not _fit(handles, self.fixed):
+            return self._for_any_sizes._run(inputs)
         run = self._executable().function()
         try:
-            return tuple(map(tensor_of, run(*map(handle_of, inputs))))
+            return tuple(map(tensor_of, run(*handles)))
         except Exception as error:  # TVM raises many types; each is told in tvtf's words
+            if self.hopeful and self.graph.hopes and is_of_other_sizes(error):
+                return self._for_any_sizes._run(inputs)
             raise raised_by(self.graph.name, error) from error
+
+    @cached_property
+    def _for_any_sizes(self) -> GraphFunction:
+        return GraphFunction(self.graph, hopeful=False)
 
     def _executable(self) -> Executable:
         """The code for the device in use."""
         found = self._executables.get(state.device)
         if found is None:
-            found = self._executables[state.device] = executable_for(self.graph.module())
+            found = self._executables[state.device] = executable_for(
+                self.graph.hopeful() if self.hopeful else self.graph.module()
+            )
         return found
 
     def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
@@ -245,6 +259,11 @@ def _computed(ct: Any) -> list[Any]:
     return [ct.values, bind.identity(state.trace.own(ct.indices))] if isinstance(ct, IndexedSlices) else [ct]
 
 
+def _fit(handles: Sequence[Any], sizes: Sequence[tuple[int, int, int]]) -> bool:
+    """Whether arguments have the sizes that their code is for, by their position and the axis."""
+    return all(handles[place].shape[axis] == size for place, axis, size in sizes)
+
+
 class Code(NamedTuple):
     """A concrete function's code for one device, its last arguments, and the outputs it gives; no code where nothing is computed."""
 
@@ -253,11 +272,18 @@ class Code(NamedTuple):
     given: list[int]
 
 
+class OtherSizes(Exception):
+    """Raised where code for equal sizes is called with others, before it does anything."""
+
+
 class Compiled:
     """A concrete function's code with everything a call needs at hand; Variables that it updates are donated."""
 
-    def __init__(self, concrete: Any) -> None:
+    def __init__(self, concrete: Any, hopeful: bool = True) -> None:
         graph, results = concrete.graph, concrete.results
+        self.concrete = concrete
+        self.hopeful = hopeful and bool(graph.hopes)
+        self.fixed = graph.hoped_sizes() if self.hopeful else []
         self.name = concrete.name
         self.graph = graph
         self.results = results
@@ -282,7 +308,8 @@ class Compiled:
         """What is compiled: the traced function, with what is donated."""
         first = len(self.graph.params)
         constants = {first + i: capture for i, capture in enumerate(self.captures) if is_constant(capture)}
-        return self.graph.entry(self._donations(self.graph), list(constants), {TRIANGLES: described(constants)})
+        known = {TRIANGLES: described(constants)}
+        return self.graph.entry(self._donations(self.graph), list(constants), known, self.hopeful)
 
     def _donations(self, graph: Graph) -> list[tuple[int, int]]:
         first = len(graph.params)
@@ -290,12 +317,19 @@ class Compiled:
         return [(index, place[id(variable)]) for variable, index in self.updates]
 
     def __call__(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
-        if self.simple:
-            return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
-        if self.holds_texts:
-            with kept():
-                return self._call_locked(tensors, variables)
-        return self._call_locked(tensors, variables)
+        try:
+            if self.simple:
+                return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
+            if self.holds_texts:
+                with kept():
+                    return self._call_locked(tensors, variables)
+            return self._call_locked(tensors, variables)
+        except OtherSizes:
+            return self._for_any_sizes(tensors, variables)
+
+    @cached_property
+    def _for_any_sizes(self) -> Compiled:
+        return Compiled(self.concrete, hopeful=False)
 
     def _call_locked(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         if variables:
@@ -350,10 +384,14 @@ class Compiled:
         executable = (self._codes.get(state.device) or self.code()).executable
         if executable is None:
             return ()
+        if self.fixed and not _fit(handles, self.fixed):
+            raise OtherSizes
         run = executable.function()
         try:
             return run(*handles)
         except Exception as error:  # TVM raises many types; each is told in tvtf's words
+            if self.hopeful and is_of_other_sizes(error):
+                raise OtherSizes from error
             raise raised_by(self.name, error) from error
 
     def _computed(self, outputs: Any) -> Any:

@@ -18,6 +18,11 @@ _MISMATCH = re.compile(r"loc=param\[\d+\], param=(\w+), annotation=(R\.Tensor\(.
 _OUT_OF_MEMORY = re.compile(r"bad_alloc|Unable to allocate|Maximum allowed dimension|length_error")
 
 
+def is_of_other_sizes(error: Exception) -> bool:
+    """Whether the arguments do not have the sizes that the code is for: nothing was done."""
+    return _MISMATCH.search(str(error)) is not None
+
+
 def raised_by(name: str, error: Exception) -> Exception:
     """The exception for a failure inside the compiled function ``name``."""
     for told in on_failure:

@@ -49,27 +49,26 @@ def _alive(function: relax.Function) -> relax.Function:
 
 def needed_bindings(params: Iterable[relax.Var], bindings: list[Any], results: Iterable[Any]) -> list[Any]:
     """The bindings that results need, for their values or their dims, and those that do something; in order."""
-    makers = _makers(params, bindings)
+    makers = makers_of_dims(params, bindings)
     needed: set[Any] = set()
     for result in results:
         needed.update(relax.analysis.free_vars(result))
-        _need_dims(needed, makers, result.ty)
+        needed.update(makers_for(makers, result.ty))
     kept = []
     for binding in reversed(bindings):
         if binding.var in needed or _acts(binding.value) or _compares(binding, makers):
             kept.append(binding)
             needed.update(relax.analysis.free_vars(binding.value))
-            _need_dims(needed, makers, binding.var.ty, binding.value)
+            needed.update(makers_for(makers, binding.var.ty, binding.value))
     return kept[::-1]
 
 
-def _need_dims(needed: set[Any], makers: dict[Any, relax.Var], *owners: Any) -> None:
-    """Adds who makes the dims that types and expressions have."""
-    if makers:
-        needed.update(makers[dim] for owner in owners for dim in _dims(owner) if dim in makers)
+def makers_for(makers: dict[Any, relax.Var], *owners: Any) -> list[relax.Var]:
+    """Who makes the dims that types and expressions have."""
+    return [makers[dim] for owner in owners for dim in _dims(owner) if dim in makers] if makers else []
 
 
-def _makers(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[Any, relax.Var]:
+def makers_of_dims(params: Iterable[relax.Var], bindings: Iterable[Any]) -> dict[Any, relax.Var]:
     """By dim that no parameter has, the variable that first has it."""
     given = {dim for param in params for dim in _dims_of_type(param.ty)}
     found: dict[Any, relax.Var] = {}

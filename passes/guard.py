@@ -97,8 +97,8 @@ class _Guarded(Evaluation):
                 self._assigned(self.values[old], self.values[old], *(self.values[m] for m in memory))
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        for ok, message in prim.guard(*inputs, **attrs) if prim.guard else ():
-            bind.guard(ok, *self._pairs(), message=message + _where())
+        for ok, message, *shown in prim.guard(*inputs, **attrs) if prim.guard else ():
+            bind.guard(ok, *shown, *self._pairs(), message=message + _where(), shown=len(shown))
         if prim.name == "guard":
             inputs = [*inputs[: 1 + attrs.get("shown", 0)], *self._pairs()]
             attrs = attrs | {"message": attrs["message"] + _where()}

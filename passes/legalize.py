@@ -247,8 +247,21 @@ def _told_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: di
     """Binds the dims from the vector that holds them, then makes the tensor without elements that has them."""
     dims = list(bound.attrs["dims"])
     _match_dims(out, bound.inputs[0], dims)
+    return _without_elements(legalizer, dims, call)
+
+
+def _without_elements(legalizer: _Legalizer, dims: list[Any], call: relax.Call) -> Any:
     func, args, types = gen_call_tir_inputs(te_kernel("stack.new"), shape=(*dims, 0), dtype="bool")
     return call_kernel(legalizer.add("told", func), args, types, call)
+
+
+def _common_dims(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+    """As told dims, from a vector computed from the inputs' dims."""
+    dims = list(bound.attrs["dims"])
+    func, args, _ = gen_call_tir_inputs(te_kernel("array.common_dims"), *bound.inputs)
+    vector = _kernel_value(legalizer.add("common", func), args, relax.TensorType((len(dims),), "int64"))
+    _match_dims(out, out.emit(vector, "common"), dims)
+    return _without_elements(legalizer, dims, call)
 
 
 def _match_dims(out: Bindings, vector: Any, dims: list[Any]) -> None:
@@ -380,6 +393,7 @@ CONTROL = {
     "effect_while": _while,
     "stack_sized": _stack_sized,
     "told_dims": _told_dims,
+    "common_dims": _common_dims,
     "stack_write": _stack_change,
     "stack_add": _stack_change,
     "guard": _guard,

@@ -16,7 +16,7 @@ from tvtf.emit import EMBEDDED_ELEMENTS
 from tvtf.interpret import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.primitive import Primitive, as_tuple, table
-from tvtf.shape import TensorType, broadcast_shapes, same_shape
+from tvtf.shape import TensorType, broadcast_shapes, same_dim, same_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 
@@ -91,7 +91,7 @@ class Simplified(Evaluation):
             made = self.step_of(x)
             if made is not None and made.name == "broadcast_to":
                 candidate = [*inputs[:i], made.inputs[0], *inputs[i + 1 :]]
-                if same_shape(_broadcast(candidate), wanted):
+                if wanted is not None and same_shape(_broadcast(candidate) or (), wanted):
                     inputs = candidate
         return Step(step.name, inputs, step.attrs)
 
@@ -105,10 +105,11 @@ BROADCASTING = frozenset(
 )
 
 
-def _broadcast(inputs: list[Any]) -> tuple[Any, ...]:
-    shape: tuple[Any, ...] = ()
+def _broadcast(inputs: list[Any]) -> tuple[Any, ...] | None:
+    """The shape that they are known to broadcast to."""
+    shape: tuple[Any, ...] | None = ()
     for x in inputs:
-        shape = broadcast_shapes(shape, x._type.shape) or shape
+        shape = None if shape is None else broadcast_shapes(shape, x._type.shape, same_dim)
     return shape
 
 
@@ -234,6 +235,7 @@ RULES: dict[str, Callable[[Simplified, Step], Tensor | None]] = {
     "subtract": _subtract_zero,
     "reshape": _same_shape,
     "broadcast_to": _same_shape,
+    "sum_to": _same_shape,
     "cast": _same_dtype,
     "matmul": _over_all_rows,
     "negative": _twice_undone,

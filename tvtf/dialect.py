@@ -14,7 +14,7 @@ from tvm.ir import _ffi_api as ir_ffi
 from tvtf import dtypes
 from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.primitive import Primitive, table
-from tvtf.shape import TensorType, simplify_dim
+from tvtf.shape import TensorType, fresh_dim, simplify_dim
 
 _PREFIX = "tvtf."
 _DIM = "dim:"
@@ -94,6 +94,11 @@ def from_relax_type(ty: relax.TensorType) -> TensorType:
     if ty.shape is None:
         raise TypeError(f"a tensor of unknown shape can't be read into the tvtf dialect: {ty}")
     return TensorType(tuple(map(simplify_dim, ty.shape.values)), _dtype_of(str(ty.dtype)))
+
+
+def of_unknown_dims(ty: relax.TensorType) -> TensorType:
+    """A type whose dims are symbols of their own."""
+    return TensorType(tuple(fresh_dim("any") for _ in range(ty.ndim)), _dtype_of(str(ty.dtype)))
 
 
 def write(prim: Primitive[Any], args: list[Any], attrs: dict[str, Any], ret_ty: Any, span: Any) -> relax.Call:

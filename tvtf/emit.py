@@ -10,8 +10,9 @@ from __future__ import annotations
 import importlib.util
 import os
 import sys
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
+from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -24,7 +25,7 @@ from tvtf.dtypes import string
 from tvtf.errors import InaccessibleTensorError
 from tvtf.operation import Operation
 from tvtf.primitive import Primitive, as_tuple, hooks, table
-from tvtf.shape import TensorType, fresh_dim, substitute_dim
+from tvtf.shape import TensorType, fresh_dim, same_dim, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 COMPUTE = "tvtf.compute"
@@ -81,24 +82,46 @@ class Graph:
         """The IRModule with this function as ``main`` and every function it reaches."""
         return self._module(self.function)
 
+    def hopeful(self) -> ir.IRModule:
+        """:meth:`module` for arguments whose dims are equal where those that differ would broadcast."""
+        return self._module(_with_dims(self.function, self.hopes))
+
+    @cached_property
+    def hopes(self) -> dict[tirx.Var, Any]:
+        """What unknown dims of the parameters are where no axis is repeated for others."""
+        if not self.root.hopes:
+            return {}
+        own = [d for p in self.all_params if not isinstance(p._type.shape, AnyShape) for d in p._type.shape]
+        symbols = [d for d in own if isinstance(d, tirx.Var)]
+        return _unified([tuple(map(self.root.known_dim, pair)) for pair in self.root.hopes], symbols)
+
+    def hoped_sizes(self) -> list[tuple[int, int, int]]:
+        """The sizes among :attr:`hopes`, by parameter and axis: nobody checks these by themselves."""
+        shapes = [() if isinstance(p._type.shape, AnyShape) else p._type.shape for p in self.all_params]
+        places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
+        known = [(i, axis, self.hopes.get(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
+        return [(i, axis, size) for i, axis, size in known if isinstance(size, int)]
+
     def entry(
         self,
         donations: Sequence[tuple[int, int]] = (),
         constants: Sequence[int] = (),
         known: Mapping[str, Any] | None = None,
+        hopeful: bool = True,
     ) -> ir.IRModule:
         """The module to compile: as :meth:`module`, but one result comes bare, which is quicker to call.
 
         ``donations`` pair an output with the parameter whose memory it may take; ``constants`` are the parameters that
-        are the same tensors in every call, and ``known`` more attributes, of what is known of them.
+        are the same tensors in every call, ``known`` more attributes, of what is known of them; ``hopeful`` as in
+        :meth:`hopeful`.
         """
         single = len(self.outputs) == 1 and isinstance(self.outputs[0]._var, relax.Var)
         attrs = {"tvtf.donate": [list(pair) for pair in donations], "tvtf.constants": list(constants)}
-        return self.with_attributes({**attrs, **(known or {})}, bare=single)
+        return self.with_attributes({**attrs, **(known or {})}, bare=single, dims=self.hopes if hopeful else {})
 
-    def with_attributes(self, attrs: Mapping[str, Any], bare: bool) -> ir.IRModule:
+    def with_attributes(self, attrs: Mapping[str, Any], bare: bool, dims: Mapping[Any, Any] = {}) -> ir.IRModule:
         """The module with attributes on ``main``; ``bare`` for its one result instead of a tuple of it."""
-        function = self._build([self.outputs[0]._var]) if bare else self.function
+        function = _with_dims(self._build([self.outputs[0]._var]) if bare else self.function, dims)
         for name, value in attrs.items():
             function = function.with_attr(str(name), value)
         return self._module(function)
@@ -125,7 +148,27 @@ class Graph:
         return found
 
 
-def _with_dims(function: relax.Function, assumed: dict[tirx.Var, Any]) -> relax.Function:
+def _unified(pairs: Iterable[Sequence[Any]], own: Sequence[tirx.Var]) -> dict[tirx.Var, Any]:
+    """Values of the symbols of ``own`` that make the dims of each pair equal; pairs that none can are left."""
+    found: dict[tirx.Var, Any] = {}
+    for pair in pairs:
+        a, b = (substitute_dim(d, found) for d in pair)
+        ways = [(s, d) for s, d in ((b, a), (a, b)) if isinstance(s, tirx.Var) and not _mentions(d, s)]
+        if ways:
+            symbol, dim = min(ways, key=lambda way: _is_among(way[0], own))
+            found = {s: substitute_dim(d, {symbol: dim}) for s, d in found.items()} | {symbol: dim}
+    return {s: d for s, d in found.items() if _is_among(s, own) and all(_is_among(v, own) for v in _symbols(d))}
+
+
+def _is_among(symbol: tirx.Var, symbols: Sequence[tirx.Var]) -> bool:
+    return any(symbol.same_as(s) for s in symbols)
+
+
+def _symbols(dim: Any) -> Sequence[tirx.Var]:
+    return [] if isinstance(dim, int) else list(tirx.analysis.undefined_vars(dim))
+
+
+def _with_dims(function: relax.Function, assumed: Mapping[tirx.Var, Any]) -> relax.Function:
     """The function under the equalities of those dims that it uses.
 
     TVM renames the dims of parameters only; those that the function computes get a parameter for as long as that takes.
@@ -165,6 +208,8 @@ class Trace:
         self.element: tuple[SymbolicTensor, Any] | None = None  # which one a map traces it for, and of how many
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
+        self.hopes: list[tuple[Any, Any]] = []  # dims that broadcast, if they are not equal
+        self.common: list[tuple[list[Any], Any]] = []  # dims that met, and what they broadcast to
         self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
         self.has_ranks = False  # whether it is the instance of a function of any rank
         self.ranks: Mapping[int, tuple[int, ...]] = {}  # of what Python gave, by the calls that wait for them
@@ -272,6 +317,35 @@ class Trace:
     def _assume(self, symbol: tirx.Var, value: Any) -> None:
         earlier = {k: substitute_dim(v, {symbol: value}) for k, v in self.assumptions.items()}
         self.assumptions = earlier | {symbol: value}
+
+    # -- unknown dims that broadcast, where one is 1
+
+    def common_dim(self, dims: Sequence[Any]) -> Any:
+        """What dims that met before broadcast to; None for others."""
+        met = self._that_met(dims)
+        for trace in self._around():
+            for known, dim in trace.common:
+                if len(known) == len(met) and all(_is_dim_among(d, known) for d in met):
+                    return dim
+        return None
+
+    def meets(self, dims: Sequence[Any], dim: Any) -> None:
+        """Notes what dims broadcast to."""
+        self.common.append((self._that_met(dims), dim))
+
+    def _that_met(self, dims: Sequence[Any]) -> list[Any]:
+        """The dims, with those that met instead of what they broadcast to."""
+        found: list[Any] = []
+        for dim in dims:
+            met = next((known for t in self._around() for known, wide in t.common if same_dim(wide, dim)), [dim])
+            found += [d for d in met if not _is_dim_among(d, found)]
+        return found
+
+    def _around(self) -> Iterator[Trace]:
+        trace: Trace | None = self
+        while trace is not None:
+            yield trace
+            trace = trace.parent
 
     # -- variables: parameters of the outermost trace, threaded through the inner ones
 
@@ -493,6 +567,10 @@ def _source_name(path: str) -> ir.SourceName:
     if known is None:
         known = _sources[path] = ir.SourceName(path)
     return known
+
+
+def _is_dim_among(dim: Any, dims: Iterable[Any]) -> bool:
+    return any(same_dim(dim, d) for d in dims)
 
 
 def _mentions(dim: Any, symbol: tirx.Var) -> bool:

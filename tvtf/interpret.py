@@ -17,7 +17,7 @@ from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
 from tvtf.primitive import Primitive, as_tuple, table
-from tvtf.shape import fresh_dim, substitute_dim
+from tvtf.shape import fresh_dim, same_shape, substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 
@@ -124,6 +124,15 @@ class Instance(Evaluation):
                 self.dims.setdefault(symbol, dim)
 
 
+class Met(Evaluation):
+    """A function whose dims that meet turned out to be the same: nothing is repeated for others."""
+
+    def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        if prim.name in ("broadcast_to", "sum_to") and same_shape(inputs[0]._type.shape, attrs["shape"]):
+            return inputs[0]
+        return super().bind(prim, inputs, attrs)
+
+
 class Subfunction:
     """A function of a module as an attribute of a control-flow primitive: callable on tensors."""
 
@@ -140,7 +149,7 @@ def reemit(mod: tvm.IRModule, kind: type[Evaluation]) -> tvm.IRModule:
     """The module with ``main`` emitted anew through ``kind``; attributes, parameters and the form of its result stay."""
     main = mod["main"]
     with tracing(Trace("main")) as trace:
-        state.tapes = []  # no ops of the user's: nobody is told of them
+        state.tapes, trace.tapes_around = [], []  # no ops of the user's: nobody is told of them
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
         outputs = _own_memory(trace, evaluate(mod, "main", params, kind))
     graph = trace.finish(outputs)

@@ -75,6 +75,7 @@ class Primitive(Generic[P]):
         self.pure: bool = columns.pop("pure", True)
         self.heavy: Heavy | None = columns.pop("heavy", None)
         self.host: bool = columns.pop("host", False)
+        self.broadcasts: bool = columns.pop("broadcasts", False)
         self.why_not: dict[str, str] = columns.pop("why_not", {})
         if columns:
             raise TypeError(f"primitive {name}: unknown columns {sorted(columns)}")
@@ -105,6 +106,8 @@ class Primitive(Generic[P]):
         if state.batches and any(x.is_batched for x in inputs):
             return hooks.batch(self, inputs, attrs)
         trace = state.trace
+        if trace is not None and self.broadcasts:
+            inputs = hooks.met(inputs)
         outputs = self.run(inputs, attrs) if trace is None else trace.emit(self, inputs, attrs)
         for tape in state.tapes:
             tape.record(self, inputs, outputs, attrs)
@@ -164,6 +167,7 @@ class Hooks:
     run_compiled: Rule | None = None
     wrap: Rule = staticmethod(lambda *_: NotImplemented)
     eager: Rule = staticmethod(lambda *_: NotImplemented)
+    met: Rule = staticmethod(lambda inputs: inputs)
     dtype_of: Rule = staticmethod(lambda *_: NotImplemented)
     pack: Rule = staticmethod(lambda *_: NotImplemented)
     cast: Rule = staticmethod(lambda *_: NotImplemented)
@@ -213,7 +217,7 @@ def primitive(
       vjp: ``(ct, y, *inputs, **attrs) -> cotangent(s)``; None entries for inputs without gradient.
       batch: ``(size, inputs, batched, **attrs) -> output(s)`` over a new leading axis.
       onnx: node name, or ``(exporter, inputs, outputs, types, **attrs) -> None``.
-      guard: ``(*inputs, **attrs) -> [(ok: bool tensor, message)]``: what compiled code must check before the kernel.
+      guard: ``(*inputs, **attrs) -> [(ok: bool tensor, message, *shown in it)]``: what compiled code must check before the kernel.
       operands: ``(attribute, input types, attrs) -> types``: what a function attribute is applied to.
       value: evaluates the op on known integer values (shapes computed in the program).
       samples: ``() -> list[Sample]``.
@@ -221,6 +225,7 @@ def primitive(
       pure, tf_name, why_not: effect-free; TensorFlow's op name; reasons for gaps.
       heavy: eager runs the compiled kernel on large operands, "always", or when "repeated" where NumPy does well enough.
       host: compiled code calls the ``numpy`` kernel (see ``tvtf/ops/host.py``).
+      broadcasts: its operands broadcast, elementwise (see ``tvtf/ops/common_dims.py``).
 
     Raises:
       ValueError: when the name is taken.

@@ -7,7 +7,7 @@ plain arithmetic; where two must be equal they ask :func:`same_dim`, which needs
 from __future__ import annotations
 
 import math
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -54,6 +54,15 @@ def same_dim(a: Dim, b: Dim) -> bool:
         if isinstance(a, int) and isinstance(b, int):
             return a == b
     return bool(sym.Analyzer().can_prove_equal(a, b))
+
+
+def may_be_same(a: Dim, b: Dim) -> bool:
+    """Whether some call could find two dims equal, as far as is known.
+
+    >>> may_be_same(3, 3), may_be_same(3, 4)
+    (True, False)
+    """
+    return same_dim(a, b) or not (isinstance(a, int) and isinstance(b, int))
 
 
 def agree_dim(a: Dim, b: Dim) -> bool:
@@ -131,24 +140,26 @@ def fresh_dim(name: str) -> Dim:
     return tirx.Var(name, "int64")
 
 
-def broadcast_dim(a: Dim, b: Dim) -> Dim | None:
+def broadcast_dim(a: Dim, b: Dim, fit: Callable[[Dim, Dim], bool] = agree_dim) -> Dim | None:
     """The dim that ``a`` and ``b`` broadcast to, or None where they can't."""
     if isinstance(a, int) and a == 1:
         return b
-    if (isinstance(b, int) and b == 1) or agree_dim(a, b):
+    if (isinstance(b, int) and b == 1) or fit(a, b):
         return a
     return None
 
 
-def broadcast_shapes(a: Sequence[Dim], b: Sequence[Dim]) -> tuple[Dim, ...] | None:
-    """NumPy's broadcasting over dims, or None where the shapes don't fit.
+def broadcast_shapes(
+    a: Sequence[Dim], b: Sequence[Dim], fit: Callable[[Dim, Dim], bool] = agree_dim
+) -> tuple[Dim, ...] | None:
+    """NumPy's broadcasting over dims, or None where the shapes don't ``fit``.
 
     >>> broadcast_shapes((8, 1, 3), (4, 1))
     (8, 4, 3)
     """
     rank = max(len(a), len(b))
     wide_a, wide_b = (1,) * (rank - len(a)) + tuple(a), (1,) * (rank - len(b)) + tuple(b)
-    dims = tuple(map(broadcast_dim, wide_a, wide_b))
+    dims = tuple(broadcast_dim(m, n, fit) for m, n in zip(wide_a, wide_b))
     return None if any(d is None for d in dims) else dims
 
 

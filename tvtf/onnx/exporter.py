@@ -13,9 +13,11 @@ from tvtf import nest
 from tvtf.files import replace
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, function
+from tvtf.interpret import Met, reemit
 from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of
 from tvtf.onnx.standard import IR_VERSION, OPSET
+from tvtf.passes.dead import drop_dead
 from tvtf.shape import TensorType
 from tvtf.variable import Variable
 from tvtf.version import __version__
@@ -96,7 +98,9 @@ class _Signature:
         results = self.concrete.results
         out_names = [self.emitter.model.unique(n) for n in output_names(results.structure)]
         params = self.params()
-        program = Program(self.emitter, self.concrete.module(), self.concrete.graph.function, params)
+        graph = self.concrete.graph
+        module = drop_dead(reemit(graph.hopeful(), Met)) if graph.hopes else graph.module()
+        program = Program(self.emitter, module, module["main"], params)
         computed = program.run()
         self.emitter.scope = ""
         pick = {"computed": lambda i: computed[i], "param": lambda i: params[i], "value": self.value}

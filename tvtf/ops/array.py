@@ -2,12 +2,14 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
 from tvtf.anyrank import AnyShape
+from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, kernel, scalar, static_dims, static_int, static_value, unbroadcast
@@ -17,14 +19,14 @@ from tvtf.shape import (
     Dim,
     TensorType,
     as_shape,
-    broadcast_shapes,
     is_static_shape,
+    may_be_same,
     same_dim,
-    same_shape,
     show_shape,
     simplify_dim,
     size_of,
 )
+from tvtf.summarized import HOLE
 from tvtf.tensor import Tensor, constant, convert_to_tensor
 
 
@@ -103,10 +105,33 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
 
 
 def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
-    wide = broadcast_shapes(x.shape, shape)
-    if wide is None or not same_shape(wide, shape):
+    own = shape[len(shape) - len(x.shape) :]
+    if len(own) < len(x.shape) or not all(_may_widen(a, b) for a, b in zip(x.shape, own)):
         raise Refused(f"Incompatible shapes: {show_shape(x.shape)} can't be broadcast to {show_shape(shape)}")
     return TensorType(shape, x.dtype)
+
+
+def _may_widen(own: Dim, wide: Dim) -> bool:
+    """Whether a dim can be broadcast to another; where only running the program tells, a trace hopes that both are equal."""
+    if isinstance(own, int) and own == 1:
+        return True
+    if state.trace is not None and not same_dim(own, wide):
+        state.trace.root.hopes.append((wide, own))
+    return may_be_same(own, wide)
+
+
+def _broadcast_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[Any]:
+    wide = shape[len(shape) - x.ndim :]
+    pairs = [(a, b) for a, b in zip(x._type.shape, wide) if not (isinstance(a, int) and a == 1 or same_dim(a, b))]
+    if not pairs:
+        return []
+    fits = [
+        bind.logical_or(bind.equal(scalar_of(a), scalar_of(b)), bind.equal(scalar_of(a), scalar_of(1)))
+        for a, b in pairs
+    ]
+    shapes = [",".join(HOLE for _ in dims) for dims in (x._type.shape, shape)]
+    message = f"Incompatible shapes: [{shapes[0]}] vs. [{shapes[1]}]"
+    return [(functools.reduce(bind.logical_and, fits), message, *map(scalar_of, (*x._type.shape, *shape)))]
 
 
 def _repeated(x: np.ndarray, *, shape: tuple[int, ...]) -> np.ndarray:
@@ -125,6 +150,7 @@ def _broadcast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool
     type=_broadcast_type,
     numpy=_repeated,
     lower=kernel("array.broadcast_to"),
+    guard=_broadcast_guard,
     vjp=lambda ct, y, x, *, shape: unbroadcast(ct, x),
     batch=_broadcast_batch,
     onnx=lambda e, inputs, outputs, types, *, shape: e.node("Expand", [inputs[0], e.shape(shape)], outputs),

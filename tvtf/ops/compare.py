@@ -318,6 +318,7 @@ def _chosen(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
         unbroadcast(bind.select(condition, zeros_like(ct), ct), y),
     ),
     batch=batch_elementwise("select"),
+    broadcasts=True,
     heavy="repeated",
     onnx="Where",
     samples=lambda: [

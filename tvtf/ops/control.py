@@ -34,10 +34,17 @@ def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
     from tvtf.dialect import from_relax_type
 
     if not hasattr(function, "mod"):
-        return list(map(from_relax_type, function.ty.params)), list(map(from_relax_type, function.ty.ret.fields))
+        return list(map(from_relax_type, function.ty.params)), list(map(_result_type, function.ty.ret.fields))
     function = function.mod[function.name]  # its type leaves out dims that it computes; that of its body has them
     results = function.body.body.ty.fields
     return [from_relax_type(p.ty) for p in function.params], list(map(from_relax_type, results))
+
+
+def _result_type(ty: Any) -> TensorType:
+    """Of a result whose dims the function computes, these are nobody's else."""
+    from tvtf.dialect import from_relax_type, of_unknown_dims
+
+    return of_unknown_dims(ty) if ty.shape is None else from_relax_type(ty)
 
 
 def result_types(function: Any, arguments: Sequence[TensorType]) -> tuple[TensorType, ...]:
@@ -95,7 +102,12 @@ def _cond_type(
                 "shape "
                 f"{show_shape(other.shape)} and dtype {other.dtype.name} in the false branch; both must give the same"
             )
-    return tuple(t._replace(shape=tuple(s)) for t, s in zip(types, shapes)) if shapes else types
+    if not shapes:
+        return types
+    return tuple(
+        t._replace(shape=tuple(a if same_dim(a, b) else s for a, b, s in zip(t.shape, o.shape, dims, strict=True)))
+        for t, o, dims in zip(types, others, shapes)
+    )
 
 
 def _cond_numpy(

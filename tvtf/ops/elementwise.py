@@ -52,6 +52,7 @@ def binary_op(
 
     def declare(front: Callable[..., Any]) -> Primitive[Any]:
         columns.setdefault("type", binary(domain, result))
+        columns.setdefault("broadcasts", True)
         columns.setdefault("samples", binary_samples(domain, *samples, gradient=gradient))
         return _declare(front, numpy, lower, columns)
 

@@ -9,7 +9,7 @@ import numpy as np
 from tvtf.dtypes import FLOATING, int32, int64
 from tvtf.ops.rules import bind, draw, kernel, number, ones_like, require_dtype, require_same_dtype, static_int, stretch
 from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
-from tvtf.primitive import Sample, export, primitive, table
+from tvtf.primitive import Sample, export, hooks, primitive, table
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -167,7 +167,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
         require_front(x, "SoftmaxCrossEntropyWithLogits")
     y = convert_to_tensor(labels, dtype_hint=x.dtype)
     y = y if y.dtype is x.dtype else table["cast"](y, x.dtype)
-    x, y = _axis_last(x, axis), _axis_last(y, axis)
+    x, y = hooks.met((_axis_last(x, axis), _axis_last(y, axis)))
     shape = broadcast_shapes(x._type.shape, y._type.shape)
     if shape is not None:
         x, y = _widened(x, shape), _widened(y, shape)

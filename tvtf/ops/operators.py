@@ -16,7 +16,7 @@ from tvtf.ops import compare
 from tvtf.ops import math as arithmetic
 from tvtf.ops.elementwise import like
 from tvtf.primitive import patient, table
-from tvtf.shape import broadcast_shapes
+from tvtf.shape import broadcast_shapes, may_be_same
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
 
@@ -61,7 +61,7 @@ def _matching(op: Callable[..., Any], x: Any, y: Any, otherwise: bool) -> Any:
         return otherwise
     x = convert_to_tensor(x)
     y = like(y, x.dtype)
-    if broadcast_shapes(x._type.shape, y._type.shape) is None:
+    if broadcast_shapes(x._type.shape, y._type.shape, may_be_same) is None:
         return convert_to_tensor(otherwise)
     return op(x, y)
 

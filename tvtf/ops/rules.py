@@ -14,7 +14,7 @@ from tvtf.context import state
 from tvtf.dtypes import DType, from_array, int32, int64
 from tvtf.primitive import Sample, patient, table
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, broadcast_shapes, is_dim, is_static_shape, same_dim, show_shape
+from tvtf.shape import Dim, TensorType, broadcast_shapes, is_dim, is_static_shape, same_dim, same_shape, show_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, to_array
 
 # -- binding by name: rules of any family may use primitives of any other
@@ -360,10 +360,11 @@ def unbroadcast(ct: Tensor, like: Tensor) -> Tensor:
         i + lead for i, d in enumerate(target) if isinstance(d, int) and d == 1 and not same_dim(shape[i + lead], 1)
     ]
     axes = (*range(lead), *stretched)
-    if not axes:
-        return ct
-    summed = bind.reduce_sum(ct, axis=axes, keepdims=False)
-    return bind.reshape(summed, shape=target) if stretched else summed
+    wide = tuple(d if i in stretched else w for i, (d, w) in enumerate(zip(target, shape[lead:]), lead))
+    if axes:
+        summed = bind.reduce_sum(ct, axis=axes, keepdims=False)
+        ct = bind.reshape(summed, shape=wide) if stretched else summed
+    return ct if same_shape(wide, target) else bind.sum_to(ct, shape=tuple(target))
 
 
 def zeros_like(x: Tensor) -> Tensor:

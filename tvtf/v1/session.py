@@ -22,6 +22,7 @@ from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.frontend.compiled import GraphFunction
 from tvtf.interpret import evaluate
 from tvtf.operation import Operation
+from tvtf.passes.dead import makers_for, makers_of_dims
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.v1.graph import Effect, Graph, get_default_graph
 from tvtf.variable import Variable
@@ -81,6 +82,8 @@ class _Part:
         """Back over what each binding uses, what it was made to come after, and what runs with it."""
         trace = self.graph.trace
         made = {b.var: b.value for b in trace.bindings}
+        given = [*trace.params, *(inner for _, inner in trace.captures.values())]
+        makers = makers_of_dims((p._var for p in given), trace.bindings)
         found: set[relax.Var] = set()
         waiting = [*wanted, *self._run(effects)]
         while waiting:
@@ -90,7 +93,11 @@ class _Part:
             found.add(var)
             if var not in self.fed:
                 waiting += self._run([*trace.depends.get(var, ()), *trace.implied.get(var, ())])
-                waiting += list(relax.analysis.free_vars(made[var])) if var in made else []
+                waiting += (
+                    [*relax.analysis.free_vars(made[var]), *makers_for(makers, var.ty, made[var])]
+                    if var in made
+                    else []
+                )
         return found
 
     def _run(self, effects: Sequence[Effect]) -> list[relax.Var]:
@@ -105,6 +112,7 @@ class _Part:
         part.captures = {id(outer): (outer, inner) for outer, inner in self.captures}
         part.bindings = list(self._bindings())
         part.subgraphs, part.assumptions, part.holds_texts = whole.subgraphs, whole.assumptions, whole.holds_texts
+        part.hopes = whole.hopes
         part.pure = not any(e.var in self.needed for e in whole.effects if e.variable is None)
         return GraphFunction(Function(part, [*self.tensors, *(e.value for e in self.effects if e.value is not None)]))
 

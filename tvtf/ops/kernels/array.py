@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Sequence
 from typing import Any
 
@@ -10,6 +11,7 @@ from tvm import te, tirx, topi
 from tvtf.ops.array import filled
 from tvtf.ops.kernels.common import accumulator_dtype, compute, has_few_unknown, long, unravelled
 from tvtf.ops.kernels.scalar import broadcast_index, dims
+from tvtf.shape import same_dim
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
@@ -27,7 +29,28 @@ def _ravelled(index: Sequence[Any], shape: Sequence[Any]) -> Any:
 
 
 def broadcast_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    return compute(shape, lambda *i: x(*broadcast_index(x, i, shape)), "broadcast")
+    return compute(shape, lambda *i: x(*_repeated_index(x, i, shape)), "broadcast")
+
+
+def _repeated_index(x: te.Tensor, index: Sequence[Any], wide: Sequence[Any]) -> list[Any]:
+    """As ``broadcast_index``; of a dim that may be 1, the index counts where it is not."""
+    lead = len(wide) - len(x.shape)
+    return [
+        i if isinstance(d, int) or isinstance(i, int) or same_dim(d, w) else i * tirx.NE(d, long(1)).astype("int64")
+        for d, w, i in zip(dims(x), wide[lead:], broadcast_index(x, index, wide))
+    ]
+
+
+def common_dims(*inputs: te.Tensor) -> te.Tensor:
+    """The dims that the inputs' broadcast to: of those that meet, the last that is not 1."""
+    shapes = [dims(x) for x in inputs]
+    rank = max(map(len, shapes))
+    columns = ([s[a - rank + len(s)] for s in shapes if a >= rank - len(s)] for a in range(rank))
+    return vector([functools.reduce(_last_but_one, map(long, column)) for column in columns], "int64")
+
+
+def _last_but_one(a: Any, b: Any) -> Any:
+    return tirx.Select(tirx.EQ(b, long(1)), a, b)
 
 
 def transpose(x: te.Tensor, *, perm: tuple[int, ...]) -> te.Tensor:

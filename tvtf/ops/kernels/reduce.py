@@ -10,7 +10,7 @@ from tvm import te, tirx
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long, reduce_axis
 from tvtf.ops.kernels.scalar import dims, widen
-from tvtf.shape import simplify_dim
+from tvtf.shape import same_dim, simplify_dim
 
 MOST_NARROW = 2**31 - 1
 
@@ -42,6 +42,20 @@ def narrowed(tensor: te.Tensor, dtype: str) -> te.Tensor:
 
 def sum(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:  # noqa: A001 - the op's name
     return reduce(x, axis, keepdims, te.sum)
+
+
+def sum_to(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
+    """Sums along the axes of one element in ``shape``: which these are, the number of steps along each tells."""
+    own, few = dims(x), [simplify_dim(d) for d in shape]
+    steps = [simplify_dim(long(wide) // tirx.max(long(d), long(1))) for wide, d in zip(own, few)]
+    along = {a: reduce_axis(n, f"k{a}") for a, n in enumerate(steps) if not same_dim(own[a], few[a])}
+
+    def source(index: tuple[Any, ...]) -> Any:
+        return widen(x(*(i + along[a] if a in along else i for a, i in enumerate(index))))
+
+    if not along:
+        return compute(few, lambda *i: x(*i), "sum_to")
+    return narrowed(compute(few, lambda *i: te.sum(source(i), axis=list(along.values())), "sum_to"), x.dtype)
 
 
 def prod(x: te.Tensor, *, axis: tuple[int, ...], keepdims: bool) -> te.Tensor:
