@@ -229,3 +229,23 @@ def test_rows_that_collide_are_combined_in_order(columns):
     found = tf.function(combined)(x, places, updates)
     for own, expected in zip(found, combined(x, places, updates)):
         np.testing.assert_allclose(own.numpy(), expected.numpy(), rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("rows", [5, 35], ids=["few rows", "in stretches"])
+def test_many_updates_of_wide_rows(rows):
+    rng = np.random.default_rng(0)
+    x, u = rng.normal(size=(rows, 66)), rng.normal(size=(500, 66))
+    i = rng.integers(0, rows, (500, 1))
+    set_, added, summed = x.copy(), x.copy(), np.zeros_like(x)
+    for at, row in zip(i[:, 0], u):
+        set_[at] = row
+        added[at] += row
+        summed[at] += row
+
+    @tf.function
+    def run(x, i, u):
+        sums = tf.math.unsorted_segment_sum(u, i[:, 0], rows)
+        return tf.tensor_scatter_nd_update(x, i, u), tf.tensor_scatter_nd_add(x, i, u), sums
+
+    for found, expected in zip(run(x, i, u), (set_, added, summed)):
+        np.testing.assert_allclose(found, expected, rtol=1e-12, atol=1e-12)

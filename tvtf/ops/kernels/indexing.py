@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
@@ -15,10 +15,12 @@ from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.array import when
 from tvtf.ops.kernels.common import COPY, INDEPENDENT, accumulator_dtype, as_dtype, compute, flat_buffer, long
 from tvtf.ops.kernels.reduce import narrowed
-from tvtf.ops.kernels.scan import product, rows
+from tvtf.ops.kernels.scan import PARALLEL_FROM, product, rows
 
 LEAST_COLUMNS = 64
 """Of a task: four cache lines of float32, for cores that write to one line wait for each other."""
+STRETCHES = 16
+"""Tasks of rows: enough that some more updates in one than in others matter little, few enough to look at every index in each."""
 
 
 def clamped(index: Any, extent: Any) -> Any:
@@ -117,18 +119,23 @@ def segment(data: te.Tensor, ids: te.Tensor, num_segments: Any, empty: Any, comb
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             given, places, out = _flat(ins[0]), _flat(ins[1]), _flat(outs[0])
-            with statements():
-                with T.serial(long(0), long(num_segments) * inner, annotations=INDEPENDENT) as i:
-                    out[i] = tirx.const(empty, wide) if isinstance(empty, int) else empty
-                with columns(count, inner) as (first, width), T.serial(long(0), count) as i:
+
+            def fill(first: Any, size: Any) -> None:
+                with T.serial(long(0), size, annotations=INDEPENDENT) as i:
+                    out[first + i] = tirx.const(empty, wide) if isinstance(empty, int) else empty
+
+            def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
+                with T.serial(long(0), count) as i:
                     place = places[i].astype("int64")
                     with (
-                        T.If(tirx.all(place >= 0, place < long(num_segments))),
+                        T.If(tirx.all(place >= 0, place < long(num_segments), is_own(place))),
                         T.Then(),
                         T.serial(long(0), width, annotations=INDEPENDENT) as j,
                     ):
                         to = place * inner + first + j
                         out[to] = combine(out[to], as_dtype(given[i * inner + first + j], wide))
+
+            stretches(long(num_segments), inner, count, fill, write)
             return builder.get()
 
     shape = [long(num_segments), *rest]
@@ -174,18 +181,51 @@ def scatter(x: te.Tensor, indices: te.Tensor, updates: te.Tensor, combine: Any) 
     def body(ins: Any, outs: Any) -> Any:
         with IRBuilder() as builder:
             (old, places, new), out = map(_flat, ins), _flat(outs[0])
-            with statements():
-                with T.serial(long(0), product(x.shape), annotations={**INDEPENDENT, COPY: True}) as i:
-                    out[i] = as_dtype(old[i], wide)
-                with columns(count, inner) as (first, width), T.serial(long(0), count) as i:
+
+            def copy(first: Any, size: Any) -> None:
+                with T.serial(long(0), size, annotations={**INDEPENDENT, COPY: True}) as i:
+                    out[first + i] = as_dtype(old[first + i], wide)
+
+            def write(first: Any, width: Any, is_own: Callable[[Any], Any]) -> None:
+                with T.serial(long(0), count) as i:
                     place, inside = _flat_place(places, i, depth, x.shape)
-                    with T.If(inside), T.Then(), T.serial(long(0), width, annotations=INDEPENDENT) as j:
+                    with (
+                        T.If(tirx.all(inside, is_own(place))),
+                        T.Then(),
+                        T.serial(long(0), width, annotations=INDEPENDENT) as j,
+                    ):
                         to = place * inner + first + j
                         out[to] = combine(out[to], as_dtype(new[i * inner + first + j], wide))
+
+            stretches(product(list(x.shape)[:depth]), inner, count, copy, write)
             return builder.get()
 
     result = te.extern([x.shape], [x, indices, updates], body, name="scatter", dtype=wide)
     return narrowed(result, str(x.dtype))
+
+
+def stretches(rows: Any, inner: Any, count: Any, begin: Callable[..., None], write: Callable[..., None]) -> None:
+    """``begin(first, size)`` of all items, then ``write(column, columns, is_own)`` of all updates to rows that are its own.
+
+    A large result is cut into stretches of rows: one is begun and written while a core's cache holds it.
+    """
+    with statements():
+        if not _is_large(rows, inner, count):
+            begin(long(0), rows * inner)
+            with columns(count, inner) as (first, width):
+                write(first, width, lambda _row: tirx.const(True, "bool"))
+            return
+        height = -(-int(rows) // STRETCHES)
+        with T.parallel(long(0), long(-(-int(rows) // height))) as part:
+            first = part * height
+            begin(first * inner, tirx.min(long(height), rows - first) * inner)
+            write(long(0), inner, lambda row: tirx.all(row >= first, row < first + height))
+
+
+def _is_large(rows: Any, inner: Any, count: Any) -> bool:
+    if not all(isinstance(size, tirx.IntImm) for size in (rows, inner, count)):
+        return False
+    return int(rows) >= STRETCHES and int(inner) >= LEAST_COLUMNS and int(count) * int(inner) >= PARALLEL_FROM
 
 
 def _flat_place(places: Any, row: Any, depth: int, shape: Any) -> tuple[Any, Any]:
