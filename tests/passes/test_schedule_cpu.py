@@ -316,6 +316,29 @@ def test_large_kernels_use_all_cores_and_whole_vectors() -> None:
     assert "T.vectorized(T.int64(8))" in script
 
 
+def test_tasks_of_many_short_rows_are_many_rows_each() -> None:
+    x = tensor((4, 90, 100, 3))
+    shape = [tirx.IntImm("int64", size) for size in (4, 91, 100, 3)]
+    y = te.compute(
+        shape, lambda n, i, j, c: tirx.if_then_else(i < 90, tirx.exp(x[n, i, j, c]), tirx.const(0, "float32"))
+    )
+    assert f"T.parallel(T.int64({4 * 91}))" in schedule(te.create_prim_func([x, y]), HOST).script()
+    a = values((4, 90, 100, 3))
+    want = np.pad(np.exp(a), ((0, 0), (0, 1), (0, 0), (0, 0)))
+    np.testing.assert_allclose(run_te(y, {x: a}, want.shape, HOST), want, rtol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+def test_the_update_of_a_matrix_for_few_classes(target: Target) -> None:
+    """Vectors run along the rows of the matrix, which the update reads and writes a class apart."""
+    x, g, w = tensor((64, 300)), tensor((64, 3), name="g"), tensor((300, 3), name="w")
+    dw = matmul(x, g, True, False)
+    y = te.compute(dw.shape, lambda i, j: w[i, j] - dw[i, j] * tirx.const(0.5, "float32"))
+    a, b, c = values((64, 300)), values((64, 3)), values((300, 3))
+    want = c - 0.5 * (a.T.astype("float64") @ b)
+    np.testing.assert_allclose(run_te(y, {x: a, g: b, w: c}, want.shape, target), want, rtol=1e-4, atol=1e-4)
+
+
 def test_other_forms_come_back_unchanged() -> None:
     x = te.placeholder((4,), "float32", "x")
     func = te.create_prim_func([x, te.compute((4,), lambda i: x[i] + tirx.const(1, "float32"))])

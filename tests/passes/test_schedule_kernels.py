@@ -25,6 +25,7 @@ CONVOLUTIONS = {
     "plain": ((2, 9, 11, 5), (3, 3, 5, 7), (1, 1), [(0, 0), (0, 0)], (1, 1), 1),
     "one channel": ((2, 9, 11, 1), (3, 3, 1, 32), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "one result": ((2, 9, 11, 20), (3, 3, 20, 1), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
+    "few results": ((2, 9, 11, 40), (3, 3, 40, 3), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "stride 2": ((2, 9, 11, 17), (3, 3, 17, 33), (2, 2), [(0, 1), (1, 1)], (1, 1), 1),
     "stride 2 over kernel 1": ((2, 9, 10, 17), (1, 1, 17, 33), (2, 2), [(0, 0), (0, 0)], (1, 1), 1),
     "stride 3 over kernel 2": ((2, 9, 11, 4), (2, 2, 4, 6), (3, 3), [(0, 0), (0, 0)], (1, 1), 1),
@@ -34,6 +35,7 @@ CONVOLUTIONS = {
     "depthwise": ((2, 9, 11, 20), (3, 3, 1, 20), (2, 2), [(1, 1), (1, 1)], (1, 1), 20),
     "depthwise in whole vectors": ((2, 9, 11, 48), (3, 3, 1, 48), (1, 1), [(1, 1), (1, 1)], (1, 1), 48),
     "depth multiplier": ((2, 9, 11, 6), (3, 3, 1, 12), (1, 1), [(1, 1), (1, 1)], (1, 1), 6),
+    "groups of half a vector": ((2, 9, 11, 24), (3, 3, 8, 24), (1, 1), [(1, 1), (1, 1)], (1, 1), 3),
     "groups": ((2, 9, 11, 8), (3, 3, 4, 6), (2, 2), [(1, 1), (1, 1)], (1, 1), 2),
     "two tiles a row": ((2, 5, 16, 8), (3, 3, 8, 40), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "large filter": ((9, 4, 4, 176), (3, 3, 176, 176), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
@@ -232,3 +234,20 @@ def buffers(func: tirx.PrimFunc) -> list[int]:
         func.body, (tirx.DeclBuffer, lambda node: found.append(prod(map(int, node.buffer.ty.shape))))
     )
     return found
+
+
+def test_vectors_of_a_filters_gradient_run_along_channels_where_results_are_few() -> None:
+    x, dy = tensor((2, 9, 11, 40)), tensor((2, 9, 11, 3), name="dy")
+    dw = conv.conv_nd_filter_grad(x, dy, (3, 3, 40, 3), (1, 1), [(1, 1), (1, 1)], (1, 1))
+    stage = next(stage for stage in read_kernel(te.create_prim_func([x, dy, dw])).stages if stage.reduce)
+    for target in (CpuTarget(512, 32, 2), CpuTarget(256, 16, 2)):
+        assert plan_reduction(stage, target).vector.size == 40
+
+
+def test_large_operands_of_sliced_sums_cost_no_more_than_small_ones() -> None:
+    """Slices stay in the cache: tiles of two vectors, however many places there are."""
+    for side in (16, 112):
+        x, dy = tensor((4, 2 * side, 2 * side, 3)), tensor((4, side, side, 32), name="dy")
+        dw = conv.conv_nd_filter_grad(x, dy, (3, 3, 3, 32), (2, 2), [(0, 1), (0, 1)], (1, 1))
+        stage = next(stage for stage in read_kernel(te.create_prim_func([x, dy, dw])).stages if stage.reduce)
+        assert plan_reduction(stage, CpuTarget(512, 32, 2)).vectors == 2

@@ -19,6 +19,7 @@ from .target import CpuTarget
 from .turned import emit_turned, turned_operands
 from .work import is_parallel
 
+TASKS_A_CORE = 16
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 
 
@@ -57,7 +58,7 @@ def _emit(stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: b
         return _inner(stages, inner, point, lanes, chunks, chunk)
 
     extents = [outer_loop.extent for outer_loop in outer] + ([chunks] if chunks != 1 else [])
-    return emit.fused(extents, task, parallel)
+    return emit.fused(extents, task, parallel, TASKS_A_CORE * target.cores)
 
 
 def _inner_chunks(outer: list[Loop], inner: Loop, lanes: int, target: CpuTarget) -> int:

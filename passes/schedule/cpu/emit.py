@@ -69,10 +69,19 @@ def unrolled_nest(extents: Sequence[int], body: Callable[[list[ir.Expr]], Stmt])
     return unrolled(extents[0], lambda first: unrolled_nest(extents[1:], lambda rest: body([first, *rest])))
 
 
-def fused(extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt], parallel: bool) -> Stmt:
-    """One parallel loop over the product of the extents, or the serial nest."""
+def fused(
+    extents: Sequence[int | ir.Expr], body: Callable[[list[ir.Expr]], Stmt], parallel: bool, enough: int | None = None
+) -> Stmt:
+    """One parallel loop over the product of the extents, or the serial nest.
+
+    With so many tasks as are `enough` the extents that are left are loops in each.
+    """
     if not parallel:
         return nest(extents, body)
+    if enough is not None:
+        depth = next((d for d in range(len(extents)) if (static(volume(extents[:d])) or 0) >= enough), len(extents))
+        rest = extents[depth:]
+        return fused(extents[:depth], lambda first: nest(rest, lambda last: body([*first, *last])), True)
     total = volume(extents)
     if static(total) == 1:
         return body([index(0)] * len(extents))

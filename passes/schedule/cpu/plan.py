@@ -39,6 +39,7 @@ LONG_ROW_BYTES = 1024
 VECTORS_OF_A_SHORT_ROW = 6
 VECTORS_OF_A_NARROW_ROW = 2
 LEAST_DEPTH_OF_A_NARROW_PRODUCT = 256
+LONG_REDUCTION = 16
 TILES_TO_TRY = 24
 MOST_BYTES_OF_PANELS = 64 << 20
 # Rows whose distance is a multiple of a page drive each other out of the first-level cache: so much more time.
@@ -94,8 +95,8 @@ class Plan:
 
 def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     """The plan for a reduction, or None where it has no result axis and no contiguous reduction axis."""
-    column, row = _last_wide(stage.spatial), _last_wide(stage.reduce)
     terms = terms_of(stage)
+    column, row = _column(stage, terms, target.lanes(stage.item_bytes)), _last_wide(stage.reduce)
     ways = partial(_ways, stage, row, column, terms)
     match choice("vectors along", _usual_way(stage, row, column, terms, target), ways):
         case "results" if column is not None:
@@ -193,6 +194,15 @@ def vector_terms(terms: list[TensorLoad], vector: Axis) -> list[TensorLoad]:
 
 def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
     return next((axis for axis in reversed(axes) if axis.size != 1), None)
+
+
+def _column(stage: Stage, terms: list[TensorLoad], lanes: int) -> Axis | None:
+    """The result axis for vectors to run along: the last one, or where that fills no half another that terms run along."""
+    last = _last_wide(stage.spatial)
+    if last is None or last.size is None or 2 * last.size >= lanes or len(terms) != 2:
+        return last
+    others = [axis for axis in stage.spatial if axis.size is not None and _runs_along(terms, axis, lanes)]
+    return others[-1] if others else last
 
 
 def _runs_along(terms: list[TensorLoad], axis: Axis, least: int) -> bool:
@@ -317,13 +327,13 @@ def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str
 
 
 def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
-    """An operand that is read often along short rows that don't fill whole vectors: worth a padded copy in the cache."""
+    """An operand that is read often along short rows that end in several vectors: worth a padded copy in the cache."""
     lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(term, column.var) != 1:
         return False
     if vector_operand_bytes(stage, column) > target.level2_bytes:
         return False
-    if column.size % lanes == 0 or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
+    if _is_power_of_two(column.size % lanes) or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
         return False
     return len(terms_of(stage)) == 2 and _reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING
 
@@ -374,12 +384,22 @@ def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
 
 
 def _cycles_to_fetch(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
-    """For a vector of an operand so large that its panels are fetched anew for every tile."""
+    """For a vector of an operand so large that its panels are fetched anew for every tile; slices are cut to stay."""
     depth = access.points(stage.reduce)
-    if depth is None or vector_operand_bytes(stage, column) <= target.level2_bytes:
+    is_sliced = target.cores > 1 and is_long_sum(stage, target)
+    if depth is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
         return 0.0
     panel = depth * vectors * target.vector_bits // BITS_PER_BYTE
     return CYCLES_A_FAR_VECTOR if panel > target.level2_bytes // 2 else 0.0
+
+
+def is_long_sum(stage: Stage, target: CpuTarget) -> bool:
+    """Whether few results, which stay in the cache, are sums of very many terms: worth slices."""
+    results = access.points(stage.spatial)
+    if results is None or results * stage.item_bytes > target.level2_bytes // 4:
+        return False
+    depth = prod(axis.size or UNKNOWN_SIZE for axis in stage.reduce)
+    return depth >= LONG_REDUCTION * max(1, results**0.5)
 
 
 def _cycles(
@@ -430,6 +450,11 @@ def _heights(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
         yield from ((height,) for height in (1, 2, 4, 12, 16) if height < target.vector_registers)
     if axes == 2:
         yield from ((a, b) for a in (1, 2, 3, 4, 6, 8) for b in (1, 2, 3, 4, 6, 8) if a * b < target.vector_registers)
+
+
+def _is_power_of_two(size: int) -> bool:
+    """Or none at all: what is left is one shorter vector."""
+    return size & (size - 1) == 0
 
 
 def _power_of_two(limit: int) -> int:

@@ -13,11 +13,10 @@ from . import access, emit
 from .combiner import Combine
 from .emit import index
 from .kernel import Axis, Stage, replace_loads
-from .plan import has_reused_operand, terms_of
-from .tasks import TASKS_A_CORE, UNKNOWN_SIZE, Work, reduce_points, run_tasks, tiled_sizes
+from .plan import has_reused_operand, is_long_sum, terms_of
+from .tasks import TASKS_A_CORE, UNKNOWN_SIZE, Work, run_tasks, tiled_sizes
 from .tile import Range
 
-LONG_REDUCTION = 16
 TILES_A_CORE_THAT_SUFFICE = 8
 
 
@@ -27,19 +26,16 @@ def slices_of(work: Work) -> int:
     1 where partial results wouldn't stay in the cache, or where the results alone occupy the cores and each pass over
     the operands finds them in the cache.
     """
-    results = access.points(work.stage.spatial)
-    if work.combine is None or work.plan.packed or results is None:
+    if work.combine is None or work.plan.packed or access.points(work.stage.spatial) is None:
         return 1
     outer = work.stage.reduce[0].size or UNKNOWN_SIZE
     counts = [work.target.cores * tasks for tasks in (1, 2, TASKS_A_CORE, 4 * TASKS_A_CORE)]
-    return choice("slices", min(_slices(work, results), outer), lambda: [1, *(c for c in counts if c <= outer)])
+    return choice("slices", min(_slices(work), outer), lambda: [1, *(c for c in counts if c <= outer)])
 
 
-def _slices(work: Work, results: int) -> int:
-    stays_in_cache = results * work.stage.item_bytes <= work.target.level2_bytes // 4
-    is_long = reduce_points(work) >= LONG_REDUCTION * max(1, results**0.5)
+def _slices(work: Work) -> int:
     occupied = _tile_count(work) >= TILES_A_CORE_THAT_SUFFICE * work.target.cores
-    if not (stays_in_cache and is_long) or (occupied and _is_read_once_or_cached(work)):
+    if not is_long_sum(work.stage, work.target) or (occupied and _is_read_once_or_cached(work)):
         return 1
     return TASKS_A_CORE * work.target.cores
 
