@@ -36,6 +36,9 @@ def raised_by(name: str, error: Exception) -> Exception:
         kind = getattr(errors, guard[1], errors.InvalidArgumentError)
         return kind(None, name, guard[2])
     mismatch = _MISMATCH.search(text)
+    if mismatch and "previous populated" in mismatch[3]:
+        message = f"{name}: Incompatible shapes: the sizes of {mismatch[1]!r} do not fit those of the arguments before"
+        return errors.InvalidArgumentError(None, name, f"{message}: expected {mismatch[2]}")
     if mismatch:
         return ValueError(f"{name}: argument {mismatch[1]!r} does not fit {mismatch[2]}: {mismatch[3].strip()}")
     sizes = _SIZES.search(text)

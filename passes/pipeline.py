@@ -28,6 +28,7 @@ from tvtf.passes.items import TakeItems, known_items
 from tvtf.passes.legalize import legalize
 from tvtf.passes.mixed import mixed_precision
 from tvtf.passes.native_loops import native_loops
+from tvtf.passes.room import WithinReach
 from tvtf.passes.scalars import scalars_as_dims
 from tvtf.passes.scales import fold_scales
 from tvtf.passes.schedule.cpu import ScheduleCPU
@@ -92,6 +93,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         *([] if on_gpu(target) else [Phase("arena", plan_arena)]),
         Phase("memory", stock.StaticPlanBlockMemory()),
         Phase("allocate", stock.LowerAllocTensor()),
+        Phase("room", WithinReach),
         Phase("kill", stock.KillAfterLastUse()),
         Phase("builtins", stock.LowerRuntimeBuiltin()),
         Phase("prim-values", stock.ComputePrimValue()),

@@ -62,6 +62,8 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/create_rng_state
     """
+    if getattr(alg, "value", alg) in ("threefry", 2):
+        return convert_to_tensor(_state_from_seed(seed)[: STATE_SIZE - 1])
     check_algorithm(alg)
     return convert_to_tensor(_state_from_seed(seed))
 

@@ -28,6 +28,7 @@ from tvtf.anyrank import UnknownRank
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.refusal import MISTAKES, Refused, instead
+from tvtf.room import require_room
 from tvtf.shape import TensorType, is_static_shape, show_shape
 
 P = ParamSpec("P")
@@ -133,7 +134,10 @@ class Primitive(Generic[P]):
 
     def _infer(self, key: tuple[Any, ...], attrs: tuple[Any, ...]) -> Any:
         types = [TensorType(shape, hooks.dtype_of(dtype)) for shape, dtype in key]
-        return self.typed(*types, **dict(attrs))
+        results = self.typed(*types, **dict(attrs))
+        for each in types_tuple(results):
+            require_room(each, self.tf_name)
+        return results
 
     def typed(self, *types: TensorType, **attrs: Any) -> Any:
         """The result type(s) by the type rule, its refusals told in this op's name."""

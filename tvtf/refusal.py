@@ -10,7 +10,7 @@ from dis import opmap
 from typing import Any
 
 from tvtf.context import state
-from tvtf.errors import InvalidArgumentError, ResourceExhaustedError
+from tvtf.errors import InvalidArgumentError, NotFoundError, OpError, ResourceExhaustedError
 
 
 class Refused(Exception):
@@ -20,6 +20,8 @@ class Refused(Exception):
     while tracing.
     """
 
+    eager: type[OpError] = InvalidArgumentError
+
     def __init__(self, message: str, graph: type[Exception] = ValueError, traced: str | None = None) -> None:
         super().__init__(message)
         self.message = message
@@ -28,8 +30,20 @@ class Refused(Exception):
 
     def told_by(self, op: str) -> Exception:
         if state.trace is None:
-            return InvalidArgumentError(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
-        return self.graph(self.traced.replace("{op}", op) if "{op}" in self.traced else f"{op}: {self.traced}")
+            return self.eager(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
+        told = self.traced.replace("{op}", op) if "{op}" in self.traced else f"{op}: {self.traced}"
+        return self.graph(None, op, told) if issubclass(self.graph, OpError) else self.graph(told)
+
+
+class WithoutKernel(Refused):
+    """Raised for a dtype that an op allows and no device here computes."""
+
+    eager = NotFoundError
+
+    def __init__(self, dtype: str, computed: Iterable[str]) -> None:
+        kernels = ", ".join(computed)
+        message = f"Could not find device for node {{op}} of {dtype}: kernels are registered for {kernels}"
+        super().__init__(message, InvalidArgumentError)
 
 
 MISTAKES = (
@@ -37,6 +51,8 @@ MISTAKES = (
     *(TypeError, ValueError),
 )
 """What Python raises where an argument is not what the code that got it takes."""
+_TOO_LARGE = re.compile("array is too big|aximum (allowed|supported) (dimension|size)")
+"""What NumPy says of more bytes than it can count."""
 _OF_A_CALL = re.compile(r"\S+\(\) (missing|got|takes) ")
 OURS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL", *sys.stdlib_module_names} - {"__main__"}
 
@@ -50,7 +66,7 @@ def instead(
     """
     if not isinstance(error, MISTAKES) or _is_meant(error):
         return error
-    if isinstance(error, MemoryError):
+    if isinstance(error, MemoryError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error))):
         return ResourceExhaustedError(None, op, f"{op}: OOM when allocating a tensor: {error}")
     told = f" can't work with the arguments ({', '.join(map(_brief, arguments))}): {error}"
     message = op + told

@@ -677,6 +677,8 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/constant
     """
+    if state.trace is not None and any(isinstance(each, SymbolicTensor) for each in _leaves(value)):
+        raise TypeError("Expected any non-tensor type, but got a tensor instead.")
     if isinstance(value, Tensor) or (isinstance(value, (list, tuple)) and _contains_tensor(value)):
         return _expected(convert_to_tensor(value, dtype_hint=dtype), dtype)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))

@@ -75,6 +75,63 @@ def _calls(tf):
     }
 
 
+def _without_memory(tf):
+    """Results that no machine holds."""
+    most = 2**30
+    return {
+        "eye of everything": lambda: tf.eye(most),
+        "tile of everything": lambda: tf.tile([1.0], [most * most]),
+        "range of everything": lambda: tf.range(2**50),
+        "sum of everything": lambda: tf.ones([2**24, 1]) + tf.ones([2**24]),
+    }
+
+
+def _halves(tf):
+    half = tf.constant([[2.0, 1.0], [1.0, 3.0]], tf.float16)
+    linalg = tf.linalg
+    return {
+        "inverse of halves": lambda: linalg.inv(half)[0, 0] > 0.5,
+        "qr of halves": lambda: tf.abs(linalg.qr(half)[1][1, 0]) < 0.01,
+        "determinant of halves": lambda: linalg.det(half),
+        "cholesky of halves": lambda: linalg.cholesky(half),
+        "svd of halves": lambda: linalg.svd(half),
+        "solve of halves": lambda: linalg.triangular_solve(half, half),
+        "logarithm of halves": lambda: linalg.logm(half),
+        "three diagonals of halves": lambda: linalg.tridiagonal_solve(tf.ones([3, 2], tf.float16), half),
+    }
+
+
+def _only_when_run(tf):
+    """What arguments of unknown sizes or values do not tell before a call."""
+    shapes = [tf.TensorSpec([None], tf.float32)] * 2
+
+    def traced(function, *args, signature=None):
+        run = tf.function(function, autograph=False, input_signature=signature)
+        return lambda: _kind(lambda: run(*args))
+
+    def reshaped(x, sizes):
+        return traced(tf.reshape, tf.zeros(x), tf.constant(sizes))
+
+    two, three, zero = tf.ones([2]), tf.ones([3]), tf.constant(0)
+    return {
+        "zeros of everything": lambda: _kind(lambda: tf.zeros([2**30, 2**30])),
+        "strings of everything": lambda: _kind(lambda: tf.fill([2**45], "a")),
+        "step of zero": traced(lambda step: tf.range(0, 5, step), zero),
+        "step of zero, floats": traced(lambda step: tf.range(0.0, 5.0, step), tf.constant(0.0)),
+        "step the wrong way": traced(lambda step: tf.range(5, 0, step), tf.constant(1)),
+        "sizes of empties": lambda: [tf.reshape(tf.zeros(x), s) for x, s in (([0, 0], [0, -1]), ([0, 3], [-1, 0]))],
+        "a computed size left": reshaped([2, 3], [3, -1]),
+        "a computed size left of empties": reshaped([0, 3], [0, -1]),
+        "computed sizes that do not fit": reshaped([2, 3], [4, -1]),
+        "two computed sizes left": reshaped([2, 3], [-1, -1]),
+        "a computed size below": reshaped([2, 3], [-2, -3]),
+        "sizes that clash": traced(lambda x, y: x + y, two, three, signature=shapes),
+        "rows that clash": traced(lambda x, y: tf.stack([x, y]), two, three, signature=shapes),
+        "constant of a tensor": traced(tf.constant, two),
+        "constant of tensors": traced(lambda x: tf.constant([x, x]), two),
+    }
+
+
 def _seen_when_run(tf):
     """TensorFlow sees these in a traced function when it runs, tvtf while it traces."""
     return {
@@ -108,6 +165,28 @@ def _files(tf):
     }
 
 
+def _images(tf):
+    """Images of unknown sizes."""
+    image = tf.reshape(tf.range(12.0), [2, 2, 3])
+
+    def of_any_size(function, *dims):
+        return tf.function(function, autograph=False, input_signature=[tf.TensorSpec(dims, tf.float32)])
+
+    return {
+        "standardized": lambda: of_any_size(tf.image.per_image_standardization, None, None, None)(image),
+        "standardized without contrast": lambda: of_any_size(tf.image.per_image_standardization, None, None, 3)(
+            image * 0
+        ),
+        "normalized over channels": lambda: (
+            of_any_size(tf.nn.local_response_normalization, *[None] * 4)(image[None]) > 0.5
+        ),
+        "state that grows": lambda: tf.data.Dataset.range(2).reduce([1], lambda s, x: tf.concat([s, s], 0)),
+        "scanned state that grows": lambda: list(
+            tf.data.Dataset.range(3).scan([1], lambda s, x: (tf.concat([s, s], 0), tf.size(s)))
+        ),
+    }
+
+
 def _state(tf):
     table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, -1, empty_key=0, deleted_key=-1)
     rows = tf.queue.FIFOQueue(9, [tf.int32, tf.int32])
@@ -122,9 +201,11 @@ def programs(tf):
     calls = {**_seen_when_run(tf), **_pipelines(tf), **_files(tf)}
     eager = {label: lambda call=call: _kind(call) for label, call in calls.items()}
     return {
-        **{label: _refused(tf, call) for label, call in _calls(tf).items()},
+        **{label: _refused(tf, call) for label, call in (_calls(tf) | _without_memory(tf) | _halves(tf)).items()},
         **eager,
+        **_only_when_run(tf),
         **_state(tf),
+        **_images(tf),
         "partitions": lambda: tf.nn.embedding_lookup([[1.0, 2.0], [3.0, 4.0]], [1]),
         "mask of numbers": lambda: tf.boolean_mask([1, 2], [0.0, 2.0]),
         "True in a shape": lambda: tf.reshape([1, 2], [2, True]),

@@ -316,7 +316,7 @@ class ParallelInterleave(Interleave):
 class Scan(Dataset):
     def __init__(self, source: Dataset, initial: Any, user: Callable[..., Any]) -> None:
         self.source, self.initial = source, tensors_of(initial)
-        self.function = Traced(user, source, spec_of(self.initial))
+        self.function = _settled(user, source, spec_of(self.initial), lambda results: results[0])
         super().__init__(self.function.spec[1], source.size)
 
     def handles(self) -> Iterator[Any]:
@@ -324,6 +324,16 @@ class Scan(Dataset):
         for element in self.source.elements():
             state, found = self.function(state, element)
             yield found
+
+
+def _settled(user: Callable[..., Any], source: Dataset, spec: Any, state_of: Callable[[Any], Any]) -> Traced:
+    """A function of a state and an element, traced for all shapes that its states take."""
+    while True:
+        step = Traced(user, source, spec)
+        wider = relaxed(spec, state_of(step.spec))
+        if wider == spec:
+            return step
+        spec = wider
 
 
 @method
@@ -342,10 +352,7 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#reduce
     """
     state = tensors_of(initial_state)
-    spec = spec_of(state)
-    step = Traced(reduce_func, self, spec)
-    if relaxed(spec, step.spec) != spec:
-        step = Traced(reduce_func, self, relaxed(spec, step.spec))
+    step = _settled(reduce_func, self, spec_of(state), lambda result: result)
     for element in self.elements():
         state = step(state, element)
     return state

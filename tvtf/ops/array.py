@@ -12,7 +12,18 @@ from tvtf.anyrank import AnyShape
 from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind, draw, kernel, scalar, static_dims, static_int, static_value, unbroadcast
+from tvtf.ops.rules import (
+    bind,
+    draw,
+    is_computed,
+    kernel,
+    number,
+    scalar,
+    static_dims,
+    static_int,
+    static_value,
+    unbroadcast,
+)
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import (
@@ -58,9 +69,11 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
         raise Refused(
             f"Only one input size may be -1, not both {unknown[0]} and {unknown[1]}: shape {show_shape(target)}"
         )
-    known = size_of(d for d in target if not (isinstance(d, int) and d < 0))
-    total = size_of(source)
-    if isinstance(known, int) and isinstance(total, int) and (known == 0 or total % known):
+    given = [d for d in target if not (isinstance(d, int) and d < 0)]
+    if 0 in given:  # TensorFlow counts the dims that aren't zero, then
+        source, given = ([d for d in dims if d != 0] for dims in (source, given))
+    known, total = size_of(given), size_of(source)
+    if isinstance(known, int) and isinstance(total, int) and total % known:
         raise Refused(
             f"Input to reshape is a tensor with {total} values, but the requested shape requires a multiple of {known}"
         )
@@ -101,7 +114,32 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/reshape
     """
     x = convert_to_tensor(tensor)
+    if is_computed(shape) and not isinstance(x._type.shape, AnyShape):
+        shape = _filled_late(x, shape)
     return (x,), {"shape": filled(x._type.shape, static_dims(shape))}
+
+
+def _filled_late(x: Tensor, computed: Any) -> Tensor:
+    """Computed sizes with the one -1 among them, if any, replaced by the size that is left for it."""
+    sizes = bind.cast(computed, dtype=int64)
+    unknown, empty = (bind.equal(sizes, number(size, sizes)) for size in (-1, 0))
+    bind.guard(_at_most_one(unknown), message="Only one input size may be -1")
+    dims = shape_of(x, int64)
+    is_empty = bind.reduce_any(empty, axis=(0,), keepdims=False)
+    total = bind.select(is_empty, _product(dims, bind.equal(dims, number(0, dims))), _product(dims))
+    left = bind.floordiv(total, _product(sizes, bind.logical_or(unknown, empty)))
+    return bind.select(unknown, left, sizes)
+
+
+def _at_most_one(flags: Tensor) -> Tensor:
+    count = bind.reduce_sum(bind.cast(flags, dtype=int64), axis=(0,), keepdims=False)
+    return bind.less_equal(count, number(1, count))
+
+
+def _product(sizes: Tensor, but: Tensor | None = None) -> Tensor:
+    """The product of sizes ``but`` some of them."""
+    counted = sizes if but is None else bind.select(but, number(1, sizes), sizes)
+    return bind.reduce_prod(counted, axis=(0,), keepdims=False)
 
 
 def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:

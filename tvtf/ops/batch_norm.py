@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING, as_dtype
+from tvtf.dtypes import FLOATING, as_dtype, int64
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.reduce import shared
 from tvtf.ops.rules import (
     bind,
@@ -359,9 +360,12 @@ def _neighbour_squares(x: Tensor, radius: int) -> Tensor:
     rows = bind.reshape(bind.square(x), shape=(size_of(shape[:-1]), depth, 1))
     reach = (2 * radius + 1,)
     means = bind.avg_pool(rows, window=reach, strides=(1,), padding=((radius, radius),))
-    at = np.arange(depth)
-    counts = np.minimum(at + radius, depth - 1) - np.maximum(at - radius, 0) + 1
-    return bind.multiply(bind.reshape(means, shape=shape), convert_to_tensor(counts.astype(x.dtype.np)))
+    at = bind.range(size=depth, start=0, delta=1, dtype=int64)
+    last, most, nothing = scalar_of(depth - 1), number(radius, at), number(0, at)
+    above = bind.minimum(bind.add(at, most), last)
+    below = bind.maximum(bind.subtract(at, most), nothing)
+    counts = bind.add(bind.subtract(above, below), number(1, at))
+    return bind.multiply(bind.reshape(means, shape=shape), bind.cast(counts, dtype=x.dtype))
 
 
 @export("math.l2_normalize", "nn.l2_normalize", "linalg.l2_normalize")

@@ -16,6 +16,7 @@ from tvtf.ops.rules import (
     draw,
     is_computed,
     kernel,
+    number,
     require_dtype,
     require_same_dtype,
     size_argument,
@@ -26,6 +27,7 @@ from tvtf.ops.rules import (
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, brackets
+from tvtf.summarized import HOLE
 from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor
 
 
@@ -121,10 +123,16 @@ def ones_like(input: Any, dtype: Any = None, name: str | None = None, layout: An
 
 # -- range
 
+MOST_KNOWN = 1 << 12
+"""Numbers of a range whose values a trace keeps: what axes and shapes are computed from is short."""
+
 
 def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarray:
     wide = np.int64 if dtype.is_integer else np.float32 if dtype.size < 4 else dtype.np
-    return np.asarray(start, wide) + np.arange(size).astype(wide) * np.asarray(delta, wide)
+    places = np.arange(size, dtype=np.int64 if wide is np.int64 else None).astype(wide, copy=False)
+    places *= np.asarray(delta, wide)
+    places += np.asarray(start, wide)
+    return places
 
 
 @primitive(
@@ -138,7 +146,7 @@ def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarr
     ),
     value=lambda *, size, start, delta, dtype: (
         np.array([start + i * delta for i in range(size)], object)
-        if isinstance(size, int) and dtype.is_integer
+        if isinstance(size, int) and size <= MOST_KNOWN and dtype.is_integer
         else None
     ),
     samples=lambda: [
@@ -221,7 +229,12 @@ def _ascends(start: Any, delta: Any) -> bool:
 def _computed_range(start: Any, limit: Any, delta: Any, kind: DType) -> Tensor:
     """A range whose bounds the program computes; a negative number of elements is refused when it runs."""
     first, last, step = (bind.cast(convert_to_tensor(bound), dtype=kind) for bound in (start, limit, delta))
+    nothing = number(0, step)
+    bind.guard(bind.not_equal(step, nothing), step, message=f"Requires delta != 0: {HOLE}", shown=1)
     missing = bind.subtract(first, last)
+    onward = bind.less_equal(bind.multiply(bind.sign(missing), bind.sign(step)), nothing)
+    message = f"Requires start <= limit when delta > 0, and start >= limit when delta < 0: {HOLE}/{HOLE} by {HOLE}"
+    bind.guard(onward, first, last, step, message=message, shown=3)
     if kind.is_integer:
         size = bind.negative(bind.floordiv(missing, step))
     else:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.context import state
 from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.arrange import flattened
@@ -16,6 +17,7 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, is_computed, kernel, number, static_dims, static_int
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
+from tvtf.room import require_room
 from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, broadcast_shapes, simplify_dim
 from tvtf.summarized import HOLE
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
@@ -40,6 +42,8 @@ def eye(
     kind = as_dtype(dtype)
     rows = checked_dims(num_rows, "num_rows")[0]
     columns = rows if num_columns is None else checked_dims(num_columns, "num_columns")[0]
+    if state.trace is None:
+        require_room(TensorType((rows, columns), kind), "MatrixDiagV3")
     on, off = (EagerTensor(np.array(v, kind.np)) for v in (1, 0))
     places = bind.range(size=rows, start=0, delta=1, dtype=int64)
     one = bind.one_hot(places, on, off, depth=columns, axis=1)

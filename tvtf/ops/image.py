@@ -10,13 +10,14 @@ import numpy as np
 from tvtf.dtypes import FLOATING, as_dtype, float16, float32
 from tvtf.ops.array import transpose
 from tvtf.ops.cast import cast, saturate_cast
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.linalg import tensordot
 from tvtf.ops.pad import pad, reverse, tile
 from tvtf.ops.reduce import reduce_mean
 from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, static_int, stretch
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType
+from tvtf.shape import Dim, TensorType, size_of
 from tvtf.tensor import Tensor, constant, convert_to_tensor
 
 RGB_TO_YIQ = [[0.299, 0.59590059, 0.2115], [0.587, -0.27455667, -0.52273617], [0.114, -0.32134392, 0.31119955]]
@@ -269,8 +270,8 @@ def per_image_standardization(image: Any) -> Tensor:
 
     x = cast(convert_to_tensor(image), float32)
     _require_image(x)
-    axes, pixels = [-1, -2, -3], x.shape[-3:].num_elements()
-    least = number(1.0 / np.sqrt(np.float32(pixels)), x)
+    axes, pixels = [-1, -2, -3], scalar_of(size_of(x._type.shape[-3:]))
+    least = bind.rsqrt(bind.cast(pixels, dtype=float32))
     deviation = bind.maximum(reduce_std(x, axes, keepdims=True), least)
     return (x - reduce_mean(x, axes, keepdims=True)) / deviation
 
@@ -278,6 +279,8 @@ def per_image_standardization(image: Any) -> Tensor:
 def _require_image(x: Tensor) -> None:
     if x.ndim < 3:
         raise ValueError(f"'image' (shape {x.shape}) must be at least three-dimensional.")
+    if 0 in x.shape[-3:].as_list():
+        raise ValueError(f"inner 3 dims of 'image.shape' must be > 0: {x.shape}")
 
 
 # -- turned and cut

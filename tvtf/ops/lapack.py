@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import DType, complex64, complex128, float32, float64
+from tvtf.dtypes import DType, complex64, complex128, float16, float32, float64
 from tvtf.ops.host import host_primitive
 from tvtf.ops.linalg import conjugate
-from tvtf.ops.rules import bind, require_dtype, stretch, zeros_like
+from tvtf.ops.rules import bind, require_dtype, stretch, type_name, zeros_like
 from tvtf.primitive import Sample, table
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, WithoutKernel
 from tvtf.shape import Dim, TensorType, agree_dim, brackets, same_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -42,7 +42,16 @@ def _batch(name: str) -> Callable[..., Any]:
 # -- types
 
 
-def require_matrices(x: TensorType, index: str = " 0", domain: Sequence[DType] = MATRICES, name: str = "input") -> None:
+def require_matrices(
+    x: TensorType,
+    index: str = " 0",
+    domain: Sequence[DType] = MATRICES,
+    name: str = "input",
+    allowed: Sequence[DType] = (*MATRICES, float16),
+) -> None:
+    """Refuses what is no matrix of the ``domain``, by another error what TensorFlow allows and has no kernel for."""
+    if domain == MATRICES and x.dtype in allowed and x.dtype not in domain:
+        raise WithoutKernel(type_name(x.dtype), map(type_name, domain))
     require_dtype(x, domain, name)
     if len(x.shape) < 2:
         raise Refused(
@@ -101,6 +110,11 @@ def refusing(text: str, function: Callable[..., Any], *args: Any) -> Any:
         return function(*args)
     except np.linalg.LinAlgError:
         raise Refused(text) from None
+
+
+def singled(x: np.ndarray) -> np.ndarray:
+    """Matrices in a precision that LAPACK has."""
+    return x.astype(np.float32) if x.dtype == np.float16 else x
 
 
 # -- algebra

@@ -105,8 +105,8 @@ def _yielding(operate: Operator, reflected: str) -> Operator:
 
 # -- the short way
 
-_UNQUIET = (ValueError, RuntimeError, OverflowError)
-"""Shapes that don't broadcast, a quiet context entered already, an int that does not fit: the complete way tells."""
+_UNQUIET = (ValueError, RuntimeError, OverflowError, MemoryError)
+"""Shapes that don't broadcast, a quiet context entered already, an int or a result that does not fit: the complete way tells."""
 
 
 def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:

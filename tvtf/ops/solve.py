@@ -6,9 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.dtypes import bfloat16, float16
 from tvtf.ops.elementwise import conj
 from tvtf.ops.lapack import (
     COMPLEX_MATRICES,
+    MATRICES,
     REAL_MATRICES,
     adjoint,
     column,
@@ -27,6 +29,7 @@ from tvtf.ops.lapack import (
     require_square,
     samples_of,
     scaled,
+    singled,
     square_type,
     unequal,
     upper_part,
@@ -44,9 +47,15 @@ SINGULAR = "Input matrix is not invertible."
 # -- inverse and determinant
 
 
+def _inverse_type(x: TensorType) -> TensorType:
+    require_matrices(x, domain=(*MATRICES, float16))
+    require_square(x)
+    return x
+
+
 @lapack_primitive(
-    type=square_type,
-    numpy=lambda x: refusing(NOT_INVERTIBLE, np.linalg.inv, x),
+    type=_inverse_type,
+    numpy=lambda x: refusing(NOT_INVERTIBLE, np.linalg.inv, singled(x)),
     vjp=lambda ct, y, x: bind.negative(products(adjoint(y), ct, adjoint(y))),
     samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2)),
     public=("linalg.inv",),
@@ -242,8 +251,9 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None 
 
 def _triangular_type(a: TensorType, b: TensorType, lower: bool) -> TensorType:
     require_same_dtype((a, b), ("matrix", "rhs"))
-    require_matrices(a, name="matrix")
-    require_matrices(b, " 1", name="rhs")
+    allowed = (*MATRICES, float16, bfloat16)
+    require_matrices(a, name="matrix", allowed=allowed)
+    require_matrices(b, " 1", name="rhs", allowed=allowed)
     rows, columns = a.shape[-2:]
     require_square(a, f"In[0] matrices in the last dimensions must be square ({columns} =/= {rows})")
     _require_fitting(a, b)

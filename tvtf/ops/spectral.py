@@ -6,9 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.dtypes import complex64, complex128, float32
+from tvtf.dtypes import complex64, complex128, float16, float32
 from tvtf.ops.elementwise import conj
 from tvtf.ops.lapack import (
+    MATRICES,
     adjoint,
     as_dtype_of,
     below_diagonal,
@@ -26,6 +27,7 @@ from tvtf.ops.lapack import (
     samples_of,
     scaled,
     scaled_columns,
+    singled,
     square_type,
     upper_part,
 )
@@ -51,7 +53,7 @@ def _smaller(rows: Dim, columns: Dim) -> Dim:
 
 
 def _qr_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorType]:
-    require_matrices(x)
+    require_matrices(x, domain=(*MATRICES, float16))
     *batch, rows, columns = x.shape
     inner = rows if full_matrices else _smaller(rows, columns)
     return TensorType((*batch, rows, inner), x.dtype), TensorType((*batch, inner, columns), x.dtype)
@@ -96,7 +98,7 @@ def _qr_vjp(ct: Any, y: Any, x: Tensor, full_matrices: bool) -> Tensor:
 @lapack_primitive(
     tf_name="Qr",
     type=_qr_types,
-    numpy=lambda x, full_matrices: tuple(np.linalg.qr(x, "complete" if full_matrices else "reduced")),
+    numpy=lambda x, full_matrices: tuple(np.linalg.qr(singled(x), "complete" if full_matrices else "reduced")),
     vjp=_qr_vjp,
     samples=lambda: [
         *samples_of((3, 3), (2, 4, 2), (2, 3), full_matrices=False),

@@ -10,6 +10,7 @@ from tvtf.dtypes import float32, float64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.lapack import (
     COMPLEX_MATRICES,
+    MATRICES,
     REAL_MATRICES,
     adjoint,
     each,
@@ -32,7 +33,7 @@ from tvtf.tensor import Tensor, convert_to_tensor
 
 def _solve_type(diagonals: TensorType, rhs: TensorType) -> TensorType:
     require_same_dtype((diagonals, rhs), ("diagonals", "rhs"))
-    require_matrices(diagonals, name="diagonals")
+    require_matrices(diagonals, name="diagonals", allowed=MATRICES)
     require_matrices(rhs, " 1", name="rhs")
     require_same_batches(diagonals, rhs)
     if diagonals.shape[-2] != 3:

@@ -1,0 +1,56 @@
+"""Allocations of more bytes than 64 bits count: TVM counts bits, so that the sizes of such would come out small."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, relax, tirx, transform
+from tvm.tirx import Add, FloatImm, IntImm, Max, Mul, PrimFunc, Select, Sub
+
+MOST = 1 << 58
+"""Bytes that no machine gives: asked for, they are refused as memory is that can't be had."""
+
+_FLOATING = {Mul: Mul, Add: Add, Sub: Sub, Max: Max}
+
+
+def within_reach(size: Any) -> Any:
+    """A number of bytes, or `MOST` where it is more, also where it is too large for an integer.
+
+    Example:
+        >>> from tvm import tirx
+        >>> within_reach(tirx.const(1 << 62, "int64"))
+        T.int64(288230376151711744)
+        >>> n = tirx.Var("n", "int64")
+        >>> within_reach(n * n)
+        T.Select(T.Cast("float64", n) * T.Cast("float64", n) < T.float64(2.8823037615171174e+17), n * n, T.int64(288230376151711744))
+    """
+    if isinstance(size, IntImm):
+        return tirx.const(size.value if 0 <= size.value < MOST else MOST, "int64")
+    return Select(_floating(size) < FloatImm("float64", float(MOST)), size, tirx.const(MOST, "int64"))
+
+
+def _floating(size: Any) -> Any:
+    kind = _FLOATING.get(type(size))
+    if kind is not None:
+        return kind(_floating(size.a), _floating(size.b))
+    return FloatImm("float64", float(size.value)) if isinstance(size, IntImm) else tirx.Cast("float64", size)
+
+
+def _bounded(call: Any) -> Any:
+    if not isinstance(call.op, ir.Op) or call.op.name != "relax.memory.alloc_storage":
+        return call
+    (size,) = call.args[0].values
+    return relax.Call(
+        call.op, [relax.ShapeExpr([within_reach(size)]), *call.args[1:]], call.attrs, span=call.span, ret_ty=call.ty
+    )
+
+
+@transform.module_pass(opt_level=0, name="WithinReach")
+def WithinReach(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Apply `within_reach` to every allocation of a module's functions."""
+    result = mod.clone()
+    for name, func in mod.functions.items():
+        if not isinstance(func, PrimFunc):
+            result.update_func(name, tvm_ffi.structural_map(func, (relax.Call, _bounded)))
+    return result

@@ -1,0 +1,43 @@
+"""Whether a result can be had: asked before anything is computed for it."""
+
+from __future__ import annotations
+
+from math import prod
+
+import numpy as np
+
+from tvtf.errors import InvalidArgumentError, ResourceExhaustedError
+from tvtf.shape import TensorType, brackets, is_static_shape
+
+_LARGE = 1 << 28
+"""Bytes below which it isn't asked."""
+_TEXT = 24
+"""Bytes of a string that is empty, as TensorFlow keeps it."""
+
+
+def require_room(result: TensorType, op: str) -> None:
+    """Asks for the memory of a result, and gives it back.
+
+    Raises:
+      InvalidArgumentError: more elements than can be counted.
+      ResourceExhaustedError: the memory can't be had.
+    """
+    if not is_static_shape(result.shape):
+        return
+    count = prod(result.shape)  # type: ignore[arg-type]
+    size = count * (_TEXT if result.dtype.name == "string" else result.dtype.size)
+    if size < _LARGE:
+        return
+    if count >= 1 << 63:
+        raise InvalidArgumentError(
+            None, op, f"Encountered overflow when multiplying {brackets(result.shape)} [Op:{op}] name: "
+        )
+    try:
+        np.empty(size, np.uint8)
+    except (MemoryError, ValueError):
+        kind = {"float32": "float", "float64": "double", "float16": "half"}.get(result.dtype.name, result.dtype.name)
+        raise ResourceExhaustedError(
+            None,
+            op,
+            f"{op}: OOM when allocating tensor with shape{brackets(result.shape)} and type {kind} [Op:{op}] name: ",
+        ) from None
