@@ -14,6 +14,9 @@ from tvm.target import Target
 
 from tvtf.ops.kernels.matmul import matmul
 from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
+from tvtf.passes.schedule.cpu.kernel import read_kernel
+from tvtf.passes.schedule.cpu.plan import plan_reduction
+from tvtf.passes.schedule.cpu.target import CpuTarget
 
 few = settings(max_examples=8, deadline=None, derandomize=True)
 extents = st.sampled_from([1, 2, 3, 7, 10, 16, 17, 31, 40, 65])
@@ -209,6 +212,15 @@ def test_vectors_along_a_ragged_axis_are_whole() -> None:
     main = text[text.rindex("accumulator = ") :]
     assert "T.vectorized(T.int64(3))" in main[main.rindex("for i") :]
     assert "T.vectorized(T.int64(3))" not in main[: main.rindex("for i")]
+
+
+@pytest.mark.parametrize(("columns", "is_padded"), [(72, True), (7, True), (8, False), (64, False)])
+def test_rows_that_end_in_a_part_of_a_vector_are_padded(columns: int, is_padded: bool) -> None:
+    """But for those that are no more than a shorter vector."""
+    x, y = tensor((400, 90)), tensor((90, columns), name="y")
+    (stage,) = read_kernel(te.create_prim_func([x, y, matmul(x, y)])).stages
+    plan = plan_reduction(stage, CpuTarget(512, 32, 2))
+    assert plan.padded == is_padded
 
 
 @pytest.mark.parametrize("rows", [1, 5, 64, 1001])

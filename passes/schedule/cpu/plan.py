@@ -327,13 +327,15 @@ def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str
 
 
 def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
-    """An operand that is read often along short rows that end in several vectors: worth a padded copy in the cache."""
+    """An operand that is read often along short rows that don't fill whole vectors: worth a padded copy in the cache."""
     lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(term, column.var) != 1:
         return False
     if vector_operand_bytes(stage, column) > target.level2_bytes:
         return False
-    if _is_power_of_two(column.size % lanes) or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
+    if column.size % lanes == 0 or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
+        return False
+    if column.size < lanes and _power_of_two(column.size) == column.size:  # a shorter vector is as good
         return False
     return len(terms_of(stage)) == 2 and _reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING
 
@@ -450,11 +452,6 @@ def _heights(axes: int, target: CpuTarget) -> Iterator[tuple[int, ...]]:
         yield from ((height,) for height in (1, 2, 4, 12, 16) if height < target.vector_registers)
     if axes == 2:
         yield from ((a, b) for a in (1, 2, 3, 4, 6, 8) for b in (1, 2, 3, 4, 6, 8) if a * b < target.vector_registers)
-
-
-def _is_power_of_two(size: int) -> bool:
-    """Or none at all: what is left is one shorter vector."""
-    return size & (size - 1) == 0
 
 
 def _power_of_two(limit: int) -> int:
