@@ -130,11 +130,11 @@ def test_tanh_never_passes_one() -> None:
 
 
 def binary(name: str, x: np.ndarray, y: np.ndarray, target: Target = HOST) -> np.ndarray:
-    a, b = tensor(x.shape), tensor(y.shape, name="y")
+    a, b = tensor(x.shape, str(x.dtype)), tensor(y.shape, str(y.dtype), name="y")
     result = te.compute(a.shape, lambda i: getattr(scalar, name)(a(i), b(i)))
     func = te.create_prim_func([a, b, result]).with_attr("global_symbol", "main")
     library = tvm.compile(tvm.IRModule({"main": with_names_first(schedule(func, target))}), target=target)
-    out = tvm.runtime.tensor(np.full(x.shape, 77, "float32"))
+    out = tvm.runtime.tensor(np.full(x.shape, 77, x.dtype))
     library["main"](tvm.runtime.tensor(x), tvm.runtime.tensor(y), out)
     return out.numpy()
 
@@ -194,6 +194,24 @@ def elementwise_primitives() -> list:
         if floats and getattr(primitive.lower, "__qualname__", "") == "scalar.<locals>.lower":
             found.append((primitive, len(floats[0].inputs)))
     return found
+
+
+@pytest.mark.parametrize("target", TARGETS)
+def test_powers_of_float64_are_within_an_ulp(target) -> None:
+    rng, many = np.random.default_rng(0), 4_000
+    edges = [*BINARY_EDGES, 1e300, -1e300, 5e-324, 1e-310, 2.0**53 + 2, 1 - 2.0**-53, 1 + 2.0**-52]
+    x, y = (grid.ravel() for grid in np.meshgrid(edges, edges))
+    bases = np.exp(rng.uniform(-700, 700, many)), rng.uniform(0.1, 4, many), 1 + rng.normal(0, 1e-9, many)
+    exponents = rng.uniform(-1.1, 1.1, many), rng.uniform(-100, 100, many), rng.uniform(-1e11, 1e11, many)
+    whole = rng.integers(-9, 9, many).astype("float64")
+    x, y = np.concatenate([x, *bases, rng.normal(0, 9, many)]), np.concatenate([y, *exponents, whole])
+    with np.errstate(all="ignore"):
+        want = np.power(x, y)
+    found = binary("power", x, y, target)
+    finite = np.isfinite(want)
+    np.testing.assert_array_equal(found[~finite], want[~finite])
+    assert (np.abs(found[finite] - want[finite]) <= np.spacing(np.abs(want[finite]))).all()
+    assert (np.signbit(found) == np.signbit(want))[finite].all()
 
 
 @pytest.mark.parametrize("target", TARGETS)

@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te, tirx
 from tvm.ir import Call, TensorLoad
 
-from tvtf.ops.kernels import circular, errors, fastmath, special
+from tvtf.ops.kernels import circular, double_power, errors, fastmath, special
 from tvtf.ops.kernels.remainder import remainder_single
 from tvtf.ops.kernels.special import digamma, let, lgamma, ndtri, trigamma
 from tvtf.shape import broadcast_shapes, simplify_dim
@@ -125,8 +125,7 @@ def erfinv(x: Any) -> Any:
 
 
 def power(x: Any, y: Any) -> Any:
-    """Of float64 by the C library: the last digits need a logarithm of twice the precision."""
-    return tirx.pow(x, y) if dtype_of(x) == "float64" else errors.power_single(x, y)
+    return double_power.power(x, y) if dtype_of(x) == "float64" else errors.power_single(x, y)
 
 
 def negative(x: Any) -> Any:
