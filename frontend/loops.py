@@ -9,27 +9,30 @@ Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
 from __future__ import annotations
 
 from collections.abc import Sequence
+from dataclasses import replace
 from functools import cache
 from typing import Any
 
-from tvm import relax
+import numpy as np
+import tvm_ffi
+from tvm import ir, relax, tirx
 
 from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
 from tvtf.frontend.lift import Inner, lift
+from tvtf.frontend.reads import Rows, Shared
 from tvtf.frontend.vectorize import by_element, is_mapped
 from tvtf.interpret import Evaluation
 from tvtf.ops.control import call
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
-from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexed_slices import as_dense
-from tvtf.ops.rules import bind, zeros_like
+from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
 from tvtf.passes.autodiff import Record, Recorder, sweep
-from tvtf.shape import TensorType, same_shape
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.shape import TensorType, same_shape, size_of
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def differentiable(x: Tensor) -> bool:
@@ -118,15 +121,62 @@ def cond_vjp(
         replay = Replay(function, captured)
         return tuple(replay.sweep(list(map(_of_size, cts, replay.outputs)), replay.inputs))
 
-    branches = [Inner("cond_grad", lambda f=f: swept(f)) for f in (then_branch, else_branch)]
-    used = [i for i in range(len(captured)) if any(b.structure[i] is not None for b in branches)]
-    results = [[_or_zeros(b, b.structure[i], captured[i]) for i in used] for b in branches]
-    shared = lift(branches)
-    graphs = [b.trace.finish(r) for b, r in zip(branches, results)]
-    found = dict(
-        zip(used, cond_primitive.bind(pred, *shared, then_branch=graphs[0], else_branch=graphs[1]) if used else ())
-    )
+    return _both_swept(cts, outputs, pred, *captured, then_branch=then_branch, else_branch=else_branch)
+
+
+def _both_swept(
+    cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = (),
+    shared: Shared | None = None,
+) -> Any:  # fmt: skip
+    """The cotangents by a cond; what its branches read of ``shared`` tensors goes to the rows of these."""
+    sides = [_Side(f, cts, captured, shared) for f in (then_branch, else_branch)]
+    if not all(side.rows_fit(captured) for side in sides):
+        sides = [_Side(f, cts, captured, None) for f in (then_branch, else_branch)]
+    used = [i for i in range(len(captured)) if any(side.found[i] is not None for side in sides)]
+    dense = [[_or_zeros(side.inner, side.found[i], captured[i]) for i in used] for side in sides]
+    parts = [[*own, *(x for other in sides for x in side.rows_of(other))] for side, own in zip(sides, dense)]
+    lifted = lift([side.inner for side in sides])
+    graphs = [side.inner.trace.finish(r) for side, r in zip(sides, parts)]
+    results = iter(cond_primitive.bind(pred, *lifted, then_branch=graphs[0], else_branch=graphs[1]) if parts[0] else ())
+    found = {i: next(results) for i in used}
+    for side in sides:
+        for rows in side.rows:
+            shared.rows.append(replace(rows, places=next(results), values=next(results)))  # type: ignore[union-attr]
     return (None, *(found.get(i) for i in range(len(captured))))
+
+
+class _Side:
+    """The way back through one branch."""
+
+    def __init__(self, function: Any, cts: Any, captured: Sequence[Tensor], shared: Shared | None) -> None:
+        self.rows: list[Rows] = []
+
+        def swept() -> list[Any]:
+            replay = Replay(function, captured)
+            own = Shared.within(shared, captured, replay.inputs)
+            replay.records = own.taken(replay.records, _both_swept)
+            found = replay.sweep(list(map(_of_size, cts, replay.outputs)), replay.inputs)
+            self.rows = [
+                replace(r, places=state.trace.own(r.places), values=state.trace.own(r.values)) for r in own.rows
+            ]
+            return found
+
+        self.inner = Inner("cond_grad", swept)
+        self.found = self.inner.structure
+
+    def rows_fit(self, captured: Sequence[Tensor]) -> bool:
+        """Whether the other branch knows the shapes of these rows."""
+        known = {d for x in captured for d in x._type.shape}
+        return all(isinstance(d, int) or d in known for r in self.rows for d in r.values._type.shape)
+
+    def rows_of(self, side: _Side) -> list[Tensor]:
+        """The rows that a branch gives, as results of this one: none of them, where it is the other."""
+        if side is self:
+            return [x for r in self.rows for x in (r.places, r.values)]
+        with tracing(self.inner.trace):
+            nowhere = [bind.broadcast_to(EagerTensor(np.array(-1)), shape=r.places._type.shape) for r in side.rows]
+            zeros = [bind.broadcast_to(number(0, r.values), shape=r.values._type.shape) for r in side.rows]
+            return [self.inner.trace.own(x) for pair in zip(nowhere, zeros) for x in pair]
 
 
 def _of_size(ct: Any, like: Tensor) -> Any:
@@ -198,7 +248,8 @@ class _Loop:
         return self.gathered(plan, found[1 : 1 + len(entry)], found[1 + len(entry) :])
 
     def gathered(self, plan: _Step, cts: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
-        by_start, by_invariant = dict(zip(self.active, cts)), dict(zip(plan.summed, sums))
+        shaped = [bind.reshape(x, shape=self.invariants[k]._type.shape) for k, x in zip(plan.summed, sums)]
+        by_start, by_invariant = dict(zip(self.active, cts)), dict(zip(plan.summed, shaped))
         starts = [by_start.get(i) for i in range(len(self.start))]
         return [*starts, *(by_invariant.get(k) for k in range(len(self.invariants)))]
 
@@ -275,15 +326,17 @@ class _Step:
     def planned(self) -> dict[int, TensorType]:
         """Decides what is read and summed; the types of what costly primitives give that the way back uses, by place."""
         loop = self.loop
-        self.summed, self.read = list(range(len(loop.invariants))), set[int]()
+        self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
         with tracing(Trace("while_plan", state.trace)) as aside:
             values = [aside.add_param(x._type) for x in loop.start]
             cts = [aside.add_param(loop.start[i]._type) for i in loop.active]
             saved = {place: aside.add_param(t) for place, t in self.saved.items()}
-            new_cts, found, reads, costly = self.swept(values, cts, saved)
-        self.read = {k for k, _, _ in reads}
-        self.summed = [k for k in self.summed if found[k] is not None or k in self.read]
-        results = [*new_cts, *(ct for ct in found if ct is not None), *(x for _, *pair in reads for x in pair)]
+            new_cts, found, rows, costly = self.swept(values, cts, saved)
+        for part in rows:
+            self.depths[part.key] = max(part.depth, self.depths.get(part.key, 0))
+        self.summed = [k for k in self.summed if found[k] is not None or k in self.depths]
+        given = [x for part in rows for x in (part.places, part.values)]
+        results = [*new_cts, *(ct for ct in found if ct is not None), *given]
         used = _used(aside, results)
         self.needed = [j for j, v in enumerate(values) if v._var in used]
         return {place: x._type for place, x in costly.items() if self._is_kept(x, used)}
@@ -294,69 +347,62 @@ class _Step:
         return isinstance(x, Tensor) and x._var in used and all(isinstance(d, int) or d in known for d in x._type.shape)
 
     def sum_start(self, k: int) -> Tensor:
-        """Where the cotangents of an invariant are summed: a stack where it is read slice by slice."""
+        """Where the cotangents of an invariant are summed: by rows where it is read."""
         x = self.loop.invariants[k]
-        if k in self.read:
-            return new_stack(x._type.shape[0], x._type._replace(shape=x._type.shape[1:]))
+        if k in self.depths:
+            shape, depth = x._type.shape, self.depths[k]
+            return new_stack(size_of(shape[:depth]), x._type._replace(shape=shape[depth:]))
         return state.trace.own(zeros_like(x))
 
     def swept(
         self, values: Sequence[Tensor], cts: Sequence[Any], saved: dict[int, Tensor]
-    ) -> tuple[list[Any], list[Any], list[Any], dict[int, Any]]:
-        """New cotangents of the carried values, those of the invariants, of slices read from these; what was costly."""
+    ) -> tuple[list[Any], list[Any], list[Rows], dict[int, Any]]:
+        """New cotangents of the carried values, those of the invariants, of rows read from these; what was costly."""
         loop = self.loop
         replay = Replay(loop.body, [*values, *loop.invariants], saved)
         carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
-        position = {id(x): k for k, x in enumerate(invariants)}
-        reads = [r for r in replay.records if id(r[1][0]) in position and _reads_a_row(r)]
-        replay.records = [r for r in replay.records if not any(r is read for read in reads)]
+        shared = Shared({id(x): (k, x._type.shape) for k, x in enumerate(invariants)})
+        replay.records = shared.taken(replay.records, _both_swept)
         seeds = dict(zip(loop.active, cts))
-        sources = [*(carried[i] for i in loop.active), *invariants, *(row for _, _, row, _ in reads)]
+        sources = [*(carried[i] for i in loop.active), *invariants]
         found = replay.sweep([seeds.get(i) for i in range(len(values))], sources)
-        first, last = len(loop.active), len(loop.active) + len(invariants)
-        new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:first])]
-        slices = [(position[id(r[1][0])], *_row(r, ct)) for r, ct in zip(reads, found[last:]) if ct is not None]
-        return new_cts, found[first:last], slices, replay.walk.costly
+        last = len(loop.active)
+        new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:last])]
+        return new_cts, found[last:], shared.rows, replay.walk.costly
 
     def run(
         self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: dict[int, Tensor]
     ) -> tuple[list[Any], list[Any]]:
-        new_cts, found, slices, _ = self.swept(values, cts, saved)
+        new_cts, found, rows, _ = self.swept(values, cts, saved)
         totals = dict(zip(self.summed, sums))
-        for k, index, ct in slices:
-            totals[k] = bind.stack_add(totals[k], index, ct)
+        for part in rows:
+            part = part.deeper(self.loop.invariants[part.key]._type.shape, self.depths[part.key])
+            totals[part.key] = bind.stack_add_rows(totals[part.key], part.places, part.values)
         for k in self.summed:
             if found[k] is not None:
-                totals[k] = bind.add(totals[k], found[k])
+                totals[k] = bind.add(totals[k], bind.reshape(found[k], shape=totals[k]._type.shape))
         return new_cts, [totals[k] for k in self.summed]
 
 
-def _reads_a_row(record: Record) -> bool:
-    """Whether an op takes one slice of its first input along the first axis."""
-    prim, inputs, _, attrs = record
-    name = prim.name
-    if name == "gather":
-        return attrs == {"axis": 0, "batch_dims": 0} and not inputs[1]._type.shape
-    return name == "stack_read" or (name == "dynamic_slice" and attrs["axes"] == (0,) and attrs["sizes"] == (1,))
-
-
-def _row(record: Record, ct: Tensor) -> tuple[Tensor, Tensor]:
-    """Which slice such an op took, and the cotangent as one of it."""
-    prim, (x, index), _, _ = record
-    if prim.name != "dynamic_slice":
-        return index, ct
-    from_end = bind.add(index, bind.cast(scalar_of(x._type.shape[0]), dtype=index.dtype))
-    index = bind.select(bind.less(index, bind.cast(_int(0), dtype=index.dtype)), from_end, index)
-    return index, bind.reshape(ct, shape=x._type.shape[1:])
-
-
 def _used(trace: Trace, results: Sequence[Any]) -> set[Any]:
-    """The variables that the results depend on, within the trace."""
+    """The variables that the results depend on, within the trace; a dim depends on what first has it."""
     used = {trace.own(r)._var for r in results if isinstance(trace.own(r)._var, relax.Var)}
+    tellers: dict[Any, Any] = {}
+    for binding in trace.bindings:
+        for dim in _dims(binding.var.ty):
+            tellers.setdefault(dim, binding.var)
     for binding in reversed(trace.bindings):
         if binding.var in used:
             used.update(relax.analysis.free_vars(binding.value))
+            used.update(tellers[dim] for dim in (*_dims(binding.var.ty), *_dims(binding.value)) if dim in tellers)
     return used
+
+
+def _dims(part: Any) -> list[Any]:
+    """The symbolic dims that a type or an expression names."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(part, (tirx.Var, found.append))
+    return [var for var in found if isinstance(var.ty, ir.PrimType)]
 
 
 def _int(value: int) -> Tensor:

@@ -16,7 +16,7 @@ from tvtf import dialect
 from tvtf.ops.kernels.common import INDEPENDENT
 
 READ = "stack_read"
-WRITES = ("stack_write", "stack_add")
+WRITES = ("stack_write", "stack_add", "stack_add_rows")
 LOOPS = ("while", "effect_while")
 
 
@@ -89,6 +89,25 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
     for axis, extent in reversed(list(zip(axes, shape[1:]))):
         loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
     return tirx.PrimFunc([target, place, value], loop).with_attr("tirx.is_scheduled", True)
+
+
+def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.PrimFunc:
+    """``kernel(buffer, places, values)``: adds each of ``values`` to the row at its place, if that is not negative."""
+    dtype = str(buffer.dtype)
+    shape = [_extent(d, i) for i, d in enumerate(buffer.shape.values)]
+    rows = _extent(places.shape.values[0], len(shape))
+    target = tirx.decl_buffer(shape, dtype, "buffer")
+    at = tirx.decl_buffer([rows], str(places.dtype), "places")
+    values = tirx.decl_buffer([rows, *shape[1:]], dtype, "values")
+    row, axes = tirx.Var("row", "int64"), [tirx.Var(f"i{i}", "int64") for i in range(len(shape) - 1)]
+    place = tirx.Cast("int64", tirx.BufferLoad(at, [row]))
+    new = tirx.BufferLoad(target, [place, *axes]) + tirx.BufferLoad(values, [row, *axes])
+    loop: Any = tirx.BufferStore(target, new, [place, *axes])
+    for axis, extent in reversed(list(zip(axes, shape[1:]))):
+        loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
+    loop = tirx.IfThenElse(tirx.GE(place, tirx.IntImm("int64", 0)), loop, None)
+    loop = tirx.For(row, tirx.IntImm("int64", 0), rows, tirx.ForKind.SERIAL, loop)
+    return tirx.PrimFunc([target, at, values], loop).with_attr("tirx.is_scheduled", True)
 
 
 def _extent(dim: Any, axis: int) -> Any:

@@ -21,7 +21,7 @@ from tvtf.ops.host import KERNEL_SYMBOL, SYMBOLS, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
-from tvtf.passes.inplace import InPlace, slice_kernel
+from tvtf.passes.inplace import InPlace, rows_kernel, slice_kernel
 from tvtf.passes.rewrite import Bindings, rewrite_functions
 
 
@@ -279,11 +279,13 @@ def _effect(builtin: str, args: list[Any], ty: Any) -> relax.Call:
 
 
 def _stack_change(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
-    """``stack_write`` and ``stack_add``: into the buffer itself where the loop owns it."""
+    """Changes of stacks: into the buffer itself where the loop owns it."""
     buffer, index, _ = bound.inputs
     if buffer not in legalizer.in_place.owned:
         return legalizer.kernel_call(call, bound)
-    kernel = legalizer.add(bound.primitive.name, slice_kernel(bound.primitive.name, buffer.ty, index.ty))
+    name = bound.primitive.name
+    made = rows_kernel(buffer.ty, index.ty) if name == "stack_add_rows" else slice_kernel(name, buffer.ty, index.ty)
+    kernel = legalizer.add(name, made)
     out.emit(void_call(kernel, bound.inputs, call.span), "_")
     return buffer
 
@@ -396,6 +398,7 @@ CONTROL = {
     "common_dims": _common_dims,
     "stack_write": _stack_change,
     "stack_add": _stack_change,
+    "stack_add_rows": _stack_change,
     "guard": _guard,
     "write": _write,
     "call_python": _call_python,

@@ -229,8 +229,46 @@ def test_gradients_of_rows_read_by_index_are_added_where_they_lie():
     traced, x = tf.function(slope), tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]])
     np.testing.assert_allclose(traced(x), slope(x), rtol=1e-6)
     ir = traced.relax(x)
-    assert ir.count("tvtf.stack_add") == 3
+    assert ir.count("tvtf.stack_add_rows") == 3
     assert "tvtf.dynamic_slice_grad" not in ir and "segment_sum" not in ir
+
+
+@pytest.mark.parametrize(
+    "term",
+    [
+        lambda x, i: x[i, 1],
+        lambda x, i: tf.reduce_sum(tf.gather(x, [i, 0])),
+        lambda x, i: tf.gather_nd(x, [[i, 1], [i, 0]])[0],
+        lambda x, i: tf.cond(i > 1, lambda: x[i, 0] * x[0, 1], lambda: tf.reduce_sum(x[i])),
+    ],
+)
+def test_no_turn_makes_a_whole_cotangent(term):
+    @tf.function(autograph=False)
+    def slope(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            step = lambda i, total: (i + 1, total + term(x, i) ** 2)  # noqa: E731
+            y = tf.while_loop(lambda i, _: i < 97, step, (0, 0.0))[1]
+        return tape.gradient(y, x)
+
+    module = slope.get_concrete_function(tf.TensorSpec([97, 2])).graph.module()
+    back = next(f.script() for v, f in module.functions_items() if v.name_hint == "while_grad")
+    calls = [line.split("=")[0] for line in back.splitlines() if "T.Call(" in line]
+    made = [line for line in calls if "R.Tensor((97, 2)" in line or "R.Tensor((194," in line]
+    assert made and all("stack_add_rows" in line for line in made)
+
+
+def test_a_window_of_computed_size_in_a_loop():
+    def slope(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.while_loop(lambda i, _: i < 3, lambda i, t: (i + 1, t + tf.reduce_sum(x[i : i + 2] ** 2)), (0, 0.0))[
+                1
+            ]
+        return tape.gradient(y, x)
+
+    x = tf.range(5.0)
+    assert tf.function(slope)(x).numpy().tolist() == slope(x).numpy().tolist() == [0.0, 4.0, 8.0, 6.0, 0.0]
 
 
 def test_integers_have_no_gradient():

@@ -52,10 +52,30 @@ def _add(program: Program, bound: Bound, inputs: list[str], outputs: list[str], 
     _scatter(program.emitter, inputs, outputs, reduction="add")
 
 
+def _add_rows(program: Program, bound: Bound, inputs: list[str], outputs: list[str], types: list[TensorType]) -> None:
+    """Rows without a place add zeros to the first."""
+    e, (buffer, places, values) = program.emitter, inputs
+    zero = e.const(np.array(0, np.int64))
+    wide = e.cast(places, as_dtype("int64"))
+    nowhere = e.computed("Less", [wide, zero])
+    rank = len(types[0].shape)
+    column = e.computed("Reshape", [nowhere, e.const(np.array([-1, *[1] * (rank - 1)], np.int64))])
+    kept = e.computed("Where", [column, e.const(np.zeros((), types[0].dtype.np)), values])
+    at = e.computed("Unsqueeze", [e.computed("Max", [wide, zero]), e.const(np.array([-1], np.int64))])
+    e.node("ScatterND", [buffer, at, kept], outputs, reduction="add")
+
+
 def _scatter(e: Emitter, inputs: Sequence[str], outputs: Sequence[str], **attrs: Any) -> None:
     buffer, index, value = inputs
     row = e.computed("Unsqueeze", [value, e.const(np.array([0], np.int64))])
     e.node("ScatterND", [buffer, _reshaped(e, index, (1, 1)), row], outputs, **attrs)
 
 
-STACKS = {"stack_new": _new, "stack_sized": _sized, "stack_read": _read, "stack_write": _write, "stack_add": _add}
+STACKS = {
+    "stack_new": _new,
+    "stack_sized": _sized,
+    "stack_read": _read,
+    "stack_write": _write,
+    "stack_add": _add,
+    "stack_add_rows": _add_rows,
+}

@@ -208,17 +208,25 @@ def _clamped(index: Any, extent: Dim, low: int, high: Dim) -> Dim:
 
 
 def _apply(x: Tensor, axes: list[Taken], shape: tuple[Dim, ...]) -> Tensor:
+    dynamic = [(i, a.dynamic) for i, a in enumerate(axes) if a.dynamic is not None]
+    if dynamic:  # first, with the fixed places beside it: nothing is copied but what is asked for
+        dtype = dynamic[0][1].dtype
+        fixed = [(i, EagerTensor(np.array(a.begin, dtype.np))) for i, a in enumerate(axes) if _is_place(a)]
+        places, starts = zip(*sorted([*dynamic, *fixed], key=lambda pair: pair[0]))
+        x = bind.dynamic_slice(x, *starts, axes=places, sizes=(1,) * len(places), wrap=True)
+        axes = [Taken(0, 1, 1) if i in places else a for i, a in enumerate(axes)]
     begin, size = tuple(a.begin for a in axes), tuple(a.size for a in axes)
     strides, checked = tuple(a.step for a in axes), tuple(i for i, a in enumerate(axes) if a.checked)
     if not takes_all(x._type.shape, begin, size, strides):
         x = bind.strided_slice(x, begin=begin, size=size, strides=strides, checked=checked)
-    dynamic = [(i, a.dynamic) for i, a in enumerate(axes) if a.dynamic is not None]
-    if dynamic:
-        places = tuple(i for i, _ in dynamic)
-        x = bind.dynamic_slice(x, *(t for _, t in dynamic), axes=places, sizes=(1,) * len(places), wrap=True)
     return (
         x if len(shape) == x.ndim and not dynamic and same_shape(shape, x._type.shape) else bind.reshape(x, shape=shape)
     )
+
+
+def _is_place(axis: Taken) -> bool:
+    """Whether one place is taken of an axis."""
+    return axis.dynamic is None and isinstance(axis.begin, int) and axis.size == 1
 
 
 def takes_all(shape: Sequence[Dim], begin: Sequence[Dim], size: Sequence[Dim], strides: Sequence[int]) -> bool:

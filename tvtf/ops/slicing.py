@@ -223,7 +223,9 @@ def _window_guard(x: Tensor, start: Tensor, axis: int, size: Dim, wrap: bool) ->
     extent = x._type.shape[axis]
     low, high = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (-extent if wrap else 0, extent - size))
     inside = bind.logical_and(bind.less_equal(low, start), bind.less_equal(start, high))
-    return inside, f"slice index of dimension {axis} out of bounds."
+    known = getattr(start, "known", None)
+    which = "" if known is None else f" {int(known)}"
+    return inside, f"slice index{which} of dimension {axis} out of bounds."
 
 
 def _dynamic_numpy(x: np.ndarray, *starts: np.ndarray, axes: Any, sizes: Any, wrap: bool) -> np.ndarray:

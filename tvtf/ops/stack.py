@@ -13,7 +13,8 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
-from tvtf.ops.rules import bind, draw, kernel, stretch, zeros_like
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, draw, kernel, number, stretch, zeros_like
 from tvtf.primitive import Sample, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, fresh_dim, same_shape, show_shape
@@ -179,3 +180,66 @@ def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
 def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     """``buffer`` with ``value`` added at ``index``."""
     return (buffer, index, value), {}
+
+
+def _rows_type(buffer: TensorType, places: TensorType, values: TensorType) -> TensorType:
+    count = values.shape[:1]
+    if len(places.shape) != 1 or not places.dtype.is_integer or not same_shape(places.shape, count):
+        raise Refused(
+            f"places must be an integer for each of {show_shape(count)} rows, but are {show_shape(places.shape)}"
+        )
+    if buffer.dtype is not values.dtype or not same_shape(buffer.shape[1:], values.shape[1:]):
+        raise Refused(f"rows of shape {show_shape(buffer.shape[1:])} can't take {show_shape(values.shape[1:])}")
+    return buffer
+
+
+def _rows_added(buffer: np.ndarray, places: np.ndarray, values: np.ndarray) -> np.ndarray:
+    copy, some = buffer.copy(), places >= 0
+    np.add.at(copy, places[some], values[some])
+    return copy
+
+
+def _rows_vjp(ct: Tensor, y: Tensor, buffer: Tensor, places: Tensor, values: Tensor) -> tuple[Any, None, Any]:
+    from tvtf.ops.scatter import gathered
+
+    return ct, None, gathered(ct, places)
+
+
+def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
+    """All elements' buffers as one."""
+    buffer, places, values = (stretch(size, x, b) for x, b in zip(inputs, batched))
+    count, rows = buffer._type.shape[1], places._type.shape[1]
+    first = bind.multiply(
+        bind.range(size=size, start=0, delta=1, dtype=places.dtype), bind.cast(scalar_of(count), dtype=places.dtype)
+    )
+    moved = bind.add(places, bind.reshape(first, shape=(size, 1)))
+    moved = bind.select(bind.less(places, number(0, places)), places, moved)
+    whole = bind.stack_add_rows(
+        bind.reshape(buffer, shape=(size * count, *buffer._type.shape[2:])),
+        bind.reshape(moved, shape=(size * rows,)),
+        bind.reshape(values, shape=(size * rows, *values._type.shape[2:])),
+    )
+    return bind.reshape(whole, shape=buffer._type.shape)
+
+
+@primitive(
+    type=_rows_type,
+    numpy=_rows_added,
+    lower=kernel("stack.add_rows"),
+    vjp=_rows_vjp,
+    batch=_rows_batch,
+    why_not={"onnx": EXPORT},
+    samples=lambda: [
+        Sample((draw(0, (4, 2)), np.array([2, -1, 2]), draw(1, (3, 2))), {}, dtypes.FLOATING),
+        Sample(
+            (draw(0, (3,)), np.array([1], np.int32), draw(1, (1,))),
+            {},
+            dtypes.FLOATING,
+            True,
+            (("n",), (None,), (None,)),
+        ),
+    ],
+)
+def stack_add_rows(buffer: Tensor, places: Tensor, values: Tensor) -> Any:
+    """``buffer`` with each of ``values`` added to the row at its place; negative places are none."""
+    return (buffer, places, values), {}

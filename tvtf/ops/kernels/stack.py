@@ -6,6 +6,8 @@ from typing import Any
 
 from tvm import te, tirx
 
+from tvtf.ops.kernels.indexing import segment_sum
+
 
 def new(*, shape: tuple[Any, ...], dtype: str) -> te.Tensor:
     return te.compute(shape, lambda *_: tirx.const(0, dtype), name="stack")
@@ -22,6 +24,11 @@ def write(buffer: te.Tensor, index: te.Tensor, value: te.Tensor) -> te.Tensor:
 
 def add(buffer: te.Tensor, index: te.Tensor, value: te.Tensor) -> te.Tensor:
     return _changed(buffer, index, lambda old, *i: old + value(*i))
+
+
+def add_rows(buffer: te.Tensor, places: te.Tensor, values: te.Tensor) -> te.Tensor:
+    sums = segment_sum(values, places, num_segments=buffer.shape[0])
+    return te.compute(buffer.shape, lambda *i: buffer(*i) + sums(*i).astype(buffer.dtype), name="changed")
 
 
 def _changed(buffer: te.Tensor, index: te.Tensor, change: Any) -> te.Tensor:
