@@ -23,6 +23,17 @@ print(core & set(ROOMS), late - set(ROOMS), len(found) == len(ROOMS))
 from tvtf.primitive import table
 print('tvtf.ops.bessel' in str(list(sys.modules)), 'bessel_i0' in table, table['bessel_i0'].name, 'bessel_i0' in table)
 """,
+    "lessons": """
+from tvtf import lessons
+from tvtf.ragged import dispatch
+from tvtf.sparse import operators
+print(set(lessons.RAGGED.split()) ^ set(dispatch.LESSONS), set(lessons.SPARSE.split()) ^ set(operators.LESSONS))
+""",
+    "tensors of late rooms": """
+rooms = [m for m in ('tvtf.ragged', 'tvtf.sparse', 'tvtf.ops.strings') if m in sys.modules]
+double = tf.math.square
+print(rooms, double(tf.ragged.constant([[1], [2, 3]])).to_list(), double(tf.sparse.eye(2, dtype=tf.int32)).values.numpy())
+""",
     "a trace": """
 tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpec([2]))
 print('tvm' in sys.modules, 'tvm.backend.cuda.ptx' in sys.modules, gc.isenabled(), os.environ.get('TVM_DEVICE_BACKEND_AUTOLOAD'))
@@ -41,6 +52,8 @@ PRINTED = {
     "rooms": "[] True True Csv",
     "late names": "set() set() True",
     "late primitives": "False False bessel_i0 True",
+    "lessons": "set() set()",
+    "tensors of late rooms": "[] [[1], [4, 9]] [1 1]",
     "a trace": "True False True None",
     "a target of a GPU": "cuda True False",
 }

@@ -18,9 +18,8 @@ from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.g
 from tvtf import device_spec as _device_spec  # noqa: E402,F401 - declares tf.DeviceSpec
 from tvtf import dtypes, errors, nest, ops  # noqa: E402
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
+from tvtf import lessons as _lessons  # noqa: E402
 from tvtf import namespaces as _namespaces  # noqa: E402
-from tvtf import ragged as _ragged  # noqa: E402,F401 - declares tf.ragged, tf.RaggedTensor
-from tvtf import sparse as _sparse  # noqa: E402,F401 - declares tf.sparse, tf.SparseTensor
 from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.context import executing_eagerly  # noqa: E402
 from tvtf.dtypes import (  # noqa: E402
@@ -89,6 +88,7 @@ def __dir__() -> list[str]:
     return sorted({*globals(), *(path.partition(".")[0] for path in _namespaces.ROOMS)})
 
 
+_lessons.give()
 _namespaces.install()
 vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _v1_find
 for _module in (dtypes, errors, nest, _sys.modules["tvtf.version"]):

@@ -139,6 +139,16 @@ LATE = {
         "nn": "batch_norm_with_global_normalization compute_average_loss crelu normalize_moments scale_regularization_loss "
         "sufficient_statistics",
     },
+    "ops.strings": {
+        "": "as_string fingerprint",
+        "dtypes": "as_string",
+        "io": "decode_base64 decode_raw encode_base64 matching_files parse_tensor read_file serialize_tensor write_file",
+        "io.gfile": "GFile copy exists get_registered_schemes glob isdir join listdir makedirs mkdir remove rename rmtree stat "
+        "walk",
+        "strings": "as_string format join length lower reduce_join regex_full_match regex_replace strip substr to_hash_bucket "
+        "to_hash_bucket_fast to_hash_bucket_strong to_number unicode_script unicode_transcode unsorted_segment_join "
+        "upper",
+    },
     "ops.tapers": {
         "signal": "hamming_window hann_window inverse_stft_window_fn kaiser_bessel_derived_window kaiser_window "
         "linear_to_mel_weight_matrix vorbis_window",
@@ -152,7 +162,20 @@ LATE = {
         "": "constant_initializer ones_initializer random_normal_initializer random_uniform_initializer zeros_initializer",
     },
     "queues": {"": "queue"},
+    "ragged": {
+        "": "RaggedTensor RaggedTensorSpec ragged ragged_fill_empty_rows ragged_fill_empty_rows_grad",
+        "experimental": "DynamicRaggedShape RowPartition",
+        "sparse": "cross cross_hashed",
+        "strings": "bytes_split ngrams split unicode_decode unicode_decode_with_offsets unicode_encode unicode_split "
+        "unicode_split_with_offsets",
+    },
     "saved_model": {"": "saved_model"},
+    "sparse": {
+        "": "SparseTensor SparseTensorSpec edit_distance sparse",
+        "compat.v1": "SparseTensor SparseTensorValue",
+        "nn": "embedding_lookup_sparse safe_embedding_lookup_sparse",
+        "sets": "difference intersection size union",
+    },
     "summary": {"": "profiler summary"},
     "testing": {
         "test": "TestCase compute_gradient is_built_with_cuda is_built_with_gpu_support is_built_with_rocm is_built_with_xla "
@@ -168,7 +191,7 @@ ROOMS = {
     for name in names.split()
 }
 """Public path -> the room that declares it."""
-SPACES = {"experimental.numpy": "arrays"}
+SPACES = {"experimental.numpy": "arrays", "ragged": "ragged", "sparse": "sparse"}
 """The same for whole namespaces, which ``import`` finds before their rooms are there."""
 _LATE_SPACES = sorted({*(space for spaces in LATE.values() for space in spaces if space), *SPACES})
 _NOTHING = object()
@@ -183,6 +206,8 @@ def install() -> None:
     root = sys.modules["tvtf"]
     teach_late()
     for space in _LATE_SPACES:
+        if space in LATE and f"tvtf.{space}" not in sys.modules:
+            continue  # a room that is not there yet
         refusing(_module(root, space.split(".")), space)
     for path, value in public_names().items():
         if _installed.get(path, _NOTHING) is value:

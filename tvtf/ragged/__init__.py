@@ -1,5 +1,8 @@
 """Ragged tensors: rows of several lengths, and what public functions do on them."""
 
+import sys
+
+from tvtf.namespaces import refusing as _refusing
 from tvtf.ragged import (
     broadcasting,
     build,
@@ -18,8 +21,6 @@ from tvtf.ragged import (
     texts,
 )
 
-dispatch.install()
-
 __all__ = [
     "broadcasting",
     "build",
@@ -37,3 +38,4 @@ __all__ = [
     "tensor",
     "texts",
 ]
+_refusing(sys.modules[__name__], "ragged")

@@ -9,7 +9,7 @@ from tvtf.dtypes import int32, int64
 from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, ones_like, static_int, zeros_like
-from tvtf.primitive import public_names, teach
+from tvtf.primitive import public_names
 from tvtf.ragged import structure
 from tvtf.ragged.broadcasting import spread
 from tvtf.ragged.build import bounding_shape, gather_rows
@@ -259,16 +259,13 @@ _OPERATORS = {
 }
 
 
-def install() -> None:
-    """Teaches public functions ragged tensors."""
-    for path in UNARY:
-        teach(path, holds_ragged, unary)
-    for path in BINARY:
-        teach(path, holds_ragged, binary)
-    for name in ASSERTIONS:
-        teach(f"debugging.{name}", holds_ragged, asserting)
-    for name in (*SEGMENTS, "reduce_mean", "reduce_any", "reduce_all"):
-        teach(name, holds_ragged, reduction(name))
-    for path, handler in structure.HANDLERS.items():
-        teach(path, holds_ragged, handler)
-    _add_operators()
+LESSONS: dict[str, Handler] = {
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
+    **{f"debugging.{name}": asserting for name in ASSERTIONS},
+    **{name: reduction(name) for name in (*SEGMENTS, "reduce_mean", "reduce_any", "reduce_all")},
+    **structure.HANDLERS,
+}
+"""What public functions do on ragged tensors (see ``tvtf/lessons.py``)."""
+takes = holds_ragged
+_add_operators()

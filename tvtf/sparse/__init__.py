@@ -1,5 +1,8 @@
 """Sparse tensors: the elements that are not zero, and what public functions do on them."""
 
+import sys
+
+from tvtf.namespaces import refusing as _refusing
 from tvtf.sparse import (
     arrange,
     counts,
@@ -14,8 +17,6 @@ from tvtf.sparse import (
     tensor,
 )
 
-operators.install()
-
 __all__ = [
     "arrange",
     "counts",
@@ -29,3 +30,4 @@ __all__ = [
     "sets",
     "tensor",
 ]
+_refusing(sys.modules[__name__], "sparse")

@@ -9,7 +9,6 @@ import numpy as np
 
 from tvtf.dtypes import as_dtype, int32
 from tvtf.ops.rules import bind
-from tvtf.primitive import teach
 from tvtf.sparse.math import divided, times
 from tvtf.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
 from tvtf.tensor import EagerTensor, is_tensor
@@ -65,12 +64,12 @@ def _rank(function: Any, input: Any, name: str | None = None) -> Any:
     return EagerTensor(np.array(rank_of(as_sparse(input)), np.int32))
 
 
-OTHERS: dict[str, Callable[..., Any]] = {"divide": _divide, "shape": _shape, "size": _size, "rank": _rank}
-
-
-def install() -> None:
-    """Teaches public functions sparse tensors."""
-    for path in ON_VALUES:
-        teach(path, is_sparse, on_values)
-    for path, handler in OTHERS.items():
-        teach(path, is_sparse, handler)
+LESSONS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(ON_VALUES, on_values),
+    "divide": _divide,
+    "shape": _shape,
+    "size": _size,
+    "rank": _rank,
+}
+"""What public functions do on sparse tensors (see ``tvtf/lessons.py``)."""
+takes = is_sparse

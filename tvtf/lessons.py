@@ -1,0 +1,61 @@
+"""What public functions do on tensors of rooms that are imported late: they ask the room only when it is there.
+
+Values of a room's own classes exist only after it was imported.
+"""
+
+from __future__ import annotations
+
+import sys
+from functools import partial
+from typing import Any
+
+from tvtf.primitive import teach
+
+RAGGED = (
+    "abs acos acosh add add_n as_string asin asinh atan atan2 atanh bitcast bitwise.bitwise_and "
+    "bitwise.bitwise_or bitwise.bitwise_xor bitwise.invert bitwise.left_shift bitwise.right_shift boolean_mask "
+    "broadcast_dynamic_shape broadcast_to cast ceil clip_by_value concat cos cosh cumsum "
+    "debugging.assert_equal debugging.assert_greater debugging.assert_greater_equal debugging.assert_less "
+    "debugging.assert_less_equal debugging.assert_near debugging.assert_none_equal debugging.check_numerics "
+    "divide dtypes.complex dtypes.saturate_cast dynamic_partition equal exp expand_dims fill floor gather "
+    "gather_nd greater greater_equal identity image.adjust_brightness image.adjust_gamma "
+    "image.convert_image_dtype image.random_brightness image.stateless_random_brightness io.decode_base64 "
+    "io.encode_base64 less less_equal linalg.matmul log logical_and logical_or math.angle math.bessel_i0 "
+    "math.bessel_i0e math.bessel_i1 math.bessel_i1e math.conj math.digamma math.divide_no_nan math.erf "
+    "math.erfc math.erfcinv math.erfinv math.expm1 math.floordiv math.floormod math.igamma math.igammac "
+    "math.imag math.is_finite math.is_inf math.is_nan math.lgamma math.log1p math.log_sigmoid math.logical_not "
+    "math.logical_xor math.multiply_no_nan math.ndtri math.nextafter math.real math.reciprocal "
+    "math.reciprocal_no_nan math.reduce_std math.reduce_variance math.rint math.rsqrt math.softplus "
+    "math.softsign math.special.sinc math.squared_difference math.truediv math.xdivy math.xlog1py math.xlogy "
+    "math.zeta maximum minimum multiply negative nn.dropout nn.elu nn.embedding_lookup "
+    "nn.experimental.stateless_dropout nn.gelu nn.leaky_relu nn.relu nn.relu6 nn.selu nn.silu nn.softmax "
+    "nn.softplus nn.softsign nn.swish not_equal one_hot ones ones_like pow rank reduce_all reduce_any "
+    "reduce_max reduce_mean reduce_min reduce_prod reduce_sum reshape reverse round shape sigmoid sign sin "
+    "sinh size split sqrt square squeeze stack stop_gradient strings.as_string strings.join strings.length "
+    "strings.lower strings.regex_full_match strings.regex_replace strings.strip strings.substr "
+    "strings.to_hash_bucket strings.to_hash_bucket_fast strings.to_hash_bucket_strong strings.to_number "
+    "strings.unicode_script strings.unicode_transcode strings.upper subtract tan tanh tile truncatediv "
+    "truncatemod where zeros zeros_like"
+)
+SPARSE = (
+    "abs asin asinh atan atanh cast divide identity math.bessel_i0e math.bessel_i1e math.erf math.negative "
+    "math.sign math.sin math.sqrt math.square math.tan math.tanh rank shape size stop_gradient"
+)
+TEACHERS = {"tvtf.ragged.dispatch": RAGGED, "tvtf.sparse.operators": SPARSE}
+"""Module -> the public functions that its ``LESSONS`` are for, where one of the arguments is something it ``takes``."""
+
+
+def give() -> None:
+    """Has the public functions ask the modules."""
+    for module, paths in TEACHERS.items():
+        for path in paths.split():
+            teach(path, partial(_takes, module), partial(_done, module, path))
+
+
+def _takes(module: str, value: Any) -> bool:
+    takes = getattr(sys.modules.get(module), "takes", None)
+    return takes is not None and takes(value)
+
+
+def _done(module: str, path: str, function: Any, *args: Any, **kwargs: Any) -> Any:
+    return sys.modules[module].LESSONS[path](function, *args, **kwargs)
