@@ -1,6 +1,6 @@
 """Schedules for CPUs: PrimFuncs as legalize and fuse leave them become parallel, vectorised, tiled loops.
 
-A function is read as a list of stages (`kernel`), cheap elementwise stages are inlined (`inline`), and what is left
+A function is read as a list of stages (`kernel`), cheap elementwise stages are inlined (`inline`), rows of copies kept `apart`, and what is left
 is grouped and written anew: nests over one box of points (`elementwise`, on `box`, `turned`, `short`, `chunks`, `periods`, `rare`), reductions and
 contractions with their epilogues (`reduction`, on `plan`, `tile`, `pack`, `transpose`, `tasks`, `slices`), convolutions
 (`images`, `windows`, `winograd`, `winograd_filter`, chains of them in `bands`, strided ones' gradients in `phases`), chains such as
