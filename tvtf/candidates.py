@@ -17,7 +17,7 @@ from tvtf.ops.array import stop_gradient
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather
-from tvtf.ops.rules import attribute_int, bind, require_dtype
+from tvtf.ops.rules import attribute_bool, attribute_int, bind, require_dtype
 from tvtf.primitive import export, public_names
 from tvtf.random_state import advanced
 from tvtf.refusal import Refused
@@ -192,6 +192,7 @@ def _sample(
     kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int, seed: Any, weights: Any = ()
 ) -> Candidates:
     num_true, count = attribute_int(num_true, "num_true", 1), attribute_int(count, "num_sampled", 1)
+    unique = attribute_bool(unique, "unique")
     classes = _checked_classes(kind, true, num_true, count, unique, limit)
     state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
     known = convert_to_tensor(weights, float32)

@@ -12,7 +12,7 @@ from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
 from tvtf.ops.random import stateless_uniform
-from tvtf.ops.rules import bind, number, static_dims, zeros_like
+from tvtf.ops.rules import bind, number, static_dims, type_name, zeros_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, show_shape
@@ -61,6 +61,12 @@ def _drawn_type(images: TensorType, boxes: TensorType, colours: TensorType) -> T
         raise Refused(f"The rank of the images should be 4, but is {len(images.shape)}")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
         raise Refused(f"The shape of boxes should be [batch, count, 4], but is {show_shape(boxes.shape)}")
+    if colours.dtype is not float32:
+        found = type_name(colours.dtype)
+        raise Refused(
+            f"cannot compute {{op}} as input #2(zero-based) was expected to be a float tensor but is a {found} tensor",
+            TypeError,
+        )
     return images
 
 
@@ -94,7 +100,7 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: str | None =
     wanted = EagerTensor(COLOURS) if colors is None else convert_to_tensor(colors, dtype_hint=float32)
     if not wanted.shape[0]:
         wanted = EagerTensor(COLOURS)
-    return bind.draw_boxes(x, corners, cast(wanted, float32))  # type: ignore[no-any-return]
+    return bind.draw_boxes(x, corners, wanted)  # type: ignore[no-any-return]
 
 
 # -- cut out

@@ -11,7 +11,7 @@ import numpy as np
 from tvtf.context import state
 from tvtf.dtypes import FLOATING
 from tvtf.errors import InvalidArgumentError
-from tvtf.ops.rules import batch_elementwise, bind, draw, scalar
+from tvtf.ops.rules import attribute_text, batch_elementwise, bind, draw, scalar
 from tvtf.primitive import Sample, as_tuple, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
@@ -75,7 +75,7 @@ def check_numerics(tensor: Any, message: str, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/debugging/check_numerics
     """
-    return (convert_to_tensor(tensor),), {"message": message}
+    return (convert_to_tensor(tensor),), {"message": attribute_text(message, "message")}
 
 
 @export("debugging.assert_all_finite")

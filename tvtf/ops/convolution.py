@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.ops.conv import group_count
-from tvtf.ops.rules import bind
+from tvtf.ops.rules import attribute_ints, bind
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -238,6 +238,7 @@ def depthwise_conv2d(
     """
     op = "DepthwiseConv2dNative"
     first = is_channels_first(data_format, 2, op)
+    _check_depthwise(strides, first)
     x, w = _checked_operands(input, filter, 2, op)
     *window, channels, multiplier = w._type.shape
     depth = x._type.shape[1 if first else -1]
@@ -250,6 +251,14 @@ def depthwise_conv2d(
     return _convolved(
         x, bind.reshape(w, shape=(*window, 1, channels * multiplier)), strides, padding, first, dilations, op
     )
+
+
+def _check_depthwise(strides: Any, first: bool) -> None:
+    given = attribute_ints(strides, "strides", "depthwise_conv2d_native")
+    if len(given) != 4:
+        raise Refused("Sliding window strides field must specify 4 dimensions")
+    if given[0] != 1 or given[1 if first else 3] != 1:
+        raise Refused("Current implementation does not yet support strides in the batch and depth dimensions.")
 
 
 @export("nn.separable_conv2d")

@@ -9,6 +9,7 @@ import numpy as np
 from tvtf.dtypes import float32
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import (
+    attribute_bool,
     attribute_int,
     batch_elementwise,
     bind,
@@ -132,7 +133,9 @@ def fake_quant_with_min_max_args(
     if not min < max:
         raise Refused(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by("FakeQuantWithMinMaxArgs")
     limits = (convert_to_tensor(float(v), float32) for v in (min, max))
-    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=int(num_bits), narrow=bool(narrow_range))
+    return bind.fake_quant(
+        convert_to_tensor(inputs), *limits, bits=int(num_bits), narrow=attribute_bool(narrow_range, "narrow_range")
+    )
 
 
 @export("quantization.fake_quant_with_min_max_vars")
@@ -151,7 +154,9 @@ def fake_quant_with_min_max_vars(
     for limit, what in zip(limits, ("min", "max")):
         require_rank(limit._type, 0, what)
     bits = attribute_int(num_bits, "num_bits")
-    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=bits, narrow=bool(narrow_range))
+    return bind.fake_quant(
+        convert_to_tensor(inputs), *limits, bits=bits, narrow=attribute_bool(narrow_range, "narrow_range")
+    )
 
 
 @export("quantization.fake_quant_with_min_max_vars_per_channel")
@@ -176,7 +181,7 @@ def fake_quant_with_min_max_vars_per_channel(
             raise Refused(
                 f"min and max must be vectors of the inputs' last dim, but got {brackets(limit.shape)} with {brackets(x.shape)}"
             ).told_by("FakeQuantWithMinMaxVarsPerChannel")
-    return bind.fake_quant(x, low, high, bits=int(num_bits), narrow=bool(narrow_range))
+    return bind.fake_quant(x, low, high, bits=int(num_bits), narrow=attribute_bool(narrow_range, "narrow_range"))
 
 
 # -- their gradients, as functions

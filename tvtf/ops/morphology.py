@@ -9,9 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.dtypes import as_dtype, int64
+from tvtf.errors import UnimplementedError
 from tvtf.ops.cast import cast
 from tvtf.ops.pad import reverse
-from tvtf.ops.rules import attribute_text, bind, number, static_value
+from tvtf.ops.rules import attribute_ints, attribute_text, bind, number, static_value
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -132,6 +133,20 @@ def max_pool_with_argmax(
     return MaxPoolWithArgmax(values, cast(at, as_dtype(output_dtype)))
 
 
+def _four(value: Any, what: str) -> list[int]:
+    found = attribute_ints([] if value is None else value, what, "dilation2d")
+    if len(found) < 4:
+        raise Refused(f"Length for attr '{what}' of {len(found)} must be at least minimum 4")
+    if found[0] != 1 or found[3] != 1:
+        name = "Stride" if what == "strides" else "Rate"
+        raise UnimplementedError(
+            None, "Dilation2D", f"{name} is only supported across spatial dimensions. [Op:Dilation2D]"
+        )
+    if min(found) < 1:
+        raise Refused(f"{what} must be positive, but are {found}")
+    return found
+
+
 @export("nn.dilation2d")
 def dilation2d(
     input: Any, filters: Any, strides: Any, padding: str, data_format: str, dilations: Any, name: str | None = None
@@ -161,6 +176,7 @@ def dilation2d(
         raise ValueError(
             f"`data_format` values other than 'NHWC' are not supported. Received: data_format={data_format}"
         )
+    strides, dilations = _four(strides, "strides"), _four(dilations, "rates")
     x = convert_to_tensor(input)
     weights: Any = convert_to_tensor(filters, x.dtype)
     height, width = (int(d) for d in weights.shape[:2])

@@ -9,10 +9,11 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import int32
+from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, places
 from tvtf.ops.rules import (
-    attribute_int,
+    attribute_ints,
     attribute_text,
     bind,
     canonical_axis,
@@ -380,12 +381,15 @@ def extract_volume_patches(input: Any, ksizes: Any, strides: Any, padding: str, 
     """
     x = convert_to_tensor(input)
     given = (("ksizes", ksizes), ("strides", strides))
-    sizes, steps = ([attribute_int(v, what) for v in static_value(each, what)] for what, each in given)
+    sizes, steps = (attribute_ints(each, what, "extract_volume_patches") for what, each in given)
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
     if len(sizes) != 5 or len(steps) != 5 or x.ndim != 5:
         raise Refused(f"input, ksizes and strides must have 5 dims, but are {x.shape}, {ksizes}, {strides}")
     if {sizes[0], sizes[4], steps[0], steps[4]} != {1}:
-        raise Refused(f"ksizes and strides must be 1 in the first and last dim, but are {ksizes} and {strides}")
+        message = f"Only support ksizes and strides across space, but they are {ksizes} and {strides}"
+        raise UnimplementedError(None, "ExtractVolumePatches", f"{message} [Op:ExtractVolumePatches]")
+    if min(*sizes, *steps) < 1:
+        raise Refused(f"ksizes and strides must be positive, but are {ksizes} and {strides}")
     dims = [int(d) for d in x.shape[1:4]]
     if padding == "SAME":
         outs = [-(-d // s) for d, s in zip(dims, steps[1:4])]

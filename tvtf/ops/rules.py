@@ -236,7 +236,7 @@ def attribute_int(value: Any, what: str, least: int = 0, bits: int = 32) -> int:
       Refused: it is out of range.
     """
     try:
-        found = int(value)
+        found = int(math.nan if isinstance(value, (str, bytes)) else value)
     except (TypeError, ValueError):
         raise TypeError(f"Expected int for argument '{what}' not {value!r}.") from None
     if found < least:
@@ -244,6 +244,29 @@ def attribute_int(value: Any, what: str, least: int = 0, bits: int = 32) -> int:
     if found >= 2 ** (bits - 1):
         raise Refused(f"Attr {what} has value {found} out of range for an int{bits}")
     return found
+
+
+def attribute_ints(value: Any, what: str, op: str, least: int = -(2**31)) -> list[int]:
+    """A list of ints that TensorFlow keeps as an attribute of the op.
+
+    Raises:
+      TypeError: it is no list, or something in it is no number.
+      Refused: one is out of range.
+    """
+    if not isinstance(value, (list, tuple)):
+        raise TypeError(f"Expected list for '{what}' argument to '{op}' Op, not {value!r}.")
+    return [attribute_int(each, what, least) for each in value]
+
+
+def attribute_bool(value: Any, what: str) -> bool:
+    """A bool that TensorFlow keeps as an attribute of the op.
+
+    Raises:
+      TypeError: it is anything else.
+    """
+    if not isinstance(value, bool):
+        raise TypeError(f"Expected bool for argument '{what}' not {value!r}.")
+    return value
 
 
 def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:

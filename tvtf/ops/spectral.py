@@ -31,7 +31,7 @@ from tvtf.ops.lapack import (
     square_type,
     upper_part,
 )
-from tvtf.ops.rules import bind, number, ones_like
+from tvtf.ops.rules import attribute_bool, bind, number, ones_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType
@@ -137,7 +137,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/qr
     """
-    return Qr(*bind.qr_factors(convert_to_tensor(input), full_matrices=bool(full_matrices)))
+    return Qr(*bind.qr_factors(convert_to_tensor(input), full_matrices=attribute_bool(full_matrices, "full_matrices")))
 
 
 # -- singular values
@@ -269,9 +269,10 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/svd
     """
     x = convert_to_tensor(tensor)
-    if not compute_uv:
+    whole = attribute_bool(full_matrices, "full_matrices")
+    if not attribute_bool(compute_uv, "compute_uv"):
         return bind.singular_values(x)
-    return bind.svd_factors(x, full_matrices=bool(full_matrices))
+    return bind.svd_factors(x, full_matrices=whole)
 
 
 # -- eigenvalues of Hermitian matrices

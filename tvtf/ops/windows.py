@@ -52,19 +52,23 @@ def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple
       ValueError: for another length.
       UnimplementedError: for anything but 1 along the batch and the channels.
     """
+    if isinstance(value, Tensor) and not value.shape.rank:
+        raise TypeError(f"{name} must be ints, but got {value!r}: Cannot iterate over a scalar tensor.")
     given = static_value(1 if value is None else value, name)
     given = list(given) if isinstance(given, (list, tuple)) else [given]
+    if len(given) in (1, rank, rank + 2):
+        given = [attribute_int(each, name, -(2**31)) for each in given]
     if len(given) == 1:
-        return tuple(map(int, given * rank))
+        return tuple(given * rank)
     if len(given) == rank:
-        return tuple(map(int, given))
+        return tuple(given)
     if len(given) != rank + 2:
         raise ValueError(
             f"{name} should be of length 1, {rank} or {rank + 2}. Received: {name}={value} of length {len(given)}"
         )
     if given[0] != 1 or given[channel_axis] != 1:
         raise _no_steps_there(name, op)
-    return tuple(int(given[i]) for i in range(1, rank + 2) if i != channel_axis)
+    return tuple(given[i] for i in range(1, rank + 2) if i != channel_axis)
 
 
 def _no_steps_there(name: str, op: str) -> Exception:
@@ -98,6 +102,7 @@ def paddings(
     Raises:
       ValueError: SAME where the result depends on a size that isn't known while tracing, or a malformed list.
     """
+    padding = padding.decode("utf-8", "replace") if isinstance(padding, bytes) else padding
     if isinstance(padding, str):
         return _named_padding(padding, sizes, window, strides, dilations, op)
     return _explicit_padding(padding, len(sizes), first)
@@ -133,7 +138,10 @@ def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
 def _explicit_padding(padding: Any, rank: int, first: bool) -> Padding:
     given = static_value(padding, "padding")
     if not isinstance(given, (list, tuple)):
-        raise TypeError(f"`padding` must be 'SAME', 'VALID' or a list with a pair for each axis. Received: {padding!r}")
+        raise TypeError(
+            f"Expected string for argument 'padding' not {padding!r}. `padding` must be 'SAME', 'VALID' or a list with a "
+            "pair for each axis."
+        )
     if not all(isinstance(pair, (list, tuple)) for pair in given):
         raise ValueError(f"Each element of `padding` must be a list of size 2. Received: padding={padding}")
     pairs = [tuple(attribute_int(amount, "padding", -(2**31)) for amount in pair) for pair in given]

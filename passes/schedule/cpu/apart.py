@@ -33,7 +33,7 @@ def with_rows_apart(stages: Sequence[Stage | Opaque], kernel: Kernel) -> tuple[l
     """Stages and kernel with longer rows in the copies that contractions read."""
     moved: dict[Var, Var] = {}
     for stage in stages:
-        if isinstance(stage, Stage) and _is_copy(stage, stages, kernel):
+        if isinstance(stage, Stage) and stage.spatial and _is_copy(stage, stages, kernel):
             extents = apart([axis.extent for axis in stage.spatial], stage.item_bytes)
             if len(extents) > 1 and emit.static(extents[-1]) != stage.spatial[-1].size:
                 moved[stage.buffer] = emit.scratch(extents, stage.dtype, stage.buffer.name)
