@@ -99,12 +99,23 @@ def _written_to(file):
             contextlib.redirect_stdout(stream),
             contextlib.redirect_stderr(stream),
             mock.patch.object(logging.getLogger(), "handlers", []),  # pytest's own
+            _logged_as_alone(stream),
         ):
             yield
     finally:
         for target, descriptor in enumerate(saved, 1):
             os.dup2(descriptor, target)
             os.close(descriptor)
+
+
+@contextlib.contextmanager
+def _logged_as_alone(stream):
+    """TensorFlow's logger writes as it does in a program: it takes no handler where pytest had given the root one."""
+    logger = logging.getLogger("tensorflow")
+    handler = logging.StreamHandler(stream)
+    handler.setFormatter(logging.Formatter(logging.BASIC_FORMAT))
+    with mock.patch.object(logger, "handlers", logger.handlers or [handler]):
+        yield
 
 
 _NUMBER = re.compile(r"-?\d+\.\d*(?:e[-+]\d+)?")
