@@ -6,7 +6,9 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf import dtypes
+from tvm import ir
+
+from tvtf import dialect, dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.errors import InvalidArgumentError
@@ -18,8 +20,8 @@ from tvtf.shape import Dim, TensorShape, TensorType, agree_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, static_value
 
 MSG_ROOM = (
-    "A compiled loop can't make a TensorArray larger: it has room for {size} elements. Give it a size that holds all, or "
-    "write in a for loop over a range."
+    "A compiled loop makes a TensorArray larger for the elements that follow, but this index is farther beyond its {size} "
+    "elements. Give it a size that holds all, or write in a for loop over a range."
 )
 
 
@@ -102,6 +104,7 @@ class TracedArray:
         value = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
         made = self._with_buffer(value._type.shape)
         if self.dynamic:
+            state.trace.root.array_writes.append(_offset(index))
             made = made._reaching(index)
         made._require(index, "modify")
         at = _scalar(index)
@@ -241,3 +244,17 @@ def _scalar(value: Any) -> Tensor:
 
 def _stack(count: Any, of: TensorType) -> Tensor:
     return stack_of(count, of) if isinstance(count, Tensor) else new_stack(count, of)
+
+
+def _offset(index: Any) -> tuple[Any, int]:
+    """The variable that an index is made of by adding a number, and that number."""
+    if not isinstance(index, SymbolicTensor):
+        return None, 0
+    made = {b.var: b.value for b in index._trace.bindings}
+    var, offset = index._var, 0
+    while dialect.is_dialect(made.get(var)) and made[var].op.name == "tvtf.add":
+        x, y = dialect.read(made[var]).inputs
+        if not isinstance(y, ir.Constant):
+            break
+        var, offset = x, offset + int(y.value.numpy())
+    return var, offset

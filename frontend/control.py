@@ -287,21 +287,25 @@ def traced_while(
     shape_invariants: Any = None,
     bound: Any = None,
     names: Sequence[str] | None = None,
+    growth: Any = None,
 ) -> Any:
     """The primitive; Variables that the body assigns are carried along and assigned outside.
 
     ``bound``: the greatest number of iterations (an int or dim), where it is known. ``names``: of the flat loop
-    variables.
+    variables. ``growth``: of the arrays among them, where they are given as tensors.
     """
     from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
-    from tvtf.frontend.tensor_array import aside_params, settled
+    from tvtf.frontend.tensor_array import Growth, aside_params, settled
 
     loop_vars = settled(loop_vars, lambda: body(*aside_params(loop_vars)))
+    growth = growth or Growth(loop_vars)
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
     names = names or [getattr(t, "name", "Const:0") for t in entry]
     if of_any_rank() and not isinstance(bound, int):
         bound = None  # no dim that an instance has not yet
     shapes = _invariants(entry, loop_vars, shape_invariants, names)
+    for place, shape in growth.shapes.items():
+        shapes[place] = shape
     types = [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
 
     def unpacked(*tensors: Any) -> Any:
@@ -320,6 +324,7 @@ def traced_while(
             *entry, *carried_values, *captured,
             condition=test.graph(), body=step.graph(updates), carried=len(entry) + len(variables), bound=bound,
             shapes=_final_shapes([*types, *(v._type for v in carried_values)], shapes),
+            arrays=growth.arrays(step.params, step.leaves),
         )  # fmt: skip
         for variable, value in zip(variables, outputs[len(entry) :]):
             traced_assign(variable, value, read_value=False)

@@ -10,7 +10,8 @@ from tvm import ir, relax, tirx
 from tvtf import dialect, nest
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
-from tvtf.interpret import evaluate
+from tvtf.interpret import CONTROL, evaluate
+from tvtf.passes.dead import needed_bindings
 from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 
@@ -67,6 +68,16 @@ def _as_read(outer: Tensor) -> Tensor:
     return outer
 
 
+def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
+    """Leaves what results don't need out of a function, and captures that only this needed."""
+    params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
+    trace.bindings = needed_bindings(params, trace.bindings, [r._var for r in results])
+    used = {r._var for r in results}
+    for binding in trace.bindings:
+        used.update(relax.analysis.free_vars(binding.value))
+    trace.captures = {key: (outer, inner) for key, (outer, inner) in trace.captures.items() if inner._var in used}
+
+
 def define_dims(trace: Trace) -> None:
     """Captures a tensor for each symbolic dim that the function uses without a parameter that has it."""
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
@@ -81,7 +92,7 @@ def define_dims(trace: Trace) -> None:
             raise ValueError(f"no tensor has the symbolic dim {symbol}; return it from the function that computes it")
 
 
-COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", "cond", "effect_cond", "while", "effect_while")
+COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", "recall_python", *CONTROL)
 """Primitives whose attributes name dims that only running them tells, as those of the host's do."""
 
 

@@ -77,9 +77,10 @@ def while_batch(
     carried: int,
     bound: Any = None,
     shapes: Any = (),
+    arrays: Any = (),
 ) -> Any:
-    """One loop for all; in a trace, one whose shapes change runs for each element."""
-    if state.trace is not None and shapes:
+    """One loop for all; one whose arrays grow runs for each element, and in a trace one whose shapes change."""
+    if arrays or (state.trace is not None and shapes):
         return NotImplemented
     with _Elements(size) as elements:
         loop = _Loop(elements, inputs, batched, condition, body, carried)

@@ -12,7 +12,7 @@ from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.frontend.array_eager import EagerArray
 from tvtf.frontend.array_traced import TracedArray
 from tvtf.primitive import export
-from tvtf.shape import TensorShape, as_shape
+from tvtf.shape import TensorShape, as_shape, same_dim
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -242,3 +242,42 @@ def aside_params(values: Sequence[Any]) -> list[Any]:
     return nest.map_structure(
         lambda v: v if isinstance(v, TensorArray) else trace.add_param(convert_to_tensor(v)._type), list(values)
     )
+
+
+class Growth:
+    """Which of a loop's variables are arrays of dynamic size, and what an iteration writes to them.
+
+    ``first`` is the place of the variables among the tensors that the loop carries.
+    """
+
+    def __init__(self, values: Any, first: int = 0) -> None:
+        tensors = zip(loose_shapes(values), nest.flatten(values, expand_composites=True))
+        shapes = [shape for shape, tensor in tensors if tensor is not None]
+        self.shapes = {first + i: shape for i, shape in enumerate(shapes) if shape is not None}
+        self.before = len(state.trace.root.array_writes)
+
+    def arrays(self, params: Sequence[Any], results: Sequence[Any]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+        """As the loop's primitive takes them, when its body was traced."""
+        written = state.trace.root.array_writes[self.before :]
+        places = {p._var: i for i, p in enumerate(params)}
+        counters = {places[var] for var, _ in written if var in places}
+        step = max(len(written), *(offset + 1 for _, offset in written), 0)
+        return tuple(
+            (b, self._step(step, params[b], results[b]), tuple(sorted({b + 1, *counters}))) for b in self.shapes
+        )
+
+    def _step(self, step: int, before: Tensor, after: Tensor) -> int:
+        """Nothing where the body itself makes the array larger."""
+        return step if same_dim(before._type.shape[0], after._type.shape[0]) else 0
+
+
+def loose_shapes(values: Any) -> list[TensorShape | None]:
+    """For each tensor in values the shape that it keeps in a loop, where it is the buffer of an array that may grow."""
+    found: list[TensorShape | None] = []
+    for value in nest.flatten(values):
+        parts = nest.flatten(value, expand_composites=True)
+        grows = (
+            isinstance(value, TensorArray) and isinstance(value._array, TracedArray) and value.dynamic_size and parts
+        )
+        found += [TensorShape([None, *parts[0].shape[1:]]) if grows and i == 0 else None for i in range(len(parts))]
+    return found

@@ -316,7 +316,7 @@ def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """A call of a Python function by the symbol that finds it."""
     ranks = ir.StringImm(json.dumps([len(shape) for shape in bound.attrs["shapes"]]))
-    return _on_host(out, call, SYMBOLS[bool(bound.attrs["backward"])], [ranks, *bound.inputs], pure=False)
+    return _on_host(out, call, SYMBOLS[bool(bound.attrs["backward"])], [ranks, *bound.inputs], bound.primitive.pure)
 
 
 def _call_host(out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
@@ -402,4 +402,5 @@ CONTROL = {
     "guard": _guard,
     "write": _write,
     "call_python": _call_python,
+    "recall_python": _call_python,
 }

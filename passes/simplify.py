@@ -15,6 +15,7 @@ from tvm import ir, relax
 from tvtf.emit import EMBEDDED_ELEMENTS
 from tvtf.interpret import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
+from tvtf.passes.growing import grown
 from tvtf.primitive import Primitive, as_tuple, table
 from tvtf.shape import TensorType, broadcast_shapes, same_dim, same_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
@@ -50,6 +51,8 @@ class Simplified(Evaluation):
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         if prim.name in DIFFERENTIATED:  # no gradient is taken any more
             return attrs["forward"](*inputs)
+        if attrs.get("arrays"):
+            return grown(inputs, attrs)
         folded = self.folded(prim, inputs, attrs)
         if folded is not None:
             return folded

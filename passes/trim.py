@@ -6,7 +6,7 @@ So the loop that only counts the turns of another does no more than the conditio
 from __future__ import annotations
 
 from collections import Counter, defaultdict
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from itertools import count
 from typing import Any
 
@@ -44,13 +44,13 @@ class _Trimmer:
         return tvm.IRModule({**dict(self.mod.functions_items()), **changed, **self.made}, attrs=self.mod.attrs)
 
     def function(self, func: relax.Function) -> relax.Function:
-        if not any(_is_loop(b.value) for b in _bindings(func)):
+        if not any(is_loop(b.value) for b in _bindings(func)):
             return func
         out, wanted, moved = Bindings(), _wanted(func), dict[Any, dict[int, Any]]()
         for binding in _bindings(func):
             value = binding.value
-            if _is_loop(value):
-                loop = _Loop(self.mod, value, wanted.get(binding.var))
+            if is_loop(value):
+                loop = Needs(self.mod, value, wanted.get(binding.var))
                 if loop.is_smaller():
                     moved[binding.var] = self.trimmed(out, binding, loop)
                     continue
@@ -60,7 +60,7 @@ class _Trimmer:
                 out.bindings.append(binding)
         return out.function(func) if moved else func
 
-    def trimmed(self, out: Bindings, binding: Any, loop: _Loop) -> dict[int, Any]:
+    def trimmed(self, out: Bindings, binding: Any, loop: Needs) -> dict[int, Any]:
         """Binds the smaller loop; by old index, the expressions of its items."""
         attrs = loop.bound.attrs
         condition, body = self.add(attrs["condition"], loop.condition()), self.add(attrs["body"], loop.body())
@@ -79,7 +79,7 @@ def _bindings(func: relax.Function) -> list[Any]:
     return [b for block in func.body.blocks for b in block.bindings]
 
 
-def _is_loop(value: Any) -> bool:
+def is_loop(value: Any) -> bool:
     return dialect.is_dialect(value) and value.op.name == "tvtf.while"
 
 
@@ -147,10 +147,10 @@ def _bound(params: Iterable[Any]) -> set[Any]:
     return {d for p in params for d in p.ty.shape.values if isinstance(d, tirx.Var)}
 
 
-class _Loop:
+class Needs:
     """A loop, and what of it is needed."""
 
-    def __init__(self, mod: tvm.IRModule, call: relax.Call, wanted: set[int] | None) -> None:
+    def __init__(self, mod: Mapping[Any, relax.Function], call: relax.Call, wanted: set[int] | None) -> None:
         self.bound = dialect.read(call)
         self.span, self.result_types = call.span, list(call.ty.fields)
         attrs = self.bound.attrs
@@ -167,6 +167,9 @@ class _Loop:
                 return sorted(needed)
             needed = more
 
+    def operands(self) -> list[Any]:
+        return [self.bound.inputs[i] for i in self.params]
+
     def is_smaller(self) -> bool:
         return bool(self.carried) and len(self.params) < len(self.bound.inputs)
 
@@ -179,6 +182,5 @@ class _Loop:
     def call(self, condition: ir.GlobalVar, body: ir.GlobalVar) -> relax.Call:
         shapes = tuple(self.bound.attrs["shapes"][i] for i in self.carried) if self.bound.attrs.get("shapes") else ()
         parts = {"condition": condition, "body": body, "carried": len(self.carried), "shapes": shapes}
-        inputs = [self.bound.inputs[i] for i in self.params]
         result = relax.TupleType([self.result_types[i] for i in self.carried])
-        return dialect.write(self.bound.primitive, inputs, self.bound.attrs | parts, result, self.span)
+        return dialect.write(self.bound.primitive, self.operands(), self.bound.attrs | parts, result, self.span)

@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Sequence
+from itertools import zip_longest
 from typing import Any
 
 from malt.operators.variables import Undefined, UndefinedReturnValue
@@ -39,7 +40,7 @@ from tvtf.frontend.autograph.values import (
     with_objects,
 )
 from tvtf.frontend.control import repack, traced_while
-from tvtf.frontend.tensor_array import settled
+from tvtf.frontend.tensor_array import Growth, loose_shapes, settled
 from tvtf.ops.rules import bind
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -175,7 +176,8 @@ class _Loop:
         )
         names = ["<counter>"] * count + carried.names(self.names)
         invariants = carried.invariants(self.opts.get("shape_invariants"), count)
-        outputs = traced_while(condition, step, start, invariants, bound=self.bound, names=names)[count:]
+        growth = Growth(carried.entry if self.room is None else (), count + carried.flags)
+        outputs = traced_while(condition, step, start, invariants, self.bound, names, growth)[count:]
         final = carried.restored(outputs)
         return self.initialized(outputs[0], final) if carried.flags else final
 
@@ -192,7 +194,7 @@ class _Loop:
             self.set_state(start)
             body()
             end = self.get_state()
-            self.check(start, end, iter(carried.shapes))
+            self.check(start, end, carried.shapes)
             return [*(convert_to_tensor(True) for _ in range(carried.flags)), *_leaves(as_tensors(end))]
 
         return step
@@ -250,7 +252,9 @@ class _Loop:
 
     # -- checks
 
-    def check(self, start: tuple[Any, ...], end: tuple[Any, ...], shapes: Iterator[Any]) -> None:
+    def check(self, start: tuple[Any, ...], end: tuple[Any, ...], told: Sequence[Any]) -> None:
+        loose = loose_shapes(start) if self.room is None else ()
+        shapes = (a or b for a, b in zip_longest(told, loose))
         for name, before, after in zip(self.names, start, end):
             text = "'{name}' does not have the same nested structure after one iteration.\n\n{error}"
             require_same_structure(name, before, after, text)

@@ -94,6 +94,9 @@ def _cond_type(
     pred: TensorType, *captured: TensorType, then_branch: Any, else_branch: Any, shapes: Any = ()
 ) -> tuple[TensorType, ...]:
     require_condition(pred, "pred")
+    if shapes and _is_emitted(then_branch):
+        dtypes_of = [dtypes.as_dtype(str(ty.dtype)) for ty in then_branch.ty.ret.fields]
+        return tuple(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes_of, strict=True))
     types, others = result_types(then_branch, captured), result_types(else_branch, captured)
     for i, (mine, other) in enumerate(zip(types, others, strict=True)):
         if mine.dtype is not other.dtype or not (shapes or same_shape(mine.shape, other.shape)):
@@ -110,6 +113,11 @@ def _cond_type(
     )
 
 
+def _is_emitted(function: Any) -> bool:
+    """Whether a call is typed again that was checked when it was emitted: a function's name tells no dims that it computes."""
+    return not hasattr(function, "all_params") and not hasattr(function, "mod")
+
+
 def _cond_numpy(
     pred: np.ndarray, *captured: np.ndarray, then_branch: Any, else_branch: Any, shapes: Any = ()
 ) -> tuple[np.ndarray, ...]:
@@ -117,9 +125,11 @@ def _cond_numpy(
 
 
 def _while_type(
-    *inputs: TensorType, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = ()
+    *inputs: TensorType, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = (), arrays: Any = ()
 ) -> tuple[TensorType, ...]:
     given = _loop_types(inputs, shapes)
+    if _is_emitted(body):
+        return given[:carried]
     (tested,) = result_types(condition, given)
     require_condition(tested, "the loop's condition")
     types = given[:carried]
@@ -155,28 +165,40 @@ def _while_operands(name: str, given: Sequence[TensorType], attrs: dict[str, Any
     """What condition and body are applied to: each with symbols of its own for the dims that vary."""
     shapes = attrs.get("shapes", ())
     return [
-        t._replace(shape=_own_dims(t, varying_dims(t, shapes, i))) for i, t in enumerate(given[: len(shapes)])
+        t._replace(shape=own_dims(t, varying_dims(t, shapes, i))) for i, t in enumerate(given[: len(shapes)])
     ] + list(given[len(shapes) :])
 
 
-def _own_dims(entry: TensorType, varying: set[int]) -> tuple[Dim, ...]:
+def own_dims(entry: TensorType, varying: set[int]) -> tuple[Dim, ...]:
+    """A shape with symbols of its own for the axes that vary."""
     return tuple(fresh_dim(state.trace.root.unique("size")) if i in varying else d for i, d in enumerate(entry.shape))
 
 
 def _while_numpy(
-    *inputs: np.ndarray, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = ()
+    *inputs: np.ndarray, condition: Any, body: Any, carried: int, bound: Any, shapes: Any = (), arrays: Any = ()
 ) -> tuple[np.ndarray, ...]:
     values, invariants = inputs[:carried], inputs[carried:]
     while call_numpy(condition, [*values, *invariants])[0]:
-        values = call_numpy(body, [*values, *invariants])
+        values = call_numpy(body, [*_with_room(values, arrays), *invariants])
     return tuple(values)
+
+
+def _with_room(values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tuple[int, ...]]]) -> list[np.ndarray]:
+    """Carried values whose arrays have rows for what one iteration may write."""
+    grown = list(values)
+    for index, step, counters in arrays:
+        missing = max(int(values[c]) for c in counters) + step - len(grown[index])
+        if step and missing > 0:
+            rows = np.zeros((missing + len(grown[index]), *grown[index].shape[1:]), grown[index].dtype)
+            grown[index] = np.concatenate([grown[index], rows])
+    return grown
 
 
 _COND: dict[str, Any] = {
     "tf_name": "If",
     "type": _cond_type,
     "numpy": _cond_numpy,
-    "vjp": late("loops", "cond_vjp"),
+    "vjp": late("cond_gradient", "cond_vjp"),
     "batch": late("mapped", "cond_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
@@ -186,7 +208,7 @@ _WHILE: dict[str, Any] = {
     "type": _while_type,
     "operands": _while_operands,
     "numpy": _while_numpy,
-    "vjp": late("loops", "while_vjp"),
+    "vjp": late("loop_gradient", "while_vjp"),
     "batch": late("mapped", "while_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
@@ -201,7 +223,7 @@ def cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, sh
     return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
 
 
-@primitive(name="effect_cond", pure=False, **_COND)
+@primitive(name="effect_cond", pure=False, **_COND | {"vjp": late("cond_gradient", "effect_cond_vjp")})
 def effect_cond(
     pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: tuple[Any, ...] = ()
 ) -> Any:
@@ -211,22 +233,50 @@ def effect_cond(
 
 @primitive(name="while", **_WHILE)
 def while_(
-    *inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any = None, shapes: tuple[Any, ...] = ()
+    *inputs: Tensor,
+    condition: Any,
+    body: Any,
+    carried: int,
+    bound: Any = None,
+    shapes: tuple[Any, ...] = (),
+    arrays: Any = (),
 ) -> Any:
     """``body`` applied to the first ``carried`` inputs while ``condition`` holds; both also get the other inputs.
 
     ``bound`` is the greatest number of iterations, where that is known. ``shapes`` are those of the carried values after
-    the last one, where some change: a dim that does is a symbol of its own.
+    the last one, where some change: a dim that does is a symbol of its own. ``arrays`` are carried values that get more
+    rows when they are full (passes/growing.py): each with how many an iteration may write (none where the body itself makes
+    it larger), and the carried integers that tell from where on.
     """
-    return inputs, {"condition": condition, "body": body, "carried": carried, "bound": bound, "shapes": shapes}
+    return inputs, {
+        "condition": condition,
+        "body": body,
+        "carried": carried,
+        "bound": bound,
+        "shapes": shapes,
+        "arrays": arrays,
+    }
 
 
-@primitive(name="effect_while", pure=False, **_WHILE)
+@primitive(name="effect_while", pure=False, **_WHILE | {"vjp": late("loop_gradient", "effect_while_vjp")})
 def effect_while(
-    *inputs: Tensor, condition: Any, body: Any, carried: int, bound: Any = None, shapes: tuple[Any, ...] = ()
+    *inputs: Tensor,
+    condition: Any,
+    body: Any,
+    carried: int,
+    bound: Any = None,
+    shapes: tuple[Any, ...] = (),
+    arrays: Any = (),
 ) -> Any:
     """As ``while``, where the condition or body has effects."""
-    return inputs, {"condition": condition, "body": body, "carried": carried, "bound": bound, "shapes": shapes}
+    return inputs, {
+        "condition": condition,
+        "body": body,
+        "carried": carried,
+        "bound": bound,
+        "shapes": shapes,
+        "arrays": arrays,
+    }
 
 
 def _initialized_numpy(x: np.ndarray, ran: np.ndarray, *, message: str) -> np.ndarray:

@@ -273,19 +273,21 @@ def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, ba
     return (None, *(next(gradients) if x.dtype.is_floating else None for x in inputs))
 
 
-@primitive(
-    tf_name="EagerPyFunc",
-    type=_types,
-    numpy=lambda key, *inputs, shapes, dtypes, differentiable, backward: run(key, inputs, backward),
-    vjp=_vjp,
-    pure=False,
-    why_not={
+_CALL: dict[str, Any] = {
+    "tf_name": "EagerPyFunc",
+    "type": _types,
+    "numpy": lambda key, *inputs, shapes, dtypes, differentiable, backward: run(key, inputs, backward),
+    "vjp": _vjp,
+    "why_not": {
         "lower": "lowered to a call of Python by passes/legalize.py",
         "batch": "a Python function of one example is no function of a batch",
         "onnx": "a file holds no Python function",
         "samples": "it runs what it is given: tests/frontend/test_host.py",
     },
-)
+}
+
+
+@primitive(pure=False, **_CALL)
 def call_python(
     key: Tensor,
     *inputs: Tensor,
@@ -295,5 +297,19 @@ def call_python(
     backward: bool,
 ) -> Any:
     """The results of a Python function, and a zero, so that there is one at least."""
+    attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
+    return (key, *inputs), attrs
+
+
+@primitive(**_CALL)
+def recall_python(
+    key: Tensor,
+    *inputs: Tensor,
+    shapes: tuple[tuple[Dim, ...], ...],
+    dtypes: tuple[DType, ...],
+    differentiable: bool,
+    backward: bool,
+) -> Any:
+    """As ``call_python``, of what was called before and is called again if somebody needs its results."""
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
     return (key, *inputs), attrs

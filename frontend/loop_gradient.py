@@ -1,0 +1,328 @@
+"""The gradient of ``while``.
+
+A loop is given stacks where it stands: of what each iteration starts from, as far as the way back needs that, and of what
+its costly primitives give. The way back is a loop over these, whose body runs the cheap rest of the iteration again and
+sweeps it. Both are made of primitives, so that they have gradients themselves.
+What has effects is done once: what it gave is kept for the way back, as what is costly is.
+Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from tvtf.context import state
+from tvtf.emit import Trace, tracing
+from tvtf.frontend.cond_gradient import both_swept
+from tvtf.frontend.lift import Inner, lift, without_unused
+from tvtf.frontend.reads import Rows, Shared
+from tvtf.frontend.replay import (
+    Kept,
+    Replay,
+    differentiable,
+    has_effects,
+    position_of,
+    put_instead,
+    used_by,
+    walk,
+)
+from tvtf.frontend.vectorize import by_element, is_mapped
+from tvtf.ops.control import call
+from tvtf.ops.control import while_ as while_primitive
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, zeros_like
+from tvtf.ops.stack import new_stack, stack_of
+from tvtf.shape import TensorType, fresh_dim, same_shape, size_of
+from tvtf.tensor import Tensor, convert_to_tensor
+
+MSG_VARYING = (
+    "a loop whose variables change their shapes (from {before} to {after}) has no gradient in compiled code: what each "
+    "iteration starts from would have to be kept. Give its variables one shape, e.g. write rows of a tf.TensorArray, or run "
+    "it eagerly"
+)
+
+
+def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
+    """The loop with stacks, then a loop back over them."""
+    if state.trace is None or is_mapped(cts):
+        return by_element(lambda *given: while_vjp(given, outputs, *inputs, **attrs), cts)
+    once = attrs.get("arrays") or has_effects(attrs["condition"], attrs["body"])
+    kind = _LoopOnce if once else _Loop
+    return kind(inputs, outputs, **attrs).backward(cts, outputs)
+
+
+def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
+    """As ``while_vjp``, where what has effects is done in one run of the loop alone."""
+    if state.trace is None or is_mapped(cts):
+        return by_element(lambda *given: effect_while_vjp(given, outputs, *inputs, **attrs), cts)
+    return _LoopOnce(inputs, outputs, **attrs).backward(cts, outputs)
+
+
+class _Loop:
+    """A ``while`` to be differentiated, in the active trace.
+
+    Its arrays have the rows that they end with, wherever the way back deals with them: the loop itself makes them larger
+    while it runs, another run of it starts with ``wide`` ones.
+    """
+
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        condition: Any,
+        body: Any,
+        carried: int,
+        bound: Any,
+        shapes: Any = (),
+        arrays: Any = (),
+    ) -> None:
+        self.condition, self.body = condition, body
+        self.start, self.invariants = list(inputs[:carried]), list(inputs[carried:])
+        self.bound, self.shapes, self.arrays = bound, shapes, arrays
+        self.wide = [self._wide(i, x, y) for i, (x, y) in enumerate(zip(self.start, outputs))]
+        self.active = [i for i, x in enumerate(self.start) if differentiable(x)]
+
+    def _wide(self, index: int, x: Tensor, y: Tensor) -> Tensor:
+        if same_shape(x._type.shape, y._type.shape):
+            return x
+        if index not in (i for i, *_ in self.arrays):
+            raise NotImplementedError(MSG_VARYING.format(before=x.shape, after=y.shape))
+        return bind.concat(
+            x, new_stack(y._type.shape[0] - x._type.shape[0], TensorType(y._type.shape[1:], y.dtype)), axis=0
+        )
+
+    def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
+        plan = _Step(self)
+        count, stacks = self.forward(plan, outputs)
+        entry = [cts[i] for i in self.active]
+        sums = [plan.sum_start(k) for k in plan.summed]
+        way_back = Inner("while_grad", lambda i, *rest: self.step_back(plan, stacks, i, rest), [
+            count._type, *(ct._type for ct in entry), *(s._type for s in sums)
+        ])  # fmt: skip
+        more = Inner("while_grad_cond", lambda i, *_: bind.less(_int(0), i), [p._type for p in way_back.params])
+        without_unused(way_back.trace, way_back.leaves)
+        shared = lift([more, way_back])
+        carried = 1 + len(entry) + len(sums)
+        found = while_primitive.bind(
+            count,
+            *entry,
+            *sums,
+            *shared,
+            condition=more.graph(),
+            body=way_back.graph(),
+            carried=carried,
+            bound=self.bound,
+        )
+        return self.gathered(plan, found[1 : 1 + len(entry)], found[1 + len(entry) :])
+
+    def gathered(self, plan: _Step, cts: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
+        shaped = [bind.reshape(x, shape=self.invariants[k]._type.shape) for k, x in zip(plan.summed, sums)]
+        by_start, by_invariant = dict(zip(self.active, cts)), dict(zip(plan.summed, shaped))
+        starts = [_first_rows(by_start.get(i), x) for i, x in enumerate(self.start)]
+        return [*starts, *(by_invariant.get(k) for k in range(len(self.invariants)))]
+
+    def step_back(self, plan: _Step, stacks: Sequence[Tensor], i: Tensor, rest: Sequence[Tensor]) -> Any:
+        """One iteration of the loop back: the iteration's start from the stacks, then its sweep."""
+        cts, sums = rest[: len(self.active)], rest[len(self.active) :]
+        index = bind.subtract(i, _int(1))
+        read = [bind.stack_read(s, index) for s in stacks]
+        starts, saved = dict(zip(plan.needed, read)), dict(zip(plan.saved, read[len(plan.needed) :]))
+        values = [starts[j] if j in starts else zeros_like(x) for j, x in enumerate(self.wide)]
+        new_cts, new_sums = plan.run(values, cts, sums, saved)
+        return [index, *new_cts, *new_sums]
+
+    def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
+        """The number of iterations and the stacks, by the loop itself where the active trace has it, else by another."""
+        bindings = state.trace.bindings
+        position, first = position_of(bindings, outputs), len(bindings)
+        count, found, stacks = self.stacked(plan, position is not None)
+        if position is not None:
+            put_instead(position, first, found)
+        return count, stacks
+
+    def stacked(self, plan: _Step, itself: bool) -> Run:
+        """The number of iterations, the values after the last, and the stacks; of the loop ``itself`` or of another run."""
+        types = plan.stacked_types()
+        if not types or self.bound is not None:
+            return self.run(plan, self.start, [new_stack(self.bound, t) for t in types])
+        count, *_ = self.run(plan, self.start, [])
+        return self.run(plan, self.start, [stack_of(count, t) for t in types])
+
+    def run(
+        self, plan: _Step, start: Sequence[Tensor], stacks: Sequence[Tensor], arrays: Any = (), shapes: Any = ()
+    ) -> Run:
+        """The loop with a counter and stacks; arguments are as of the loop without these, but ``arrays``."""
+        values = [state.trace.own(x) for x in (_int(0), *start, *stacks)]
+        growing = {i for i, *_ in arrays}
+        types = [_of_any_rows(x._type) if i in growing else x._type for i, x in enumerate(values)]
+        more = Inner("while_again_cond", self.goes_on, types)
+        again = Inner("while_again", partial(self.step, plan), types)
+        shared = lift([more, again])
+        found = while_primitive.bind(
+            *values, *shared, condition=more.graph(), body=again.graph(), carried=len(values), bound=self.bound,
+            shapes=((), *shapes) if arrays else (), arrays=arrays,
+        )  # fmt: skip
+        size = 1 + len(self.start)
+        return found[0], found[1:size], found[size:]
+
+    def goes_on(self, count: Tensor, *values: Tensor) -> Tensor:
+        return call(self.condition, [*values[: len(self.start)], *self.invariants])[0]
+
+    def step(self, plan: _Step, count: Tensor, *rest: Tensor) -> list[Tensor]:
+        """One iteration, which writes what the way back needs."""
+        size = len(self.start)
+        run = self.iteration(plan, count, rest[:size])
+        values = run.run()
+        kept = [*(rest[j] for j in plan.needed), *(run.kept[key] for key in plan.saved)]
+        written = [bind.stack_write(s, count, x) for s, x in zip(rest[size:], kept)]
+        return [bind.add(count, _int(1)), *values, *written]
+
+    def iteration(self, plan: _Step, count: Tensor, values: Sequence[Tensor]) -> Any:
+        return walk(self.body, [*values, *self.invariants]).start({}, (), self.invariants)
+
+
+Run = tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]
+"""The number of iterations, the values after the last, and stacks of what the way back needs."""
+
+
+class _LoopOnce(_Loop):
+    """A ``while`` that only running tells the iterations of: one with effects, or whose arrays grow. Its stacks grow, too.
+
+    Another run of it, for another gradient, takes what the effects of the first gave.
+    """
+
+    before: tuple[Tensor, Kept] | None = None
+
+    def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
+        done, first = state.trace.root.done, outputs[0]._var
+        self.before = done.get(first)
+        count, stacks = super().forward(plan, outputs)
+        if self.before is None:
+            saved = dict(zip(plan.saved, stacks[len(plan.needed) :]))
+            done[first] = count, {key: s for key, s in saved.items() if key[0] in plan.effects}
+        return count, stacks
+
+    def stacked(self, plan: _Step, itself: bool) -> Run:
+        types = plan.stacked_types()
+        if self.before is not None:
+            return self.run(plan, self.wide, [stack_of(self.before[0], t) for t in types])
+        start, shapes, growing = self.wide, [y._type.shape for y in self.wide], self.arrays[:0]
+        if itself:
+            start, shapes, growing = self.start, self.shapes or shapes, self.arrays
+        arrays: list[Any] = [(1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in growing]
+        if self.bound is not None:
+            stacks = [new_stack(self.bound, t) for t in types]
+        else:
+            stacks = [new_stack(0, t) for t in types]
+            arrays += [(1 + len(start) + i, 1, (0,)) for i in range(len(types))]
+            types = [_of_any_rows(s._type) for s in stacks]
+        return self.run(plan, start, stacks, tuple(arrays), [*shapes, *(t.shape for t in types)])
+
+    def goes_on(self, count: Tensor, *values: Tensor) -> Tensor:
+        if self.before is None:
+            return super().goes_on(count, *values)
+        return bind.less(count, self.before[0])  # type: ignore[no-any-return]
+
+    def iteration(self, plan: _Step, count: Tensor, values: Sequence[Tensor]) -> Any:
+        if self.before is None:
+            return super().iteration(plan, count, values)
+        done = {key: bind.stack_read(s, count) for key, s in self.before[1].items()}
+        return walk(self.body, [*values, *self.invariants], quiet=True).start(done, (), self.invariants)
+
+
+def _of_any_rows(of: TensorType) -> TensorType:
+    return of._replace(shape=(fresh_dim(state.trace.root.unique("rows")), *of.shape[1:]))
+
+
+def _first_rows(ct: Any, like: Tensor) -> Any:
+    """The cotangent of what an array was before it grew."""
+    if ct is None or same_shape(ct._type.shape, like._type.shape):
+        return ct
+    rows = like._type.shape[0]
+    return partial(lambda: bind.ensure_shape(ct[: scalar_of(rows)], shape=like._type.shape))
+
+
+class _Step:
+    """The sweep of one iteration: which of its inputs it needs, and which invariants it gives a cotangent."""
+
+    def __init__(self, loop: _Loop) -> None:
+        self.loop = loop
+        self.needed: list[int] = []
+        self.saved: Kept = {}
+        self.unneeded: set[int] = set()
+        self.effects: set[int] = set()
+        self.saved, self.unneeded = self.planned()
+        self.planned()
+
+    def planned(self) -> tuple[Kept, set[int]]:
+        """Decides what is read and summed; the types of what is kept that the way back uses, and effects that it doesn't."""
+        loop = self.loop
+        self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
+        with tracing(Trace("while_plan", state.trace)) as aside:
+            values = [aside.add_param(x._type) for x in loop.wide]
+            cts = [aside.add_param(loop.wide[i]._type) for i in loop.active]
+            saved = {key: aside.add_param(t) for key, t in self.saved.items()}
+            new_cts, found, rows, run = self.swept(values, cts, saved)
+        for part in rows:
+            self.depths[part.key] = max(part.depth, self.depths.get(part.key, 0))
+        self.summed = [k for k in self.summed if found[k] is not None or k in self.depths]
+        given = [x for part in rows for x in (part.places, part.values)]
+        results = [*new_cts, *(ct for ct in found if ct is not None), *given]
+        used = used_by(aside, results)
+        self.needed = [j for j, v in enumerate(values) if v._var in used]
+        self.effects = run.effects
+        needed = {key for key, x in run.kept.items() if getattr(x, "_var", None) in used}
+        kept = {key: x._type for key, x in run.kept.items() if key in needed or key[0] in run.effects}
+        saved = {key: t for key, t in kept.items() if self._is_known(t)}
+        return saved, run.effects - {place for place, _ in {*saved, *needed}}
+
+    def _is_known(self, of: TensorType) -> bool:
+        """Whether a size is known before the loop."""
+        known = {d for t in (*self.loop.start, *self.loop.invariants) for d in t._type.shape}
+        return all(isinstance(d, int) or d in known for d in of.shape)
+
+    def stacked_types(self) -> list[TensorType]:
+        return [self.loop.wide[j]._type for j in self.needed] + list(self.saved.values())
+
+    def sum_start(self, k: int) -> Tensor:
+        """Where the cotangents of an invariant are summed: by rows where it is read."""
+        x = self.loop.invariants[k]
+        if k in self.depths:
+            shape, depth = x._type.shape, self.depths[k]
+            return new_stack(size_of(shape[:depth]), x._type._replace(shape=shape[depth:]))
+        return state.trace.own(zeros_like(x))
+
+    def swept(
+        self, values: Sequence[Tensor], cts: Sequence[Any], saved: Kept
+    ) -> tuple[list[Any], list[Any], list[Rows], Any]:
+        """New cotangents of the carried values, those of the invariants, of rows read from these; the iteration's run."""
+        loop = self.loop
+        replay = Replay(loop.body, [*values, *loop.invariants], saved, self.unneeded, len(values))
+        carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
+        shared = Shared({id(x): (k, x._type.shape) for k, x in enumerate(invariants)})
+        replay.records = shared.taken(replay.records, both_swept)
+        seeds = dict(zip(loop.active, cts))
+        sources = [*(carried[i] for i in loop.active), *invariants]
+        found = replay.sweep([seeds.get(i) for i in range(len(values))], sources)
+        last = len(loop.active)
+        new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:last])]
+        return new_cts, found[last:], shared.rows, replay.walk
+
+    def run(
+        self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Kept
+    ) -> tuple[list[Any], list[Any]]:
+        new_cts, found, rows, _ = self.swept(values, cts, saved)
+        totals = dict(zip(self.summed, sums))
+        for part in rows:
+            part = part.deeper(self.loop.invariants[part.key]._type.shape, self.depths[part.key])
+            totals[part.key] = bind.stack_add_rows(totals[part.key], part.places, part.values)
+        for k in self.summed:
+            if found[k] is not None:
+                totals[k] = bind.add(totals[k], bind.reshape(found[k], shape=totals[k]._type.shape))
+        return new_cts, [totals[k] for k in self.summed]
+
+
+def _int(value: int) -> Tensor:
+    return convert_to_tensor(value)

@@ -1,0 +1,222 @@
+"""Functions of control flow run again for their gradients: recorded, and without their effects.
+
+A run keeps what costly primitives and those with effects give, so that another can take it instead of computing it.
+"""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from collections.abc import Collection, Sequence
+from functools import cache
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, relax, tirx
+
+from tvtf import dialect
+from tvtf.context import state
+from tvtf.dtypes import int64
+from tvtf.emit import Trace
+from tvtf.interpret import CONTROL, Evaluation
+from tvtf.ops.indexed_slices import as_dense
+from tvtf.ops.rules import bind
+from tvtf.passes.autodiff import Record, Recorder, sweep
+from tvtf.passes.trim import Needs, is_loop
+from tvtf.primitive import as_tuple, table
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def differentiable(x: Tensor) -> bool:
+    return x._type.dtype.is_differentiable
+
+
+Kept = dict[tuple[int, int], Any]
+"""By place in a function and number of the result there: what a primitive gives, or its type."""
+
+
+class Replay:
+    """A function run again on tensors, without its effects, and recorded."""
+
+    def __init__(
+        self,
+        function: Any,
+        inputs: Sequence[Tensor],
+        saved: Kept | None = None,
+        unneeded: Collection[int] = (),
+        carried: int | None = None,
+    ) -> None:
+        trace = state.trace
+        self.inputs = list(inputs) if trace is None else [trace.own(x).alias() for x in inputs]
+        recorder = Recorder()
+        for x in self.inputs:
+            if differentiable(x):
+                recorder.watch(x)
+        tapes, state.tapes = state.tapes, [*state.tapes, recorder]
+        try:
+            lasting = [] if carried is None else self.inputs[carried:]
+            self.walk = walk(function, self.inputs, quiet=True).start(saved or {}, unneeded, lasting)
+            self.outputs = self.walk.run()
+        finally:
+            state.tapes = tapes
+        self.records: list[Record] = recorder.records
+
+    def sweep(self, cts: Sequence[Any], sources: Sequence[Any]) -> list[Any]:
+        """Cotangents of ``sources`` for those of the outputs, None where there is none."""
+        found = sweep(self.records, [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None], sources)
+        return [as_dense(ct) for ct in found]
+
+
+class _Walk:
+    """A run of a function that keeps what costly primitives and those with effects give, or takes it from where it is saved."""
+
+    quiet = False
+    """Whether nothing is printed or checked again; what has effects and gives what is ``unneeded`` isn't done either."""
+    saved: Kept | None = None  # as for the functions within
+    place = 0
+
+    def start(self, saved: Kept, unneeded: Collection[int] = (), lasting: Sequence[Tensor] = ()) -> Any:
+        """With what is taken, and the places of effects that are ``unneeded``; every iteration of a loop is given ``lasting``."""
+        self.saved, self.unneeded, self.lasting = saved, unneeded, lasting
+        self.kept: Kept = {}
+        self.effects = set[int]()
+        return self
+
+    def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        if self.saved is None:
+            return self._bound(prim, inputs, attrs)
+        self.place += 1
+        items = {i: x for (place, i), x in self.saved.items() if place == self.place}
+        if items or self.place in self.unneeded:
+            found = self._taken(prim, inputs, attrs, items)
+        else:
+            found = self._bound(prim, inputs, attrs)
+        if _gives(prim, attrs):
+            self.effects.add(self.place)
+        if self.place in self.effects or prim.heavy or prim.name in COSTLY or self._reads_array(prim, inputs):
+            self.kept |= {(self.place, i): x for i, x in enumerate(as_tuple(found))}
+        return found
+
+    def _reads_array(self, prim: Any, inputs: list[Any]) -> bool:
+        """Whether a row is read of what the function may be given another of next time: it is kept instead of that."""
+        return prim.name == "stack_read" and not any(inputs[0] is x for x in self.lasting)
+
+    def _bound(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        if self.quiet and prim.name in CONTROL:
+            prim, attrs = table[prim.name.removeprefix("effect_")], _wide(attrs)
+        elif self.quiet and prim.name == "guard":
+            return inputs[0]
+        elif self.quiet and not prim.pure and not _gives(prim, attrs):
+            return _zeros(prim, inputs, attrs)
+        elif self.quiet and prim.name == "call_python" and not attrs["backward"]:
+            prim = table["recall_python"]
+        return super().bind(prim, inputs, attrs)  # type: ignore[misc]
+
+    def _taken(self, prim: Any, inputs: list[Any], attrs: dict[str, Any], items: dict[int, Tensor]) -> Any:
+        nothing = _zeros(prim, inputs, attrs)
+        if isinstance(nothing, Tensor):
+            found: Any = items.get(0, nothing)
+        else:
+            found = tuple(items.get(i, x) for i, x in enumerate(nothing))
+        for tape in state.tapes:
+            tape.record(prim, inputs, found, attrs)
+        return found
+
+
+def _wide(attrs: dict[str, Any]) -> dict[str, Any]:
+    """Of a loop whose arrays have all the rows by now that it will need."""
+    return attrs | {"arrays": (), "shapes": ()} if attrs.get("arrays") else attrs
+
+
+def _gives(prim: Any, attrs: dict[str, Any]) -> bool:
+    """Whether a primitive has effects and gives something that others may use."""
+    if prim.pure or prim.name in CONTROL or prim.name in ("guard", "print_text"):
+        return False
+    return prim.name != "call_python" or bool(attrs["shapes"])
+
+
+def _zeros(prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+    """What stands for results that nobody uses."""
+    types = prim.typed(*(x._type for x in inputs), **attrs)
+    given = {d for x in inputs for d in x._type.shape}
+    return zeros_of(types, given) if isinstance(types, TensorType) else tuple(zeros_of(t, given) for t in types)
+
+
+def zeros_of(of: TensorType, given: Collection[Any] = ()) -> Tensor:
+    """Zeros; of dims that are not ``given`` there are none."""
+    loose = tuple(d for d in of.shape if not isinstance(d, int) and d not in given)
+    if loose:
+        bind.told_dims(convert_to_tensor([0] * len(loose), int64), dims=loose)
+    return bind.stack_new(shape=of.shape, dtype=of.dtype)
+
+
+COSTLY = ("matmul", "contract", "recompute", "effect_recompute")
+
+
+@cache
+def _walking(kind: Any, quiet: bool) -> Any:
+    kind = kind if issubclass(kind, _Walk) else type("Walk", (_Walk, kind), {})
+    return type("QuietWalk", (kind,), {"quiet": True}) if quiet and not kind.quiet else kind
+
+
+def walk(function: Any, inputs: Sequence[Tensor], quiet: bool = False) -> Any:
+    """The run of a function attribute on tensors, to be started."""
+    inside = hasattr(function, "all_params")
+    mod, name = (function.module(), "main") if inside else (function.mod, function.name)
+    return _walking(Evaluation if inside else function.kind, quiet)(mod, mod[name], inputs)
+
+
+# -- in the active trace
+
+
+def has_effects(*functions: Any) -> bool:
+    """Whether graphs of the active trace have effects; functions of modules tell it by the primitive that calls them."""
+    return state.trace is not None and not all(getattr(f, "pure", True) for f in functions)
+
+
+def position_of(bindings: Sequence[Any], outputs: Sequence[Any]) -> int | None:
+    """Where the loop with these outputs is bound."""
+    places = {b.var: i for i, b in enumerate(bindings)}
+    item = places.get(outputs[0]._var)
+    taken = None if item is None else bindings[item].value
+    place = places.get(taken.tuple_value) if isinstance(taken, relax.TupleGetItem) else None
+    return place if place is not None and dialect.is_dialect(bindings[place].value) else None
+
+
+def put_instead(position: int, first: int, found: Sequence[Tensor]) -> None:
+    """Puts what was bound from ``first`` on, which gives ``found``, in the place of a binding of the active trace."""
+    bindings = state.trace.bindings
+    instead = relax.VarBinding(bindings[position].var, relax.Tuple([state.trace.own(x)._var for x in found]))
+    bindings[position:] = [*bindings[first:], instead, *bindings[position + 1 : first]]
+
+
+def used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
+    """The variables that the results depend on, within the trace; of what a loop carries, those that the loop needs for them.
+
+    A dim depends on what first has it.
+    """
+    used = {trace.own(r)._var for r in results if isinstance(trace.own(r)._var, relax.Var)}
+    functions = {var: graph.function for var, graph in trace.subgraphs.items()}
+    wanted: dict[Any, set[int]] = defaultdict(set)
+    tellers: dict[Any, Any] = {}
+    for binding in trace.bindings:
+        for dim in _dims(binding.var.ty):
+            tellers.setdefault(dim, binding.var)
+    for binding in reversed(trace.bindings):
+        value = binding.value
+        if binding.var in used:
+            used.update(tellers[dim] for dim in (*_dims(binding.var.ty), *_dims(value)) if dim in tellers)
+        if binding.var in used and isinstance(value, relax.TupleGetItem):
+            wanted[value.tuple_value].add(int(value.index))
+        elif binding.var in wanted and is_loop(value):
+            used.update(Needs(functions, value, wanted[binding.var]).operands())
+        elif binding.var in used or binding.var in wanted:
+            used.update(relax.analysis.free_vars(value))
+    return used
+
+
+def _dims(part: Any) -> list[Any]:
+    """The symbolic dims that a type or an expression names."""
+    found: list[Any] = []
+    tvm_ffi.structural_walk(part, (tirx.Var, found.append))
+    return [var for var in found if isinstance(var.ty, ir.PrimType)]

@@ -1,0 +1,162 @@
+"""Arrays of dynamic size that ``while`` loops make larger, and their gradients."""
+
+
+def programs(tf):
+    return {name: _run(tf, make) for name, make in {**_forward(tf), **_gradients(tf)}.items()}
+
+
+def _run(tf, make):
+    def run():
+        body, *arguments = make()
+        return tf.function(body)(*arguments)
+
+    return run
+
+
+def _array(tf, dtype=None, size=0, **options):
+    return tf.TensorArray(dtype or tf.float32, size=size, dynamic_size=True, **options)
+
+
+def _forward(tf):
+    def plain(n):
+        rows, i, y = _array(tf), 0, 1.0
+        while y < n:
+            rows = rows.write(i, y)
+            y, i = y * 2.0, i + 1
+        return rows.stack(), rows.size()
+
+    def next_index(n):
+        rows, i = _array(tf, tf.int32), 0
+        while i < n:
+            rows = rows.write(i + 1, i)
+            i += 1
+        return rows.stack()
+
+    def gaps(n):
+        rows, i = _array(tf, tf.int32), 0
+        while i < n:
+            i += 1
+            if i % 5 == 0:
+                rows = rows.write(i, i)
+        return rows.stack()
+
+    def several(n):
+        rows, others, i = _array(tf, tf.int32), _array(tf), 0
+        while i < n:
+            rows = rows.write(2 * i, i)
+            rows = rows.write(2 * i + 1, -i)
+            others = others.write(others.size(), tf.fill([2], tf.cast(i, tf.float32)))
+            i += 1
+        return rows.stack(), others.stack(), others.concat()
+
+    def for_in_while(n):
+        rows, i, k = _array(tf, tf.int32), 0, 0
+        while i < n:
+            for j in tf.range(i):
+                rows = rows.write(k, j * i)
+                k += 1
+            i += 1
+        return rows.stack()
+
+    def while_in_while(n):
+        rows, i, k = _array(tf, tf.int32), 0, 0
+        while i < n:
+            j = 0
+            while j < i:
+                rows = rows.write(k, j * i)
+                k, j = k + 1, j + 1
+            i += 1
+        return rows.stack()
+
+    def dataset():
+        rows, i = _array(tf, tf.int64), 0
+        for value in tf.data.Dataset.range(20):
+            rows = rows.write(i, value * value)
+            i = i + 1
+        return rows.stack()
+
+    return {
+        "plain": lambda: (plain, tf.constant(3e5)),
+        "no iteration": lambda: (plain, tf.constant(0.0)),
+        "the next index": lambda: (next_index, tf.constant(20)),
+        "gaps": lambda: (gaps, tf.constant(22)),
+        "several": lambda: (several, tf.constant(21)),
+        "for in while": lambda: (for_in_while, tf.constant(7)),
+        "while in while": lambda: (while_in_while, tf.constant(7)),
+        "a dataset": lambda: (dataset,),
+    }
+
+
+def _gradients(tf):
+    def first(body):
+        def run(x, n):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = body(x, n)
+            return y, tape.gradient(y, x)
+
+        return run
+
+    def second(body):
+        def run(x, n):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y, found = first(body)(x, n)
+            return y, found, tape.gradient(found, x)
+
+        return run
+
+    def powers(x, n):
+        rows, y = _array(tf), x
+        while y < n:
+            rows = rows.write(rows.size(), y * x)
+            y = y * x
+        return tf.reduce_sum(rows.stack() ** 2)
+
+    def sometimes(x, n):
+        rows, i, y = _array(tf), 0, x
+        while y < n:
+            if i % 2 == 0:
+                rows = rows.write(rows.size(), tf.stack([y * x, y]))
+            y, i = y * x, i + 1
+        return tf.reduce_sum(rows.stack() ** 2)
+
+    def within(x, n):
+        rows, i, k = _array(tf), 0, 0
+        while i < 6:
+            j = 0
+            while j < i:
+                rows = rows.write(k, x ** tf.cast(j, tf.float32))
+                k, j = k + 1, j + 1
+            i += 1
+        return tf.reduce_sum(rows.stack())
+
+    def read(x, n):
+        rows, i = _array(tf, size=1).write(0, x), 1
+        while i < 12:
+            rows = rows.write(i, rows.read(i - 1) * x + rows.read(0))
+            i += 1
+        return tf.reduce_sum(rows.stack())
+
+    def by_function(x, n):
+        rows = _array(tf, element_shape=[])
+        _, rows, _ = tf.while_loop(
+            lambda i, rows, y: y < n, lambda i, rows, y: (i + 1, rows.write(i, y), y * x), (0, rows, x)
+        )
+        return tf.reduce_sum(rows.stack())
+
+    inner = tf.function(powers)
+    bodies = {
+        "powers": powers,
+        "in a branch": sometimes,
+        "loops in loops": within,
+        "what is read": read,
+        "while_loop": by_function,
+        "a function": lambda x, n: inner(x, n),
+    }
+    forms = {"gradient": first, "second": second}
+    return {
+        f"{name}: {form}": lambda b=body, m=make: (m(b), tf.constant(2.0), tf.constant(300.0))
+        for name, body in bodies.items()
+        for form, make in forms.items()
+    }

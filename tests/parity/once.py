@@ -1,0 +1,163 @@
+"""What has effects happens once, whatever gradients are taken of the branch or loop that it stands in."""
+
+
+def programs(tf):
+    return _printed(tf) | _called(tf) | _queues(tf)
+
+
+def _runs(tf, body, *arguments):
+    """What a traced function of a log gives, and what it logged."""
+
+    dtype = (
+        tf.TensorSpec([]) if tf.__name__ == "tvtf" else tf.float32
+    )  # where the rank is told, gradients know what Python is
+
+    def run():
+        log = []
+
+        def note(x):
+            log.append(float(x))
+            return x * 1.0
+
+        def noted(x):
+            return tf.ensure_shape(tf.numpy_function(note, [x], dtype), [])
+
+        results = tf.function(lambda *args: body(noted, *args))(*arguments)
+        return results, list(log)
+
+    return run
+
+
+def _gradient(tf, body):
+    def run(noted, x, n):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = body(noted, x, n)
+        return y, tape.gradient(y, x)
+
+    return run
+
+
+def _second(tf, body):
+    def run(noted, x, n):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = body(noted, x, n)
+            found = tape.gradient(y, x)
+        return y, found, outer.gradient(found, x)
+
+    return run
+
+
+def _twice(tf, body):
+    def run(noted, x, n):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = body(noted, x, n)
+            z = y * 2.0
+        return tape.gradient(y, x), tape.gradient(z, x)
+
+    return run
+
+
+def _printed(tf):
+    """What is noted is used by nobody."""
+
+    def loop(noted, x, n):
+        y = x
+        while y < n:
+            noted(y)
+            y = y * x
+        return y
+
+    def steps(noted, x, n):
+        y = x
+        for i in tf.range(tf.cast(n, tf.int32)):
+            noted(tf.cast(i, tf.float32))
+            y = y * x
+        return y
+
+    def branch(noted, x, n):
+        if n > 0.0:
+            noted(x)
+            y = x * x
+        else:
+            y = x
+        return y
+
+    def nested(noted, x, n):
+        y = x
+        for i in tf.range(2):
+            for j in tf.range(2):
+                noted(tf.cast(10 * i + j, tf.float32))
+                y = y * x
+        return y
+
+    bodies = {"while": loop, "for": steps, "if": branch, "loops in loops": nested}
+    forms = {"gradient": _gradient, "second": _second, "two gradients": _twice}
+    x, n = tf.constant(2.0), tf.constant(5.0)
+    return {
+        f"{name}: {form}": _runs(tf, make(tf, body), x, n)
+        for name, body in bodies.items()
+        for form, make in forms.items()
+    }
+
+
+def _called(tf):
+    def factor(noted, x, n):
+        y = x
+        while y < n:
+            y = y * x * noted(x)
+        return y
+
+    def counted(noted, x, n):
+        y = x
+        for _ in tf.range(3):
+            y = y * noted(x)
+        return y
+
+    def chosen(noted, x, n):
+        if n > 0.0:
+            y = x * x * noted(x)
+        else:
+            y = x + noted(x * 3.0)
+        return y
+
+    def condition(noted, x, n):
+        y = x
+        while noted(y) < n:
+            y = y * x
+        return y
+
+    bodies = {"a factor": factor, "a factor n times": counted, "a factor in a branch": chosen, "a condition": condition}
+    forms = {"gradient": _gradient, "second": _second, "two gradients": _twice}
+    x, n = tf.constant(2.0), tf.constant(30.0)
+    return {
+        f"{name}: {form}": _runs(tf, make(tf, body), x, n)
+        for name, body in bodies.items()
+        for form, make in forms.items()
+    }
+
+
+def _queues(tf):
+    def queue():
+        numbers = tf.queue.FIFOQueue(10, [tf.float32], [[]])
+        for k in range(6):
+            numbers.enqueue(float(k + 1))
+
+        @tf.function
+        def run(x, n):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y, total = x, 0.0
+                while total < n:
+                    found = numbers.dequeue()
+                    total += found
+                    y = y * found * x
+            return y, tape.gradient(y, x), numbers.size()
+
+        return run(tf.constant(2.0), tf.constant(5.0))
+
+    return {"a queue": queue}
