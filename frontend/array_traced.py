@@ -6,9 +6,7 @@ import copy
 from collections.abc import Sequence
 from typing import Any
 
-from tvm import ir
-
-from tvtf import dialect, dtypes
+from tvtf import dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.errors import InvalidArgumentError
@@ -250,6 +248,10 @@ def _offset(index: Any) -> tuple[Any, int]:
     """The variable that an index is made of by adding a number, and that number."""
     if not isinstance(index, SymbolicTensor):
         return None, 0
+    from tvm import ir
+
+    from tvtf import dialect
+
     made = {b.var: b.value for b in index._trace.bindings}
     var, offset = index._var, 0
     while dialect.is_dialect(made.get(var)) and made[var].op.name == "tvtf.add":
