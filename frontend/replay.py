@@ -198,10 +198,12 @@ def used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
     used = {trace.own(r)._var for r in results if isinstance(trace.own(r)._var, relax.Var)}
     functions = {var: graph.function for var, graph in trace.subgraphs.items()}
     wanted: dict[Any, set[int]] = defaultdict(set)
+    given = {dim for param in trace.params for dim in _dims(param._var.ty)}
     tellers: dict[Any, Any] = {}
     for binding in trace.bindings:
         for dim in _dims(binding.var.ty):
-            tellers.setdefault(dim, binding.var)
+            if dim not in given:
+                tellers.setdefault(dim, binding.var)
     for binding in reversed(trace.bindings):
         value = binding.value
         if binding.var in used:
