@@ -1,0 +1,101 @@
+"""LAPACK on one thread where compiled code waits for it.
+
+OpenBLAS's threads go on spinning for milliseconds after each call, on the cores that the kernels after it run on: a step of
+Cholesky factors and products took six times as long. NumPy's and SciPy's wheels have an OpenBLAS each.
+Source: OpenBLAS, driver/others/blas_server.c (THREAD_TIMEOUT)
+"""
+
+from __future__ import annotations
+
+import ctypes
+import functools
+import importlib.util
+import os
+import sys
+import threading
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from dataclasses import dataclass
+from pathlib import Path
+
+import numpy as np
+
+SMALL = 1 << 18
+"""Elements up to which a second thread is no gain that pays for that: a matrix of 512 x 512."""
+SYMBOLS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
+
+
+@dataclass(frozen=True, eq=False)
+class Library:
+    """A loaded OpenBLAS."""
+
+    get_num_threads: Callable[[], int]
+    set_num_threads: Callable[[int], None]
+
+
+def libraries() -> tuple[Library, ...]:
+    """Those that NumPy and SciPy have loaded; none where they were built with another BLAS."""
+    return _libraries("scipy.linalg" in sys.modules)
+
+
+@functools.cache
+def _libraries(with_scipy: bool) -> tuple[Library, ...]:
+    packages = ("numpy", "scipy") if with_scipy else ("numpy",)
+    return tuple(found for name in packages for path in _files(name) if (found := _opened(path)) is not None)
+
+
+def _files(package: str) -> list[Path]:
+    spec = importlib.util.find_spec(package)
+    folder = Path(spec.origin or "").parent.parent / f"{package}.libs" if spec else Path()
+    return sorted(folder.glob("lib*openblas*"))
+
+
+def _opened(path: Path) -> Library | None:
+    try:
+        loaded = ctypes.CDLL(str(path), mode=getattr(os, "RTLD_NOLOAD", 0))
+    except OSError:  # it is there, but not in use
+        return None
+    names = ((s.format("get_num_threads"), s.format("set_num_threads")) for s in SYMBOLS)
+    return next((Library(loaded[g], loaded[s]) for g, s in names if hasattr(loaded, g) and hasattr(loaded, s)), None)
+
+
+_lock = threading.Lock()
+_going_on: list[None] = []
+_before: dict[Library, int] = {}
+"""The threads that libraries had before the calls that go on; the last of these to end gives them back."""
+
+
+@contextmanager
+def one_thread(arrays: Sequence[np.ndarray]) -> Iterator[None]:
+    """While it is open, LAPACK works on one thread, if it is given no more than small arrays.
+
+    >>> import numpy as np
+    >>> with one_thread([np.eye(3)]):
+    ...     all(library.get_num_threads() == 1 for library in libraries())
+    True
+    """
+    if sum(a.size for a in arrays) > SMALL:
+        yield
+        return
+    _begin()
+    try:
+        yield
+    finally:
+        _end()
+
+
+def _begin() -> None:
+    with _lock:
+        _going_on.append(None)
+        for library in libraries():
+            _before.setdefault(library, library.get_num_threads())
+            library.set_num_threads(1)
+
+
+def _end() -> None:
+    with _lock:
+        _going_on.pop()
+        if not _going_on:
+            for library, number in _before.items():
+                library.set_num_threads(number)
+            _before.clear()
