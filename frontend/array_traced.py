@@ -10,7 +10,6 @@ from tvtf import dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.errors import InvalidArgumentError
-from tvtf.ops.create import arange
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack, stack_of
@@ -161,12 +160,7 @@ class TracedArray:
         buffer = self._filled()
         if not self.dynamic:
             return buffer
-        if isinstance(self.count, int):
-            return buffer[: self.count]
-        from tvtf.ops.indexing import boolean_mask
-
-        rows = arange(_scalar(buffer._type.shape[0]))
-        return boolean_mask(buffer, bind.less(rows, self.count))
+        return buffer[: self.count]
 
     def gather(self, indices: Any) -> Tensor:
         return bind.gather(self._filled(), convert_to_tensor(indices), axis=0, batch_dims=0)
