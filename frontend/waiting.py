@@ -295,6 +295,8 @@ def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     """Takes a tensor of unknown rank for one of this shape: its instances check the rank."""
     if shape.rank is None:
         return
+    if not of_any_rank():
+        raise _left_over([tensor])
     call = Call.of(of_shape, (tensor, shape), {})
     call.types = [TensorType(tuple(fresh_dim("any") if d is None else d for d in shape), tensor.dtype)]
     trace = tensor._trace

@@ -11,6 +11,7 @@ from collections.abc import Callable
 from typing import Any, NoReturn
 
 from tvtf.context import state
+from tvtf.errors import InaccessibleTensorError
 
 APART = 8
 """By how much the second example's rank is greater than the first's."""
@@ -20,6 +21,15 @@ RANKS = (2, 2 + APART, 1, 0, 3, 4, 5)
 
 class UnknownRank(BaseException):
     """Raised where dims are needed that only a call tells: a signal, which no handler of errors may take for one."""
+
+
+def unknown(what: str) -> BaseException:
+    """The signal that ``what`` must be known, or the error to raise where nothing is traced that could take it up."""
+    if state.trace is not None:
+        return UnknownRank(what)
+    return InaccessibleTensorError(
+        f"{what} must be known, outside the function that it belongs to: only its calls tell that"
+    )
 
 
 class Examples:
@@ -43,7 +53,7 @@ class AnyShape(Examples):
     __slots__ = ()
 
     def _unknown(self, *_: Any) -> NoReturn:
-        raise UnknownRank("the rank of a tensor")
+        raise unknown("the rank of a tensor")
 
     __len__ = __iter__ = __getitem__ = __add__ = __radd__ = __bool__ = __contains__ = _unknown
 
@@ -60,10 +70,10 @@ class AnyValue(Examples):
     __slots__ = ()
 
     def __getattr__(self, name: str) -> NoReturn:
-        raise UnknownRank(f"a value ({name})")
+        raise unknown(f"a value ({name})")
 
     def _unknown(self, *_: Any) -> NoReturn:
-        raise UnknownRank("a value")
+        raise unknown("a value")
 
     __len__ = __iter__ = __getitem__ = __neg__ = __array__ = _unknown
     __add__ = __radd__ = __sub__ = __rsub__ = __mul__ = __rmul__ = __floordiv__ = __mod__ = _unknown

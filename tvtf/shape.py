@@ -194,7 +194,7 @@ class TensorShape:
     __slots__ = ("_dims",)
 
     def __init__(self, dims: Any) -> None:
-        unknown = dims is None or isinstance(dims, AnyShape)
+        unknown = dims is None or isinstance(dims, AnyShape) or (isinstance(dims, TensorShape) and dims.rank is None)
         self._dims = None if unknown else tuple(map(_visible_dim, dims_of(dims)))
 
     @property

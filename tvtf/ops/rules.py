@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape, UnknownRank
+from tvtf.anyrank import AnyShape, unknown
 from tvtf.context import state
 from tvtf.dtypes import DType, from_array, int32, int64
 from tvtf.primitive import Sample, patient, table
@@ -81,7 +81,7 @@ def static_value(value: Any, what: str) -> Any:
     if isinstance(value, EagerTensor):
         return value.eager_array().tolist()
     if isinstance(value, AnyShape):
-        raise UnknownRank(what)
+        raise unknown(what)
     if isinstance(value, SymbolicTensor):
         return _known_value(value, what)
     if isinstance(value, (list, tuple)):

@@ -8,8 +8,9 @@ from typing import Any
 from tvm import ir, relax
 
 from tvtf import dialect
-from tvtf.emit import Graph
-from tvtf.shape import TensorType
+from tvtf.dtypes import as_dtype
+from tvtf.emit import Graph, example_shape
+from tvtf.shape import TensorShape, TensorType
 from tvtf.summary.protos import proto
 from tvtf.variable import Variable
 
@@ -61,7 +62,7 @@ class _Nodes:
         for key, value in call.attrs.items():
             if isinstance(value, ir.GlobalVar):
                 _Nodes(self.made, f"{self.prefix}{name}/{key}/").add(_subgraph(graph, value))
-        tensors = [dialect.from_relax_type(t) for t in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
+        tensors = [_told(t) for t in (ty.fields if isinstance(ty, relax.TupleType) else [ty])]
         return self._node(name, call.primitive.tf_name, inputs, *tensors)
 
     def _input(self, value: Any, name: str) -> str:
@@ -73,13 +74,21 @@ class _Nodes:
         node = self.made.node.add(name=self.prefix + name, op=op, input=list(inputs))
         shapes = proto("compat.proto.attr_value_pb2").AttrValue()
         for output in outputs:
-            shape = shapes.list.shape.add()
-            for dim in output.shape:
-                shape.dim.add(size=dim if isinstance(dim, int) else -1)
+            shape, dims = shapes.list.shape.add(), TensorShape(output.shape).dims
+            shape.unknown_rank = dims is None
+            for dim in dims or ():
+                shape.dim.add(size=-1 if dim is None else dim)
         node.attr["_output_shapes"].CopyFrom(shapes)
         if outputs:
             node.attr["dtype"].type = outputs[0].dtype.as_datatype_enum
         return node.name
+
+
+def _told(ty: Any) -> TensorType:
+    """A type, whose dims or rank may be unknown."""
+    if ty.shape is not None:
+        return dialect.from_relax_type(ty)
+    return dialect.of_unknown_dims(ty) if ty.ndim >= 0 else TensorType(example_shape("any"), as_dtype(str(ty.dtype)))
 
 
 def _subgraph(graph: Graph, var: ir.GlobalVar) -> Graph:

@@ -9,9 +9,11 @@ from typing import Any
 from tvm import relax
 
 from tvtf import nest
+from tvtf.anyrank import UnknownRank
 from tvtf.context import state
 from tvtf.dialect import read
 from tvtf.emit import Trace
+from tvtf.frontend.function import unknown_rank
 from tvtf.frontend.waiting import argument_shape
 from tvtf.operation import Operation as AnyOperation
 from tvtf.ops.rules import bind, ones_like
@@ -208,6 +210,8 @@ class Graph:
         state.trace, state.tapes = self.trace, [self.records]
         try:
             yield self
+        except UnknownRank as needed:
+            raise unknown_rank(needed) from needed
         finally:
             state.trace, state.tapes = outer, tapes
 
