@@ -25,6 +25,7 @@ from tvtf.frontend.replay import (
     has_effects,
     position_of,
     put_instead,
+    read_by,
     used_by,
     walk,
 )
@@ -34,6 +35,7 @@ from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
+from tvtf.passes.autodiff import at_once
 from tvtf.shape import TensorType, fresh_dim, same_shape, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -47,7 +49,7 @@ MSG_VARYING = (
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """The loop with stacks, then a loop back over them."""
     if state.trace is None or is_mapped(cts):
-        return by_element(lambda *given: while_vjp(given, outputs, *inputs, **attrs), cts)
+        return by_element(lambda *given: at_once(while_vjp)(given, outputs, *inputs, **attrs), cts)
     once = attrs.get("arrays") or has_effects(attrs["condition"], attrs["body"])
     kind = _LoopOnce if once else _Loop
     return kind(inputs, outputs, **attrs).backward(cts, outputs)
@@ -56,7 +58,7 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
 def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """As ``while_vjp``, where what has effects is done in one run of the loop alone."""
     if state.trace is None or is_mapped(cts):
-        return by_element(lambda *given: effect_while_vjp(given, outputs, *inputs, **attrs), cts)
+        return by_element(lambda *given: at_once(effect_while_vjp)(given, outputs, *inputs, **attrs), cts)
     return _LoopOnce(inputs, outputs, **attrs).backward(cts, outputs)
 
 
@@ -119,9 +121,14 @@ class _Loop:
 
     def gathered(self, plan: _Step, cts: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
         shaped = [bind.reshape(x, shape=self.invariants[k]._type.shape) for k, x in zip(plan.summed, sums)]
-        by_start, by_invariant = dict(zip(self.active, cts)), dict(zip(plan.summed, shaped))
+        by_start, by_invariant = dict(zip(self.active, cts)), self.zeros() | dict(zip(plan.summed, shaped))
         starts = [_first_rows(by_start.get(i), x) for i, x in enumerate(self.start)]
-        return [*starts, *(by_invariant.get(k) for k in range(len(self.invariants)))]
+        return [*starts, *map(by_invariant.get, range(len(self.invariants)))]
+
+    def zeros(self) -> dict[int, Any]:
+        """The gradients of invariants that are read where nothing else comes, as TensorFlow has them."""
+        read = {place - len(self.start) for place in read_by(self.condition) | read_by(self.body)}
+        return {k: partial(zeros_like, x) for k, x in enumerate(self.invariants) if k in read and differentiable(x)}
 
     def step_back(self, plan: _Step, stacks: Sequence[Tensor], i: Tensor, rest: Sequence[Tensor]) -> Any:
         """One iteration of the loop back: the iteration's start from the stacks, then its sweep."""
@@ -305,7 +312,7 @@ class _Step:
         replay.records = shared.taken(replay.records, both_swept)
         seeds = dict(zip(loop.active, cts))
         sources = [*(carried[i] for i in loop.active), *invariants]
-        found = replay.sweep([seeds.get(i) for i in range(len(values))], sources)
+        found = replay.sweep([seeds.get(i) for i in range(len(values))], sources, zeros=False)
         last = len(loop.active)
         new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:last])]
         return new_cts, found[last:], shared.rows, replay.walk

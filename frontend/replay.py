@@ -61,9 +61,10 @@ class Replay:
             state.tapes = tapes
         self.records: list[Record] = recorder.records
 
-    def sweep(self, cts: Sequence[Any], sources: Sequence[Any]) -> list[Any]:
+    def sweep(self, cts: Sequence[Any], sources: Sequence[Any], zeros: bool = True) -> list[Any]:
         """Cotangents of ``sources`` for those of the outputs, None where there is none."""
-        found = sweep(self.records, [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None], sources)
+        seeds = [(y, ct) for y, ct in zip(self.outputs, cts) if ct is not None]
+        found = sweep(self.records, seeds, sources, zeros=zeros)
         return [as_dense(ct) for ct in found]
 
 
@@ -164,6 +165,13 @@ def walk(function: Any, inputs: Sequence[Tensor], quiet: bool = False) -> Any:
     inside = hasattr(function, "all_params")
     mod, name = (function.module(), "main") if inside else (function.mod, function.name)
     return _walking(Evaluation if inside else function.kind, quiet)(mod, mod[name], inputs)
+
+
+def read_by(function: Any) -> set[int]:
+    """Which parameters a function attribute reads; it has the others for their dims."""
+    main = function.function if hasattr(function, "all_params") else function.mod[function.name]
+    used = set(relax.analysis.free_vars(main.body))
+    return {i for i, param in enumerate(main.params) if param in used}
 
 
 # -- in the active trace

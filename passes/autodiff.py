@@ -61,11 +61,12 @@ def sweep(
     seeds: Iterable[tuple[Tensor, Any]],
     sources: Sequence[Any],
     needed: Collection[int] | None = None,
+    zeros: bool = True,
 ) -> list[Any]:
     """The cotangent of each source, or None where no record connects it to a target and it is none itself.
 
     ``records`` are in program order; ``seeds`` are targets, each with its cotangent. ``needed`` are the ids of all that is
-    computed from a source, where that is known.
+    computed from a source, where that is known. Without ``zeros`` none are given to what rules leave these to.
     """
     if needed is None:
         needed = needed_by(records, sources)
@@ -85,9 +86,11 @@ def sweep(
         for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):
             key = id(x)
             if part is not None and key in needed:
-                if type(part) is partial:
-                    part = _late(part)
                 known = found.get(key)
+                if type(part) is partial:
+                    if part.func is zeros_like and (known is not None or not zeros):
+                        continue
+                    part = _late(part)
                 found[key] = part if known is None else total(known, part)
     return [found.get(id(s)) for s in sources]
 

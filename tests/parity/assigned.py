@@ -9,7 +9,7 @@ def programs(tf):
         made[f"{label}, traced"] = _outside(tf, body, tf.function)
     for body in _bodies(tf)[:3]:
         made[f"{body.__name__.replace('_', ' ')}, the tape inside"] = _inside(tf, body)
-    return made
+    return made | _aside(tf)
 
 
 def _outside(tf, body, wrap):
@@ -34,6 +34,92 @@ def _inside(tf, body):
             return tape.gradient(y, [v, w])
 
         return *_numbers(run()), *_numbers([v, w])
+
+    return program
+
+
+def _aside(tf):
+    """Loops that read what their results don't depend on: its gradient is of zeros, not None."""
+
+    def added(v, w, n):
+        a = v * 1.0
+        for _ in tf.range(3):
+            a = a * 2.0
+            w.assign_add(n)
+        return a
+
+    def condition(v, w, n):
+        a, limit = v * 1.0, n * 2.0
+        while a < limit:
+            a = a * 2.0
+        return a
+
+    def nested(v, w, n):
+        a = v * 1.0
+        for _ in tf.range(2):
+            j = 0.0
+            while j < n:
+                a = a * 2.0
+                j += 4.0
+        return a
+
+    def branch(v, w, n):
+        a = v * 1.0
+        if a > 1.0:
+            for _ in tf.range(2):
+                a = a * 2.0
+                w.assign_add(n)
+        return a
+
+    def too(v, w, n):
+        a = v * n
+        for _ in tf.range(2):
+            a = a * 2.0
+            w.assign_add(n)
+        return a
+
+    def sized(v, w, n):
+        a, rows = v * 1.0, tf.fill([tf.cast(n, tf.int32)], n)
+        for _ in tf.range(2):
+            a = a * tf.cast(tf.size(rows), tf.float32)
+        return a
+
+    bodies = {"added": added, "a condition": condition, "nested": nested, "in a branch": branch, "added too": too,
+              "sized": sized}  # fmt: skip
+    made = {f"aside, {label}: {inside}": _by_number(tf, body, inside)
+            for label, body in bodies.items() for inside in (True, False)}  # fmt: skip
+    return made | {"aside, jacobian": _aside_jacobian(tf)}
+
+
+def _by_number(tf, body, inside):
+    def program():
+        v, w = tf.Variable(2.0), tf.Variable(3.0)
+
+        def run(n):
+            with tf.GradientTape() as tape:
+                tape.watch(n)
+                y = function(v, w, n)
+            return tape.gradient(y, [v, w, n])
+
+        function, run = (body, tf.function(run)) if inside else (tf.function(body), run)
+        return *_numbers(run(tf.constant(5.0))), *_numbers([v, w])
+
+    return program
+
+
+def _aside_jacobian(tf):
+    def program():
+        v, n = tf.Variable([2.0, 3.0]), tf.Variable(5.0)
+
+        @tf.function
+        def run():
+            with tf.GradientTape() as tape:
+                y = v * 1.0
+                while y[0] < n:
+                    y = y * 2.0
+            return tape.jacobian(y, [v, n])
+
+        return run()
 
     return program
 
