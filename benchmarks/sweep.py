@@ -27,6 +27,7 @@ from tvtf.ops.kernels.matmul import matmul
 from tvtf.passes.codegen.linker import link
 from tvtf.passes.codegen.llvm import lower_kernels, native
 from tvtf.passes.schedule.cpu import schedule
+from tvtf.runtime.pool import adopt
 
 ROUND = [1, 2, 4, 8, *range(16, 145, 16)]
 PRIMES = [983, 991, 997, 1009, 1013, 1019, 1021, 1031]
@@ -133,8 +134,15 @@ def built(products: Sequence[Product], folder: Path) -> dict[Product, Any]:
         return path
 
     with ThreadPoolExecutor(CORES) as pool:
-        modules = [tvm_ffi.load_module(str(path)) for path in pool.map(library, range(len(groups)))]
+        modules = [loaded(path) for path in pool.map(library, range(len(groups)))]
     return {p: (module, f"f{i}") for group, module in zip(groups, modules) for i, p in enumerate(group)}
+
+
+def loaded(path: Path) -> Any:
+    """A library whose kernels run on the threads that run those of programs."""
+    module = tvm_ffi.load_module(str(path))
+    adopt(path)
+    return module
 
 
 def seconds(kernel: tuple[Any, str], operands: Sequence[Any]) -> float:

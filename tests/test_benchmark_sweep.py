@@ -19,3 +19,11 @@ def test_it_runs(monkeypatch, capsys):
     monkeypatch.setattr(sweep, "SECONDS_A_TURN", 1e-6)
     sweep.main(["--forms", "NT", "--lines", "MNK", "--around", "4", "--batch", "2"])
     assert "worst of 2: " in capsys.readouterr().out
+
+
+def test_its_kernels_run_on_the_threads_of_programs(monkeypatch, tmp_path):
+    adopted = []
+    monkeypatch.setattr(sweep, "adopt", adopted.append)
+    products = [sweep.Product(size, 4, 4, "NN", 0) for size in (3, 4)]
+    assert list(sweep.built(products, tmp_path)) == products
+    assert adopted == [tmp_path / "0.so"]
