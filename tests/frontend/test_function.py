@@ -867,3 +867,10 @@ def test_one_trace_serves_several_devices(own_cache, monkeypatch):
         results.append(float(add(tf.constant([1.0, 2.0]))))
     assert results == [3.0, 6.0, 9.0, 12.0]
     assert add.experimental_get_tracing_count() == 1
+
+
+def test_a_dim_that_turns_out_to_be_squeezed():
+    """TensorFlow's result has one dim less then, but compiled code has one rank."""
+    f = tf.function(tf.squeeze, input_signature=[tf.TensorSpec([None, 3])])
+    assert "dim 0 of the input turned out to be 1" in refused(tf.errors.InvalidArgumentError, f, tf.ones([1, 3]))
+    assert f(tf.ones([2, 3])).shape == [2, 3]

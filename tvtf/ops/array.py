@@ -415,6 +415,12 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     return bind.reshape(x, shape=(*dims[:index], 1, *dims[index:]))
 
 
+MSG_LATE_ONE = (
+    "dim {axis} of the input turned out to be 1, which was unknown while tracing: the result was compiled with it. Tell "
+    "the axes to take out as `axis`."
+)
+
+
 @export("squeeze")
 def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     """Axes of size 1 taken out: those of ``axis``, or all where that is None.
@@ -429,11 +435,22 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/squeeze
     """
     x = convert_to_tensor(input)
+    if axis is None or not np.size(axis):
+        x = _without_late_ones(x)
     dims = x._type.shape
     gone = _ones_of(dims) if axis is None else _squeezed(dims, np.ravel(static_value(axis, "axis")))
     if any(not same_dim(dims[i], 1) for i in gone):
         x = bind.ensure_shape(x, shape=tuple(1 if i in gone else d for i, d in enumerate(dims)))
     return bind.reshape(x, shape=tuple(d for i, d in enumerate(dims) if i not in gone))
+
+
+def _without_late_ones(x: Tensor) -> Tensor:
+    """``x``, of which no dim that is unknown while tracing turns out to be 1."""
+    for axis, dim in enumerate(x._type.shape):
+        if not isinstance(dim, int):
+            more = bind.not_equal(scalar_of(dim), scalar_of(1))
+            x = bind.initialized(x, more, message=MSG_LATE_ONE.format(axis=axis))
+    return x
 
 
 def _ones_of(dims: Sequence[Dim]) -> set[int]:
