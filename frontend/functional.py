@@ -67,12 +67,17 @@ def _types_aside(function: Callable[[], Any]) -> Any:
 
 
 def _example(function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]) -> Any:
-    """What a function of rows would return; the first row's result, if it computes sizes that all results have."""
+    """What a function of rows would return; the first row's result, if it computes sizes that all results have.
+
+    None where something of it has a rank that only running tells.
+    """
     from tvm import tirx
 
     from tvtf.frontend.lift import carrier
 
     found = _types_aside(lambda: function(flat))
+    if any(isinstance(x._type.shape, AnyShape) for x in nest.flatten(found)):
+        return None
     dims = {d for x in nest.flatten(found) for d in x._type.shape if isinstance(d, tirx.Var)}
     if all(carrier(state.trace, dim) is not None for dim in dims):
         return found
@@ -189,7 +194,10 @@ def map_fn(
         return _packed([fn(_at(flat, elems, i)) for i in range(size)])
     if size is None:
         return over_rows(fn, flat, elems, mapped_rows)
-    stacks = _Stacks(_example(lambda tensors: fn(_at(tensors, elems, 0)), flat), size)
+    example = _example(lambda tensors: fn(_at(tensors, elems, 0)), flat)
+    if example is None:
+        return over_rows(fn, flat, elems, mapped_rows)
+    stacks = _Stacks(example, size)
     limit, one = _limit(flat, size), convert_to_tensor(1)
 
     def body(i: Tensor, buffers: Any) -> Any:
