@@ -21,6 +21,7 @@ from tvtf.emit import example_shape
 from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
 from tvtf.frontend.signature import spec_if_composite
 from tvtf.interpret import Subfunction
+from tvtf.ops.array import ensure_shape
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, same_dim
@@ -291,6 +292,17 @@ def of_shape(x: Tensor, shape: TensorShape) -> Tensor:
     return told
 
 
+def checked_to_be(tensor: Tensor, shape: TensorShape) -> Any:
+    """A tensor of unknown rank with a known one, which its instances check as ``tf.ensure_shape`` does."""
+    call = Call.of(ensure_shape, (tensor, shape), {})
+    call.types = [_told_type(shape, tensor.dtype)]
+    return waiting.bind(*call.tensors(), key=new_key(call))
+
+
+def _told_type(shape: TensorShape, dtype: DType) -> TensorType:
+    return TensorType(tuple(fresh_dim("any") if d is None else d for d in shape), dtype)
+
+
 def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     """Takes a tensor of unknown rank for one of this shape: its instances check the rank."""
     if shape.rank is None:
@@ -298,7 +310,7 @@ def tell_rank(tensor: SymbolicTensor, shape: TensorShape) -> None:
     if not of_any_rank():
         raise _left_over([tensor])
     call = Call.of(of_shape, (tensor, shape), {})
-    call.types = [TensorType(tuple(fresh_dim("any") if d is None else d for d in shape), tensor.dtype)]
+    call.types = [_told_type(shape, tensor.dtype)]
     trace = tensor._trace
     trace.params = [p.alias() if p is tensor else p for p in trace.params]
     made = trace.emit(waiting, [tensor], {"key": new_key(call)})

@@ -11,6 +11,7 @@ from typing import Any
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf import nest
+from tvtf.anyrank import AnyShape
 from tvtf.composite import is_ragged
 from tvtf.context import state
 from tvtf.dtypes import int32
@@ -41,8 +42,9 @@ from tvtf.frontend.autograph.values import (
 )
 from tvtf.frontend.control import repack, traced_while
 from tvtf.frontend.tensor_array import Growth, loose_shapes, settled
+from tvtf.frontend.waiting import checked_to_be
 from tvtf.ops.rules import bind
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 LEGAL = "Tensor, int, float, bool or a list, tuple or dict thereof"
 LIMITATIONS = (
@@ -326,7 +328,10 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
         return more if extra_test is None else _both(more, extra_test)
 
     def step() -> None:
+        before = get_state() if steps.may_lose_shapes else ()
         body(steps.element())
+        if steps.may_lose_shapes:
+            set_state(tuple(map(_as_before, before, get_state())))
         steps.advance()
 
     def get() -> tuple[Any, ...]:
@@ -339,6 +344,21 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
 
     _Loop(get, put, ("<internal iterate>", *names), opts, bound=steps.size, room=steps.limit).run(test, step)
     steps.end()
+
+
+def _as_before(before: Any, after: Any) -> Any:
+    """A symbol after an iteration; what had a shape before and has none that is known is checked to have it still."""
+    try:
+        return nest.map_structure(_of_its_shape, before, after, expand_composites=True)
+    except (TypeError, ValueError):  # of structures that differ, the loop tells
+        return after
+
+
+def _of_its_shape(before: Any, after: Any) -> Any:
+    lost = isinstance(after, SymbolicTensor) and isinstance(after._type.shape, AnyShape)
+    if not lost or not travels(before) or isinstance(convert_to_tensor(before)._type.shape, AnyShape):
+        return after
+    return checked_to_be(after, convert_to_tensor(before).shape)
 
 
 def _steps(iter_: Any) -> Any:
@@ -369,6 +389,8 @@ class Steps(abc.ABC):
     """The most there can be, where it is known while tracing."""
     limit: Any = None
     """The most there can be, as a tensor, where it is known before the loop."""
+    may_lose_shapes = False
+    """Whether a value may come out of an iteration with an unknown rank: it is taken for what it was, and checked."""
     position: Any
 
     @abc.abstractmethod

@@ -7,6 +7,9 @@ import tempfile
 def programs(tf):
     return {
         "a graph of unknown rank is exported": lambda: _exported(tf),
+        **_loops(tf),
+        **_python_in_maps(tf),
+        **_squeezed(tf),
         "the unknown shape of an unknown shape": lambda: tf.TensorShape(tf.TensorShape(None)),
     }
 
@@ -20,3 +23,73 @@ def _exported(tf):
             tf.summary.trace_export("f", step=0)
         placeholders = [n for n in f.get_concrete_function().graph.as_graph_def().node if n.op == "Placeholder"]
         return result, len(os.listdir(folder)), [n.name for n in placeholders]
+
+
+def _loops(tf):
+    def over(elements, body, start, dtype):
+        def run():
+            @tf.function
+            def loop(dataset):
+                value = start(tf)
+                for x in dataset:
+                    value = body(value, x)
+                return value
+
+            return loop(tf.data.Dataset.from_generator(lambda: elements, dtype))
+
+        return run
+
+    pairs = (tf.int32, tf.int32)
+    return {
+        "a loop over a dataset of unknown shapes": over(
+            [(1, 3)] * 3, lambda v, x: v + tf.abs(x[1] - x[0]), lambda tf: tf.constant(0), pairs
+        ),
+        "a loop over rows of unknown shapes": over(
+            [[1.0, 2.0], [3.0, 4.0]], lambda v, x: v + x, lambda tf: tf.zeros([2]), tf.float32
+        ),
+        "a loop over unknown shapes that carries a dict": over(
+            [1.0, 2.0],
+            lambda v, x: {"n": v["n"] + 1, "s": v["s"] * x},
+            lambda tf: {"n": 0, "s": tf.constant(3.0)},
+            tf.float32,
+        ),
+        "a loop over no elements of unknown shapes": over(
+            [], lambda v, x: v + x, lambda tf: tf.constant(5.0), tf.float32
+        ),
+    }
+
+
+def _python_in_maps(tf):
+    def doubled(v):
+        return tf.numpy_function(lambda a: a * 2, [v], tf.float32)
+
+    def both(v):
+        return tf.numpy_function(lambda a: a * 2, [v], tf.float32), v + 1
+
+    kinds = {"map_fn": lambda f, x: tf.map_fn(f, x), "vectorized_map": lambda f, x: tf.vectorized_map(f, x)}
+
+    def mapped(kind, f, x):
+        return lambda: tf.function(lambda x: kinds[kind](f, x))(tf.constant(x))
+
+    return {
+        f"{kind} of Python whose rank it tells, on {x}": mapped(kind, doubled, x)
+        for kind in kinds
+        for x in ([1.0, 2.0], [[1.0, 2.0, 3.0]])
+    } | {
+        "vectorized_map of Python and a sum": mapped("vectorized_map", both, [1.0, 2.0]),
+    }
+
+
+def _squeezed(tf):
+    def run(rows):
+        @tf.function(input_signature=[tf.TensorSpec([None, 1, 3], tf.float32)])
+        def f(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.squeeze(x)
+                z = y * y
+            return y, tf.shape(y), tape.gradient(z, x)
+
+        return f(tf.ones([rows, 1, 3]))
+
+    return {f"all axes of size 1 of {n} rows": lambda n=n: run(n) for n in (2, 0)}

@@ -70,6 +70,8 @@ on_failure.append(_abandoned)
 class DatasetSteps(Steps):
     """The elements of one run of a traced loop."""
 
+    may_lose_shapes = True
+
     def __init__(self, source: Any) -> None:
         self.spec = source.element_spec
         (self.number,) = traced(lambda: _begun(source), [], [TensorSpec([], int64)])
