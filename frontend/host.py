@@ -59,7 +59,7 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
     """
     if func is None:
         return lambda func: wraps(func)(lambda *inp: py_function(func, inp, Tout, name))
-    return _called(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _gradient_of)
+    return _called(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _recorded)
 
 
 @export("numpy_function")
@@ -91,24 +91,24 @@ def numpy_function(
     return _called(func, inp, Tout, func, "PyFunc", None)
 
 
-def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, gradient: Any) -> Any:
+def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, record: Any) -> Any:
     if not callable(func):
         raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
     inp = list(inp or ())
     if any(map(nest.is_composite, nest.flatten([inp, wanted]))):
-        return _of_components(func, inp, wanted, run, op, gradient)
+        return _of_components(func, inp, wanted, run, op, record)
     inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
     specs = [_spec(t) for t in nest.flatten([] if wanted is None else wanted)]
     if state.trace is None:
-        results: Sequence[Tensor] = _eager(func, inputs, specs, op, gradient is not None)
+        results: Sequence[Tensor] = _eager(func, inputs, specs, op, record is not None)
     else:
-        results = traced(_checked(run, specs, op), inputs, specs, gradient and gradient(func, specs, op))
+        results = traced(_checked(run, specs, op), inputs, specs, record and record(func, specs, op))
     if wanted is None or not specs:
         return None
     return nest.pack_sequence_as(wanted, list(results)) if nest.is_nested(wanted) else results[0]
 
 
-def _of_components(func: Any, inp: list[Any], wanted: Any, run: Any, op: str, gradient: Any) -> Any:
+def _of_components(func: Any, inp: list[Any], wanted: Any, run: Any, op: str, record: Any) -> Any:
     """The call where some of what goes in or comes out is made of tensors: these go in and come out."""
 
     def on_components(*flat: Any) -> list[Any]:
@@ -119,7 +119,7 @@ def _of_components(func: Any, inp: list[Any], wanted: Any, run: Any, op: str, gr
         raise TypeError(f"{op} takes and gives arrays, but a value made of tensors is among them: use tf.py_function")
     parts = nest.flatten(wanted, expand_composites=True) if wanted is not None else None
     flat = nest.flatten(inp, expand_composites=True)
-    found = _called(on_components, flat, parts, _on_tensors(on_components), op, gradient)
+    found = _called(on_components, flat, parts, _on_tensors(on_components), op, record)
     return None if wanted is None else nest.pack_sequence_as(wanted, found, expand_composites=True)
 
 
@@ -131,14 +131,14 @@ def traced(
     run: Callable[..., Any],
     inputs: Sequence[Tensor],
     specs: Sequence[TensorSpec],
-    gradient: Callable[..., Any] | None = None,
+    record: Callable[..., Any] | None = None,
 ) -> Sequence[Tensor]:
     """Binds a call of ``run``, from arrays to arrays, in the active trace."""
     if any(s.shape.rank is None for s in specs):
         ranks: Any = importlib.import_module("tvtf.frontend.ranks")  # a room above: it interprets
-        function = state.trace.pass_in(host.HostFunction(run, gradient))
-        return ranks.PythonCall(specs, gradient is not None).bound([function, *inputs])  # type: ignore[no-any-return]
-    return host.call(host.HostFunction(run, gradient), inputs, [_type_of(s) for s in specs])
+        function = state.trace.pass_in(host.HostFunction(run, record))
+        return ranks.PythonCall(specs, record is not None).bound([function, *inputs])  # type: ignore[no-any-return]
+    return host.call(host.HostFunction(run, record), inputs, [_type_of(s) for s in specs])
 
 
 def _type_of(spec: TensorSpec) -> TensorType:
@@ -214,17 +214,20 @@ class _told:
         raise raised(None, self.op, f"{type(error).__name__}: {error}") from error
 
 
-def _gradient_of(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., Any]:
-    """From a function's inputs and its results' cotangents to the cotangents of its floating inputs."""
+def _recorded(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., Any]:
+    """The recorded run of a function: its results, and the way from their cotangents to those of its floating inputs."""
 
-    def gradient(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        count = len(arrays) - len(specs)
-        inputs, given = [list(map(EagerTensor, part)) for part in (arrays[:count], arrays[count:])]
+    def record(*arrays: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[..., Any]]:
+        inputs = list(map(EagerTensor, arrays))
         wanted = [x for x in inputs if x.dtype.is_floating]
-        with _told(op), GradientTape() as tape:
+        with _told(op), GradientTape(persistent=True) as tape:
             tape.watch(wanted)
             results = _results(func(*inputs), specs, op)
-        found = tape.gradient(results, wanted, given, unconnected_gradients="zero")
-        return tuple(g.eager_array() for g in found)
 
-    return gradient
+        def back(*cts: np.ndarray) -> tuple[np.ndarray, ...]:
+            found = tape.gradient(results, wanted, list(map(EagerTensor, cts)), unconnected_gradients="zero")
+            return tuple(g.eager_array() for g in found)
+
+        return tuple(t.eager_array() for t in results), back
+
+    return record

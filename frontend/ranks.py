@@ -15,6 +15,7 @@ import numpy as np
 
 from tvtf.anyrank import RANKS
 from tvtf.context import state
+from tvtf.dtypes import int64
 from tvtf.emit import example_shape
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import one_of
@@ -24,7 +25,7 @@ from tvtf.ops import host
 from tvtf.primitive import Primitive, as_tuple, table
 from tvtf.shape import TensorType
 from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 
@@ -62,14 +63,14 @@ class PythonCall(Call):
 
     def _now(self, arrays: Sequence[np.ndarray]) -> tuple[Tensor, ...]:
         effects = state.effects
-        results = host.run(arrays[0], arrays[1:], False)[:-1]
+        results = host.run(arrays[0], arrays[1:], host.recorded if self.differentiable else host.plain)[:-1]
         if effects is not None:
             effects.ranks.setdefault(self.key, set()).add(tuple(r.ndim for r in results))
         return tuple(map(EagerTensor, results))
 
     def vjp(self, ct: Any, y: Any, inputs: Sequence[Any]) -> Any:  # type: ignore[override]
         attrs = {"differentiable": self.differentiable, "backward": False}
-        return table["call_python"].vjp(as_tuple(ct), (*as_tuple(y), None), *inputs, **attrs)  # type: ignore[misc]
+        return table["call_python"].vjp(as_tuple(ct), (*as_tuple(y), convert_to_tensor(0, int64)), *inputs, **attrs)  # type: ignore[misc]
 
 
 def _dims(spec: TensorSpec, rank: int | None = None) -> Any:

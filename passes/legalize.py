@@ -17,7 +17,7 @@ from tvm.relax.utils import gen_call_tir_inputs
 from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
-from tvtf.ops.host import KERNEL_SYMBOL, SYMBOLS, runs_on_host, written
+from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
@@ -62,6 +62,7 @@ class _Legalizer:
         self.known: dict[Any, tuple[ir.GlobalVar, Any]] = {}
         self.taken = {gv.name_hint for gv in mod.get_global_vars()}
         self.in_place = InPlace(mod)
+        self.recorded = recorded_calls(mod)
 
     def run(self) -> tvm.IRModule:
         lowered = rewrite_functions(self.mod, self.binding)
@@ -316,7 +317,34 @@ def _write(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
 def _call_python(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """A call of a Python function by the symbol that finds it."""
     ranks = ir.StringImm(json.dumps([len(shape) for shape in bound.attrs["shapes"]]))
-    return _on_host(out, call, SYMBOLS[bool(bound.attrs["backward"])], [ranks, *bound.inputs], bound.primitive.pure)
+    way = GRADIENT_SYMBOL if bound.attrs["backward"] else RECORD_SYMBOL if call in legalizer.recorded else CALL_SYMBOL
+    return _on_host(out, call, way, [ranks, *bound.inputs], bound.primitive.pure)
+
+
+def recorded_calls(mod: tvm.IRModule) -> set[relax.Call]:
+    """The calls of Python whose last result is used, by gradients: the number of what they recorded."""
+    return {call for f in mod.functions.values() if isinstance(f, relax.Function) for call in _recorded_in(f)}
+
+
+def _recorded_in(function: relax.Function) -> set[relax.Call]:
+    bindings = [b for block in function.body.blocks for b in block.bindings]
+    calls = {b.var: b.value for b in bindings if _differentiable_python(b.value)}
+    if not calls:
+        return set()
+    items = [b for b in bindings if isinstance(b.value, relax.TupleGetItem) and b.value.tuple_value in calls]
+    numbers = {
+        b.var: calls[b.value.tuple_value] for b in items if b.value.index == len(b.value.tuple_value.ty.fields) - 1
+    }
+    values = [*(b.value for b in bindings), function.body.body]
+    used = {var for value in values for var in relax.analysis.free_vars(value)}
+    return {call for var, call in numbers.items() if var in used}
+
+
+def _differentiable_python(value: Any) -> bool:
+    if not dialect.is_dialect(value) or value.op.name not in ("tvtf.call_python", "tvtf.recall_python"):
+        return False
+    attrs = dialect.read(value).attrs
+    return attrs["differentiable"] and not attrs["backward"]
 
 
 def _call_host(out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:

@@ -204,3 +204,55 @@ def test_python_sees_what_was_assigned_before_it():
 
     run()
     assert seen == [5.0, 6.0] and float(v) == 7.0
+
+
+def test_a_gradient_takes_what_the_call_recorded():
+    """TensorFlow refuses these: it keeps one record for each place in the program."""
+    seen = []
+
+    def squared(x):
+        seen.append(float(x))
+        return x * x
+
+    @tf.function
+    def looped(x):
+        with tf.GradientTape(persistent=True) as tape:
+            tape.watch(x)
+            y = x
+            while y < 100.0:
+                y = tf.py_function(squared, [y], tf.TensorSpec([]))
+            z = y * 2.0
+        return tape.gradient(y, x), tape.gradient(z, x)
+
+    found = looped(tf.constant(3.0))
+    assert [float(g) for g in found] == [8 * 3.0**7, 16 * 3.0**7]
+    assert seen == [3.0, 9.0, 81.0]
+
+
+def test_python_runs_again_where_its_record_is_gone(monkeypatch):
+    monkeypatch.setattr(host, "_records", host._Records())
+    monkeypatch.setattr(host._Records, "MOST", 2)
+    seen = []
+
+    def squared(x):
+        seen.append(float(x))
+        return x * x
+
+    @tf.function
+    def f(x):
+        for _ in range(4):
+            x = tf.py_function(squared, [x], tf.TensorSpec([]))
+        return x
+
+    x = tf.constant(1.5)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert float(tape.gradient(y, x)) == 16 * 1.5**15
+    assert len(seen) == 6
+
+
+def test_nothing_is_recorded_without_a_gradient(monkeypatch):
+    monkeypatch.setattr(host, "_records", host._Records())
+    tf.function(lambda x: tf.py_function(tf.square, [x], VECTOR))(X)
+    assert not host._records.waiting

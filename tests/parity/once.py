@@ -2,7 +2,7 @@
 
 
 def programs(tf):
-    return _printed(tf) | _called(tf) | _queues(tf)
+    return _printed(tf) | _called(tf) | _queues(tf) | _python(tf)
 
 
 def _runs(tf, body, *arguments):
@@ -139,6 +139,56 @@ def _called(tf):
         for name, body in bodies.items()
         for form, make in forms.items()
     }
+
+
+def _python(tf):
+    """Python with a gradient: what it recorded when it was called gives that."""
+
+    def product(call, x):
+        return call(x) * x
+
+    def three(call, x):
+        return call(call(x)) + call(x)
+
+    def chosen(call, x):
+        if x > 1.0:
+            y = call(x) * x
+        else:
+            y = call(x * 3.0)
+        return y
+
+    made = {}
+    for body in (product, three, chosen):
+        made[f"Python, {body.__name__}"] = _with_python(tf, body, lambda run, body: (tf.function(run), body))
+        made[f"Python, {body.__name__}, eager"] = _with_python(tf, body, lambda run, body: (run, body))
+    for body in (product, three):
+        made[f"Python, {body.__name__}, outside"] = _with_python(tf, body, lambda run, body: (run, tf.function(body)))
+    return made
+
+
+def _with_python(tf, body, traced):
+    dtype = tf.TensorSpec([]) if tf.__name__ == "tvtf" else tf.float32
+
+    def program():
+        log = []
+
+        def square(x):
+            log.append(float(x))
+            return x * x
+
+        def call(x):
+            return tf.ensure_shape(tf.py_function(square, [x], dtype), [])
+
+        def gradient(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = function(x)
+            return y, tape.gradient(y, x)
+
+        run, function = traced(gradient, lambda x: body(call, x))
+        return [run(tf.constant(x)) for x in (3.0, 2.0)], log
+
+    return program
 
 
 def _queues(tf):

@@ -23,7 +23,7 @@ from tvtf import errors
 from tvtf.context import state
 from tvtf.dtypes import ON_HOST, DType, as_dtype
 from tvtf.ops.blas import one_thread
-from tvtf.ops.rules import bind, zeros_like
+from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.primitive import Primitive, as_tuple, primitive, table
 from tvtf.shape import Dim, TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, Tensor
@@ -33,22 +33,25 @@ _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
 
 
 class HostFunction(EagerTensor):
-    """A scalar that stands for a function ``run`` on arrays, and for its gradient, if it has one."""
+    """A scalar that stands for a function ``run`` on arrays, and for its recorded run, if it has a gradient.
 
-    __slots__ = ("run", "gradient")
+    ``record`` gives the results, and the function from their cotangents to those of the floating inputs.
+    """
+
+    __slots__ = ("run", "record")
     has_identity = True
 
-    def __init__(self, run: Callable[..., Any], gradient: Callable[..., Any] | None = None) -> None:
+    def __init__(self, run: Callable[..., Any], record: Callable[..., Any] | None = None) -> None:
         number = next(_numbers)
         super().__init__(np.array(number))
         self.run = run
-        self.gradient = gradient
+        self.record = record
         _alive[number] = self
 
 
 def call(function: HostFunction, inputs: Sequence[Tensor], results: Sequence[TensorType]) -> tuple[Tensor, ...]:
     """Calls ``function`` where the traced program is now, whenever it runs; the results have the given types."""
-    return call_by(state.trace.pass_in(function), inputs, results, function.gradient is not None)
+    return call_by(state.trace.pass_in(function), inputs, results, function.record is not None)
 
 
 def call_by(key: Tensor, inputs: Sequence[Tensor], results: Sequence[TensorType], differentiable: bool) -> Any:
@@ -64,8 +67,8 @@ def unknown_dim() -> Dim | None:
     return None if state.trace is None else fresh_dim(state.trace.root.unique("found"))
 
 
-SYMBOLS = ("tvtf.call_python", "tvtf.call_python_gradient")
-"""The names by which compiled code calls a function, and its gradient, with tensors."""
+CALL_SYMBOL, RECORD_SYMBOL, GRADIENT_SYMBOL = "tvtf.call_python", "tvtf.record_python", "tvtf.call_python_gradient"
+"""The names by which compiled code calls a function, also where it will want its gradient, and that gradient."""
 
 KERNEL_SYMBOL = "tvtf.call_host"
 """The name by which compiled code calls a primitive's NumPy kernel, with its name and attributes."""
@@ -78,10 +81,10 @@ def tell_machine() -> None:
 
     from tvtf.memory import to_array, to_handle
 
-    def called(backward: bool, ranks: Any, key: Any, *inputs: Any) -> list[Any]:
+    def called(way: Callable[..., Any], ranks: Any, key: Any, *inputs: Any) -> list[Any]:
         """Arrays are copied: the machine's memory is used again, and Python may keep what it is given."""
         with kept_failure():
-            results = run(to_array(key), [to_array(x).copy() for x in inputs], backward)
+            results = run(to_array(key), [to_array(x).copy() for x in inputs], way)
             if [r.ndim for r in results[:-1]] != json.loads(str(ranks)):
                 raise OtherRanks(None, "PyFunc", "a Python function gave a tensor of another rank than it gave before")
             return [to_handle(a) for a in results]
@@ -93,20 +96,71 @@ def tell_machine() -> None:
         with kept_failure():
             return [to_handle(a) for a in run_kernel(table[str(name)], _read(str(attrs), dims), arrays)]
 
-    for backward, symbol in enumerate(SYMBOLS):
-        tvm_ffi.register_global_func(symbol, functools.partial(called, bool(backward)), override=True)
+    for symbol, way in ((CALL_SYMBOL, plain), (RECORD_SYMBOL, recorded), (GRADIENT_SYMBOL, way_back)):
+        tvm_ffi.register_global_func(symbol, functools.partial(called, way), override=True)
     tvm_ffi.register_global_func(KERNEL_SYMBOL, kernel, override=True)
 
 
-def run(key: np.ndarray, inputs: Sequence[np.ndarray], backward: bool) -> tuple[np.ndarray, ...]:
-    """Runs the function that ``key`` stands for: eagerly, whatever is traced or recorded around; then a zero."""
+def run(key: np.ndarray, inputs: Sequence[np.ndarray], way: Callable[..., Any]) -> tuple[np.ndarray, ...]:
+    """Runs the function that ``key`` stands for in a way, eagerly, whatever is traced or recorded around.
+
+    The last result is the number by which the call's gradient finds what was recorded; zero where nothing was.
+    """
     function = _alive.get(int(key))
     if function is None:
         raise errors.NotFoundError(
             None, "PyFunc", "this program calls a Python function of the process that traced it, which is not this one"
         )
-    work = function.gradient if backward else function.run
-    return (*once(lambda: work(*inputs)), np.zeros((), np.int32))  # type: ignore[misc]
+    return once(lambda: way(function, inputs))
+
+
+def plain(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    return *function.run(*inputs), np.array(0)
+
+
+def recorded(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    results, back = function.record(*inputs)  # type: ignore[misc]
+    return *results, np.array(_records.keep(back))
+
+
+def way_back(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:
+    """The gradient of a call by its number, results' cotangents and inputs; it is called again if its record is gone."""
+    number, count, *rest = inputs
+    cotangents, given = rest[: int(count)], rest[int(count) :]
+    back = _records.find(int(number))
+    if back is None:
+        _, back = function.record(*given)  # type: ignore[misc]
+    return *back(*cotangents), np.array(0)
+
+
+class _Records:
+    """What calls recorded, by number, for gradients to come: those that had theirs go when the next call comes."""
+
+    MOST = 256
+
+    def __init__(self) -> None:
+        self.lock = threading.Lock()
+        self.numbers = itertools.count(1)
+        self.waiting: dict[int, Any] = {}
+        self.used: dict[int, Any] = {}
+
+    def keep(self, back: Callable[..., Any]) -> int:
+        with self.lock:
+            self.used.clear()
+            number = next(self.numbers)
+            self.waiting[number] = back
+            if len(self.waiting) > self.MOST:
+                del self.waiting[next(iter(self.waiting))]
+            return number
+
+    def find(self, number: int) -> Any:
+        with self.lock:
+            if number in self.waiting:
+                self.used[number] = self.waiting.pop(number)
+            return self.used.get(number)
+
+
+_records = _Records()
 
 
 class OtherRanks(errors.InvalidArgumentError):
@@ -255,19 +309,19 @@ def take_failure(text: str) -> Exception | None:
 
 
 def _types(*inputs: TensorType, shapes: Any, dtypes: Any, **_: Any) -> tuple[TensorType, ...]:
-    from tvtf.dtypes import int32
+    from tvtf.dtypes import int64
 
-    return (*(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes)), TensorType((), int32))
+    return (*(TensorType(tuple(s), d) for s, d in zip(shapes, dtypes)), TensorType((), int64))
 
 
 def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, backward: bool, **_: Any) -> Any:
     if not differentiable or backward:
         return (None,) * (1 + len(inputs))
-    outputs = y[:-1]
+    *outputs, token = y
     cotangents = [zeros_like(o) if c is None else c for c, o in zip(ct, outputs)]
     wanted = [x for x in inputs if x.dtype.is_floating]
     found = bind.call_python(
-        key, *inputs, *cotangents,
+        key, token, number(len(outputs), token), *cotangents, *inputs,
         shapes=tuple(x._type.shape for x in wanted), dtypes=tuple(x.dtype for x in wanted),
         differentiable=True, backward=True,
     )  # fmt: skip
@@ -278,7 +332,9 @@ def _vjp(ct: Any, y: Any, key: Tensor, *inputs: Tensor, differentiable: bool, ba
 _CALL: dict[str, Any] = {
     "tf_name": "EagerPyFunc",
     "type": _types,
-    "numpy": lambda key, *inputs, shapes, dtypes, differentiable, backward: run(key, inputs, backward),
+    "numpy": lambda key, *inputs, shapes, dtypes, differentiable, backward: run(
+        key, inputs, way_back if backward else recorded if differentiable else plain
+    ),
     "vjp": _vjp,
     "why_not": {
         "lower": "lowered to a call of Python by passes/legalize.py",
@@ -298,7 +354,7 @@ def call_python(
     differentiable: bool,
     backward: bool,
 ) -> Any:
-    """The results of a Python function, and a zero, so that there is one at least."""
+    """The results of a Python function, and the number of what was recorded for its gradient."""
     attrs = {"shapes": shapes, "dtypes": dtypes, "differentiable": differentiable, "backward": backward}
     return (key, *inputs), attrs
 
