@@ -36,6 +36,10 @@ REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
 REUSE_THAT_PAYS_FOR_PAGES = 64
 ROWS_OF_MANY_PAGES = 1024
 LONG_ROW_BYTES = 1024
+# Where a row ends in a part of a vector: its copy is padded. Narrow vectors among the whole ones of a wide tile are slow.
+REUSE_THAT_PAYS_FOR_PADDING = 256
+VECTORS_OF_A_WIDE_TILE = 3
+BYTES_OF_A_NARROW_VECTOR = 16
 VECTORS_OF_A_SHORT_ROW = 6
 VECTORS_OF_A_NARROW_ROW = 2
 LEAST_DEPTH_OF_A_NARROW_PRODUCT = 256
@@ -249,7 +253,7 @@ def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: Cp
     panels += [
         Packing(term, column, width)
         for term in far
-        if _has_long_rows(stage, term, column, width) or _is_ragged(stage, term, column, target)
+        if _has_long_rows(stage, term, column, width) or _is_ragged(stage, term, column, vectors, target)
     ]
     high = {axis.var: sizes[axis.var] * max(1, lanes // sizes[axis.var]) for axis in rows if axis.var in sizes}
     panels += [
@@ -326,7 +330,7 @@ def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str
     return ", ".join(names) or "none"
 
 
-def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
+def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, vectors: int, target: CpuTarget) -> bool:
     """An operand that is read often along short rows that don't fill whole vectors: worth a padded copy in the cache."""
     lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(term, column.var) != 1:
@@ -337,7 +341,13 @@ def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) 
         return False
     if column.size < lanes and _power_of_two(column.size) == column.size:  # a shorter vector is as good
         return False
-    return len(terms_of(stage)) == 2 and _reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING
+    mixes = vectors >= VECTORS_OF_A_WIDE_TILE and _is_narrow_vector(column.size % lanes, stage.item_bytes)
+    enough = REUSE_THAT_PAYS_FOR_PACKING if mixes else REUSE_THAT_PAYS_FOR_PADDING
+    return len(terms_of(stage)) == 2 and _reuse(stage, term) >= enough
+
+
+def _is_narrow_vector(items: int, item_bytes: int) -> bool:
+    return _power_of_two(items) == items and items * item_bytes >= BYTES_OF_A_NARROW_VECTOR
 
 
 def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
