@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import io
 import json
 import os
@@ -66,10 +67,10 @@ def _read(head: bytes, body: bytes) -> np.ndarray:
 
 
 def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
-    """Elements and the form of one, which is left out where tensors made of tensors are in it."""
+    """Elements and the form of one."""
     store(os.path.join(folder, "dataset"), elements, spec)
     if any(map(nest.is_composite, nest.flatten(spec))):
-        files.replace(os.path.join(folder, "dataset.json"), json.dumps({"told": str(spec)}).encode())
+        files.replace(os.path.join(folder, "dataset.json"), json.dumps(_described(spec)).encode())
         return
     shapes = [[s.shape.as_list(), s.dtype.name] for s in nest.flatten(spec)]
     form = nest.pack_sequence_as(spec, list(range(len(shapes)))) if nest.is_nested(spec) else 0
@@ -84,16 +85,30 @@ def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
         return None
     found = json.loads(head.read_bytes())
     if "told" in found:
-        return _of_spec(folder, spec, found["told"])
+        return _of_spec(folder, spec, found)
     specs = [TensorSpec(shape, dtype) for shape, dtype in found["specs"]]
     spec = nest.map_structure(lambda i: specs[i], _unform(found["form"])) if spec is None else spec
     elements = load(os.path.join(folder, "dataset"), spec)
     return None if elements is None else (elements, spec)
 
 
-def _of_spec(folder: str, spec: Any, told: str) -> tuple[list[Element], Any] | None:
-    if spec is None:
-        raise ValueError(f"elements with tensors made of tensors are loaded with their element_spec, which was {told}")
+def _described(spec: Any) -> dict[str, Any]:
+    """The form of elements with tensors made of tensors, to be shown, and to be read where a file can hold it."""
+    structures = _structures()
+    try:
+        return {"told": str(spec), "form": structures.encode(spec)}
+    except structures.NotPlain:
+        return {"told": str(spec)}
+
+
+def _structures() -> Any:
+    return importlib.import_module("tvtf.saved.structure")  # a room above
+
+
+def _of_spec(folder: str, spec: Any, found: dict[str, Any]) -> tuple[list[Element], Any] | None:
+    if spec is None and "form" not in found:
+        raise ValueError(f"such elements are loaded with their element_spec, which was {found['told']}")
+    spec = _structures().decode(found["form"]) if spec is None else spec
     elements = load(os.path.join(folder, "dataset"), spec)
     return None if elements is None else (elements, spec)
 
