@@ -20,8 +20,8 @@ from pathlib import Path
 
 import numpy as np
 
-SMALL = 1 << 18
-"""Elements up to which a second thread is no gain that pays for that: a matrix of 512 x 512."""
+TINY, SMALL = 1 << 10, 1 << 18
+"""Elements between which LAPACK would take more threads and not gain what they cost: matrices of 32 x 32 to 512 x 512."""
 SYMBOLS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 
 
@@ -67,14 +67,14 @@ _before: dict[Library, int] = {}
 
 @contextmanager
 def one_thread(arrays: Sequence[np.ndarray]) -> Iterator[None]:
-    """While it is open, LAPACK works on one thread, if it is given no more than small arrays.
+    """While it is open, LAPACK works on one thread, if it is given small arrays; with tiny ones it does so by itself.
 
     >>> import numpy as np
-    >>> with one_thread([np.eye(3)]):
+    >>> with one_thread([np.eye(32)]):
     ...     all(library.get_num_threads() == 1 for library in libraries())
     True
     """
-    if sum(a.size for a in arrays) > SMALL:
+    if not TINY <= sum([a.size for a in arrays]) <= SMALL:
         yield
         return
     _begin()
