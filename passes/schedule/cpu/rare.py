@@ -27,7 +27,7 @@ def with_rare_cases(body: Stmt) -> Stmt:
         # All lanes do one statement before any does the next.
         return emit.sequence([_tested(node, part) for part in parts])
 
-    return tvm_ffi.structural_map(body, (For, tested))
+    return tvm_ffi.structural_map(tvm_ffi.structural_map(body, (For, tested)), (BufferStore, _by_statement))
 
 
 def choices(node: ir.Expr | Stmt) -> list[Call]:
@@ -58,9 +58,25 @@ def _tested(loop: For, store: BufferStore) -> Stmt:
     noted = emit.store(found, tirx.Select(tirx.all(*tests), zero, one), [loop.loop_var - loop.min])
     vector = emit.load(found, [tirx.Ramp(index(0), index(1), lanes)])
     some = tirx.NE(tirx.call_llvm_pure_intrin("int32", "llvm.vector.reduce.or", vector), zero)
-    common = tvm_ffi.structural_map(store, (Call, lambda call: call.args[1] if _is_in(call, made) else call))
+    common = _chosen(store, made, 1)
     either = IfThenElse(some, _loop(loop, store, ForKind.SERIAL), _loop(loop, common, ForKind.VECTORIZED))
     return emit.sequence([emit.allocate(found), _loop(loop, noted, ForKind.VECTORIZED), either])
+
+
+def _chosen(store: BufferStore, made: list[Call], way: int) -> BufferStore:
+    """The store with one side of the choices."""
+    return tvm_ffi.structural_map(store, (Call, lambda call: call.args[way] if _is_in(call, made) else call))  # type: ignore[no-any-return]
+
+
+def _by_statement(store: BufferStore) -> Stmt:
+    """A store whose choices are all the same as a choice of two: TVM takes long over names within expressions."""
+    made = choices(store)
+    if not made or not all(_is_in(call, made[:1]) for call in made):
+        return store
+    test = made[0].args[0].args[0]
+    if _bound(store) & set(variables(test)):
+        return store
+    return IfThenElse(test, _chosen(store, made, 1), _chosen(store, made, 2))
 
 
 def _loop(like: For, body: Stmt, kind: ForKind) -> For:
