@@ -203,7 +203,7 @@ class _LoopOnce(_Loop):
     before: tuple[Tensor, Kept] | None = None
 
     def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
-        done, first = state.trace.root.done, outputs[0]._var
+        done, first = state.trace.root.done, getattr(outputs[0], "_var", None)
         self.before = done.get(first)
         count, stacks = super().forward(plan, outputs)
         if self.before is None:

@@ -185,7 +185,7 @@ def has_effects(*functions: Any) -> bool:
 def position_of(bindings: Sequence[Any], outputs: Sequence[Any]) -> int | None:
     """Where the loop with these outputs is bound."""
     places = {b.var: i for i, b in enumerate(bindings)}
-    item = places.get(outputs[0]._var)
+    item = places.get(getattr(outputs[0], "_var", None))
     taken = None if item is None else bindings[item].value
     place = places.get(taken.tuple_value) if isinstance(taken, relax.TupleGetItem) else None
     return place if place is not None and dialect.is_dialect(bindings[place].value) else None

@@ -178,8 +178,13 @@ def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: b
         state.one_by_one = outer
 
 
-class _OfPython(Exception):
+class _OfPython(NotImplementedError):
     """A mapped function calls Python that alone tells the ranks of its results."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the gradient of a loop needs the rank of what Python gives in it: tell it with a tf.TensorSpec as Tout"
+        )
 
 
 def _each_by_python(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) -> Any:

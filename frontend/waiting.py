@@ -22,6 +22,7 @@ from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
 from tvtf.frontend.signature import spec_if_composite
 from tvtf.interpret import Subfunction
 from tvtf.ops.array import ensure_shape
+from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, same_dim
@@ -284,7 +285,7 @@ def of_shape(x: Tensor, shape: TensorShape) -> Tensor:
     Raises:
       InvalidArgumentError: it has not.
     """
-    told = x.alias() if isinstance(x, SymbolicTensor) else x
+    told = bind.identity(x) if isinstance(x, SymbolicTensor) else x  # tapes see that it is the same
     try:
         told.set_shape(shape)
     except ValueError as error:

@@ -256,3 +256,34 @@ def test_nothing_is_recorded_without_a_gradient(monkeypatch):
     monkeypatch.setattr(host, "_records", host._Records())
     tf.function(lambda x: tf.py_function(tf.square, [x], VECTOR))(X)
     assert not host._records.waiting
+
+
+def test_python_of_unknown_rank_has_gradients_in_branches_and_says_so_in_loops():
+    def square(x):
+        return tf.ensure_shape(tf.py_function(lambda t: t * t, [x], tf.float32), [])
+
+    def chosen(x):
+        if x > 1.0:
+            y = square(x) * x
+        else:
+            y = x
+        return y
+
+    def repeated(x):
+        y = x
+        for _ in tf.range(3):
+            y = y + square(x)
+        return y
+
+    def slope(f):
+        def run(x):
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = f(x)
+            return tape.gradient(y, x)
+
+        return tf.function(run)
+
+    assert slope(chosen)(tf.constant(3.0)).numpy() == 27.0
+    with pytest.raises(NotImplementedError, match=r"needs the rank of what Python gives in it.*tf.TensorSpec as Tout"):
+        slope(repeated)(tf.constant(3.0))
