@@ -222,6 +222,7 @@ def test_vectors_along_a_ragged_axis_are_whole() -> None:
         (400, 8, False),
         (400, 64, False),
         (64, 72, True),
+        (64, 71, True),
         (64, 73, False),
         (64, 24, False),
     ],

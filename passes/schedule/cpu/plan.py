@@ -341,13 +341,14 @@ def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, vectors: int, targe
         return False
     if column.size < lanes and _power_of_two(column.size) == column.size:  # a shorter vector is as good
         return False
-    mixes = vectors >= VECTORS_OF_A_WIDE_TILE and _is_narrow_vector(column.size % lanes, stage.item_bytes)
+    mixes = vectors >= VECTORS_OF_A_WIDE_TILE and _is_narrow_vector(column.size % lanes, lanes, stage.item_bytes)
     enough = REUSE_THAT_PAYS_FOR_PACKING if mixes else REUSE_THAT_PAYS_FOR_PADDING
     return len(terms_of(stage)) == 2 and _reuse(stage, term) >= enough
 
 
-def _is_narrow_vector(items: int, item_bytes: int) -> bool:
-    return _power_of_two(items) == items and items * item_bytes >= BYTES_OF_A_NARROW_VECTOR
+def _is_narrow_vector(items: int, lanes: int, item_bytes: int) -> bool:
+    """Whether LLVM widens so many items to a vector shorter than a whole one."""
+    return items <= lanes // 2 and items * item_bytes >= BYTES_OF_A_NARROW_VECTOR
 
 
 def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
