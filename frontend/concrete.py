@@ -314,7 +314,11 @@ class VariableArgument(Variable):
 
     def __init__(self, like: Variable, position: int) -> None:
         self.__dict__.update(like.__dict__)
-        self.position = position
+        self.position, self.like = position, like
+
+    @property
+    def _identity(self) -> int:
+        return self.like._identity
 
 
 def stand_ins(variables: Sequence[Variable]) -> list[VariableArgument]:

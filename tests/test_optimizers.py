@@ -233,3 +233,21 @@ def test_bad_arguments_are_refused(call, message):
     with pytest.raises(ValueError) as caught:
         call()
     assert str(caught.value) == message
+
+
+def test_variables_that_are_arguments_have_slots():
+    """A function is traced twice where its first trace makes the slots: by then others stand for its Variables."""
+    passed, captured = tf.Variable([1.0, 2.0]), tf.Variable([1.0, 2.0])
+    optimizers = tf.optimizers.Adam(0.1), tf.optimizers.Adam(0.1)
+
+    def update(optimizer, variable):
+        with tf.GradientTape() as tape:
+            loss = tf.reduce_sum(variable * variable)
+        optimizer.apply_gradients([(tape.gradient(loss, variable), variable)])
+
+    with_argument = tf.function(lambda v: update(optimizers[0], v))
+    without = tf.function(lambda: update(optimizers[1], captured))
+    for _ in range(3):
+        with_argument(passed)
+        without()
+    assert passed.numpy().tolist() == captured.numpy().tolist()

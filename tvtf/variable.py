@@ -117,6 +117,11 @@ class Variable(Trackable, metaclass=MadeByCreators):
     # -- what it is
 
     @property
+    def _identity(self) -> int:
+        """Which Variable it is: what stands for another while a function is traced is that one."""
+        return id(self)
+
+    @property
     def name(self) -> str:
         return f"{self._shared_name}:0"
 

@@ -56,6 +56,11 @@ MSG_SCHEDULED = (
 )
 
 
+def _key(variable: Any) -> int:
+    """Which Variable it is, also where another stands for it while a function is traced."""
+    return getattr(variable, "_identity", id(variable))
+
+
 @export("optimizers.Optimizer", "keras.optimizers.Optimizer", "keras.Optimizer")
 class Optimizer(AutoTrackable):
     """The base of optimizers: subclasses make slots in ``build`` and write one variable's update in ``update_step``.
@@ -176,11 +181,11 @@ class Optimizer(AutoTrackable):
     def build(self, variables: Sequence[Variable]) -> None:
         """Makes the slots for ``variables``; later steps may be for some of these only."""
         self._built_for: Any = NoDependency(list(variables))
-        self._places = NoDependency({id(v): i for i, v in enumerate(variables)})
+        self._places = NoDependency({_key(v): i for i, v in enumerate(variables)})
         self.built = True
 
     def _slot(self, slots: Sequence[Variable], variable: Variable) -> Variable:
-        return slots[self._places[id(variable)]]
+        return slots[self._places[_key(variable)]]
 
     # -- a step
 
@@ -223,7 +228,7 @@ class Optimizer(AutoTrackable):
         if not self.built:
             self.build(variables)
         for variable in variables:
-            if id(variable) not in self._places:
+            if _key(variable) not in self._places:
                 raise ValueError(MSG_UNKNOWN.format(variable))
         return variables
 
@@ -294,11 +299,11 @@ class Optimizer(AutoTrackable):
         if self.built:
             raise ValueError(MSG_BUILT)
         pattern = "|".join(sorted(set(var_names))) if var_names else None
-        self._undecayed = NoDependency((frozenset(id(v) for v in var_list or ()), pattern))
+        self._undecayed = NoDependency((frozenset(_key(v) for v in var_list or ()), pattern))
 
     def _decays(self, variable: Variable) -> bool:
         excluded, pattern = self._undecayed
-        return id(variable) not in excluded and not (pattern and re.search(pattern, variable.name))
+        return _key(variable) not in excluded and not (pattern and re.search(pattern, variable.name))
 
     def _decay(self, variable: Variable, learning_rate: Tensor) -> None:
         if self.weight_decay is None or not self._decays(variable):
