@@ -23,7 +23,7 @@ from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Record, Recorder, sweep
 from tvtf.passes.trim import Needs, is_loop
 from tvtf.primitive import as_tuple, table
-from tvtf.shape import TensorType
+from tvtf.shape import TensorType, same_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -73,12 +73,15 @@ class _Walk:
 
     quiet = False
     """Whether nothing is printed or checked again; what has effects and gives what is ``unneeded`` isn't done either."""
-    saved: Kept | None = None  # as for the functions within
+    saved: dict[int, dict[int, Tensor]] | None = None  # by place and number; None for the functions within
     place = 0
 
     def start(self, saved: Kept, unneeded: Collection[int] = (), lasting: Sequence[Tensor] = ()) -> Any:
         """With what is taken, and the places of effects that are ``unneeded``; every iteration of a loop is given ``lasting``."""
-        self.saved, self.unneeded, self.lasting = saved, unneeded, lasting
+        self.saved = defaultdict[int, dict[int, Tensor]](dict)
+        for (place, i), x in saved.items():
+            self.saved[place][i] = x
+        self.unneeded, self.lasting = unneeded, lasting
         self.kept: Kept = {}
         self.effects = set[int]()
         return self
@@ -87,9 +90,8 @@ class _Walk:
         if self.saved is None:
             return self._bound(prim, inputs, attrs)
         self.place += 1
-        items = {i: x for (place, i), x in self.saved.items() if place == self.place}
-        if items or self.place in self.unneeded:
-            found = self._taken(prim, inputs, attrs, items)
+        if self.place in self.saved or self.place in self.unneeded:
+            found = self._taken(prim, inputs, attrs, self.saved.get(self.place, {}))
         else:
             found = self._bound(prim, inputs, attrs)
         if _gives(prim, attrs):
@@ -104,7 +106,7 @@ class _Walk:
 
     def _bound(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
         if self.quiet and prim.name in CONTROL:
-            prim, attrs = table[prim.name.removeprefix("effect_")], _wide(attrs)
+            prim, attrs = table[prim.name.removeprefix("effect_")], _wide(inputs, attrs)
         elif self.quiet and prim.name == "guard":
             return inputs[0]
         elif self.quiet and not prim.pure and not _gives(prim, attrs):
@@ -124,9 +126,13 @@ class _Walk:
         return found
 
 
-def _wide(attrs: dict[str, Any]) -> dict[str, Any]:
+def _wide(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
     """Of a loop whose arrays have all the rows by now that it will need."""
-    return attrs | {"arrays": (), "shapes": ()} if attrs.get("arrays") else attrs
+    if not attrs.get("arrays"):
+        return attrs
+    arrays, entry = {i for i, *_ in attrs["arrays"]}, [x._type.shape for x in inputs]
+    shapes = tuple(entry[i] if i in arrays else shape for i, shape in enumerate(attrs["shapes"]))
+    return attrs | {"arrays": (), "shapes": () if all(map(same_shape, shapes, entry)) else shapes}
 
 
 def _gives(prim: Any, attrs: dict[str, Any]) -> bool:
@@ -206,12 +212,7 @@ def used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
     used = {trace.own(r)._var for r in results if isinstance(trace.own(r)._var, relax.Var)}
     functions = {var: graph.function for var, graph in trace.subgraphs.items()}
     wanted: dict[Any, set[int]] = defaultdict(set)
-    given = {dim for param in trace.params for dim in _dims(param._var.ty)}
-    tellers: dict[Any, Any] = {}
-    for binding in trace.bindings:
-        for dim in _dims(binding.var.ty):
-            if dim not in given:
-                tellers.setdefault(dim, binding.var)
+    tellers = _tellers(trace)
     for binding in reversed(trace.bindings):
         value = binding.value
         if binding.var in used:
@@ -223,6 +224,17 @@ def used_by(trace: Trace, results: Sequence[Any]) -> set[Any]:
         elif binding.var in used or binding.var in wanted:
             used.update(relax.analysis.free_vars(value))
     return used
+
+
+def _tellers(trace: Trace) -> dict[Any, relax.Var]:
+    """By dim that no parameter has, the variable that first has it."""
+    given = {dim for param in trace.params for dim in _dims(param._var.ty)}
+    found: dict[Any, relax.Var] = {}
+    for binding in trace.bindings:
+        for dim in _dims(binding.var.ty):
+            if dim not in given:
+                found.setdefault(dim, binding.var)
+    return found
 
 
 def _dims(part: Any) -> list[Any]:

@@ -62,6 +62,15 @@ def _twice(tf, body):
     return run
 
 
+def _in_all_forms(tf, bodies, n):
+    forms = {"gradient": _gradient, "second": _second, "two gradients": _twice}
+    return {
+        f"{name}: {form}": _runs(tf, make(tf, body), tf.constant(2.0), tf.constant(n))
+        for name, body in bodies.items()
+        for form, make in forms.items()
+    }
+
+
 def _printed(tf):
     """What is noted is used by nobody."""
 
@@ -96,13 +105,7 @@ def _printed(tf):
         return y
 
     bodies = {"while": loop, "for": steps, "if": branch, "loops in loops": nested}
-    forms = {"gradient": _gradient, "second": _second, "two gradients": _twice}
-    x, n = tf.constant(2.0), tf.constant(5.0)
-    return {
-        f"{name}: {form}": _runs(tf, make(tf, body), x, n)
-        for name, body in bodies.items()
-        for form, make in forms.items()
-    }
+    return _in_all_forms(tf, bodies, 5.0)
 
 
 def _called(tf):
@@ -132,13 +135,7 @@ def _called(tf):
         return y
 
     bodies = {"a factor": factor, "a factor n times": counted, "a factor in a branch": chosen, "a condition": condition}
-    forms = {"gradient": _gradient, "second": _second, "two gradients": _twice}
-    x, n = tf.constant(2.0), tf.constant(30.0)
-    return {
-        f"{name}: {form}": _runs(tf, make(tf, body), x, n)
-        for name, body in bodies.items()
-        for form, make in forms.items()
-    }
+    return _in_all_forms(tf, bodies, 30.0)
 
 
 def _python(tf):
