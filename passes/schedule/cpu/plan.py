@@ -399,7 +399,7 @@ def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
 def _cycles_to_fetch(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
     """For a vector of an operand so large that its panels are fetched anew for every tile; slices are cut to stay."""
     depth = access.points(stage.reduce)
-    is_sliced = target.cores > 1 and is_long_sum(stage, target)
+    is_sliced = (target.cores > 1 or len(_wide(stage.reduce)) > 1) and is_long_sum(stage, target)
     if depth is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
         return 0.0
     panel = depth * vectors * target.vector_bits // BITS_PER_BYTE

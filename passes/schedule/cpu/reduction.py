@@ -53,8 +53,8 @@ def emit_reduction(
 
 
 def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) -> Stmt:
-    slices = slices_of(work) if parallel and can_be_sliced else 1
-    if slices > 1 and work.combine is not None:
+    slices = 0 if fixed or not can_be_sliced else slices_of(work, parallel)
+    if slices and work.combine is not None:
         sliced, final = run_slices(work, work.combine, slices)
         return emit.sequence([sliced, emit_reduction(final.stage, final.stores, work.target, of_slices=True)])
     stage, packing = packed(work.stage, work.plan, work.target, parallel)

@@ -14,29 +14,34 @@ from .combiner import Combine
 from .emit import index
 from .kernel import Axis, Stage, replace_loads
 from .plan import has_reused_operand, is_long_sum, terms_of
+from .steps import Steps, steps_of
 from .tasks import TASKS_A_CORE, UNKNOWN_SIZE, Work, run_tasks, tiled_sizes
 from .tile import Range
 
 TILES_A_CORE_THAT_SUFFICE = 8
 
 
-def slices_of(work: Work) -> int:
-    """In how many slices to cut the outermost reduction axis.
+def slices_of(work: Work, parallel: bool) -> int:
+    """In how many slices to cut the terms, the outermost axis of them or the steps that a cache holds.
 
-    1 where partial results wouldn't stay in the cache, or where the results alone occupy the cores and each pass over
+    None where partial results wouldn't stay in the cache, or where the results alone occupy the cores and each pass over
     the operands finds them in the cache.
     """
     if work.combine is None or work.plan.packed or access.points(work.stage.spatial) is None:
-        return 1
-    outer = work.stage.reduce[0].size or UNKNOWN_SIZE
+        return 0
+    steps = steps_of(work.stage, work.target)
+    if not parallel:
+        return int(steps is not None and is_long_sum(work.stage, work.target))
+    most = work.stage.reduce[0].size if steps is None else emit.static(steps.count)
     counts = [work.target.cores * tasks for tasks in (1, 2, TASKS_A_CORE, 4 * TASKS_A_CORE)]
-    return choice("slices", min(_slices(work), outer), lambda: [1, *(c for c in counts if c <= outer)])
+    usual = min(_slices(work), most or UNKNOWN_SIZE) if most != 1 else 0
+    return choice("slices", usual, lambda: [0, *(c for c in counts if c <= (most or UNKNOWN_SIZE))])
 
 
 def _slices(work: Work) -> int:
     occupied = _tile_count(work) >= TILES_A_CORE_THAT_SUFFICE * work.target.cores
     if not is_long_sum(work.stage, work.target) or (occupied and _is_read_once_or_cached(work)):
-        return 1
+        return 0
     return TASKS_A_CORE * work.target.cores
 
 
@@ -82,15 +87,31 @@ def _final(work: Work, combine: Combine, held: Stage, split: Axis) -> Work:
 
 
 def _slice(work: Work, held: Stage, split: Axis, number: ir.Expr, slices: int) -> Stmt:
-    outer = work.stage.reduce[0]
-    share = emit.simplified(tirx.floordiv(outer.extent + (slices - 1), index(slices)))
-    first = number * share
-    count = tirx.max(tirx.min(share, outer.extent - first), index(0))
-    inner = replace(work, stage=held, stores=(held,))
+    inner, outer = replace(work, stage=held, stores=(held,)), work.stage.reduce[0]
     if work.plan.along_rows:
-        return _run(inner, split, number, Range(outer, first, count))
-    inner = replace(inner, start=held)
-    return emit.sequence([_fill(held, number), _chunks(inner, split, number, Range(outer, first, count))])
+        return _run(inner, split, number, Range(outer, *_share(outer.extent, number, slices)))
+    inner, steps = replace(inner, start=held), steps_of(work.stage, work.target)
+    if steps is None:
+        run = _chunks(inner, split, number, Range(outer, *_share(outer.extent, number, slices)))
+    else:
+        run = _stepped(inner, split, number, steps, slices)
+    return emit.sequence([_fill(held, number), run])
+
+
+def _share(extent: ir.Expr, number: ir.Expr, slices: int) -> tuple[ir.Expr, ir.Expr]:
+    """Where a slice begins, and how much it is."""
+    share = emit.simplified(tirx.floordiv(extent + (slices - 1), index(slices)))
+    first = number * share
+    return first, share if slices == 1 else tirx.max(tirx.min(share, extent - first), index(0))
+
+
+def _stepped(work: Work, split: Axis, number: ir.Expr, steps: Steps, slices: int) -> Stmt:
+    first, count = _share(steps.count, number, slices)
+
+    def one(turn: ir.Expr) -> Stmt:
+        return run_tasks(work, steps.ranges(first + turn), False, {split.var: number})
+
+    return emit.loop(count, one)
 
 
 def _chunks(work: Work, split: Axis, number: ir.Expr, part: Range) -> Stmt:

@@ -1,0 +1,75 @@
+"""Sums of products too long for a cache: filters' gradients in steps, against NumPy."""
+
+from __future__ import annotations
+
+import numpy as np
+import pytest
+from convolution_oracle import gradients
+from schedule_programs import HOST, TARGETS, run_te, tensor, values
+from tvm import te, tirx
+from tvm.target import Target
+
+from tvtf.ops.kernels import conv
+from tvtf.passes.schedule.cpu.kernel import read_kernel
+from tvtf.passes.schedule.cpu.steps import Steps, steps_of
+from tvtf.passes.schedule.cpu.target import CpuTarget
+
+ONE_CORE = Target({**{key: HOST.attrs[key] for key in ("mcpu",)}, "kind": "llvm", "num-cores": 1})
+GRADIENTS = {
+    "blocks of rows": ((3, 97, 101, 8), (3, 2, 8, 8)),
+    "rows of planes": ((2, 6, 45, 47, 12), (2, 1, 3, 12, 20)),
+    "strided columns": ((2, 180, 160, 3), (4, 4, 3, 24)),
+}
+
+
+def _steps(x_shape: tuple[int, ...], w_shape: tuple[int, ...], y_shape: tuple[int, ...]) -> Steps | None:
+    how = _how(w_shape)
+    x, dy = tensor(x_shape), tensor(y_shape, name="dy")
+    kernel = read_kernel(te.create_prim_func([x, dy, conv.conv_nd_filter_grad(x, dy, w_shape, *how)]))
+    stage = next(stage for stage in kernel.stages if stage.reduce)
+    return steps_of(stage, CpuTarget(512, 32, 2))
+
+
+def _how(w_shape: tuple[int, ...]) -> tuple:
+    stride = 2 if w_shape[0] == 4 else 1
+    rank = len(w_shape) - 2
+    return (stride,) * rank, [(1, 0)] * rank, (1,) * rank, 1
+
+
+@pytest.mark.parametrize("target", [*TARGETS, ONE_CORE], ids=["host", "avx2", "one core"])
+@pytest.mark.parametrize("case", GRADIENTS.values(), ids=GRADIENTS.keys())
+def test_filters_gradient_in_steps(case, target: Target) -> None:
+    x_shape, w_shape = case
+    strides, padding, *rest = _how(w_shape)
+    places = [(size + 1 - window) // step + 1 for size, window, step in zip(x_shape[1:-1], w_shape, strides)]
+    a, g = values(x_shape), values((x_shape[0], *places, w_shape[-1]))
+    assert _steps(x_shape, w_shape, g.shape) is not None
+    _dx, dw = gradients(a.astype("float64"), np.zeros(w_shape), g.astype("float64"), strides, padding, *rest)
+    x, dy = tensor(x_shape), tensor(g.shape, name="dy")
+    result = conv.conv_nd_filter_grad(x, dy, w_shape, strides, padding, *rest)
+    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), dw, rtol=1e-4, atol=2e-3)
+
+
+def test_steps_of_an_unknown_batch() -> None:
+    x_shape, w_shape = GRADIENTS["blocks of rows"]
+    how, n = _how(w_shape), tirx.Var("n", "int64")
+    a, g = values(x_shape), values((3, 96, 101, 8))
+    _dx, dw = gradients(a.astype("float64"), np.zeros(w_shape), g.astype("float64"), *how)
+    x, dy = tensor((n, *x_shape[1:])), tensor((n, *g.shape[1:]), name="dy")
+    result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
+    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, HOST), dw, rtol=1e-4, atol=2e-3)
+
+
+def test_operands_that_a_cache_holds_are_not_cut() -> None:
+    assert _steps((2, 20, 20, 8), (3, 2, 8, 8), (2, 19, 20, 8)) is None
+
+
+def test_steps_cover_each_term_once() -> None:
+    steps = _steps((3, 97, 101, 8), (3, 2, 8, 8), (3, 96, 101, 8))
+    covered = [0] * 96
+    for number in range(int(steps.extents[-1])):
+        _n, rows, columns = steps.ranges(tirx.IntImm("int64", number))
+        for row in range(int(rows.start), int(rows.start) + int(rows.extent)):
+            covered[row] += 1
+        assert int(columns.extent) == 101
+    assert covered == [1] * 96
