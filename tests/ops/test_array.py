@@ -49,6 +49,26 @@ def test_compiled_with_unknown_dims_is_eager(call):
     np.testing.assert_array_equal(compiled.numpy(), eager.numpy())
 
 
+RESHAPED = {
+    "expand": lambda x, d: [d[0], d[1], 1, d[2], d[3], d[4]],
+    "merge within": lambda x, d: [d[0], d[1] * d[2], d[3], d[4]],
+    "flatten": lambda x, d: [-1],
+    "swap ends": lambda x, d: [d[4], d[1], d[2], d[3], d[0]],
+    "split a known one": lambda x, d: [d[0], d[1], 2, 3, d[3] * d[4]],
+}
+
+
+@pytest.mark.parametrize("dims", RESHAPED.values(), ids=RESHAPED)
+@pytest.mark.parametrize("shape", [(2, 3, 6, 1, 2), (1, 0, 6, 2, 1)], ids=["full", "empty"])
+def test_reshapes_of_many_unknown_dims(dims, shape):
+    def call(x):
+        return tf.reshape(x, dims(x, tf.unstack(tf.shape(x), 5)))
+
+    x = tf.reshape(tf.range(int(np.prod(shape))), shape)
+    compiled = tf.function(call, input_signature=[tf.TensorSpec([None, None, 6, None, None], tf.int32)])(x)
+    np.testing.assert_array_equal(compiled.numpy(), call(x).numpy())
+
+
 def test_known_shapes_are_constants_while_tracing():
     @tf.function
     def double(x):

@@ -9,19 +9,39 @@ from typing import Any
 from tvm import te, tirx, topi
 
 from tvtf.ops.array import filled
-from tvtf.ops.kernels.common import accumulator_dtype, compute, has_few_unknown, long, unravelled
+from tvtf.ops.kernels.common import accumulator_dtype, compute, long, unravelled
 from tvtf.ops.kernels.scalar import broadcast_index, dims
-from tvtf.shape import same_dim
+from tvtf.shape import is_static_shape, same_dim
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:
-    wanted = tuple(map(long, filled(dims(x), shape)))
-    if has_few_unknown(x.shape):
-        return topi.reshape(x, wanted)
-    return compute(wanted, lambda *i: x(*unravelled(_ravelled(i, wanted), x.shape)), "T_reshape")
+    wanted, narrow = filled(dims(x), shape), dims(x)
+    if is_static_shape((*wanted, *narrow)):
+        return topi.reshape(x, tuple(map(long, wanted)))
+    return compute(wanted, lambda *i: x(*_index_before(i, wanted, narrow)), "T_reshape")
 
 
-def _ravelled(index: Sequence[Any], shape: Sequence[Any]) -> Any:
+def _index_before(index: Sequence[Any], shape: Sequence[Any], before: Sequence[Any]) -> list[Any]:
+    """Where an element of a reshaped tensor was: dims that both shapes begin or end with keep their index.
+
+    Only what lies between is counted through, by divisions that cost LLVM minutes where many dims are unknown.
+    """
+    places = [(i, d) for i, d in zip(index, shape) if not same_dim(d, 1)]
+    sizes = [d for d in before if not same_dim(d, 1)]
+    head = _shared([d for _, d in places], sizes)
+    tail = _shared([d for _, d in places[head:]][::-1], sizes[head:][::-1])
+    between = slice(head, len(places) - tail), slice(head, len(sizes) - tail)
+    counted = unravelled(_ravelled(*zip(*places[between[0]])), sizes[between[1]]) if sizes[between[1]] else []
+    kept = iter([i for i, _ in places[:head]] + counted + [i for i, _ in places[len(places) - tail :]])
+    return [long(0) if same_dim(d, 1) else next(kept) for d in before]
+
+
+def _shared(these: Sequence[Any], those: Sequence[Any]) -> int:
+    """How many dims both begin with."""
+    return next((n for n, (a, b) in enumerate(zip(these, those)) if not same_dim(a, b)), min(len(these), len(those)))
+
+
+def _ravelled(index: Sequence[Any] = (), shape: Sequence[Any] = ()) -> Any:
     flat = tirx.const(0, "int64")
     for i, extent in zip(index, shape):
         flat = flat * long(extent) + long(i)
