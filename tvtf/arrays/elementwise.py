@@ -186,8 +186,16 @@ def cbrt(x: Any) -> Tensor:
     return tf.where(x < 0, -root, root)
 
 
-@numpy_like("fix", shows="[-1.5, 1.5]")
+@numpy_like("fix")
 def fix(x: Any) -> Tensor:
+    """NumPy's ``fix``, which NumPy 2.5 deprecates in favour of its ``trunc``: rounded towards zero, in floats.
+
+    >>> import tvtf as tf
+    >>> tf.experimental.numpy.fix([-1.5, 1.5]).numpy()
+    array([-1.,  1.])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/numpy/fix
+    """
     x = in_floats(x)
     return tf.where(x < 0, tf.math.ceil(x), tf.floor(x))
 

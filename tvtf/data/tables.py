@@ -234,11 +234,11 @@ class Sql(Dataset):
       InvalidArgumentError: another driver; or, when iterated, the query gives another number of columns.
       UnknownError: when iterated, the query fails.
 
-    >>> import os, sqlite3, tempfile
+    >>> import contextlib, os, sqlite3, tempfile
     >>> import tvtf as tf
     >>> with tempfile.TemporaryDirectory() as folder:
     ...     path = os.path.join(folder, "people.db")
-    ...     with sqlite3.connect(path) as base:
+    ...     with contextlib.closing(sqlite3.connect(path)) as base, base:
     ...         _ = base.execute("create table people (name text, age integer)")
     ...         _ = base.execute("insert into people values ('Ann', 7)")
     ...     rows = tf.data.experimental.SqlDataset("sqlite", path, "select * from people", (tf.string, tf.int32))
