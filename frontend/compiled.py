@@ -12,9 +12,10 @@ from tvm import ir
 
 from tvtf.context import dials, state
 from tvtf.dtypes import string
-from tvtf.emit import Graph, Trace, tracing
+from tvtf.emit import Graph, Trace, trace_graph, tracing
 from tvtf.frontend.failure import is_of_other_sizes, raised_by
 from tvtf.frontend.lift import define_dims
+from tvtf.frontend.once import Once
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
 from tvtf.locks import join
@@ -31,6 +32,7 @@ from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import target_of
+from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.texts import kept
 from tvtf.variable import Variable, sightings
@@ -55,11 +57,14 @@ class GraphFunction:
     """A graph as a function of all its inputs, captures included: compiled when called eagerly, inlined in a trace.
 
     To a tape it is one primitive, whose vjp is the backward graph, compiled too. ``hidden`` are the outputs that no tape
-    sees: Variables' new values.
+    sees: Variables' new values; ``written`` the inputs that are these Variables' memory.
     """
 
-    def __init__(self, graph: Graph, hidden: Collection[int] = (), hopeful: bool = True) -> None:
+    def __init__(
+        self, graph: Graph, hidden: Collection[int] = (), written: Collection[int] = (), hopeful: bool = True
+    ) -> None:
         self.graph = graph
+        self.written = () if graph.pure else written
         self.hopeful = hopeful
         self.fixed = graph.hoped_sizes() if hopeful else []
         self.seeded = [i for i, t in enumerate(graph.output_types) if t.dtype.is_differentiable and i not in hidden]
@@ -76,7 +81,8 @@ class GraphFunction:
 
     def _call_watched(self, inputs: Sequence[Tensor], watched: tuple[int, ...]) -> tuple[Tensor, ...]:
         pair = self._pair(watched)
-        outputs, call = (self.run(inputs), self) if pair is None else pair.run(inputs)
+        given = [_as_it_is(x) if i in self.written else x for i, x in enumerate(inputs)]
+        outputs, call = (self.run(given), self) if pair is None else pair.run(given, inputs)
         for tape in state.tapes:
             tape.record(call, inputs, outputs, {})
         return outputs
@@ -131,7 +137,8 @@ class GraphFunction:
 class Pair:
     """A function's code as TensorFlow's tapes run it: a forward graph that also gives what the backward graph needs of it.
 
-    Both are for gradients by the inputs that were ``watched`` when it was called.
+    Both are for gradients by the inputs that were ``watched`` when it was called. What the function's effects gave is kept
+    for derivatives of higher order.
     """
 
     def __init__(self, function: GraphFunction, watched: tuple[int, ...]) -> None:
@@ -141,7 +148,8 @@ class Pair:
         with tracing(Trace(self.graph.name)) as forward:
             params = [forward.add_param(p._type, p._var.name) for p in self.graph.all_params]
             recorder = _watching([params[i] for i in watched])
-            outputs = _recorded(recorder, self.graph, params)
+            once = Once(self.graph)
+            outputs, given = _recorded(recorder, lambda: once.keeping(params))
             with tracing(Trace(f"{self.graph.name}_backward", forward)) as backward:
                 cts = [backward.add_param(self.graph.output_types[i], "ct") for i in self.seeded]
                 found = sweep(
@@ -150,8 +158,19 @@ class Pair:
                 self.gradients = Gradients(watched, found)
         way_back = backward.finish(self.gradients.tensors)
         define_dims(backward)
-        self._settle(forward, outputs, [outer for outer, _ in backward.captures.values()])
+        self.used = len(backward.captures)
+        self._settle(forward, outputs, [*(outer for outer, _ in backward.captures.values()), *given])
         self.backward = GraphFunction(Graph(backward, way_back.outputs))
+        self.pure = function if self.graph.pure else self._pure(once, [x._type for x in given])
+
+    def _pure(self, once: Once, given: Sequence[TensorType]) -> GraphFunction:
+        """The function without effects, given what these gave."""
+        types = [p._type for p in self.graph.all_params]
+        count = len(types)
+        graph = trace_graph(self.graph.name, lambda *xs: once.given(xs[:count], xs[count:]), [*types, *given])
+        pure = GraphFunction(graph)
+        pure.seeded = self.seeded
+        return pure
 
     def _settle(self, forward: Trace, outputs: Sequence[Any], kept: Sequence[Any]) -> None:
         """Where the backward graph's values come from: constants, inputs, and results, some given for it alone."""
@@ -171,14 +190,21 @@ class Pair:
         self.count = len(outputs)
         self.forward = GraphFunction(forward.finish(results))
 
-    def run(self, inputs: Sequence[Any]) -> tuple[tuple[Tensor, ...], Kept]:
-        """The function's outputs, and what a tape records of the call."""
+    def run(self, given: Sequence[Any], inputs: Sequence[Any]) -> tuple[tuple[Tensor, ...], Kept]:
+        """The function's outputs on what is ``given``, and what a tape records of the call on ``inputs``."""
+        results = self.forward.run([*given, *self.constants])
         inputs = [*inputs, *self.constants]
-        results = self.forward.run(inputs)
         pick: dict[str, Callable[[Any], Any]] = {
             "value": lambda v: v, "input": inputs.__getitem__, "result": results.__getitem__,
         }  # fmt: skip
         return results[: self.count], Kept(self, [pick[kind](which) for kind, which in self.sources])
+
+
+def _as_it_is(x: Any) -> Tensor:
+    """A Variable's memory, which the call writes before it calls Python; what was read of it stays what it was."""
+    memory = EagerTensor(x._array)
+    x._array = x._array.copy()
+    return memory
 
 
 class Kept:
@@ -191,11 +217,12 @@ class Kept:
 
     def vjp(self, cts: tuple[Tensor, ...], outputs: tuple[Tensor, ...], *inputs: Tensor) -> list[Any]:
         """Under tapes, for derivatives of higher order, as a function of the inputs: what was kept depends on them."""
+        kept, given = self.values[: self.pair.used], self.values[self.pair.used :]
         if state.tapes or state.trace is not None:
-            return self.pair.function.vjp(cts, outputs, *inputs)
+            return self.pair.pure.vjp(cts, outputs, *inputs, *given)[: len(inputs)]
         if not self.pair.gradients.connected:
             return [None] * len(inputs)
-        found = self.pair.backward(*(cts[i] for i in self.pair.seeded), *self.values)
+        found = self.pair.backward(*(cts[i] for i in self.pair.seeded), *kept)
         return self.pair.gradients.of(inputs, found)
 
 
@@ -207,11 +234,11 @@ def _watching(params: Sequence[Any]) -> Recorder:
     return recorder
 
 
-def _recorded(recorder: Recorder, graph: Graph, params: Sequence[Any]) -> tuple[Any, ...]:
-    """The graph's outputs in the active trace, seen by the recorder."""
+def _recorded(recorder: Recorder, run: Callable[[], Any]) -> Any:
+    """What a run in the active trace gives, seen by the recorder."""
     state.tapes = [recorder]
     try:
-        return evaluate(graph.module(), "main", params)
+        return run()
     finally:
         state.tapes = []
 
@@ -225,7 +252,7 @@ class Backward:
             params = [trace.add_param(p._type, p._var.name) for p in graph.all_params]
             cts = [trace.add_param(graph.output_types[i], "ct") for i in self.seeded]
             recorder = _watching(params)
-            outputs = _recorded(recorder, graph, params)
+            outputs = _recorded(recorder, lambda: evaluate(graph.module(), "main", params))
             found = sweep(recorder.records, zip((outputs[i] for i in self.seeded), cts), params)
             self.gradients = Gradients(range(len(params)), found)
         self.function = GraphFunction(trace.finish(self.gradients.tensors))

@@ -147,7 +147,7 @@ class ConcreteFunction:
         if self._is_of_any_rank:
             return self.instance(tensors)._call_recorded(tensors, variables)
         if self._pure is None:
-            self._pure = compiled.GraphFunction(self.graph, self.results.hidden)
+            self._pure = compiled.GraphFunction(self.graph, self.results.hidden, self.results.updated)
         captured = self._captured_values(variables)
         computed = self._pure(*tensors, *captured)
         return self.results.assemble_values(computed, tensors, captured, variables)
@@ -394,7 +394,7 @@ class Results:
             p._var: i for i, p in enumerate([*trace.params, *(inner for _, inner in trace.captures.values())])
         }
         self.updates = [(v, self._computed(value)) for v, value in trace.assigned()]
-        self._updated = {self._params[trace.captures[id(v)][1]._var] for v, _ in self.updates}
+        self.updated = {self._params[trace.captures[id(v)][1]._var] for v, _ in self.updates}
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure, expand_composites=True)
         self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced, expand_composites=True)]
         self.is_nested = nest.is_nested_or_composite(structure)
@@ -421,7 +421,7 @@ class Results:
         param = self._params.get(leaf._var)
         if param is None:
             return "computed", self._computed(leaf)
-        return ("computed", self._computed(bind.identity(leaf))) if param in self._updated else ("param", param)
+        return ("computed", self._computed(bind.identity(leaf))) if param in self.updated else ("param", param)
 
     def assemble(self, pick: dict[str, Callable[[Any], Any]]) -> Any:
         return self.packed([pick[kind](which) for kind, which in self.leaves])

@@ -12,19 +12,10 @@ from typing import Any
 import numpy as np
 
 from tvtf.context import state
-from tvtf.emit import Trace, tracing
+from tvtf.emit import tracing
 from tvtf.frontend.lift import Inner, lift, without_unused
 from tvtf.frontend.reads import Rows, Shared
-from tvtf.frontend.replay import (
-    Kept,
-    Replay,
-    has_effects,
-    position_of,
-    put_instead,
-    used_by,
-    walk,
-    zeros_of,
-)
+from tvtf.frontend.replay import Replay
 from tvtf.frontend.vectorize import by_element, is_mapped
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.rules import bind, number, zeros_like
@@ -45,25 +36,12 @@ def cond_vjp(
     return both_swept(cts, outputs, pred, *captured, **attrs)
 
 
-def effect_cond_vjp(cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, **attrs: Any) -> Any:
-    """As ``cond_vjp``, where the cond gives what the way back needs of that which its effects gave."""
-    if state.trace is None:
-        return cond_vjp(cts, outputs, pred, *captured, **attrs)
-    if is_mapped(cts):
-        return by_element(lambda *given: effect_cond_vjp(given, outputs, pred, *captured, **attrs), cts)
-    return both_swept(cts, outputs, pred, *captured, **attrs, effects=True)
-
-
 def both_swept(
     cts: Any, outputs: Any, pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: Any = (),
-    shared: Shared | None = None, effects: bool = False,
+    shared: Shared | None = None,
 ) -> Any:  # fmt: skip
     """The cotangents by a cond; what its branches read of ``shared`` tensors goes to the rows of these."""
     branches = [_Branch(then_branch, shared), _Branch(else_branch, shared)]
-    if effects or has_effects(then_branch, else_branch):
-        for branch in branches:
-            branch.plan(cts, captured)
-        _keep_results(branches, outputs, pred, captured, shapes)
     for branch in branches:
         branch.sweep(cts, captured)
     if not all(branch.rows_fit(captured) for branch in branches):
@@ -74,27 +52,16 @@ def both_swept(
 
 
 class _Branch:
-    """A branch to be differentiated: what it saved, and which of its effects the way back does without."""
+    """A branch to be differentiated."""
 
     inner: Inner
     rows: Sequence[Rows]
 
     def __init__(self, function: Any, shared: Shared | None) -> None:
         self.function, self.shared = function, shared
-        self.types: Kept = {}
-        self.saved: Kept = {}
-        self.unneeded: set[int] = set()
-
-    def plan(self, cts: Any, captured: Sequence[Tensor]) -> None:
-        with tracing(Trace("cond_plan", state.trace)) as aside:
-            found = [ct for ct in self.swept(cts, captured) if ct is not None]
-            used = used_by(aside, [*found, *(x for r in self.rows for x in (r.places, r.values))])
-        run = self.replay.walk
-        self.types = {k: x._type for k, x in run.kept.items() if k[0] in run.effects}
-        self.unneeded = run.effects - {k[0] for k, x in run.kept.items() if getattr(x, "_var", None) in used}
 
     def swept(self, cts: Any, captured: Sequence[Tensor]) -> tuple[Any, ...]:
-        self.replay = replay = Replay(self.function, captured, self.saved, self.unneeded)
+        replay = Replay(self.function, captured)
         own = Shared.within(self.shared, captured, replay.inputs)
         replay.records = own.taken(replay.records, both_swept)
         found = replay.sweep(list(map(_of_size, cts, replay.outputs)), replay.inputs)
@@ -118,38 +85,6 @@ class _Branch:
             nowhere = [bind.broadcast_to(EagerTensor(np.array(-1)), shape=r.places._type.shape) for r in side.rows]
             zeros = [bind.broadcast_to(number(0, r.values), shape=r.values._type.shape) for r in side.rows]
             return [self.inner.trace.own(x) for pair in zip(nowhere, zeros) for x in pair]
-
-
-def _keep_results(
-    branches: Sequence[_Branch], outputs: Any, pred: Tensor, captured: Sequence[Tensor], shapes: Any
-) -> None:
-    """Has the cond, where the active trace has it, give what its effects gave, too."""
-    bindings, done = state.trace.bindings, state.trace.root.done
-    position, first = position_of(bindings, outputs), len(bindings)
-    if outputs[0]._var in done:
-        for branch, saved in zip(branches, done[outputs[0]._var]):
-            branch.saved = saved
-    if position is None or not any(branch.types for branch in branches):
-        return
-
-    def again(branch: _Branch) -> list[Tensor]:
-        run = walk(branch.function, captured).start({})
-        values = run.run()
-        kept = [run.kept[k] if b is branch else zeros_of(t) for b in branches for k, t in b.types.items()]
-        return [*values, *kept]
-
-    inners = [Inner("cond_again", lambda b=b: again(b)) for b in branches]
-    shared = lift(inners)
-    types = [t for branch in branches for t in branch.types.values()]
-    found = cond_primitive.bind(
-        pred, *shared, then_branch=inners[0].graph(), else_branch=inners[1].graph(),
-        shapes=(*shapes, *(t.shape for t in types)) if shapes else (),
-    )  # fmt: skip
-    saved = iter(found[len(outputs) :])
-    for branch in branches:
-        branch.saved = {k: next(saved) for k in branch.types}
-    done[outputs[0]._var] = [branch.saved for branch in branches]
-    put_instead(position, first, found[: len(outputs)])
 
 
 def _by_cond(pred: Tensor, captured: Sequence[Tensor], branches: Sequence[_Branch], shared: Shared | None) -> Any:

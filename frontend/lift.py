@@ -92,7 +92,7 @@ def define_dims(trace: Trace) -> None:
             raise ValueError(f"no tensor has the symbolic dim {symbol}; return it from the function that computes it")
 
 
-COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", "recall_python", *CONTROL)
+COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", *CONTROL)
 """Primitives whose attributes name dims that only running them tells, as those of the host's do."""
 
 

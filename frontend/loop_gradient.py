@@ -3,7 +3,7 @@
 A loop is given stacks where it stands: of what each iteration starts from, as far as the way back needs that, and of what
 its costly primitives give. The way back is a loop over these, whose body runs the cheap rest of the iteration again and
 sweeps it. Both are made of primitives, so that they have gradients themselves.
-What has effects is done once: what it gave is kept for the way back, as what is costly is.
+Effects that give nothing are done by one run alone; what others gave comes from outside (:mod:`tvtf.frontend.once`).
 Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
 """
 
@@ -20,7 +20,9 @@ from tvtf.frontend.lift import Inner, lift, without_unused
 from tvtf.frontend.reads import Rows, Shared
 from tvtf.frontend.replay import (
     Kept,
+    QuietWalk,
     Replay,
+    Walk,
     differentiable,
     has_effects,
     position_of,
@@ -30,7 +32,6 @@ from tvtf.frontend.replay import (
     walk,
 )
 from tvtf.frontend.vectorize import by_element, is_mapped
-from tvtf.ops.control import call
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, zeros_like
@@ -50,16 +51,16 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """The loop with stacks, then a loop back over them."""
     if state.trace is None or is_mapped(cts):
         return by_element(lambda *given: at_once(while_vjp)(given, outputs, *inputs, **attrs), cts)
-    once = attrs.get("arrays") or has_effects(attrs["condition"], attrs["body"])
-    kind = _LoopOnce if once else _Loop
-    return kind(inputs, outputs, **attrs).backward(cts, outputs)
+    effects = has_effects(attrs["condition"], attrs["body"])
+    kind = _LoopOnce if effects or attrs.get("arrays") else _Loop
+    return kind(inputs, outputs, effects, **attrs).backward(cts, outputs)
 
 
 def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     """As ``while_vjp``, where what has effects is done in one run of the loop alone."""
     if state.trace is None or is_mapped(cts):
         return by_element(lambda *given: at_once(effect_while_vjp)(given, outputs, *inputs, **attrs), cts)
-    return _LoopOnce(inputs, outputs, **attrs).backward(cts, outputs)
+    return _LoopOnce(inputs, outputs, True, **attrs).backward(cts, outputs)
 
 
 class _Loop:
@@ -69,10 +70,14 @@ class _Loop:
     while it runs, another run of it starts with ``wide`` ones.
     """
 
+    way: Any = Walk
+    """How another run of it is walked."""
+
     def __init__(
         self,
         inputs: Sequence[Tensor],
         outputs: Sequence[Tensor],
+        effects: bool,
         condition: Any,
         body: Any,
         carried: int,
@@ -80,7 +85,7 @@ class _Loop:
         shapes: Any = (),
         arrays: Any = (),
     ) -> None:
-        self.condition, self.body = condition, body
+        self.condition, self.body, self.effects = condition, body, effects
         self.start, self.invariants = list(inputs[:carried]), list(inputs[carried:])
         self.bound, self.shapes, self.arrays = bound, shapes, arrays
         self.wide = [self._wide(i, x, y) for i, (x, y) in enumerate(zip(self.start, outputs))]
@@ -143,7 +148,7 @@ class _Loop:
     def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
         """The number of iterations and the stacks, by the loop itself where the active trace has it, else by another."""
         bindings = state.trace.bindings
-        position, first = position_of(bindings, outputs), len(bindings)
+        position, first = position_of(bindings, outputs, self.effects), len(bindings)
         count, found, stacks = self.stacked(plan, position is not None)
         if position is not None:
             put_instead(position, first, found)
@@ -175,19 +180,19 @@ class _Loop:
         return found[0], found[1:size], found[size:]
 
     def goes_on(self, count: Tensor, *values: Tensor) -> Tensor:
-        return call(self.condition, [*values[: len(self.start)], *self.invariants])[0]
+        return self.walk(self.condition, values[: len(self.start)]).run()[0]  # type: ignore[no-any-return]
 
     def step(self, plan: _Step, count: Tensor, *rest: Tensor) -> list[Tensor]:
         """One iteration, which writes what the way back needs."""
         size = len(self.start)
-        run = self.iteration(plan, count, rest[:size])
+        run = self.walk(self.body, rest[:size])
         values = run.run()
         kept = [*(rest[j] for j in plan.needed), *(run.kept[key] for key in plan.saved)]
         written = [bind.stack_write(s, count, x) for s, x in zip(rest[size:], kept)]
         return [bind.add(count, _int(1)), *values, *written]
 
-    def iteration(self, plan: _Step, count: Tensor, values: Sequence[Tensor]) -> Any:
-        return walk(self.body, [*values, *self.invariants]).start({}, (), self.invariants)
+    def walk(self, function: Any, values: Sequence[Tensor]) -> Any:
+        return walk(function, [*values, *self.invariants], self.way).start({}, self.invariants)
 
 
 Run = tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]
@@ -195,29 +200,15 @@ Run = tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]
 
 
 class _LoopOnce(_Loop):
-    """A ``while`` that only running tells the iterations of: one with effects, or whose arrays grow. Its stacks grow, too.
-
-    Another run of it, for another gradient, takes what the effects of the first gave.
-    """
-
-    before: tuple[Tensor, Kept] | None = None
-
-    def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
-        done, first = state.trace.root.done, getattr(outputs[0], "_var", None)
-        self.before = done.get(first)
-        count, stacks = super().forward(plan, outputs)
-        if self.before is None:
-            saved = dict(zip(plan.saved, stacks[len(plan.needed) :]))
-            done[first] = count, {key: s for key, s in saved.items() if key[0] in plan.effects}
-        return count, stacks
+    """A ``while`` that only running tells the iterations of: one with effects, or whose arrays grow; its stacks grow, too."""
 
     def stacked(self, plan: _Step, itself: bool) -> Run:
         types = plan.stacked_types()
-        if self.before is not None:
-            return self.run(plan, self.wide, [stack_of(self.before[0], t) for t in types])
         start, shapes, growing = self.wide, [y._type.shape for y in self.wide], self.arrays[:0]
         if itself:
             start, shapes, growing = self.start, self.shapes or shapes, self.arrays
+        else:
+            self.way = QuietWalk
         arrays: list[Any] = [(1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in growing]
         if self.bound is not None:
             stacks = [new_stack(self.bound, t) for t in types]
@@ -226,17 +217,6 @@ class _LoopOnce(_Loop):
             arrays += [(1 + len(start) + i, 1, (0,)) for i in range(len(types))]
             types = [_of_any_rows(s._type) for s in stacks]
         return self.run(plan, start, stacks, tuple(arrays), [*shapes, *(t.shape for t in types)])
-
-    def goes_on(self, count: Tensor, *values: Tensor) -> Tensor:
-        if self.before is None:
-            return super().goes_on(count, *values)
-        return bind.less(count, self.before[0])  # type: ignore[no-any-return]
-
-    def iteration(self, plan: _Step, count: Tensor, values: Sequence[Tensor]) -> Any:
-        if self.before is None:
-            return super().iteration(plan, count, values)
-        done = {key: bind.stack_read(s, count) for key, s in self.before[1].items()}
-        return walk(self.body, [*values, *self.invariants], quiet=True).start(done, (), self.invariants)
 
 
 def _of_any_rows(of: TensorType) -> TensorType:
@@ -258,20 +238,18 @@ class _Step:
         self.loop = loop
         self.needed: list[int] = []
         self.saved: Kept = {}
-        self.unneeded: set[int] = set()
-        self.effects: set[int] = set()
-        self.saved, self.unneeded = self.planned()
+        self.saved = self.planned()
         self.planned()
 
-    def planned(self) -> tuple[Kept, set[int]]:
-        """Decides what is read and summed; the types of what is kept that the way back uses, and effects that it doesn't."""
+    def planned(self) -> Kept:
+        """Decides what is read and summed; the types of what is kept that the way back uses."""
         loop = self.loop
         self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
         with tracing(Trace("while_plan", state.trace)) as aside:
             values = [aside.add_param(x._type) for x in loop.wide]
             cts = [aside.add_param(loop.wide[i]._type) for i in loop.active]
             saved = {key: aside.add_param(t) for key, t in self.saved.items()}
-            new_cts, found, rows, run = self.swept(values, cts, saved)
+            new_cts, found, rows, kept = self.swept(values, cts, saved)
         for part in rows:
             self.depths[part.key] = max(part.depth, self.depths.get(part.key, 0))
         self.summed = [k for k in self.summed if found[k] is not None or k in self.depths]
@@ -279,11 +257,8 @@ class _Step:
         results = [*new_cts, *(ct for ct in found if ct is not None), *given]
         used = used_by(aside, results)
         self.needed = [j for j, v in enumerate(values) if v._var in used]
-        self.effects = run.effects
-        needed = {key for key, x in run.kept.items() if getattr(x, "_var", None) in used}
-        kept = {key: x._type for key, x in run.kept.items() if key in needed or key[0] in run.effects}
-        saved = {key: t for key, t in kept.items() if self._is_known(t)}
-        return saved, run.effects - {place for place, _ in {*saved, *needed}}
+        types = {key: x._type for key, x in kept.items() if getattr(x, "_var", None) in used}
+        return {key: t for key, t in types.items() if self._is_known(t)}
 
     def _is_known(self, of: TensorType) -> bool:
         """Whether a size is known before the loop."""
@@ -303,10 +278,10 @@ class _Step:
 
     def swept(
         self, values: Sequence[Tensor], cts: Sequence[Any], saved: Kept
-    ) -> tuple[list[Any], list[Any], list[Rows], Any]:
-        """New cotangents of the carried values, those of the invariants, of rows read from these; the iteration's run."""
+    ) -> tuple[list[Any], list[Any], list[Rows], Kept]:
+        """New cotangents of the carried values, those of the invariants, of rows read from these; what the run kept."""
         loop = self.loop
-        replay = Replay(loop.body, [*values, *loop.invariants], saved, self.unneeded, len(values))
+        replay = Replay(loop.body, [*values, *loop.invariants], saved, len(values))
         carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
         shared = Shared({id(x): (k, x._type.shape) for k, x in enumerate(invariants)})
         replay.records = shared.taken(replay.records, both_swept)
@@ -315,7 +290,7 @@ class _Step:
         found = replay.sweep([seeds.get(i) for i in range(len(values))], sources, zeros=False)
         last = len(loop.active)
         new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:last])]
-        return new_cts, found[last:], shared.rows, replay.walk
+        return new_cts, found[last:], shared.rows, replay.walk.kept
 
     def run(
         self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Kept

@@ -1,12 +1,12 @@
 """Functions of control flow run again for their gradients: recorded, and without their effects.
 
-A run keeps what costly primitives and those with effects give, so that another can take it instead of computing it.
+A run keeps what costly primitives give, so that another can take it instead of computing it.
 """
 
 from __future__ import annotations
 
 from collections import defaultdict
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any
 
@@ -15,7 +15,6 @@ from tvm import ir, relax, tirx
 
 from tvtf import dialect
 from tvtf.context import state
-from tvtf.dtypes import int64
 from tvtf.emit import Trace
 from tvtf.interpret import CONTROL, Evaluation
 from tvtf.ops.indexed_slices import as_dense
@@ -24,7 +23,7 @@ from tvtf.passes.autodiff import Record, Recorder, sweep
 from tvtf.passes.trim import Needs, is_loop
 from tvtf.primitive import as_tuple, table
 from tvtf.shape import TensorType, same_shape
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import Tensor
 
 
 def differentiable(x: Tensor) -> bool:
@@ -39,12 +38,7 @@ class Replay:
     """A function run again on tensors, without its effects, and recorded."""
 
     def __init__(
-        self,
-        function: Any,
-        inputs: Sequence[Tensor],
-        saved: Kept | None = None,
-        unneeded: Collection[int] = (),
-        carried: int | None = None,
+        self, function: Any, inputs: Sequence[Tensor], saved: Kept | None = None, carried: int | None = None
     ) -> None:
         trace = state.trace
         self.inputs = list(inputs) if trace is None else [trace.own(x).alias() for x in inputs]
@@ -55,7 +49,7 @@ class Replay:
         tapes, state.tapes = state.tapes, [*state.tapes, recorder]
         try:
             lasting = [] if carried is None else self.inputs[carried:]
-            self.walk = walk(function, self.inputs, quiet=True).start(saved or {}, unneeded, lasting)
+            self.walk = walk(function, self.inputs, QuietWalk).start(saved or {}, lasting)
             self.outputs = self.walk.run()
         finally:
             state.tapes = tapes
@@ -68,35 +62,45 @@ class Replay:
         return [as_dense(ct) for ct in found]
 
 
-class _Walk:
-    """A run of a function that keeps what costly primitives and those with effects give, or takes it from where it is saved."""
+class Quiet:
+    """A run without effects: nothing is printed or checked again."""
 
-    quiet = False
-    """Whether nothing is printed or checked again; what has effects and gives what is ``unneeded`` isn't done either."""
+    def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        if prim.name in CONTROL:
+            prim, attrs = table[prim.name.removeprefix("effect_")], _wide(inputs, attrs)
+        elif prim.name == "effect_recompute":
+            prim = table["recompute"]
+        elif prim.name == "guard":
+            return inputs[0]
+        elif not prim.pure and not gives(prim, attrs):
+            return zeros_for(prim, inputs, attrs)
+        return super().bind(prim, inputs, attrs)  # type: ignore[misc]
+
+
+class Walk:
+    """A run of a function that keeps what costly primitives give, or takes it from where it is saved."""
+
     saved: dict[int, dict[int, Tensor]] | None = None  # by place and number; None for the functions within
     place = 0
 
-    def start(self, saved: Kept, unneeded: Collection[int] = (), lasting: Sequence[Tensor] = ()) -> Any:
-        """With what is taken, and the places of effects that are ``unneeded``; every iteration of a loop is given ``lasting``."""
+    def start(self, saved: Kept, lasting: Sequence[Tensor] = ()) -> Any:
+        """With what is taken; every iteration of a loop is given ``lasting``."""
         self.saved = defaultdict[int, dict[int, Tensor]](dict)
         for (place, i), x in saved.items():
             self.saved[place][i] = x
-        self.unneeded, self.lasting = unneeded, lasting
+        self.lasting = lasting
         self.kept: Kept = {}
-        self.effects = set[int]()
         return self
 
     def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
         if self.saved is None:
-            return self._bound(prim, inputs, attrs)
+            return super().bind(prim, inputs, attrs)  # type: ignore[misc]
         self.place += 1
-        if self.place in self.saved or self.place in self.unneeded:
-            found = self._taken(prim, inputs, attrs, self.saved.get(self.place, {}))
+        if self.place in self.saved:
+            found = _taken(prim, inputs, attrs, self.saved[self.place])
         else:
-            found = self._bound(prim, inputs, attrs)
-        if _gives(prim, attrs):
-            self.effects.add(self.place)
-        if self.place in self.effects or prim.heavy or prim.name in COSTLY or self._reads_array(prim, inputs):
+            found = super().bind(prim, inputs, attrs)  # type: ignore[misc]
+        if prim.heavy or prim.name in COSTLY or self._reads_array(prim, inputs):
             self.kept |= {(self.place, i): x for i, x in enumerate(as_tuple(found))}
         return found
 
@@ -104,26 +108,24 @@ class _Walk:
         """Whether a row is read of what the function may be given another of next time: it is kept instead of that."""
         return prim.name == "stack_read" and not any(inputs[0] is x for x in self.lasting)
 
-    def _bound(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        if self.quiet and prim.name in CONTROL:
-            prim, attrs = table[prim.name.removeprefix("effect_")], _wide(inputs, attrs)
-        elif self.quiet and prim.name == "guard":
-            return inputs[0]
-        elif self.quiet and not prim.pure and not _gives(prim, attrs):
-            return _zeros(prim, inputs, attrs)
-        elif self.quiet and prim.name == "call_python" and not attrs["backward"]:
-            prim = table["recall_python"]
-        return super().bind(prim, inputs, attrs)  # type: ignore[misc]
 
-    def _taken(self, prim: Any, inputs: list[Any], attrs: dict[str, Any], items: dict[int, Tensor]) -> Any:
-        nothing = _zeros(prim, inputs, attrs)
-        if isinstance(nothing, Tensor):
-            found: Any = items.get(0, nothing)
-        else:
-            found = tuple(items.get(i, x) for i, x in enumerate(nothing))
-        for tape in state.tapes:
-            tape.record(prim, inputs, found, attrs)
-        return found
+class QuietWalk(Walk, Quiet):
+    """Both."""
+
+
+def _taken(prim: Any, inputs: list[Any], attrs: dict[str, Any], items: dict[int, Tensor]) -> Any:
+    nothing = zeros_for(prim, inputs, attrs)
+    if isinstance(nothing, Tensor):
+        found: Any = items.get(0, nothing)
+    else:
+        found = tuple(items.get(i, x) for i, x in enumerate(nothing))
+    tell_tapes(prim, inputs, found, attrs)
+    return found
+
+
+def tell_tapes(prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+    for tape in state.tapes:
+        tape.record(prim, inputs, outputs, attrs)
 
 
 def _wide(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
@@ -135,42 +137,47 @@ def _wide(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
     return attrs | {"arrays": (), "shapes": () if all(map(same_shape, shapes, entry)) else shapes}
 
 
-def _gives(prim: Any, attrs: dict[str, Any]) -> bool:
+def gives(prim: Any, attrs: dict[str, Any]) -> bool:
     """Whether a primitive has effects and gives something that others may use."""
-    if prim.pure or prim.name in CONTROL or prim.name in ("guard", "print_text"):
+    if prim.pure or prim.name in CONTROL or prim.name in ("guard", "print_text", "effect_recompute"):
         return False
     return prim.name != "call_python" or bool(attrs["shapes"])
 
 
-def _zeros(prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+def zeros_for(prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
     """What stands for results that nobody uses."""
     types = prim.typed(*(x._type for x in inputs), **attrs)
-    given = {d for x in inputs for d in x._type.shape}
+    given = dims_in(x._type for x in inputs)
     return zeros_of(types, given) if isinstance(types, TensorType) else tuple(zeros_of(t, given) for t in types)
 
 
+def dims_in(types: Iterable[TensorType]) -> set[Any]:
+    """The symbols among the dims of types."""
+    return {d for t in types for d in t.shape if isinstance(d, tirx.Var)}
+
+
 def zeros_of(of: TensorType, given: Collection[Any] = ()) -> Tensor:
-    """Zeros; of dims that are not ``given`` there are none."""
-    loose = tuple(d for d in of.shape if not isinstance(d, int) and d not in given)
-    if loose:
-        bind.told_dims(convert_to_tensor([0] * len(loose), int64), dims=loose)
-    return bind.stack_new(shape=of.shape, dtype=of.dtype)
+    """Zeros; of dims that are not made of those ``given`` there are none."""
+    return bind.stack_new(shape=tuple(d if is_given(d, given) else 0 for d in of.shape), dtype=of.dtype)  # type: ignore[no-any-return]
 
 
-COSTLY = ("matmul", "contract", "recompute", "effect_recompute")
+def is_given(dim: Any, given: Collection[Any]) -> bool:
+    return isinstance(dim, int) or all(v in given for v in tirx.analysis.undefined_vars(dim))
+
+
+COSTLY = ("matmul", "contract", "recompute")
 
 
 @cache
-def _walking(kind: Any, quiet: bool) -> Any:
-    kind = kind if issubclass(kind, _Walk) else type("Walk", (_Walk, kind), {})
-    return type("QuietWalk", (kind,), {"quiet": True}) if quiet and not kind.quiet else kind
+def _walking(kind: Any, way: Any) -> Any:
+    return kind if issubclass(kind, way) else type(way.__name__, (way, kind), {})
 
 
-def walk(function: Any, inputs: Sequence[Tensor], quiet: bool = False) -> Any:
+def walk(function: Any, inputs: Sequence[Tensor], way: Any = Walk) -> Any:
     """The run of a function attribute on tensors, to be started."""
     inside = hasattr(function, "all_params")
     mod, name = (function.module(), "main") if inside else (function.mod, function.name)
-    return _walking(Evaluation if inside else function.kind, quiet)(mod, mod[name], inputs)
+    return _walking(Evaluation if inside else function.kind, way)(mod, mod[name], inputs)
 
 
 def read_by(function: Any) -> set[int]:
@@ -188,13 +195,15 @@ def has_effects(*functions: Any) -> bool:
     return state.trace is not None and not all(getattr(f, "pure", True) for f in functions)
 
 
-def position_of(bindings: Sequence[Any], outputs: Sequence[Any]) -> int | None:
-    """Where the loop with these outputs is bound."""
+def position_of(bindings: Sequence[Any], outputs: Sequence[Any], effects: bool) -> int | None:
+    """Where the loop with these outputs is bound; another with effects may give those of one without."""
     places = {b.var: i for i, b in enumerate(bindings)}
     item = places.get(getattr(outputs[0], "_var", None))
     taken = None if item is None else bindings[item].value
     place = places.get(taken.tuple_value) if isinstance(taken, relax.TupleGetItem) else None
-    return place if place is not None and dialect.is_dialect(bindings[place].value) else None
+    if place is None or not dialect.is_dialect(bindings[place].value):
+        return None
+    return place if bindings[place].value.op.name.startswith("tvtf.effect_") == effects else None
 
 
 def put_instead(position: int, first: int, found: Sequence[Tensor]) -> None:

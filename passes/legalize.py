@@ -341,7 +341,7 @@ def _recorded_in(function: relax.Function) -> set[relax.Call]:
 
 
 def _differentiable_python(value: Any) -> bool:
-    if not dialect.is_dialect(value) or value.op.name not in ("tvtf.call_python", "tvtf.recall_python"):
+    if not dialect.is_dialect(value) or value.op.name != "tvtf.call_python":
         return False
     attrs = dialect.read(value).attrs
     return attrs["differentiable"] and not attrs["backward"]
@@ -430,5 +430,4 @@ CONTROL = {
     "guard": _guard,
     "write": _write,
     "call_python": _call_python,
-    "recall_python": _call_python,
 }

@@ -51,6 +51,8 @@ class Simplified(Evaluation):
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         if prim.name in DIFFERENTIATED:  # no gradient is taken any more
             return attrs["forward"](*inputs)
+        if prim.name == "recall_python":
+            return tuple(inputs[-len(attrs["shapes"]) - 1 :])
         if attrs.get("arrays"):
             return grown(inputs, attrs)
         folded = self.folded(prim, inputs, attrs)

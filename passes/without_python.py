@@ -15,7 +15,7 @@ from tvtf.ops.host import runs_on_host
 IN_A_LIBRARY = "a library runs without Python: save the module and load it with tvtf instead"
 ON_A_GPU = "Python's arrays lie in the processor's memory: run it under tf.device('CPU')"
 
-CALLS = ("call_python", "recall_python")
+CALL = "call_python"
 
 
 def without_python(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
@@ -38,8 +38,8 @@ def _check(value: Any, why: str) -> None:
     if not dialect.is_dialect(value):
         return
     bound = dialect.read(value)
-    if bound.primitive.name in CALLS or runs_on_host(bound.primitive, dialect.dtypes_of(value, bound)):
-        kinds = "by Python" if bound.primitive.name in CALLS else "by NumPy"
+    if bound.primitive.name == CALL or runs_on_host(bound.primitive, dialect.dtypes_of(value, bound)):
+        kinds = "by Python" if bound.primitive.name == CALL else "by NumPy"
         where = f" ({value.span.source_name.name}:{value.span.line})" if value.span is not None else ""
         raise UnimplementedError(
             None, bound.primitive.tf_name, f"{bound.primitive.name}{where} is computed {kinds}, and {why}"

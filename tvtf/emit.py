@@ -216,9 +216,6 @@ class Trace:
         self.example: int | None = None  # which of the ranks that are tried, where it is for an example
         self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
         self.scopes: dict[relax.Var, str] = {}
-        self.done: dict[
-            relax.Var, Any
-        ] = {}  # of branches and loops with effects: what these gave, by their first results
         self.array_writes: list[Any] = []  # the indices at which arrays of dynamic size were written, in order
         self._names = {"main": 0}
 

@@ -287,3 +287,26 @@ def test_python_of_unknown_rank_has_gradients_in_branches_and_says_so_in_loops()
     assert slope(chosen)(tf.constant(3.0)).numpy() == 27.0
     with pytest.raises(NotImplementedError, match=r"needs the rank of what Python gives in it.*tf.TensorSpec as Tout"):
         slope(repeated)(tf.constant(3.0))
+
+
+def test_gradients_take_what_calls_deep_in_control_flow_recorded():
+    calls = []
+
+    def square(x):
+        calls.append(float(x))
+        return x * x
+
+    @tf.function
+    def f(x):
+        y = x
+        for i in tf.range(3):
+            if i != 1:
+                y = y + tf.py_function(square, [x * y], tf.TensorSpec([]))
+        return y
+
+    x = tf.constant(0.5)
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y = f(x)
+    assert tape.gradient(y, x).numpy() == np.float32(2.23828125)
+    assert calls == [0.25, 0.28125]

@@ -17,7 +17,7 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.context import state
 from tvtf.ops.rules import bind, draw, scalar, stretch
-from tvtf.primitive import Sample, primitive
+from tvtf.primitive import Primitive, Sample, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, fresh_dim, same_dim, same_shape, show_shape, substitute_dim
 from tvtf.tensor import EagerTensor, Tensor
@@ -194,7 +194,20 @@ def _with_room(values: Sequence[np.ndarray], arrays: Sequence[tuple[int, int, tu
     return grown
 
 
+class Flow(Primitive[Any]):
+    """Control flow: effects in it that give something are done once, whatever tapes are asked."""
+
+    def bind(self, *inputs: Any, **attrs: Any) -> Any:
+        if state.trace is None or not state.tapes or (state.batches and any(x.is_batched for x in inputs)):
+            return super().bind(*inputs, **attrs)
+        once: Any = importlib.import_module("tvtf.frontend.once")  # a room above
+        if once.told(inputs) and once.is_flow(self, attrs):
+            return once.bound_once(self, inputs, attrs)
+        return super().bind(*inputs, **attrs)
+
+
 _COND: dict[str, Any] = {
+    "kind": Flow,
     "tf_name": "If",
     "type": _cond_type,
     "numpy": _cond_numpy,
@@ -204,6 +217,7 @@ _COND: dict[str, Any] = {
 }
 
 _WHILE: dict[str, Any] = {
+    "kind": Flow,
     "tf_name": "While",
     "type": _while_type,
     "operands": _while_operands,
@@ -223,7 +237,7 @@ def cond(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, sh
     return (pred, *captured), {"then_branch": then_branch, "else_branch": else_branch, "shapes": shapes}
 
 
-@primitive(name="effect_cond", pure=False, **_COND | {"vjp": late("cond_gradient", "effect_cond_vjp")})
+@primitive(name="effect_cond", pure=False, **_COND)
 def effect_cond(
     pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any, shapes: tuple[Any, ...] = ()
 ) -> Any:
