@@ -71,8 +71,8 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     pipeline, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     lowered = kernel_passes()(bound) if target.kind.name == "cuda" else _lowered_on_cpu(pipeline, bound)
     host, devices = split_host_device_mods(lowered)
-    finished = finish_host()(with_local_stack(host))
-    return without_needless_checks(finished), {kind: finish_device()(part) for kind, part in devices.items()}
+    finished = finish_host()(with_local_stack(without_needless_checks(host)))
+    return finished, {kind: finish_device()(part) for kind, part in devices.items()}
 
 
 def _lowered_on_cpu(pipeline: tvm.transform.Pass, kernels: IRModule) -> IRModule:

@@ -26,7 +26,7 @@ from tvtf.passes.codegen.bytecode import (
     Operand,
     Register,
 )
-from tvtf.passes.codegen.checks import TRUSTED, has_asserts, is_needless_check
+from tvtf.passes.codegen.checks import TRUSTED, is_needless_check
 from tvtf.passes.codegen.liveness import KILL, last_uses
 from tvtf.passes.codegen.loop import (
     IMPURE_LOOP,
@@ -58,10 +58,10 @@ def generate(
 ) -> IRModule:
     """Write the Relax functions of `mod` into `builder` and return the kernels that are left.
 
-    Kernels that only ever see tensors of the machine's own making are marked, so that they check no arguments. A
+    Kernels that only ever see the machine's own tensors, and those of a trusted caller, are marked: they check no arguments. A
     function with a `global_symbol` is an entry; one without is private, and is inlined where a loop uses it or
-    where it is called once. With `check_arguments=False` the machine trusts the caller on dtypes, ranks and static
-    dims, and checks only what ties symbolic dims together. With `poll_signals`, a loop listens for Ctrl-C. With `on_gpu`,
+    where it is called once. With `check_arguments=False` the machine trusts the caller on dtypes, ranks, static
+    dims and layouts, and checks only what ties symbolic dims together. With `poll_signals`, a loop listens for Ctrl-C. With `on_gpu`,
     kernels marked to read on the CPU get copies there.
 
     Raises:
@@ -120,7 +120,7 @@ class _Function:
         self.program = program
         self.code = Code(program.builder, 0)
         self.places: dict[relax.Var, Operand] = {}
-        self.allocated: set[Operand] = set()
+        self.sound: set[Operand] = set()
         self.lasting: set[Operand] = {VOID}
         self.last_poll: Register | None = None
         self.scratch: Scratch | None = None
@@ -132,6 +132,8 @@ class _Function:
         names = [param.name for param in func.params]
         for param in func.params:
             self.places[param] = self.code.new_register()
+        if _symbol(func) and not self.program.check_arguments:
+            self.sound.update(self.places.values())
         size, self.arena_parts = _arena(func)
         kept = bool(size and _symbol(func) and not self.program.check_arguments)
         if size:
@@ -169,7 +171,14 @@ class _Function:
         place = self.value(value)
         # Each variable has a register of its own, so that killing one leaves the other alive.
         is_alias = isinstance(value, relax.Var) and place not in self.lasting
-        self.places[binding.var] = self.code.copy(place) if is_alias else place
+        self.places[binding.var] = self.another(place) if is_alias else place
+
+    def another(self, place: Operand) -> Register:
+        """A copy of what a register holds."""
+        copy = self.code.copy(place)
+        if place in self.sound:
+            self.sound.add(copy)
+        return copy
 
     def value(self, expr: ir.Expr) -> Operand:
         handle = _EXPRESSIONS.get(type(expr))
@@ -197,7 +206,7 @@ class _Function:
         shape = self.code.constant(tvm_ffi.Shape(tuple(expr.value.shape)))
         storage = self.code.call_at_entry(STORAGE, [MACHINE, size, zero, item, self.code.constant("global")])
         place = self.code.call_at_entry(TENSOR, [storage, zero, shape, item])
-        self.allocated.add(place)
+        self.sound.add(place)
         return place
 
     def tuple(self, expr: relax.Tuple) -> Operand:
@@ -220,19 +229,22 @@ class _Function:
     def branch(self, expr: relax.If) -> Operand:
         merged = self.code.new_register()
         to_false = self.code.jump(self.value(expr.cond))
-        self.settle(expr.true_branch, merged)
+        sound = self.settle(expr.true_branch, merged)
         to_end = self.code.jump()
         self.code.land(to_false)
-        self.settle(expr.false_branch, merged)
+        sound &= self.settle(expr.false_branch, merged)
         self.code.land(to_end)
+        if sound:
+            self.sound.add(merged)
         return merged
 
-    def settle(self, side: ir.Expr, merged: Register) -> None:
-        """Run one side of a branch and leave its value in `merged` only."""
+    def settle(self, side: ir.Expr, merged: Register) -> bool:
+        """Run one side of a branch and leave its value in `merged` only; whether that is a sound tensor."""
         first_own = self.code.register_count
         place = self.sequence(side)
         self.code.copy(place, merged)
         self.release(place, first_own)
+        return place in self.sound
 
     def release(self, place: Operand, first_own: int) -> None:
         """Let go of a value that has moved on, unless its register is older than `first_own`."""
@@ -261,8 +273,8 @@ class _Function:
         return self.code.call(TO_DEVICE, [operand, self.code.constant(CPU), self.code.constant(0)])
 
     def note_foreign(self, callee: ir.GlobalVar | relax.ExternFunc, operands: list[Operand]) -> None:
-        """Remember a kernel that is given something else than tensors which this function allocated, or constants."""
-        if any(isinstance(operand, Register) and operand not in self.allocated for operand in operands):
+        """Remember a kernel that is given something else than constants, tensors made here, and those of a trusted caller."""
+        if any(isinstance(operand, Register) and operand not in self.sound for operand in operands):
             self.program.wary.add(_callee_name(callee))
 
     def operator(self, name: str, expr: relax.Call) -> Operand:
@@ -279,7 +291,7 @@ class _Function:
 
     def alloc_tensor(self, expr: relax.Call) -> Operand:
         place = self.code.call(TENSOR, self.values(list(expr.args)[:4]))
-        self.allocated.add(place)
+        self.sound.add(place)
         return place
 
     def arena_tensor(self, expr: relax.Call) -> Operand:
@@ -290,7 +302,7 @@ class _Function:
         shape = tuple(int(dim) for dim in expr.args[0].values)
         place = Place(self.arena_base + int(expr.attrs["offset"]), shape, str(expr.ty.dtype))
         register = self.scratch.register(place)
-        self.allocated.add(register)
+        self.sound.add(register)
         self.lasting.add(register)
         return register
 
@@ -324,7 +336,7 @@ class _Function:
     def call_inlined(self, name: str, arguments: list[Operand]) -> Operand:
         result = self.value_of_fields(self.inline(name, arguments))
         # What is handed through unchanged gets a register of its own, as a call would give it.
-        return self.code.copy(result) if result in arguments else result
+        return self.another(result) if result in arguments else result
 
     def value_of_fields(self, result: list[Operand] | Operand) -> Operand:
         return self.code.call(MAKE_TUPLE, result) if isinstance(result, list) else result
@@ -370,7 +382,6 @@ class _Function:
         if self.last_poll is None:
             self.last_poll = self.code.call_at_entry(SHAPE_HEAP, [MACHINE, self.code.constant(1)])
         self.function(POLL_SYMBOL, KERNEL)
-        self.program.wary.add(POLL_SYMBOL)
         self.code.call(POLL_SYMBOL, [self.last_poll], VOID)
 
 
@@ -428,7 +439,7 @@ def _check_count(name: str, func: relax.Function, given: int) -> None:
 
 
 def _marked(kernel: tirx.PrimFunc, trusted: bool) -> tirx.PrimFunc:
-    return kernel.with_attr(TRUSTED, True) if trusted and not has_asserts(kernel) else kernel
+    return kernel.with_attr(TRUSTED, True) if trusted else kernel
 
 
 def _is_void(kind: ir.Type) -> bool:

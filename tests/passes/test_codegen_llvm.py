@@ -8,8 +8,9 @@ from pathlib import Path
 import numpy as np
 import pytest
 import tvm
+import tvm_ffi
 from codegen_programs import TARGET, finalized, load, number, variable
-from tvm import relax
+from tvm import ir, relax, tirx
 
 from tvtf.passes.codegen import llvm
 from tvtf.passes.codegen.checks import TRUSTED
@@ -122,19 +123,53 @@ def test_an_error_of_llvm_reaches_the_caller_and_leaves_nothing(tmp_path):
     assert list(tmp_path.iterdir()) == []
 
 
-def test_only_kernels_on_own_tensors_go_unchecked(tmp_path):
+def two_products():
     x = variable("x", (3,))
     builder = relax.BlockBuilder()
     with builder.function("main", [x]):
         first = builder.emit(relax.op.matmul(x, relax.const(np.ones((3, 4), "float32"))))
         builder.emit_func_output(builder.emit(relax.op.matmul(first, relax.const(np.ones((4, 5), "float32")))))
-    kernels = generate(relax.ExecBuilder(), finalized(builder.get()))
-    trusted = {name.name_hint: TRUSTED in func.attrs for name, func in kernels.functions_items()}
-    assert trusted == {"matmul": False, "matmul1": True}
-    build_library(finalized(builder.get()), TARGET, tmp_path / "strided.so")
+    return finalized(builder.get())
+
+
+def test_kernels_check_what_an_unknown_caller_gives(tmp_path):
+    kernels = generate(relax.ExecBuilder(), two_products(), check_arguments=True)
+    assert trusted(kernels) == {"matmul": False, "matmul1": True}
+    build_library(two_products(), TARGET, tmp_path / "strided.so", check_arguments=True)
     main = load(tmp_path / "strided.so")["main"]
     with pytest.raises(ValueError, match=r"Mismatched x\.strides on argument #0"):
         main(np.ones(6, "float32")[::2])
+
+
+def test_kernels_check_nothing_of_a_trusted_caller():
+    kernels = generate(relax.ExecBuilder(), two_products())
+    assert trusted(kernels) == {"matmul": True, "matmul1": True}
+    host, _ = lower_kernels(kernels, TARGET)
+    assert [asserts(func) for func in host.functions.values()] == [0, 0]
+
+
+def test_what_a_trusted_kernel_asserts_itself_is_kept(tmp_path):
+    kernels = tvm.IRModule({ir.GlobalVar("refuse"): refusing_kernel().with_attr(TRUSTED, True)})
+    host, _ = lower_kernels(kernels, TARGET)
+    assert [asserts(func) for func in host.functions.values()] == [1]
+
+
+def trusted(kernels):
+    return {name.name_hint: TRUSTED in func.attrs for name, func in kernels.functions_items()}
+
+
+def asserts(func):
+    found = []
+    tvm_ffi.structural_walk(func.body, (tirx.AssertStmt, found.append))
+    return len(found)
+
+
+def refusing_kernel():
+    """A kernel that wants a positive number."""
+    x = tirx.decl_buffer((1,), "float32", "x")
+    positive = tirx.GT(tirx.BufferLoad(x, [0]), tirx.const(0.0, "float32"))
+    refused = tirx.AssertStmt(positive, ir.StringImm("ValueError"), [ir.StringImm("not positive")])
+    return tirx.PrimFunc([x], tirx.SeqStmt([refused, tirx.BufferStore(x, tirx.const(1.0, "float32"), [0])]))
 
 
 def refusing(monkeypatch, message):
