@@ -11,7 +11,7 @@ from typing import Any
 
 from tvtf import nest
 from tvtf.context import state
-from tvtf.frontend.tape import GradientTape, UnconnectedGradients
+from tvtf.frontend.tape import GradientTape, UnconnectedGradients, wants_zeros
 from tvtf.log import logger
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, zeros_like
@@ -72,7 +72,7 @@ class ForwardAccumulator:
         state.tapes = [t for t in state.tapes if t is not self]
         self._recording = False
 
-    def jvp(self, primals: Any, unconnected_gradients: str = UnconnectedGradients.NONE) -> Any:
+    def jvp(self, primals: Any, unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE) -> Any:
         """What the ops so far make of the tangents.
 
         Args:
@@ -87,7 +87,7 @@ class ForwardAccumulator:
             known = self._tangents.get(id(tensor))
             if known is not None:
                 return known[1]
-            is_zero = unconnected_gradients == UnconnectedGradients.ZERO
+            is_zero = wants_zeros(unconnected_gradients)
             return zeros_like(convert_to_tensor(tensor)) if is_zero else None
 
         return nest.map_structure(found, primals)

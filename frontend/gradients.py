@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 from tvtf import nest
 from tvtf.context import state
 from tvtf.frontend.custom import custom_gradient
-from tvtf.frontend.tape import UnconnectedGradients
+from tvtf.frontend.tape import UnconnectedGradients, wants_zeros
 from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.passes.autodiff import Record, sweep
 from tvtf.primitive import export, table
@@ -102,7 +102,7 @@ def gradients(
     gate_gradients: bool = False,
     aggregation_method: Any = None,
     stop_gradients: Any = None,
-    unconnected_gradients: str = UnconnectedGradients.NONE,
+    unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
 ) -> list[Any]:
     """The gradients of the sum of ``ys`` by each of ``xs``, in a function that is being traced.
 
@@ -142,7 +142,7 @@ def gradients(
     seeds = [None] * len(given) if grad_ys is None else nest.flatten(grad_ys)
     cotangents = [ones_like(y) if g is None else convert_to_tensor(g, y.dtype) for y, g in zip(given, seeds)]
     found = sweep(records, zip(map(program.of, given), cotangents), sources)
-    if unconnected_gradients == UnconnectedGradients.ZERO:
+    if wants_zeros(unconnected_gradients):
         found = [zeros_like(x) if g is None else g for g, x in zip(found, sources)]
     return found
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from contextlib import contextmanager
+from enum import Enum
 from typing import Any
 
 import numpy as np
@@ -23,11 +24,27 @@ from tvtf.variable import ReadVariable, UnreadVariable, Variable
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
 
 
-class UnconnectedGradients:
-    """What :meth:`GradientTape.gradient` gives for sources that a target does not depend on: None, or zeros."""
+class UnconnectedGradients(Enum):
+    """What :meth:`GradientTape.gradient` gives for sources that a target does not depend on: None, or zeros.
+
+    >>> UnconnectedGradients("zero")
+    <UnconnectedGradients.ZERO: 'zero'>
+    """
 
     NONE = "none"
     ZERO = "zero"
+
+
+def wants_zeros(unconnected: UnconnectedGradients | str) -> bool:
+    """Whether sources that no target depends on get zeros.
+
+    Raises:
+      ValueError: neither a member nor the value of one.
+    """
+    try:
+        return UnconnectedGradients(unconnected) is UnconnectedGradients.ZERO
+    except ValueError:
+        raise ValueError(f"Unknown value for unconnected_gradients: {unconnected!r}") from None
 
 
 class GradientTape(Recorder):
@@ -136,7 +153,7 @@ class GradientTape(Recorder):
         target: Any,
         sources: Any,
         output_gradients: Any = None,
-        unconnected_gradients: str = UnconnectedGradients.NONE,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
     ) -> Any:
         """The gradient of the sum of ``target`` (a tensor or nest of them) by each of ``sources``.
 
@@ -159,15 +176,14 @@ class GradientTape(Recorder):
         if parts is not None:
             flat = nest.flatten(parts)
         found = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
-        if unconnected_gradients == UnconnectedGradients.ZERO:
+        if wants_zeros(unconnected_gradients):
             found = [_zeros(s) if g is None else g for g, s in zip(found, flat)]
         if parts is not None:
             found = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, found))]
         return nest.pack_sequence_as(sources, found)
 
-    def _use(self, unconnected: str) -> None:
-        if unconnected not in (UnconnectedGradients.NONE, UnconnectedGradients.ZERO):
-            raise ValueError(f"Unknown value for unconnected_gradients: {unconnected!r}")
+    def _use(self, unconnected: UnconnectedGradients | str) -> None:
+        wants_zeros(unconnected)
         if self._used and not self.persistent:
             raise RuntimeError(MSG_ONCE)
         self._used = True
@@ -204,7 +220,7 @@ class GradientTape(Recorder):
         self,
         target: Any,
         sources: Any,
-        unconnected_gradients: str = UnconnectedGradients.NONE,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
@@ -239,7 +255,7 @@ class GradientTape(Recorder):
         self,
         target: Any,
         source: Any,
-        unconnected_gradients: str = UnconnectedGradients.NONE,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
         parallel_iterations: int | None = None,
         experimental_use_pfor: bool = True,
     ) -> Any:
@@ -288,13 +304,13 @@ def _value(x: Any) -> Tensor:
     return x._as_tensor() if isinstance(x, Variable) else convert_to_tensor(x)
 
 
-def _jacobian(found: Any, target: Any, source: Any, unconnected: str) -> Any:
+def _jacobian(found: Any, target: Any, source: Any, unconnected: UnconnectedGradients | str) -> Any:
     shape = (*target._type.shape, *source._type.shape)
     return _unconnected(unconnected, shape, source) if found is None else bind.reshape(found, shape=shape)
 
 
-def _unconnected(kind: str, shape: tuple[Any, ...], like: Any) -> Any:
-    return bind.broadcast_to(number(0, like), shape=shape) if kind == UnconnectedGradients.ZERO else None
+def _unconnected(kind: UnconnectedGradients | str, shape: tuple[Any, ...], like: Any) -> Any:
+    return bind.broadcast_to(number(0, like), shape=shape) if wants_zeros(kind) else None
 
 
 def _zeros(source: Any) -> Tensor:

@@ -6,7 +6,7 @@ def programs(tf):
     for label, program in _gradients(tf).items():
         made[f"{label}"] = program
         made[f"{label}, traced"] = tf.function(program)
-    return _around_functions(tf) | made | _protocol(tf) | _sources(tf)
+    return _around_functions(tf) | made | _protocol(tf) | _sources(tf) | _unconnected(tf)
 
 
 def _gradients(tf):
@@ -404,3 +404,24 @@ def _around_functions(tf):
         values_when_it_was_called, runs_once, updates_once, branch_and_loop, of_unknown_shape,
     )  # fmt: skip
     return {f"around a function: {p.__name__.replace('_', ' ')}": p for p in programs}
+
+
+def _unconnected(tf):
+    kinds, x = tf.UnconnectedGradients, tf.constant([1.0, 2.0])
+
+    def by(kind):
+        with tf.GradientTape() as tape:
+            y = tf.constant(1.0)
+        return tape.gradient(y, x, unconnected_gradients=kind)
+
+    @tf.function
+    def symbolic(x):
+        return tf.gradients(tf.constant(1.0), x, unconnected_gradients=kinds.ZERO)
+
+    return {
+        "unconnected kinds": lambda: [*kinds, kinds("zero"), kinds.NONE.value],
+        "unconnected, none": lambda: [by("none"), by(kinds.NONE)],
+        "unconnected, zero": lambda: [by("zero"), by(kinds.ZERO)],
+        "unconnected, another": lambda: by("other"),
+        "unconnected, symbolic": lambda: symbolic(x),
+    }
