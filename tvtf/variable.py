@@ -339,6 +339,9 @@ class Variable(Trackable, metaclass=MadeByCreators):
     def __int__(self) -> int:
         return int(self._as_tensor())  # type: ignore[call-overload]
 
+    def __complex__(self) -> complex:
+        return complex(self.numpy())
+
     def __float__(self) -> float:
         return float(self._as_tensor())  # type: ignore[arg-type]
 
@@ -351,10 +354,22 @@ class Variable(Trackable, metaclass=MadeByCreators):
     def __hash__(self) -> int:
         raise TypeError(f"Variable is unhashable. Instead, use variable.ref() as the key. (Variable: {self!r})")
 
+    def __copy__(self) -> Variable:
+        return self
+
     def __deepcopy__(self, memo: Any) -> Variable:
-        copied = Variable(self.numpy(), trainable=self.trainable, name=self._shared_name, constraint=self.constraint)
+        options = {"synchronization": self.synchronization, "aggregation": self.aggregation}
+        copied = _again(self.numpy(), self._kept_options | options)
         memo[id(self)] = copied
         return copied
+
+    def __reduce__(self) -> Any:
+        return _again, (self.numpy(), self._kept_options)
+
+    @property
+    def _kept_options(self) -> dict[str, Any]:
+        """What copies and pickles keep, as TensorFlow's do: the static shape is not among it."""
+        return {"trainable": self.trainable, "name": self._shared_name, "constraint": self.constraint}
 
     def __repr__(self) -> str:
         return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}{self._value_text()}>"
@@ -388,6 +403,11 @@ class UnreadVariable(Variable):
 
     def ref(self) -> Reference:
         return self._original.ref()
+
+
+def _again(value: np.ndarray, options: dict[str, Any]) -> Variable:
+    """A Variable as it was copied or pickled."""
+    return Variable(value, **options)
 
 
 def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:

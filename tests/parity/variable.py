@@ -1,12 +1,13 @@
 """What Variables hold, print, refuse, and what values taken from them keep."""
 
 import copy
+import pickle
 
 import numpy as np
 
 
 def programs(tf):
-    return _making(tf) | _assigning(tf) | _keeping(tf) | _growing(tf)
+    return _making(tf) | _assigning(tf) | _keeping(tf) | _growing(tf) | _copies(tf)
 
 
 def _making(tf):
@@ -198,4 +199,21 @@ def _growing(tf):
         "of several ranks, differentiated": lambda: of_ranks(gradient),
         "of several ranks, from outside": outside,
         "of several sizes in control flow": in_control_flow,
+    }
+
+
+def _copies(tf):
+    v = tf.Variable([1.0, 2.0], name="v", trainable=False, synchronization=tf.VariableSynchronization.ON_READ)
+
+    def separate(copied):
+        copied.assign([5.0, 6.0])
+        return copied, v, copied.trainable, copied.synchronization
+
+    return {
+        "copy is itself": lambda: copy.copy(v) is v,
+        "deep copy": lambda: separate(copy.deepcopy(v)),
+        "deep copy of a static shape": lambda: copy.deepcopy(tf.Variable([[1]], shape=[None, 1])).shape,
+        "pickle": lambda: separate(pickle.loads(pickle.dumps(v))),
+        "pickle twice in a list": lambda: len({x.ref() for x in pickle.loads(pickle.dumps([v, v]))}),
+        "complex": lambda: complex(tf.Variable(1 + 2j)),
     }
