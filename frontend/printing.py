@@ -11,7 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
-from tvtf.composite import is_sparse
+from tvtf.composite import is_ragged, is_sparse
 from tvtf.dtypes import int32, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, stretch
@@ -53,9 +53,8 @@ def print_(*inputs: Any, **kwargs: Any) -> None:
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
     summarize = _checked(summarize)
-    template, tensors = _template(inputs, sep, end)
-    pieces, wanted = _with_known(template, tensors, summarize)
-    bare = len(inputs) == 1 and is_text(inputs[0])
+    template, tensors, bare = _template(inputs, sep, end, summarize)
+    pieces, wanted, bare = _with_known(template, tensors, bare, summarize)
     bind.print_text(*wanted, pieces=pieces, summarize=summarize, stream=stream, bare=bare)
 
 
@@ -67,20 +66,28 @@ def _checked(summarize: Any) -> int:
     return int(summarize)
 
 
-def _with_known(template: list[str], tensors: list[Tensor], summarize: int) -> tuple[tuple[str, ...], list[Tensor]]:
+def _with_known(
+    template: list[str], tensors: list[Tensor], bare: list[bool], summarize: int
+) -> tuple[tuple[str, ...], list[Tensor], tuple[bool, ...]]:
     """The pieces of text around the tensors that have no value yet; the others are part of the text."""
     pieces, wanted = [template[0]], []
-    for tensor, after in zip(tensors, template[1:]):
+    for tensor, is_bare, after in zip(tensors, bare, template[1:]):
         if isinstance(tensor, EagerTensor):
-            pieces[-1] += shown(tensor.eager_array(), summarize) + after
+            pieces[-1] += _text(tensor.eager_array(), is_bare, summarize) + after
         else:
-            wanted.append(tensor)
+            wanted.append((tensor, is_bare))
             pieces.append(after)
-    return tuple(pieces), wanted
+    return tuple(pieces), [tensor for tensor, _ in wanted], tuple(is_bare for _, is_bare in wanted)
 
 
-def _print_now(*arrays: np.ndarray, pieces: tuple[str, ...], summarize: int, stream: str, bare: bool) -> np.ndarray:
-    _write(stream, filled(pieces, [_bare(a) if bare else shown(a, summarize) for a in arrays]))
+def _text(array: np.ndarray, bare: bool, summarize: int) -> str:
+    return _bare(array) if bare else shown(array, summarize)
+
+
+def _print_now(
+    *arrays: np.ndarray, pieces: tuple[str, ...], summarize: int, stream: str, bare: tuple[bool, ...]
+) -> np.ndarray:
+    _write(stream, filled(pieces, [_text(a, b, summarize) for a, b in zip(arrays, bare)]))
     return np.zeros((), np.int32)
 
 
@@ -96,8 +103,8 @@ def _print_first(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
     batch=_print_first,
     pure=False,
 )
-def print_text(*tensors: Tensor, pieces: tuple[str, ...], summarize: int, stream: str, bare: bool) -> Any:
-    """Writes the pieces of text with the tensors between them, a string without quotes if it is ``bare``; a zero."""
+def print_text(*tensors: Tensor, pieces: tuple[str, ...], summarize: int, stream: str, bare: tuple[bool, ...]) -> Any:
+    """Writes the pieces of text with the tensors between them, strings without quotes that are ``bare``; a zero."""
     return tensors, {"pieces": pieces, "summarize": summarize, "stream": stream, "bare": bare}
 
 
@@ -135,19 +142,20 @@ def _append(path: Path, text: str) -> None:
 # -- format
 
 
-def _template(inputs: tuple[Any, ...], sep: str, end: str) -> tuple[list[str], list[Tensor]]:
-    """The text around the tensors, in pieces, and the tensors."""
-    tensors: list[Tensor] = []
-    if len(inputs) == 1 and is_text(inputs[0]) and isinstance(inputs[0], EagerTensor):
-        inputs = (_bare(inputs[0].eager_array()),)
-    text = sep.join(_described(value, tensors) for value in inputs) + end
-    return text.split(_HOLE), tensors
+def _template(
+    inputs: tuple[Any, ...], sep: str, end: str, summarize: int
+) -> tuple[list[str], list[Tensor], list[bool]]:
+    """The text around the tensors, in pieces, the tensors, and which are texts without quotes."""
+    found: list[tuple[Tensor, bool]] = []
+    text = sep.join(_described(value, found, summarize) for value in inputs) + end
+    alone = len(inputs) == 1 and is_text(inputs[0])
+    return text.split(_HOLE), [tensor for tensor, _ in found], [bare or alone for _, bare in found]
 
 
-def _described(value: Any, tensors: list[Tensor]) -> str:
+def _described(value: Any, found: list[tuple[Tensor, bool]], summarize: int) -> str:
     if isinstance(value, str):
         return value
-    flat = [_hole(leaf, tensors) for leaf in nest.flatten(value)]
+    flat = [_hole(leaf, found, summarize) for leaf in nest.flatten(value)]
     return pprint.pformat(nest.pack_sequence_as(value, flat) if nest.is_nested(value) else flat[0])
 
 
@@ -166,11 +174,16 @@ class _Hole:
         return self.text
 
 
-def _hole(leaf: Any, tensors: list[Tensor]) -> Any:
+def _hole(leaf: Any, found: list[tuple[Tensor, bool]], summarize: int) -> Any:
+    if is_ragged(leaf):
+        from tvtf.ragged.shown import shown_ragged
+
+        found.append((shown_ragged(leaf, summarize), True))
+        return _Hole()
     if is_sparse(leaf):
-        tensors += [leaf.indices, leaf.values, leaf.dense_shape]
+        found += [(leaf.indices, False), (leaf.values, False), (leaf.dense_shape, False)]
         return _Hole(f"'SparseTensor(indices={_HOLE}, values={_HOLE}, shape={_HOLE})'")
     if not isinstance(leaf, (Tensor, Variable)):
         return leaf
-    tensors.append(convert_to_tensor(leaf))
+    found.append((convert_to_tensor(leaf), False))
     return _Hole()

@@ -1,5 +1,8 @@
 """Ragged tensors: making, showing, indexing, computing with them, in functions and under tapes."""
 
+import os
+import tempfile
+
 import numpy as np
 
 
@@ -12,6 +15,7 @@ def programs(tf):
         **_texts(tf),
         **_traced(tf),
         **_refused(tf),
+        **_shown(tf),
     }
 
 
@@ -27,6 +31,14 @@ def _making(tf):
         "constant ragged_rank": lambda: r.constant([[[1, 2], [3, 4]], [[5, 6]]], ragged_rank=1),
         "constant inner_shape": lambda: r.constant([[[1, 2], [3, 4]], [[5, 6]]], inner_shape=(2,)).shape,
         "constant empty": lambda: r.constant([[], []]),
+        "constant empty of a rank": lambda: [
+            r.constant([], ragged_rank=2).shape,
+            r.constant([[]], ragged_rank=3).shape,
+        ],
+        "constant empty of a rank, inner": lambda: r.constant([], ragged_rank=1, inner_shape=(3,)).shape,
+        "constant scalar of a rank": lambda: r.constant(5, ragged_rank=1),
+        "constant of too high a rank": lambda: r.constant([1], ragged_rank=1),
+        "constant of far too high a rank": lambda: r.constant([1], ragged_rank=2),
         "constant dense": lambda: r.constant([1, 2, 3]),
         "constant uniform": lambda: repr(r.constant([[1, 2], [3, 4]])),
         "constant splits dtype": lambda: r.constant([[1], [2, 3]], row_splits_dtype=tf.int32).row_splits,
@@ -298,4 +310,32 @@ def _refused(tf):
         "bool": kind(lambda: bool(r.constant([[1], [2, 3]]))),
         "array": lambda: np.asarray(r.constant([[1], [2, 3]]).to_list()[0]),
         "dense constant": lambda: tf.constant([[0, 1, 2, 3], [4, 5]]),
+    }
+
+
+def _shown(tf):
+    r, form = tf.ragged.constant, tf.strings.format
+    long = r([[1, 2, 3, 4, 5, 6, 7, 8], [], [9]])
+
+    def printed(*values, traced=False, **options):
+        path = os.path.join(tempfile.mkdtemp(), "printed")
+
+        def write(*values):
+            tf.print(*values, output_stream=f"file://{path}", **options)
+
+        (tf.function(write) if traced else write)(*values)
+        with open(path) as file:
+            return file.read()
+
+    return {
+        "printed": lambda: printed(long, r([["a", "b"], ["c"]]), [r([[1.5], []]), {"k": r([[True]])}]),
+        "printed in a function": lambda: printed(long, r([["a"], []]), tf.constant("t"), sep="|", traced=True),
+        "printed whole": lambda: printed(long, summarize=-1),
+        "printed with few": lambda: printed(r([[[1, 2, 3], [4]], [[5]], [[6]]]), summarize=1, traced=True),
+        "printed with dense rows": lambda: printed(r([[[1, 2], [3, 4]], []], ragged_rank=1)),
+        "printed, empty": lambda: printed(r([[]]), r([], ragged_rank=1)),
+        "format": lambda: form("a {} b {} c {}", [r([["é"]]), tf.constant("s"), 2]),
+        "format one": lambda: form("a % b", long, placeholder="%", summarize=2),
+        "format in a function": lambda: tf.function(lambda x: form("{}", x))(r([[1.5], []])),
+        "format without a place": lambda: form("no", r([[1]])),
     }

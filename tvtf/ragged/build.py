@@ -57,10 +57,7 @@ def constant(
     depth = max([*depths, _deepest(pylist)])
     inner = tuple(inner_shape) if inner_shape is not None else ()
     rank = depth - 1 - len(inner) if ragged_rank is None else ragged_rank
-    if inner_shape is None and ragged_rank is not None and rank > max(depth - 1, 0):
-        raise ValueError(
-            f"Invalid pylist={pylist}: incompatible with ragged_rank={ragged_rank} and inner_shape={inner_shape}"
-        )
+    _check_ragged_rank(pylist, min(depths, default=None), depth, rank if inner_shape is None else 0)
     kind = None if dtype is None else as_dtype(dtype)
     if rank <= 0:
         return convert_to_tensor(pylist, kind)
@@ -70,6 +67,19 @@ def constant(
         rows = [each for row in rows for each in row]
     values = _flat(rows, kind, inner, depth - 1 - rank)
     return RaggedTensor.from_nested_row_splits(values, [EagerTensor(s) for s in splits])
+
+
+def _check_ragged_rank(pylist: Any, scalar_depth: int | None, depth: int, rank: int) -> None:
+    """Lists without scalars may be of any depth; others end where the scalars are."""
+    if scalar_depth == 0 and rank > 0:
+        raise ValueError(f"Invalid pylist={pylist}: incompatible with ragged_rank={rank}")
+    if scalar_depth is not None and rank > depth:
+        raise ValueError(f"Invalid pylist={pylist}, max depth smaller than ragged_rank={rank}")
+    if scalar_depth is not None and rank >= scalar_depth > 0:
+        raise ValueError(
+            f"pylist has scalar values depth {scalar_depth}, but ragged_rank={rank} requires scalar value depth greater "
+            f"than {rank}"
+        )
 
 
 def _is_list(value: Any) -> bool:

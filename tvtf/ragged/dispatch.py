@@ -16,6 +16,7 @@ from tvtf.ragged.build import bounding_shape, gather_rows
 from tvtf.ragged.dynamic_shape import DynamicRaggedShape
 from tvtf.ragged.joining import single_rows
 from tvtf.ragged.kernels import dim, ranges
+from tvtf.ragged.shown import ragged_format
 from tvtf.ragged.tensor import RaggedTensor
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -265,6 +266,7 @@ LESSONS: dict[str, Handler] = {
     **{f"debugging.{name}": asserting for name in ASSERTIONS},
     **{name: reduction(name) for name in (*SEGMENTS, "reduce_mean", "reduce_any", "reduce_all")},
     **structure.HANDLERS,
+    "strings.format": ragged_format,
 }
 """What public functions do on ragged tensors (see ``tvtf/lessons.py``)."""
 takes = holds_ragged
