@@ -96,6 +96,8 @@ def _flattened(traced: Arguments, given: Any) -> list[Any]:
 
 
 def _fitted(leaf: Leaf, value: Any) -> Any:
+    if leaf.is_held:
+        return _held(leaf, value)
     if leaf.spec is not None:
         return _tensor(leaf, value)
     if value is leaf:
@@ -105,6 +107,13 @@ def _fitted(leaf: Leaf, value: Any) -> Any:
     if Leaf(leaf.name, value).key != leaf.key:
         raise Misfit(f"Can not cast {value!r} to {leaf.typed_text()}")
     return value
+
+
+def _held(leaf: Leaf, value: Any) -> Any:
+    given = leaf if value is leaf else Leaf(leaf.name, value)
+    if given.key != leaf.key:
+        raise Misfit(f"Can not cast {value!r} to {leaf.typed_text()}")
+    return given.tensor
 
 
 def _tensor(leaf: Leaf, value: Any) -> Any:

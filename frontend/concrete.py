@@ -257,6 +257,8 @@ class ConcreteFunction:
 
 def named_spec(leaf: Leaf) -> Any:
     """A leaf as signatures show it: the spec of a tensor, with a name, or the value."""
+    if leaf.is_held:
+        return leaf.value.held_spec()
     spec = leaf.spec
     if spec is None:
         return leaf.value

@@ -14,7 +14,7 @@ from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.frontend.retrace import RetraceLog, calls_of
-from tvtf.frontend.signature import Arguments, Signature
+from tvtf.frontend.signature import Arguments, NeedsItself, Signature
 from tvtf.loading import load_tvm
 from tvtf.primitive import export, hooks
 from tvtf.tensor import EagerTensor
@@ -91,6 +91,7 @@ class Function:
         self._bound: dict[int, dict[str, Any]] = {}
         self._variables_made = False
         self._ranks_apart = False
+        self._datasets_apart = False
         self._lock = threading.RLock()
 
     # -- calling
@@ -106,8 +107,8 @@ class Function:
     def _call_slowly(self, args: Any, kwargs: Any) -> Any:
         if _run_eagerly[0]:
             return self.python_function(*args, **kwargs)
-        arguments, traces = self.signature.bind(args, kwargs), self.log.count
-        concrete = self._concrete_for(arguments)
+        traces = self.log.count
+        arguments, concrete = self._bound_to(args, kwargs)
         self._count_call(self.log.count > traces)
         self._remember(args, kwargs, arguments, concrete)
         return concrete.call_flat(arguments.tensors, arguments.variables)
@@ -171,6 +172,19 @@ class Function:
             if found is None:
                 found = self._trace(self._generalized(arguments))
             return found
+
+    def _bound_to(self, args: Any, kwargs: Any) -> tuple[Arguments, ConcreteFunction]:
+        """The call's arguments, and the trace for them."""
+        arguments = self.signature.bind(args, kwargs)
+        if not self._datasets_apart:
+            try:
+                return arguments, self._concrete_for(arguments)
+            except NeedsItself:
+                arguments.themselves()
+                self._datasets_apart = True
+                self.log.note("it does more with a dataset than loop over it, so each dataset has its own trace")
+        arguments = arguments.themselves()
+        return arguments, self._concrete_for(arguments)
 
     def _find(self, arguments: Arguments) -> ConcreteFunction | None:
         exact = self._concrete.get(arguments.key)
@@ -243,8 +257,7 @@ class Function:
         """
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
-        arguments = self.signature.bind(args, kwargs)
-        concrete = self._concrete_for(arguments)
+        arguments, concrete = self._bound_to(args, kwargs)
         return concrete if None in arguments.tensors else concrete.instance(arguments.tensors)
 
     def concrete_functions(self) -> list[ConcreteFunction]:
@@ -357,8 +370,8 @@ class Function:
         return tune(code, arguments.tensors, arguments.variables, Budget(seconds, trials))
 
     def _code_for(self, args: Any, kwargs: Any) -> tuple[Any, Arguments]:
-        arguments = self.signature.bind(args, kwargs)
-        return self._concrete_for(arguments).instance(arguments.tensors).code(), arguments
+        arguments, concrete = self._bound_to(args, kwargs)
+        return concrete.instance(arguments.tensors).code(), arguments
 
 
 def unknown_rank(needed: UnknownRank) -> ValueError:

@@ -115,7 +115,7 @@ def differences(old: Arguments, new: Arguments) -> str:
 
 def _difference(old: Leaf, new: Leaf) -> str:
     where = f"argument `{new.name}`"
-    if old.spec is None or new.spec is None:
+    if old.spec is None or new.spec is None or old.is_held or new.is_held:
         return f"{where}: {old.describe()} -> {new.describe()}"
     if old.spec.dtype is not new.spec.dtype:
         return f"{where}: dtype {old.spec.dtype.name} -> {new.spec.dtype.name}"

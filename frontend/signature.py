@@ -20,9 +20,18 @@ from tvtf.spec import TensorSpec, type_spec_from_value
 from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
+_HELD = "held"
+
+
+class NeedsItself(BaseException):
+    """Raised where a trace must know which dataset an argument is: a signal, which no handler of errors may take for one."""
+
 
 class Leaf:
-    """One leaf of the arguments: a tensor with its spec, a Variable, or a Python value with its key."""
+    """One leaf of the arguments: a tensor with its spec, a Variable, or a Python value with its key.
+
+    A value with ``held_as`` (a dataset, an iterator) is passed as a number, so that one trace serves all of its kind.
+    """
 
     __slots__ = ("name", "spec", "tensor", "value", "key")
 
@@ -34,6 +43,28 @@ class Leaf:
         if self.tensor is not None:
             self.spec = TensorSpec(self.tensor.shape, self.tensor.dtype, name)
         self.key = ("tensor", self.spec) if self.spec is not None else value_key(value)
+        if self.spec is None and hasattr(value, "held_as"):
+            self.tensor, kind = value.held_as()
+            self.spec, self.key = TensorSpec([], self.tensor.dtype, name), (_HELD, kind)
+
+    @property
+    def is_held(self) -> bool:
+        """Whether it is an object that a tensor stands for: a dataset, or an iterator."""
+        return self.key[0] == _HELD  # type: ignore[no-any-return]
+
+    def itself(self) -> Leaf:
+        """What is held as a Python value, of which a trace knows which it is.
+
+        Raises:
+          NeedsItself: it is one that is itself known by a tensor alone.
+        """
+        if not self.is_held:
+            return self
+        self.value.needs_itself()
+        leaf = Leaf.__new__(Leaf)
+        leaf.name, leaf.value, leaf.tensor, leaf.spec = self.name, self.value, None, None
+        leaf.key = value_key(self.value)
+        return leaf
 
     @staticmethod
     def as_tensor(value: Any) -> Tensor | None:
@@ -42,13 +73,13 @@ class Leaf:
         return convert_to_tensor(value) if isinstance(value, (np.ndarray, np.generic)) else None
 
     def accepts(self, other: Leaf) -> bool:
-        if self.spec is None or other.spec is None:
+        if self.spec is None or other.spec is None or self.is_held or other.is_held:
             return self.key == other.key
         return self.spec.dtype is other.spec.dtype and _covers(self.spec, other.spec)
 
     def widened(self, other: Leaf) -> Leaf | None:
         """A leaf that accepts both, where only their shapes differ."""
-        if self.spec is None or other.spec is None:
+        if self.spec is None or other.spec is None or self.is_held or other.is_held:
             return self if self.key == other.key else None
         if self.spec.dtype is not other.spec.dtype:
             return None
@@ -69,11 +100,15 @@ class Leaf:
 
     def typed_text(self) -> str:
         """The leaf's trace type as TensorFlow prints it."""
+        if self.is_held:
+            return repr(self.value.held_spec())
         return (
             repr(TensorSpec(self.spec.shape, self.spec.dtype)) if self.spec is not None else f"Literal[{self.value!r}]"
         )
 
     def describe(self) -> str:
+        if self.is_held:
+            return repr(self.value.held_spec())
         return f"{self.value!r}" if self.spec is None else f"{self.spec.dtype.name}{list(self.spec.shape)}"
 
 
@@ -152,6 +187,10 @@ class Arguments:
             self.structure, [leaf if leaf.spec is None else leaf.of_rank(next(given).ndim) for leaf in self.leaves]
         )
 
+    def themselves(self) -> Arguments:
+        """With datasets and iterators as Python values."""
+        return Arguments(self.structure, [leaf.itself() for leaf in self.leaves])
+
     @property
     def are_of_any_rank(self) -> bool:
         return any(spec.shape.rank is None for spec in self.specs)
@@ -179,6 +218,8 @@ class Arguments:
 
     @staticmethod
     def _replaced(leaf: Leaf, tensors: Iterator[Any], variables: Iterator[Any]) -> Any:
+        if leaf.is_held:
+            return leaf.value.held_by(next(tensors))
         if leaf.spec is not None:
             return next(tensors)
         return next(variables) if isinstance(leaf.value, Variable) else leaf.value

@@ -12,6 +12,7 @@ import numpy as np
 from tvtf import nest
 from tvtf.batches import stacked
 from tvtf.context import state
+from tvtf.data.held import Held
 from tvtf.data.random import SeedGenerator
 from tvtf.data.structure import Element
 from tvtf.dtypes import int64
@@ -25,7 +26,7 @@ UNKNOWN: Final = -2
 
 
 @export("data.Dataset")
-class Dataset(abc.ABC):
+class Dataset(Held, abc.ABC):
     """A sequence of elements, each a nest of tensors, made anew whenever it is iterated.
 
     Subclasses give ``handles``, and ``value`` where a handle is not the element itself.
@@ -38,6 +39,7 @@ class Dataset(abc.ABC):
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset
     """
 
+    held_kind = "dataset"
     shown = ""
     """The name in ``repr``, TensorFlow's; the class's own where empty."""
 
@@ -47,9 +49,14 @@ class Dataset(abc.ABC):
         """How many elements: a number, INFINITE or UNKNOWN."""
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> Any:  # type: ignore[override]
         """The specs of an element's tensors."""
         return self._element_spec
+
+    def held_spec(self) -> Any:
+        from tvtf.data.batching import DatasetSpec
+
+        return DatasetSpec(self.element_spec)
 
     @abc.abstractmethod
     def handles(self) -> Iterator[Any]:
@@ -67,6 +74,8 @@ class Dataset(abc.ABC):
         return map(self.value, self.handles())
 
     def __iter__(self) -> OwnedIterator:
+        if state.trace is not None:
+            return _begun_traced(self)
         return OwnedIterator(self)
 
     def _traced_steps(self) -> Any:
@@ -138,7 +147,7 @@ class Through(Dataset):
 
 
 @export("data.Iterator")
-class OwnedIterator(Trackable):
+class OwnedIterator(Held, Trackable):
     """One iteration over a dataset; a checkpoint keeps where it is, and what its random choices came from.
 
     >>> import tvtf as tf
@@ -148,6 +157,8 @@ class OwnedIterator(Trackable):
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Iterator
     """
+
+    held_kind = "iterator"
 
     def __init__(self, dataset: Dataset) -> None:
         self._dataset = dataset
@@ -170,7 +181,7 @@ class OwnedIterator(Trackable):
         self._elements = map(self._dataset.value, handles)
 
     @property
-    def element_spec(self) -> Any:
+    def element_spec(self) -> Any:  # type: ignore[override]
         return self._dataset.element_spec
 
     def __iter__(self) -> OwnedIterator:
@@ -215,6 +226,12 @@ def _generators(dataset: Any) -> Iterator[SeedGenerator]:
                 yield each
             elif isinstance(each, Dataset):
                 yield from _generators(each)
+
+
+def _begun_traced(dataset: Dataset) -> OwnedIterator:
+    from tvtf.data.loops import begun_at_each_run
+
+    return begun_at_each_run(dataset)
 
 
 def _next_traced(iterator: OwnedIterator) -> Element:

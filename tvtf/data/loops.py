@@ -4,20 +4,22 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Iterator
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
 from tvtf import nest
 from tvtf.context import state
-from tvtf.data.base import OwnedIterator
+from tvtf.data.base import Dataset, OwnedIterator
+from tvtf.data.held import number_of, object_of
 from tvtf.data.structure import Element, arrays
 from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError
 from tvtf.frontend.autograph.repeats import Steps
 from tvtf.frontend.host import traced
+from tvtf.frontend.signature import NeedsItself
 from tvtf.ops.host import on_failure
 from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor
@@ -38,8 +40,12 @@ class _Ahead:
 
     def take(self) -> Element:
         if not self.more():
-            raise OutOfRangeError(None, "IteratorGetNext", "End of sequence [Op:IteratorGetNext] name: ")
+            raise _at_the_end()
         return self.waiting.pop()
+
+
+def _at_the_end() -> OutOfRangeError:
+    return OutOfRangeError(None, "IteratorGetNext", "End of sequence")
 
 
 _running: dict[int, _Ahead] = {}
@@ -67,6 +73,62 @@ def _abandoned(depth: int) -> None:
 on_failure.append(_abandoned)
 
 
+class HeldDataset(Dataset):
+    """A dataset in a trace that serves many: it can be iterated when the function runs, and has no elements before."""
+
+    def __init__(self, number: Tensor, element_spec: Any) -> None:
+        self.number = number
+        self._element_spec = element_spec
+
+    def held_as(self) -> tuple[Tensor, Any]:
+        return self.number, self._held_type()
+
+    def needs_itself(self) -> None:
+        raise NeedsItself
+
+    @property
+    def size(self) -> int:  # type: ignore[override]
+        raise NeedsItself
+
+    def handles(self) -> Iterator[Any]:
+        raise NeedsItself
+
+
+class HeldIterator(OwnedIterator):
+    """An iterator in a trace that serves many."""
+
+    def __init__(self, number: Tensor, element_spec: Any) -> None:
+        self.number = number
+        self._element_spec = element_spec
+
+    held_as = HeldDataset.held_as
+    needs_itself = HeldDataset.needs_itself
+
+    @property
+    def element_spec(self) -> Any:  # type: ignore[override]
+        return self._element_spec
+
+
+def _found_by(source: Any) -> tuple[list[Tensor], Callable[..., Any]]:
+    """Tensors, and how running code finds what is iterated by their values."""
+    if isinstance(source, (HeldDataset, HeldIterator)):
+        return [source.number], object_of
+    return [], lambda: source
+
+
+def begun_at_each_run(dataset: Dataset) -> OwnedIterator:
+    """The iterator that a traced ``iter(dataset)`` makes whenever it runs; a thread keeps its latest."""
+    latest = threading.local()
+    numbers, find = _found_by(dataset)
+
+    def begin(*n: np.ndarray) -> tuple[np.ndarray, ...]:
+        latest.iterator = OwnedIterator(find(*n))
+        return (np.array(number_of(latest.iterator)),)
+
+    (number,) = traced(begin, numbers, [TensorSpec([], int64)])
+    return HeldIterator(number, dataset.element_spec)
+
+
 class DatasetSteps(Steps):
     """The elements of one run of a traced loop."""
 
@@ -74,7 +136,8 @@ class DatasetSteps(Steps):
 
     def __init__(self, source: Any) -> None:
         self.spec = source.element_spec
-        (self.number,) = traced(lambda: _begun(source), [], [TensorSpec([], int64)])
+        numbers, find = _found_by(source)
+        (self.number,) = traced(lambda *n: _begun(find(*n)), numbers, [TensorSpec([], int64)])
         self.position: Any = self._more()
 
     def _more(self) -> Tensor:
@@ -99,5 +162,14 @@ class DatasetSteps(Steps):
 def next_of(iterator: OwnedIterator) -> Element:
     """The next element, whenever the traced program comes by."""
     spec = iterator.element_spec
-    found = traced(lambda: tuple(arrays(iterator.get_next())), [], nest.flatten(spec, expand_composites=True))
+    numbers, find = _found_by(iterator)
+    flat = nest.flatten(spec, expand_composites=True)
+
+    def take(*n: np.ndarray) -> tuple[np.ndarray, ...]:
+        element = next(find(*n), None)
+        if element is None:
+            raise _at_the_end()
+        return tuple(arrays(element))
+
+    found = traced(take, numbers, flat)
     return nest.pack_sequence_as(spec, list(found), expand_composites=True)

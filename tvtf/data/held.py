@@ -1,0 +1,62 @@
+"""Datasets and iterators as arguments of traced functions: numbers that tell running code which of them a call was given."""
+
+from __future__ import annotations
+
+import itertools
+import threading
+from typing import Any, ClassVar
+from weakref import WeakKeyDictionary, WeakValueDictionary
+
+import numpy as np
+
+from tvtf import nest
+from tvtf.dtypes import int64
+from tvtf.frontend.signature import structure_key
+from tvtf.tensor import EagerTensor, Tensor
+
+_lock = threading.Lock()
+_count = itertools.count()
+_numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
+_objects: WeakValueDictionary[int, Any] = WeakValueDictionary()
+
+
+class Held:
+    """What a traced function takes as a number: one trace serves all datasets, or all iterators, of an element spec."""
+
+    held_kind: ClassVar[str]
+    element_spec: Any
+
+    def held_as(self) -> tuple[Tensor, Any]:
+        """The number, and what a trace must know of the object."""
+        return EagerTensor(np.array(number_of(self), int64.np)), self._held_type()
+
+    def _held_type(self) -> Any:
+        return self.held_kind, structure_key(self.element_spec), tuple(nest.flatten(self.element_spec))
+
+    def held_by(self, number: Tensor) -> Any:
+        """The object of a number; while tracing, what stands for all objects of this one's type."""
+        if isinstance(number, EagerTensor):
+            return object_of(number.eager_array())
+        from tvtf.data.loops import HeldDataset, HeldIterator
+
+        return (HeldDataset if self.held_kind == "dataset" else HeldIterator)(number, self.element_spec)
+
+    def held_spec(self) -> Any:
+        """How signatures show it."""
+        return self
+
+    def needs_itself(self) -> None:
+        """Raises NeedsItself where the object is one of many."""
+
+
+def number_of(held: Any) -> int:
+    with _lock:
+        number = _numbers.get(held)
+        if number is None:
+            number = _numbers[held] = next(_count)
+            _objects[number] = held
+        return number
+
+
+def object_of(number: np.ndarray) -> Any:
+    return _objects[int(number)]
