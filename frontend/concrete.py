@@ -24,7 +24,7 @@ from tvtf.frontend.waiting import argument_shape
 from tvtf.interpret import Instance, evaluate
 from tvtf.ops.host import HostFunction
 from tvtf.ops.rules import bind
-from tvtf.shape import TensorType, fresh_dim
+from tvtf.shape import TensorShape, TensorType, fresh_dim
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
@@ -445,11 +445,18 @@ class Results:
         return result
 
 
+def _is_constant(leaf: Any) -> bool:
+    """Whether a function may return it as a tensor."""
+    if isinstance(leaf, TensorShape):
+        return leaf.is_fully_defined()
+    return isinstance(leaf, (bool, int, float, complex, str, bytes, np.ndarray, np.generic))
+
+
 def _result(trace: Trace, leaf: Any) -> Any:
     """A returned leaf as a tensor of the trace; None stays."""
     if leaf is None:
         return None
-    if not is_tensor(leaf) and not isinstance(leaf, (bool, int, float, complex, str, bytes, np.ndarray, np.generic)):
+    if not is_tensor(leaf) and not _is_constant(leaf):
         raise TypeError(
             "To be compatible with tf.function, Python functions must return zero or more Tensors or ExtensionTypes or "
             f"None values; in compilation of {trace.name}, found return value of type {type(leaf).__name__}, which is not "

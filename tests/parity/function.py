@@ -370,6 +370,12 @@ def _results(tf):
     def result(make):
         return lambda: tf.function(make)(tf.constant(2))
 
+    def unknown_shape():
+        try:
+            return tf.function(lambda x: x.shape, input_signature=[tf.TensorSpec([None])])(tf.ones([2]))
+        except TypeError as error:
+            return str(error).partition("; in comp")[0]
+
     v = tf.Variable(5)
     return {
         "return none": result(lambda x: None),
@@ -385,6 +391,8 @@ def _results(tf):
         "return large captured": result(lambda x, c=tf.range(100): c[-1] + c[x]),
         "return variable": result(lambda x: v),
         "return assigned": result(lambda x: v.assign_add(x)),
+        "return shape": lambda: tf.function(lambda x: (x.shape, [x[0].shape]))(tf.ones([2, 3])),
+        "return unknown shape": unknown_shape,
         "return constants": result(lambda x: tf.zeros([2]) + 1),
     }
 
