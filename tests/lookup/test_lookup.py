@@ -47,9 +47,3 @@ def test_a_traced_function_sees_what_was_written_later():
     assert count(x).numpy().tolist() == [0, 0]
     counts.insert(x, x * 10)
     assert count(x).numpy().tolist() == [10, 20]
-
-
-def test_texts_from_a_table_are_refused_in_a_function():
-    names = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1], ["one"]), "?")
-    with pytest.raises(errors.UnimplementedError, match="look them up outside"):
-        tf.function(lambda x: names.lookup(x))(tf.constant([1]))

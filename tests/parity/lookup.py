@@ -5,7 +5,7 @@ from pathlib import Path
 
 
 def programs(tf):
-    return _static(tf) | _mutable(tf) | _vocabulary(tf) | _traced(tf)
+    return _static(tf) | _mutable(tf) | _vocabulary(tf) | _traced(tf) | _composite(tf)
 
 
 def _pairs(tf):
@@ -141,3 +141,33 @@ def _traced(tf):
         return found, written.lookup(tf.constant([1, 2], tf.int64))
 
     return {"lookup, traced": lambda: doubled(tf.constant([2, 5])), "insert, traced": writes}
+
+
+def _composite(tf):
+    table = tf.lookup.StaticHashTable(_pairs(tf), -1)
+    vocabulary = tf.lookup.StaticVocabularyTable(_pairs(tf), 2)
+    texts = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer([1, 2], ["a", "b"]), "?")
+    ragged, sparse = tf.ragged.constant([["a"], [], ["b", "x"]]), tf.sparse.from_dense([["a", ""], ["", "y"]])
+    words = tf.constant(["a b", "x"])
+
+    def split(strings):
+        return table.lookup(tf.strings.split(strings))
+
+    def named(ids):
+        return texts.lookup(ids)
+
+    def joined(ids):
+        return tf.strings.reduce_join(texts.lookup(ids), separator=" ")
+
+    ids = tf.constant([1, 7, 2])
+    return {
+        "ragged keys": lambda: [table.lookup(ragged), table[ragged], vocabulary.lookup(ragged)],
+        "ragged keys, traced": lambda: tf.function(split)(words),
+        "sparse keys": lambda: [table.lookup(sparse), vocabulary.lookup(sparse)],
+        "sparse keys, traced": lambda: tf.function(table.lookup)(sparse),
+        "ragged keys of another dtype": lambda: table.lookup(tf.ragged.constant([[1]])),
+        "keys in a dataset": lambda: list(tf.data.Dataset.from_tensors(words).map(split)),
+        "texts": lambda: [texts.lookup(ids), texts.lookup(tf.ragged.constant([[1], [2, 5]]))],
+        "texts, traced": lambda: [tf.function(named)(ids), tf.function(joined)(ids)],
+        "texts in a dataset": lambda: list(tf.data.Dataset.from_tensors(ids).map(named)),
+    }

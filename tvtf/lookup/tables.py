@@ -1,7 +1,6 @@
 """Tables from keys to values, read and written eagerly and by traced programs.
 
-A table is a Python dict; traced programs ask it through a call of Python. Strings, which compiled code has no type for, are
-looked up eagerly.
+A table is a Python dict; traced programs ask it through a call of Python.
 Source: https://www.tensorflow.org/api_docs/python/tf/lookup
 """
 
@@ -13,9 +12,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.composite import CompositeTensor, is_sparse
 from tvtf.context import state
-from tvtf.dtypes import COMPILED, DType, as_dtype, int64, string
-from tvtf.errors import FailedPreconditionError, InvalidArgumentError, UnimplementedError
+from tvtf.dtypes import DType, as_dtype, int64, string
+from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.frontend.host import traced
 from tvtf.lookup.initializers import Initializer
 from tvtf.ops.rules import bind
@@ -64,6 +64,8 @@ class _Table(AutoTrackable):
     def _looked_up(self, keys: Any, default: Tensor) -> Tensor:
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
+        if isinstance(keys, CompositeTensor):
+            return _values_of(keys, lambda values: self._looked_up(values, default))
         keys = convert_to_tensor(keys)
         inner = self._default_value.shape
 
@@ -77,8 +79,6 @@ class _Table(AutoTrackable):
         if state.trace is None:
             return [EagerTensor(np.asarray(a)) for a in function(*(x.eager_array() for x in inputs))]
         fixed = {i: x.eager_array() for i, x in enumerate(inputs) if isinstance(x, EagerTensor)}
-        if any(s.dtype not in COMPILED for s in specs):
-            raise UnimplementedError(None, "LookupTableFindV2", MSG_STRINGS)
         given = [x for i, x in enumerate(inputs) if i not in fixed]
 
         def run(*arrays: np.ndarray) -> Any:
@@ -88,10 +88,11 @@ class _Table(AutoTrackable):
         return list(traced(run, given, specs))
 
 
-MSG_STRINGS = (
-    "a table's values of dtype string are not available to compiled code, which has no such type: look them up outside the "
-    "tf.function"
-)
+def _values_of(keys: Any, look_up: Callable[[Any], Any]) -> Any:
+    """Ragged or sparse keys with what their values are looked up as."""
+    if is_sparse(keys):
+        return type(keys)(keys.indices, look_up(keys.values), keys.dense_shape)
+    return keys.with_flat_values(look_up(keys.flat_values))
 
 
 class _Entries:
@@ -168,7 +169,7 @@ class StaticHashTable(_Table):
         """The value of each key; the default for a key that the table lacks.
 
         Args:
-          keys: tensor of the key dtype.
+          keys: tensor of the key dtype, ragged or sparse ones too: their values are looked up.
 
         Returns:
           A tensor of shape ``keys.shape + default_value.shape``.
@@ -349,6 +350,8 @@ class StaticVocabularyTable(AutoTrackable):
         """The id of each key, an int64 tensor of the keys' shape."""
         if keys.dtype is not self._key_dtype:
             raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
+        if isinstance(keys, CompositeTensor):
+            return _values_of(keys, self.lookup)
         buckets = to_hash_bucket_fast(keys if self._key_dtype is string else as_string(keys), self._buckets)
         if self._table is None:
             return buckets
