@@ -53,8 +53,7 @@ def print_(*inputs: Any, **kwargs: Any) -> None:
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
     summarize = _checked(summarize)
-    template, tensors, bare = _template(inputs, sep, end, summarize)
-    pieces, wanted, bare = _with_known(template, tensors, bare, summarize)
+    pieces, wanted, bare = _with_known(*_template(inputs, sep, end, summarize), summarize)
     bind.print_text(*wanted, pieces=pieces, summarize=summarize, stream=stream, bare=bare)
 
 
