@@ -145,7 +145,7 @@ def jax(way: str, jax: Any, shape: Shape) -> Call:
 
 
 def torch(way: str, torch: Any, _compiled: Any, shape: Shape) -> Call:
-    """PyTorch's own operator; uneven zeros are made beforehand, outside the time."""
+    """PyTorch's own operator; uneven zeros are made beforehand, outside the time, and those of a gradient left out."""
     x, w, dy = operands(shape)
     x, padding = _evenly_padded(x, shape)
     x, dy, w = (torch.from_numpy(each) for each in (x, dy, w))
@@ -158,10 +158,16 @@ def torch(way: str, torch: Any, _compiled: Any, shape: Shape) -> Call:
             lambda: operator(x, w, None, stride, padding, dilation, False, zeros, shape.groups)
         )
     wanted = [way == "dx", way == "dw", False]
-    backward = torch.ops.aten.convolution_backward
-    return torch.inference_mode()(
-        lambda: backward(dy, x, w, None, stride, padding, dilation, False, zeros, shape.groups, wanted)[way == "dw"]
-    )
+    backward = partial(torch.ops.aten.convolution_backward, dy, x, w, None, stride, padding, dilation, False, zeros)
+    if way == "dw":
+        return torch.inference_mode()(lambda: backward(shape.groups, wanted)[1])
+    inside = (..., *(slice(low - own, low - own + size) for (low, _), own, size in _sides(shape, padding)))
+    return torch.inference_mode()(lambda: backward(shape.groups, wanted)[0][inside])
+
+
+def _sides(shape: Shape, padding: Sequence[int]) -> list[tuple[tuple[int, int], int, int]]:
+    """Zeros around each spatial dim, those that PyTorch itself makes, and the dim's size."""
+    return list(zip(shape.padding, padding, shape.x[1:-1], strict=True))
 
 
 def _evenly_padded(x: np.ndarray, shape: Shape) -> tuple[np.ndarray, list[int]]:
