@@ -10,6 +10,8 @@ from tvm import te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv
+from tvtf.passes.schedule.choices import Decisions
+from tvtf.passes.schedule.cpu import schedule
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.steps import Steps, steps_of
 from tvtf.passes.schedule.cpu.target import CpuTarget
@@ -58,6 +60,34 @@ def test_steps_of_an_unknown_batch() -> None:
     x, dy = tensor((n, *x_shape[1:])), tensor((n, *g.shape[1:]), name="dy")
     result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
     np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, HOST), dw, rtol=1e-4, atol=2e-3)
+
+
+PANELS = {
+    "many taps": ((5, 26, 27, 48), (5, 4, 48, 56)),
+    "wide panels": ((3, 18, 20, 130), (2, 3, 130, 200)),
+    "planes": ((2, 6, 18, 17, 96), (2, 2, 2, 96, 128)),
+}
+
+
+@pytest.mark.parametrize("target", [*TARGETS, ONE_CORE], ids=["host", "avx2", "one core"])
+@pytest.mark.parametrize("case", PANELS.values(), ids=PANELS.keys())
+@pytest.mark.parametrize("ended", [False, True], ids=["bare", "with an epilogue"])
+def test_filters_gradient_in_panels(case, ended: bool, target: Target) -> None:
+    x_shape, w_shape = case
+    how = _how(w_shape)
+    a, g = (
+        values(x_shape),
+        values((x_shape[0], *(size + 2 - w for size, w in zip(x_shape[1:], w_shape[:-2])), w_shape[-1])),
+    )
+    _dx, dw = gradients(a.astype("float64"), np.zeros(w_shape), g.astype("float64"), *how)
+    x, dy = tensor(x_shape), tensor(g.shape, name="dy")
+    result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
+    if ended:
+        result, dw = te.compute(result.shape, lambda *at: 1.0 - 2.0 * result(*at)), 1 - 2 * dw
+    decisions = Decisions()
+    schedule(te.create_prim_func([x, dy, result]), target, decisions)
+    assert decisions.taken["panels"] == "yes"
+    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), dw, rtol=1e-4, atol=4e-3)
 
 
 def test_operands_that_a_cache_holds_are_not_cut() -> None:

@@ -78,12 +78,12 @@ def bands_of(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
             return None
         bands = Bands(tuple(plain), rows, -(-extent // height))
         fits = _bytes_of(bands, kernel) <= SHARE_OF_LEVEL2 * target.level2_bytes
-        if fits and _occupies(images * bands.count, target):
+        if fits and occupies(images * bands.count, target):
             return bands if _shared_rows(bands) <= MOST_SHARED_ROWS else None
     return None
 
 
-def _occupies(tasks: int, target: CpuTarget) -> bool:
+def occupies(tasks: int, target: CpuTarget) -> bool:
     """Whether all cores are busy until nearly the end."""
     return tasks >= TASKS_A_CORE * target.cores or (tasks > 0 and tasks % target.cores == 0)
 

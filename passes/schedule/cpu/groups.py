@@ -13,6 +13,7 @@ from .bands import bands_of, emit_bands
 from .blocks import Blocks, blocks_at, emit_blocks
 from .box import on_same_axes
 from .chunks import Chunks, as_chunks, emit_chunks
+from .clips import with_clips
 from .elementwise import emit_elementwise
 from .images import Images, as_images, emit_images
 from .kernel import Kernel, Opaque, Stage, reads
@@ -51,7 +52,8 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
         return phases.stored(emit_groups(phases.put_into(stages), kernel, target, in_block=True))
     groups = joined(grouped(stages, target, in_block), kernel, target)
     needed = buffers_needed(groups, kernel)
-    nests = [_emit_group(group, kernel, needed, target) for group in groups]
+    sources = [stage for group in groups if isinstance(group, Group) for stage in group.stages if not stage.reduce]
+    nests = [_emit_group(group, kernel, needed, target, sources) for group in groups]
     return emit.sequence([*(emit.allocate(buffer) for buffer in own_buffers(stages, kernel, needed)), *nests])
 
 
@@ -167,7 +169,7 @@ def _is_bare(buffer: Var, stages: Sequence[Stage | Opaque]) -> bool:
     return not any(isinstance(stage, Stage) and stage.buffer.same_as(buffer) for stage in stages)
 
 
-def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarget) -> Stmt:
+def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarget, sources: Sequence[Stage]) -> Stmt:
     if isinstance(group, Opaque):
         return emit_opaque(group.body, target)
     if isinstance(group, Chain):
@@ -186,6 +188,7 @@ def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarg
         return emit_chunks(group, target)
     if not group.first.reduce:
         return emit_elementwise(group.stages, target)
-    aligned = on_same_axes(group.stages)
+    first, *rest = on_same_axes(group.stages)
+    aligned = [with_clips(first, sources, target), *rest]
     stores = [stage for stage in aligned if stage.buffer in needed]
     return emit_reduction(aligned[0], stores, target) or emit_scalar(aligned[0], stores)

@@ -14,6 +14,7 @@ from ..choices import choice
 from . import access, emit
 from .apart import apart
 from .box import on_same_axes
+from .clips import with_clips
 from .combiner import combiner
 from .elementwise import emit_elementwise
 from .kernel import Axis, Kernel, Opaque, Stage, loads, reads, replace_loads, substitute, variables, with_value
@@ -71,7 +72,7 @@ def as_images(
     if band is None:
         return None
     images = Images(source, tuple(rest), band)
-    stage = _stage_of_image(images)
+    stage = _stage_of_image(images, target)
     plan = _plan(stage, target)
     return images if plan and vector_operand_bytes(stage, plan.vector) <= target.level2_bytes else None
 
@@ -144,9 +145,9 @@ def _moves_with_rows(read: TensorLoad, first: Stage) -> bool:
     return variables(place) <= known and not elsewhere and emit.static(emit.simplified(start)) == 0
 
 
-def _stage_of_image(images: Images) -> Stage:
+def _stage_of_image(images: Images, target: CpuTarget) -> Stage:
     """The contraction for one image, reading a copy without the image axis."""
-    first, source = images.rest[0], images.source
+    first, source = with_clips(images.rest[0], [images.source], target), images.source
     extents = [emit.index(images.band.height), *(axis.extent for axis in source.spatial[2:])]
     copy = emit.scratch(apart(extents, source.item_bytes), source.dtype, "image")
     value = replace_loads(first.value, source.buffer, lambda indices: emit.load(copy, indices[1:]))
@@ -181,7 +182,7 @@ def emit_images(images: Images, needed: set[Var], target: CpuTarget) -> Stmt:
 
 
 def _run(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
-    stage = _stage_of_image(images)
+    stage = _stage_of_image(images, target)
     copy = next(load.source for load in loads(stage.value) if load.source.name == "image")
     plan = _plan(stage, target)
     if plan is None:

@@ -29,10 +29,30 @@ class Axis:
 
 
 @dataclass(frozen=True)
+class Clip:
+    """Terms that are zeros unless `low <= result * by_result + term * by_term < high`."""
+
+    result: Axis
+    term: Axis
+    by_result: int
+    by_term: int
+    low: int
+    high: int
+
+    def bounds(self, first: int | ir.Expr, count: int) -> tuple[int | ir.Expr, int | ir.Expr]:
+        """The first term that counts for any of `count` results from `first` on, and the one after the last; floor division."""
+        last = first + (count - 1)
+        start = self.low - last * self.by_result + (self.by_term - 1)
+        stop = self.high - first * self.by_result + (self.by_term - 1)
+        return start // self.by_term, stop // self.by_term
+
+
+@dataclass(frozen=True)
 class Stage:
     """`buffer[spatial...] = value`, or `init` followed by `value` for each point of `reduce` (value reads itself).
 
-    `constants` are buffers that hold the same values in every call: a packed copy of one is made only once.
+    `constants` are buffers that hold the same values in every call: a packed copy of one is made only once. `clips` tell
+    which terms needn't be summed.
     """
 
     buffer: Var
@@ -41,6 +61,7 @@ class Stage:
     init: ir.Expr | None
     value: ir.Expr
     constants: frozenset[Var] = frozenset()
+    clips: tuple[Clip, ...] = ()
 
     @property
     def dtype(self) -> str:

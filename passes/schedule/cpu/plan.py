@@ -45,6 +45,7 @@ VECTORS_OF_A_NARROW_ROW = 2
 LEAST_DEPTH_OF_A_NARROW_PRODUCT = 256
 LONG_REDUCTION = 16
 TILES_TO_TRY = 24
+USUAL_ROWS = 8
 MOST_BYTES_OF_PANELS = 64 << 20
 # Rows whose distance is a multiple of a page drive each other out of the first-level cache: so much more time.
 PAGE_BYTES = 4096
@@ -288,6 +289,12 @@ def _tile(
         return sorted(tiles, key=cycles)[:TILES_TO_TRY]
 
     return choice("tile", min(tiles, key=cycles), quickest, lambda tile: _times([*tile[1].values(), tile[0]]))
+
+
+def row_sizes(stage: Stage, target: CpuTarget) -> dict[Var, int]:
+    """About how many results a tile has along its rows, before anything is planned."""
+    column = _column(stage, terms_of(stage), target.lanes(stage.item_bytes))
+    return {} if column is None else _spread(_row_axes(stage, column, terms_of(stage)), USUAL_ROWS)
 
 
 def _times(sizes: Sequence[int]) -> str:

@@ -14,6 +14,7 @@ from . import access, emit
 from .combiner import combiner
 from .kernel import Axis, Stage, substitute
 from .pack import packed, turned
+from .panels import panels_of, run_panels
 from .plan import has_reused_operand, plan_reduction, terms_of
 from .slices import run_slices, slices_of
 from .target import CpuTarget
@@ -57,6 +58,9 @@ def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) 
     if slices and work.combine is not None:
         sliced, final = run_slices(work, work.combine, slices)
         return emit.sequence([sliced, emit_reduction(final.stage, final.stores, work.target, of_slices=True)])
+    panels = None if fixed or not can_be_sliced else panels_of(work)
+    if panels is not None:
+        return run_panels(replace(work, plan=replace(work.plan, packed=(), padded=False)), panels, parallel)
     stage, packing = packed(work.stage, work.plan, work.target, parallel)
     stores = tuple(stage if store is work.stage else store for store in work.stores)
     ranges = [Range.whole(axis) for axis in stage.reduce]
@@ -67,7 +71,7 @@ def merged_reduction(stage: Stage) -> Stage:
     """The same reduction with neighbouring reduction axes joined where all terms walk through memory as one."""
     stage = without_units(stage)
     for outer, inner in zip(stage.reduce, stage.reduce[1:], strict=False):
-        if _walk_as_one(stage, outer, inner):
+        if walk_as_one(stage, outer, inner):
             return merged_reduction(_joined(stage, outer, inner))
     return stage
 
@@ -79,8 +83,10 @@ def without_units(stage: Stage) -> Stage:
     return replace(stage, reduce=axes, value=substitute(stage.value, units)) if axes and units else stage
 
 
-def _walk_as_one(stage: Stage, outer: Axis, inner: Axis) -> bool:
-    if {outer.var, inner.var} & access.free_variables(stage.value):
+def walk_as_one(stage: Stage, outer: Axis, inner: Axis) -> bool:
+    """Whether two neighbouring axes of terms can be one."""
+    clipped = {clip.term.var for clip in stage.clips}
+    if {outer.var, inner.var} & (access.free_variables(stage.value) | clipped):
         return False
     offsets = [access.flat_offset(term.source, list(term.indices)) for term in terms_of(stage)]
     return all(access.walks_as_one(offset, outer, inner) for offset in offsets)

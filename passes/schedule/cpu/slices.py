@@ -75,14 +75,14 @@ def _partial_stage(stage: Stage, split: Axis) -> Stage:
     buffer = emit.scratch([split.extent, *(axis.extent for axis in stage.spatial)], stage.dtype, "partial")
     own = emit.load(buffer, [split.var, *(axis.var for axis in stage.spatial)])
     value = replace_loads(stage.value, stage.buffer, lambda _indices: own)
-    return Stage(buffer, (split, *stage.spatial), stage.reduce, stage.init, value)
+    return replace(stage, buffer=buffer, spatial=(split, *stage.spatial), value=value)
 
 
 def _final(work: Work, combine: Combine, held: Stage, split: Axis) -> Work:
     stage = work.stage
     places = [axis.var for axis in stage.spatial]
     value = combine(emit.load(stage.buffer, places), emit.load(held.buffer, [split.var, *places]))
-    final = replace(stage, reduce=(split,), value=value)
+    final = replace(stage, reduce=(split,), value=value, clips=())
     return replace(work, stage=final, stores=tuple(final if store is stage else store for store in work.stores))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from math import prod
 
@@ -57,24 +57,51 @@ class Steps:
 
 def steps_of(stage: Stage, target: CpuTarget) -> Steps | None:
     """The longest steps whose operands the second-level cache holds; None where single points of the outermost axis do."""
-    options = list(_options(stage)) if has_reused_operand(stage) else []
-    most = target.level2_bytes // PART_FOR_OPERANDS
+    found = _longest(stage, target, {axis.var: _size(axis) for axis in stage.spatial}, 1)
+    return None if found is not None and len(found.axes) == 1 else found
+
+
+def steps_of_panel(stage: Stage, target: CpuTarget, panel: Mapping[Var, int]) -> Steps | None:
+    """The same for only so many results along each axis; None where the cache holds all they need."""
+    found = _longest(stage, target, panel, _size(stage.reduce[0]))
+    is_all = found is not None and len(found.axes) == 1 and found.block == _size(stage.reduce[0])
+    return None if is_all else found
+
+
+def reads_again(stage: Stage, axes: Sequence[Axis]) -> bool:
+    """Whether results along some axes are made of much the same terms, as those of a filter's taps, others at each step."""
+    sizes = {axis.var: _size(axis) for axis in stage.axes}
+    reads = [_Reach.of(term) for term in terms_of(stage)]
+
+    def grows(axis: Axis, least: float, others: Mapping[Var, int]) -> list[bool]:
+        return [read.items(others) >= least * read.items({**others, axis.var: 1}) for read in reads]
+
+    again = [axis for axis in axes if _size(axis) > 1 and not any(grows(axis, 2, sizes))]
+    first = stage.reduce[0]
+    return bool(again) and all(grows(first, 0.75 * _size(first), {**sizes, **{axis.var: 1 for axis in again}}))
+
+
+def _longest(stage: Stage, target: CpuTarget, results: Mapping[Var, int], most: int) -> Steps | None:
+    """The first steps that fit, of at `most` so many points of the outermost axis."""
+    options = list(_options(stage, most)) if has_reused_operand(stage) else []
+    reads = [_Reach.of(term) for term in terms_of(stage)]
+    most_bytes = target.level2_bytes // PART_FOR_OPERANDS
 
     def fits(steps: Steps) -> bool:
-        return sum(_bytes_read(stage, term, steps.sizes) for term in terms_of(stage)) <= most
+        sizes = {**results, **steps.sizes}
+        return sum(read.items(sizes) for read in reads) * stage.item_bytes <= most_bytes
 
-    if len(options) < 2 or fits(options[0]):
-        return None
-    return next(filter(fits, options), options[-1])
+    return next(filter(fits, options), options[-1] if options else None)
 
 
-def _options(stage: Stage) -> Iterator[Steps]:
-    """Ever shorter steps, from single points of the outermost axis on."""
-    for depth, axis in enumerate(stage.reduce[:-1]):
+def _options(stage: Stage, most: int) -> Iterator[Steps]:
+    """Ever shorter steps, from `most` points of the outermost axis on."""
+    for depth, axis in enumerate(stage.reduce):
         outer, rest = stage.reduce[: depth + 1], stage.reduce[depth + 1 :]
-        parts = range(2, _size(axis) + 1) if depth else []
-        for block in sorted({-(-_size(axis) // count) for count in parts} | {1}, reverse=True):
-            if depth == 0 or block * prod(map(_size, rest)) >= LEAST_TERMS_OF_A_STEP:
+        size = _size(axis) if depth else most
+        inner = prod(map(_size, rest))
+        for block in sorted({-(-size // count) for count in range(1 + (depth > 0), size + 1)}, reverse=True):
+            if block * inner >= LEAST_TERMS_OF_A_STEP or (depth == 0 and block == most):
                 yield Steps(outer, block, rest)
 
 
@@ -82,14 +109,26 @@ def _size(axis: Axis) -> int:
     return axis.size or UNKNOWN_SIZE
 
 
-def _bytes_read(stage: Stage, term: TensorLoad, sizes: dict[Var, int]) -> int:
-    """What a step reads of an operand for all results."""
-    sizes = {**{axis.var: _size(axis) for axis in stage.spatial}, **sizes}
-    total = stage.item_bytes
-    for place, extent in zip(term.indices, term.source.ty.shape, strict=True):
-        whole = static(extent) or UNKNOWN_SIZE
-        steps = {var: access.stride(place, var) for var in variables(place)}
-        reach = [whole if step is None else abs(static(step) or whole) * (sizes.get(var, whole) - 1)
-                 for var, step in steps.items()]  # fmt: skip
-        total *= min(whole, sum(reach) + 1)
-    return total
+@dataclass(frozen=True)
+class _Reach:
+    """How far a load moves with each variable, for each dim of its operand; None for an unknown step."""
+
+    dims: tuple[tuple[int, tuple[tuple[Var, int | None], ...]], ...]
+
+    @staticmethod
+    def of(load: TensorLoad) -> _Reach:
+        def steps(place: ir.Expr) -> tuple[tuple[Var, int | None], ...]:
+            found = {var: access.stride(place, var) for var in variables(place)}
+            return tuple((var, None if step is None else static(step)) for var, step in found.items())
+
+        pairs = zip(load.source.ty.shape, load.indices, strict=True)
+        return _Reach(tuple((static(extent) or UNKNOWN_SIZE, steps(place)) for extent, place in pairs))
+
+    def items(self, sizes: Mapping[Var, int]) -> int:
+        """How many items are read for so many values of each variable."""
+
+        def along(whole: int, steps: tuple[tuple[Var, int | None], ...]) -> int:
+            reach = [whole if step is None else abs(step) * (sizes.get(var, whole) - 1) for var, step in steps]
+            return min(whole, sum(reach) + 1)
+
+        return prod(along(whole, steps) for whole, steps in self.dims)

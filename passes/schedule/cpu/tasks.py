@@ -17,7 +17,7 @@ from .emit import index, static
 from .kernel import Axis, Stage
 from .plan import Plan, terms_of, vector_operand_bytes
 from .target import CpuTarget
-from .tile import Finish, Point, Range, Tile, column_tile, row_tile
+from .tile import Finish, Point, Range, Tile, clipped, column_tile, row_tile
 
 TASKS_A_CORE = 4
 UNKNOWN_SIZE = 512
@@ -69,14 +69,13 @@ def run_tasks(work: Work, ranges: Sequence[Range], parallel: bool, fixed: Point 
         numbers = {axis.var: place for axis, place in zip(order, places[len(outer) :], strict=True)}
         return emit.nest(
             [axis.extent for axis in inner],
-            lambda rest: _tiles(
+            lambda rest: tiles_of(
                 work,
                 ranges,
                 tiled,
                 blocks,
                 numbers,
                 {**point, **{axis.var: place for axis, place in zip(inner, rest, strict=True)}},
-                {},
             ),
         )
 
@@ -128,21 +127,23 @@ def reduce_points(work: Work) -> int:
     return prod(axis.size or UNKNOWN_SIZE for axis in work.stage.reduce)
 
 
-def _tiles(
+def tiles_of(
     work: Work,
-    ranges: Sequence[Range],
+    ranges: Sequence[Range] | None,
     tiled: list[Axis],
     blocks: dict[Var, int],
     numbers: dict[Var, ir.Expr],
     base: Point,
-    sizes: dict[Var, int],
+    sizes: dict[Var, int] | None = None,
 ) -> Stmt:
+    """The tiles of one block, which has a number among the `blocks` of each tiled axis; with no ranges nothing is summed."""
+    sizes = sizes or {}
     if not tiled:
         return _tile(work, ranges, Tile(base, sizes))
     axis, rest = tiled[0], tiled[1:]
 
     def body(start: ir.Expr, size: int) -> Stmt:
-        return _tiles(work, ranges, rest, blocks, numbers, {**base, axis.var: start}, {**sizes, axis.var: size})
+        return tiles_of(work, ranges, rest, blocks, numbers, {**base, axis.var: start}, {**sizes, axis.var: size})
 
     return along_axis(axis, _cascade(work, axis), blocks[axis.var], numbers[axis.var], body)
 
@@ -196,10 +197,14 @@ def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Exp
     return emit.sequence(parts) if any(parts) else None
 
 
-def _tile(work: Work, ranges: Sequence[Range], tile: Tile) -> Stmt:
+def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
     plan = work.plan
+    if ranges is None:
+        return column_tile(work.stage, tile, plan.vector, plan.lanes, None, work.start, work.finish, plan.padded)
     if work.combine is None or not plan.along_rows:
         streamed = _streamed(work, ranges)
+        base = {**tile.base, **{var: tile.base[var] + by for var, by in work.moved.items()}}
+        ranges = [clipped(part, work.stage.clips, base, tile.sizes) for part in ranges]
         return column_tile(
             work.stage, tile, plan.vector, plan.lanes, ranges, work.start, work.finish, plan.padded, streamed
         )

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
+import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
@@ -12,7 +13,7 @@ from tvm.tirx import Stmt, Var
 from . import access, emit
 from .combiner import Combine
 from .emit import index, static
-from .kernel import Axis, Stage, replace_loads, substitute
+from .kernel import Axis, Clip, Stage, replace_loads, substitute
 
 Point = dict[Var, ir.Expr]
 # What processors fetch by themselves ends with a page of 4 KiB, and comes too late where each line is used for few
@@ -113,7 +114,12 @@ def row_number(sizes: Sequence[int], offsets: Sequence[ir.Expr]) -> ir.Expr:
 
 def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
     """The reduction's update at a point, with its old value held elsewhere."""
-    return replace_loads(substitute(stage.value, point), stage.buffer, lambda _indices: old)
+    value = substitute(stage.value, point)
+    if stage.clips:  # of a single term left, its place and the result's cancel, where TVM 0.27 divides by zero
+        value = tvm_ffi.structural_map(
+            value, (TensorLoad, lambda load: emit.load(load.source, [*map(emit.simplified, load.indices)]))
+        )
+    return replace_loads(value, stage.buffer, lambda _indices: old)
 
 
 def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
@@ -121,6 +127,8 @@ def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
     if not ranges:
         return body({})
     part, *rest = ranges
+    if static(part.extent) == 0:
+        return emit.sequence([])
     kind = tirx.ForKind.UNROLLED if part.is_written_out else tirx.ForKind.SERIAL
 
     def step(offset: ir.Expr) -> Stmt:
@@ -129,12 +137,23 @@ def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
     return emit.loop(part.extent, step, kind)
 
 
+def clipped(part: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
+    """What a tile sums over of a range."""
+    for clip in clips:
+        if part.axis.var.same_as(clip.term.var) and clip.result.var in base:
+            start, stop = clip.bounds(base[clip.result.var], sizes.get(clip.result.var, 1))
+            first = tirx.max(part.start, start)
+            extent = tirx.max(tirx.min(part.start + part.extent, stop) - first, index(0))
+            part = replace(part, start=emit.simplified(first), extent=emit.simplified(extent))
+    return part
+
+
 def column_tile(
     stage: Stage,
     tile: Tile,
     vector: Axis,
     lanes: int,
-    ranges: Sequence[Range],
+    ranges: Sequence[Range] | None,
     start: Stage | None,
     finish: Finish,
     padded: bool = False,
@@ -143,6 +162,7 @@ def column_tile(
     """A tile whose vectors run along a result axis: rows x vectors of results, one pass over the reduced terms.
 
     `start` is the stage that holds partial results to go on from; without it the tile starts at the reduction's init.
+    Without `ranges` nothing is added to that.
     With `padded` operands a last vector is summed whole and only stored in part. What `streamed` will read soon is
     fetched beforehand.
     """
@@ -192,7 +212,9 @@ def column_tile(
         last = each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), stored)
     else:
         last = _ended_row_by_row(held, finish, each, stored)
-    return emit.sequence([emit.allocate(held.buffer), each(first), over_ranges(ranges, step), last])
+    return emit.sequence(
+        [emit.allocate(held.buffer), each(first), None if ranges is None else over_ranges(ranges, step), last]
+    )
 
 
 def _ended_row_by_row(

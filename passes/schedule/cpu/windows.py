@@ -135,7 +135,7 @@ def _slides(source: Stage, first: Stage, read: TensorLoad) -> tuple[Slide, ...]:
         return ()
     image, *places, channel = first.spatial
     is_own = [emit.static(emit.simplified(at - axis.var)) == 0 for at, axis in zip(read.indices, first.spatial)]
-    inside = _inside(source)
+    inside = inside_of(source)
     if not (is_own[0] and is_own[-1]) or inside is None or any(axis.size is None for axis in (*places, channel)):
         return ()
     pairs = zip(places, read.indices[1:-1], source.spatial[1:-1], strict=True)
@@ -161,7 +161,7 @@ def _slide(place: Axis, at: ir.Expr, first: Stage, low: int, high: int) -> Slide
     return slide if moving or slide.reaches_no_border else None
 
 
-def _inside(source: Stage) -> dict[Var, tuple[int, int]] | None:
+def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
     """Where each axis of a padded copy is no border; None where its test is of another kind."""
     test = source.value.args[0]
     tests = comparisons(test)

@@ -1,0 +1,79 @@
+"""Terms of a convolution that lie in its border of zeros, left out: each tile sums over what is inside for any of its results."""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from dataclasses import replace
+
+from tvm import ir, tirx
+from tvm.tirx import Var
+
+from . import access, emit
+from .bands import is_choice
+from .combiner import is_zero
+from .emit import index, static
+from .kernel import Clip, Stage, substitute, variables
+from .plan import row_sizes
+from .reduction import walk_as_one
+from .target import CpuTarget
+from .windows import inside_of
+
+# Of all terms: less isn't worth loops whose extents only the run knows.
+LEAST_SAVED = 0.04
+# LLVM writes out loops over few terms of known extents.
+LEAST_TERMS = 128
+# Else the loop of a clip's axis is one with the next, which would be very short by itself.
+LEAST_INNER_TERMS = 16
+
+
+def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Stage:
+    """The stage, told which of its terms are zeros of a border that one of `sources` adds."""
+    if not isinstance(stage.value, tirx.Add) or not isinstance(stage.value.b, tirx.Mul) or not is_zero(stage.init):
+        return stage
+    found = [clip for source in sources for clip in _clips(stage, source)]
+    tile = row_sizes(stage, target)
+    return replace(stage, clips=tuple(clip for clip in found if _pays(clip, stage, tile)))
+
+
+def _clips(stage: Stage, source: Stage) -> list[Clip]:
+    own = access.reads_of(stage, source.buffer)
+    inside = inside_of(source) if len(own) == 1 and is_choice(source.value) and is_zero(source.value.args[2]) else None
+    if inside is None:
+        return []
+    places = zip(own[0].indices, source.spatial, strict=True)
+    found = [_clip(place, stage, *inside[axis.var]) for place, axis in places if inside[axis.var] != (0, axis.size)]
+    return [clip for clip in found if clip is not None]
+
+
+def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:
+    """How a place depends on one axis of results and one of terms."""
+    used = variables(place)
+    results = [axis for axis in stage.spatial if axis.var in used]
+    terms = [axis for axis in stage.reduce if axis.var in used]
+    if len(results) != 1 or len(terms) != 1 or len(used) != 2 or not (results[0].size and terms[0].size):
+        return None
+    steps = [access.stride(place, axis.var) for axis in (results[0], terms[0])]
+    by = [0 if step is None else static(step) or 0 for step in steps]
+    first = static(emit.simplified(substitute(place, {var: index(0) for var in used})))
+    if min(by) < 1 or first is None:
+        return None
+    return Clip(results[0], terms[0], by[0], by[1], low - first, high - first)
+
+
+def _pays(clip: Clip, stage: Stage, tile: Mapping[Var, int]) -> bool:
+    position = next(n for n, axis in enumerate(stage.reduce) if axis is clip.term)
+    inner, count = stage.reduce[position + 1 :], access.points(stage.reduce)
+    is_merged = bool(inner) and walk_as_one(stage, clip.term, inner[0]) and (inner[0].size or 0) < LEAST_INNER_TERMS
+    is_written_out = count is not None and count < LEAST_TERMS
+    return not is_merged and not is_written_out and saved(clip, tile.get(clip.result.var, 1)) >= LEAST_SAVED
+
+
+def saved(clip: Clip, size: int) -> float:
+    """Which part of its terms a clip leaves out for tiles of a size."""
+    results, terms = clip.result.size or 1, clip.term.size or 1
+    kept = 0
+    for first in range(0, results, size):
+        count = min(size, results - first)
+        start, stop = clip.bounds(first, count)
+        kept += count * max(0, min(stop, terms) - max(start, 0))
+    return 1 - kept / (results * terms)

@@ -1,0 +1,97 @@
+"""Long sums of products whose results no cache holds: panels of results in parallel, each over all terms in steps."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from dataclasses import dataclass, replace
+from math import prod
+
+from tvm import ir
+from tvm.tirx import Stmt, Var
+
+from ..choices import choice
+from . import access, emit
+from .bands import occupies
+from .emit import index
+from .kernel import Axis, Stage, replace_loads
+from .plan import has_reused_operand
+from .steps import Steps, reads_again, steps_of_panel
+from .tasks import Work, tiled_sizes, tiles_of
+from .tile import Range
+
+# Of the second-level cache, which holds what a step reads beside the sums.
+PART_FOR_RESULTS = 4
+
+
+@dataclass(frozen=True)
+class Panels:
+    """In how many blocks tiled axes are cut, and the steps of each block."""
+
+    blocks: dict[Var, int]
+    steps: Steps
+
+
+def panels_of(work: Work) -> Panels | None:
+    """The panels of a reduction where tiles read the same operands again and again, which are more than a cache holds."""
+    stage, target, tiled = work.stage, work.target, tiled_sizes(work)
+    results = access.points(stage.spatial)
+    if work.plan.along_rows or results is None or not has_reused_operand(stage):
+        return None
+    if not reads_again(stage, [axis for axis in stage.spatial if axis.var not in tiled]):
+        return None
+    blocks = _blocks(work, results * stage.item_bytes)
+    sizes = {axis.var: -(-(axis.size or 1) // blocks.get(axis.var, 1)) for axis in stage.spatial}
+    steps = steps_of_panel(stage, target, sizes)
+    found = None if steps is None or not occupies(prod(blocks.values()), target) else Panels(blocks, steps)
+    return choice("panels", found, lambda: [None], lambda panels: "no" if panels is None else "yes")
+
+
+def _blocks(work: Work, whole: int) -> dict[Var, int]:
+    """Ever more blocks of the axis that is longest in tiles, until a panel's sums fit and all cores have some."""
+    sizes = tiled_sizes(work)
+    axes = [axis for axis in work.stage.spatial if axis.var in sizes]
+    blocks = {axis.var: 1 for axis in axes}
+    most = work.target.level2_bytes // PART_FOR_RESULTS
+
+    def tiles(axis: Axis) -> int:
+        return (axis.size or 1) // sizes[axis.var] // blocks[axis.var]
+
+    while whole > most * prod(blocks.values()) or not occupies(prod(blocks.values()), work.target):
+        longest = max(axes, key=lambda axis: tiles(axis) * sizes[axis.var])
+        if tiles(longest) < 2:
+            break
+        blocks[longest.var] += 1
+    return blocks
+
+
+def run_panels(work: Work, panels: Panels, parallel: bool) -> Stmt:
+    """All sums in memory, panel by panel; then, tile by tile, what ends them."""
+    tiled = [axis for axis in work.stage.spatial if axis.var in panels.blocks]
+    free = [axis for axis in work.stage.spatial if axis.var not in panels.blocks]
+    bare = work.stores == (work.stage,)
+    held = work.stage if bare else _held(work.stage)
+
+    def task(numbers: list[ir.Expr]) -> Stmt:
+        at = {axis.var: number for axis, number in zip(tiled, numbers, strict=True)}
+
+        def pass_over(own: Work, ranges: Sequence[Range] | None) -> Stmt:
+            return emit.nest(
+                [axis.extent for axis in free],
+                lambda rest: tiles_of(own, ranges, tiled, panels.blocks, at, dict(zip((a.var for a in free), rest))),
+            )
+
+        sums = replace(work, stage=held, stores=(held,))
+        steps = emit.loop(
+            panels.steps.count, lambda number: pass_over(replace(sums, start=held), panels.steps.ranges(number))
+        )
+        end = None if bare else pass_over(replace(work, start=held), None)
+        return emit.sequence([pass_over(sums, None), steps, end])
+
+    nest = emit.fused([index(panels.blocks[axis.var]) for axis in tiled], task, parallel)
+    return nest if bare else emit.sequence([emit.allocate(held.buffer), nest])
+
+
+def _held(stage: Stage) -> Stage:
+    buffer = emit.scratch([axis.extent for axis in stage.spatial], stage.dtype, "sums")
+    value = replace_loads(stage.value, stage.buffer, lambda indices: emit.load(buffer, indices))
+    return replace(stage, buffer=buffer, value=value)
