@@ -12,6 +12,7 @@ from tvm import relax
 from tvm.target import Target
 
 from tvtf.context import dials
+from tvtf.loading import without_collection
 from tvtf.passes.arena import plan_arena
 from tvtf.passes.attention import fuse_attention
 from tvtf.passes.chains import chain_kernels
@@ -151,7 +152,8 @@ def compile_module(mod: tvm.IRModule, target: Target, out: Path, exported: bool 
     ``exported`` libraries check their arguments and don't listen for Python's signals.
     """
     started = time.perf_counter()
-    lowered = lower(mod, target, polls=not exported)
-    build_library(lowered, target, out, check_arguments=exported, poll_signals=not exported)
+    with without_collection():
+        lowered = lower(mod, target, polls=not exported)
+        build_library(lowered, target, out, check_arguments=exported, poll_signals=not exported)
     if dials.debug >= 2:
         print(f"tvtf: compiled {out.name} in {time.perf_counter() - started:.3f} s")

@@ -6,6 +6,8 @@ import gc
 import importlib
 import os
 import sys
+from collections.abc import Iterator
+from contextlib import contextmanager
 
 AUTOLOAD = "TVM_DEVICE_BACKEND_AUTOLOAD"
 """TVM's switch for importing the code of every backend it knows; ``target.cuda_target`` loads the one it needs."""
@@ -15,13 +17,23 @@ def load_tvm() -> None:
     """Imports TVM, if that was not done: without its backends, and without looking for garbage where there is none yet."""
     if "tvm" in sys.modules:
         return
-    asked, collects = os.environ.get(AUTOLOAD), gc.isenabled()
+    asked = os.environ.get(AUTOLOAD)
     os.environ.setdefault(AUTOLOAD, "0")
-    gc.disable()
     try:
-        importlib.import_module("tvm")
+        with without_collection():
+            importlib.import_module("tvm")
     finally:
         if asked is None:
             del os.environ[AUTOLOAD]
+
+
+@contextmanager
+def without_collection() -> Iterator[None]:
+    """Python doesn't look for garbage within: where much is made and kept, it looks in vain, again and again."""
+    collects = gc.isenabled()
+    gc.disable()
+    try:
+        yield
+    finally:
         if collects:
             gc.enable()
