@@ -54,7 +54,7 @@ class CudaError(OSError):
     """CUDA code can't be made or run here; the text says what is missing, and what helps."""
 
 
-def kernel_passes() -> tvm.transform.Pass:
+def gpu_passes() -> tvm.transform.Pass:
     """From scheduled functions to kernels and the functions that launch them.
 
     Of TVM's own list those are left out that look for what our schedules don't leave (blocks, missing barriers), or go wrong:

@@ -10,14 +10,14 @@ from pathlib import Path
 
 import tvm
 import tvm_ffi
-from tvm import IRModule, ir, relax, tirx
+from tvm import IRModule, ir, relax, s_tir, tirx
 from tvm.relax import _ffi_api as relax_api
 from tvm.runtime import _ffi_api as runtime_api
 from tvm.target import Target
 from tvm.tirx.build import codegen_build, split_host_device_mods
 
 from tvtf.passes.codegen.checks import without_needless_checks
-from tvtf.passes.codegen.cuda import build_device, kernel_passes
+from tvtf.passes.codegen.cuda import build_device, gpu_passes
 from tvtf.passes.codegen.linker import link
 from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.stack import with_local_stack
@@ -26,8 +26,8 @@ from tvtf.threads import available_cores
 
 _EMISSION = threading.Lock()
 SMALLEST_GROUP = 100
+PARTS = 2
 SAFE_LEVEL = 2
-COMPACTION = "s_tir.CompactBufferAllocation"
 
 
 def build_library(
@@ -43,7 +43,7 @@ def build_library(
 
     `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
     is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime, compiler
-    or not. `groups` is the number of LLVM modules compiled at once (default: `tvtf.threads.available_cores`).
+    or not. `groups` is the number of parts lowered and compiled at once (default: `tvtf.threads.available_cores`).
     `check_arguments` and `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, to be
     called without tvtf and outside Python, wants True and False.
 
@@ -52,38 +52,63 @@ def build_library(
         tvtf.passes.codegen.linker.LinkError: the objects need a system linker and there is none.
     """
     builder = relax.ExecBuilder()
+    on_gpu = target.kind.name == "cuda"
     with _EMISSION:
-        on_gpu = target.kind.name == "cuda"
         kernels = generate(builder, mod, check_arguments=check_arguments, poll_signals=poll_signals, on_gpu=on_gpu)
-        host, devices = lower_kernels(kernels, target)
     with tempfile.TemporaryDirectory(prefix="tvtf-build-") as folder:
         objects = _Objects(Path(folder), target)
-        objects.compile(host, groups or available_cores())
-        objects.add_devices(devices)
+        at_once = groups or available_cores()
+        # One call of nvcc for all that runs on a GPU: little is left for LLVM.
+        objects.compile(kernels, at_once, 1 if on_gpu else PARTS * at_once)
         objects.add_executable(builder, mod)
         link(objects.paths, out)
 
 
 def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Target, IRModule]]:
-    """Run TVM's kernel pipeline; returns the host's functions and those of each device."""
+    """Run TVM's kernel passes; returns the host's functions and those of each device."""
     named = _with_symbols(kernels)
     bound = tirx.transform.BindTarget(target.with_host(host_target(target)))(named)
-    pipeline, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
-    lowered = kernel_passes()(bound) if target.kind.name == "cuda" else _lowered_on_cpu(pipeline, bound)
+    _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
+    lowered = (gpu_passes() if target.kind.name == "cuda" else cpu_passes())(bound)
     host, devices = split_host_device_mods(lowered)
     finished = finish_host()(with_local_stack(without_needless_checks(host)))
     return finished, {kind: finish_device()(part) for kind, part in devices.items()}
 
 
-def _lowered_on_cpu(pipeline: tvm.transform.Pass, kernels: IRModule) -> IRModule:
-    """TVM's pipeline without the pass that makes buffers smaller.
+def cpu_passes() -> tvm.transform.Pass:
+    """From scheduled functions, or blocks that no rule understood, to functions that take packed arguments.
 
-    It would take away the lines that keep rows of a copy from meeting in the cache, and size by loop variables what
-    has a size that only the call tells.
+    TVM's own list without what looks for a GPU's threads and memory, for float8 and bfloat16, of which none are left, and without
+    CompactBufferAllocation: it would take away the lines that keep rows of a copy from meeting in the cache, and size by
+    loop variables what has a size that only the call tells.
     """
-    context = tvm.transform.PassContext.current()
-    with tvm.transform.PassContext(context.opt_level, disabled_pass=[COMPACTION], config=context.config):
-        return pipeline(kernels)
+    early, late = tirx.transform, s_tir.transform
+    return tvm.transform.Sequential(
+        [
+            late.CanonicalizeLoop(),
+            late.LowerInitBlock(),
+            late.PlanAndUpdateBufferAllocationLocation(),
+            late.ConvertBlocksToOpaque(),
+            late.LowerMatchBuffer(),
+            late.StmtSimplify(),
+            late.LowerOpaqueBlock(),
+            early.FlattenBuffer(),
+            early.NarrowDataType(32),
+            late.LoopPartition(),
+            early.VectorizeLoop(True),
+            early.StorageRewrite(),
+            late.HoistIfThenElse(),
+            early.UnrollLoop(),
+            late.RenormalizeSplitPattern(),
+            early.StmtSimplify(),
+            early.RemoveNoOp(),
+            late.RewriteUnsafeSelect(),
+            early.CommonSubexprElim(),
+            early.AnnotateEntryFunc(),
+            early.SplitHostDevice(),
+            early.MakePackedAPI(),
+        ]
+    )
 
 
 def host_target(target: Target) -> Target:
@@ -130,24 +155,25 @@ class _Objects:
         self.modules: list[tvm.runtime.Module] = []
         self.paths: list[Path] = []
 
-    def compile(self, host: IRModule, groups: int) -> None:
-        parts = [IRModule(part, attrs=host.attrs) for part in split_by_size(dict(host.functions_items()), groups)]
-        self.paths = [self.folder / f"kernels{index}.o" for index in range(len(parts))]
+    def compile(self, kernels: IRModule, at_once: int, parts: int) -> None:
+        """Lower and compile the kernels in about so many parts: more than at once, for sizes tell little of the time."""
+        dealt = split_by_size(dict(kernels.functions_items()), parts)
+        modules = [IRModule(part, attrs=kernels.attrs) for part in dealt]
+        self.paths = [self.folder / f"kernels{index}.o" for index in range(len(modules))]
         settings = dict(tvm.transform.PassContext.current().config)
-        with ThreadPoolExecutor(len(parts)) as pool:
-            jobs = [pool.submit(self._compile, part, path, settings) for part, path in zip(parts, self.paths)]
+        with ThreadPoolExecutor(at_once) as pool:
+            jobs = [pool.submit(self._compile, part, path, settings) for part, path in zip(modules, self.paths)]
             self.modules = [job.result() for job in jobs]
 
     def _compile(self, part: IRModule, path: Path, settings: dict) -> tvm.runtime.Module:
         with tvm.transform.PassContext(config=settings):
-            module = native(part, self.host)
+            host, devices = lower_kernels(part, self.target)
+            module = native(host, self.host)
         module.write_to_file(str(path))
+        for target, device_part in devices.items():
+            if device_part.functions:
+                module.import_module(build_device(device_part, target))
         return module
-
-    def add_devices(self, devices: dict[Target, IRModule]) -> None:
-        for target, part in devices.items():
-            if part.functions:
-                self.modules[0].import_module(build_device(part, target))
 
     def add_executable(self, builder: relax.ExecBuilder, mod: IRModule) -> None:
         attrs = dict(mod.attrs) if mod.attrs else {}
