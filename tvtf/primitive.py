@@ -76,7 +76,7 @@ class Primitive(Generic[P]):
         self.pure: bool = columns.pop("pure", True)
         self.heavy: Heavy | None = columns.pop("heavy", None)
         self.host: bool = columns.pop("host", False)
-        self.broadcasts: bool = columns.pop("broadcasts", False)
+        self.broadcasts: bool | Literal["batches"] = columns.pop("broadcasts", False)
         self.why_not: dict[str, str] = columns.pop("why_not", {})
         if columns:
             raise TypeError(f"primitive {name}: unknown columns {sorted(columns)}")
@@ -108,7 +108,7 @@ class Primitive(Generic[P]):
             return hooks.batch(self, inputs, attrs)
         trace = state.trace
         if trace is not None and self.broadcasts:
-            inputs = hooks.met(inputs)
+            inputs = hooks.met(inputs, self.broadcasts == "batches")
         outputs = self.run(inputs, attrs) if trace is None else trace.emit(self, inputs, attrs)
         for tape in state.tapes:
             tape.record(self, inputs, outputs, attrs)
@@ -171,7 +171,7 @@ class Hooks:
     run_compiled: Rule | None = None
     wrap: Rule = staticmethod(lambda *_: NotImplemented)
     eager: Rule = staticmethod(lambda *_: NotImplemented)
-    met: Rule = staticmethod(lambda inputs: inputs)
+    met: Rule = staticmethod(lambda inputs, matrices=False: inputs)
     dtype_of: Rule = staticmethod(lambda *_: NotImplemented)
     pack: Rule = staticmethod(lambda *_: NotImplemented)
     cast: Rule = staticmethod(lambda *_: NotImplemented)
@@ -229,7 +229,7 @@ def primitive(
       pure, tf_name, why_not: effect-free; TensorFlow's op name; reasons for gaps.
       heavy: eager runs the compiled kernel on large operands, "always", or when "repeated" where NumPy does well enough.
       host: compiled code calls the ``numpy`` kernel (see ``tvtf/ops/host.py``).
-      broadcasts: its operands broadcast, elementwise (see ``tvtf/ops/common_dims.py``).
+      broadcasts: its operands broadcast, elementwise, or the "batches" before two last axes (see ``tvtf/ops/common_dims.py``).
 
     Raises:
       ValueError: when the name is taken.

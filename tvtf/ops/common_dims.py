@@ -1,7 +1,8 @@
 """Sizes that only running a program tells, where they meet: one may be 1, and then that axis is repeated.
 
-An elementwise op in a trace gets operands whose unknown sizes are equal: those that may differ are broadcast to the common
-ones before it, which is nothing where they turn out to be the same (see ``Graph.hopeful``).
+An elementwise op in a trace gets operands whose unknown sizes are equal, a product of matrices equal batches: those that may
+differ are broadcast to the common ones before it, which is nothing where they turn out to be the same (see
+``Graph.hopeful``).
 """
 
 from __future__ import annotations
@@ -17,22 +18,29 @@ from tvtf.dtypes import FLOATING
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.rules import bind, draw, kernel
 from tvtf.primitive import Primitive, Sample, hooks, primitive
-from tvtf.shape import Dim, TensorType, fresh_dim, is_static_shape, same_dim
+from tvtf.shape import Dim, TensorType, fresh_dim, same_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 
-def met(inputs: Sequence[Tensor]) -> Sequence[Tensor]:
-    """The operands of a broadcasting op, with equal dims where they may be repeated."""
-    shapes = [x._type.shape for x in inputs]
-    if any(isinstance(s, AnyShape) for s in shapes) or all(map(is_static_shape, shapes)):
+def met(inputs: Sequence[Tensor], matrices: bool = False) -> Sequence[Tensor]:
+    """The operands of a broadcasting op, with equal dims where they may be repeated; of ``matrices`` batches broadcast."""
+    if any(isinstance(x._type.shape, AnyShape) or (matrices and x.ndim < 2) for x in inputs):
         return inputs
+    own = [x._type.shape[x.ndim - 2 :] if matrices else () for x in inputs]
+    wide = common([x._type.shape[: x.ndim - len(last)] for x, last in zip(inputs, own)], () if matrices else inputs)
+    return inputs if wide is None else [stretched(x, (*dims, *last)) for x, dims, last in zip(inputs, wide, own)]
+
+
+def common(shapes: Sequence[Sequence[Dim]], of: Sequence[Tensor] = ()) -> list[tuple[Dim, ...]] | None:
+    """For each of the shapes that meet, ``of`` some tensors, the one that it is to have; None where nothing is repeated."""
     axes = [_distinct(column) for column in _columns(shapes)]
     if all(len(axis) < 2 for axis in axes) or any(sum(isinstance(d, int) for d in axis) > 1 for axis in axes):
-        return inputs
+        return None
     dims = _dims(axes, [fresh_dim(state.trace.root.unique("common")) if len(axis) > 1 else None for axis in axes])
     if any(_known(axis) is None for axis in axes):
-        dims = bind.common_dims(*inputs, dims=dims)._type.shape[:-1]
-    return [_stretched(x, dims[len(dims) - x.ndim :]) for x in inputs]
+        of = of or [bind.stack_new(shape=tuple(shape), dtype=bool_dtype) for shape in shapes]
+        dims = bind.common_dims(*of, dims=dims)._type.shape[:-1]
+    return [_wide(shape, dims[len(dims) - len(shape) :]) for shape in shapes]
 
 
 def _columns(shapes: Sequence[Any]) -> list[list[Dim]]:
@@ -65,9 +73,12 @@ def _dims(axes: Sequence[Sequence[Dim]], otherwise: Sequence[Dim | None]) -> tup
     return tuple(d if k is None else k for k, d in zip(known, otherwise))
 
 
-def _stretched(x: Tensor, dims: Sequence[Dim]) -> Tensor:
+def _wide(own: Sequence[Dim], dims: Sequence[Dim]) -> tuple[Dim, ...]:
+    return tuple(d if isinstance(d, int) and d == 1 or same_dim(d, w) else w for d, w in zip(own, dims))
+
+
+def stretched(x: Tensor, wide: tuple[Dim, ...]) -> Tensor:
     own = x._type.shape
-    wide = tuple(d if isinstance(d, int) and d == 1 or same_dim(d, w) else w for d, w in zip(own, dims))
     return x if all(d is w for d, w in zip(own, wide)) else bind.broadcast_to(x, shape=wide)
 
 

@@ -11,6 +11,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import FLOATING, NUMERIC, int32
+from tvtf.ops.common_dims import common, stretched
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide
@@ -218,6 +219,11 @@ class Operand:
         flat = bind.reshape(self.tensor, shape=tuple(shape[i] for i in kept))
         return Operand(flat, tuple(self.labels[i] for i in kept))
 
+    def wide(self, dims: dict[int, Dim]) -> Operand:
+        """With axes of other sizes, where theirs are 1."""
+        shape = tuple(dims.get(i, d) for i, d in enumerate(self.tensor._type.shape))
+        return Operand(stretched(self.tensor, shape), self.labels)
+
     def arranged(self, labels: Labels) -> Tensor:
         if labels == self.labels:
             return self.tensor
@@ -316,4 +322,11 @@ def _checked_evaluation(tensors: list[Tensor], terms: list[str], output: str) ->
     require_same_dtype([x._type for x in tensors], [f"inputs[{i}]" for i in range(len(tensors))])
     labels = [_labels_of(term, x.ndim, i) for i, (term, x) in enumerate(zip(terms, tensors))]
     operands = [Operand(x, k) for x, k in zip(tensors, labels)]
-    return _evaluate(operands, _output_labels(output, labels))
+    return _evaluate(_met(operands), _output_labels(output, labels))
+
+
+def _met(operands: list[Operand]) -> list[Operand]:
+    """With equal ellipsis axes where only running the program tells which are repeated."""
+    axes = [[i for i, k in enumerate(x.labels) if k.startswith(".")] for x in operands]
+    wide = common([[x.tensor._type.shape[i] for i in own] for x, own in zip(operands, axes)])
+    return operands if wide is None else [x.wide(dict(zip(own, dims))) for x, own, dims in zip(operands, axes, wide)]

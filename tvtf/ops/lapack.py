@@ -13,7 +13,7 @@ from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind, require_dtype, stretch, type_name, zeros_like
 from tvtf.primitive import Sample, table
 from tvtf.refusal import Refused, WithoutKernel
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, same_shape
+from tvtf.shape import Dim, TensorType, agree_dim, agree_shape, brackets
 from tvtf.tensor import Tensor, convert_to_tensor
 
 REAL_MATRICES = (float64, float32)
@@ -79,7 +79,7 @@ def square_type(x: TensorType, **_: Any) -> TensorType:
 
 
 def require_same_batches(a: TensorType, b: TensorType) -> None:
-    if not same_shape(a.shape[:-2], b.shape[:-2]):
+    if not agree_shape(a.shape[:-2], b.shape[:-2]):
         raise Refused(
             f"All input tensors must have the same outer dimensions, but got {brackets(a.shape)} and {brackets(b.shape)}.",
             ValueError,

@@ -154,6 +154,7 @@ def _matmul_sample(seed: int, a: Any, b: Any, ta: bool, tb: bool, **options: Any
     onnx=_matmul_onnx,
     samples=_matmul_samples,
     heavy="repeated",
+    broadcasts="batches",
     public=("matmul", "linalg.matmul"),
 )
 def matmul(

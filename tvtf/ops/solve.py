@@ -288,6 +288,7 @@ def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tens
     numpy=_triangular_array,
     vjp=_triangular_vjp,
     batch=_triangular_batch,
+    broadcasts="batches",
     samples=lambda: [
         *_pairs(((3, 3), (3, 2)), ((2, 2, 2), (2, 2, 1)), ((2, 2), (3, 2, 1)), ((0, 2, 2), (0, 2, 1)), lower=True),
         *_pairs(((3, 3), (3, 2)), ((3, 1, 2, 2), (2, 2, 1)), lower=False),
