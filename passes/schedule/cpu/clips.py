@@ -65,15 +65,4 @@ def _pays(clip: Clip, stage: Stage, tile: Mapping[Var, int]) -> bool:
     inner, count = stage.reduce[position + 1 :], access.points(stage.reduce)
     is_merged = bool(inner) and walk_as_one(stage, clip.term, inner[0]) and (inner[0].size or 0) < LEAST_INNER_TERMS
     is_written_out = count is not None and count < LEAST_TERMS
-    return not is_merged and not is_written_out and saved(clip, tile.get(clip.result.var, 1)) >= LEAST_SAVED
-
-
-def saved(clip: Clip, size: int) -> float:
-    """Which part of its terms a clip leaves out for tiles of a size."""
-    results, terms = clip.result.size or 1, clip.term.size or 1
-    kept = 0
-    for first in range(0, results, size):
-        count = min(size, results - first)
-        start, stop = clip.bounds(first, count)
-        kept += count * max(0, min(stop, terms) - max(start, 0))
-    return 1 - kept / (results * terms)
+    return not is_merged and not is_written_out and clip.saved(tile.get(clip.result.var, 1)) >= LEAST_SAVED

@@ -46,6 +46,14 @@ class Clip:
         stop = self.high - first * self.by_result + (self.by_term - 1)
         return start // self.by_term, stop // self.by_term
 
+    def saved(self, size: int) -> float:
+        """Which part of the terms needn't be summed by tiles of so many results."""
+        results, terms = self.result.size or 1, self.term.size or 1
+        tiles = [(first, min(size, results - first)) for first in range(0, results, size)]
+        kept = sum(count * max(0, min(stop, terms) - max(start, 0))
+                   for first, count in tiles for start, stop in [self.bounds(first, count)])  # fmt: skip
+        return 1 - kept / (results * terms)
+
 
 @dataclass(frozen=True)
 class Stage:

@@ -281,7 +281,8 @@ def _tile(
 
     def cycles(tile: tuple[int, dict[Var, int]]) -> tuple[float, int]:
         loads = Loads(load, _cycles_to_fetch(stage, column, tile[0], target), both)
-        return _cycles(*tile, rows, column, lanes, loads)
+        total, size = _cycles(*tile, rows, column, lanes, loads)
+        return total * prod(1 - clip.saved(tile[1].get(clip.result.var, 1)) for clip in stage.clips), size
 
     tiles = list(_tiles(rows, column, lanes, target))
 
