@@ -76,6 +76,7 @@ class GraphFunction:
     def __call__(self, *inputs: Tensor) -> tuple[Tensor, ...]:
         if state.trace is not None or is_mapped(inputs):
             return evaluate(self.graph.module(), "main", inputs)
+        _check_told(self.graph, inputs)
         watched = tuple(i for i, x in enumerate(inputs) if any(tape.watches(x) for tape in state.tapes))
         return self._call_watched(inputs, watched) if watched else self.run(inputs)
 
@@ -291,6 +292,17 @@ def _fit(handles: Sequence[Any], sizes: Sequence[tuple[int, int, int]]) -> bool:
     return all(handles[place].shape[axis] == size for place, axis, size in sizes)
 
 
+def _check_told(graph: Graph, arguments: Sequence[Any]) -> None:
+    """Refuses arguments of other sizes than tracing told of them."""
+    for place, axis, size in graph.told_sizes:
+        if arguments[place].shape[axis] != size:
+            var = graph.all_params[place]._var
+            shape = ", ".join(str(graph.root.known_dim(d)) for d in var.ty.shape.values)
+            raise ValueError(
+                f"{graph.name}: {var.name!r} has another size in dim {axis} than the shape [{shape}] that it was traced for"
+            )
+
+
 class Code(NamedTuple):
     """A concrete function's code for one device, its last arguments, and the outputs it gives; no code where nothing is computed."""
 
@@ -311,6 +323,7 @@ class Compiled:
         self.concrete = concrete
         self.hopeful = hopeful and bool(graph.hopes)
         self.fixed = graph.hoped_sizes() if self.hopeful else []
+        self.told = graph.told_sizes
         self.name = concrete.name
         self.graph = graph
         self.results = results
@@ -411,6 +424,8 @@ class Compiled:
         executable = (self._codes.get(state.device) or self.code()).executable
         if executable is None:
             return ()
+        if self.told:
+            _check_told(self.graph, handles)
         if self.fixed and not _fit(handles, self.fixed):
             raise OtherSizes
         run = executable.function()

@@ -102,6 +102,14 @@ class Graph:
         known = [(i, axis, self.hopes.get(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
         return [(i, axis, size) for i, axis, size in known if isinstance(size, int)]
 
+    @cached_property
+    def told_sizes(self) -> list[tuple[int, int, int]]:
+        """What tracing told of unknown dims of the parameters, by parameter and axis: code trusts its caller on sizes."""
+        shapes = [() if p._var.ty.shape is None else p._var.ty.shape.values for p in self.all_params]
+        places = [(i, axis, d) for i, shape in enumerate(shapes) for axis, d in enumerate(shape)]
+        known = [(i, axis, self.root.known_dim(d)) for i, axis, d in places if isinstance(d, tirx.Var)]
+        return [(i, axis, size) for i, axis, size in known if isinstance(size, int)]
+
     def entry(
         self,
         donations: Sequence[tuple[int, int]] = (),

@@ -806,6 +806,25 @@ def test_set_shape_makes_an_unknown_dim_known_and_is_checked_at_each_call():
         run(tf.ones([4, 2]))
 
 
+@pytest.mark.parametrize("watched", [False, True])
+def test_a_size_that_an_op_told_is_checked_at_each_call(watched):
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.float32)])
+    def dot(x):
+        return tf.tensordot(x, tf.ones([3]), 1)
+
+    def called(x):
+        with tf.GradientTape() as tape:
+            if watched:
+                tape.watch(x)
+            return dot(x)
+
+    assert called(tf.ones([3])).numpy() == 3.0
+    with pytest.raises(
+        ValueError, match=r"^dot: 'x' has another size in dim 0 than the shape \[3\] that it was traced for$"
+    ):
+        called(tf.ones([5]))
+
+
 def test_set_shape_refuses_another_known_dim():
     @tf.function(autograph=False)
     def run(x):
