@@ -19,6 +19,7 @@ from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import read_kernel
 from tvtf.passes.schedule.cpu.phases import phases_of
 from tvtf.passes.schedule.cpu.plan import plan_reduction
+from tvtf.passes.schedule.cpu.reduction import merged_reduction
 from tvtf.passes.schedule.cpu.target import CpuTarget
 
 CONVOLUTIONS = {
@@ -251,3 +252,12 @@ def test_large_operands_of_sliced_sums_cost_no_more_than_small_ones() -> None:
         dw = conv.conv_nd_filter_grad(x, dy, (3, 3, 3, 32), (2, 2), [(0, 1), (0, 1)], (1, 1))
         stage = next(stage for stage in read_kernel(te.create_prim_func([x, dy, dw])).stages if stage.reduce)
         assert plan_reduction(stage, CpuTarget(512, 32, 2)).vectors == 2
+
+
+def test_vectors_run_along_results_where_terms_end_in_parts_of_vectors() -> None:
+    dy, w = tensor((1, 12, 12, 50), name="dy"), tensor((5, 5, 20, 50), name="w")
+    y = conv.conv_nd_input_grad(dy, w, (1, 12, 12, 20), (1, 1), [(2, 2), (2, 2)], (1, 1))
+    stage = next(stage for stage in inlined(read_kernel(te.create_prim_func([dy, w, y]))) if stage.reduce)
+    plan = plan_reduction(merged_reduction(stage), CpuTarget(512, 32, 2))
+    assert plan is not None
+    assert not plan.along_rows

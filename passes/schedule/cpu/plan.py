@@ -228,7 +228,14 @@ def _is_worth_packing(stage: Stage, column: Axis, terms: list[TensorLoad], targe
     items = [results * depth // _reuse(stage, term) for term in strided if term.source not in stage.constants]
     packing = sum(count * _cycles_to_pack(stage, count, lanes, target) for count in items)
     by_columns = results * depth * waste / (lanes * OPERATIONS_A_CYCLE) + packing
-    return by_columns < results * (-(-depth // lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE)
+    return by_columns < results * (_steps_along_terms(stage, depth, lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE)
+
+
+def _steps_along_terms(stage: Stage, depth: int, lanes: int) -> int:
+    """Vectors along the last reduction axis, whose end is cut into powers of two."""
+    row = _last_wide(stage.reduce)
+    size = (row.size if row else None) or depth
+    return depth // size * (size // lanes + (size % lanes).bit_count())
 
 
 def _cycles_to_pack(stage: Stage, items: int, lanes: int, target: CpuTarget) -> float:
