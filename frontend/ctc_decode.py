@@ -10,9 +10,9 @@ import numpy as np
 
 from tvtf.dtypes import float32, float64, int32, int64
 from tvtf.errors import FailedPreconditionError
-from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive, unknown_dim
-from tvtf.ops.rules import bind, require_dtype
+from tvtf.ops.operands import attributes, operand, positive
+from tvtf.ops.rules import attribute_int, bind, require_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
@@ -33,6 +33,11 @@ def _flat(rows: list[Labels]) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
 
 
 def _check(inputs: np.ndarray, lengths: np.ndarray, op: str) -> None:
+    if not inputs.size:
+        raise Refused("inputs must not be empty")
+    if len(lengths) != inputs.shape[1]:
+        told = f"len(sequence_length) != batch_size. len(sequence_length): {len(lengths)} batch_size: {inputs.shape[1]}"
+        raise FailedPreconditionError(None, op, f"{told} [Op:{op}] name: ")
     for i, length in enumerate(lengths):
         if length > len(inputs):
             raise FailedPreconditionError(None, op, f"sequence_length({i}) <= {len(inputs)} [Op:{op}] name: ")
@@ -57,6 +62,10 @@ def _decoded_types(
 # -- the best class of each frame
 
 
+def blank_class(value: Any, what: str) -> int | None:
+    return None if value is None else attribute_int(value, what, -(2**31))
+
+
 def _greedy(inputs: np.ndarray, lengths: np.ndarray, counts: Any, blank: int, merges: bool) -> tuple[np.ndarray, ...]:
     _check(inputs, lengths, "CTCGreedyDecoder")
     rows, scores = [], np.zeros((inputs.shape[1], 1), inputs.dtype)
@@ -75,6 +84,7 @@ def ctc_greedy(inputs: Tensor, lengths: Tensor, counts: tuple[Any, ...], blank: 
 
 
 @export("nn.ctc_greedy_decoder")
+@attributes(merge_repeated=bool, blank_index=blank_class)
 def ctc_greedy_decoder(
     inputs: Any, sequence_length: Any, merge_repeated: bool = True, blank_index: int | None = None
 ) -> tuple[list[SparseTensor], Tensor]:
@@ -101,9 +111,16 @@ def ctc_greedy_decoder(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/ctc_greedy_decoder
     """
-    scores, lengths = convert_to_tensor(inputs), cast(convert_to_tensor(sequence_length), int32)
-    blank = (-1 if blank_index is None else blank_index) % scores.shape[2]
-    *parts, sums = bind.ctc_greedy(scores, lengths, counts=(unknown_dim(),), blank=blank, merges=merge_repeated)
+    scores, lengths = convert_to_tensor(inputs), operand(sequence_length, int32, 1)
+    if scores.ndim != 3:
+        raise Refused("inputs is not a 3-Tensor").told_by("CTCGreedyDecoder")
+    blank, classes = -1 if blank_index is None else blank_index, scores.shape[2]
+    if not -classes <= blank < classes:
+        told = f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}"
+        raise Refused(told).told_by("CTCGreedyDecoder")
+    *parts, sums = bind.ctc_greedy(
+        scores, lengths, counts=(unknown_dim(),), blank=blank % classes, merges=merge_repeated
+    )
     return [SparseTensor(*parts)], sums
 
 
@@ -153,6 +170,7 @@ def ctc_beam(inputs: Tensor, lengths: Tensor, counts: tuple[Any, ...], width: in
 
 
 @export("nn.ctc_beam_search_decoder")
+@attributes(beam_width=positive, top_paths=positive)
 def ctc_beam_search_decoder(
     inputs: Any, sequence_length: Any, beam_width: int = 100, top_paths: int = 1
 ) -> tuple[list[SparseTensor], Tensor]:
@@ -182,7 +200,7 @@ def ctc_beam_search_decoder(
     """
     if top_paths > beam_width:
         raise Refused("requested more paths than the beam width.").told_by("CTCBeamSearchDecoder")
-    lengths = cast(convert_to_tensor(sequence_length), int32)
+    lengths = operand(sequence_length, int32, 1)
     counts = tuple(unknown_dim() for _ in range(top_paths))
     *parts, scores = bind.ctc_beam(convert_to_tensor(inputs), lengths, counts=counts, width=beam_width)
     return [SparseTensor(*parts[3 * i : 3 * i + 3]) for i in range(top_paths)], scores

@@ -10,6 +10,8 @@ from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.batches import OfEncoded, encoding, is_encoded, rows, stacked
 from tvtf.composite import CompositeTensor, is_ragged
 from tvtf.context import state
+from tvtf.dtypes import as_dtype
+from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import repack, traced_while
 from tvtf.ops.control import call
 from tvtf.ops.rules import bind, number
@@ -190,6 +192,7 @@ def map_fn(
     if state.trace is None and _is_composite((elems, fn_output_signature)):
         return _map_of_rows(fn, elems)
     flat, size = _elements(elems)
+    fn = _of_signature(fn, dtype if fn_output_signature is None else fn_output_signature)
     if state.trace is None:
         return _packed([fn(_at(flat, elems, i)) for i in range(size)])
     if size is None:
@@ -206,6 +209,24 @@ def map_fn(
     start = (convert_to_tensor(0), stacks.buffers)
     _, buffers = traced_while(lambda i, _: bind.less(i, limit), body, start, bound=size)
     return nest.pack_sequence_as(stacks.structure, buffers)
+
+
+def _of_signature(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
+    """``fn``, whose results are refused where they have other dtypes than it is said."""
+    if signature is None:
+        return fn
+    kinds = nest.map_structure(lambda s: s.dtype if hasattr(s, "dtype") else as_dtype(s), signature)
+
+    def checked(value: Any) -> Any:
+        found = nest.map_structure(convert_to_tensor, fn(value))
+        nest.assert_same_structure(kinds, found)
+        for kind, result in zip(nest.flatten(kinds), nest.flatten(found)):
+            if result.dtype is not kind:
+                told = f"TensorArray dtype is {kind.name} but Op is trying to write dtype {result.dtype.name}"
+                raise InvalidArgumentError(None, "TensorListSetItem", f"{told} [Op:TensorListSetItem] name: ")
+        return found
+
+    return checked
 
 
 def _with_elements(flat: list[Any], limit: Any) -> list[Any]:

@@ -5,15 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+import numpy as np
+
+from tvtf.dtypes import FLOATING, int32
 from tvtf.frontend.custom import custom_gradient
 from tvtf.frontend.tape import GradientTape
 from tvtf.ops.cast import cast
 from tvtf.ops.compare import where
 from tvtf.ops.convolution import depthwise_conv2d
 from tvtf.ops.create import zeros
-from tvtf.ops.rules import bind
+from tvtf.ops.operands import attributes, operand
+from tvtf.ops.rules import bind, require_dtype
 from tvtf.primitive import export, public_names
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.refusal import Refused
+from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 
 def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tuple[Tensor, Tensor]:
@@ -46,6 +51,12 @@ def _rounded(
     return (bind.floor(scaled + 0.5) if half_up else public_names()["round"](scaled)) * step  # type: ignore[no-any-return]
 
 
+def _check_range(low: Any, high: Any) -> None:
+    least, most = (static_value(convert_to_tensor(v)) for v in (low, high))
+    if least is not None and most is not None and not (np.isfinite(least) & np.isfinite(most) & (least <= most)).all():
+        raise Refused(f"Invalid range: input_min {least} > input_max {most}")
+
+
 def _quantized(
     input: Any,
     low: Any,
@@ -61,6 +72,10 @@ def _quantized(
     x = convert_to_tensor(input)
     if round_mode not in ("HALF_TO_EVEN", "HALF_UP"):
         raise ValueError(f"round_mode must be 'HALF_TO_EVEN' or 'HALF_UP', but got {round_mode!r}")
+    if not 0 < num_bits < (64 if signed else 63) or num_bits < 1 + signed:
+        raise Refused(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
+    if range_given:
+        _check_range(low, high)
     along = -1 if axis is None else axis % x.ndim
 
     @custom_gradient
@@ -80,7 +95,12 @@ def _quantized(
     return compute(x)  # type: ignore[no-any-return]
 
 
+QUANTIZER = attributes(signed_input=bool, num_bits=int, range_given=bool, narrow_range=bool)
+"""How quantizers convert what TensorFlow keeps as attributes."""
+
+
 @export("quantization.quantize_and_dequantize_v2")
+@QUANTIZER
 def quantize_and_dequantize_v2(
     input: Any,
     input_min: Any,
@@ -119,6 +139,7 @@ def quantize_and_dequantize_v2(
 
 
 @export("quantization.quantize_and_dequantize")
+@QUANTIZER
 def quantize_and_dequantize(
     input: Any,
     input_min: Any,
@@ -160,6 +181,12 @@ def _pair(rates: Sequence[int], format: Any) -> list[int]:
     return list(rates[2:] if str(format).startswith("NC") else rates[1:3]) if len(rates) == 4 else list(rates)
 
 
+def _floating(value: Any) -> Tensor:
+    found = convert_to_tensor(value)
+    require_dtype(found._type, FLOATING, "input")
+    return found
+
+
 @export("nn.depthwise_conv2d_backprop_input")
 def depthwise_conv2d_backprop_input(
     input_sizes: Any,
@@ -180,8 +207,11 @@ def depthwise_conv2d_backprop_input(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/depthwise_conv2d_backprop_input
     """
-    w = convert_to_tensor(filter)
-    return _gradient_by(zeros(input_sizes, w.dtype), w, 0, out_backprop, strides, padding, data_format, dilations)
+    w = _floating(filter)
+    sizes = operand(input_sizes, int32, 0)
+    return _gradient_by(
+        zeros(sizes, w.dtype), w, 0, operand(out_backprop, w.dtype, 2), strides, padding, data_format, dilations
+    )
 
 
 @export("nn.depthwise_conv2d_backprop_filter")
@@ -204,5 +234,8 @@ def depthwise_conv2d_backprop_filter(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/depthwise_conv2d_backprop_filter
     """
-    x = convert_to_tensor(input)
-    return _gradient_by(x, zeros(filter_sizes, x.dtype), 1, out_backprop, strides, padding, data_format, dilations)
+    x = _floating(input)
+    sizes = operand(filter_sizes, int32, 1)
+    return _gradient_by(
+        x, zeros(sizes, x.dtype), 1, operand(out_backprop, x.dtype, 2), strides, padding, data_format, dilations
+    )

@@ -17,12 +17,13 @@ from tvtf.ops.array import stop_gradient
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather
-from tvtf.ops.rules import attribute_bool, attribute_int, bind, require_dtype
+from tvtf.ops.operands import attributes, operand, positive
+from tvtf.ops.rules import bind, require_dtype
 from tvtf.primitive import export, public_names
 from tvtf.random_state import advanced
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 BLOCKS_PER_SAMPLE = 512
@@ -175,8 +176,12 @@ def sample_candidates(
     return (true, state, weights), {"kind": kind, "count": count, "unique": unique, "limit": limit}
 
 
+SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range_max=positive)
+"""How samplers convert what TensorFlow keeps as attributes."""
+
+
 def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
-    classes = cast(convert_to_tensor(true), int64)
+    classes = operand(true, int64)
     if classes.ndim != 2:
         raise Refused("true_classes must be a matrix").told_by(kind)
     columns = classes.shape[1]
@@ -191,8 +196,6 @@ def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bo
 def _sample(
     kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int, seed: Any, weights: Any = ()
 ) -> Candidates:
-    num_true, count = attribute_int(num_true, "num_true", 1), attribute_int(count, "num_sampled", 1)
-    unique = attribute_bool(unique, "unique")
     classes = _checked_classes(kind, true, num_true, count, unique, limit)
     state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
     known = convert_to_tensor(weights, float32)
@@ -209,6 +212,7 @@ class Candidates(NamedTuple):
 
 
 @export("random.uniform_candidate_sampler")
+@SAMPLER
 def uniform_candidate_sampler(
     true_classes: Any,
     num_true: int,
@@ -245,6 +249,7 @@ def uniform_candidate_sampler(
 
 
 @export("random.log_uniform_candidate_sampler")
+@SAMPLER
 def log_uniform_candidate_sampler(
     true_classes: Any,
     num_true: int,
@@ -284,6 +289,7 @@ def _seen(key: tuple[Any, ...], limit: int) -> Variable:
 
 
 @export("random.learned_unigram_candidate_sampler", "nn.learned_unigram_candidate_sampler")
+@SAMPLER
 def learned_unigram_candidate_sampler(
     true_classes: Any,
     num_true: int,
@@ -306,12 +312,14 @@ def learned_unigram_candidate_sampler(
         raise ValueError(f"Value of range_max:{range_max} is too large to handle")
     counts = _seen((num_true, num_sampled, unique, range_max, seed), range_max)
     found = _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, counts._as_tensor())
-    flat = bind.reshape(cast(convert_to_tensor(true_classes), int32), shape=(-1,))
+    flat = bind.reshape(cast(operand(true_classes, int64), int32), shape=(-1,))
     counts.assign_add(public_names()["math.bincount"](flat, minlength=range_max, maxlength=range_max, dtype=float32))
     return found
 
 
 @export("random.fixed_unigram_candidate_sampler", "nn.fixed_unigram_candidate_sampler")
+@SAMPLER
+@attributes(num_reserved_ids=int, num_shards=positive, shard=int, distortion=float)
 def fixed_unigram_candidate_sampler(
     true_classes: Any,
     num_true: int,
@@ -367,6 +375,7 @@ def _counts_of(path: str) -> list[float]:
 
 
 @export("random.all_candidate_sampler", "nn.all_candidate_sampler")
+@attributes(num_true=positive, num_sampled=positive, unique=bool)
 def all_candidate_sampler(
     true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
 ) -> Candidates:
@@ -379,6 +388,8 @@ def all_candidate_sampler(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/all_candidate_sampler
     """
     classes = _checked_classes("AllCandidateSampler", true_classes, num_true, num_sampled, False, num_sampled)
+    if isinstance(classes, EagerTensor):
+        _check_within(classes.eager_array(), num_sampled)
     one = convert_to_tensor(1.0)
     every = public_names()["range"](num_sampled, dtype=int64)
     shapes = (classes._type.shape, (num_sampled,))
@@ -437,7 +448,7 @@ def compute_accidental_hits(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/compute_accidental_hits
     """
     classes = _checked_classes("ComputeAccidentalHits", true_classes, num_true, 0, False, 0)
-    drawn = cast(convert_to_tensor(sampled_candidates), int64)
+    drawn = convert_to_tensor(sampled_candidates, int64)
     return AccidentalHits(*bind.accidental_hits(classes, drawn, count=unknown_dim()))
 
 

@@ -101,12 +101,16 @@ def dimension_value(dimension: Any) -> Any:
 def forward_compatible(year: int, month: int, day: int) -> bool:
     """Whether programs written until a day may be assumed: always.
 
+    Raises:
+      TypeError: what should be an int isn't.
+
     >>> import tvtf as tf
     >>> tf.compat.forward_compatible(2020, 1, 1)
     True
 
     Source: https://www.tensorflow.org/api_docs/python/tf/compat/forward_compatible
     """
+    year << 9 | month << 5 | day  # TensorFlow compares days as numbers of such bits
     return True
 
 

@@ -9,9 +9,10 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import as_dtype, float32, int32, int64, uint64
+from tvtf.ops.cast import cast
 from tvtf.ops.draws import stateless_binomial
 from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, shifted, uniform_from
-from tvtf.ops.rules import bind, drawn_dims
+from tvtf.ops.rules import bind, drawn_dims, static_value
 from tvtf.primitive import export
 from tvtf.shape import Dim, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -25,6 +26,8 @@ STATE_SIZE = 3
 
 def _state_from_seed(seed: Any) -> np.ndarray:
     """TensorFlow's rule: an int fills the state from its low 64 bits on, a list from the key backwards."""
+    if not isinstance(seed, int):
+        seed = static_value(cast(convert_to_tensor(seed), int64), "seed")
     words = (
         [seed >> (64 * i) for i in range(STATE_SIZE)] if isinstance(seed, int) else np.ravel(seed).tolist()[:STATE_SIZE]
     )

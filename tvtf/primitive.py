@@ -87,6 +87,8 @@ class Primitive(Generic[P]):
         """What users have it do on types of their own; asked first."""
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
+        if kwargs:
+            check_name(kwargs)
         if self.overrides and (found := overridden(self.overrides, args, kwargs)) is not NotImplemented:
             return found
         try:
@@ -272,6 +274,8 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
+        if kwargs:
+            check_name(kwargs)
         if overrides and (found := overridden(overrides, args, kwargs)) is not NotImplemented:
             return found  # type: ignore[no-any-return]
         try:
@@ -281,6 +285,13 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
 
     run.overrides = overrides  # type: ignore[attr-defined]
     return run
+
+
+def check_name(kwargs: Any) -> None:
+    """Refuses names of ops that are no texts, as TensorFlow does while tracing: eagerly it doesn't look at them."""
+    name = kwargs.get("name")
+    if name is not None and not isinstance(name, (str, bytes)) and state.trace is not None:
+        raise TypeError(f"expected string or bytes-like object, got {type(name).__name__!r}: name={name!r}")
 
 
 def overridden(rules: Iterable[Rule], args: Any, kwargs: Any) -> Any:

@@ -16,8 +16,10 @@ from tvtf.dtypes import DType, as_dtype, int32, int64
 from tvtf.errors import CancelledError, OutOfRangeError
 from tvtf.frontend.host import py_function
 from tvtf.namespaces import install as _install
-from tvtf.ops.rules import static_int
+from tvtf.ops.operands import operand
+from tvtf.ops.rules import attribute_int, static_int
 from tvtf.primitive import export
+from tvtf.refusal import Refused
 from tvtf.shape import TensorShape, as_shape
 from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -36,6 +38,9 @@ class QueueBase:
 
     def __init__(self, dtypes: Any, shapes: Any, names: Any, capacity: int, name: str) -> None:
         self._dtypes = [as_dtype(d) for d in (dtypes if isinstance(dtypes, (list, tuple)) else [dtypes])]
+        if not self._dtypes:
+            raise Refused("Length for attr 'component_types' of 0 must be at least minimum 1").told_by("Queue")
+        capacity = attribute_int(-1 if capacity is None else capacity, "capacity", -(2**31))
         self._shapes = _as_shapes(shapes, len(self._dtypes))
         self._names = _as_names(names, len(self._dtypes))
         self._name = name
@@ -132,12 +137,12 @@ class QueueBase:
 
     def dequeue_many(self, n: int, name: str | None = None) -> Any:
         """Takes ``n`` tuples out, stacked."""
-        count = static_int(n, "n")
+        count = _how_many(n)
         return self._several(count, count)
 
     def dequeue_up_to(self, n: int, name: str | None = None) -> Any:
         """Takes ``n`` tuples out, fewer where the queue is closed and has fewer, stacked."""
-        return self._several(1, static_int(n, "n"))
+        return self._several(1, _how_many(n))
 
     def _several(self, least: int, most: int) -> Any:
         def take() -> list[np.ndarray]:
@@ -191,6 +196,8 @@ class QueueBase:
                 raise ValueError("Queue must have names to enqueue a dictionary")
             vals = [vals[n] for n in self._names]
         values = list(vals) if isinstance(vals, (list, tuple)) and len(self._dtypes) > 1 else _single(vals)
+        if not values:
+            raise Refused("Length for attr 'Tcomponents' of 0 must be at least minimum 1").told_by("QueueEnqueueV2")
         if len(values) != len(self._dtypes):
             raise ValueError(f"{self._name} takes {len(self._dtypes)} tensors at a time, but got {len(values)}")
         tensors = [convert_to_tensor(v, d) for v, d in zip(values, self._dtypes)]
@@ -208,15 +215,24 @@ class QueueBase:
         return tensors[0] if len(tensors) == 1 else list(tensors)
 
 
+def _how_many(n: Any) -> int:
+    count = static_int(operand(n, int32, 1), "n")
+    if count < 0:
+        raise Refused(f"DequeueManyOp requested {count} < 0 elements")
+    return count
+
+
 def _single(vals: Any) -> list[Any]:
     """The one tensor of a queue that takes one: it may come in a list."""
-    return list(vals) if isinstance(vals, (list, tuple)) and len(vals) == 1 else [vals]
+    return list(vals) if isinstance(vals, (list, tuple)) and len(vals) < 2 else [vals]
 
 
 def _as_shapes(shapes: Any, count: int) -> list[TensorShape]:
     if shapes is None:
         return [TensorShape(None)] * count
     several = isinstance(shapes, (list, tuple)) and shapes and isinstance(shapes[0], (list, tuple, TensorShape))
+    if not several and not isinstance(shapes, (list, tuple, TensorShape)):
+        raise TypeError(f"Shapes must be a TensorShape or a list or tuple of TensorShapes, got {type(shapes)} instead.")
     found = [as_shape(s) for s in (shapes if several else [shapes])]
     if len(found) != count:
         raise ValueError(
@@ -299,8 +315,13 @@ class RandomShuffleQueue(QueueBase):
         self, capacity: int, min_after_dequeue: int, dtypes: Any, shapes: Any = None, names: Any = None,
         seed: int | None = None, shared_name: str | None = None, name: str = "random_shuffle_queue",
     ) -> None:  # fmt: skip
-        self._kept, self._random = min_after_dequeue, random.Random(seed)
+        kept = attribute_int(min_after_dequeue, "min_after_dequeue", -(2**31))
+        self._kept, self._random = kept, random.Random(seed)
         super().__init__(dtypes, shapes, names, capacity, name)
+        if self._capacity is not None and kept >= self._capacity:
+            raise Refused(f"min_after_dequeue {kept} must be < capacity {self._capacity}").told_by(
+                "RandomShuffleQueueV2"
+            )
 
     def _ready(self) -> int:
         return len(self._rows) - self._kept

@@ -17,7 +17,7 @@ from tvtf.context import state as thread
 from tvtf.dtypes import uint64
 from tvtf.ops import philox
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind
+from tvtf.ops.rules import attribute_int, bind
 from tvtf.seeds import MAX_INT32, seeds
 from tvtf.shape import Dim
 from tvtf.tensor import EagerTensor, Tensor
@@ -58,8 +58,9 @@ def first_state(op_seed: int | None) -> np.ndarray:
     return np.array([0, MAX_INT32 if (key, counter) == (0, 0) else counter, key], np.uint64)
 
 
-def advanced(op: str, op_seed: int | None, blocks: Dim) -> Tensor:
+def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
     """The state that an op draws from now; its stream moves on by ``blocks`` Philox blocks."""
+    op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -(2**127), 128)
     if thread.trace is None:
         return EagerTensor(_advanced_eagerly(op, op_seed, blocks))
     stream = _stream_of(thread.trace.root, op_seed)

@@ -491,8 +491,8 @@ def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
 def _check_texts(array: np.ndarray) -> None:
     for each in array.ravel().tolist():
         if not isinstance(each, (str, bytes)):
-            raise ValueError(
-                f"Failed to convert a NumPy array to a Tensor (Unsupported object type {type(each).__name__})."
+            raise _unconvertible(
+                array, f"Failed to convert a NumPy array to a Tensor (Unsupported object type {type(each).__name__})."
             )
 
 
@@ -620,9 +620,10 @@ def _fitted(value: Any, target: DType | None) -> np.ndarray:
         with np.errstate(over="ignore"):
             return np.array(value, dtype=None if target is None else target.np)
     except OverflowError as error:
-        raise OutOfRangeInteger(
-            f"Can't convert Python sequence with out-of-range integer to Tensor: {_shown(value)} does not fit {target and target.name}."
-        ) from error
+        told = f"{_shown(value)} does not fit {target and target.name}."
+        if state.trace is not None:
+            raise TracedOutOfRangeInteger(f"Failed to convert elements of {_shown(value)} to Tensor: {told}") from error
+        raise OutOfRangeInteger(f"Can't convert Python sequence with out-of-range integer to Tensor: {told}") from error
     except (TypeError, ValueError) as error:
         raise _unconvertible(value, MSG_MIXED) if _leads_with_scalar(value) else ValueError(MSG_RAGGED) from error
 
@@ -632,6 +633,10 @@ MSG_RAGGED = "Can't convert non-rectangular Python sequence to Tensor."
 
 class OutOfRangeInteger(ValueError, OverflowError):
     """An int that its dtype can't hold."""
+
+
+class TracedOutOfRangeInteger(TypeError, OverflowError):
+    """The same in a trace, where TensorFlow raises another exception."""
 
 
 def _leads_with_scalar(value: Any) -> bool:

@@ -12,7 +12,7 @@ from tvtf import nest
 from tvtf.batches import as_told, encoding, leading, rows, without_leading
 from tvtf.data.base import UNKNOWN, Dataset, method, scaled
 from tvtf.data.mapped import Traced
-from tvtf.data.order import flag, number
+from tvtf.data.numbers import flag, number
 from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.sources import Tensors
 from tvtf.data.structure import Element, arrays, flat_shapes, packer

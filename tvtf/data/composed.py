@@ -10,7 +10,7 @@ import numpy as np
 from tvtf import nest
 from tvtf.data.base import Dataset, method
 from tvtf.data.batching import Batch
-from tvtf.data.order import flag, number
+from tvtf.data.numbers import flag, number
 from tvtf.data.structure import Element
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import DataLossError

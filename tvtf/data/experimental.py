@@ -12,7 +12,8 @@ from tvtf import nest
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.batching import Batch, Given
 from tvtf.data.mapped import Map, Traced
-from tvtf.data.order import Concatenate, flag, number
+from tvtf.data.numbers import flag, number
+from tvtf.data.order import Concatenate
 from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError
@@ -285,8 +286,8 @@ def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
     """Elements that are given one by one; their sizes may differ.
 
     Raises:
-      ValueError: there are none.
-      TypeError: they are no list; their forms or dtypes differ.
+      ValueError: there are none, they are no list, or their forms differ.
+      TypeError: their dtypes differ.
 
     >>> import tvtf as tf
     >>> [x.tolist() for x in tf.data.experimental.from_list([[1], [2, 3]]).as_numpy_iterator()]
@@ -294,8 +295,8 @@ def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/from_list
     """
-    if not isinstance(elements, list):
-        raise TypeError("`elements` must be a list.")
+    if elements is not None and not isinstance(elements, list):
+        raise ValueError("Invalid `elements`. `elements` must be a list.")
     if not elements:
         raise ValueError(
             "Invalid `elements`. `elements` should not be empty. If you want an empty dataset, use `tf.data.Dataset.range(0)`."
@@ -303,6 +304,7 @@ def from_list(elements: Sequence[Any], name: str | None = None) -> Dataset:
     made = [tensors_of(each) for each in elements]
     spec = spec_of(made[0])
     for each in made[1:]:
+        nest.assert_same_structure(spec, each)
         spec = relaxed(spec, spec_of(each))
     return Listed(made, spec)
 

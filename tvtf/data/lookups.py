@@ -11,7 +11,8 @@ import numpy as np
 
 from tvtf import nest
 from tvtf.data.base import Dataset
-from tvtf.data.order import Take, number
+from tvtf.data.numbers import number
+from tvtf.data.order import Take
 from tvtf.dtypes import string
 from tvtf.lookup.initializers import Initializer
 from tvtf.lookup.tables import StaticHashTable, StaticVocabularyTable

@@ -3,17 +3,20 @@
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 from tvtf import nest
 from tvtf.composite import CompositeTensor, TypeSpec
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
-from tvtf.data.parallel import Ahead, Ready, Workers, debug, warn_unused
+from tvtf.data.base import UNKNOWN, Dataset, method
+from tvtf.data.numbers import number
+from tvtf.data.parallel import Ahead, AsTheyCome, Ready, Workers, debug, warn_unused
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.frontend.function import function
 from tvtf.log import logger
+from tvtf.refusal import Refused
 from tvtf.spec import TensorSpec
 
 
@@ -200,6 +203,9 @@ def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = 
     return TakeWhile(self, predicate)
 
 
+AUTOTUNE = -1
+
+
 class Interleave(Dataset):
     """``cycle`` datasets are open at once, each gives ``block`` elements in turn; flat_map is a cycle of one.
 
@@ -285,26 +291,42 @@ def interleave(
     """``block_length`` elements in turn of each of ``cycle_length`` datasets that ``map_func`` makes of elements.
 
     Args:
-      cycle_length: 1 by default.
-      num_parallel_calls: where given, each of the datasets that are open is iterated ahead by a thread of its own.
-      deterministic: accepted; the order is always the same.
+      cycle_length: one for each core where it is None or ``tf.data.AUTOTUNE``, but no more than ``num_parallel_calls``.
+      num_parallel_calls: where given, each of the datasets that are open is iterated ahead by a thread of its own;
+        ``tf.data.AUTOTUNE`` or a positive number.
+      deterministic: whether elements come in the order that they have without threads; they do by default. Where False,
+        they come as threads have them.
 
     Raises:
-      ValueError: a length is not positive.
+      InvalidArgumentError: a length or a number of calls is not positive.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#interleave
     """
-    cycle, block = cycle_length or 1, block_length or 1
-    cycle = 1 if cycle == INFINITE else cycle
-    if cycle < 1 or block < 1:
-        raise ValueError(f"`cycle_length` and `block_length` must be > 0, got {cycle_length} and {block_length}")
+    cycle = AUTOTUNE if cycle_length is None else number(cycle_length, "cycle_length")
+    block = 1 if block_length is None else number(block_length, "block_length")
+    for what, length in (("cycle_length", cycle), ("block_length", block)):
+        if length < 1 and (length, what) != (AUTOTUNE, "cycle_length"):
+            raise Refused(f"`{what}` must be > 0").told_by("InterleaveDataset")
+    cores = os.cpu_count() or 1
     if num_parallel_calls is None or debug.on:
         warn_unused(deterministic)
-        return Interleave(self, map_func, cycle, block)
-    return ParallelInterleave(self, map_func, cycle, block)
+        return Interleave(self, map_func, cores if cycle == AUTOTUNE else cycle, block)
+    workers = Workers(num_parallel_calls, deterministic, "ParallelInterleaveDatasetV4")
+    open_at_once = min(cores, workers.count) if cycle == AUTOTUNE else cycle
+    return ParallelInterleave(self, map_func, open_at_once, block, workers.in_order)
 
 
 class ParallelInterleave(Interleave):
+    def __init__(self, source: Dataset, user: Callable[..., Any], cycle: int, block: int, in_order: bool) -> None:
+        super().__init__(source, user, cycle, block)
+        self.in_order = in_order
+
+    def handles(self) -> Iterator[Any]:
+        if self.in_order:
+            return super().handles()
+        sources = (self._inner(element).elements() for element in self.source.elements())
+        return AsTheyCome(sources, self.cycle, self.cycle * self.block)
+
     def _opened_at_once(self, source: Iterator[Element]) -> list[Iterator[Element] | None]:
         first = [self._opened(element) for element in itertools.islice(source, self.cycle)]
         return [*first, *[None] * (self.cycle - len(first))]

@@ -10,33 +10,14 @@ from typing import Any
 import numpy as np
 
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Through, method, scaled
+from tvtf.data.numbers import number
 from tvtf.data.parallel import Ahead, Ready, debug
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed
 from tvtf.dtypes import DType, int64
-from tvtf.dtypes import bool as bool_dtype
 from tvtf.errors import InvalidArgumentError
-from tvtf.ops.rules import static_int, static_value
-from tvtf.refusal import Refused
 from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, convert_to_tensor
-
-
-def number(value: Any, what: str = "count") -> int:
-    """An integer argument: a Python number or a scalar tensor of int64.
-
-    Raises:
-      Refused: it is no scalar.
-    """
-    found = convert_to_tensor(value, int64, name=what)
-    if found.ndim:
-        raise Refused(f"{what} must be a scalar")
-    return static_int(found, what)
-
-
-def flag(value: Any, what: str = "drop_remainder") -> bool:
-    """A bool argument, or a scalar tensor of bool."""
-    return bool(static_value(convert_to_tensor(value, bool_dtype, name=what), what))
+from tvtf.tensor import EagerTensor
 
 
 class Take(Through):

@@ -13,9 +13,9 @@ from queue import Full, Queue
 from typing import Any
 
 from tvtf.data.base import Dataset
+from tvtf.data.numbers import number
 from tvtf.data.structure import Element
 from tvtf.errors import InvalidArgumentError
-from tvtf.tensor import convert_to_tensor
 
 
 class Debug:
@@ -31,7 +31,7 @@ class Workers:
     """Threads that compute elements, ``calls`` at once; the system's cores tell how many where that is -1."""
 
     def __init__(self, calls: Any, deterministic: bool | None, op: str) -> None:
-        count = int(convert_to_tensor(calls).numpy())
+        count = number(calls, "num_parallel_calls")
         if count < 1 and count != -1:
             raise InvalidArgumentError(None, op, f"num_parallel_calls must be greater than zero. [Op:{op}]")
         self.count = (os.cpu_count() or 1) if count == -1 else count
@@ -98,6 +98,38 @@ class Ready(Dataset):
         return handle
 
     batch_value = Dataset.batch_value
+
+
+class AsTheyCome(Iterator[Any]):
+    """The elements of several iterators as threads, one for each, have them; ``count`` are open at once."""
+
+    def __init__(self, sources: Iterator[Iterator[Any]], count: int, ahead: int) -> None:
+        self._sources = sources
+        self._queue: Queue[tuple[str, Any]] = Queue(ahead)
+        self._stop = threading.Event()
+        self._open = 0
+        for _ in range(count):
+            self._start()
+
+    def _start(self) -> None:
+        source = next(self._sources, None)
+        if source is not None:
+            self._open += 1
+            threading.Thread(target=_fill, args=(source, self._queue, self._stop), daemon=True).start()
+
+    def __next__(self) -> Any:
+        while self._open:
+            kind, what = self._queue.get()
+            if kind == "element":
+                return what
+            if kind == "failure":
+                raise what
+            self._open -= 1
+            self._start()
+        raise StopIteration
+
+    def __del__(self) -> None:
+        self._stop.set()
 
 
 class Ahead(Iterator[Any]):

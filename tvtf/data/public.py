@@ -18,6 +18,7 @@ from tvtf.data import lookups as _lookups  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
 from tvtf.data import tables as _tables  # noqa: F401 - adds names
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
+from tvtf.data.numbers import flag, number
 from tvtf.data.options import Options
 from tvtf.data.structure import Element, tensors_of
 from tvtf.dtypes import as_dtype, int64
@@ -200,9 +201,10 @@ def rebatch(self: Dataset, batch_size: Any, drop_remainder: bool = False, name: 
             "Invalid `batch_sizes`. Expected dataset with rank of >= 1 but found a dataset with scalar elements. Fix the "
             "issue by adding the `batch` transformation to the dataset."
         )
+    keeps = flag(drop_remainder)
     if np.ndim(batch_size):
-        return batching.BatchesInTurn(batching.Unbatch(self), [order.number(n) for n in batch_size], drop_remainder)
-    made = batching.Batch(batching.Unbatch(self), order.number(batch_size), drop_remainder)
+        return batching.BatchesInTurn(batching.Unbatch(self), [number(n) for n in batch_size], keeps)
+    made = batching.Batch(batching.Unbatch(self), number(batch_size), keeps)
     made.shown, made.size = "_RebatchDataset", UNKNOWN
     return made
 
@@ -270,7 +272,7 @@ def assert_cardinality(expected_cardinality: Any) -> Callable[[Dataset], Dataset
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/assert_cardinality
     """
-    return lambda dataset: Counted(dataset, order.number(expected_cardinality))
+    return lambda dataset: Counted(dataset, number(expected_cardinality))
 
 
 class Counted(order.Through):

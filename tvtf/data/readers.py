@@ -15,7 +15,8 @@ from typing import IO, Any
 import numpy as np
 
 from tvtf.data.base import UNKNOWN, Dataset
-from tvtf.data.order import Shuffle, number
+from tvtf.data.numbers import number
+from tvtf.data.order import Shuffle
 from tvtf.data.sources import Slices
 from tvtf.data.structure import Element
 from tvtf.dtypes import DType, as_dtype, string

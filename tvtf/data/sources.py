@@ -10,10 +10,12 @@ import numpy as np
 from tvtf import nest
 from tvtf.batches import without_leading
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset
+from tvtf.data.numbers import number
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError
+from tvtf.ops.rules import attribute_bool
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
 
@@ -69,7 +71,7 @@ class Range(Dataset):
     def __init__(self, *args: Any, output_type: Any = int64, name: str | None = None) -> None:
         if not 1 <= len(args) <= 3:
             raise ValueError(f"Invalid `args`. The length of `args` should be between 1 and 3 but was {len(args)}.")
-        self.range = range(*(int(convert_to_tensor(a).numpy()) for a in args))
+        self.range = range(*map(number, args, ("stop",) if len(args) == 1 else ("start", "stop", "step")))
         self.dtype = as_dtype(output_type)
         super().__init__(TensorSpec([], self.dtype), len(self.range))
 
@@ -86,8 +88,10 @@ class Range(Dataset):
 class Random(Dataset):
     """Random numbers below 2**32, as int64, without end."""
 
-    def __init__(self, seed: int | None, rerandomize_each_iteration: bool | None) -> None:
-        self.seeds = SeedGenerator(seed, bool(rerandomize_each_iteration))
+    def __init__(self, seed: Any, rerandomize_each_iteration: bool | None) -> None:
+        given = rerandomize_each_iteration
+        again = given is not None and attribute_bool(given, "rerandomize_each_iteration")
+        self.seeds = SeedGenerator(None if seed is None else number(seed, "seed"), again)
         super().__init__(TensorSpec([], int64), INFINITE)
 
     def handles(self) -> Iterator[Any]:

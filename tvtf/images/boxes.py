@@ -7,15 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import as_dtype, float32, float64, int32, int64
+from tvtf.dtypes import as_dtype, float32, float64, int8, int16, int32, int64, uint8
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
+from tvtf.ops.operands import operand
 from tvtf.ops.random import stateless_uniform
-from tvtf.ops.rules import bind, number, static_dims, type_name, zeros_like
+from tvtf.ops.rules import attribute_text, bind, number, require_dtype, static_dims, zeros_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, show_shape
+from tvtf.shape import Dim, TensorType, agree_dim, show_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 COLOURS = np.array(
@@ -61,12 +62,12 @@ def _drawn_type(images: TensorType, boxes: TensorType, colours: TensorType) -> T
         raise Refused(f"The rank of the images should be 4, but is {len(images.shape)}")
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
         raise Refused(f"The shape of boxes should be [batch, count, 4], but is {show_shape(boxes.shape)}")
-    if colours.dtype is not float32:
-        found = type_name(colours.dtype)
-        raise Refused(
-            f"cannot compute {{op}} as input #2(zero-based) was expected to be a float tensor but is a {found} tensor",
-            TypeError,
-        )
+    if not agree_dim(images.shape[0], boxes.shape[0]):
+        raise Refused("The batch sizes should be the same")
+    if len(colours.shape) != 2:
+        raise Refused(f"colors must be a 2-D matrix{show_shape(colours.shape)}")
+    if isinstance(colours.shape[1], int) and isinstance(images.shape[3], int) and colours.shape[1] < images.shape[3]:
+        raise Refused(f"colors must have equal or more channels than the image provided: {show_shape(colours.shape)}")
     return images
 
 
@@ -96,9 +97,9 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: str | None =
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/draw_bounding_boxes
     """
-    x, corners = convert_to_tensor(images), cast(convert_to_tensor(boxes, dtype_hint=float32), float32)
-    wanted = EagerTensor(COLOURS) if colors is None else convert_to_tensor(colors, dtype_hint=float32)
-    if not wanted.shape[0]:
+    x, corners = convert_to_tensor(images), operand(boxes, float32, 1)
+    wanted = EagerTensor(COLOURS) if colors is None else operand(colors, float32, 2)
+    if wanted.ndim == 2 and wanted.shape[0] == 0:
         wanted = EagerTensor(COLOURS)
     return bind.draw_boxes(x, corners, wanted)  # type: ignore[no-any-return]
 
@@ -136,19 +137,21 @@ def crop_and_resize(
            [12., 15.]], dtype=float32)
 
     Raises:
-      ValueError: another method or shape.
+      InvalidArgumentError: another method or shape.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/crop_and_resize
     """
-    if method not in ("bilinear", "nearest"):
-        raise ValueError(f"method must be 'bilinear' or 'nearest', but is {method!r}")
-    x, corners = convert_to_tensor(image), convert_to_tensor(boxes, dtype_hint=float32)
-    which = cast(convert_to_tensor(box_indices, dtype_hint=int32), int64)
+    method = attribute_text(method, "method", ("bilinear", "nearest"))
+    x, corners, which = (
+        convert_to_tensor(image),
+        operand(boxes, float32, 1),
+        cast(operand(box_indices, int32, 2), int64),
+    )
     if x.ndim != 4 or corners.ndim != 2 or which.ndim != 1:
         raise Refused(
             f"image, boxes and box_indices must have 4, 2 and 1 dims, not {x.ndim}, {corners.ndim}, {which.ndim}"
         )
-    size = static_dims(crop_size, "crop_size")
+    size = static_dims(convert_to_tensor(crop_size, int32), "crop_size")
     if len(size) != 2:
         raise Refused(f"crop_size must have two elements, but is {crop_size}")
     if any(isinstance(d, int) and d <= 0 for d in size):
@@ -214,8 +217,15 @@ def _sampled(x: Tensor, which: Tensor, rows: Any, columns: Any, method: str, bey
 def _distorted(
     size: np.ndarray, boxes: np.ndarray, least: np.ndarray, draws: np.ndarray, ratios: Any, areas: Any, whole: bool
 ) -> tuple[np.ndarray, ...]:
+    if len(size) != 3:
+        raise Refused(f"image_size must contain 3 elements[{len(size)}]")
     height, width = (int(d) for d in size[:2])
+    if not (0 <= height <= int32.max and 0 <= width <= int32.max):
+        raise Refused(f"image height and width must be between 0 and int32 max, but are {height} and {width}")
     corners = boxes.reshape(-1, 4)
+    outside = corners[~((corners >= 0) & (corners <= 1))]
+    if outside.size:
+        raise Refused(f"All bounding box coordinates must be in [0.0, 1.0]: {outside[0]:g}")
     if not len(corners):
         if not whole:
             raise Refused("No bounding boxes provided as input. One must enable use_image_if_no_bounding_boxes.")
@@ -256,13 +266,16 @@ def _covers(found: tuple[int, ...], corners: np.ndarray, least: float) -> bool:
     return bool((shared >= least * np.maximum(area, 1e-12)).any())
 
 
+def _distorted_type(size: TensorType, boxes: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, ...]:
+    require_dtype(size, (uint8, int8, int16, int32, int64), "image_size")
+    if len(boxes.shape) != 3 or boxes.shape[2] != 4:
+        raise Refused(f"input boxes must be 3-dimensional [batch, num_boxes, coords]: {show_shape(boxes.shape)}")
+    return TensorType((3,), size.dtype), TensorType((3,), size.dtype), TensorType((1, 1, 4), float32)
+
+
 @host_primitive(
     tf_name="SampleDistortedBoundingBoxV2",
-    type=lambda size, *rest, **_: (
-        TensorType((3,), size.dtype),
-        TensorType((3,), size.dtype),
-        TensorType((1, 1, 4), float32),
-    ),
+    type=_distorted_type,
     numpy=_distorted,
 )
 def distorted_box(
@@ -275,10 +288,10 @@ def distorted_box(
 def _sample(
     image_size: Any, bounding_boxes: Any, seed: Any, least: Any, ratios: Any, areas: Any, attempts: Any, whole: Any
 ) -> tuple[Tensor, Tensor, Tensor]:
-    size, boxes = convert_to_tensor(image_size), convert_to_tensor(bounding_boxes, dtype_hint=float32)
+    size, boxes = convert_to_tensor(image_size), convert_to_tensor(bounding_boxes, float32)
     draws = stateless_uniform([int(attempts or 100), 4], seed, dtype=float64)
     attrs = {"ratios": tuple(map(float, ratios or (0.75, 1.33))), "areas": tuple(map(float, areas or (0.05, 1.0)))}
-    covered = convert_to_tensor(least, dtype_hint=float32)
+    covered = convert_to_tensor(least, float32)
     return bind.distorted_box(size, boxes, covered, draws, whole=bool(whole), **attrs)  # type: ignore[no-any-return]
 
 

@@ -13,12 +13,14 @@ from tvtf.images.colours import adjust_hue, adjust_saturation
 from tvtf.images.files import adjust_jpeg_quality
 from tvtf.ops.cast import cast
 from tvtf.ops.getitem import slice as slice_
-from tvtf.ops.image import adjust_brightness, adjust_contrast
+from tvtf.ops.image import adjust_brightness, adjust_contrast, checked_image
 from tvtf.ops.pad import reverse
 from tvtf.ops.random import stateless_uniform
 from tvtf.ops.rounding import round as round_
 from tvtf.ops.rules import bind, number
 from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import same_shape, show_shape
 from tvtf.stateful_random import uniform
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -37,12 +39,10 @@ def _stateless(seed: Any) -> Draw:
 
 
 def _flipped(image: Any, axis: int, draw: Draw) -> Tensor:
-    x = convert_to_tensor(image)
+    x = checked_image(image)
     if x.ndim == 3:
         turn = bind.less(draw([], minval=0, maxval=1.0), EagerTensor(np.array(0.5, np.float32)))
         return bind.select(turn, reverse(x, [axis]), x)  # type: ignore[no-any-return]
-    if x.ndim != 4:
-        raise ValueError(f"'image' (shape {x.shape}) must have either 3 or 4 dimensions.")
     count = x._type.shape[0]
     turns = round_(draw([count], minval=0, maxval=1.0))
     picked = bind.reshape(bind.greater(turns, turns * 0.0), shape=(count, 1, 1, 1))
@@ -106,8 +106,11 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
 
 def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
     x = convert_to_tensor(value)
-    wanted = convert_to_tensor(size, dtype_hint=int32)
-    shape = bind.shape(x, dtype=wanted.dtype)
+    wanted = convert_to_tensor(size, int32)
+    shape = bind.shape(x, dtype=int32)
+    if wanted.ndim != 1 or not same_shape(wanted._type.shape, shape._type.shape):
+        told = f"Incompatible shapes: {show_shape(shape._type.shape)} vs. {show_shape(wanted._type.shape)}"
+        raise Refused(told, ValueError)
     if isinstance(shape, EagerTensor) and isinstance(wanted, EagerTensor) and (shape.numpy() < wanted.numpy()).any():
         from tvtf.errors import InvalidArgumentError
 

@@ -7,8 +7,11 @@ from typing import Any
 from tvtf.dtypes import FLOATING, float16, float32
 from tvtf.ops.cast import cast
 from tvtf.ops.image import convert_image_dtype
+from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, full_like, number, require_dtype, zeros_like
 from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import show_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
@@ -89,11 +92,22 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
 def _in_hsv(image: Any, change: Any) -> Tensor:
     """``change`` of hue, saturation and value, given back in the image's dtype."""
     x = convert_to_tensor(image)
+    if x.ndim < 3:
+        raise Refused(f"input must be at least 3-D, got shape{show_shape(x._type.shape)}")
+    if x.shape[-1] not in (3, None):
+        raise Refused(f"input must have 3 channels but instead has {x.shape[-1]} channels.")
     floats = x if x.dtype in (float16, float32) else convert_image_dtype(x, float32)
     wide = cast(floats, float32)
     parts = rgb_to_hsv(wide)
     turned = hsv_to_rgb(bind.stack(*change(parts[..., 0], parts[..., 1], parts[..., 2]), axis=parts.ndim - 1))
     return convert_image_dtype(cast(turned, floats.dtype), x.dtype)
+
+
+def _scalar(value: Any, what: str) -> Tensor:
+    found = operand(value, float32, 1)
+    if found.ndim:
+        raise Refused(f"{what} must be scalar: {show_shape(found._type.shape)}")
+    return found
 
 
 @export("image.adjust_hue")
@@ -109,7 +123,7 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_hue
     """
-    turn = convert_to_tensor(delta, dtype_hint=float32)
+    turn = _scalar(delta, "delta")
     if isinstance(turn, EagerTensor) and not -1 <= float(turn) <= 1:
         raise ValueError("delta must be in the interval [-1, 1]")
 
@@ -130,7 +144,7 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_saturation
     """
-    factor = convert_to_tensor(saturation_factor, dtype_hint=float32)
+    factor = _scalar(saturation_factor, "scale")
 
     def change(hue: Tensor, saturation: Tensor, value: Tensor) -> tuple[Tensor, ...]:
         scaled = saturation * cast(factor, saturation.dtype)

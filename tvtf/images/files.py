@@ -12,6 +12,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.images import codecs
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
+from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.primitive import export
@@ -416,7 +417,7 @@ def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", nam
     """
     x = convert_to_tensor(image)
     pixels = convert_image_dtype(x, uint8, saturate=True)
-    file = _written(pixels, convert_to_tensor(jpeg_quality, dtype_hint=int32), "{}")
+    file = _written(pixels, operand(jpeg_quality, int32, 1), "{}")
     found = decode_jpeg(file, channels=x.shape[-1] or 0)
     return convert_image_dtype(bind.reshape(found, shape=x._type.shape), x.dtype, saturate=True)
 

@@ -12,11 +12,12 @@ from tvtf.images.resampling import as_constant, nearest, taps, weights
 from tvtf.ops.arrange import concat
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import at_least_zero, dim_min
-from tvtf.ops.image import crop_to_bounding_box, pad_to_bounding_box
+from tvtf.ops.image import checked_image, crop_to_bounding_box, pad_to_bounding_box
 from tvtf.ops.indexing import gather
 from tvtf.ops.linalg import matmul
+from tvtf.ops.operands import scalar_int
 from tvtf.ops.pad import pad
-from tvtf.ops.rules import attribute_int, attribute_text, bind, static_dims, static_int, static_value
+from tvtf.ops.rules import attribute_int, attribute_text, bind, static_dims, static_value
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, simplify_dim
@@ -226,9 +227,10 @@ def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/resize_with_crop_or_pad
     """
-    height, width = static_int(target_height, "target_height"), static_int(target_width, "target_width")
+    height, width = scalar_int(target_height, "target_height"), scalar_int(target_width, "target_width")
 
     def work(x: Tensor) -> Tensor:
+        checked_image(x)
         _positive(height, width)
         for axis, target in ((1, height), (2, width)):
             x = _fitted(x, axis, target)

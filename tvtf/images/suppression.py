@@ -11,13 +11,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.dtypes import float32, int32
+from tvtf.dtypes import float16, float32, int32
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive, unknown_dim
-from tvtf.ops.rules import bind, static_int
+from tvtf.ops.operands import scalar_int
+from tvtf.ops.rules import bind, require_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused
-from tvtf.shape import TensorType, show_shape
+from tvtf.shape import TensorType, agree_dim, show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 LOWEST = float("-inf")
@@ -84,6 +85,8 @@ def _kept(
         raise Refused(f"scores has incompatible shape: {len(scores)} scores of {len(boxes)} boxes")
     if not 0 <= limit <= 1:
         raise Refused("iou_threshold must be in [0, 1]")
+    if most < 0:
+        raise Refused("output size must be non-negative")
     kept, found = suppressed(
         scores, lambda i, j: overlap(boxes, i, j), int(most), float(limit), float(least), float(sigma)
     )
@@ -98,14 +101,28 @@ def kept_boxes(
     return (boxes, scores, most, limit, least, sigma), {"count": count}
 
 
-def _given(*values: Any) -> list[Tensor]:
-    return [cast(convert_to_tensor(v, dtype_hint=float32), float32) for v in values]
+def _given(boxes: Any, scores: Any, *limits: Any) -> list[Tensor]:
+    corners = convert_to_tensor(boxes, dtype_hint=float32)
+    require_dtype(corners._type, (float16, float32), "boxes")
+    marks = convert_to_tensor(scores, corners.dtype)
+    return [cast(corners, float32), cast(marks, float32), *map(_limit, limits)]
+
+
+def _limit(value: Any) -> Tensor:
+    found = convert_to_tensor(value)
+    return cast(found, float32) if found.dtype is float16 else convert_to_tensor(found, float32)
+
+
+def _count(value: Any) -> Tensor:
+    size = convert_to_tensor(value, int32)
+    if size.ndim:
+        raise Refused(f"max_output_size must be 0-D, got shape {show_shape(size._type.shape)}")
+    return size
 
 
 def _suppression(boxes: Any, scores: Any, most: Any, limit: Any, least: Any, sigma: Any = 0.0) -> tuple[Tensor, Tensor]:
     corners, marks, at, low, width = _given(boxes, scores, limit, least, sigma)
-    size = cast(convert_to_tensor(most, dtype_hint=int32), int32)
-    return bind.kept_boxes(corners, marks, size, at, low, width, count=unknown_dim())  # type: ignore[no-any-return]
+    return bind.kept_boxes(corners, marks, _count(most), at, low, width, count=unknown_dim())  # type: ignore[no-any-return]
 
 
 @export("image.non_max_suppression")
@@ -193,8 +210,7 @@ def non_max_suppression_overlaps(
     Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression_overlaps
     """
     matrix, marks, at, low = _given(overlaps, scores, overlap_threshold, score_threshold)
-    size = cast(convert_to_tensor(max_output_size, dtype_hint=int32), int32)
-    return bind.kept_by_overlaps(matrix, marks, size, at, low, count=unknown_dim())[0]  # type: ignore[no-any-return]
+    return bind.kept_by_overlaps(matrix, marks, _count(max_output_size), at, low, count=unknown_dim())[0]  # type: ignore[no-any-return]
 
 
 # -- in batches
@@ -256,7 +272,7 @@ def non_max_suppression_padded(
     Source: https://www.tensorflow.org/api_docs/python/tf/image/non_max_suppression_padded
     """
     corners, marks, at, low = _given(boxes, scores, iou_threshold, score_threshold)
-    size = static_int(max_output_size, "max_output_size")
+    size = scalar_int(max_output_size, "max_output_size")
     found, count = bind.kept_padded(corners, marks, at, low, size=size, padded=True)
     return (found, count) if pad_to_max_output_size or corners.ndim > 2 else (found[:count], count)
 
@@ -271,7 +287,11 @@ class CombinedNonMaxSuppression(NamedTuple):
 
 
 def _combined_types(boxes: TensorType, scores: TensorType, *rest: Any, total: int, **_: Any) -> tuple[TensorType, ...]:
+    if len(boxes.shape) != 4 or len(scores.shape) != 3:
+        raise Refused(f"boxes must be 4-D and scores 3-D, not {show_shape(boxes.shape)} and {show_shape(scores.shape)}")
     lead = boxes.shape[0]
+    if not agree_dim(lead, scores.shape[0]):
+        raise Refused("boxes and scores must have same batch size")
     shapes = ((lead, total, 4), (lead, total), (lead, total), (lead,))
     return tuple(TensorType(s, d) for s, d in zip(shapes, (float32, float32, float32, int32)))
 
@@ -335,10 +355,11 @@ def combined_non_max_suppression(
     Source: https://www.tensorflow.org/api_docs/python/tf/image/combined_non_max_suppression
     """
     corners, marks, at, low = _given(boxes, scores, iou_threshold, score_threshold)
-    each, total = (
-        static_int(max_output_size_per_class, "max_output_size_per_class"),
-        static_int(max_total_size, "max_total_size"),
-    )
+    each = scalar_int(max_output_size_per_class, "max_output_size_per_class")
+    total = scalar_int(convert_to_tensor(max_total_size), "max_total_size")
+    for what, count in (("max_size_per_class", each), ("max_total_size", total)):
+        if count <= 0:
+            raise Refused(f"{what} must be positive")
     if pad_per_class and isinstance(marks._type.shape[2], int):
         total = min(total, each * marks._type.shape[2])
     found = bind.kept_by_class(corners, marks, at, low, each=each, total=total, clip=bool(clip_boxes))

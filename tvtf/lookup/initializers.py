@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.dtypes import DType, as_dtype, int64, string
 from tvtf.errors import InvalidArgumentError, NotFoundError
 from tvtf.primitive import export
-from tvtf.tensor import convert_to_tensor
+from tvtf.tensor import convert_to_tensor, is_tensor
 
 
 class Initializer(abc.ABC):
@@ -109,6 +109,9 @@ class TextFileInitializer(Initializer):
         name: str | None = None,
         value_index_offset: int = 0,
     ) -> None:
+        if not is_tensor(filename) and (filename is None or filename in ("", b"")):
+            raise ValueError("`filename` argument required for tf.lookup.TextFileInitializer")
+        convert_to_tensor(filename, string)
         self.filename = filename
         self.key_dtype, self.value_dtype = as_dtype(key_dtype), as_dtype(value_dtype)
         self._columns = key_index, value_index

@@ -221,7 +221,7 @@ class MutableHashTable(_Table):
     def lookup(self, keys: Any, dynamic_default_values: Any = None, name: str | None = None) -> Tensor:
         """The value of each key; the default, or that of ``dynamic_default_values``, for a key that the table lacks."""
         default = self._default_value if dynamic_default_values is None else convert_to_tensor(dynamic_default_values)
-        return self._looked_up(keys, default)
+        return self._looked_up(convert_to_tensor(keys, self._key_dtype), default)
 
     def insert(self, keys: Any, values: Any, name: str | None = None) -> None:
         """Gives keys their values, new ones or in place of old ones.

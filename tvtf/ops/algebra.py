@@ -6,10 +6,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.dtypes import as_dtype, float32
+from tvtf.dtypes import as_dtype, float32, int32
+from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, canonical_axis, number, static_int
 from tvtf.ops.sort import top_k
 from tvtf.primitive import export
+from tvtf.refusal import Refused
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
@@ -35,7 +37,7 @@ def polyval(coeffs: Any, x: Any, name: str | None = None) -> Tensor:
     x = convert_to_tensor(x)
     if not coeffs:
         return bind.broadcast_to(number(0, x), shape=x._type.shape)
-    total, *others = (convert_to_tensor(c, None if isinstance(c, Tensor) else x.dtype) for c in coeffs)
+    total, *others = map(convert_to_tensor, coeffs)
     for c in others:
         total = bind.add(c, bind.multiply(total, x))
     return total
@@ -145,7 +147,11 @@ def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32
     """
     from scipy.stats import qmc
 
-    count, left_out = static_int(num_results, "num_results"), static_int(skip, "skip")
-    sequence = qmc.Sobol(static_int(dim, "dim"), scramble=False)
+    count, left_out, size = (static_int(operand(v, int32, i), "dim") for i, v in enumerate((num_results, skip, dim)))
+    if size < 1:
+        raise Refused("dim must be at least one")
+    if count < 1 or left_out < 0:
+        raise Refused(f"num_results must be at least one and skip non-negative, but got {count} and {left_out}")
+    sequence = qmc.Sobol(size, scramble=False)
     sequence.fast_forward(left_out + 1)
     return EagerTensor(np.ascontiguousarray(sequence.random(count), as_dtype(dtype).np))

@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.operands import integers
 from tvtf.ops.rules import (
     bind,
     canonical_axis,
@@ -377,6 +378,7 @@ def _sizes(extent: Dim, given: Any) -> tuple[Dim, ...]:
         if isinstance(given, (list, tuple))
         else static_value(given, "num_or_size_splits")
     )
+    integers(given, "size_splits")
     if not isinstance(given, (list, tuple)):
         return _equal_sizes(extent, static_int(given, "num_or_size_splits"))
     unknown = [i for i, s in enumerate(given) if isinstance(s, int) and s == -1]

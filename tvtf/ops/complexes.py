@@ -151,8 +151,15 @@ def real(input: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/real
     """
-    x = convert_to_tensor(input)
+    x = _number(input)
     return real_part.bind(x) if x.dtype.is_complex else x
+
+
+def _number(value: Any) -> Any:
+    x = convert_to_tensor(value)
+    if not (x.dtype.is_complex or x.dtype.is_floating or x.dtype.is_integer):
+        raise TypeError(f"input must be a numeric tensor, but got tensor with dtype {x.dtype!r}")
+    return x
 
 
 @export("math.imag")

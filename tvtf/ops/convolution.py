@@ -5,6 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.ops.conv import group_count
+from tvtf.ops.operands import operands
 from tvtf.ops.rules import attribute_ints, bind
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
 from tvtf.primitive import export
@@ -23,8 +24,7 @@ def _refused_rank(value: Tensor, name: str, rank: int, op: str) -> Exception:
 
 
 def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
-    x = convert_to_tensor(x)
-    w = convert_to_tensor(w, dtype_hint=x.dtype)
+    x, w = operands(x, w)
     if x.ndim < rank + 2:
         raise _refused_rank(x, "input", rank + 2, op)
     if w.ndim != rank + 2:

@@ -11,9 +11,11 @@ from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.arrange import stack
 from tvtf.ops.cast import cast
-from tvtf.ops.rules import bind, number, ones_like, size_argument, static_int
+from tvtf.ops.operands import operand, scalar_int
+from tvtf.ops.rules import bind, number, ones_like, size_argument
 from tvtf.ops.scatter import scatter_nd
 from tvtf.primitive import export
+from tvtf.refusal import Refused
 from tvtf.shape import Dim, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -109,10 +111,9 @@ def histogram_fixed_width_bins(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/histogram_fixed_width_bins
     """
-    x, count = convert_to_tensor(values), static_int(nbins, "nbins")
+    x, limits, count = convert_to_tensor(values), convert_to_tensor(value_range), scalar_int(nbins, "nbins")
     if count <= 0:
         raise InvalidArgumentError(None, "Assert", f"nbins {count} must > 0")
-    limits: Any = convert_to_tensor(value_range, None if isinstance(value_range, Tensor) else x.dtype)
     if x.dtype.is_integer:
         x, limits = cast(x, float64), cast(limits, float64)
     share = bind.divide(bind.subtract(x, limits[0]), bind.subtract(limits[1], limits[0]))
@@ -132,10 +133,20 @@ def histogram_fixed_width(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/histogram_fixed_width
     """
-    places = _flat(histogram_fixed_width_bins(values, value_range, nbins))
+    x = convert_to_tensor(values)
+    limits = operand(value_range, x.dtype, 1)
+    _check_limits(limits)
+    places = _flat(histogram_fixed_width_bins(x, limits, nbins))
     kind: DType = as_dtype(dtype)
     ones = cast(ones_like(places), kind)
-    return bind.unsorted_segment_sum(ones, places, num_segments=size_argument(nbins, "nbins"))
+    return bind.unsorted_segment_sum(ones, places, num_segments=scalar_int(nbins, "nbins"))
+
+
+def _check_limits(limits: Tensor) -> None:
+    if limits._dims != (2,):
+        raise Refused("value_range should be a vector of 2 elements.")
+    if isinstance(limits, EagerTensor) and not limits._array[0] < limits._array[1]:
+        raise Refused(f"value_range should satisfy value_range[0] < value_range[1], but got '{limits._array.tolist()}'")
 
 
 def _flat(x: Tensor) -> Tensor:

@@ -98,7 +98,12 @@ def _dropped(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
 def _checked_rate(rate: Any, x: Tensor) -> Any:
     """The rate as a float, or as the tensor it is."""
     if isinstance(rate, Tensor) or hasattr(rate, "_as_tensor"):
-        return convert_to_tensor(rate)
+        part = convert_to_tensor(rate)
+        if part.dtype is not x.dtype:
+            raise ValueError(
+                f"`x.dtype` must be compatible with `rate.dtype`. Received: x.dtype={x.dtype!r} and rate.dtype={part.dtype!r}"
+            )
+        return part
     if not isinstance(rate, (int, float)) or not 0 <= rate < 1:
         raise ValueError(f"`rate` must be a scalar tensor or a float in the range [0, 1). Received: rate={rate}")
     return float(rate)

@@ -8,9 +8,8 @@ import numpy as np
 
 from tvtf.dtypes import float32
 from tvtf.ops.host import host_primitive
+from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import (
-    attribute_bool,
-    attribute_int,
     batch_elementwise,
     bind,
     broadcast_types,
@@ -21,7 +20,7 @@ from tvtf.ops.rules import (
 )
 from tvtf.primitive import Sample, export
 from tvtf.refusal import Refused
-from tvtf.shape import TensorType, brackets
+from tvtf.shape import TensorType, brackets, same_shape, show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -110,6 +109,7 @@ def fake_quant(x: Tensor, low: Tensor, high: Tensor, bits: int, narrow: bool) ->
 
 
 @export("quantization.fake_quant_with_min_max_args")
+@attributes(min=float, max=float, num_bits=int, narrow_range=bool)
 def fake_quant_with_min_max_args(
     inputs: Any, min: float = -6, max: float = 6, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
@@ -132,13 +132,12 @@ def fake_quant_with_min_max_args(
     """
     if not min < max:
         raise Refused(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by("FakeQuantWithMinMaxArgs")
-    limits = (convert_to_tensor(float(v), float32) for v in (min, max))
-    return bind.fake_quant(
-        convert_to_tensor(inputs), *limits, bits=int(num_bits), narrow=attribute_bool(narrow_range, "narrow_range")
-    )
+    limits = (convert_to_tensor(v, float32) for v in (min, max))
+    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=num_bits, narrow=narrow_range)
 
 
 @export("quantization.fake_quant_with_min_max_vars")
+@attributes(num_bits=int, narrow_range=bool)
 def fake_quant_with_min_max_vars(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
@@ -150,16 +149,14 @@ def fake_quant_with_min_max_vars(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars
     """
-    limits = [convert_to_tensor(v, float32) for v in (min, max)]
+    limits = [operand(v, float32, i) for i, v in enumerate((min, max), 1)]
     for limit, what in zip(limits, ("min", "max")):
         require_rank(limit._type, 0, what)
-    bits = attribute_int(num_bits, "num_bits")
-    return bind.fake_quant(
-        convert_to_tensor(inputs), *limits, bits=bits, narrow=attribute_bool(narrow_range, "narrow_range")
-    )
+    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=num_bits, narrow=narrow_range)
 
 
 @export("quantization.fake_quant_with_min_max_vars_per_channel")
+@attributes(num_bits=int, narrow_range=bool)
 def fake_quant_with_min_max_vars_per_channel(
     inputs: Any, min: Any, max: Any, num_bits: int = 8, narrow_range: bool = False, name: str | None = None
 ) -> Tensor:
@@ -181,7 +178,7 @@ def fake_quant_with_min_max_vars_per_channel(
             raise Refused(
                 f"min and max must be vectors of the inputs' last dim, but got {brackets(limit.shape)} with {brackets(x.shape)}"
             ).told_by("FakeQuantWithMinMaxVarsPerChannel")
-    return bind.fake_quant(x, low, high, bits=int(num_bits), narrow=attribute_bool(narrow_range, "narrow_range"))
+    return bind.fake_quant(x, low, high, bits=num_bits, narrow=narrow_range)
 
 
 # -- their gradients, as functions
@@ -204,11 +201,15 @@ class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
 
 
 def _gradients(ct: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
-    ct, x, low, high = (convert_to_tensor(v, float32) for v in (ct, x, low, high))
-    return _vjp(ct, x, x, low, high, bits=int(bits), narrow=bool(narrow))
+    ct, x, low, high = (operand(v, float32, i) for i, v in enumerate((ct, x, low, high)))
+    if not same_shape(ct._type.shape, x._type.shape):
+        shapes = f"{show_shape(ct._type.shape)} and {show_shape(x._type.shape)}"
+        raise Refused(f"gradients and inputs must have one shape, but have {shapes}")
+    return _vjp(ct, x, x, low, high, bits=bits, narrow=narrow)
 
 
 @export("quantization.fake_quant_with_min_max_args_gradient")
+@attributes(min=float, max=float, num_bits=int, narrow_range=bool)
 def fake_quant_with_min_max_args_gradient(
     gradients: Any,
     inputs: Any,
@@ -226,10 +227,11 @@ def fake_quant_with_min_max_args_gradient(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_args_gradient
     """
-    return _gradients(gradients, inputs, float(min), float(max), num_bits, narrow_range)[0]
+    return _gradients(gradients, inputs, min, max, num_bits, narrow_range)[0]
 
 
 @export("quantization.fake_quant_with_min_max_vars_gradient")
+@attributes(num_bits=int, narrow_range=bool)
 def fake_quant_with_min_max_vars_gradient(
     gradients: Any,
     inputs: Any,
@@ -251,6 +253,7 @@ def fake_quant_with_min_max_vars_gradient(
 
 
 @export("quantization.fake_quant_with_min_max_vars_per_channel_gradient")
+@attributes(num_bits=int, narrow_range=bool)
 def fake_quant_with_min_max_vars_per_channel_gradient(
     gradients: Any,
     inputs: Any,

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING
+from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.indexing import gather_densely
 from tvtf.ops.linalg import product
+from tvtf.ops.operands import scalar_int
 from tvtf.ops.pad import reverse
 from tvtf.ops.rules import bind, canonical_axis, number, static_int
 from tvtf.ops.spectrum import irfft, rfft
@@ -45,9 +46,9 @@ def frame(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/frame
     """
-    x = convert_to_tensor(signal)
+    x = _signal(signal, 1)
     along = canonical_axis(axis, x.ndim)
-    length, step = static_int(frame_length, "frame_length"), static_int(frame_step, "frame_step")
+    length, step = _samples(frame_length, "frame_length"), _samples(frame_step, "frame_step")
     if length < 0 or step <= 0:
         raise Refused(f"frame_length must be >= 0 and frame_step > 0, but got {length} and {step}")
     size = x._type.shape[along]
@@ -64,6 +65,28 @@ def frame(
     return gather_densely(x, EagerTensor(at), along)
 
 
+def _signal(value: Any, least: int) -> Tensor:
+    x = convert_to_tensor(value)
+    if x.ndim < least:
+        raise ValueError(f"Shape {x.shape} must have rank at least {least}")
+    return x
+
+
+def _samples(value: Any, what: str) -> int:
+    """A number of samples known now.
+
+    Raises:
+      ValueError: no scalar.
+      Refused: no int32.
+    """
+    found = convert_to_tensor(value)
+    if found.ndim:
+        raise ValueError(f"Shape {found.shape} must have rank 0")
+    if found.dtype is not int32:
+        raise Refused(f"{what} must be int32, but is {found.dtype.name}", TypeError)
+    return static_int(found, what)
+
+
 @export("signal.overlap_and_add")
 def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Tensor:
     """Frames added up, each ``frame_step`` after the one before: shape (..., frames, length) to (..., samples).
@@ -77,9 +100,12 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/overlap_and_add
     """
-    x, step = convert_to_tensor(signal), static_int(frame_step, "frame_step")
-    if x.ndim < 2:
-        raise ValueError(f"Shape {x.shape} must have rank at least 2")
+    x, given = _signal(signal, 2), convert_to_tensor(frame_step)
+    if given.ndim:
+        raise ValueError(f"Shape {given.shape} must have rank 0")
+    if not given.dtype.is_integer:
+        raise ValueError(f"frame_step must be an integer. Got {given.dtype!r}")
+    step = static_int(given, "frame_step")
     *batch, count, length = x._type.shape
     if not isinstance(count, int) or not isinstance(length, int):
         raise ValueError(f"overlap_and_add needs frames of known number and length, but got shape {x.shape}")
@@ -118,7 +144,7 @@ def stft(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/stft
     """
-    length = static_int(frame_length, "frame_length")
+    length = _samples(frame_length, "frame_length")
     framed = frame(signals, length, frame_step, pad_end=pad_end)
     if window_fn is not None:
         framed = bind.multiply(framed, window_fn(length, dtype=framed.dtype))
@@ -153,9 +179,9 @@ def inverse_stft(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/inverse_stft
     """
-    length = static_int(frame_length, "frame_length")
+    x, length = _signal(stfts, 2), scalar_int(convert_to_tensor(frame_length), "window_length")
     whole = _fft_length(length, fft_length)
-    frames: Any = irfft(stfts, [whole])[..., :length]  # type: ignore[index]
+    frames: Any = irfft(x, [whole])[..., :length]  # type: ignore[index]
     if length > whole:
         frames = bind.pad(frames, number(0, frames), paddings=(*((0, 0),) * (frames.ndim - 1), (0, length - whole)))
     if window_fn is not None:
@@ -277,7 +303,7 @@ def mdct(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/mdct
     """
-    length = static_int(frame_length, "frame_length")
+    length = scalar_int(convert_to_tensor(frame_length), "frame_length")
     if length % 4:
         raise ValueError("The frame length must be a multiple of 4.")
     frames = _weighed(frame(signals, length, length // 2, pad_end=pad_end), window_fn, length)

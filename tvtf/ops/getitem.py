@@ -10,6 +10,7 @@ import numpy as np
 
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
+from tvtf.ops.operands import integers
 from tvtf.ops.rules import bind, is_computed, static_dims, static_value
 from tvtf.primitive import export, patient
 from tvtf.refusal import Refused
@@ -310,8 +311,8 @@ def slice(input_: Any, begin: Any, size: Any, name: str | None = None) -> Tensor
     Source: https://www.tensorflow.org/api_docs/python/tf/slice
     """
     x = convert_to_tensor(input_)
-    starts = scalars_of(begin)
-    sizes = scalars_of(size)
+    starts = scalars_of(integers(begin, "begin"))
+    sizes = scalars_of(integers(size, "size"))
     if not len(starts) == len(sizes) == x.ndim:
         raise Refused(
             f"Expected begin, end, and size arguments to be 1-D tensors of size {x.ndim}, but got shapes "

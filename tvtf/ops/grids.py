@@ -18,7 +18,7 @@ from tvtf.ops.rules import bind, draw, is_computed, kernel, number, static_dims,
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.room import require_room
-from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, broadcast_shapes, simplify_dim
+from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, broadcast_shapes, show_shape, simplify_dim
 from tvtf.summarized import HOLE
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
 
@@ -367,7 +367,9 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/invert_permutation
     """
-    places = convert_to_tensor(x)
+    places = convert_to_tensor(x, dtype_hint=int32)
+    if places.ndim != 1:
+        raise Refused(f"invert_permutation expects a 1D vector, but got shape {show_shape(places._type.shape)}")
     if isinstance(places, EagerTensor):
         _check_permutation(places.eager_array())
     return bind.cast(bind.argsort(places, descending=False), dtype=places.dtype)

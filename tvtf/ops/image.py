@@ -12,6 +12,7 @@ from tvtf.ops.array import transpose
 from tvtf.ops.cast import cast, saturate_cast
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.linalg import tensordot
+from tvtf.ops.operands import operand
 from tvtf.ops.pad import pad, reverse, tile
 from tvtf.ops.reduce import reduce_mean
 from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, static_int, stretch
@@ -164,7 +165,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/adjust_contrast
     """
-    factor = convert_to_tensor(contrast_factor, dtype_hint=float32)
+    factor = operand(contrast_factor, float32, 1)
     return _as_floats(images, lambda x: cast(bind.adjust_contrast(cast(x, float32), cast(factor, float32)), x.dtype))
 
 
@@ -173,7 +174,7 @@ def adjust_contrast(images: Any, contrast_factor: Any) -> Tensor:
 
 def _by_matrix(images: Any, matrix: list[list[float]]) -> Tensor:
     x = convert_to_tensor(images)
-    return tensordot(x, constant(np.array(matrix, x.dtype.np)), [[x.ndim - 1], [0]])
+    return tensordot(x, constant(matrix, x.dtype), [[x.ndim - 1], [0]])
 
 
 @export("image.rgb_to_yiq")
@@ -253,6 +254,10 @@ def grayscale_to_rgb(images: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/image/grayscale_to_rgb
     """
     x = convert_to_tensor(images)
+    if x.ndim < 2:
+        raise ValueError(f"A grayscale image (shape {x.shape}) must be at least two-dimensional.")
+    if x.shape[-1] not in (1, None):
+        raise ValueError("Last dimension of a grayscale image should be size 1.")
     return tile(x, [*(1,) * (x.ndim - 1), 3])
 
 
@@ -287,10 +292,10 @@ def _require_image(x: Tensor) -> None:
 
 
 def _turned(image: Any, turn: Callable[[Tensor], Tensor]) -> Tensor:
-    return turn(_checked_image(image))
+    return turn(checked_image(image))
 
 
-def _checked_image(image: Any) -> Tensor:
+def checked_image(image: Any) -> Tensor:
     x = convert_to_tensor(image)
     if x.ndim not in (3, 4):
         raise ValueError(f"'image' (shape {x.shape}) must have either 3 or 4 dimensions.")
@@ -378,7 +383,7 @@ def crop_to_bounding_box(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/crop_to_bounding_box
     """
-    x = _checked_image(image)
+    x = checked_image(image)
     height, width = x.shape[-3], x.shape[-2]
     _check("offset_height must be >= 0.", offset_height >= 0)
     _check("offset_width must be >= 0.", offset_width >= 0)
@@ -410,7 +415,7 @@ def pad_to_bounding_box(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/pad_to_bounding_box
     """
-    x = _checked_image(image)
+    x = checked_image(image)
     below = target_height - offset_height - x.shape[-3]
     right = target_width - offset_width - x.shape[-2]
     _check("offset_height must be >= 0", offset_height >= 0)

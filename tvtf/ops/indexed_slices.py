@@ -58,7 +58,7 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/scalar_mul
     """
-    factor = convert_to_tensor(scalar, dtype_hint=x.dtype)
+    factor = convert_to_tensor(scalar, x.dtype)
     if factor.ndim:
         raise ValueError(f"The input scalar must be a 0-D value. Received shape {factor.shape}.")
     return on_values(lambda values: bind.multiply(factor, values), x)

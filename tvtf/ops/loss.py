@@ -11,7 +11,7 @@ from tvtf.ops.rules import bind, draw, kernel, number, ones_like, require_dtype,
 from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
 from tvtf.primitive import Sample, export, hooks, primitive, table
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape, show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -170,6 +170,9 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
     x, y = hooks.met((_axis_last(x, axis), _axis_last(y, axis)))
     shape = broadcast_shapes(x._type.shape, y._type.shape)
     if shape is not None:
+        if not same_shape(shape, x._type.shape):
+            shapes = f"logits_size={show_shape(x._type.shape)} labels_size={show_shape(y._type.shape)}"
+            raise Refused(f"logits and labels must be broadcastable: {shapes}")
         x, y = _widened(x, shape), _widened(y, shape)
     return bind.softmax_cross_entropy(y, x)
 

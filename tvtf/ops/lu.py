@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.dtypes import as_dtype, int32
+from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import (
     adjoint,
@@ -23,10 +24,11 @@ from tvtf.ops.lapack import (
     samples_of,
     upper_part,
 )
+from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.primitive import export, table
 from tvtf.refusal import Refused
-from tvtf.shape import TensorType
+from tvtf.shape import TensorType, agree_dim
 from tvtf.tensor import Tensor, convert_to_tensor
 
 NOT_INVERTIBLE = "Input is not invertible."
@@ -145,11 +147,25 @@ def lu_reconstruct(lower_upper: Any, perm: Any, validate_args: bool = False, nam
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu_reconstruct
     """
-    factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
+    factors, order = _factors(lower_upper, perm)
     rows, columns = factors._type.shape[-2:]
     small = min(rows, columns)
     lower, upper = _unit_lower(factors[..., :, :small]), upper_part(factors[..., :small, :])
-    return gather(product(lower, upper), bind.argsort(order, descending=False), batch_dims=factors.ndim - 2)
+    places = invert_permutation(order) if order.ndim == 1 else bind.argsort(order, descending=False)
+    return gather(product(lower, upper), places, batch_dims=factors.ndim - 2)
+
+
+def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor, Tensor]:
+    factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
+    if factors.ndim < 2:
+        raise ValueError("Input `lower_upper` must have at least 2 dimensions.")
+    if factors.ndim != order.ndim + 1:
+        raise ValueError("`rank(lower_upper)` must equal `rank(perm) + 1`")
+    if square and not agree_dim(*factors._type.shape[-2:]):
+        raise ValueError("`lower_upper` must be square.")
+    if not agree_dim(factors._type.shape[-2], order._type.shape[-1]):
+        raise ValueError(f"Tensor's shape {order.shape} is not compatible with supplied shape {factors.shape[:-1]}.")
+    return factors, order
 
 
 @export("linalg.lu_solve")
@@ -170,8 +186,11 @@ def lu_solve(lower_upper: Any, perm: Any, rhs: Any, validate_args: bool = False,
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu_solve
     """
-    factors, order = convert_to_tensor(lower_upper), convert_to_tensor(perm)
-    ordered = gather(convert_to_tensor(rhs, factors.dtype), order, batch_dims=factors.ndim - 2, axis=-2)
+    factors, order = _factors(lower_upper, perm, square=True)
+    right = operand(rhs, factors.dtype, 1)
+    if right.ndim < 2:
+        raise ValueError("Input `rhs` must have at least 2 dimensions.")
+    ordered = gather(right, order, batch_dims=factors.ndim - 2, axis=-2)
     half = bind.matrix_triangular_solve(_unit_lower(factors), ordered, lower=True)
     return bind.matrix_triangular_solve(factors, half, lower=False)
 
@@ -187,6 +206,6 @@ def lu_matrix_inverse(lower_upper: Any, perm: Any, validate_args: bool = False, 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu_matrix_inverse
     """
-    factors = convert_to_tensor(lower_upper)
+    factors, perm = _factors(lower_upper, perm, square=True)
     ones = bind.broadcast_to(convert_to_tensor(1, factors.dtype), shape=factors._type.shape[:-1])
     return lu_solve(factors, perm, diagonal_matrix(ones))

@@ -77,6 +77,8 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     """
     x = convert_to_tensor(diagonal)
     shape = x._type.shape
+    if not shape:
+        raise Refused("Input must be at least rank 1, got 0")
     flat = bind.reshape(x, shape=(size_of(shape),))
     return bind.reshape(diagonal_matrix(flat), shape=(*shape, *shape))
 

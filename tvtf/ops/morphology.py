@@ -11,6 +11,7 @@ import numpy as np
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.cast import cast
+from tvtf.ops.operands import operands
 from tvtf.ops.pad import reverse
 from tvtf.ops.rules import attribute_ints, attribute_text, bind, number, static_value
 from tvtf.primitive import export
@@ -178,7 +179,7 @@ def dilation2d(
         )
     strides, dilations = _four(strides, "strides"), _four(dilations, "rates")
     x = convert_to_tensor(input)
-    weights: Any = convert_to_tensor(filters, x.dtype)
+    weights: Any = operands(x, filters)[1]
     height, width = (int(d) for d in weights.shape[:2])
     found = _windows(x, (height, width), _pair(strides, "strides"), _pair(dilations, "dilations"), padding)
     taps = itertools.product(range(height), range(width))

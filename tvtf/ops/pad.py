@@ -11,6 +11,7 @@ from tvtf.dtypes import COMPILED, int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.getitem import scalars_of
 from tvtf.ops.indexing import without_rows
+from tvtf.ops.operands import integers
 from tvtf.ops.rules import (
     bind,
     dims_value,
@@ -128,8 +129,8 @@ def pad(
 
 
 def _pairs(paddings: Any, x: Tensor) -> Pairs:
-    rows = dims_value(paddings, "paddings")
-    if not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
+    rows = dims_value(integers(paddings, "paddings"), "paddings")
+    if not isinstance(rows, (list, tuple)) or not all(isinstance(row, (list, tuple)) and len(row) == 2 for row in rows):
         raise Refused(f"paddings must be a matrix with 2 columns: {brackets(np.shape(rows))}").told_by("Pad")
     pairs = tuple(tuple(static_dims(list(row), "paddings")) for row in rows)
     if len(pairs) != x.ndim:

@@ -12,11 +12,12 @@ from tvtf.dtypes import int32
 from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, places
+from tvtf.ops.operands import integers
 from tvtf.ops.rules import (
+    attribute_int,
     attribute_ints,
     attribute_text,
     bind,
-    canonical_axis,
     number,
     require_same_dtype,
     static_int,
@@ -175,7 +176,7 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/unravel_index
     """
     at = convert_to_tensor(indices)
-    sizes = [int(d) for d in static_value(dims, "dims")]
+    sizes = [int(d) for d in static_value(_vector(dims, "dims"), "dims")]
     if isinstance(at, EagerTensor) and np.any((at._array < 0) | (at._array >= np.prod(sizes))):
         raise Refused("index is out of bound as with dims").told_by("UnravelIndex")
     rest, found = at, []
@@ -208,9 +209,14 @@ def reverse_sequence(
     Source: https://www.tensorflow.org/api_docs/python/tf/reverse_sequence
     """
     x, lengths = convert_to_tensor(input), convert_to_tensor(seq_lengths)
-    along = canonical_axis(0 if seq_axis is None else seq_axis, x.ndim, "seq_dim")
-    batch = canonical_axis(0 if batch_axis is None else batch_axis, x.ndim, "batch_dim")
+    along = attribute_int(seq_axis, "seq_dim", -(2**63), 64)
+    batch = attribute_int(0 if batch_axis is None else batch_axis, "batch_dim", -(2**63), 64)
     shape = x._type.shape
+    for axis, what in ((along, "seq_dim"), (batch, "batch_dim")):
+        if not 0 <= axis < x.ndim:
+            raise Refused(f"{what} must be at least 0 and < input rank ( {axis} vs. {x.ndim})").told_by(
+                "ReverseSequence"
+            )
     if along == batch:
         raise Refused(f"batch_dim == seq_dim == {along}").told_by("ReverseSequence")
     if lengths.ndim != 1 or not agree_dim(lengths._type.shape[0], shape[batch]):
@@ -267,13 +273,20 @@ def required_space_to_batch_paddings(
 
 
 def _blocks(x: Tensor, block_shape: Any, pairs: Any, what: str) -> tuple[list[int], list[tuple[int, int]]]:
-    blocks = [int(b) for b in np.atleast_1d(np.array(static_value(block_shape, "block_shape")))]
-    edges = [(int(a), int(b)) for a, b in np.array(static_value(pairs, what)).reshape(-1, 2)]
-    if len(blocks) != len(edges):
-        raise ValueError(f"{what} must have shape [{len(blocks)}, 2], but has {len(edges)} rows")
+    blocks = [int(b) for b in static_value(_vector(block_shape, "block_shape"), "block_shape")]
+    edges = np.array(static_value(integers(pairs, what), what))
+    if edges.shape != (len(blocks), 2):
+        raise Refused(f"{what} should have shape [{len(blocks)}, 2] instead of {brackets(edges.shape)}", ValueError)
     if x.ndim < 1 + len(blocks):
         raise Refused(f"input rank should be >= {1 + len(blocks)} instead of {x.ndim}")
-    return blocks, edges
+    return blocks, [(int(a), int(b)) for a, b in edges]
+
+
+def _vector(value: Any, what: str) -> Any:
+    rank = np.ndim(static_value(integers(value, what), what))
+    if rank != 1:
+        raise Refused(f"{what} rank should be 1 instead of {rank}")
+    return value
 
 
 def _quotient(dim: Dim, divisor: int, x: Tensor) -> Dim:

@@ -15,7 +15,7 @@ from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.tensor import Tensor, convert_to_tensor
 
 WORDS = (int32, int64, uint32, uint64)
 STATE = (int64, uint64)
@@ -326,13 +326,15 @@ def philox_skip(state: Any, blocks: Dim) -> Any:
 
 def check_algorithm(alg: Any) -> None:
     """Raises ValueError for anything but Philox, the algorithm of every device here."""
-    if getattr(alg, "value", alg) not in ("auto_select", "philox", 1, 3):
+    found = getattr(alg, "value", alg)
+    if not isinstance(found, (str, int, bytes)):
+        raise TypeError(f"Can't convert argument `alg` (of value {alg!r} and type {type(alg)}) to int.")
+    if found not in ("auto_select", "philox", 1, 3):
         raise ValueError(f"Unsupported algorithm {alg!r}: use 'philox' or 'auto_select'")
 
 
 def _seed_tensor(seed: Any) -> Tensor:
-    found = convert_to_tensor(seed)
-    return found if found.dtype.is_integer or is_tensor(seed) else convert_to_tensor(seed, int64)
+    return convert_to_tensor(seed, int64 if isinstance(seed, float) else None)
 
 
 @export("random.stateless_uniform")

@@ -19,6 +19,7 @@ from tvtf.ops.indexing import (
     require_index,
     with_batch_places,
 )
+from tvtf.ops.operands import operands
 from tvtf.ops.rules import (
     bind,
     draw,
@@ -418,8 +419,8 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
 
 
 def _scatter_front(tensor: Any, indices: Any, updates: Any) -> Any:
-    x = convert_to_tensor(tensor)
-    return (x, convert_to_tensor(indices), convert_to_tensor(updates, dtype_hint=x.dtype)), {}
+    x, new = operands(tensor, updates)
+    return (x, convert_to_tensor(indices), new), {}
 
 
 @primitive(

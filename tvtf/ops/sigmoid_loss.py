@@ -5,6 +5,7 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvtf.ops.operands import operands
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.primitive import export
 from tvtf.shape import agree_dim
@@ -17,8 +18,7 @@ def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:
     Raises:
       ValueError: when their shapes differ.
     """
-    x = convert_to_tensor(logits)
-    y = convert_to_tensor(labels, dtype_hint=x.dtype)
+    x, y = convert_to_tensor(logits), convert_to_tensor(labels)
     if x.ndim != y.ndim or not all(map(agree_dim, x._type.shape, y._type.shape)):
         raise ValueError(f"`logits` and `labels` must have the same shape, received ({x.shape} vs {y.shape}).")
     return y, x
@@ -81,7 +81,7 @@ def weighted_cross_entropy_with_logits(labels: Any, logits: Any, pos_weight: Any
     """
     y, x = _same_shaped(labels, logits)
     one = number(1, x)
-    weight = bind.add(one, bind.multiply(bind.subtract(convert_to_tensor(pos_weight, x.dtype), one), y))
+    weight = bind.add(one, bind.multiply(bind.subtract(operands(x, pos_weight)[1], one), y))
     negative = bind.subtract(_softplus_of_minus_abs(x), _negative_part(x))
     return bind.add(bind.multiply(bind.subtract(one, y), x), bind.multiply(weight, negative))
 
@@ -99,8 +99,7 @@ def log_poisson_loss(targets: Any, log_input: Any, compute_full_loss: bool = Fal
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/log_poisson_loss
     """
-    x = convert_to_tensor(log_input)
-    y = convert_to_tensor(targets, dtype_hint=x.dtype)
+    x, y = convert_to_tensor(log_input), convert_to_tensor(targets)
     if x.ndim != y.ndim or not all(map(agree_dim, x._type.shape, y._type.shape)):
         raise ValueError(f"`log_input` and `targets` must have the same shape, received ({x.shape} vs {y.shape}).")
     loss = bind.subtract(bind.exp(x), bind.multiply(x, y))

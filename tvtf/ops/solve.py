@@ -35,7 +35,8 @@ from tvtf.ops.lapack import (
     upper_part,
 )
 from tvtf.ops.linalg import lifted
-from tvtf.ops.rules import bind, broadcast_types, require_same_dtype, unbroadcast, zeros_like
+from tvtf.ops.operands import operands
+from tvtf.ops.rules import attribute_bool, bind, broadcast_types, require_same_dtype, unbroadcast, zeros_like
 from tvtf.primitive import Sample, export
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, agree_dim
@@ -245,7 +246,7 @@ def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/solve
     """
-    a, b = convert_to_tensor(matrix), convert_to_tensor(rhs)
+    a, b = operands(matrix, rhs)
     return (_adjoint_if(adjoint, a), b), {}
 
 
@@ -319,8 +320,9 @@ def matrix_triangular_solve(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/triangular_solve
     """
-    a, b = convert_to_tensor(matrix), convert_to_tensor(rhs)
-    return (_adjoint_if(adjoint, a), b), {"lower": bool(lower) != bool(adjoint)}
+    a, b = operands(matrix, rhs)
+    below, turned = attribute_bool(lower, "lower"), attribute_bool(adjoint, "adjoint")
+    return (_adjoint_if(turned, a), b), {"lower": below != turned}
 
 
 # -- Cholesky

@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.dtypes import REAL, DType, as_dtype, int32, int64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
+from tvtf.ops.operands import operand
 from tvtf.ops.rules import (
     bind,
     canonical_axis,
@@ -312,7 +313,9 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     finite = bind.reduce_all(bind.is_finite(bind.select(hot, scores, zero)), axis=(1,), keepdims=False)
     known = bind.logical_and(finite, bind.reduce_any(hot, axis=(1,), keepdims=False))
     ahead = bind.reduce_sum(above, axis=(1,), keepdims=False)
-    return bind.logical_and(known, bind.less(ahead, EagerTensor(np.array(static_int(k, "k"), np.int32))))
+    return bind.logical_and(
+        known, bind.less(ahead, EagerTensor(np.array(static_int(operand(k, int32, 2), "k"), np.int32)))
+    )
 
 
 # -- searchsorted
@@ -392,7 +395,7 @@ def searchsorted(
     if side not in ("left", "right"):
         raise ValueError(f"Argument `side` must be either 'right' or 'left'. Received: `side` = '{side}'.")
     edges = convert_to_tensor(sorted_sequence)
-    wanted = convert_to_tensor(values, dtype_hint=edges.dtype)
+    wanted = convert_to_tensor(values)
     extent, shape = edges._type.shape[-1], wanted._type.shape
     count = size_of(edges._type.shape[:-1])
     flat = bind.reshape(edges, shape=(count, extent))

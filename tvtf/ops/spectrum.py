@@ -55,6 +55,13 @@ def _to_half(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Te
     return bind.half_spectrum(x, axes=axes, norm=norm)
 
 
+def _spectrum(value: Any) -> Tensor:
+    x = convert_to_tensor(value, dtype_hint=complex64)
+    if not x.dtype.is_complex:
+        raise ValueError(f"IRFFT requires tf.complex64 or tf.complex128 inputs, got: {x}")
+    return x
+
+
 def _to_whole(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
     require_rank(x._type, axes)
     lengths = _lengths(fft_length, len(axes))
@@ -125,7 +132,7 @@ def irfft(input_tensor: Any, fft_length: Any = None, name: str | None = None) ->
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfft
     """
-    return _to_whole(convert_to_tensor(input_tensor, dtype_hint=complex64), _last(1), fft_length, "backward")
+    return _to_whole(_spectrum(input_tensor), _last(1), fft_length, "backward")
 
 
 @export("signal.fft2d")
@@ -188,7 +195,7 @@ def irfft2d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfft2d
     """
-    return _to_whole(convert_to_tensor(input_tensor, dtype_hint=complex64), _last(2), fft_length, "backward")
+    return _to_whole(_spectrum(input_tensor), _last(2), fft_length, "backward")
 
 
 @export("signal.fft3d")
@@ -251,7 +258,7 @@ def irfft3d(input_tensor: Any, fft_length: Any = None, name: str | None = None) 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfft3d
     """
-    return _to_whole(convert_to_tensor(input_tensor, dtype_hint=complex64), _last(3), fft_length, "backward")
+    return _to_whole(_spectrum(input_tensor), _last(3), fft_length, "backward")
 
 
 # -- over any axes

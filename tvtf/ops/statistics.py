@@ -6,9 +6,10 @@ from typing import Any
 
 from tvtf.ops.batch_norm import batch_normalization
 from tvtf.ops.cast import cast
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, canonical_axes, canonical_axis, number
 from tvtf.primitive import export, public_names
-from tvtf.shape import size_of
+from tvtf.shape import is_dim, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -119,14 +120,23 @@ def compute_average_loss(per_example_loss: Any, sample_weight: Any = None, globa
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/compute_average_loss
     """
     losses = convert_to_tensor(per_example_loss)
-    size = global_batch_size
-    if size is None:
-        size = losses._type.shape[0] if losses.ndim else 1
+    if not losses.ndim:
+        raise ValueError("Invalid value passed for `per_example_loss`. Expected a tensor with at least rank 1.")
+    size = losses._type.shape[0] if global_batch_size is None else _whole_batch(global_batch_size)
     if sample_weight is not None:
         losses = bind.multiply(losses, cast(convert_to_tensor(sample_weight), losses.dtype))
     total = bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
-    divisor = number(size, losses) if isinstance(size, int) else cast(convert_to_tensor(size), losses.dtype)
+    divisor = cast(scalar_of(size) if is_dim(size) else size, losses.dtype)
     return public_names()["math.divide_no_nan"](total, divisor)
+
+
+def _whole_batch(size: Any) -> Tensor:
+    found = convert_to_tensor(size)
+    if found.ndim:
+        raise ValueError(f"global_batch_size must be scalar.. Expected scalar shape, saw shape: {found.shape}.")
+    if not found.dtype.is_integer:
+        raise TypeError(f"global_batch_size must be an integer.. Found: tensor of dtype {found.dtype!r}")
+    return found
 
 
 @export("nn.scale_regularization_loss")

@@ -8,16 +8,21 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import DType, as_dtype, float32
+from tvtf.ops.operands import scalar_int
 from tvtf.ops.rules import static_int, static_value
 from tvtf.primitive import export
-from tvtf.tensor import EagerTensor, Tensor
+from tvtf.refusal import Refused
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _checked(window_length: Any, dtype: Any) -> tuple[int, DType]:
     kind = as_dtype(dtype)
     if not kind.is_floating:
         raise ValueError(f"dtype must be a floating point type. Found {kind}")
-    return static_int(window_length, "window_length"), kind
+    length = scalar_int(window_length, "window_length")
+    if length < 0:
+        raise Refused(f"Requires start <= limit when delta > 0: 0/{length}")
+    return length, kind
 
 
 def _made(values: np.ndarray, dtype: DType) -> Tensor:
@@ -120,7 +125,7 @@ def inverse_stft_window_fn(
     step = static_int(frame_step, "frame_step")
 
     def inverse_window(frame_length: Any, dtype: Any) -> Tensor:
-        length, kind = static_int(frame_length, "frame_length"), as_dtype(dtype)
+        length, kind = scalar_int(convert_to_tensor(frame_length), "frame_length"), as_dtype(dtype)
         forward = np.array(static_value(forward_window_fn(length, dtype=kind), "window"), np.float64)
         overlaps = -(-length // step)
         squares = np.pad(forward**2, (0, overlaps * step - length)).reshape(overlaps, step)

@@ -22,7 +22,8 @@ from tvtf.ops.lapack import (
     unequal,
 )
 from tvtf.ops.linalg import conjugate
-from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
+from tvtf.ops.operands import operands
+from tvtf.ops.rules import attribute_bool, bind, require_dtype, require_same_dtype, zeros_like
 from tvtf.primitive import Sample, export, public_names
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, agree_dim, brackets
@@ -258,7 +259,7 @@ def banded_triangular_solve(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/banded_triangular_solve
     """
-    x = convert_to_tensor(bands)
+    x, right = operands(bands, rhs)
     count, size = x._type.shape[-2:]
     if not isinstance(count, int) or not isinstance(size, int):
         raise ValueError(f"banded_triangular_solve needs diagonals of known number and length, but got shape {x.shape}")
@@ -267,7 +268,7 @@ def banded_triangular_solve(
             "BandedTriangularSolve"
         )
     return public_names()["linalg.triangular_solve"](
-        _dense(x, count, size, lower), convert_to_tensor(rhs, x.dtype), lower=lower, adjoint=adjoint
+        _dense(x, count, size, attribute_bool(lower, "lower")), right, lower=lower, adjoint=adjoint
     )
 
 
@@ -352,10 +353,12 @@ def eigh_tridiagonal(
         raise ValueError(f"'select must have a value in {{'a', 'i', 'v'}}. Received: {select!r}")
     if select != "a" and select_range is None:
         raise ValueError(f"select_range must be given where select is {select!r}")
-    main = convert_to_tensor(alpha)
+    main, beside = convert_to_tensor(alpha), convert_to_tensor(beta)
+    if main.dtype is not beside.dtype:
+        raise ValueError(
+            f"'alpha' and 'beta' must have the same type. Received: {main.dtype.name}, {beside.dtype.name}"
+        )
     limits = None if select == "a" else tuple(select_range)
     count = main._type.shape[0] if select == "a" else limits[1] - limits[0] + 1 if select == "i" else unknown_dim()  # type: ignore[index]
-    values, vectors = bind.tridiagonal_eig(
-        main, convert_to_tensor(beta, main.dtype), select=select, limits=limits, count=count
-    )
+    values, vectors = bind.tridiagonal_eig(main, beside, select=select, limits=limits, count=count)
     return values if eigvals_only else (values, vectors)

@@ -15,7 +15,7 @@ from tvtf.ops.host import unknown_dim
 from tvtf.ops.indexing import boolean_mask as dense_mask
 from tvtf.ops.indexing import gather
 from tvtf.ops.reduce import reduce_max
-from tvtf.ops.rules import bind, static_int, zeros_like
+from tvtf.ops.rules import bind, zeros_like
 from tvtf.primitive import export
 from tvtf.ragged.kernels import dim, positions, ranges
 from tvtf.ragged.partition import splits_of_lengths
@@ -354,7 +354,10 @@ def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Ragg
     """
     from tvtf.ragged.joining import stack_all
 
-    return stack_all(list(values), static_int(axis, "axis"))
+    if not isinstance(axis, int):
+        raise TypeError(f"axis must be an int; got {type(axis).__name__}")
+    given = values if isinstance(values, (list, tuple)) else list(convert_to_tensor(values))
+    return stack_all(list(given), axis)
 
 
 @export("ragged.map_flat_values")

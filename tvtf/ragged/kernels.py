@@ -87,6 +87,19 @@ def ragged_dense(values: Tensor, splits: Tensor, default: Tensor, width: Any) ->
     return (values, splits, default), {"width": width}
 
 
+def positive_axis(axis: Any, rank: int, what: str = "axis") -> int:
+    """An axis that may count from the end.
+
+    Raises:
+      TypeError: no int; ValueError: out of bounds.
+    """
+    if not isinstance(axis, int):
+        raise TypeError(f"{what} must be an int; got {type(axis).__name__}")
+    if not -rank <= axis < rank:
+        raise ValueError(f"{what}={axis} out of bounds: expected {-rank}<={what}<{rank}")
+    return axis % rank
+
+
 def dim(x: Tensor, axis: int) -> Tensor:
     """One dim as an int64 scalar."""
     return shape_of(x, int64)[axis]

@@ -13,7 +13,7 @@ from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 from tvtf.primitive import export
-from tvtf.ragged.kernels import dim, positions, row_ids
+from tvtf.ragged.kernels import dim, positions, positive_axis, row_ids
 from tvtf.ragged.partition import RowPartition, checked
 from tvtf.shape import Dim, TensorShape, as_shape, simplify_dim
 from tvtf.spec import TensorSpec
@@ -232,6 +232,7 @@ class RaggedTensor(CompositeTensor):
 
     def row_lengths(self, axis: int = 1, name: Any = None) -> Any:
         """How many values each row has; along an inner ``axis`` a ragged tensor."""
+        axis = axis if self.shape.rank is None else positive_axis(axis, self.shape.rank)
         if axis == 0:
             return self.nrows()
         if axis == 1:
@@ -284,7 +285,8 @@ class RaggedTensor(CompositeTensor):
         from tvtf.ragged.build import merge_dims
 
         rank = self.shape.rank or 0
-        return merge_dims(self, outer_axis % rank, inner_axis % rank)
+        places = (positive_axis(a, rank, what) for a, what in ((outer_axis, "outer_axis"), (inner_axis, "inner_axis")))
+        return merge_dims(self, *places)
 
     def to_tensor(self, default_value: Any = None, name: Any = None, shape: Any = None) -> Tensor:
         """A tensor in which short rows are filled up with ``default_value`` (zero), cut or filled up to ``shape``."""

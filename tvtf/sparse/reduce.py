@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import int64
+from tvtf.dtypes import int32, int64
 from tvtf.ops.indexing import gather, gather_densely
+from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, number, size_argument, static_value
 from tvtf.ops.segment import unsorted_segment_mean, unsorted_segment_sqrt_n
 from tvtf.ops.told import dims_of
@@ -108,7 +109,8 @@ def _gathered(sp: SparseTensor, axes: list[int]) -> Tensor:
 
 
 def _axes(axis: Any, rank: int, op: str) -> set[int]:
-    given = range(rank) if axis is None else np.ravel(static_value(axis, "axis")).tolist()
+    axes = range(rank) if axis is None else static_value(operand(axis, int32, 3), "axis")
+    given = np.ravel(axes).tolist()
     for each in given:
         if not -rank <= each < rank:
             raise Refused(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").told_by(op)

@@ -11,12 +11,13 @@ from typing import Any
 import numpy as np
 
 from tvtf.context import state
+from tvtf.dtypes import int64
 from tvtf.frontend.host import traced
 from tvtf.module import current_scope, name_scope
 from tvtf.primitive import export
 from tvtf.summary.protos import proto
 from tvtf.summary.writer import SummaryWriter, active, recording, writing
-from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor
+from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor, is_tensor
 
 MSG_STEP = (
     "No step set. Please specify one either through the `step` argument or through tf.summary.experimental.set_step()"
@@ -226,11 +227,12 @@ def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Tens
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/write_raw_pb
     """
+    number = _step(step)
     writer = writing()
     if writer is None:
         return constant(False)
     parse = proto("compat.proto.summary_pb2").Summary.FromString
-    return _event(writer, step, tensor, lambda a: parse(a.item()))
+    return _event(writer, number, tensor, lambda a: parse(a.item()))
 
 
 @export("summary.experimental.summary_scope")
@@ -263,12 +265,19 @@ def _written(name: str, step: Any, data: Any, build: Callable[[str, np.ndarray],
     return constant(False) if writer is None else _event(writer, step, data, lambda a: build(tag, a))
 
 
+def _step(step: Any) -> Tensor:
+    found = active.step if step is None else step
+    if found is None:
+        raise ValueError(MSG_STEP)
+    number = convert_to_tensor(found, None if is_tensor(found) and convert_to_tensor(found).dtype.is_integer else int64)
+    if number.ndim:
+        raise ValueError(f"Argument `step` must be a scalar. Received step with shape {number.shape}.")
+    return number
+
+
 def _event(writer: SummaryWriter, step: Any, data: Any, build: Callable[[np.ndarray], Any]) -> Tensor:
     """Writes now, or whenever the traced program comes by here; whether it was written (in a trace: what is asked for)."""
-    step = active.step if step is None else step
-    if step is None:
-        raise ValueError(MSG_STEP)
-    tensors = [convert_to_tensor(x) for x in (data, step, recording())]
+    tensors = [convert_to_tensor(x) for x in (data, _step(step), recording())]
     known = [t.eager_array() if isinstance(t, EagerTensor) else None for t in tensors]
 
     def run(*arrays: np.ndarray) -> tuple[()]:

@@ -15,7 +15,7 @@ from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 UNITS = ("BYTE", "UTF8_CHAR")
 UTF8_TAIL = 0x80
@@ -348,7 +348,7 @@ def format_(template: str, inputs: Any, placeholder: str = "{}", summarize: int 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/format
     """
-    listed = [convert_to_tensor(x) for x in (inputs if isinstance(inputs, (list, tuple)) else [inputs])]
+    listed = [convert_to_tensor(x) for x in ([inputs] if is_tensor(inputs) else list(inputs))]
     pieces = tuple(template.split(placeholder))
     if len(pieces) - 1 != len(listed):
         raise ValueError(
