@@ -5,9 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import numpy as np
-
-from tvtf.dtypes import FLOATING, int32
+from tvtf.dtypes import FLOATING, float32, int32
 from tvtf.frontend.custom import custom_gradient
 from tvtf.frontend.tape import GradientTape
 from tvtf.ops.cast import cast
@@ -52,8 +50,8 @@ def _rounded(
 
 
 def _check_range(low: Any, high: Any) -> None:
-    least, most = (static_value(convert_to_tensor(v)) for v in (low, high))
-    if least is not None and most is not None and not (np.isfinite(least) & np.isfinite(most) & (least <= most)).all():
+    least, most = (static_value(convert_to_tensor(v, dtype_hint=float32)) for v in (low, high))
+    if least is not None and most is not None and not (least <= most).all():
         raise Refused(f"Invalid range: input_min {least} > input_max {most}")
 
 
@@ -72,7 +70,7 @@ def _quantized(
     x = convert_to_tensor(input)
     if round_mode not in ("HALF_TO_EVEN", "HALF_UP"):
         raise ValueError(f"round_mode must be 'HALF_TO_EVEN' or 'HALF_UP', but got {round_mode!r}")
-    if not 0 < num_bits < (64 if signed else 63) or num_bits < 1 + signed:
+    if not 0 < num_bits < (62 if signed else 63):
         raise Refused(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
     if range_given:
         _check_range(low, high)

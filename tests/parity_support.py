@@ -38,7 +38,11 @@ _NOISE = (
     (re.compile(r"only length-1 arrays"), "only 0-dimensional arrays"),
     (re.compile(r"OrderedDict\(\{(.*)\}\)$"), _in_pairs),
 )
-_SAME_TYPE = {"InaccessibleTensorError": "TypeError", "OutOfRangeInteger": "ValueError"}
+_SAME_TYPE = {
+    "InaccessibleTensorError": "TypeError",
+    "OutOfRangeInteger": "ValueError",
+    "TracedOutOfRangeInteger": "TypeError",
+}
 
 
 def programs(room, tf):

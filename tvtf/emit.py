@@ -266,7 +266,7 @@ class Trace:
                 f"in {self.name!r}."
             )
         inner = self.capture(tensor, tensor._type, "captured")
-        inner.known = tensor.known
+        inner.known, inner.claimed = tensor.known, tensor.claimed
         return inner
 
     def encloses(self, tensor: SymbolicTensor) -> bool:

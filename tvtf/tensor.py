@@ -258,16 +258,18 @@ for _name in ("name", "graph", "op", "value_index"):
 class SymbolicTensor(Tensor):
     """A tensor of a function being traced: a Relax variable with its type, and what is known of its value.
 
-    ``known`` is an object array of dims for integers computed from shapes, else None.
+    ``known`` is an object array of dims for integers computed from shapes, else None. ``claimed`` is the shape that
+    ``set_shape`` told of it where that knows dims that only running tells: compiled code does not rely on those.
     """
 
-    __slots__ = ("_var", "_type", "_trace", "known")
+    __slots__ = ("_var", "_type", "_trace", "known", "claimed")
 
     def __init__(self, var: Any, tensor_type: TensorType, trace: Any) -> None:
         self._var = var
         self._type = tensor_type
         self._trace = trace
         self.known: np.ndarray | None = None
+        self.claimed: TensorShape | None = None
 
     def __hash__(self) -> int:
         """Tensors of a TensorFlow 1 graph are keys of a ``feed_dict``."""
@@ -280,6 +282,10 @@ class SymbolicTensor(Tensor):
     @property
     def graph(self) -> Any:
         return self._trace
+
+    @property
+    def shape(self) -> TensorShape:
+        return TensorShape(self._type.shape) if self.claimed is None else self.claimed
 
     def alias(self) -> SymbolicTensor:
         """The same value as a tensor of its own identity, for tapes."""
@@ -303,6 +309,9 @@ class SymbolicTensor(Tensor):
     def set_shape(self, shape: Any) -> None:
         """Takes unknown dims to be those of ``shape``; the compiled function checks at each call what its arguments tell.
 
+        A size that the program computes is not checked, as in TensorFlow: ``x.shape`` shows what was told, and what is
+        computed follows what the size is.
+
         Raises:
           ValueError: when a known dim differs.
         """
@@ -311,6 +320,7 @@ class SymbolicTensor(Tensor):
         merged = self.shape.merge_with(shape)
         told = [a if b is None or not agree_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
         self._type = TensorType(tuple(told), self._type.dtype)
+        self.claimed = None if TensorShape(told) == merged else merged
 
     def __array__(self, *_: Any, **__: Any) -> np.ndarray:
         raise NotImplementedError(
@@ -418,7 +428,8 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         if isinstance(value, kind):
             return _checked(convert(value, dtype=dtype, name=name, as_ref=False), dtype)
     if isinstance(value, (list, tuple)) and _contains_tensor(value):
-        return hooks.pack(value, dtype or dtype_hint)
+        packed = hooks.pack(value, dtype or dtype_hint)
+        return packed if dtype in (None, packed.dtype) else hooks.cast(packed, dtype)  # type: ignore[no-any-return]
     return EagerTensor(to_array(value, dtype, dtype_hint))
 
 
@@ -607,6 +618,8 @@ _ACCEPTS: dict[str, set[type]] = {
 def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:
     if kinds - _ACCEPTS.get(target.kind, {int, float, complex}):
         _fitted(value, None)  # a ragged list is refused as one
+        if complex in kinds and len(kinds) > 1:
+            raise _unconvertible(value, MSG_MIXED)
         raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {target.name}")
 
 

@@ -44,6 +44,7 @@ from tvtf.frontend.control import repack, traced_while
 from tvtf.frontend.tensor_array import Growth, loose_shapes, settled
 from tvtf.frontend.waiting import checked_to_be
 from tvtf.ops.rules import bind
+from tvtf.shape import TensorShape, keeps_shape, same_dim
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 LEGAL = "Tensor, int, float, bool or a list, tuple or dict thereof"
@@ -110,8 +111,8 @@ def _leaves(structure: Any) -> list[Any]:
 class _Carried:
     """What a loop carries as tensors: its symbols, after a flag whether it ran where some symbol has no value before."""
 
-    def __init__(self, before: tuple[Any, ...], flagged: bool) -> None:
-        self.before, self.flags = before, int(flagged)
+    def __init__(self, before: tuple[Any, ...], flagged: bool, claimed: dict[int, TensorShape]) -> None:
+        self.before, self.flags, self.claimed = before, int(flagged), claimed
         self.shapes: list[Any] = []
         self.entry = as_tensors(before)
         ran = [state.trace.own(convert_to_tensor(False))] if flagged else []
@@ -121,11 +122,14 @@ class _Carried:
         return ["<ran>"] * self.flags + [n for n, v in zip(symbols, self.entry) for _ in _leaves(v)]
 
     def invariants(self, pairs: Any, counters: int) -> list[Any] | None:
-        """The shapes that ``set_loop_options`` gives to values, by what is carried after so many counters."""
-        if not pairs:
+        """The shapes that ``set_loop_options`` gives to values, or none where one was claimed, by what is carried after counters."""
+        if not pairs and not self.claimed:
             return None
-        told = {id(convert_to_tensor(value)): shape for value, shape in pairs}
-        self.shapes = [told.get(id(value)) for value in nest.flatten(self.before, expand_composites=True)]
+        told = {id(convert_to_tensor(value)): shape for value, shape in pairs or ()}
+        flat = nest.flatten(self.before, expand_composites=True)
+        self.shapes = [told.get(id(value)) for value in flat]
+        for place, shape in self.claimed.items():
+            self.shapes[place] = shape
         travelling = nest.flatten(self.entry, expand_composites=True)
         found = [shape for shape, tensor in zip(self.shapes, travelling) if tensor is not None]
         return [None] * (counters + self.flags) + found
@@ -133,7 +137,19 @@ class _Carried:
     def restored(self, tensors: Any) -> tuple[Any, ...]:
         """The symbols' values, with the objects that don't travel."""
         left = tensors[self.flags :]
-        return with_objects(repack(self.entry, left), self.before)
+        found = with_objects(repack(self.entry, left), self.before)
+        flat, start = (nest.flatten(values, expand_composites=True) for values in (found, self.before))
+        for place in self.claimed:
+            flat[place].claimed = start[place].shape
+        return found
+
+
+class _Claims(Exception):
+    """Values keep the shapes with which they enter a loop by the word of ``set_shape`` alone: ``places`` has what is sure."""
+
+    def __init__(self, places: dict[int, TensorShape]) -> None:
+        super().__init__()
+        self.places = places
 
 
 class _Loop:
@@ -153,6 +169,7 @@ class _Loop:
         self.before: tuple[Any, ...] = get_state()
         self.original = self.before
         self.missing = [is_undefined(v) for v in self.before]
+        self.claimed: dict[int, TensorShape] = {}
 
     def run(self, test: Callable[[], Any], body: Callable[[], None]) -> None:
         scope = status.scopes[-1]
@@ -172,7 +189,15 @@ class _Loop:
         self.set_state(final)
 
     def traced(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
-        carried = _Carried(self.before, any(self.missing))
+        try:
+            return self.as_claimed(test, body)
+        except _Claims as found:
+            self.claimed |= found.places
+            self.set_state(self.original)
+            return self.traced(test, body)
+
+    def as_claimed(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
+        carried = _Carried(self.before, any(self.missing), self.claimed)
         condition, step, start, count = self.limited(
             self.condition(test, carried), self.step(body, carried), carried.start, self.opts.get("maximum_iterations")
         )
@@ -256,14 +281,33 @@ class _Loop:
 
     def check(self, start: tuple[Any, ...], end: tuple[Any, ...], told: Sequence[Any]) -> None:
         loose = loose_shapes(start) if self.room is None else ()
-        shapes = (a or b for a, b in zip_longest(told, loose))
+        shapes = [a or b for a, b in zip_longest(told, loose)]
+        self.find_claims(start, end, shapes)
+        free = iter(shapes)
         for name, before, after in zip(self.names, start, end):
             text = "'{name}' does not have the same nested structure after one iteration.\n\n{error}"
             require_same_structure(name, before, after, text)
             flat = (nest.flatten(values, expand_composites=True) for values in (before, after))
             for a, b in zip(*flat):
-                if next(shapes, None) is None:  # of those that may change, traced_while knows what to check
+                if next(free, None) is None:  # of those that may change, traced_while knows what to check
                     _check_leaf(name, a, b)
+
+    def find_claims(self, start: tuple[Any, ...], end: tuple[Any, ...], shapes: Sequence[Any]) -> None:
+        """Has the loop traced again where shapes are those of the start only because ``set_shape`` said so."""
+        flat = (nest.flatten(values, expand_composites=True) for values in (start, end))
+        places = {
+            i: TensorShape([d if same_dim(d, e) else None for d, e in zip(a._type.shape, b._type.shape)])
+            for i, (a, b, free) in enumerate(zip_longest(*flat, shapes))
+            if free is None and getattr(b, "claimed", None) is not None and _enters_as(a, b)
+        }
+        if places:
+            raise _Claims(places)
+
+
+def _enters_as(before: Any, after: SymbolicTensor) -> bool:
+    if not isinstance(before, Tensor) or keeps_shape(before._type.shape, after._type.shape):
+        return False
+    return before.dtype is after.dtype and before.shape == after.shape
 
 
 def _parameter(aside: Trace, value: Any) -> Any:

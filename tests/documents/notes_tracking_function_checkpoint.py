@@ -186,15 +186,13 @@ def concat_with_padding():
     tf.print(x.shape)
     for i in tf.range(4):
         x = tf.concat([x[:i], tf.ones([1, 10])], axis=0)
+        tf.print(x.shape)
         x.set_shape([4, 10])
         tf.print(x.shape)
     return x
 
 
-try:
-    concat_with_padding()
-except Exception as error:
-    print(type(error).__name__)
+concat_with_padding()
 
 # %% a TensorArray
 x = tf.TensorArray(dtype=tf.float32, size=3, infer_shape=False, clear_after_read=False)

@@ -15,7 +15,7 @@ def _kind(call):
         return f"gives {call()}"
     except Exception as error:
         kind = type(error).__name__
-        return "ValueError" if kind == "OutOfRangeInteger" else kind
+        return {"OutOfRangeInteger": "ValueError", "TracedOutOfRangeInteger": "TypeError"}.get(kind, kind)
 
 
 def _calls(tf):

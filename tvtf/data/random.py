@@ -7,26 +7,34 @@ from __future__ import annotations
 
 import itertools
 from collections.abc import Iterator
+from typing import Any
 
 import numpy as np
 
+from tvtf.data.numbers import number
 from tvtf.ops import philox
+from tvtf.ops.rules import static_value
 from tvtf.random_state import DEFAULT_SEED
 from tvtf.seeds import MAX_INT32, seeds
 
 _AT_ONCE = 256
 
 
-def seed_pair(seed: int | None) -> tuple[int, int]:
+def seed_pair(seed: Any) -> tuple[int, int]:
     """``tf.compat.v1.get_seed`` as tf.data uses it; the system's random numbers where there is no seed at all."""
     if seeds.seed is None and seed is None:
         first, second = np.random.SeedSequence().generate_state(2, np.uint32)
         return int(first), int(second)
     if seeds.seed is None:
-        return DEFAULT_SEED, int(seed or 0) % MAX_INT32
-    own = seeds.next_op_seed() if seed is None else seed
+        return DEFAULT_SEED, _word(seed)
+    own = seeds.next_op_seed() if seed is None else _word(seed)
     pair = seeds.seed % MAX_INT32, own % MAX_INT32
     return (0, MAX_INT32) if pair == (0, 0) else pair
+
+
+def _word(seed: Any) -> int:
+    value = static_value(seed % MAX_INT32, "seed")
+    return number(value, "seed") if isinstance(value, float) else int(value)
 
 
 def words(pair: tuple[int, int]) -> Iterator[int]:

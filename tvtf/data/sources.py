@@ -91,7 +91,7 @@ class Random(Dataset):
     def __init__(self, seed: Any, rerandomize_each_iteration: bool | None) -> None:
         given = rerandomize_each_iteration
         again = given is not None and attribute_bool(given, "rerandomize_each_iteration")
-        self.seeds = SeedGenerator(None if seed is None else number(seed, "seed"), again)
+        self.seeds = SeedGenerator(seed, again)
         super().__init__(TensorSpec([], int64), INFINITE)
 
     def handles(self) -> Iterator[Any]:

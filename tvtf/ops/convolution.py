@@ -24,7 +24,8 @@ def _refused_rank(value: Tensor, name: str, rank: int, op: str) -> Exception:
 
 
 def _checked_operands(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:
-    x, w = operands(x, w)
+    x = convert_to_tensor(x)
+    w = operands(x, w)[1]
     if x.ndim < rank + 2:
         raise _refused_rank(x, "input", rank + 2, op)
     if w.ndim != rank + 2:

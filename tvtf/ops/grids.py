@@ -367,7 +367,7 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/invert_permutation
     """
-    places = convert_to_tensor(x, dtype_hint=int32)
+    places = convert_to_tensor(x, int32 if isinstance(x, float) else None)
     if places.ndim != 1:
         raise Refused(f"invert_permutation expects a 1D vector, but got shape {show_shape(places._type.shape)}")
     if isinstance(places, EagerTensor):

@@ -170,7 +170,7 @@ def softmax_cross_entropy_with_logits(labels: Any, logits: Any, axis: Any = -1, 
     x, y = hooks.met((_axis_last(x, axis), _axis_last(y, axis)))
     shape = broadcast_shapes(x._type.shape, y._type.shape)
     if shape is not None:
-        if not same_shape(shape, x._type.shape):
+        if not same_shape(shape[:-1], x._type.shape[:-1]):
             shapes = f"logits_size={show_shape(x._type.shape)} labels_size={show_shape(y._type.shape)}"
             raise Refused(f"logits and labels must be broadcastable: {shapes}")
         x, y = _widened(x, shape), _widened(y, shape)

@@ -164,7 +164,8 @@ def _factors(lower_upper: Any, perm: Any, square: bool = False) -> tuple[Tensor,
     if square and not agree_dim(*factors._type.shape[-2:]):
         raise ValueError("`lower_upper` must be square.")
     if not agree_dim(factors._type.shape[-2], order._type.shape[-1]):
-        raise ValueError(f"Tensor's shape {order.shape} is not compatible with supplied shape {factors.shape[:-1]}.")
+        told = f"Tensor's shape {order.shape} is not compatible with supplied shape {factors.shape[:-1]}."
+        raise Refused(told, ValueError)
     return factors, order
 
 

@@ -13,6 +13,7 @@ from tvtf.context import state
 from tvtf.dtypes import DType, int32, int64
 from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, require_dtype, static_int, type_name
 from tvtf.refusal import Refused
+from tvtf.shape import show_shape
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 P = ParamSpec("P")
@@ -43,11 +44,12 @@ def scalar_int(value: Any, what: str, dtype: DType = int32) -> int:
 
     Raises:
       TypeError: a Python value that is no integer.
-      ValueError: a tensor of another dtype, or no scalar.
+      ValueError: a tensor of another dtype.
+      Refused: no scalar.
     """
     found = convert_to_tensor(value, dtype)
     if found.ndim:
-        raise ValueError(f"{what}: Shape {found.shape} must have rank 0")
+        raise Refused(f"{what} must be 0-D, got shape {show_shape(found._type.shape)}")
     return static_int(found, what)
 
 

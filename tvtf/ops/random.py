@@ -334,7 +334,7 @@ def check_algorithm(alg: Any) -> None:
 
 
 def _seed_tensor(seed: Any) -> Tensor:
-    return convert_to_tensor(seed, int64 if isinstance(seed, float) else None)
+    return convert_to_tensor(seed, int64 if isinstance(seed, (float, np.ndarray)) else None)
 
 
 @export("random.stateless_uniform")

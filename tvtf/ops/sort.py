@@ -10,7 +10,6 @@ import numpy as np
 from tvtf.dtypes import REAL, DType, as_dtype, int32, int64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
-from tvtf.ops.operands import operand
 from tvtf.ops.rules import (
     bind,
     canonical_axis,
@@ -313,9 +312,7 @@ def in_top_k(targets: Any, predictions: Any, k: Any, name: str | None = None) ->
     finite = bind.reduce_all(bind.is_finite(bind.select(hot, scores, zero)), axis=(1,), keepdims=False)
     known = bind.logical_and(finite, bind.reduce_any(hot, axis=(1,), keepdims=False))
     ahead = bind.reduce_sum(above, axis=(1,), keepdims=False)
-    return bind.logical_and(
-        known, bind.less(ahead, EagerTensor(np.array(static_int(operand(k, int32, 2), "k"), np.int32)))
-    )
+    return bind.logical_and(known, bind.less(ahead, EagerTensor(np.array(static_int(k, "k"), np.int32))))
 
 
 # -- searchsorted

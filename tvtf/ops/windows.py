@@ -52,6 +52,8 @@ def steps(value: Any, rank: int, channel_axis: int, name: str, op: str) -> tuple
       ValueError: for another length.
       UnimplementedError: for anything but 1 along the batch and the channels.
     """
+    if name != "dilations" and isinstance(value, Tensor) and not value.shape.rank:
+        raise TypeError(f"{name} must be ints, but got {value!r}: Cannot iterate over a scalar tensor.")
     given = static_value(1 if value is None else value, name)
     given = list(given) if isinstance(given, (list, tuple)) else [given]
     if len(given) in (1, rank, rank + 2):

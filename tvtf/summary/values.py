@@ -227,7 +227,7 @@ def write_raw_pb(tensor: Any, step: Any = None, name: str | None = None) -> Tens
 
     Source: https://www.tensorflow.org/api_docs/python/tf/summary/experimental/write_raw_pb
     """
-    number = _step(step)
+    number = None if step is None else _step(step)
     writer = writing()
     if writer is None:
         return constant(False)
