@@ -14,7 +14,7 @@ from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.operands import attributes, operand, positive
 from tvtf.ops.rules import attribute_int, bind, require_dtype
 from tvtf.primitive import export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import TensorType
 from tvtf.sparse.tensor import SparseTensor
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -117,7 +117,7 @@ def ctc_greedy_decoder(
     blank, classes = -1 if blank_index is None else blank_index, scores.shape[2]
     if not -classes <= blank < classes:
         told = f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}"
-        raise Refused(told).told_by("CTCGreedyDecoder")
+        raise RefusedValue(told).told_by("CTCGreedyDecoder")
     *parts, sums = bind.ctc_greedy(
         scores, lengths, counts=(unknown_dim(),), blank=blank % classes, merges=merge_repeated
     )

@@ -15,7 +15,7 @@ from tvtf.ops.create import zeros
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.primitive import export, public_names
-from tvtf.refusal import Refused
+from tvtf.refusal import RefusedValue
 from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 
@@ -52,7 +52,7 @@ def _rounded(
 def _check_range(low: Any, high: Any) -> None:
     least, most = (static_value(convert_to_tensor(v, dtype_hint=float32)) for v in (low, high))
     if least is not None and most is not None and not (least <= most).all():
-        raise Refused(f"Invalid range: input_min {least} > input_max {most}")
+        raise RefusedValue(f"Invalid range: input_min {least} > input_max {most}")
 
 
 def _quantized(
@@ -71,7 +71,7 @@ def _quantized(
     if round_mode not in ("HALF_TO_EVEN", "HALF_UP"):
         raise ValueError(f"round_mode must be 'HALF_TO_EVEN' or 'HALF_UP', but got {round_mode!r}")
     if not 0 < num_bits < (62 if signed else 63):
-        raise Refused(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
+        raise RefusedValue(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
     if range_given:
         _check_range(low, high)
     along = -1 if axis is None else axis % x.ndim

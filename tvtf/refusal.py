@@ -35,6 +35,13 @@ class Refused(Exception):
         return self.graph(None, op, told) if issubclass(self.graph, OpError) else self.graph(told)
 
 
+class RefusedValue(Refused):
+    """Raised for what only values tell: TensorFlow's kernels raise InvalidArgumentError for it, in graphs, too."""
+
+    def __init__(self, message: str) -> None:
+        super().__init__(message, InvalidArgumentError)
+
+
 class WithoutKernel(Refused):
     """Raised for a dtype that an op allows and no device here computes."""
 

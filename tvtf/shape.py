@@ -195,7 +195,7 @@ class TensorShape:
 
     def __init__(self, dims: Any) -> None:
         unknown = dims is None or isinstance(dims, AnyShape) or (isinstance(dims, TensorShape) and dims.rank is None)
-        self._dims = None if unknown else tuple(map(_visible_dim, dims_of(dims)))
+        self._dims = None if unknown else tuple(map(visible_dim, dims_of(dims)))
 
     @property
     def rank(self) -> int | None:
@@ -206,8 +206,10 @@ class TensorShape:
         return self.rank
 
     @property
-    def dims(self) -> list[int | None] | None:
-        return None if self._dims is None else list(self._dims)
+    def dims(self) -> list[Any] | None:
+        from tvtf.dimension import Dimension
+
+        return None if self._dims is None else [Dimension(d) for d in self._dims]
 
     def as_list(self) -> list[int | None]:
         if self._dims is None:
@@ -344,10 +346,12 @@ def is_dim(value: Any) -> bool:
     return type(value).__module__.startswith("tvm")
 
 
-def _visible_dim(dim: Any) -> int | None:
+def visible_dim(dim: Any) -> int | None:
     """A dim as users see it: symbolic ones are None, as in TensorFlow."""
     if dim is None or is_dim(dim):
         return None
+    if hasattr(dim, "merge_with"):
+        return dim.value  # type: ignore[no-any-return]
     try:
         value = dim.__index__()
     except AttributeError:

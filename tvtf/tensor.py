@@ -13,7 +13,7 @@ from tvtf.context import state
 from tvtf.dtypes import _BY_NUMPY, DType
 from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
 from tvtf.primitive import hooks
-from tvtf.shape import TensorShape, TensorType, agree_dim, as_shape
+from tvtf.shape import TensorShape, TensorType, agree_dim, as_shape, brackets
 
 MSG_UNHASHABLE = "Tensor is unhashable. Instead, use tensor.ref() as the key."
 MSG_BOOL = (
@@ -255,6 +255,19 @@ for _name in ("name", "graph", "op", "value_index"):
     setattr(EagerTensor, _name, _of_graphs(_name))
 
 
+def _merged(mine: TensorShape, yours: TensorShape) -> TensorShape:
+    if mine.rank == yours.rank:
+        for i, (a, b) in enumerate(zip(mine, yours)):
+            if None not in (a, b) and a != b:
+                told = f"Dimension {i} in both shapes must be equal, but are {a} and {b}."
+                raise ValueError(f"{told} Shapes are {_with_marks(mine)} and {_with_marks(yours)}.")
+    return mine.merge_with(yours)
+
+
+def _with_marks(shape: TensorShape) -> str:
+    return brackets("?" if d is None else d for d in shape)
+
+
 class SymbolicTensor(Tensor):
     """A tensor of a function being traced: a Relax variable with its type, and what is known of its value.
 
@@ -317,7 +330,7 @@ class SymbolicTensor(Tensor):
         """
         if isinstance(self._type.shape, AnyShape):
             return hooks.tell_rank(self, as_shape(shape))
-        merged = self.shape.merge_with(shape)
+        merged = _merged(self.shape, as_shape(shape))
         told = [a if b is None or not agree_dim(a, b) else b for a, b in zip(self._type.shape, merged)]
         self._type = TensorType(tuple(told), self._type.dtype)
         self.claimed = None if TensorShape(told) == merged else merged

@@ -3,9 +3,9 @@
 import numpy as np
 
 
-def _refused(tf, call):
+def refused(tf, call, traced=True):
     def both():
-        return f"{_kind(call)}, traced {_kind(tf.function(call, autograph=False))}"
+        return _kind(call) + (f", traced {_kind(tf.function(call, autograph=False))}" if traced else "")
 
     return both
 
@@ -210,7 +210,7 @@ def programs(tf):
     calls = {**_seen_when_run(tf), **_pipelines(tf), **_files(tf)}
     eager = {label: lambda call=call: _kind(call) for label, call in calls.items()}
     return {
-        **{label: _refused(tf, call) for label, call in (_calls(tf) | _without_memory(tf) | _halves(tf)).items()},
+        **{label: refused(tf, call) for label, call in (_calls(tf) | _without_memory(tf) | _halves(tf)).items()},
         **eager,
         **_only_when_run(tf),
         **_state(tf),

@@ -11,11 +11,11 @@ from tvtf.dtypes import as_dtype, float32, float64, int8, int16, int32, int64, u
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
-from tvtf.ops.operands import operand
+from tvtf.ops.operands import converted, operand
 from tvtf.ops.random import stateless_uniform
 from tvtf.ops.rules import attribute_text, bind, number, require_dtype, static_dims, zeros_like
 from tvtf.primitive import export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import Dim, TensorType, agree_dim, show_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -63,11 +63,13 @@ def _drawn_type(images: TensorType, boxes: TensorType, colours: TensorType) -> T
     if len(boxes.shape) != 3 or boxes.shape[2] != 4:
         raise Refused(f"The shape of boxes should be [batch, count, 4], but is {show_shape(boxes.shape)}")
     if not agree_dim(images.shape[0], boxes.shape[0]):
-        raise Refused("The batch sizes should be the same")
+        raise RefusedValue("The batch sizes should be the same")
     if len(colours.shape) != 2:
         raise Refused(f"colors must be a 2-D matrix{show_shape(colours.shape)}")
     if isinstance(colours.shape[1], int) and isinstance(images.shape[3], int) and colours.shape[1] < images.shape[3]:
-        raise Refused(f"colors must have equal or more channels than the image provided: {show_shape(colours.shape)}")
+        raise RefusedValue(
+            f"colors must have equal or more channels than the image provided: {show_shape(colours.shape)}"
+        )
     return images
 
 
@@ -144,14 +146,14 @@ def crop_and_resize(
     method = attribute_text(method, "method", ("bilinear", "nearest"))
     x, corners, which = (
         convert_to_tensor(image),
-        operand(boxes, float32, 1),
-        cast(operand(box_indices, int32, 2), int64),
+        converted(boxes, float32, 1),
+        cast(converted(box_indices, int32, 2), int64),
     )
     if x.ndim != 4 or corners.ndim != 2 or which.ndim != 1:
         raise Refused(
             f"image, boxes and box_indices must have 4, 2 and 1 dims, not {x.ndim}, {corners.ndim}, {which.ndim}"
         )
-    size = static_dims(convert_to_tensor(crop_size, int32), "crop_size")
+    size = static_dims(converted(crop_size, int32, 3), "crop_size")
     if len(size) != 2:
         raise Refused(f"crop_size must have two elements, but is {crop_size}")
     if any(isinstance(d, int) and d <= 0 for d in size):

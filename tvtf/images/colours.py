@@ -10,7 +10,7 @@ from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, full_like, number, require_dtype, zeros_like
 from tvtf.primitive import export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import show_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -106,7 +106,7 @@ def _in_hsv(image: Any, change: Any) -> Tensor:
 def _scalar(value: Any, what: str) -> Tensor:
     found = operand(value, float32, 1)
     if found.ndim:
-        raise Refused(f"{what} must be scalar: {show_shape(found._type.shape)}")
+        raise RefusedValue(f"{what} must be scalar: {show_shape(found._type.shape)}")
     return found
 
 

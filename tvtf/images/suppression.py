@@ -14,7 +14,7 @@ import numpy as np
 from tvtf.dtypes import float16, float32, int32
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive, unknown_dim
-from tvtf.ops.operands import scalar_int
+from tvtf.ops.operands import operand, scalar_int
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -110,7 +110,7 @@ def _given(boxes: Any, scores: Any, *limits: Any) -> list[Tensor]:
 
 def _limit(value: Any) -> Tensor:
     found = convert_to_tensor(value)
-    return cast(found, float32) if found.dtype is float16 else convert_to_tensor(found, float32)
+    return cast(found, float32) if found.dtype is float16 else operand(found, float32, 3)
 
 
 def _count(value: Any) -> Tensor:

@@ -15,7 +15,7 @@ from tvtf.ops.operands import operand, scalar_int
 from tvtf.ops.rules import bind, number, ones_like, size_argument
 from tvtf.ops.scatter import scatter_nd
 from tvtf.primitive import export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import Dim, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -146,7 +146,9 @@ def _check_limits(limits: Tensor) -> None:
     if limits._dims != (2,):
         raise Refused("value_range should be a vector of 2 elements.")
     if isinstance(limits, EagerTensor) and not limits._array[0] < limits._array[1]:
-        raise Refused(f"value_range should satisfy value_range[0] < value_range[1], but got '{limits._array.tolist()}'")
+        raise RefusedValue(
+            f"value_range should satisfy value_range[0] < value_range[1], but got '{limits._array.tolist()}'"
+        )
 
 
 def _flat(x: Tensor) -> Tensor:

@@ -16,7 +16,7 @@ from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, is_computed, kernel, number, static_dims, static_int
 from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.room import require_room
 from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, broadcast_shapes, show_shape, simplify_dim
 from tvtf.summarized import HOLE
@@ -379,8 +379,8 @@ def _check_permutation(array: np.ndarray) -> None:
     count = len(array)
     outside = array[(array < 0) | (array >= count)]
     if outside.size:
-        raise Refused(f"{outside[0]} is not between 0 and {count}").told_by("InvertPermutation")
+        raise RefusedValue(f"{outside[0]} is not between 0 and {count}").told_by("InvertPermutation")
     seen, places = np.unique(array, return_index=True)
     if len(seen) < count:
         repeated = np.delete(array, places)[0]
-        raise Refused(f"{repeated} is duplicated in the input.").told_by("InvertPermutation")
+        raise RefusedValue(f"{repeated} is duplicated in the input.").told_by("InvertPermutation")

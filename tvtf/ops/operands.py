@@ -13,8 +13,8 @@ from tvtf.context import state
 from tvtf.dtypes import DType, int32, int64
 from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, require_dtype, static_int, type_name
 from tvtf.refusal import Refused
-from tvtf.shape import show_shape
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.shape import TensorShape, is_dim, show_shape
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -39,6 +39,15 @@ def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
     return found
 
 
+def converted(value: Any, dtype: DType, index: int = 0) -> Tensor:
+    """As :func:`operand`, for inputs that TensorFlow's functions convert themselves before they call the op.
+
+    Raises:
+      ValueError: a tensor of another dtype, eagerly.
+    """
+    return convert_to_tensor(value, dtype) if state.trace is None else operand(value, dtype, index)
+
+
 def scalar_int(value: Any, what: str, dtype: DType = int32) -> int:
     """An int known now, from what converts to a scalar of ``dtype``.
 
@@ -47,24 +56,31 @@ def scalar_int(value: Any, what: str, dtype: DType = int32) -> int:
       ValueError: a tensor of another dtype.
       Refused: no scalar.
     """
-    found = convert_to_tensor(value, dtype)
+    found = converted(value, dtype)
     if found.ndim:
         raise Refused(f"{what} must be 0-D, got shape {show_shape(found._type.shape)}")
     return static_int(found, what)
 
 
 def integers(value: Any, what: str) -> Any:
-    """``value``, of which a tensor of integers can be made; a trace looks at each of them itself.
+    """``value``, of which a tensor of integers can be made.
 
     Raises:
       ValueError: no tensor can be made of it.
       Refused: they are no integers.
     """
-    if state.trace is None and not (type(value) in (list, tuple) and all(type(v) is int for v in value)):
+    if _is_known(value) and not (type(value) in (list, tuple) and all(type(v) is int for v in value)):
         found = convert_to_tensor(value, dtype_hint=int32)
         if not found.dtype.is_integer:
             require_dtype(found._type, (int32, int64), what)
     return value
+
+
+def _is_known(value: Any) -> bool:
+    """Whether the program computes none of it."""
+    if isinstance(value, (list, tuple)):
+        return all(map(_is_known, value))
+    return not (isinstance(value, (SymbolicTensor, TensorShape)) or is_dim(value))
 
 
 def positive(value: Any, what: str) -> int:

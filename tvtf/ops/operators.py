@@ -225,6 +225,44 @@ def install(promoting: Callable[[Operator], Operator] | None = None) -> None:
     EagerTensor.__hash__ = Tensor.__hash__  # type: ignore[method-assign]
 
 
+class Equality:
+    """Whether ``==`` tells of tensors that they are one object, as TensorFlow 1 has it."""
+
+    def __init__(self) -> None:
+        self._compared: dict[Any, Any] = {}
+
+    @property
+    def by_identity(self) -> bool:
+        return bool(self._compared)
+
+    @by_identity.setter
+    def by_identity(self, wanted: bool) -> None:
+        if wanted == self.by_identity:
+            return
+        kinds = (Tensor, EagerTensor, Variable)
+        if wanted:
+            self._compared = {(k, n): vars(k).get(n) for k in kinds for n in ("__eq__", "__ne__", "__hash__")}
+            for kind in kinds:
+                kind.__eq__ = _is  # type: ignore[method-assign,assignment]
+                kind.__ne__ = _is_not  # type: ignore[method-assign,assignment]
+            Variable.__hash__ = object.__hash__  # type: ignore[method-assign]
+        else:
+            for (kind, name), method in self._compared.items():
+                setattr(kind, name, method)
+            self._compared = {}
+
+
+def _is(self: Any, other: Any) -> bool:
+    return self is other
+
+
+def _is_not(self: Any, other: Any) -> bool:
+    return self is not other
+
+
+equality = Equality()
+
+
 def _attach(name: str, method: Callable[..., Any]) -> None:
     method.__name__ = name
     for kind in (Tensor, Variable):

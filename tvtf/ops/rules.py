@@ -11,6 +11,7 @@ import numpy as np
 
 from tvtf.anyrank import AnyShape, unknown
 from tvtf.context import state
+from tvtf.dimension import Dimension
 from tvtf.dtypes import DType, from_array, int32, int64
 from tvtf.primitive import Sample, patient, table
 from tvtf.refusal import Refused
@@ -86,6 +87,8 @@ def static_value(value: Any, what: str) -> Any:
         return _known_value(value, what)
     if isinstance(value, (list, tuple)):
         return type(value)(static_value(v, what) for v in value) if type(value) in (list, tuple) else list(value)
+    if isinstance(value, Dimension):
+        return value.value
     return value.tolist() if _is_array(value) else value
 
 

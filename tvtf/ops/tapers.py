@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32, int32
 from tvtf.ops.operands import scalar_int
 from tvtf.ops.rules import static_int, static_value
@@ -19,7 +20,7 @@ def _checked(window_length: Any, dtype: Any) -> tuple[int, DType]:
     kind = as_dtype(dtype)
     if not kind.is_floating:
         raise ValueError(f"dtype must be a floating point type. Found {kind}")
-    given = convert_to_tensor(window_length, int32)
+    given = convert_to_tensor(window_length, int32 if state.trace is None else None)
     if given.ndim:
         raise ValueError(f"window_length: Shape {given.shape} must have rank 0")
     length = static_int(given, "window_length")

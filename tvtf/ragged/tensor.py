@@ -232,11 +232,13 @@ class RaggedTensor(CompositeTensor):
 
     def row_lengths(self, axis: int = 1, name: Any = None) -> Any:
         """How many values each row has; along an inner ``axis`` a ragged tensor."""
-        axis = axis if self.shape.rank is None else positive_axis(axis, self.shape.rank)
         if axis == 0:
             return self.nrows()
         if axis == 1:
             return self.row_limits() - self.row_starts()
+        axis = axis if self.shape.rank is None else positive_axis(axis, self.shape.rank)
+        if axis < 2:
+            return self.row_lengths(axis)
         inner = self._values
         if isinstance(inner, RaggedTensor):
             return self.with_values(inner.row_lengths(axis - 1))

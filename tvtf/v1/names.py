@@ -9,10 +9,12 @@ import numpy as np
 
 from tvtf import nest
 from tvtf.context import state
+from tvtf.dimension import Dimension, dimension_at_index, dimension_value
 from tvtf.dtypes import as_dtype
 from tvtf.frontend.control import while_loop as _while_loop
 from tvtf.frontend.order import no_op
 from tvtf.frontend.printing import print_ as _print
+from tvtf.ops.operators import equality
 from tvtf.primitive import public_names
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
@@ -203,15 +205,37 @@ def disable_eager_execution() -> None:
     )
 
 
+def refuse_v1() -> None:
+    """Refused: what TensorFlow 1 did by default."""
+    raise NotImplementedError(
+        "tvtf has Variables, control flow and shapes as TensorFlow 2 has them: tf.compat.v1.Dimension, dimension_value and "
+        "TensorShape.dims give dims of TensorFlow 1"
+    )
+
+
+def enable_tensor_equality() -> None:
+    """``==`` of tensors and Variables compares elements: so it does from the start."""
+    equality.by_identity = False
+
+
+def disable_tensor_equality() -> None:
+    """``==`` of tensors and Variables tells whether they are one object; Variables can be keys of dicts."""
+    equality.by_identity = True
+
+
 PUBLIC = {
     "disable_v2_behavior": disable_eager_execution,
     "initialize_all_variables": global_variables_initializer,
     "local_variables_initializer": no_op,
     **dict.fromkeys(("enable_eager_execution", "enable_v2_behavior", "enable_resource_variables"), lambda: None),
-    **dict.fromkeys(("enable_tensor_equality", "enable_v2_tensorshape", "enable_control_flow_v2"), lambda: None),
+    **dict.fromkeys(("enable_v2_tensorshape", "enable_control_flow_v2"), lambda: None),
+    **dict.fromkeys(("resource_variables_enabled", "control_flow_v2_enabled"), lambda: True),
+    **dict.fromkeys(("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), refuse_v1),
+    "executing_eagerly_outside_functions": lambda: True,
     **{
         each.__name__: each
         for each in (
+            *(Dimension, dimension_at_index, dimension_value, disable_tensor_equality, enable_tensor_equality),
             *(Graph, InteractiveSession, Operation, Session, Variable, assign, assign_add, assign_sub),
             *(disable_eager_execution, get_default_graph, get_default_session, get_variable, global_variables),
             *(global_variables_initializer, gradients, placeholder, print, string_join, train, trainable_variables),

@@ -212,6 +212,8 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/join
     """
+    if not isinstance(inputs, (list, tuple)):
+        raise TypeError(f"Expected list for 'inputs' argument to 'string_join' Op, not {inputs!r}.")
     tensors = tuple(text(each) for each in inputs)
     if not tensors:
         raise Refused("Need to have at least one input: inputs of StringJoin is empty").told_by("StringJoin")

@@ -1,0 +1,136 @@
+"""How ops convert their arguments: inputs of one dtype, sizes given as scalars, attributes; eagerly and while traced."""
+
+import numpy as np
+from parity.refused import refused
+
+
+def programs(tf):
+    calls = _images(tf) | _attributes(tf) | _sizes(tf) | _operands(tf) | _structures(tf)
+    return {label: refused(tf, call) for label, call in calls.items()} | _eager(tf)
+
+
+def _images(tf):
+    image, boxes = tf.ones([1, 2, 2, 3]), tf.constant([[0.0, 0.0, 1.0, 1.0]])
+    scores, count = tf.constant([0.5]), tf.constant(1)
+    draw, crop, image_ops = tf.image.draw_bounding_boxes, tf.image.crop_and_resize, tf.image
+    return {
+        "boxes of halves": lambda: draw(image, tf.ones([1, 1, 4], tf.float16), None),
+        "boxes of another batch": lambda: draw(image, tf.ones([2, 1, 4]), None),
+        "colours without channels": lambda: draw(image, tf.ones([1, 1, 4]), tf.ones([1, 1])),
+        "indices of floats": lambda: crop(image, boxes, [0.5], [1, 1]),
+        "indices of long ints": lambda: crop(image, boxes, tf.constant([0], tf.int64), [1, 1]),
+        "another method": lambda: crop(image, boxes, [0], [1, 1], method="area"),
+        "count of floats": lambda: image_ops.non_max_suppression(boxes, scores, 0.5),
+        "count below": lambda: image_ops.non_max_suppression(boxes, scores, -1),
+        "threshold of an int": lambda: image_ops.non_max_suppression_with_scores(boxes, scores, count, 0),
+        "quality of floats": lambda: image_ops.adjust_jpeg_quality(tf.ones([2, 2, 3]), 1.5),
+        "hue of a row": lambda: image_ops.adjust_hue(tf.ones([2, 3]), 0.5),
+        "saturation of a vector": lambda: image_ops.adjust_saturation(image, [0.5, 0.5]),
+        "flipped without channels": lambda: image_ops.random_flip_up_down(tf.ones([2, 2, 0])),
+        "grey of three channels": lambda: image_ops.grayscale_to_rgb(image),
+        "luma of ints": lambda: image_ops.rgb_to_yuv(tf.ones([1, 1, 3], tf.int32)),
+    }
+
+
+def _attributes(tf):
+    quantize, fake = tf.quantization.quantize_and_dequantize_v2, tf.quantization.fake_quant_with_min_max_args
+    floats, frames = tf.constant([1.0, 2.0]), tf.ones([3, 1, 3])
+    return {
+        "range given by a number": lambda: quantize(floats, 0.0, 1.0, range_given=1),
+        "bits of nothing": lambda: quantize(floats, 0.0, 1.0, num_bits=0),
+        "range the wrong way": lambda: quantize(floats, 2.0, 1.0, range_given=True),
+        "limit in a tensor": lambda: fake(floats, tf.constant(0.0), 1.0),
+        "bits in text": lambda: fake(floats, 0.0, 1.0, num_bits="2"),
+        "beams of text": lambda: tf.nn.ctc_beam_search_decoder(frames, [1], beam_width="4"),
+        "lengths of complex numbers": lambda: tf.nn.ctc_greedy_decoder(frames, [1j]),
+        "a blank beyond": lambda: tf.nn.ctc_greedy_decoder(frames, [1], blank_index=3),
+        "classes of floats": lambda: tf.random.uniform_candidate_sampler([[0.5]], 1, 1, True, 3),
+        "no range": lambda: tf.random.uniform_candidate_sampler([[0]], 1, 1, True, -1),
+        "unique as text": lambda: tf.random.all_candidate_sampler([[0]], 1, 1, "True"),
+        "lower as text": lambda: tf.linalg.triangular_solve([[1.0]], [[1.0]], lower="True"),
+        "sequence in a list": lambda: tf.reverse_sequence([[1, 2]], [1], seq_axis=[1], batch_axis=0),
+    }
+
+
+def _sizes(tf):
+    floats, long = tf.ones([8]), tf.constant(4, tf.int64)
+    return {
+        "window of long ints": lambda: tf.signal.kaiser_window(long),
+        "window of a list": lambda: tf.signal.hann_window([4]),
+        "window below": lambda: tf.signal.hamming_window(-1),
+        "frames of long ints": lambda: tf.signal.frame(floats, long, 2),
+        "frames of floats": lambda: tf.signal.frame(floats, 1.5, 2),
+        "frames of a list": lambda: tf.signal.frame(floats, [4], 2),
+        "steps of floats": lambda: tf.signal.overlap_and_add(tf.ones([2, 2]), 0.5),
+        "a scalar in frames": lambda: tf.signal.frame(1.0, 1, 1),
+        "a spectrum of floats": lambda: tf.signal.irfft(floats),
+        "bins of long ints": lambda: tf.histogram_fixed_width(floats, [0.0, 1.0], tf.constant(2, tf.int64)),
+        "bins the wrong way": lambda: tf.histogram_fixed_width(floats, [1.0, 0.0]),
+        "blocks that are None": lambda: tf.space_to_batch([[1, 2]], None, [[0, 0]]),
+        "paddings of floats": lambda: tf.space_to_batch([[1, 2]], [1], [[0.0, 0.0]]),
+        "paddings that are a function": lambda: tf.pad([1], len),
+        "paddings of a number": lambda: tf.pad([1], 3),
+        "pieces of floats": lambda: tf.split([1, 2], [0.5, 1.5]),
+        "dims of nothing": lambda: tf.unravel_index([1], None),
+        "batch of floats": lambda: tf.nn.compute_average_loss([1.0], global_batch_size=0.5),
+    }
+
+
+def _operands(tf):
+    ints, floats, wide = tf.constant([1, 2]), tf.constant([1.0, 2.0]), np.array([1.0, 2.0])
+    linalg, pairs = tf.linalg, tf.constant([[2.0, 1.0], [1.0, 2.0]])
+    return {
+        "updates of floats": lambda: tf.tensor_scatter_nd_add(ints, [[0]], [0.5]),
+        "a scalar of complex numbers": lambda: tf.math.scalar_mul(1j, floats),
+        "a number times bytes": lambda: tf.math.scalar_mul(2.0, tf.constant([1], tf.uint8)),
+        "coefficients of ints": lambda: tf.math.polyval([1, 2], floats),
+        "edges of ints": lambda: tf.searchsorted(ints, wide),
+        "labels of doubles": lambda: tf.nn.sigmoid_cross_entropy_with_logits(wide, floats),
+        "a rate of doubles": lambda: tf.nn.dropout(floats, tf.constant(0.5, tf.float64)),
+        "diagonals of doubles": lambda: linalg.eigh_tridiagonal(floats, np.array([1.0])),
+        "a permutation of too many": lambda: linalg.lu_solve(pairs, [[0, 1]], pairs),
+        "no permutation": lambda: linalg.lu_reconstruct(pairs, [1, 1]),
+        "factors of no square": lambda: linalg.lu_matrix_inverse(tf.ones([3, 2]), [0, 1, 2]),
+        "a scalar's diagonal": lambda: linalg.tensor_diag(1),
+        "the real part of text": lambda: tf.math.real("a"),
+        "an int beyond": lambda: tf.math.sin(-(2**70)),
+        "objects in an array": lambda: tf.math.sin(np.array([1.0, None], object)),
+    }
+
+
+def _structures(tf):
+    rows = tf.ragged.constant([[[1], [2]], [[3]]])
+    return {
+        "rows along a tensor": lambda: rows.row_lengths(axis=tf.constant(1)),
+        "rows along nothing": lambda: rows.row_lengths(axis=4),
+        "merged beyond": lambda: rows.merge_dims(0, 9),
+        "stacked along text": lambda: tf.ragged.stack([rows, rows], axis="a"),
+        "texts that are none": lambda: tf.strings.join({"a": 1}),
+        "texts for one place": lambda: tf.strings.format("{}", ["a", "b"]),
+        "a result of another dtype": lambda: tf.map_fn(lambda x: x, [1, 2], fn_output_signature=tf.float32),
+        "axes of floats": lambda: tf.sparse.reduce_sum(tf.sparse.from_dense([[1]]), axis=0.5),
+        "a day of floats": lambda: tf.compat.forward_compatible(2020, 1.5, 1),
+    }
+
+
+def _eager(tf):
+    data = tf.data.Dataset
+
+    def kind(call):
+        return lambda: refused(tf, call, traced=False)()
+
+    calls = {
+        "range of floats": lambda: data.range(1.5),
+        "range to a list": lambda: data.range([3]),
+        "calls of none": lambda: data.range(2).interleave(lambda x: data.range(x), num_parallel_calls=0),
+        "cycle of none": lambda: data.range(2).interleave(lambda x: data.range(x), cycle_length=0),
+        "rest as a number": lambda: data.range(4).batch(2).rebatch(3, drop_remainder=1),
+        "elements of no list": lambda: data.from_tensors(1) and tf.data.experimental.from_list((1, 2)),
+        "elements of two forms": lambda: tf.data.experimental.from_list([(1, 2), 3]),
+        "seeds as a bool": lambda: data.random(seed=1, rerandomize_each_iteration="yes"),
+        "a queue of no types": lambda: tf.queue.FIFOQueue(1, []),
+        "a queue of text": lambda: tf.queue.FIFOQueue("a", tf.int32),
+        "a shuffled queue that keeps all": lambda: tf.queue.RandomShuffleQueue(2, 2, tf.int32),
+        "no file of words": lambda: tf.lookup.TextFileInitializer("", tf.string, 0, tf.int64, 1),
+    }
+    return {label: kind(call) for label, call in calls.items()}

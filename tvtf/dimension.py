@@ -1,0 +1,121 @@
+"""TensorFlow 1's dims: an int, or unknown, with arithmetic that knows of that."""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable
+from typing import Any
+
+from tvtf.shape import TensorShape, visible_dim
+
+
+class Dimension:
+    """The size of one axis of a shape, None where it is unknown; what `tf.TensorShape.dims` lists.
+
+    >>> import tvtf as tf
+    >>> tf.compat.v1.Dimension(3) * 2, tf.compat.v1.Dimension(None) + 1
+    (Dimension(6), Dimension(None))
+
+    Raises:
+      TypeError: no int; ValueError: a negative one.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/Dimension
+    """
+
+    __slots__ = ("_value",)
+
+    def __init__(self, value: Any) -> None:
+        self._value = value.value if isinstance(value, Dimension) else visible_dim(value)
+
+    @property
+    def value(self) -> int | None:
+        return self._value
+
+    def is_compatible_with(self, other: Any) -> bool:
+        """Whether both can be the same size."""
+        other = Dimension(other)
+        return self._value is None or other._value is None or self._value == other._value
+
+    def assert_is_compatible_with(self, other: Any) -> None:
+        """Raises ValueError where they can't."""
+        if not self.is_compatible_with(other):
+            raise ValueError(f"Dimensions {self} and {other} are not compatible")
+
+    def merge_with(self, other: Any) -> Dimension:
+        """What is known by both together."""
+        other = Dimension(other)
+        self.assert_is_compatible_with(other)
+        return other if self._value is None else self
+
+    def __index__(self) -> int | None:  # type: ignore[override]
+        return self._value
+
+    def __int__(self) -> int | None:  # type: ignore[override]
+        return self._value
+
+    def __bool__(self) -> bool:
+        return bool(self._value)
+
+    __hash__ = None  # type: ignore[assignment]
+
+    def __str__(self) -> str:
+        return "?" if self._value is None else str(self._value)
+
+    def __repr__(self) -> str:
+        return f"Dimension({self._value})"
+
+    def __truediv__(self, other: Any) -> Any:
+        raise TypeError(_no_division(type(self).__name__, type(other).__name__))
+
+    def __rtruediv__(self, other: Any) -> Any:
+        raise TypeError(_no_division(type(other).__name__, type(self).__name__))
+
+
+def _no_division(left: str, right: str) -> str:
+    return f"unsupported operand type(s) for /: '{left}' and '{right}', please use // instead"
+
+
+def _known(compute: Callable[[int, int], Any], wrap: Callable[[Any], Any], swapped: bool) -> Callable[..., Any]:
+    """An operator that gives what is unknown where an operand is."""
+
+    def apply(self: Dimension, other: Any) -> Any:
+        try:
+            sizes = self._value, Dimension(other)._value
+        except (TypeError, ValueError):
+            return NotImplemented
+        first, second = reversed(sizes) if swapped else sizes
+        return wrap(None if first is None or second is None else compute(first, second))
+
+    return apply
+
+
+for _name in ("add", "sub", "mul", "floordiv", "mod"):
+    setattr(Dimension, f"__{_name}__", _known(getattr(operator, _name), Dimension, False))
+    setattr(Dimension, f"__r{_name}__", _known(getattr(operator, _name), Dimension, True))
+for _name in ("eq", "ne", "lt", "le", "gt", "ge"):
+    setattr(Dimension, f"__{_name}__", _known(getattr(operator, _name), lambda found: found, False))
+Dimension.__hash__ = None  # type: ignore[assignment,method-assign]
+
+
+def dimension_value(dimension: Any) -> Any:
+    """The int or None of a dim, whatever it is given as.
+
+    >>> import tvtf as tf
+    >>> tf.compat.v1.dimension_value(tf.compat.v1.Dimension(3)), tf.compat.v1.dimension_value(3)
+    (3, 3)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/dimension_value
+    """
+    return dimension.value if isinstance(dimension, Dimension) else dimension
+
+
+def dimension_at_index(shape: TensorShape, index: int) -> Dimension:
+    """A dim of a shape, unknown where its rank is.
+
+    >>> import tvtf as tf
+    >>> tf.compat.v1.dimension_at_index(tf.TensorShape([1, None]), 1)
+    Dimension(None)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/dimension_at_index
+    """
+    return Dimension(None) if shape.rank is None else Dimension(shape[index])
