@@ -35,6 +35,8 @@ def with_names_first(func: PrimFunc) -> PrimFunc:
         ...
         b[i] = x * x
     """
+    if not _has_names(func.body):
+        return func
     in_vectors = tvm_ffi.structural_map(func.body, (tirx.For, _vector_loop))
     return func.with_body(
         tvm_ffi.structural_map(in_vectors, (BufferStore, lambda store: emit.sequence(_Statements().before(store))))
@@ -49,6 +51,12 @@ def NamesFirst(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule
         if isinstance(func, PrimFunc):
             result.update_func(name, with_names_first(func))
     return result
+
+
+def _has_names(body: Stmt) -> bool:
+    found: list[tirx.Let] = []
+    tvm_ffi.structural_walk(body, (tirx.Let, found.append))
+    return bool(found)
 
 
 def _runs_by_lane(body: Stmt) -> bool:

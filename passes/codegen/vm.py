@@ -317,6 +317,7 @@ class _Function:
         self.value(expr.args[0])
         if name == SHAPE_HEAP:
             heap = self.code.call_at_entry(name, operands)
+            self.sound.add(heap)
             self.lasting.add(heap)
             return heap
         return self.code.call(name, operands, VOID if _is_void(expr.ty) else None)
