@@ -25,6 +25,7 @@ from tvtf.passes.schedule.cpu.target import CpuTarget
 CONVOLUTIONS = {
     "plain": ((2, 9, 11, 5), (3, 3, 5, 7), (1, 1), [(0, 0), (0, 0)], (1, 1), 1),
     "one channel": ((2, 9, 11, 1), (3, 3, 1, 32), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
+    "one channel, few results": ((2, 9, 11, 1), (5, 5, 1, 6), (1, 1), [(2, 2), (2, 2)], (1, 1), 1),
     "one result": ((2, 9, 11, 20), (3, 3, 20, 1), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "few results": ((2, 9, 11, 40), (3, 3, 40, 3), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "stride 2": ((2, 9, 11, 17), (3, 3, 17, 33), (2, 2), [(0, 1), (1, 1)], (1, 1), 1),
@@ -252,6 +253,15 @@ def test_large_operands_of_sliced_sums_cost_no_more_than_small_ones() -> None:
         dw = conv.conv_nd_filter_grad(x, dy, (3, 3, 3, 32), (2, 2), [(0, 1), (0, 1)], (1, 1))
         stage = next(stage for stage in read_kernel(te.create_prim_func([x, dy, dw])).stages if stage.reduce)
         assert plan_reduction(stage, CpuTarget(512, 32, 2)).vectors == 2
+
+
+def test_vectors_run_along_few_terms_where_those_of_neighbouring_results_lie_apart() -> None:
+    dy, w = tensor((2, 28, 28, 6), name="dy"), tensor((5, 5, 1, 6), name="w")
+    y = conv.conv_nd_input_grad(dy, w, (2, 28, 28, 1), (1, 1), [(2, 2), (2, 2)], (1, 1))
+    stage = next(stage for stage in inlined(read_kernel(te.create_prim_func([dy, w, y]))) if stage.reduce)
+    plan = plan_reduction(merged_reduction(stage), CpuTarget(512, 32, 2))
+    assert plan is not None
+    assert plan.along_rows
 
 
 def test_vectors_run_along_results_where_terms_end_in_parts_of_vectors() -> None:

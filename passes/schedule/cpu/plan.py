@@ -29,6 +29,9 @@ CYCLES_A_FAR_VECTOR = 6.0
 # Of dot products: one step of a 4 by 4 tile of them, and the sum over the lanes of a result.
 CYCLES_A_ROW_STEP = 0.6
 CYCLES_TO_COMBINE = 8
+# Of an item of a vector that doesn't lie together in memory.
+CYCLES_TO_FETCH = 1.0
+LEAST_LANES = 4
 ROW_VECTORS = 4
 REUSE_THAT_PAYS_FOR_PACKING = 24
 REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
@@ -124,11 +127,19 @@ def _usual_way(
     if column is not None and _runs_along(terms, column, lanes // 2):
         return "results"
     is_packed = column is not None and _is_worth_packing(stage, column, terms, target)
-    if row is not None and _runs_along(terms, row, lanes) and not is_packed:
+    if row is not None and not is_packed and (_runs_along(terms, row, lanes) or _is_quicker(stage, row, terms, lanes)):
         return "terms"
     if column is None:
         return None if row is None else "terms"
     return "results"
+
+
+def _is_quicker(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) -> bool:
+    """Whether short vectors along terms beat whole ones along results, whose items are fetched one by one."""
+    depth = access.points(stage.reduce)
+    if len(terms) != 2 or depth is None or row.size is None or not _runs_along(terms, row, LEAST_LANES):
+        return False
+    return _steps_along_terms(stage, depth, lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE < depth * CYCLES_TO_FETCH
 
 
 def _ways(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
