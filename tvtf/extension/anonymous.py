@@ -11,7 +11,8 @@ from typing import Any
 from tvtf.composite import CompositeTensor, TypeSpec
 from tvtf.dtypes import DType
 from tvtf.extension.fields import PLAIN, ImmutableDict, is_reserved
-from tvtf.extension.types import ExtensionType, ExtensionTypeSpec, listed, of_fields
+from tvtf.extension.specs import ExtensionTypeSpec, listed, of_fields
+from tvtf.extension.types import ExtensionType
 from tvtf.shape import TensorShape
 from tvtf.tensor import Tensor
 
