@@ -314,7 +314,14 @@ class Signature:
     def _misfit(self, why: Any, args: Any, kwargs: Any) -> TypeError:
         return TypeError(f"Binding inputs to tf.function failed due to `{why}`. {self._received(args, kwargs)}")
 
-    def _specified(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
+    def _specified(self, name: str, value: Any, spec: TypeSpec, args: Any, kwargs: Any) -> Leaf:
+        if isinstance(spec, TensorSpec):
+            return self._of_tensor_spec(name, value, spec, args, kwargs)
+        if not spec.is_compatible_with(value):
+            raise self._misfit(f"{value!r} is not compatible with {spec!r}", args, kwargs)
+        return Leaf(name, value)
+
+    def _of_tensor_spec(self, name: str, value: Any, spec: TensorSpec, args: Any, kwargs: Any) -> Leaf:
         named = TensorSpec.__new__(TensorSpec)
         named.shape, named.dtype, named.dim_names, named.name = (
             spec.shape,

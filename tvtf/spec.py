@@ -6,7 +6,7 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tvtf import dtypes
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.composite import BatchableTypeSpec, CompositeTensor, TypeSpec
 from tvtf.primitive import export
 from tvtf.shape import TensorShape, dims_of
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -102,6 +102,57 @@ def _dims_or_names(shape: Any) -> Iterable[Any]:
     return shape if isinstance(shape, (list, tuple)) else dims_of(shape)
 
 
+@export("NoneTensorSpec")
+class NoneTensorSpec(BatchableTypeSpec):
+    """The spec of None, where an element of a dataset has one in place of a tensor.
+
+    >>> import tvtf as tf
+    >>> tf.data.Dataset.range(2).map(lambda x: (x, None)).element_spec
+    (TensorSpec(shape=(), dtype=tf.int64, name=None), NoneTensorSpec())
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/NoneTensorSpec
+    """
+
+    @property
+    def value_type(self) -> type:
+        return type(None)
+
+    @property
+    def _component_specs(self) -> tuple[Any, ...]:
+        return ()
+
+    def _to_components(self, value: Any) -> tuple[Any, ...]:
+        return ()
+
+    def _from_components(self, components: Any) -> None:
+        return None
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return ()
+
+    @classmethod
+    def from_value(cls, value: None) -> NoneTensorSpec:
+        return cls()
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        return spec_or_value is None or super().is_compatible_with(spec_or_value)
+
+    def _batch(self, batch_size: int | None) -> NoneTensorSpec:
+        return self
+
+    def _unbatch(self) -> NoneTensorSpec:
+        return self
+
+    def _encoding_specs(self) -> tuple[Any, ...]:
+        return ()
+
+    def _encode(self, value: Any, minimum_rank: int) -> tuple[Any, ...]:
+        return ()
+
+    def _decode(self, encoded: Any) -> None:
+        return None
+
+
 @export("type_spec_from_value")
 def type_spec_from_value(value: Any) -> TypeSpec:
     """The spec of a tensor, a composite tensor or what converts to a tensor.
@@ -117,6 +168,11 @@ def type_spec_from_value(value: Any) -> TypeSpec:
     """
     if isinstance(value, CompositeTensor):
         return value._type_spec
+    if value is None:
+        return NoneTensorSpec()
+    spec = getattr(value, "_type_spec", None)
+    if isinstance(spec, TypeSpec):
+        return spec
     try:
         return TensorSpec.from_tensor(convert_to_tensor(value))
     except (TypeError, ValueError):

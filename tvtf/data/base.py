@@ -14,6 +14,7 @@ from tvtf.batches import stacked
 from tvtf.context import state
 from tvtf.data.held import Held
 from tvtf.data.random import SeedGenerator
+from tvtf.data.specs import DatasetSpec, IteratorSpec
 from tvtf.data.structure import Element
 from tvtf.dtypes import int64
 from tvtf.errors import OpError, OutOfRangeError
@@ -54,8 +55,6 @@ class Dataset(Held, abc.ABC):
         return self._element_spec
 
     def held_spec(self) -> Any:
-        from tvtf.data.batching import DatasetSpec
-
         return DatasetSpec(self.element_spec)
 
     @abc.abstractmethod
@@ -110,7 +109,12 @@ class Dataset(Held, abc.ABC):
         Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#as_numpy_iterator
         """
         for spec in nest.flatten(self.element_spec):
-            if nest.is_composite(spec) and spec.value_type.__name__ not in ("RaggedTensor", "SparseTensor", "Tensor"):
+            if nest.is_composite(spec) and spec.value_type.__name__ not in (
+                "RaggedTensor",
+                "SparseTensor",
+                "Tensor",
+                "NoneType",
+            ):
                 raise TypeError(
                     "`tf.data.Dataset.as_numpy_iterator()` is not supported for datasets that produce values of type "
                     f"{spec.value_type}"
@@ -183,6 +187,9 @@ class OwnedIterator(Held, Trackable):
     @property
     def element_spec(self) -> Any:  # type: ignore[override]
         return self._dataset.element_spec
+
+    def held_spec(self) -> Any:
+        return IteratorSpec(self.element_spec)
 
     def __iter__(self) -> OwnedIterator:
         return self

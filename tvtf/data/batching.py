@@ -15,6 +15,7 @@ from tvtf.data.mapped import Traced
 from tvtf.data.numbers import flag, number
 from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.sources import Tensors
+from tvtf.data.specs import DatasetSpec
 from tvtf.data.structure import Element, arrays, flat_shapes, packer
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
@@ -121,6 +122,12 @@ def batch(
 class PaddedBatch(Batch):
     def __init__(self, source: Dataset, count: int, shapes: Any, values: Any, drop_remainder: bool) -> None:
         flat = nest.flatten(source.element_spec)
+        for spec in flat:
+            if not isinstance(spec, TensorSpec):
+                raise TypeError(
+                    "`padded_batch` is only supported for datasets that produce tensor elements but type of elements in the "
+                    f"input dataset is not compatible: {spec}."
+                )
         self.shapes = [s.shape for s in flat] if shapes is None else flat_shapes(source.element_spec, shapes)
         for spec, shape in zip(flat, self.shapes):
             if shape.rank is None or not spec.shape.is_compatible_with(TensorShape([None] * shape.rank)):
@@ -245,41 +252,6 @@ class Given(Dataset):
 
     def handles(self) -> Iterator[Any]:
         return iter(self.given)
-
-
-class DatasetSpec:
-    """The type of elements that are datasets.
-
-    >>> import tvtf as tf
-    >>> tf.data.DatasetSpec(tf.TensorSpec([], tf.int64))
-    DatasetSpec(TensorSpec(shape=(), dtype=tf.int64, name=None), TensorShape([]))
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/data/DatasetSpec
-    """
-
-    def __init__(self, element_spec: Any, dataset_shape: Any = ()) -> None:
-        self.element_spec = element_spec
-
-    @property
-    def value_type(self) -> type:
-        return Dataset
-
-    @staticmethod
-    def from_value(value: Dataset) -> DatasetSpec:
-        """The spec of a dataset."""
-        return DatasetSpec(value.element_spec)
-
-    def is_compatible_with(self, spec_or_value: Any) -> bool:
-        return spec_or_value.element_spec == self.element_spec
-
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, DatasetSpec) and other.element_spec == self.element_spec
-
-    def __hash__(self) -> int:
-        return hash(repr(self))
-
-    def __repr__(self) -> str:
-        return f"DatasetSpec({self.element_spec!r}, TensorShape([]))"
 
 
 class Window(Dataset):

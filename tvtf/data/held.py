@@ -45,6 +45,10 @@ class Held:
         """How signatures show it."""
         return self
 
+    @property
+    def _type_spec(self) -> Any:
+        return self.held_spec()
+
     def needs_itself(self) -> None:
         """Raises NeedsItself where the object is one of many."""
 

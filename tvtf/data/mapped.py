@@ -12,12 +12,13 @@ from tvtf.composite import CompositeTensor, TypeSpec
 from tvtf.data.base import UNKNOWN, Dataset, method
 from tvtf.data.numbers import number
 from tvtf.data.parallel import Ahead, AsTheyCome, Ready, Workers, debug, warn_unused
+from tvtf.data.specs import HeldSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.frontend.function import function
 from tvtf.log import logger
 from tvtf.refusal import Refused
-from tvtf.spec import TensorSpec
+from tvtf.spec import NoneTensorSpec, TensorSpec
 
 
 class Eager:
@@ -72,7 +73,8 @@ class Traced(Eager):
     def __call__(self, *elements: Element) -> Any:
         if self._traced is None:
             return super().__call__(*elements)
-        return self._traced.call_flat([t for e in elements for t in nest.flatten(e, expand_composites=True)])
+        flat = (t for e in elements for t in nest.flatten(e, expand_composites=True))
+        return self._traced.call_flat([t for t in flat if t is not None])
 
 
 def _result_spec(traced: Any) -> Any:
@@ -91,6 +93,8 @@ def _arguments(values: tuple[Any, ...]) -> tuple[Any, ...]:
 
 
 def _spec(leaf: Any) -> Any:
+    if leaf is None:
+        return NoneTensorSpec()
     if isinstance(leaf, CompositeTensor):
         return leaf._type_spec
     return leaf if not hasattr(leaf, "dtype") or isinstance(leaf, TypeSpec) else TensorSpec(leaf.shape, leaf.dtype)
@@ -98,13 +102,15 @@ def _spec(leaf: Any) -> Any:
 
 def _needs_values(specs: Any) -> bool:
     """Whether elements are no tensors: datasets are not."""
-    return not all(isinstance(s, TypeSpec) for s in nest.flatten(specs))
+    return not all(isinstance(s, TypeSpec) and not isinstance(s, HeldSpec) for s in nest.flatten(specs))
 
 
 class Map(Dataset):
     def __init__(self, source: Dataset, user: Callable[..., Any]) -> None:
         self.source = source
         self.function = Traced(user, source)
+        if isinstance(self.function.spec, NoneTensorSpec):
+            raise Refused("Length for attr 'output_types' of 0 must be at least minimum 1").told_by("MapDataset")
         super().__init__(self.function.spec, source.size)
 
     def handles(self) -> Iterator[Any]:

@@ -27,9 +27,7 @@ from tvtf.primitive import export, exports
 
 exports.update({"data.AUTOTUNE": -1, "data.INFINITE_CARDINALITY": INFINITE, "data.UNKNOWN_CARDINALITY": UNKNOWN})
 exports.update({"data.experimental.INFINITE_CARDINALITY": INFINITE, "data.experimental.UNKNOWN_CARDINALITY": UNKNOWN})
-exports.update(
-    {"data.experimental.AUTOTUNE": -1, "data.NumpyIterator": OwnedIterator, "data.DatasetSpec": batching.DatasetSpec}
-)
+exports.update({"data.experimental.AUTOTUNE": -1, "data.NumpyIterator": OwnedIterator})
 
 
 def from_tensors(tensors: Any, name: str | None = None) -> Dataset:

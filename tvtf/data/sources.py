@@ -46,7 +46,7 @@ class Slices(Dataset):
 
     @staticmethod
     def _length(whole: Element) -> int:
-        sizes = [leaf.shape[0] for leaf in nest.flatten(whole) if leaf.shape.rank]
+        sizes = [leaf.shape[0] for leaf in nest.flatten(whole) if leaf is not None and leaf.shape.rank]
         if len(set(sizes)) != 1:
             raise ValueError(f"Dimensions {' and '.join(map(str, sizes[:2]))} are not compatible")
         return int(sizes[0])

@@ -11,7 +11,7 @@ import numpy as np
 from tvtf import nest
 from tvtf.composite import CompositeTensor
 from tvtf.shape import TensorShape
-from tvtf.spec import TensorSpec
+from tvtf.spec import NoneTensorSpec, TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
 
 Element = Any
@@ -25,7 +25,7 @@ def tensors_of(value: Any) -> Element:
     if isinstance(value, dict):
         pairs = ((k, tensors_of(v)) for k, v in value.items())
         return OrderedDict(pairs) if isinstance(value, OrderedDict) else dict(pairs)
-    return value if isinstance(value, CompositeTensor) else convert_to_tensor(value)
+    return value if value is None or isinstance(value, CompositeTensor) else convert_to_tensor(value)
 
 
 def result_of(value: Any) -> Element:
@@ -39,6 +39,8 @@ def spec_of(element: Element) -> Any:
 
 
 def _leaf_spec(leaf: Any) -> Any:
+    if leaf is None:
+        return NoneTensorSpec()
     return leaf._type_spec if isinstance(leaf, CompositeTensor) else TensorSpec(leaf.shape, leaf.dtype)
 
 
@@ -68,11 +70,12 @@ def flat_shapes(form: Any, shapes: Any) -> list[TensorShape]:
 
 def arrays(element: Element) -> list[np.ndarray]:
     """The arrays of its tensors, those of composite ones among them."""
-    return [leaf.eager_array() for leaf in nest.flatten(element, expand_composites=True)]
+    return [leaf.eager_array() for leaf in nest.flatten(element, expand_composites=True) if leaf is not None]
 
 
 def packer(like: Any) -> Callable[[Sequence[np.ndarray]], Element]:
     """From arrays to an element in the form of ``like``, an element or the specs of one."""
     if not nest.is_nested_or_composite(like):
         return lambda found: EagerTensor(found[0])
-    return lambda found: nest.pack_sequence_as(like, [EagerTensor(a) for a in found], expand_composites=True)
+    form = nest.map_structure(lambda leaf: NoneTensorSpec() if leaf is None else leaf, like)
+    return lambda found: nest.pack_sequence_as(form, [EagerTensor(a) for a in found], expand_composites=True)

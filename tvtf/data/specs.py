@@ -1,0 +1,87 @@
+"""The types of datasets and iterators, as arguments of functions and as elements of datasets."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.composite import TypeSpec
+from tvtf.primitive import export
+from tvtf.shape import TensorShape
+
+
+class HeldSpec(TypeSpec):
+    """The type of objects that a traced function takes as numbers; nothing takes them apart."""
+
+    is_leaf = True
+
+    def __init__(self, element_spec: Any) -> None:
+        self._element_spec = element_spec
+
+    @property
+    def _component_specs(self) -> Any:
+        return self
+
+    def _to_components(self, value: Any) -> Any:
+        return value
+
+    def _from_components(self, components: Any) -> Any:
+        return components
+
+    @classmethod
+    def from_value(cls, value: Any) -> Any:
+        """The spec of a value."""
+        return value.held_spec()
+
+
+@export("data.DatasetSpec")
+class DatasetSpec(HeldSpec):
+    """The type of datasets: what their elements are.
+
+    >>> import tvtf as tf
+    >>> tf.data.DatasetSpec(tf.TensorSpec([], tf.int64))
+    DatasetSpec(TensorSpec(shape=(), dtype=tf.int64, name=None), TensorShape([]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/DatasetSpec
+    """
+
+    def __init__(self, element_spec: Any, dataset_shape: Any = ()) -> None:
+        super().__init__(element_spec)
+        self._shape = TensorShape(dataset_shape)
+
+    @property
+    def element_spec(self) -> Any:
+        return self._element_spec
+
+    @property
+    def value_type(self) -> type:
+        from tvtf.data.base import Dataset
+
+        return Dataset
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._element_spec, self._shape
+
+
+@export("data.IteratorSpec")
+class IteratorSpec(HeldSpec):
+    """The type of iterators of datasets: what they give.
+
+    >>> import tvtf as tf
+    >>> spec = tf.data.IteratorSpec(tf.TensorSpec([], tf.int64))
+    >>> @tf.function(input_signature=[spec])
+    ... def sum_of_two(iterator):
+    ...     return next(iterator) + next(iterator)
+    >>> sum_of_two(iter(tf.data.Dataset.range(3, 9))).numpy()
+    np.int64(7)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/IteratorSpec
+    """
+
+    @property
+    def value_type(self) -> type:
+        from tvtf.data.base import OwnedIterator
+
+        return OwnedIterator
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return (self._element_spec,)
