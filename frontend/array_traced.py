@@ -13,6 +13,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack, stack_of
+from tvtf.ops.told import dims_of
 from tvtf.shape import Dim, TensorShape, TensorType, agree_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, static_value
 
@@ -127,8 +128,10 @@ class TracedArray:
         """Of dynamic size: as many elements as to have this one; the buffer grows where both are known."""
         last, room = _known(index), self.buffer._type.shape[0]  # type: ignore[union-attr]
         made = self
-        if last is not None and isinstance(room, int) and last >= room:
-            made = self._with_more_room(last + 1 - room)
+        if last is not None and isinstance(room, int):
+            made = self._with_more_room(last + 1 - room) if last >= room else copy.copy(self)
+        elif not _in_loop():
+            made = self._with(_holding(self.buffer, index))  # type: ignore[arg-type]
         else:
             made = copy.copy(self)
         if last is not None and isinstance(self.count, int):
@@ -208,6 +211,23 @@ class TracedArray:
 
     def close(self) -> None:
         """Nothing: the buffer goes when nobody uses it."""
+
+
+def _in_loop() -> bool:
+    """Whether a loop makes its arrays larger beforehand."""
+    trace = state.trace
+    while trace is not None and not trace.name.startswith("while"):
+        trace = trace.parent
+    return trace is not None
+
+
+def _holding(buffer: Tensor, index: Any) -> Tensor:
+    """A buffer with zeros behind it, where it has no element yet that only running the program tells."""
+    rows, *dims = buffer._type.shape
+    end = bind.maximum(scalar_of(rows), bind.add(bind.cast(_scalar(index), dtype=dtypes.int64), scalar_of(1)))
+    (size,) = dims_of(state.trace.own(bind.reshape(end, shape=(1,))))
+    more = new_stack(size - rows, TensorType(tuple(dims), buffer.dtype))  # type: ignore[operator]
+    return bind.ensure_shape(bind.concat(buffer, more, axis=0), shape=(size, *dims))  # type: ignore[no-any-return]
 
 
 def _count(size: Any) -> Any:
