@@ -64,7 +64,7 @@ class _Branch:
         replay = Replay(self.function, captured)
         own = Shared.within(self.shared, captured, replay.inputs)
         replay.records = own.taken(replay.records, both_swept)
-        found = replay.sweep(list(map(_of_size, cts, replay.outputs)), replay.inputs)
+        found = replay.sweep(list(map(of_size, cts, replay.outputs)), replay.inputs)
         self.rows = [replace(r, places=state.trace.own(r.places), values=state.trace.own(r.values)) for r in own.rows]
         return tuple(found)
 
@@ -103,7 +103,7 @@ def _by_cond(pred: Tensor, captured: Sequence[Tensor], branches: Sequence[_Branc
     return (None, *(found.get(i) for i in range(len(captured))))
 
 
-def _of_size(ct: Any, like: Tensor) -> Any:
+def of_size(ct: Any, like: Tensor) -> Any:
     """A cotangent of the result of either branch as one of this branch's result."""
     if ct is None or same_shape(ct._type.shape, like._type.shape):
         return ct

@@ -212,7 +212,7 @@ def while_loop(
     Raises:
       TypeError: ``cond`` or ``body`` is not callable, or a loop variable's dtype changes.
       ValueError: no loop variables, or a structure or shape that changes.
-      NotImplementedError: a rank that changes; the gradient of a loop whose shapes do.
+      NotImplementedError: a rank that changes.
 
     >>> import tvtf as tf
     >>> (i,) = tf.while_loop(lambda i: tf.constant(i.numpy() < 3), lambda i: (tf.add(i, 1),), (tf.constant(0),))

@@ -15,8 +15,9 @@ from typing import Any
 
 from tvtf.context import state
 from tvtf.emit import Trace, tracing
-from tvtf.frontend.cond_gradient import both_swept
+from tvtf.frontend.cond_gradient import both_swept, of_size
 from tvtf.frontend.lift import Inner, lift, without_unused
+from tvtf.frontend.ragged_stack import stacks_for
 from tvtf.frontend.reads import Rows, Shared
 from tvtf.frontend.replay import (
     Kept,
@@ -24,6 +25,7 @@ from tvtf.frontend.replay import (
     Replay,
     Walk,
     differentiable,
+    dims_in,
     has_effects,
     position_of,
     put_instead,
@@ -32,19 +34,14 @@ from tvtf.frontend.replay import (
     walk,
 )
 from tvtf.frontend.vectorize import by_element, is_mapped
+from tvtf.ops.control import own_dims, varying_dims
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
 from tvtf.passes.autodiff import at_once
-from tvtf.shape import TensorType, fresh_dim, same_shape, size_of
+from tvtf.shape import TensorType, same_shape, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
-
-MSG_VARYING = (
-    "a loop whose variables change their shapes (from {before} to {after}) has no gradient in compiled code: what each "
-    "iteration starts from would have to be kept. Give its variables one shape, e.g. write rows of a tf.TensorArray, or run "
-    "it eagerly"
-)
 
 
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
@@ -52,7 +49,7 @@ def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
     if state.trace is None or is_mapped(cts):
         return by_element(lambda *given: at_once(while_vjp)(given, outputs, *inputs, **attrs), cts)
     effects = has_effects(attrs["condition"], attrs["body"])
-    kind = _LoopOnce if effects or attrs.get("arrays") else _Loop
+    kind = _LoopOnce if effects or attrs.get("arrays") or attrs.get("shapes") else _Loop
     return kind(inputs, outputs, effects, **attrs).backward(cts, outputs)
 
 
@@ -90,23 +87,32 @@ class _Loop:
         self.bound, self.shapes, self.arrays = bound, shapes, arrays
         self.wide = [self._wide(i, x, y) for i, (x, y) in enumerate(zip(self.start, outputs))]
         self.active = [i for i, x in enumerate(self.start) if differentiable(x)]
+        self.shapes_after = [y._type.shape for y in outputs]
 
     def _wide(self, index: int, x: Tensor, y: Tensor) -> Tensor:
-        if same_shape(x._type.shape, y._type.shape):
+        if same_shape(x._type.shape, y._type.shape) or index not in (i for i, *_ in self.arrays):
             return x
-        if index not in (i for i, *_ in self.arrays):
-            raise NotImplementedError(MSG_VARYING.format(before=x.shape, after=y.shape))
         return bind.concat(
             x, new_stack(y._type.shape[0] - x._type.shape[0], TensorType(y._type.shape[1:], y.dtype)), axis=0
         )
+
+    def varies(self, index: int) -> set[int]:
+        """The axes of a carried value that have another size in each iteration."""
+        return varying_dims(self.wide[index]._type, self.shapes_after, index)
+
+    def types(self) -> list[TensorType]:
+        """What an iteration starts from, or ends with."""
+        return [x._type._replace(shape=own_dims(x._type, self.varies(i))) for i, x in enumerate(self.wide)]
 
     def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
         plan = _Step(self)
         count, stacks = self.forward(plan, outputs)
         entry = [cts[i] for i in self.active]
         sums = [plan.sum_start(k) for k in plan.summed]
+        around, before = self.types(), self.types()
+        types = [around[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, entry)]
         way_back = Inner("while_grad", lambda i, *rest: self.step_back(plan, stacks, i, rest), [
-            count._type, *(ct._type for ct in entry), *(s._type for s in sums)
+            count._type, *types, *(s._type for s in sums)
         ])  # fmt: skip
         more = Inner("while_grad_cond", lambda i, *_: bind.less(_int(0), i), [p._type for p in way_back.params])
         without_unused(way_back.trace, way_back.leaves)
@@ -121,13 +127,17 @@ class _Loop:
             body=way_back.graph(),
             carried=carried,
             bound=self.bound,
+            shapes=((), *(before[i].shape for i in self.active), *(s._type.shape for s in sums)) if self.vary else (),
         )
         return self.gathered(plan, found[1 : 1 + len(entry)], found[1 + len(entry) :])
 
     def gathered(self, plan: _Step, cts: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
         shaped = [bind.reshape(x, shape=self.invariants[k]._type.shape) for k, x in zip(plan.summed, sums)]
         by_start, by_invariant = dict(zip(self.active, cts)), self.zeros() | dict(zip(plan.summed, shaped))
-        starts = [_first_rows(by_start.get(i), x) for i, x in enumerate(self.start)]
+        starts = [
+            _of_shape(by_start.get(i), x) if self.varies(i) else _first_rows(by_start.get(i), x)
+            for i, x in enumerate(self.start)
+        ]
         return [*starts, *map(by_invariant.get, range(len(self.invariants)))]
 
     def zeros(self) -> dict[int, Any]:
@@ -139,11 +149,23 @@ class _Loop:
         """One iteration of the loop back: the iteration's start from the stacks, then its sweep."""
         cts, sums = rest[: len(self.active)], rest[len(self.active) :]
         index = bind.subtract(i, _int(1))
-        read = [bind.stack_read(s, index) for s in stacks]
+        read = self.read(stacks, index)
         starts, saved = dict(zip(plan.needed, read)), dict(zip(plan.saved, read[len(plan.needed) :]))
-        values = [starts[j] if j in starts else zeros_like(x) for j, x in enumerate(self.wide)]
+        values = [
+            starts[j] if j in starts else zeros_like(x) for j, x in enumerate(self.wide)
+        ]  # all that vary are read
         new_cts, new_sums = plan.run(values, cts, sums, saved)
         return [index, *new_cts, *new_sums]
+
+    @property
+    def vary(self) -> bool:
+        return any(map(self.varies, range(len(self.wide))))
+
+    def read(self, stacks: Sequence[Tensor], index: Tensor) -> list[Tensor]:
+        return [bind.stack_read(s, index) for s in stacks]
+
+    def written(self, stacks: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        return [bind.stack_write(s, index, x) for s, x in zip(stacks, values)]
 
     def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
         """The number of iterations and the stacks, by the loop itself where the active trace has it, else by another."""
@@ -165,16 +187,17 @@ class _Loop:
     def run(
         self, plan: _Step, start: Sequence[Tensor], stacks: Sequence[Tensor], arrays: Any = (), shapes: Any = ()
     ) -> Run:
-        """The loop with a counter and stacks; arguments are as of the loop without these, but ``arrays``."""
+        """The loop with a counter and stacks; its shapes are given where some vary."""
         values = [state.trace.own(x) for x in (_int(0), *start, *stacks)]
-        growing = {i for i, *_ in arrays}
-        types = [_of_any_rows(x._type) if i in growing else x._type for i, x in enumerate(values)]
+        types = [
+            x._type._replace(shape=own_dims(x._type, varying_dims(x._type, shapes, i))) for i, x in enumerate(values)
+        ]
         more = Inner("while_again_cond", self.goes_on, types)
         again = Inner("while_again", partial(self.step, plan), types)
         shared = lift([more, again])
         found = while_primitive.bind(
             *values, *shared, condition=more.graph(), body=again.graph(), carried=len(values), bound=self.bound,
-            shapes=((), *shapes) if arrays else (), arrays=arrays,
+            shapes=shapes, arrays=arrays,
         )  # fmt: skip
         size = 1 + len(self.start)
         return found[0], found[1:size], found[size:]
@@ -188,8 +211,7 @@ class _Loop:
         run = self.walk(self.body, rest[:size])
         values = run.run()
         kept = [*(rest[j] for j in plan.needed), *(run.kept[key] for key in plan.saved)]
-        written = [bind.stack_write(s, count, x) for s, x in zip(rest[size:], kept)]
-        return [bind.add(count, _int(1)), *values, *written]
+        return [bind.add(count, _int(1)), *values, *self.written(rest[size:], count, kept)]
 
     def walk(self, function: Any, values: Sequence[Tensor]) -> Any:
         return walk(function, [*values, *self.invariants], self.way).start({}, self.invariants)
@@ -200,27 +222,26 @@ Run = tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]
 
 
 class _LoopOnce(_Loop):
-    """A ``while`` that only running tells the iterations of: one with effects, or whose arrays grow; its stacks grow, too."""
+    """A ``while`` that only running tells the iterations of: one with effects, whose arrays grow or whose variables do."""
 
     def stacked(self, plan: _Step, itself: bool) -> Run:
-        types = plan.stacked_types()
-        start, shapes, growing = self.wide, [y._type.shape for y in self.wide], self.arrays[:0]
+        known = dims_in(x._type for x in (*self.wide, *self.invariants))
+        self.stacks = stacks = stacks_for(plan.stacked_types(), known, self.bound)
+        start, shapes, growing = self.wide, [t.shape for t in self.types()], self.arrays[:0]
         if itself:
             start, shapes, growing = self.start, self.shapes or shapes, self.arrays
         else:
             self.way = QuietWalk
-        arrays: list[Any] = [(1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in growing]
-        if self.bound is not None:
-            stacks = [new_stack(self.bound, t) for t in types]
-        else:
-            stacks = [new_stack(0, t) for t in types]
-            arrays += [(1 + len(start) + i, 1, (0,)) for i in range(len(types))]
-            types = [_of_any_rows(s._type) for s in stacks]
-        return self.run(plan, start, stacks, tuple(arrays), [*shapes, *(t.shape for t in types)])
+        arrays = [(1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in growing]
+        arrays += [(1 + len(start) + i, 1, (0,)) for i in stacks.growing]
+        varies = self.vary or stacks.vary or bool(growing)
+        return self.run(plan, start, stacks.start, tuple(arrays), ((), *shapes, *stacks.shapes()) if varies else ())
 
+    def read(self, stacks: Sequence[Tensor], index: Tensor) -> list[Tensor]:
+        return self.stacks.read(stacks, index)
 
-def _of_any_rows(of: TensorType) -> TensorType:
-    return of._replace(shape=(fresh_dim(state.trace.root.unique("rows")), *of.shape[1:]))
+    def written(self, stacks: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        return self.stacks.written(stacks, index, values)
 
 
 def _first_rows(ct: Any, like: Tensor) -> Any:
@@ -246,8 +267,9 @@ class _Step:
         loop = self.loop
         self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
         with tracing(Trace("while_plan", state.trace)) as aside:
-            values = [aside.add_param(x._type) for x in loop.wide]
-            cts = [aside.add_param(loop.wide[i]._type) for i in loop.active]
+            starts, ends = loop.types(), loop.types()
+            values = [aside.add_param(t) for t in starts]
+            cts = [aside.add_param(ends[i]) for i in loop.active]
             saved = {key: aside.add_param(t) for key, t in self.saved.items()}
             new_cts, found, rows, kept = self.swept(values, cts, saved)
         for part in rows:
@@ -256,7 +278,8 @@ class _Step:
         given = [x for part in rows for x in (part.places, part.values)]
         results = [*new_cts, *(ct for ct in found if ct is not None), *given]
         used = used_by(aside, results)
-        self.needed = [j for j, v in enumerate(values) if v._var in used]
+        self.needed = [j for j, v in enumerate(values) if v._var in used or loop.varies(j)]
+        self.starts = starts
         types = {key: x._type for key, x in kept.items() if getattr(x, "_var", None) in used}
         return {key: t for key, t in types.items() if self._is_known(t)}
 
@@ -266,7 +289,7 @@ class _Step:
         return all(isinstance(d, int) or d in known for d in of.shape)
 
     def stacked_types(self) -> list[TensorType]:
-        return [self.loop.wide[j]._type for j in self.needed] + list(self.saved.values())
+        return [self.starts[j] for j in self.needed] + list(self.saved.values())
 
     def sum_start(self, k: int) -> Tensor:
         """Where the cotangents of an invariant are summed: by rows where it is read."""
@@ -287,7 +310,8 @@ class _Step:
         replay.records = shared.taken(replay.records, both_swept)
         seeds = dict(zip(loop.active, cts))
         sources = [*(carried[i] for i in loop.active), *invariants]
-        found = replay.sweep([seeds.get(i) for i in range(len(values))], sources, zeros=False)
+        ends = [of_size(seeds.get(i), y) if loop.varies(i) else seeds.get(i) for i, y in enumerate(replay.outputs)]
+        found = replay.sweep(ends, sources, zeros=False)
         last = len(loop.active)
         new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:last])]
         return new_cts, found[last:], shared.rows, replay.walk.kept
@@ -304,6 +328,10 @@ class _Step:
             if found[k] is not None:
                 totals[k] = bind.add(totals[k], bind.reshape(found[k], shape=totals[k]._type.shape))
         return new_cts, [totals[k] for k in self.summed]
+
+
+def _of_shape(ct: Any, like: Tensor) -> Any:
+    return ct if ct is None else bind.ensure_shape(ct, shape=like._type.shape)
 
 
 def _int(value: int) -> Tensor:
