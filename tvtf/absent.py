@@ -78,7 +78,6 @@ REASONS = {
     ),
     "Graph": "a program's graph is tf.compat.v1.Graph; fn.get_concrete_function(...).graph is a function's",
     "autograph.experimental.Feature": "AutoGraph converts what it converts in every function",
-    "audio": "read sound with SciPy: tf.constant(scipy.io.wavfile.read(path)[1])",
     **{
         f"config.{name}": "tvtf runs in one process"
         for name in (

@@ -149,6 +149,7 @@ LATE = {
         "to_hash_bucket_fast to_hash_bucket_strong to_number unicode_script unicode_transcode unsorted_segment_join "
         "upper",
     },
+    "ops.sound": {"audio": "decode_wav encode_wav"},
     "ops.tapers": {
         "signal": "hamming_window hann_window inverse_stft_window_fn kaiser_bessel_derived_window kaiser_window "
         "linear_to_mel_weight_matrix vorbis_window",

@@ -1,0 +1,179 @@
+"""``tf.audio``: WAV files of 16-bit samples as tensors, and back."""
+
+from __future__ import annotations
+
+import struct
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import float32, int32, string
+from tvtf.ops.host import unknown_dim
+from tvtf.ops.rules import bind, require_dtype
+from tvtf.ops.strings.rules import text, text_op
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType
+from tvtf.tensor import Tensor, convert_to_tensor
+
+_SCALE = 1 << 15
+_HEADER = "<4sI4s4sIHHIIHH4sI"
+_PCM, _EXTENSIBLE = 1, 0xFFFE
+
+
+class DecodeWav(NamedTuple):
+    """What :func:`decode_wav` gives."""
+
+    audio: Tensor
+    sample_rate: Tensor
+
+
+class _Format(NamedTuple):
+    kind: int
+    channels: int
+    rate: int
+    bytes_per_second: int
+    bytes_per_sample: int
+    bits: int
+
+
+def _chunks(data: bytes) -> Iterator[tuple[bytes, bytes]]:
+    """The chunks of a RIFF file: their names and contents, which the file may end before."""
+    at = 12
+    while at + 8 <= len(data):
+        name, size = struct.unpack_from("<4sI", data, at)
+        yield name, data[at + 8 : at + 8 + size]
+        at += 8 + size + size % 2
+
+
+def _expect(data: bytes, at: int, wanted: bytes) -> None:
+    found = data[at : at + 4]
+    if len(found) < 4:
+        raise Refused("Data too short when trying to read string")
+    if found != wanted:
+        raise Refused(f"Header mismatch: Expected {wanted.decode()} but found {found.decode(errors='replace')}")
+
+
+def _samples(data: bytes) -> tuple[np.ndarray, int]:
+    """The samples of a file, a row each, and how many there are in a second."""
+    _expect(data, 0, b"RIFF")
+    _expect(data, 8, b"WAVE")
+    chunks = dict(reversed(list(_chunks(data))))
+    if b"fmt " not in chunks or len(chunks[b"fmt "]) < 16:
+        raise Refused("Data too short when trying to read string")
+    found = _Format(*struct.unpack_from("<HHIIHH", chunks[b"fmt "]))
+    if found.kind not in (_PCM, _EXTENSIBLE):
+        raise Refused(f"Bad audio format for WAV: Expected 1 (PCM), but got{found.kind}")
+    if found.bits != 16:
+        raise Refused(f"Can only read 16-bit WAV files, but received {found.bits}")
+    if b"data" not in chunks:
+        raise Refused("Data too short when trying to read string")
+    row = 2 * found.channels
+    whole = len(chunks[b"data"]) // row * row
+    values = np.frombuffer(chunks[b"data"][:whole], "<i2").reshape(-1, found.channels)
+    return values.astype(np.float32) / np.float32(_SCALE), found.rate
+
+
+def _decoded(
+    contents: np.ndarray, wanted_channels: int, wanted_samples: int, **_: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    samples, rate = _samples(contents.item())
+    if wanted_channels >= 0:
+        samples = samples[:, np.minimum(np.arange(wanted_channels), samples.shape[1] - 1)]
+    if wanted_samples >= 0:
+        missing = max(0, wanted_samples - len(samples))
+        samples = np.pad(samples[:wanted_samples], [(0, missing), (0, 0)])
+    return np.ascontiguousarray(samples), np.array(rate, np.int32)
+
+
+def _decoded_type(contents: TensorType, sizes: Any, **_: Any) -> tuple[TensorType, TensorType]:
+    require_dtype(contents, (string,), "contents")
+    if contents.shape:
+        raise Refused(f"contents must be scalar, got shape [{','.join(map(str, contents.shape))}]")
+    return TensorType(sizes, float32), TensorType((), int32)
+
+
+@text_op(tf_name="DecodeWav", type=_decoded_type, numpy=_decoded)
+def wav_samples(contents: Tensor, wanted_channels: int, wanted_samples: int, sizes: Any) -> Any:
+    """The samples of a WAV file, and their rate."""
+    attrs = {"wanted_channels": wanted_channels, "wanted_samples": wanted_samples, "sizes": sizes}
+    return (contents,), attrs
+
+
+@export("audio.decode_wav")
+def decode_wav(
+    contents: Any, desired_channels: int = -1, desired_samples: int = -1, name: str | None = None
+) -> DecodeWav:
+    """The sound in a WAV file of 16-bit samples.
+
+    Args:
+      contents: a string, what the file holds.
+      desired_channels: how many channels the result has: those that the file has too many are left out, its last one
+        stands for those that it lacks; -1 for its own.
+      desired_samples: how many samples the result has: zeros follow a shorter sound; -1 for all.
+
+    Returns:
+      The samples, float32 from -1 to 1 of shape (samples, channels), and how many there are in a second, an int32 scalar.
+
+    >>> import tvtf as tf
+    >>> wav = tf.audio.encode_wav([[0.0], [0.5]], 16000)
+    >>> sound, rate = tf.audio.decode_wav(wav, desired_samples=3)
+    >>> sound.numpy().ravel(), int(rate)
+    (array([0. , 0.5, 0. ], dtype=float32), 16000)
+
+    Raises:
+      InvalidArgumentError: no WAV file, or one of other samples.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/audio/decode_wav
+    """
+    sizes = tuple(n if n >= 0 else unknown_dim() for n in (desired_samples, desired_channels))
+    attrs = {"wanted_channels": desired_channels, "wanted_samples": desired_samples, "sizes": sizes}
+    return DecodeWav(*bind.wav_samples(text(contents), **attrs))
+
+
+def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    scaled = audio * np.float32(_SCALE)
+    whole = np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))
+    data = np.clip(whole, -_SCALE, _SCALE - 1).astype("<i2").tobytes()
+    channels, per_second = audio.shape[1], int(rate)
+    row = 2 * channels
+    form = (16, _PCM, channels, per_second, per_second * row, row, 16)
+    header = struct.pack(_HEADER, b"RIFF", 36 + len(data), b"WAVE", b"fmt ", *form, b"data", len(data))
+    return np.array(header + data, object)
+
+
+def _encoded_type(audio: TensorType, rate: TensorType) -> TensorType:
+    require_dtype(audio, (float32,), "audio")
+    require_dtype(rate, (int32,), "sample_rate")
+    if len(audio.shape) != 2:
+        raise Refused(f"audio must be 2-dimensional[{','.join(map(str, audio.shape))}]")
+    if rate.shape:
+        raise Refused(f"sample_rate should be a scalar, got shape [{','.join(map(str, rate.shape))}]")
+    return TensorType((), string)
+
+
+@text_op(tf_name="EncodeWav", type=_encoded_type, numpy=_encoded)
+def wav_of_samples(audio: Tensor, rate: Tensor) -> Any:
+    """The contents of a WAV file."""
+    return audio, rate
+
+
+@export("audio.encode_wav")
+def encode_wav(audio: Any, sample_rate: Any, name: str | None = None) -> Tensor:
+    """The contents of a WAV file of 16-bit samples.
+
+    Args:
+      audio: float32 of shape (samples, channels); values beyond -1 and 1 are clipped.
+      sample_rate: how many samples there are in a second, an int32 scalar.
+
+    >>> import tvtf as tf
+    >>> tf.strings.length(tf.audio.encode_wav([[0.0], [0.5]], 16000)).numpy()
+    np.int32(48)
+
+    Raises:
+      InvalidArgumentError: ``audio`` has another rank.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/audio/encode_wav
+    """
+    return bind.wav_of_samples(convert_to_tensor(audio, float32), convert_to_tensor(sample_rate, int32))  # type: ignore[no-any-return]
