@@ -151,7 +151,7 @@ def reemit(mod: tvm.IRModule, kind: type[Evaluation]) -> tvm.IRModule:
     with tracing(Trace("main")) as trace:
         state.tapes, trace.tapes_around = [], []  # no ops of the user's: nobody is told of them
         params = [trace.add_param(dialect.from_relax_type(p.ty), p.name) for p in main.params]
-        outputs = _own_memory(trace, evaluate(mod, "main", params, kind))
+        outputs = _own_memory(trace, evaluate(mod, "main", params, kind), _donated(main))
     graph = trace.finish(outputs)
     bare = not isinstance(main.body.body.ty, relax.TupleType)
     return graph.with_attributes(main.attrs, bare)
@@ -162,10 +162,37 @@ SHARING = ("apart", *CONTROL)
 """Primitives whose results may be what they were given, in the same memory."""
 
 
-def _own_memory(trace: Trace, outputs: Sequence[Any]) -> list[Any]:
-    """Results, copied where they could share memory with a parameter: a Variable's may be overwritten by the next call."""
+def _donated(main: relax.Function) -> set[int]:
+    """The positions of the results that are new values of Variables."""
+    return {int(output) for output, _ in (main.attrs or {}).get("tvtf.donate", ())}
+
+
+def _own_memory(trace: Trace, outputs: Sequence[Any], donated: set[int]) -> list[Any]:
+    """Results, copied where they could share memory with a parameter or with a Variable's new value.
+
+    A Variable's memory may be overwritten by the next call.
+    """
     values = {b.var: b.value for b in trace.bindings}
-    return [table["identity"].bind(t) if _may_alias(values, t._var) else t for t in outputs]
+    kept = {_viewed(values, outputs[i]._var) for i in donated}
+    return [
+        table["identity"].bind(t)
+        if _may_alias(values, t._var) or (i not in donated and _viewed(values, t._var) in kept)
+        else t
+        for i, t in enumerate(outputs)
+    ]
+
+
+VIEWS = ("reshape",)
+"""Primitives whose result is what they were given, in the same memory."""
+
+
+def _viewed(values: dict[Any, Any], var: Any) -> Any:
+    """The value whose memory ``var`` shows."""
+    made = values.get(var)
+    while dialect.is_dialect(made) and made.op.name.removeprefix("tvtf.") in VIEWS:
+        var = made.args[0]
+        made = values.get(var)
+    return var
 
 
 def _may_alias(values: dict[Any, Any], var: Any) -> bool:

@@ -7,7 +7,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _making(tf) | _assigning(tf) | _keeping(tf) | _growing(tf) | _copies(tf)
+    return _making(tf) | _assigning(tf) | _keeping(tf) | _growing(tf) | _copies(tf) | _views(tf)
 
 
 def _making(tf):
@@ -216,4 +216,47 @@ def _copies(tf):
         "pickle": lambda: separate(pickle.loads(pickle.dumps(v))),
         "pickle twice in a list": lambda: len({x.ref() for x in pickle.loads(pickle.dumps([v, v]))}),
         "complex": lambda: complex(tf.Variable(1 + 2j)),
+    }
+
+
+def _views(tf):
+    """Results that are what a Variable was given keep it when the next call updates the Variable."""
+
+    def thrice(view):
+        v = tf.Variable([0.0, 0.0])
+
+        @tf.function
+        def step(x):
+            v.assign_add(x)
+            return view(v)
+
+        return [step(tf.ones([2])) for _ in range(3)]
+
+    def given_to_several():
+        v, w, u = (tf.Variable(tf.zeros(shape)) for shape in ([2, 1], [2, 1], [2]))
+
+        @tf.function
+        def give(x):
+            z = x * 2.0
+            v.assign(z)
+            w.assign(z)
+            u.assign(tf.reshape(z, [2]))
+            return z, tf.reshape(z, [1, 2])
+
+        @tf.function
+        def update():
+            v.assign_add(tf.ones([2, 1]))
+
+        found = give(tf.ones([2, 1]))
+        update()
+        update()
+        return found, v, w, u
+
+    return {
+        "updated and given, identity": lambda: thrice(tf.identity),
+        "updated and given, reshaped": lambda: thrice(lambda v: tf.reshape(v, [2, 1])),
+        "updated and given, of a new axis": lambda: thrice(lambda v: tf.expand_dims(v, 0)),
+        "updated and given, without a gradient": lambda: thrice(tf.stop_gradient),
+        "updated and given, twice": lambda: thrice(lambda v: (v, tf.identity(v), tf.reshape(v, [1, 2]))),
+        "given to several": given_to_several,
     }
