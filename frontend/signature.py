@@ -43,7 +43,7 @@ class Leaf:
         if self.tensor is not None:
             self.spec = TensorSpec(self.tensor.shape, self.tensor.dtype, name)
         self.key = ("tensor", self.spec) if self.spec is not None else value_key(value)
-        if self.spec is None and hasattr(value, "held_as"):
+        if self.spec is None and hasattr(type(value), "held_as"):
             self.tensor, kind = value.held_as()
             self.spec, self.key = TensorSpec([], self.tensor.dtype, name), (_HELD, kind)
 
