@@ -188,7 +188,7 @@ VIEWS = ("reshape",)
 
 def _viewed(values: dict[Any, Any], var: Any) -> Any:
     """The value whose memory ``var`` shows."""
-    made = values.get(var)
+    made: Any = values.get(var)
     while dialect.is_dialect(made) and made.op.name.removeprefix("tvtf.") in VIEWS:
         var = made.args[0]
         made = values.get(var)
