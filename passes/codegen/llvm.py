@@ -78,7 +78,8 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
 def cpu_passes() -> tvm.transform.Pass:
     """From scheduled functions, or blocks that no rule understood, to functions that take packed arguments.
 
-    TVM's own list without what looks for a GPU's threads and memory, for float8 and bfloat16, of which none are left, and without
+    TVM's own list without what looks for a GPU's threads and memory, and for float8 and arithmetic in bfloat16, of which none are
+    left (bfloat16 lies in memory still: LLVM's back end crashes on some of it), and without
     CompactBufferAllocation: it would take away the lines that keep rows of a copy from meeting in the cache, and size by
     loop variables what has a size that only the call tells.
     """
@@ -107,6 +108,7 @@ def cpu_passes() -> tvm.transform.Pass:
             early.AnnotateEntryFunc(),
             early.SplitHostDevice(),
             early.MakePackedAPI(),
+            early.BF16StorageLegalize(),
         ]
     )
 
