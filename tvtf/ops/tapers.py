@@ -11,7 +11,7 @@ from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32, int32
 from tvtf.ops.operands import scalar_int
 from tvtf.ops.rules import static_int, static_value
-from tvtf.primitive import export
+from tvtf.primitive import export, refusing
 from tvtf.refusal import Refused
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -128,6 +128,7 @@ def inverse_stft_window_fn(
     """
     step = static_int(frame_step, "frame_step")
 
+    @refusing
     def inverse_window(frame_length: Any, dtype: Any) -> Tensor:
         length, kind = scalar_int(convert_to_tensor(frame_length), "frame_length"), as_dtype(dtype)
         forward = np.array(static_value(forward_window_fn(length, dtype=kind), "window"), np.float64)

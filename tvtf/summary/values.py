@@ -14,7 +14,9 @@ from tvtf.context import state
 from tvtf.dtypes import int64
 from tvtf.frontend.host import traced
 from tvtf.module import current_scope, name_scope
-from tvtf.primitive import export
+from tvtf.ops.operands import scalar_int
+from tvtf.primitive import export, refusing
+from tvtf.refusal import RefusedValue
 from tvtf.summary.protos import proto
 from tvtf.summary.writer import SummaryWriter, active, recording, writing
 from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor, is_tensor
@@ -156,11 +158,14 @@ def audio(
     metadata = plugin.create_summary_metadata(display_name=None, description=description, encoding=wav)
 
     def build(tag: str, values: np.ndarray) -> Any:
-        clips = [_wav(clip, int(sample_rate)) for clip in values[:max_outputs]]
+        rate = scalar_int(sample_rate, "sample_rate")
+        if rate <= 0:
+            raise RefusedValue(f"sample_rate must be in (0, 2^32), got: {rate % 2**64}")
+        clips = [_wav(clip, rate) for clip in values[:max_outputs]]
         labels = np.full(len(clips), b"", object)
         return _of_bytes(tag, metadata, np.stack([np.array(clips, object), labels], axis=1))
 
-    return _written(name, step, frames, build)
+    return _written(name, step, frames, refusing(build, "EncodeWav"))
 
 
 @export("summary.write")
