@@ -55,7 +55,7 @@ def _attributes(tf):
 def _sizes(tf):
     floats, long = tf.ones([8]), tf.constant(4, tf.int64)
     return {
-        "window of long ints": lambda: tf.signal.kaiser_window(long),
+        "window of long ints": lambda: tf.round(tf.signal.kaiser_window(long) * 1e4),
         "window of a list": lambda: tf.signal.hann_window([4]),
         "window below": lambda: tf.signal.hamming_window(-1),
         "frames of long ints": lambda: tf.signal.frame(floats, long, 2),

@@ -63,5 +63,5 @@ def ragged_format(
     parts: list[Any] = [pieces[0]]
     for value, piece in zip(listed, pieces[1:]):
         ragged = isinstance(value, RaggedTensor)
-        parts += [shown_ragged(value, summarize) if ragged else format_("{}", value, summarize=summarize), piece]
+        parts += [shown_ragged(value, summarize) if ragged else format_("{}", [value], summarize=summarize), piece]
     return string_join([convert_to_tensor(part) for part in parts])
