@@ -11,6 +11,8 @@ from onnxruntime.capi.onnxruntime_pybind11_state import NotImplemented as NoKern
 
 from tvtf.onnx import kernels
 
+_HAS_THE_TABLES_KERNELS = tuple(map(int, onnxruntime.__version__.split(".")[:2])) >= kernels.VERSION
+"""Not so of the last onnxruntime for Python 3.10, 1.23."""
 _OPTIONS = onnxruntime.SessionOptions()
 _OPTIONS.intra_op_num_threads = 1
 _OPTIONS.log_severity_level = 3
@@ -41,7 +43,7 @@ def session_of(model):
         return onnxruntime.InferenceSession(model.SerializeToString(), _OPTIONS, providers=["CPUExecutionProvider"])
     except NoKernel as error:
         found = re.search(r"implementation for (\w+)\(", str(error))
-        if found is None or not kernels.lacking(found[1]):
+        if _HAS_THE_TABLES_KERNELS and (found is None or not kernels.lacking(found[1])):
             raise
         return None
 

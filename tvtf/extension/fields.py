@@ -125,7 +125,7 @@ def check_annotation(annotation: Any, in_key: bool = False) -> None:
         for part in parts[:1] if _is_of_any_length(annotation) else parts:
             check_annotation(part, in_key)
     else:
-        name = annotation.__name__ if isinstance(annotation, type) else annotation
+        name = annotation.__name__ if is_class_of(annotation, object) else annotation
         raise TypeError(f"Unsupported type annotation {name!r}")
 
 

@@ -15,6 +15,8 @@ from tvtf import dtypes
 from tvtf.dtypes import DType, as_dtype
 from tvtf.onnx.standard import allowed
 
+VERSION: Final = (1, 31)
+"""The onnxruntime that the table was read from."""
 _SMALL = "int16 int8 uint16 uint8"
 _WIDE_UNSIGNED = "uint32 uint64"
 _BLOCKS = "bfloat16 bool int16 int32 int64 uint16 uint32 uint64"

@@ -45,6 +45,13 @@ def _through_block(name: str) -> Callable[..., Tensor]:
     return vjp
 
 
+def _real_part(x: np.ndarray) -> np.ndarray:
+    """NaN where more than rounding is imaginary: SciPy before 1.16 gives complex square roots of most real matrices."""
+    if not np.iscomplexobj(x) or np.abs(x.imag).max() <= 1e4 * np.finfo(x.dtype).eps * np.abs(x.real).max():
+        return x.real
+    return np.full_like(x.real, np.nan)
+
+
 def _by_scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
     """A function of scipy.linalg of each matrix; NaN where a real matrix has a complex result."""
 
@@ -54,7 +61,7 @@ def _by_scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of logm, in single precision
             found = np.asarray(getattr(scipy.linalg, name)(x))
-        return np.full_like(x, np.nan) if np.iscomplexobj(found) and not np.iscomplexobj(x) else found.astype(x.dtype)
+        return found.astype(x.dtype) if np.iscomplexobj(x) else _real_part(found).astype(x.dtype)
 
     return lambda x: x.copy() if 0 in x.shape else each(of_one, x)
 
