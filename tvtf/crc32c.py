@@ -58,9 +58,30 @@ def mask(crc: int) -> int:
     return (((crc >> 15) | (crc << 17)) + MASK_DELTA) & 0xFFFFFFFF
 
 
+def unmasked(stored: Words) -> Words:
+    """The checksums that were masked as ``stored``, uint32.
+
+    >>> unmasked(np.array([2726488792], np.uint32))
+    array([0], dtype=uint32)
+    """
+    turned = stored - np.uint32(MASK_DELTA)
+    return (turned >> 17) | (turned << 15)
+
+
 def masked(data: Any) -> int:
     """Return ``mask(crc32c(data))``, the form found in files."""
     return mask(crc32c(data))
+
+
+def is_divisible(octets: npt.NDArray[np.uint8]) -> bool:
+    """Whether the polynomial divides 16 bytes or more, as it does a message after whose complemented first word comes
+    its complemented checksum.
+
+    >>> head, rest = np.frombuffer(b"1234", np.uint8), b"56789" + (0xE3069283 ^ 0xFFFFFFFF).to_bytes(4, "little")
+    >>> is_divisible(np.concatenate([np.zeros(3, np.uint8), ~head, np.frombuffer(rest, np.uint8)]))
+    True
+    """
+    return not _divide(_fold_segments(octets, 0))
 
 
 def check(data: Any, stored: int, what: str) -> None:

@@ -6,11 +6,14 @@ Source: ``tensorflow/core/lib/io/record_writer.cc``: length (uint64), its masked
 from __future__ import annotations
 
 import gzip
+import io
 import os
 import struct
 import zlib
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import IO, Any, Final
+
+import numpy as np
 
 from tvtf import crc32c
 from tvtf.errors import DataLossError
@@ -19,6 +22,9 @@ from tvtf.primitive import export
 
 _HEAD: Final = struct.Struct("<QI")
 _FOOT: Final = struct.Struct("<I")
+_LENGTH: Final = struct.Struct("<Q").unpack_from
+CHUNK: Final = 1 << 20
+"""Bytes that are read, and checked, at once."""
 
 
 def framed(data: bytes) -> bytes:
@@ -41,7 +47,55 @@ def unframed(file: IO[bytes]) -> Iterator[bytes]:
     Raises:
       DataLossError: a checksum does not match, or the file ends within a record.
     """
-    offset = 0
+    offset, data = 0, b""
+    while more := file.read(_missing(data, offset)):
+        data += more
+        starts, end = _starts(data)
+        if starts and not _are_sound(data[:end], starts):
+            break
+        ends = [*starts[1:], end]
+        yield from (data[start + _HEAD.size : end - _FOOT.size] for start, end in zip(starts, ends))
+        offset, data = offset + end, data[end:]
+    yield from _one_by_one(io.BytesIO(data), offset)
+
+
+def _missing(data: bytes, offset: int) -> int:
+    """How much to read, after the beginning of a record."""
+    if len(data) < _HEAD.size:
+        return CHUNK
+    length, stored = _HEAD.unpack_from(data)
+    crc32c.check(data[:8], stored, f"length of the record at byte {offset}")
+    return max(CHUNK, length + _HEAD.size + _FOOT.size - len(data))
+
+
+def _starts(data: bytes) -> tuple[list[int], int]:
+    """Where records that end in ``data`` begin, and where the last of them ends."""
+    starts, start, size = [], 0, len(data)
+    while start + _HEAD.size < size:
+        end = start + _HEAD.size + _LENGTH(data, start)[0] + _FOOT.size
+        if end > size:
+            break
+        starts.append(start)
+        start = end
+    return starts, start
+
+
+def _are_sound(data: bytes, starts: Sequence[int]) -> bool:
+    """Whether all checksums of records that lie end to end match: then each part, with its checksum, is divisible
+    by the polynomial, and so is the whole."""
+    octets = np.frombuffer(data, np.uint8).copy()
+    heads = np.array(starts)
+    feet = np.append(heads[1:], octets.size) - _FOOT.size
+    word = np.arange(4)
+    stored = np.concatenate([heads + 8, feet])[:, None] + word
+    sums = octets[stored].view("<u4")
+    octets[stored] = (~crc32c.unmasked(sums)).view(np.uint8)
+    for begin in (heads, heads + _HEAD.size):
+        octets[begin[:, None] + word] ^= 0xFF
+    return crc32c.is_divisible(octets)
+
+
+def _one_by_one(file: IO[bytes], offset: int) -> Iterator[bytes]:
     while head := file.read(_HEAD.size):
         length, stored = _HEAD.unpack(_whole(head, _HEAD.size, offset))
         crc32c.check(head[:8], stored, f"length of the record at byte {offset}")
