@@ -5,6 +5,7 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
+from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -17,6 +18,7 @@ from tvtf.emit import Graph, Trace, tracing
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call, described
+from tvtf.frontend.planned import Plan, planned
 from tvtf.frontend.ranks import Instances
 from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
@@ -50,6 +52,7 @@ class ConcreteFunction:
         self.created_variables = False
         self._signature = inspect.Signature()
         self._compiled: compiled.Compiled | None = None
+        self._plan: Plan | None = None
         self._pure: compiled.GraphFunction | None = None
         self._unranked = [v for v in self.variables if v.shape.rank is None]
         self._is_of_any_rank = graph.root.waiting is not None
@@ -118,7 +121,13 @@ class ConcreteFunction:
         """On eager tensors, outside tapes and traces."""
         if self._compiled is None and self._of_python.specs:
             return self._of_python.run(tensors, variables, ConcreteFunction.call)
-        return (self._compiled or self.instance(tensors).code())(tensors, variables)
+        return (self._plan or self._compiled or self.instance(tensors)._way())(tensors, variables)
+
+    def _way(self) -> Any:
+        """What runs it: a plan, where that does without compiled code."""
+        if self._compiled is None and not (self._of_python.specs or self._is_of_any_rank):
+            self._plan = planned(self)
+        return self._plan or self.code()
 
     def code(self) -> compiled.Compiled:
         """The code, compiled when first asked for.
@@ -432,7 +441,11 @@ class Results:
         """The leaves in the structure that the function returns."""
         if self.is_flat_tuple:
             return tuple(flat)
-        return nest.pack_sequence_as(self.structure, flat, expand_composites=True) if self.is_nested else flat[0]
+        return self._packer(iter(flat)) if self.is_nested else flat[0]
+
+    @cached_property
+    def _packer(self) -> Callable[[Iterator[Any]], Any]:
+        return nest.packer(self.structure)
 
     def assemble_values(
         self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any], variables: Sequence[Variable]

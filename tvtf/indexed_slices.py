@@ -161,5 +161,5 @@ def constant_shape(dims: Tensor) -> TensorShape:
     """The shape that an integer vector tells, as far as its values are known."""
     known = dims.eager_array() if isinstance(dims, EagerTensor) else dims.known
     if known is not None:
-        return TensorShape(list(known))
+        return TensorShape(known.tolist())
     return TensorShape([None] * dims.shape[0] if dims.shape.rank and dims.shape[0] is not None else None)

@@ -115,6 +115,24 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
     return _rebuild(structure, iter(flat), branches)
 
 
+def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
+    """What packs leaves, those of composite tensors among them, in the form of ``structure``, again and again.
+
+    >>> packer({"b": (0, 0), "a": 0})(iter([1, 2, 3]))
+    {'b': (2, 3), 'a': 1}
+    """
+    if not is_nested_or_composite(structure):
+        return next
+    if is_composite(structure):
+        make, parts = spec_of(structure)._from_components, packer(components_of(structure))
+        return lambda leaves: make(parts(leaves))
+    if isinstance(structure, Mapping):
+        of_keys = {k: packer(structure[k]) for k in sorted_keys(structure)}
+        return lambda leaves: _same_mapping(structure, {k: pack(leaves) for k, pack in of_keys.items()})
+    children = list(map(packer, structure))
+    return lambda leaves: _same_sequence(structure, [pack(leaves) for pack in children])
+
+
 def _rebuild(structure: Any, leaves: Iterator[Any], branches: Callable[[Any], bool]) -> Any:
     if not branches(structure):
         return next(leaves)

@@ -265,6 +265,8 @@ class TensorShape:
             raise ValueError(f"Shapes {self} and {other} are not compatible")
         if self._dims is None or other._dims is None:
             return other if self._dims is None else self
+        if None not in self._dims:
+            return self
         return TensorShape([b if a is None else a for a, b in zip(self._dims, other._dims)])
 
     def is_subtype_of(self, other: Any) -> bool:

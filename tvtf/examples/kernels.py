@@ -5,7 +5,10 @@ Sources: ``tensorflow/core/util/example_proto_fast_parsing.cc``, ``tensorflow/co
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import math
+from collections.abc import Callable, Sequence
+from functools import partial
+from itertools import chain
 from typing import Any
 
 import numpy as np
@@ -27,6 +30,8 @@ COUNTS = {"sparse": 1, "dense": 0, "stacked": 1, "ragged": 1}
 ROW_COUNTS = {"sparse": 1, "dense": 1, "ragged": 2}
 """And of a list of features."""
 
+Where = Callable[[int], str]
+"""How messages of a row of the batch begin."""
 Spec = tuple[str, str, str, DType, tuple[int, ...], bool, DType, tuple[Any, ...]]
 """Where it is ("context" or "rows"), key, kind, dtype, shape, whether it may be missing, dtype of splits, unknown dims."""
 
@@ -57,12 +62,16 @@ def _parsed(
 
     from tvtf.examples.messages import CLASSES
 
-    examples = []
+    decode, examples = CLASSES[message].FromString, []
     for text in serialized.tolist():
         try:
-            examples.append(CLASSES[message].FromString(text))
+            examples.append(decode(text))
         except DecodeError:
             raise Refused(_undecodable(message, text)) from None
+    if message == "Example":
+        maps = [e.features.feature for e in examples]
+    else:
+        maps = [e.context.feature for e in examples]
     given = iter(defaults)
     found: list[np.ndarray] = []
     for where, key, kind, dtype, shape, missing, splits, _ in specs:
@@ -71,11 +80,10 @@ def _parsed(
             rows = [_rows(one, key, dtype) for one in lists]
             found += _ROWS[kind](rows, key, dtype.np, tuple(shape), missing, splits)
             continue
-        maps = [e.features.feature if message == "Example" else e.context.feature for e in examples]
-        wheres = [_where(key, row, single) for row in range(len(maps))]
-        values = [_values(one, key, kind, dtype, told) for one, told in zip(maps, wheres)]
+        place = partial(_where, key, single)
+        values = [_values(one, key, kind, dtype, place, row) for row, one in enumerate(maps)]
         default = next(given) if kind in ("dense", "stacked") else None
-        found += _CONTEXT[kind](values, wheres, key, dtype.np, tuple(shape), missing, splits, default)
+        found += _CONTEXT[kind](values, place, key, dtype.np, tuple(shape), missing, splits, default)
     return tuple(found)
 
 
@@ -85,12 +93,12 @@ def _undecodable(message: str, text: bytes) -> str:
     return f"Could not parse {message} input, value: '{text.decode(errors='replace')}'"
 
 
-def _where(key: str, row: int, single: bool) -> str:
+def _where(key: str, single: bool, row: int) -> str:
     """How messages begin."""
     return f"Key: {key}.  " if single else f"Name: <unknown>, Key: {key}, Index: {row}.  "
 
 
-def _values(features: Any, key: str, kind: str, dtype: DType, told: str) -> Any:
+def _values(features: Any, key: str, kind: str, dtype: DType, where: Where, row: int) -> Any:
     """The values of a feature; None where there are none."""
     if key not in features:
         return None
@@ -102,16 +110,30 @@ def _values(features: Any, key: str, kind: str, dtype: DType, told: str) -> Any:
         types = f"Data type: {NAMES[found]} but expected type: {NAMES[wanted]}"
         if kind in ("sparse", "ragged"):
             types = f"Expected type: {NAMES[wanted]}, Actual type: {NAMES[found]}"
-        raise Refused(f"{told}Data types don't match. {types}")
-    return list(getattr(feature, wanted).value)
+        raise Refused(f"{where(row)}Data types don't match. {types}")
+    return _floats(feature.float_list) if wanted == "float_list" else list(getattr(feature, wanted).value)
+
+
+def _floats(message: Any) -> Any:
+    """The numbers of a ``FloatList``, which are all of its packed form but a tag and their size."""
+    packed, count = message.SerializeToString(), len(message.value)
+    start = 1 + _varint_size(4 * count)
+    if count and len(packed) == start + 4 * count:
+        return np.frombuffer(packed, "<f4", offset=start)
+    return list(message.value)  # fields that are unknown here follow
+
+
+def _varint_size(number: int) -> int:
+    return max(1, -(-number.bit_length() // 7))
 
 
 def _rows(lists: Any, key: str, dtype: DType) -> Any:
     """The values of each feature of a list; None where there is no list."""
     if key not in lists:
         return None
-    features = enumerate(lists[key].feature)
-    return [_values({key: each}, key, "", dtype, _where(key, row, False)) or [] for row, each in features]
+    where = partial(_where, key, False)
+    found = [_values({key: each}, key, "", dtype, where, row) for row, each in enumerate(lists[key].feature)]
+    return [[] if values is None else values for values in found]
 
 
 def _array(values: Sequence[Any], dtype: Any, shape: tuple[int, ...] | None = None) -> np.ndarray:
@@ -120,72 +142,74 @@ def _array(values: Sequence[Any], dtype: Any, shape: tuple[int, ...] | None = No
     return found if shape is None else found.reshape(shape)
 
 
+def _present(values: Any) -> tuple[list[Any], list[int]]:
+    """Rows, empty ones for what is missing, and their lengths."""
+    rows = [() if v is None else v for v in values]
+    return rows, [*map(len, rows)]
+
+
+def _flat(rows: Sequence[Any], dtype: Any) -> np.ndarray:
+    """All values of all rows."""
+    given = [row for row in rows if len(row)]
+    return (
+        np.concatenate(given) if any(isinstance(row, np.ndarray) for row in given) else _array([*chain(*given)], dtype)
+    )
+
+
 def _splits(lengths: Sequence[int], dtype: DType) -> np.ndarray:
     return np.cumsum([0, *lengths]).astype(dtype.np)
 
 
-def _sparse(values: Any, wheres: Any, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
-    rows = [v or [] for v in values]
-    places = [(row, place) for row, each in enumerate(rows) for place in range(len(each))]
-    shape = np.array([len(rows), max(map(len, rows), default=0)], np.int64)
-    return [np.array(places, np.int64).reshape(-1, 2), _array([v for r in rows for v in r], dtype), shape]
+def _sparse(values: Any, where: Where, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
+    rows, lengths = _present(values)
+    places = np.empty((sum(lengths), 2), np.int64)
+    places[:, 0] = np.repeat(np.arange(len(rows)), lengths)
+    places[:, 1] = [*chain(*map(range, lengths))]
+    shape = np.array([len(rows), max(lengths, default=0)], np.int64)
+    return [places, _flat(rows, dtype), shape]
 
 
 def _ragged(
-    values: Any, wheres: Any, key: str, dtype: Any, shape: Any, missing: Any, splits: DType, _: Any
+    values: Any, where: Where, key: str, dtype: Any, shape: Any, missing: Any, splits: DType, _: Any
 ) -> list[np.ndarray]:
-    rows = [v or [] for v in values]
-    return [_array([v for r in rows for v in r], dtype), _splits([*map(len, rows)], splits)]
+    rows, lengths = _present(values)
+    return [_flat(rows, dtype), _splits(lengths, splits)]
 
 
 def _dense(
-    values: Any,
-    wheres: Sequence[str],
-    key: str,
-    dtype: Any,
-    shape: tuple[int, ...],
-    missing: bool,
-    _: Any,
-    default: Any,
+    values: Any, where: Where, key: str, dtype: Any, shape: tuple[int, ...], missing: bool, _: Any, default: Any
 ) -> list[np.ndarray]:
-    size = int(np.prod(shape))
-    found = np.empty((len(values), *shape), dtype)
+    size = math.prod(shape)
+    found = np.empty((len(values), size), dtype)
     for row, each in enumerate(values):
         if each is None:
             if not missing:
-                name = "Name: <unknown>, " if wheres[row].startswith("Name") else ""
+                name = "Name: <unknown>, " if where(row).startswith("Name") else ""
                 raise Refused(f"{name}Feature: {key} (data type: {_shown(dtype)}) is required but could not be found.")
-            found[row] = default if default.ndim else default.item()
+            found[row] = default.ravel() if default.ndim else default.item()
             continue
         if len(each) != size:
             told = f"Number of {_shown(dtype)} values != expected.  Values size: {len(each)} but output shape: {_listed(shape)}"
-            raise Refused(wheres[row] + told)
-        found[row] = _array(each, dtype, shape)[()]
-    return [found]
+            raise Refused(where(row) + told)
+        found[row] = each
+    return [found.reshape((len(values), *shape))]
 
 
 def _stacked(
-    values: Any,
-    wheres: Sequence[str],
-    key: str,
-    dtype: Any,
-    shape: tuple[int, ...],
-    missing: bool,
-    _: Any,
-    default: Any,
+    values: Any, where: Where, key: str, dtype: Any, shape: tuple[int, ...], missing: bool, _: Any, default: Any
 ) -> list[np.ndarray]:
-    size = int(np.prod(shape))
-    rows = [v or [] for v in values]
-    for row, each in enumerate(rows):
-        if size and len(each) % size:
+    size = math.prod(shape)
+    rows, lengths = _present(values)
+    for row, length in enumerate(lengths):
+        if size and length % size:
             told = f"Number of {_shown(dtype)} values is not a multiple of stride length. "
-            told += f"Saw {len(each)} values but output shape is: {_listed(('?', *shape))}"
-            raise Refused(wheres[row] + told)
-    longest = max((len(r) // max(size, 1) for r in rows), default=0)
-    found = np.empty((len(rows), longest, *shape), dtype)
+            told += f"Saw {length} values but output shape is: {_listed(('?', *shape))}"
+            raise Refused(where(row) + told)
+    counts = [length // max(size, 1) for length in lengths]
+    found = np.empty((len(rows), max(counts, default=0), *shape), dtype)
     found[...] = default if default.ndim else default.item()
     for row, each in enumerate(rows):
-        found[row, : len(each) // max(size, 1)] = _array(each, dtype, (-1, *shape))
+        found[row, : counts[row]] = _array(each, dtype, (-1, *shape))
     return [found]
 
 

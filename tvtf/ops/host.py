@@ -82,12 +82,9 @@ def tell_machine() -> None:
     from tvtf.memory import to_array, to_handle
 
     def called(way: Callable[..., Any], ranks: Any, key: Any, *inputs: Any) -> list[Any]:
-        """Arrays are copied: the machine's memory is used again, and Python may keep what it is given."""
         with kept_failure():
-            results = run(to_array(key), [to_array(x).copy() for x in inputs], way)
-            if [r.ndim for r in results[:-1]] != json.loads(str(ranks)):
-                raise OtherRanks(None, "PyFunc", "a Python function gave a tensor of another rank than it gave before")
-            return [to_handle(a) for a in results]
+            arrays = [to_array(x) for x in inputs]
+            return [to_handle(a) for a in run_of_ranks(to_array(key), arrays, way, json.loads(str(ranks)))]
 
     def kernel(name: Any, attrs: Any, *inputs: Any) -> list[Any]:
         """Arrays are not copied: kernels keep none, and what they give shares no memory with them."""
@@ -112,6 +109,20 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], way: Callable[..., Any]) 
             None, "PyFunc", "this program calls a Python function of the process that traced it, which is not this one"
         )
     return once(lambda: way(function, inputs))
+
+
+def run_of_ranks(
+    key: np.ndarray, inputs: Sequence[np.ndarray], way: Callable[..., Any], ranks: list[int]
+) -> tuple[np.ndarray, ...]:
+    """As :func:`run`, on copies: their memory is used again, and Python may keep what it is given.
+
+    Raises:
+      OtherRanks: results are of other ranks than ``ranks``.
+    """
+    results = run(key, [x.copy() for x in inputs], way)
+    if [r.ndim for r in results[:-1]] != ranks:
+        raise OtherRanks(None, "PyFunc", "a Python function gave a tensor of another rank than it gave before")
+    return results
 
 
 def plain(function: HostFunction, inputs: Sequence[np.ndarray]) -> tuple[np.ndarray, ...]:

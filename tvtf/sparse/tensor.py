@@ -15,7 +15,7 @@ from tvtf.ops.rules import static_dims
 from tvtf.primitive import export, exports
 from tvtf.shape import Dim, TensorShape, agree_dim, as_shape
 from tvtf.spec import TensorSpec
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 
 class SparseTensorValue(NamedTuple):
@@ -62,7 +62,8 @@ class SparseTensor(CompositeTensor):
         self._values = convert_to_tensor(values)
         self._dense_shape = convert_to_tensor(dense_shape, int64)
         for part, rank in ((self._indices, 2), (self._values, 1), (self._dense_shape, 1)):
-            part.shape.with_rank(rank)
+            if not isinstance(part, EagerTensor) or part.ndim != rank:
+                part.shape.with_rank(rank)
         for mine, other in zip(_dims(self._indices), (*_dims(self._values), *_dims(self._dense_shape))):
             if not agree_dim(mine, other):
                 raise ValueError(f"Dimensions {mine} and {other} are not compatible")
@@ -254,11 +255,11 @@ class SparseTensorSpec(BatchableTypeSpec):
 
     def _stacked(self, values: Sequence[Any]) -> SparseTensor:
         """In the largest of their shapes."""
-        parts = [as_sparse(value) for value in values]
-        places = [np.insert(p.indices.numpy(), 0, i, axis=1) for i, p in enumerate(parts)]
-        largest = np.max([p.dense_shape.numpy() for p in parts], axis=0)
-        found = np.concatenate([p.values.numpy() for p in parts])
-        return SparseTensor(np.concatenate(places), found, [len(parts), *largest])
+        parts = [[part.eager_array() for part in self._to_components(value)] for value in values]
+        places, found, shapes = (list(column) for column in zip(*parts))
+        rows = np.repeat(np.arange(len(parts)), [len(p) for p in places])
+        indices = np.column_stack([rows, np.concatenate(places)])
+        return SparseTensor(indices, np.concatenate(found), [len(parts), *np.max(shapes, axis=0)])
 
     def _rows(self, value: Any) -> list[SparseTensor]:
         parts = as_sparse(value)

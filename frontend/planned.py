@@ -1,0 +1,255 @@
+"""Functions of strings as lists of NumPy kernels, which Python calls one after the other.
+
+TVM has no strings: compiled code would have Python compute each op on them, on what stands for them by number. Where nothing
+is left for compiled code but a few numbers, there is none.
+"""
+
+from __future__ import annotations
+
+import operator
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+from tvm import ir, relax, tirx
+
+from tvtf import dialect
+from tvtf.context import dials, state
+from tvtf.ops import host
+from tvtf.passes.dead import drop_dead
+from tvtf.primitive import Primitive, as_tuple, quietly
+from tvtf.refusal import MISTAKES, Refused, instead
+from tvtf.shape import size_of
+from tvtf.tensor import EagerTensor
+
+MOST_NUMBERS = 1024
+"""Floating-point numbers of a result that NumPy computes as fast as compiled code is called."""
+Values = list[Any]
+Slots = Any
+"""Where a variable's value is among the values; of a tuple, a tuple of such places."""
+
+
+class NeedsCode(Exception):
+    """What compiled code has to do."""
+
+
+def planned(concrete: Any) -> Plan | None:
+    """The plan of a traced function; None where it has to be compiled."""
+    graph = concrete.graph
+    if not graph.holds_texts or concrete.variables or graph.told_sizes or dials.verify or dials.dump:
+        return None
+    try:
+        return Plan(concrete, drop_dead(graph.module()))
+    except NeedsCode:
+        return None
+
+
+class Plan:
+    """The steps of a function, called on tensors; it is compiled to tell of numbers that don't fit."""
+
+    def __init__(self, concrete: Any, mod: Any) -> None:
+        self.concrete = concrete
+        self.constants = [c.eager_array() for c in concrete.captures]
+        self.blank: Values = []
+        self.slots: dict[Any, Slots] = {}
+        self.dims: dict[Any, int] = {}
+        if len(mod.functions) > 1:
+            raise NeedsCode
+        main = mod["main"]
+        for param in main.params:
+            self.slots[param] = self._new()
+        self.given = [_Given(param.ty) for param in main.params[: len(main.params) - len(self.constants)]]
+        bindings = [b for block in main.body.blocks for b in block.bindings]
+        self.steps = [step for b in bindings if (step := self._step(b)) is not None]
+        self.sizes = [found for param in main.params for found in self._sizes(param.ty, self.slots[param])]
+        for step in self.steps:
+            step.sizes = [s for ty, slot in zip(step.types, step.outputs) for s in self._sizes(ty, slot)]
+        self.is_pure = all(step.prim.pure for step in self.steps)
+        outputs = as_tuple(self._slots(main.body.body))
+        self.leaves = [
+            (kind, outputs[which] if kind == "computed" else which) for kind, which in concrete.results.leaves
+        ]
+
+    def __call__(self, tensors: Sequence[Any], variables: Sequence[Any] = ()) -> Any:
+        arrays = [t._array for t in tensors]
+        if not all(given.fits(array) for given, array in zip(self.given, arrays)):
+            return self.concrete.code()(tensors, variables)
+        try:
+            values = quietly(self._run, arrays, {})
+        except NeedsCode:
+            return self.concrete.code()(tensors, variables)
+        except Exception:
+            for told in host.on_failure:
+                told(state.depth)
+            raise
+        pick = {"computed": lambda i: EagerTensor(values[i]), "param": tensors.__getitem__, "value": lambda v: v}
+        return self.concrete.results.packed([pick[kind](which) for kind, which in self.leaves])
+
+    def _run(self, *arrays: np.ndarray) -> Values:
+        values = [*arrays, *self.constants, *self.blank[len(arrays) + len(self.constants) :]]
+        for dim, slot, axis in self.sizes:
+            values[dim] = values[slot].shape[axis]
+        for step in self.steps:
+            try:
+                step(values)
+            except Refused as refusal:
+                raise refusal.told_by(step.prim.tf_name) from None
+            except MISTAKES as error:
+                if self.is_pure and not step.is_on_host:
+                    raise NeedsCode from None
+                raise instead(error, step.prim.tf_name, [values[i] for i in step.inputs], None) from None
+        return values
+
+    # -- made of a Relax function
+
+    def _new(self, value: Any = None) -> int:
+        self.blank.append(value)
+        return len(self.blank) - 1
+
+    def _slots(self, expr: Any) -> Slots:
+        if isinstance(expr, relax.Var):
+            return self.slots[expr]
+        if isinstance(expr, ir.Constant):
+            return self._new(np.array(expr.value.numpy()))
+        if isinstance(expr, relax.Tuple):
+            return tuple(map(self._slots, expr.fields))
+        if isinstance(expr, relax.TupleGetItem):
+            return self._slots(expr.tuple_value)[expr.index]
+        raise NeedsCode
+
+    def _step(self, binding: Any) -> Step | None:
+        if not dialect.is_dialect(binding.value):
+            self.slots[binding.var] = self._slots(binding.value)
+            return None
+        bound = dialect.read(binding.value)
+        ty = binding.var.ty
+        types = list(ty.fields) if isinstance(ty, relax.TupleType) else [ty]
+        dtypes = dialect.dtypes_of(binding.value, bound)
+        kind = PythonStep if bound.primitive.name == "call_python" else Step
+        inputs = [self._slots(x) for x in bound.inputs]
+        step = kind(bound, inputs, [d.np for d in dtypes[len(inputs) :]], types)
+        step.is_on_host = host.runs_on_host(bound.primitive, dtypes) or kind is PythonStep
+        if not step.is_on_host:
+            _require_light(bound, types)
+        step.attrs = {name: self._attribute(value) for name, value in bound.attrs.items()}
+        step.computed = {name: value for name, value in step.attrs.items() if callable(value)}
+        step.outputs = [self._new() for _ in types]
+        self.slots[binding.var] = tuple(step.outputs) if isinstance(ty, relax.TupleType) else step.outputs[0]
+        return step
+
+    def _attribute(self, value: Any) -> Any:
+        """An attribute; where dims are in it, the function that finds it among the values."""
+        if isinstance(value, ir.GlobalVar):
+            raise NeedsCode
+        if isinstance(value, ir.Expr):
+            return self._dim(value)
+        if not isinstance(value, tuple):
+            return value
+        parts = [self._attribute(v) for v in value]
+        if not any(map(callable, parts)):
+            return tuple(parts)
+        return lambda values: tuple(p(values) if callable(p) else p for p in parts)
+
+    def _dim(self, dim: Any) -> Callable[[Values], Any]:
+        """The function that finds a dim among the values; it gives None before a tensor that has it is there."""
+        if isinstance(dim, tirx.IntImm):
+            return lambda values: int(dim.value)
+        if isinstance(dim, tirx.Var):
+            if dim not in self.dims:
+                self.dims[dim] = self._new()
+            return operator.itemgetter(self.dims[dim])
+        compute = _OPERATORS.get(type(dim).__name__)
+        if compute is None:
+            raise NeedsCode
+        a, b = self._dim(dim.a), self._dim(dim.b)
+        return lambda values: _known(compute, a(values), b(values))
+
+    def _sizes(self, ty: Any, slot: int) -> list[tuple[int, int, int]]:
+        """Where dims that attributes ask for are to be put, and the tensor and axis that tell them."""
+        return [(self.dims[d], slot, axis) for axis, d in enumerate(ty.shape.values) if d in self.dims]
+
+
+class Step:
+    """A primitive's NumPy kernel, its inputs and outputs by their places among the values."""
+
+    attrs: dict[str, Any]
+    computed: dict[str, Callable[[Values], Any]]
+    outputs: list[int]
+    sizes: list[tuple[int, int, int]]
+    is_on_host: bool
+
+    def __init__(self, bound: dialect.Bound, inputs: list[int], dtypes: list[Any], types: list[Any]) -> None:
+        self.prim: Primitive[Any] = bound.primitive
+        self.inputs = inputs
+        self.dtypes = dtypes
+        self.types = types
+        self.is_checked = any(not _is_static(x.ty) for x in bound.inputs)
+
+    def __call__(self, values: Values) -> None:
+        attrs = self.attrs
+        if self.computed:
+            attrs = attrs | {name: find(values) for name, find in self.computed.items()}
+        results = self.results([values[i] for i in self.inputs], attrs)
+        for slot, dtype, result in zip(self.outputs, self.dtypes, as_tuple(results)):
+            values[slot] = result if type(result) is np.ndarray and result.dtype == dtype else np.asarray(result, dtype)
+        for dim, slot, axis in self.sizes:
+            values[dim] = values[slot].shape[axis]
+
+    def results(self, arrays: list[np.ndarray], attrs: dict[str, Any]) -> Any:
+        if not self.prim.pure:
+            return tuple(host.run_kernel(self.prim, attrs, arrays))
+        if self.is_checked:
+            self.prim.infer(tuple([(a.shape, a.dtype) for a in arrays]), tuple(attrs.items()))
+        return self.prim.numpy(*arrays, **attrs)
+
+
+class PythonStep(Step):
+    """A call of a Python function."""
+
+    def __init__(self, bound: dialect.Bound, *rest: Any) -> None:
+        super().__init__(bound, *rest)
+        if bound.attrs["backward"]:
+            raise NeedsCode
+        self.ranks = [len(shape) for shape in bound.attrs["shapes"]]
+
+    def results(self, arrays: list[np.ndarray], attrs: dict[str, Any]) -> Any:
+        return host.run_of_ranks(arrays[0], arrays[1:], host.plain, self.ranks)
+
+
+class _Given:
+    """What a parameter's type tells of its arguments."""
+
+    def __init__(self, ty: Any) -> None:
+        self.rank = ty.ndim
+        self.sizes = [(axis, int(d.value)) for axis, d in enumerate(ty.shape.values) if isinstance(d, tirx.IntImm)]
+
+    def fits(self, array: np.ndarray) -> bool:
+        return array.ndim == self.rank and all(array.shape[axis] == size for axis, size in self.sizes)
+
+
+def _is_static(ty: Any) -> bool:
+    return all(isinstance(d, tirx.IntImm) for d in ty.shape.values)
+
+
+def _require_light(bound: dialect.Bound, types: Sequence[Any]) -> None:
+    """Raises NeedsCode where compiled code would do better than NumPy, or checks more than its kernel does."""
+    prim = bound.primitive
+    sizes = [size_of(t.shape) for t in map(dialect.from_relax_type, types) if t.dtype.is_floating]
+    few = all(isinstance(n, int) and n <= MOST_NUMBERS for n in sizes)
+    if prim.heavy == "always" or not prim.pure or not few:
+        raise NeedsCode
+
+
+_OPERATORS: dict[str, Callable[[int, int], int]] = {
+    "Add": operator.add,
+    "Sub": operator.sub,
+    "Mul": operator.mul,
+    "FloorDiv": operator.floordiv,
+    "FloorMod": operator.mod,
+    "Min": min,
+    "Max": max,
+}
+
+
+def _known(compute: Callable[[int, int], int], a: int | None, b: int | None) -> int | None:
+    return None if a is None or b is None else compute(a, b)
