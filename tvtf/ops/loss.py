@@ -7,11 +7,14 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import FLOATING, int32, int64
-from tvtf.ops.rules import bind, draw, kernel, number, ones_like, require_dtype, require_same_dtype, static_int, stretch
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.indexing import in_range
+from tvtf.ops.rules import bind, draw, kernel, ones_like, require_dtype, require_same_dtype, static_int, stretch
 from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
 from tvtf.primitive import Sample, export, hooks, primitive, table
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape, show_shape
+from tvtf.summarized import HOLE
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -74,7 +77,7 @@ def _chances(seed: int, shape: Any) -> Any:
 def _dense_samples() -> list[Sample]:
     shapes = ((4,), (2, 3), (2, 2, 5), (0, 3), (3, 1))
     made = [Sample((_chances(i, s), draw(i + 9, s)), {}, FLOATING) for i, s in enumerate(shapes)]
-    unknown = (("n", None), ("n", None))
+    unknown = (("n", "classes"), ("n", "classes"))
     return [*made, Sample((_chances(7, (2, 3)), draw(8, (2, 3))), {}, FLOATING, symbolic=unknown), _dense_infinite()]
 
 
@@ -231,20 +234,11 @@ def _require_labels(labels: np.ndarray, classes: int) -> None:
         raise Refused(label_message(classes))
 
 
-def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Tensor, str]]:
+def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Any, ...]]:
     classes = logits._type.shape[-1]
-    limit = number(classes, labels) if isinstance(classes, int) else _last_dim(logits, labels)
-    inside = bind.logical_and(bind.greater_equal(labels, number(0, labels)), bind.less(labels, limit))
-    ok = bind.reduce_all(inside, axis=tuple(range(labels.ndim)), keepdims=False)
-    return [(ok, label_message(classes))]
-
-
-def _last_dim(x: Tensor, like: Tensor) -> Tensor:
-    """The last dim as a scalar of the program."""
-    dims = bind.shape(x)
-    pick = convert_to_tensor(np.arange(x.ndim, dtype=np.int32) == x.ndim - 1)
-    return table["cast"](
-        bind.reduce_sum(bind.multiply(dims, table["cast"](pick, int32)), axis=(0,), keepdims=False), like.dtype
+    ok = in_range(labels, classes)
+    return (
+        [(ok, label_message(classes))] if isinstance(classes, int) else [(ok, label_message(HOLE), scalar_of(classes))]
     )
 
 
@@ -278,7 +272,7 @@ def _sparse_samples() -> list[Sample]:
         Sample((_labels(i, s[:-1], s[-1], k), draw(i + 9, s)), {}, FLOATING)
         for i, (s, k) in enumerate(zip(shapes, kinds))
     ]
-    unknown = (("n",), ("n", None))
+    unknown = (("n",), ("n", "classes"))
     return [*made, Sample((_labels(7, (2,), 3, np.int32), draw(8, (2, 3))), {}, FLOATING, symbolic=unknown)]
 
 
