@@ -88,7 +88,7 @@ def numpy_function(
     """
     if func is None:
         return lambda func: wraps(func)(lambda *inp: numpy_function(func, inp, Tout, stateful, name))
-    return _called(func, inp, Tout, func, "PyFunc", None)
+    return _called(func, inp, Tout, _on_arrays(func), "PyFunc", None)
 
 
 def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, record: Any) -> Any:
@@ -100,7 +100,8 @@ def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, record: Any) ->
     inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
     specs = [_spec(t) for t in nest.flatten([] if wanted is None else wanted)]
     if state.trace is None:
-        results: Sequence[Tensor] = _eager(func, inputs, specs, op, record is not None)
+        given = inp if record is None else inputs
+        results: Sequence[Tensor] = _eager(func, given, specs, op, record is not None)
     else:
         results = traced(_checked(run, specs, op), inputs, specs, record and record(func, specs, op))
     if wanted is None or not specs:
@@ -115,7 +116,7 @@ def _of_components(func: Any, inp: list[Any], wanted: Any, run: Any, op: str, re
         found = func(*nest.flatten(nest.pack_sequence_as(inp, flat, expand_composites=True)))
         return nest.flatten([] if found is None else found, expand_composites=True)
 
-    if run is func:
+    if op == "PyFunc":
         raise TypeError(f"{op} takes and gives arrays, but a value made of tensors is among them: use tf.py_function")
     parts = nest.flatten(wanted, expand_composites=True) if wanted is not None else None
     flat = nest.flatten(inp, expand_composites=True)
@@ -157,6 +158,11 @@ def _eager(func: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec], op: st
 
 def _on_tensors(func: Any) -> Callable[..., Any]:
     return lambda *arrays: func(*map(EagerTensor, arrays))
+
+
+def _on_arrays(func: Any) -> Callable[..., Any]:
+    """``func`` as TensorFlow calls it in graphs: an array without dims is NumPy's scalar, or bytes."""
+    return lambda *arrays: func(*(a[()] for a in arrays))
 
 
 def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tuple[np.ndarray, ...]]:

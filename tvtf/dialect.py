@@ -76,7 +76,7 @@ def to_relax_type(tensor_type: TensorType) -> relax.TensorType:
             "move the op out of the tf.function"
         )
     if isinstance(tensor_type.shape, AnyShape):
-        return relax.TensorType(dtype=tensor_type.dtype.name)
+        return relax.TensorType(dtype=relax_dtype(tensor_type.dtype))
     if any(not isinstance(d, int) for d in tensor_type.shape):
         return relax.TensorType(tensor_type.shape, relax_dtype(tensor_type.dtype))
     known = _types.get(tensor_type)

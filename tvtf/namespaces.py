@@ -53,6 +53,7 @@ LATE = {
     "frontend.conjugate_gradient": {"linalg.experimental": "conjugate_gradient"},
     "frontend.ctc": {"nn": "ctc_loss"},
     "frontend.ctc_decode": {"nn": "collapse_repeated ctc_beam_search_decoder ctc_greedy_decoder ctc_unique_labels"},
+    "frontend.parsed": {"io": "parse_tensor"},
     "frontend.quantized": {
         "nn": "depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input",
         "quantization": "quantize_and_dequantize quantize_and_dequantize_v2",
@@ -142,7 +143,7 @@ LATE = {
     "ops.strings": {
         "": "as_string fingerprint",
         "dtypes": "as_string",
-        "io": "decode_base64 decode_raw encode_base64 matching_files parse_tensor read_file serialize_tensor write_file",
+        "io": "decode_base64 decode_raw encode_base64 matching_files read_file serialize_tensor write_file",
         "io.gfile": "GFile copy exists get_registered_schemes glob isdir join listdir makedirs mkdir remove rename rmtree stat "
         "walk",
         "strings": "as_string format join length lower reduce_join regex_full_match regex_replace strip substr to_hash_bucket "
@@ -254,7 +255,13 @@ def all_names() -> dict[str, Any]:
     return public_names()
 
 
+def import_room(path: str) -> None:
+    """Imports the room that declares a public path."""
+    import_module(f"tvtf.{ROOMS[path]}")
+
+
 hooks.import_rooms = all_names
+hooks.import_room = import_room
 
 
 def _module(root: ModuleType, folders: list[str]) -> ModuleType:

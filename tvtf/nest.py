@@ -71,8 +71,8 @@ def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
     """The mapping's keys in the order in which they are flattened."""
     try:
         return sorted(mapping)
-    except TypeError:
-        raise TypeError("nest only supports dicts with sortable keys.") from None
+    except TypeError as error:
+        raise TypeError(f"nest only supports dicts with sortable keys: {error}") from None
 
 
 def flatten(structure: Any, expand_composites: bool = False) -> list[Any]:
@@ -101,11 +101,23 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
 
     Raises:
       ValueError: when the number of leaves differs.
+      TypeError: ``flat_sequence`` is no sequence.
     """
+    if not isinstance(flat_sequence, Iterable) or isinstance(flat_sequence, _LEAF) or hasattr(flat_sequence, "dtype"):
+        raise TypeError(
+            f"Attempted to pack value:\n  {flat_sequence!s}\ninto a structure, but found incompatible type "
+            f"`{type(flat_sequence)}` instead."
+        )
     flat = list(flat_sequence)
     branches = _branching(expand_composites)
-    if len(flat) == 1 and not branches(structure):
-        return flat[0]
+    if not branches(structure):
+        if len(flat) == 1:
+            return flat[0]
+        raise ValueError(
+            f"The target structure is of type `{type(structure)}`\n  {structure}\nHowever the input is a sequence "
+            f"({type(flat_sequence)}) of length {len(flat)}.\n  {flat_sequence}\nnest cannot guarantee that it is safe to "
+            "map one to the other."
+        )
     expected = len(flatten(structure, expand_composites))
     if len(flat) != expected:
         raise ValueError(
@@ -170,7 +182,15 @@ def map_structure(function: Callable[..., Any], *structures: Any, **kwargs: Any)
     >>> map_structure(lambda a, b: a + b, [1, (2,)], [10, (20,)])
     [11, (22,)]
     """
+    if not callable(function):
+        raise TypeError(f"func must be callable, got: {function}")
+    if not structures:
+        raise ValueError("Must provide at least one structure")
     check_types, expand = kwargs.pop("check_types", True), kwargs.pop("expand_composites", False)
+    if kwargs:
+        raise ValueError(
+            f"Only valid keyword arguments are `check_types` and `expand_composites`, not: `{'`, `'.join(kwargs)}`"
+        )
     for other in structures[1:]:
         assert_same_structure(structures[0], other, check_types, expand)
     leaves = zip(*(flatten(s, expand) for s in structures))
@@ -179,43 +199,76 @@ def map_structure(function: Callable[..., Any], *structures: Any, **kwargs: Any)
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:
     """Raises ValueError where the forms differ and TypeError where only their container types do."""
-    branches = _branching(expand_composites)
-    if branches(nest1) != branches(nest2) or (branches(nest1) and not _same_form(nest1, nest2)):
-        raise ValueError(
+    found = _difference(nest1, nest2, check_types, _branching(expand_composites))
+    if found is not None:
+        kind, detail = found
+        raise kind(
             "The two structures don't have the same nested structure.\n\n"
-            f"First structure: type={type(nest1).__name__} str={nest1!s}\n\n"
-            f"Second structure: type={type(nest2).__name__} str={nest2!s}"
+            f"First structure: {_told(nest1)}\n\nSecond structure: {_told(nest2)}\n\nMore specifically: {detail}\n"
+            f"Entire first structure:\n{_form(nest1)}\nEntire second structure:\n{_form(nest2)}"
         )
-    if not branches(nest1):
-        return
-    if check_types and not _same_container(nest1, nest2):
-        raise TypeError(
-            "The two structures don't have the same sequence type. "
-            f"Input structure has type {type(nest1)!r}, while shallow structure has type {type(nest2)!r}."
-        )
-    for a, b in zip(_children(nest1), _children(nest2)):
-        assert_same_structure(a, b, check_types, expand_composites)
 
 
-def _same_form(a: Any, b: Any) -> bool:
-    if is_composite(a) or is_composite(b):
-        return is_composite(a) and is_composite(b) and _have_common_type(spec_of(a), spec_of(b))
-    return _same_arity(a, b)
+def _difference(
+    a: Any, b: Any, check_types: bool, branches: Callable[[Any], bool]
+) -> tuple[type[Exception], str] | None:
+    """What is not the same about two structures, and the error to raise for it."""
+    if branches(a) != branches(b):
+        outer, leaf = (a, b) if branches(a) else (b, a)
+        return ValueError, f'Substructure "{_told(outer)}" is a sequence, while substructure "{_told(leaf)}" is not'
+    if not branches(a):
+        return None
+    found = _own_difference(a, b, check_types)
+    pairs = () if found else zip(_children(a), _children(b))
+    return found or next(filter(None, (_difference(x, y, check_types, branches) for x, y in pairs)), None)
+
+
+def _own_difference(a: Any, b: Any, check_types: bool) -> tuple[type[Exception], str] | None:
+    if is_composite(a) and is_composite(b):
+        if _have_common_type(spec_of(a), spec_of(b)):
+            return None
+        told = f"{_told(spec_of(a))} vs. {_told(spec_of(b))}"
+        return ValueError, f"Incompatible CompositeTensor TypeSpecs: {told}"
+    if is_composite(a) or is_composite(b) or (check_types and not _same_container(a, b)):
+        return (ValueError if is_composite(a) or is_composite(b) else TypeError), (
+            "The two namedtuples don't have the same sequence type. "
+            f"First structure {_told(a)} has type {type(a).__name__}, while second structure {_told(b)} has type "
+            f"{type(b).__name__}"
+        )
+    if check_types and isinstance(a, Mapping) and set(a) != set(b):
+        return ValueError, (
+            "The two dictionaries don't have the same set of keys. "
+            f"First structure has keys {_told(list(a))}, while second structure has keys {_told(list(b))}"
+        )
+    if len(a) != len(b):
+        return ValueError, (
+            "The two structures don't have the same number of elements. "
+            f"First structure: {_told(a)}. Second structure: {_told(b)}"
+        )
+    return None
+
+
+def _told(value: Any) -> str:
+    return f"type={type(value).__name__} str={value!s}"
+
+
+class _Dot:
+    def __repr__(self) -> str:
+        return "."
+
+
+def _form(structure: Any) -> str:
+    """The containers, with dots for leaves."""
+    return str(map_structure(lambda leaf: _Dot(), structure))
 
 
 def _have_common_type(a: TypeSpec, b: TypeSpec) -> bool:
     return a.most_specific_common_supertype([b]) is not None
 
 
-def _same_arity(a: Any, b: Any) -> bool:
-    if isinstance(a, Mapping) and isinstance(b, Mapping):
-        return set(a) == set(b)
-    return len(a) == len(b)
-
-
 def _same_container(a: Any, b: Any) -> bool:
-    if is_composite(a):
-        return True
     if isinstance(a, Mapping) or isinstance(b, Mapping):
         return isinstance(a, Mapping) and isinstance(b, Mapping)
+    if hasattr(a, "_fields") or hasattr(b, "_fields"):
+        return (type(a).__name__, getattr(a, "_fields", None)) == (type(b).__name__, getattr(b, "_fields", None))
     return isinstance(a, type(b)) or isinstance(b, type(a))

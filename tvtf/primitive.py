@@ -184,6 +184,7 @@ class Hooks:
     tell_rank: Rule = staticmethod(lambda *_: None)
     wait: Rule = staticmethod(lambda *_: NotImplemented)
     import_rooms: Rule = staticmethod(lambda: None)
+    import_room: Rule = staticmethod(lambda path: None)
 
 
 hooks = Hooks()
@@ -366,10 +367,17 @@ def teach(path: str, takes: Callable[[Any], bool], handler: Callable[..., Any]) 
         exports[name] = run
 
 
-def public_names() -> dict[str, Any]:
-    """Every public path with what it names."""
-    named = {path: p for p in table.values() for path in p.public}
-    return named | exports
+class Names(dict[str, Any]):
+    """Public paths with what they name; one that is not there is looked for in its room."""
+
+    def __missing__(self, path: str) -> Any:
+        hooks.import_room(path)
+        return dict(public_names())[path]
+
+
+def public_names() -> Names:
+    """Every public path declared so far with what it names."""
+    return Names({path: p for p in table.values() for path in p.public} | exports)
 
 
 def as_tuple(outputs: Any) -> tuple[Any, ...]:

@@ -119,11 +119,7 @@ class Dataset(Held, abc.ABC):
                     "`tf.data.Dataset.as_numpy_iterator()` is not supported for datasets that produce values of type "
                     f"{spec.value_type}"
                 )
-        return (nest.map_structure(_as_numpy, element) for element in self)
-
-
-def _as_numpy(leaf: Any) -> Any:
-    return leaf.numpy() if hasattr(leaf, "numpy") else leaf
+        return NumpyIterator(self)
 
 
 Method = TypeVar("Method", bound=Callable[..., Any])
@@ -220,6 +216,46 @@ class OwnedIterator(Held, Trackable):
             return next(self)
         except StopIteration:
             raise OutOfRangeError(None, "IteratorGetNext", "End of sequence [Op:IteratorGetNext] name: ") from None
+
+
+class NumpyIterator:
+    """One iteration over a dataset, with NumPy arrays for tensors.
+
+    >>> import tvtf as tf
+    >>> iterator = tf.data.Dataset.from_tensors([1, 2]).as_numpy_iterator()
+    >>> iterator.next()
+    array([1, 2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/NumpyIterator
+    """
+
+    def __init__(self, dataset: Dataset) -> None:
+        self._iterator = iter(dataset)
+
+    def __repr__(self) -> str:
+        return f"NumpyIterator(iterator={self._iterator!r})"
+
+    def __iter__(self) -> NumpyIterator:
+        return self
+
+    def __next__(self) -> Any:
+        return nest.map_structure(_as_numpy, next(self._iterator))
+
+    def next(self) -> Any:
+        """The next element."""
+        return self.__next__()
+
+
+def _as_numpy(leaf: Any) -> Any:
+    if hasattr(leaf, "dense_shape"):
+        from tvtf.sparse.dense import to_dense
+
+        leaf = to_dense(leaf)
+    array = leaf.numpy() if hasattr(leaf, "numpy") else leaf
+    if isinstance(array, np.ndarray):
+        array = array.view()
+        array.setflags(write=False)
+    return array
 
 
 _STATE: Final = "ITERATOR_STATE"

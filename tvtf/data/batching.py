@@ -16,9 +16,10 @@ from tvtf.data.numbers import flag, number
 from tvtf.data.parallel import Workers, debug, warn_unused
 from tvtf.data.sources import Tensors
 from tvtf.data.specs import DatasetSpec
-from tvtf.data.structure import Element, arrays, flat_shapes, packer
+from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
+from tvtf.refusal import Refused
 from tvtf.shape import TensorShape
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
@@ -131,7 +132,10 @@ class PaddedBatch(Batch):
         self.shapes = [s.shape for s in flat] if shapes is None else flat_shapes(source.element_spec, shapes)
         for spec, shape in zip(flat, self.shapes):
             if shape.rank is None or not spec.shape.is_compatible_with(TensorShape([None] * shape.rank)):
-                raise ValueError(f"`padded_shapes` must have the rank of the element: {shape} for {spec.shape}")
+                raise ValueError(
+                    f"The padded shape {shape} is not compatible with the shape {spec.shape} of the corresponding input "
+                    "component."
+                )
         self.values = [_padding(s, v) for s, v in zip(flat, _flat_values(source.element_spec, values))]
         super().__init__(source, count, drop_remainder)
 
@@ -209,6 +213,8 @@ def padded_batch(
 class Unbatch(Dataset):
     def __init__(self, source: Dataset) -> None:
         self.source = source
+        if any(s.shape.rank == 0 for s in encoding(source.element_spec)):
+            raise ValueError("Cannot unbatch an input with scalar components.")
         sizes = {s.shape.as_list()[0] if s.shape.rank else None for s in encoding(source.element_spec)}
         known = sizes.pop() if len(sizes) == 1 else None
         super().__init__(
@@ -256,12 +262,9 @@ class Given(Dataset):
 
 class Window(Dataset):
     def __init__(self, source: Dataset, size: int, shift: int, stride: int, drop_remainder: bool) -> None:
-        if min(size, shift, stride) < 1:
-            raise InvalidArgumentError(
-                None,
-                "WindowDataset",
-                f"Window size, shift and stride must be greater than zero, got {size}, {shift}, {stride}.",
-            )
+        for what, count in (("size", size), ("shift", shift), ("stride", stride)):
+            if count < 1:
+                raise Refused(f"Window {what} must be greater than zero.").told_by("WindowDataset")
         self.source, self.length, self.shift, self.stride, self.drop = source, size, shift, stride, drop_remainder
         spec = nest.map_structure(DatasetSpec, source.element_spec)
         reach = (size - 1) * stride + 1 if drop_remainder else 1
@@ -308,7 +311,17 @@ class GroupByWindow(Dataset):
     ) -> None:
         self.source, self.reduce, self.length = source, reduce, size
         self.key = Traced(key, source)
+        if self.key.spec != TensorSpec([], int64):
+            raise ValueError(
+                f"Invalid `key_func`. `key_func` must return a single `tf.int64` scalar tensor but its return type is "
+                f"{self.key.spec}."
+            )
         probe = reduce(EagerTensor(np.array(0, np.int64)), Given([], source.element_spec))
+        if not isinstance(probe, Dataset):
+            raise TypeError(
+                "Invalid `reduce_func`. `reduce_func` must return a single `tf.data.Dataset` object but its return type is "
+                f"{spec_of(tensors_of(probe))}."
+            )
         super().__init__(probe.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:

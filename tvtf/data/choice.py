@@ -14,6 +14,7 @@ from tvtf.data.order import Take, Zip
 from tvtf.data.sources import Random
 from tvtf.data.structure import Element, relaxed
 from tvtf.dtypes import float32, float64, int64
+from tvtf.errors import InvalidArgumentError
 from tvtf.ops.random import stateless_categorical
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
@@ -27,15 +28,19 @@ class Choose(Dataset):
     shown = "_DirectedInterleaveDataset"
 
     def __init__(self, datasets: Sequence[Dataset], choices: Dataset, stop_on_empty: bool) -> None:
-        spec = datasets[0].element_spec
-        for other in datasets[1:]:
-            spec = relaxed(spec, other.element_spec)
+        spec = _common_spec(datasets)
         self.datasets, self.choices, self.stop_on_empty = datasets, choices, stop_on_empty
         super().__init__(spec, INFINITE if all(d.size == INFINITE for d in datasets) else UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
         open_ones: dict[int, Iterator[Element]] = {i: d.elements() for i, d in enumerate(self.datasets)}
         for choice in (int(c.numpy()) for c in self.choices.elements()):
+            if not 0 <= choice < len(self.datasets):
+                raise InvalidArgumentError(
+                    None,
+                    "DirectedInterleaveDataset",
+                    f"Selector index out of range: {choice} >= {len(self.datasets)}",
+                )
             if choice not in open_ones:
                 continue
             try:
@@ -44,6 +49,17 @@ class Choose(Dataset):
                 del open_ones[choice]
             if len(open_ones) < len(self.datasets) and (self.stop_on_empty or not open_ones):
                 return
+
+
+def _common_spec(datasets: Sequence[Dataset]) -> Any:
+    spec = datasets[0].element_spec
+    try:
+        for other in datasets[1:]:
+            spec = relaxed(spec, other.element_spec)
+    except TypeError as error:
+        told = "\n".join(f"Dataset {i} element_spec={d.element_spec}." for i, d in enumerate(datasets))
+        raise TypeError(f"Invalid `datasets`. `datasets` must have compatible element specs.\n {told}") from error
+    return spec
 
 
 def choose_from_datasets(

@@ -312,7 +312,7 @@ def interleave(
     block = 1 if block_length is None else number(block_length, "block_length")
     for what, length in (("cycle_length", cycle), ("block_length", block)):
         if length < 1 and (length, what) != (AUTOTUNE, "cycle_length"):
-            raise Refused(f"`{what}` must be > 0").told_by("InterleaveDataset")
+            raise Refused(f"{what} must be greater than zero.").told_by("InterleaveDataset")
     cores = os.cpu_count() or 1
     if num_parallel_calls is None or debug.on:
         warn_unused(deterministic)
@@ -344,7 +344,7 @@ class ParallelInterleave(Interleave):
 class Scan(Dataset):
     def __init__(self, source: Dataset, initial: Any, user: Callable[..., Any]) -> None:
         self.source, self.initial = source, tensors_of(initial)
-        self.function = _settled(user, source, spec_of(self.initial), lambda results: results[0])
+        self.function = _settled(user, source, spec_of(self.initial), _state_of_two)
         super().__init__(self.function.spec[1], source.size)
 
     def handles(self) -> Iterator[Any]:
@@ -354,11 +354,27 @@ class Scan(Dataset):
             yield found
 
 
+def _state_of_two(results: Any) -> Any:
+    if not isinstance(results, tuple) or len(results) != 2:
+        raise TypeError(
+            "Invalid `scan_func`. `scan_func` should return a pair consisting of new state and the output value but its "
+            f"return type is {results}."
+        )
+    return results[0]
+
+
 def _settled(user: Callable[..., Any], source: Dataset, spec: Any, state_of: Callable[[Any], Any]) -> Traced:
     """A function of a state and an element, traced for all shapes that its states take."""
     while True:
         step = Traced(user, source, spec)
-        wider = relaxed(spec, state_of(step.spec))
+        new = state_of(step.spec)
+        for was, found in zip(nest.flatten(spec), nest.flatten(new)):
+            if isinstance(was, TensorSpec) and isinstance(found, TensorSpec) and was.dtype is not found.dtype:
+                raise TypeError(
+                    "The element types for the new state must match the initial state. Expected "
+                    f"{was.dtype} but got {found.dtype}."
+                )
+        wider = relaxed(spec, new)
         if wider == spec:
             return step
         spec = wider

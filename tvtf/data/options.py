@@ -4,7 +4,8 @@ from __future__ import annotations
 
 import copy
 import enum
-from typing import Any, TypeVar
+import functools
+from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tvtf.primitive import export
 
@@ -70,12 +71,22 @@ class Settings:
     def __setattr__(self, name: str, value: Any) -> None:
         if not hasattr(self, name):
             raise AttributeError(f"Cannot set the property {name} on {type(self).__name__}.")
+        kind = self.kinds().get(name, object)
+        if not isinstance(value, kind):
+            raise TypeError(f'Property "{name}" must be of type {kind}, got: {value} (type: {type(value)!r})')
         object.__setattr__(self, name, value)
 
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and vars(other) == vars(self)
 
     __hash__ = object.__hash__
+
+    @classmethod
+    @functools.cache
+    def kinds(cls) -> dict[str, type]:
+        """What each attribute must be; what may be anything is not among them."""
+        told = {name: get_args(hint) or (hint,) for name, hint in get_type_hints(cls).items() if hint is not Any}
+        return {name: get_origin(first) or first for name, (first, *_) in told.items()}
 
 
 @export("data.experimental.AutotuneOptions")
@@ -108,7 +119,7 @@ class DistributeOptions(Settings):
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/DistributeOptions
     """
 
-    auto_shard_policy = AutoShardPolicy.AUTO
+    auto_shard_policy: AutoShardPolicy = AutoShardPolicy.AUTO
     num_devices: int | None = None
 
 

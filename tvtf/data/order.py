@@ -9,13 +9,15 @@ from typing import Any
 
 import numpy as np
 
+from tvtf import nest
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Through, method, scaled
 from tvtf.data.numbers import number
 from tvtf.data.parallel import Ahead, Ready, debug
 from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed
-from tvtf.dtypes import DType, int64
+from tvtf.dtypes import DType, int32, int64, string
 from tvtf.errors import InvalidArgumentError
+from tvtf.refusal import Refused
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor
 
@@ -197,6 +199,11 @@ class Zip(Dataset):
         self.datasets = datasets
         self.flat = _flat(datasets)
         for each in self.flat:
+            if isinstance(each, list):
+                raise TypeError(
+                    "Invalid input to `zip`. Inputs are expected to be (nested) structures of `tf.data.Dataset` objects. "
+                    "Python `list` is not supported and you should use `tuple` instead."
+                )
             if not isinstance(each, Dataset):
                 raise TypeError(
                     "Invalid input to `zip`. Inputs are expected to be (nested) structures of `tf.data.Dataset` objects but "
@@ -285,6 +292,14 @@ def prefetch(self: Dataset, buffer_size: Any, name: str | None = None) -> Datase
 class Unique(Dataset):
     def __init__(self, source: Dataset) -> None:
         self.source = source
+        for spec in nest.flatten(source.element_spec):
+            if spec.dtype not in (int32, int64, string):
+                raise TypeError(
+                    f"`tf.data.Dataset.unique` does not support type {spec.dtype} -- only `tf.int32`, `tf.int64`, and "
+                    "`tf.string` are supported."
+                )
+        if len(nest.flatten(source.element_spec)) != 1:
+            raise Refused("UniqueDataset only supports inputs with a single component.").told_by("UniqueDataset")
         super().__init__(source.element_spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
@@ -301,6 +316,10 @@ class Unique(Dataset):
 @method
 def unique(self: Dataset, name: str | None = None) -> Dataset:
     """Each element once.
+
+    Raises:
+      TypeError: elements are no int32, int64 or strings.
+      InvalidArgumentError: they have several parts.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#unique
     """

@@ -17,7 +17,7 @@ from tvtf.data import features as _features  # noqa: F401 - adds names
 from tvtf.data import lookups as _lookups  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
 from tvtf.data import tables as _tables  # noqa: F401 - adds names
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, OwnedIterator, method
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, NumpyIterator, method
 from tvtf.data.numbers import flag, number
 from tvtf.data.options import Options
 from tvtf.data.structure import Element, tensors_of
@@ -27,7 +27,7 @@ from tvtf.primitive import export, exports
 
 exports.update({"data.AUTOTUNE": -1, "data.INFINITE_CARDINALITY": INFINITE, "data.UNKNOWN_CARDINALITY": UNKNOWN})
 exports.update({"data.experimental.INFINITE_CARDINALITY": INFINITE, "data.experimental.UNKNOWN_CARDINALITY": UNKNOWN})
-exports.update({"data.experimental.AUTOTUNE": -1, "data.NumpyIterator": OwnedIterator})
+exports.update({"data.experimental.AUTOTUNE": -1, "data.NumpyIterator": NumpyIterator})
 
 
 def from_tensors(tensors: Any, name: str | None = None) -> Dataset:
@@ -282,15 +282,19 @@ class Counted(order.Through):
                 raise self._refusal("at least", count)
             yield handle
         if self.size != count:
-            raise self._refusal("exactly", count)
+            raise self._refusal("only", count)
 
     def _refusal(self, how: str, count: int) -> Exception:
         from tvtf.errors import FailedPreconditionError
 
-        wanted = "an infinite number of elements" if self.size == INFINITE else f"{self.size} elements"
+        wanted = "an infinite number of elements" if self.size == INFINITE else _elements(self.size)
         return FailedPreconditionError(
-            None, None, f"Input dataset was expected to contain {wanted} but contained {how} {count} elements."
+            None, None, f"Input dataset was expected to contain {wanted} but contained {how} {_elements(count)}."
         )
+
+
+def _elements(count: int) -> str:
+    return f"{count} element{'s' * (count != 1)}"
 
 
 @export("data.experimental.enable_debug_mode")

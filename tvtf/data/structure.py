@@ -10,6 +10,7 @@ import numpy as np
 
 from tvtf import nest
 from tvtf.composite import CompositeTensor
+from tvtf.data.held import Held
 from tvtf.shape import TensorShape
 from tvtf.spec import NoneTensorSpec, TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
@@ -25,7 +26,7 @@ def tensors_of(value: Any) -> Element:
     if isinstance(value, dict):
         pairs = ((k, tensors_of(v)) for k, v in value.items())
         return OrderedDict(pairs) if isinstance(value, OrderedDict) else dict(pairs)
-    return value if value is None or isinstance(value, CompositeTensor) else convert_to_tensor(value)
+    return value if value is None or isinstance(value, (CompositeTensor, Held)) else convert_to_tensor(value)
 
 
 def result_of(value: Any) -> Element:
@@ -41,7 +42,7 @@ def spec_of(element: Element) -> Any:
 def _leaf_spec(leaf: Any) -> Any:
     if leaf is None:
         return NoneTensorSpec()
-    return leaf._type_spec if isinstance(leaf, CompositeTensor) else TensorSpec(leaf.shape, leaf.dtype)
+    return leaf._type_spec if isinstance(leaf, (CompositeTensor, Held)) else TensorSpec(leaf.shape, leaf.dtype)
 
 
 def relaxed(one: Any, other: Any) -> Any:

@@ -13,6 +13,7 @@ import numpy as np
 from tvtf.errors import InvalidArgumentError, UnimplementedError
 from tvtf.lookup.tables import MutableHashTable
 from tvtf.primitive import export
+from tvtf.refusal import Refused
 from tvtf.tensor import convert_to_tensor
 
 MAX_LOAD = 0.8
@@ -57,10 +58,16 @@ class DenseHashTable(MutableHashTable):
         self._empty = convert_to_tensor(empty_key, self.key_dtype).eager_array().item()
         self._deleted = convert_to_tensor(deleted_key, self.key_dtype).eager_array().item()
         self._buckets = initial_num_buckets or 2**17
+        if self._empty == self._deleted:
+            raise Refused("Empty and deleted keys cannot be equal").told_by("MutableDenseHashTableV2")
 
     def erase(self, keys: Any, name: str | None = None) -> None:
         """As :meth:`remove`."""
         self.remove(keys, name)
+
+    def _found(self, keys: np.ndarray, defaults: np.ndarray, inner: int) -> np.ndarray:
+        self._require_keys(keys, "LookupTableFindV2")
+        return super()._found(keys, defaults, inner)
 
     def _put(self, keys: np.ndarray, values: np.ndarray) -> None:
         self._require_keys(keys, "LookupTableInsertV2")

@@ -144,21 +144,33 @@ class TextFileInitializer(Initializer):
     def _column(self, lines: list[bytes], index: int, dtype: DType) -> np.ndarray:
         if index == TextFileIndex.LINE_NUMBER:
             return np.arange(len(lines), dtype=dtype.np) + self._offset
-        cells = [line if index == TextFileIndex.WHOLE_LINE else self._cell(line, index) for line in lines]
+        whole = index == TextFileIndex.WHOLE_LINE
+        cells = [line if whole else self._cell(i, line, index) for i, line in enumerate(lines)]
         if dtype is string:
             return convert_to_tensor(cells, string).eager_array() if cells else np.empty(0, object)
-        return np.array(list(map(float if dtype.is_floating else int, cells)), dtype.np)
+        return np.array([_read(cell, i, dtype) for i, cell in enumerate(cells)], dtype.np)
 
-    def _cell(self, line: bytes, index: int) -> bytes:
+    def _cell(self, place: int, line: bytes, index: int) -> bytes:
         cells = line.split(self._delimiter.encode())
         if index >= len(cells):
             raise InvalidArgumentError(
                 None,
                 "InitializeTableFromTextFileV2",
-                f"Invalid number of columns in {self.filename} line ({line.decode()}) : expected at least {index + 1} got "
+                f"Invalid number of columns in {self.filename} line {place} ({line.decode()}) : expected at least {index + 1} got "
                 f"{len(cells)}",
             )
         return cells[index]
+
+
+def _read(cell: bytes, line: int, dtype: DType) -> float:
+    try:
+        return float(cell) if dtype.is_floating else int(cell)
+    except ValueError as error:
+        raise InvalidArgumentError(
+            None,
+            "InitializeTableFromTextFileV2",
+            f"Field {cell.decode(errors='replace')} in line {line} is not a valid {dtype.name}.",
+        ) from error
 
 
 def _check_index(dtype: DType, index: int, what: str) -> None:

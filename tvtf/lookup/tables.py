@@ -70,9 +70,12 @@ class _Table(AutoTrackable):
         inner = self._default_value.shape
 
         def found(wanted: np.ndarray, defaults: np.ndarray) -> tuple[np.ndarray]:
-            return (self._entries.found(wanted, defaults, len(inner)),)
+            return (self._found(wanted, defaults, len(inner)),)
 
         return self._run(found, [keys, default], [TensorSpec([*keys.shape, *inner], self._value_dtype)])[0]
+
+    def _found(self, keys: np.ndarray, defaults: np.ndarray, inner: int) -> np.ndarray:
+        return self._entries.found(keys, defaults, inner)
 
     def _run(self, function: Callable[..., Any], inputs: list[Tensor], specs: list[TensorSpec]) -> list[Any]:
         """Now, or where the program comes by; what has no compiled type is known while tracing, or refused."""
@@ -246,6 +249,8 @@ class MutableHashTable(_Table):
 
     def remove(self, keys: Any, name: str | None = None) -> None:
         """Takes keys out; those that the table lacks are left alone."""
+        if getattr(keys, "dtype", self._key_dtype) is not self._key_dtype:
+            raise TypeError(f"Dtype of argument `keys` must be {self._key_dtype!s}, received: {keys.dtype!s}")
         self._change(self._drop, self._converted("keys", keys, self._key_dtype))
 
     def _put(self, keys: np.ndarray, values: np.ndarray) -> None:
@@ -332,6 +337,10 @@ class StaticVocabularyTable(AutoTrackable):
         self._table = None if initializer is None else StaticHashTable(initializer, -1, name)
         self._key_dtype = string if initializer is None else initializer.key_dtype
         self._buckets = num_oov_buckets
+
+    @property
+    def name(self) -> str | None:
+        return None if self._table is None else self._table.name
 
     @property
     def key_dtype(self) -> DType:

@@ -90,9 +90,14 @@ def _dropped(x: Any, rate: Any, sampler: Sampler, noise_shape: Any) -> Tensor:
         return x
     noise = sampler(_noise_shape(noise_shape, x), x.dtype if x.dtype.name != "bfloat16" else float32)
     keep = bind.greater_equal(noise, _scalar(part, noise))
-    one = number(1, x)
-    scale = bind.divide(one, bind.subtract(one, _scalar(part, x)))
-    return bind.select(keep, bind.multiply(x, scale), zeros_like(x))
+    return bind.select(keep, _scaled(x, part), zeros_like(x))
+
+
+def _scaled(x: Tensor, part: Any) -> Tensor:
+    """``x / (1 - part)``; a number is computed with before it becomes one of x's dtype, as in TensorFlow."""
+    if isinstance(part, float):
+        return bind.multiply(x, number(1 / (1 - part), x))  # type: ignore[no-any-return]
+    return bind.divide(x, bind.subtract(number(1, x), part))  # type: ignore[no-any-return]
 
 
 def _checked_rate(rate: Any, x: Tensor) -> Any:

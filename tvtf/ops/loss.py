@@ -244,7 +244,8 @@ def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Any, ...]]:
 
 def _sparse_array(labels: np.ndarray, logits: np.ndarray) -> np.ndarray:
     _require_labels(labels, logits.shape[-1])
-    return -np.take_along_axis(log_softmax_array(logits), labels[..., None].astype(np.int64), -1)[..., 0]
+    chosen = np.take_along_axis(log_softmax_array(logits), labels[..., None].astype(np.int64), -1)[..., 0]
+    return 0 - chosen  # -0.0 for what is certain would show
 
 
 def _sparse_grad_array(ct: np.ndarray, labels: np.ndarray, logits: np.ndarray) -> np.ndarray:

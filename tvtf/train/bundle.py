@@ -137,6 +137,10 @@ def _dtype_of(array: Array, key: str) -> dtypes.DType:
         ) from cause
 
 
+def _proto_name(dtype: dtypes.DType) -> str:
+    return {"float16": "HALF", "float32": "FLOAT", "float64": "DOUBLE"}.get(dtype.name, dtype.name.upper())
+
+
 class Reader:
     """The arrays of one checkpoint, by key.
 
@@ -170,6 +174,11 @@ class Reader:
     def get_variable_to_dtype_map(self) -> dict[str, dtypes.DType]:
         """The dtype of every array, by key."""
         return {key: entry.dtype for key, entry in self.entries.items()}
+
+    def debug_string(self) -> bytes:
+        """A line for each array: its key, dtype and shape."""
+        lines = (f"{k} (DT_{_proto_name(e.dtype)}) [{','.join(map(str, e.shape))}]\n" for k, e in self.entries.items())
+        return "".join(sorted(lines)).encode()
 
     def get_tensor(self, key: str) -> Any:
         """Return the array called ``key``; a string scalar comes as bytes.

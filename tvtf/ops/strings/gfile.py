@@ -372,8 +372,8 @@ class GFile:
     def __exit__(self, *exception: object) -> None:
         self.close()
 
-    def __iter__(self) -> Iterator[Any]:
-        return iter(self._opened("read"))
+    def __iter__(self) -> GFile:
+        return self
 
     def __next__(self) -> Any:
         return next(self._opened("read"))

@@ -152,43 +152,22 @@ def serialize_tensor(tensor: Any, name: str | None = None) -> Any:
     return (convert_to_tensor(tensor),), {}
 
 
-def _parsed(array: np.ndarray, out_type: DType, shape: Any) -> np.ndarray:
+def parsed(array: np.ndarray, out_type: DType, shape: Any = ()) -> np.ndarray:
     from tvtf.ops.strings.tensor_proto import read
 
+    if array.ndim:
+        raise Refused(f"Expected `serialized` to be a scalar, got shape: [{','.join(map(str, array.shape))}]")
     return read(array.item(), out_type)
 
 
 def _parse_type(x: TensorType, out_type: DType, shape: Any) -> TensorType:
     require_dtype(x, (string,), "serialized")
-    if x.shape:
-        raise Refused(f"Expected `serialized` to be a scalar, got shape: [{','.join(map(str, x.shape))}]")
     return TensorType(tuple(shape), out_type)
 
 
-@text_op(tf_name="ParseTensor", type=_parse_type, numpy=_parsed, public=("io.parse_tensor",))
-def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Any:
-    """The tensor that ``tf.io.serialize_tensor`` wrote; in a ``tf.function`` nobody knows its rank, which is refused.
-
-    >>> import tvtf as tf
-    >>> tf.io.parse_tensor(tf.io.serialize_tensor("a"), tf.string).numpy()
-    b'a'
-
-    Raises:
-      InvalidArgumentError: another dtype, or damaged bytes.
-      UnimplementedError: while tracing.
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/io/parse_tensor
-    """
-    from tvtf.context import state
-    from tvtf.errors import UnimplementedError
-
-    if state.trace is not None:
-        raise UnimplementedError(
-            None,
-            "ParseTensor",
-            "parse_tensor: compiled code needs the rank of every tensor, which only the bytes tell; call it outside the "
-            "tf.function, or through tf.py_function with a TensorSpec that gives the rank",
-        )
+@text_op(tf_name="ParseTensor", type=_parse_type, numpy=parsed)
+def parse_tensor(serialized: Any, out_type: Any) -> Any:
+    """The tensor that ``tf.io.serialize_tensor`` wrote, eagerly: only its bytes tell its rank."""
     return (text(serialized),), {"out_type": as_dtype(out_type), "shape": ()}
 
 

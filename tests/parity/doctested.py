@@ -1,0 +1,217 @@
+"""What examples in TensorFlow's docstrings show, and what lies beside them."""
+
+import collections
+import tempfile
+
+import numpy as np
+
+
+def programs(tf):
+    made = {}
+    for group in (_parsed, _python, _datasets, _options, _nests, _tables, _others):
+        made |= group(tf)
+    return made
+
+
+def _parsed(tf):
+    io = tf.io
+
+    def traced(change, like=tf.float32):
+        return tf.function(lambda x: change(io.parse_tensor(x, like)), autograph=False)
+
+    double = traced(lambda y: (y * 2, tf.rank(y)))
+    square = io.serialize_tensor([[1.0, 2.0], [3.0, 4.0]])
+    pairs = tf.data.Dataset.from_tensor_slices([[1, 2], [3, 4]]).map(io.serialize_tensor)
+    whole = pairs.map(lambda x: io.parse_tensor(x, tf.int32))
+
+    def known(y):
+        y.set_shape([2, 2])
+        return tf.matmul(y, y), y.shape
+
+    return {
+        "parse_tensor traced": lambda: double(square),
+        "parse_tensor traced of another rank": lambda: double(io.serialize_tensor(5.0)),
+        "parse_tensor traced of strings": lambda: traced(tf.strings.length, tf.string)(
+            io.serialize_tensor(["a", "bc"])
+        ),
+        "parse_tensor traced of another dtype": lambda: double(io.serialize_tensor(5)),
+        "parse_tensor traced of no scalar": lambda: double(tf.constant(["a"])),
+        "parse_tensor with a shape": lambda: traced(known)(square),
+        "parse_tensor whose shape is ensured": lambda: traced(
+            lambda y: tf.reduce_sum(tf.ensure_shape(y, [None, 2]), 1)
+        )(square),
+        "parse_tensor of elements": lambda: (whole, list(whole)),
+        "parse_tensor of elements in batches": lambda: list(whole.batch(2)),
+        "parse_tensor of elements with a shape": lambda: list(whole.map(lambda x: tf.ensure_shape(x, [2])).batch(2)),
+    }
+
+
+def _python(tf):
+    def told(*values):
+        texts = [f"{type(v).__name__} {np.shape(v)}" for v in values]
+        return np.array(", ".join(texts).replace("bool_", "bool").encode(), object)
+
+    def upper(text):
+        return text.decode().upper()
+
+    values = [tf.constant(v) for v in (1, "x", ["x"], 1.5, [1], True)]
+    show = tf.function(lambda *a: tf.numpy_function(told, a, tf.string), autograph=False)
+    shout = tf.function(lambda x: tf.numpy_function(upper, [x], tf.string), autograph=False)
+    tensor = tf.function(lambda x: tf.py_function(lambda s: upper(s.numpy()), [x], tf.string), autograph=False)
+    texts = tf.data.Dataset.from_tensor_slices(["a", "b"])
+
+    def joined(x):
+        y = tf.numpy_function(upper, [x], tf.string)
+        y.set_shape([])
+        return tf.strings.join([y, "z"])
+
+    return {
+        "numpy_function's arguments": lambda: show(*values),
+        "numpy_function's arguments, eager": lambda: tf.numpy_function(
+            lambda *v: told(*v).item(), [1.0, [2, 3]], tf.string
+        ),
+        "numpy_function of a float": lambda: tf.numpy_function(np.sinh, [1.0], tf.float64).dtype,
+        "texts of unknown rank": lambda: (shout(values[1]), tensor(values[1])),
+        "texts of unknown rank with a shape": lambda: tf.function(joined, autograph=False)(values[1]),
+        "texts of elements": lambda: (texts.map(shout), list(texts.map(shout).as_numpy_iterator())),
+        "lengths of texts of unknown rank": lambda: list(texts.map(shout).map(tf.strings.length).as_numpy_iterator()),
+    }
+
+
+def _datasets(tf):
+    data, rows = tf.data.Dataset, tf.data.Dataset.from_tensor_slices({"a": [1, 2, 3]})
+    a, b = data.from_tensors("a").repeat(), data.from_tensors("b").repeat()
+
+    def counted(count):
+        return lambda: list(data.range(2).apply(tf.data.experimental.assert_cardinality(count)))
+
+    def read_only():
+        next(data.from_tensors([1.0]).as_numpy_iterator())[0] = 2.0
+
+    return {
+        "a window's parts": lambda: list(rows.window(2).map(lambda w: w["a"]).flat_map(lambda w: w.batch(2))),
+        "windows in batches": lambda: [list(w) for w in data.range(3).window(2).map(lambda w: w.batch(2))],
+        "as_numpy_iterator's next": lambda: rows.as_numpy_iterator().next(),
+        "as_numpy_iterator of sparse": lambda: next(
+            data.from_tensors(tf.sparse.from_dense([1, 0])).as_numpy_iterator()
+        ),
+        "as_numpy_iterator's arrays": read_only,
+        "NumpyIterator": lambda: type(rows.as_numpy_iterator()) is tf.data.NumpyIterator,
+        "fewer than asserted": counted(5),
+        "more than asserted": counted(1),
+        "zip of a list": lambda: data.zip([a, b]),
+        "window of none": lambda: data.range(3).window(0),
+        "windows without a shift": lambda: data.range(3).window(2, shift=0),
+        "interleave without a cycle": lambda: data.range(3).interleave(lambda x: a, cycle_length=0),
+        "groups of no dataset": lambda: data.range(3).group_by_window(lambda x: x, lambda k, w: k, window_size=2),
+        "padded to another rank": lambda: data.from_tensors([1]).padded_batch(2, padded_shapes=[2, 3]),
+        "unbatch of scalars": lambda: data.range(3).unbatch(),
+        "choices out of range": lambda: list(data.choose_from_datasets([a, b], data.range(4))),
+        "samples of other specs": lambda: data.sample_from_datasets([a, data.range(3)]),
+        "scan without a state": lambda: data.range(5).scan(initial_state=0, scan_func=lambda s, i: i),
+        "unique floats": lambda: data.from_tensors(1.0).unique(),
+        "unique pairs": lambda: data.from_tensors(("a", 1)).unique(),
+        "reduce to another dtype": lambda: data.range(4).reduce(0, lambda s, x: 1.0),
+    }
+
+
+def _options(tf):
+    def given(name, value):
+        def run():
+            options = tf.data.Options()
+            setattr(options, name, value)
+            return getattr(options, name)
+
+        return run
+
+    return {
+        "an option": given("deterministic", True),
+        "an option of another type": given("deterministic", 3),
+        "an option taken away": given("experimental_slack", None),
+        "options of another type": given("framework_type", "a"),
+    }
+
+
+def _nests(tf):
+    nest = tf.nest
+    first, second = collections.namedtuple("First", "x y"), collections.namedtuple("Second", "x y")
+    pairs = {
+        "lengths": ([1, 2], [1]),
+        "inner lengths": ([[1, 2]], [[1]]),
+        "kinds": ({"a": 1}, [1]),
+        "keys": ({"a": 1, "b": 2}, {"a": 1}),
+        "depths": ({"a": 1}, {"a": [1]}),
+        "named tuples": (first(1, 2), second(1, 2)),
+        "a named tuple and a tuple": (first(1, 2), (1, 2)),
+        "inner kinds": ([1, [2, (3,)]], [1, [2, [3]]]),
+        "none and nothing": (None, []),
+        "ragged ranks": (tf.ragged.constant([[1]]), tf.ragged.constant([[[1]]])),
+    }
+    made = {
+        f"other {what}": lambda one=one, other=other: nest.assert_same_structure(one, other, expand_composites=True)
+        for what, (one, other) in pairs.items()
+    }
+    return made | {
+        "other lengths, any types": lambda: nest.assert_same_structure([1, 2], (1, 2, 3), check_types=False),
+        "the same, any types": lambda: nest.assert_same_structure([1, 2], (1, 2), check_types=False),
+        "pack as a leaf": lambda: nest.pack_sequence_as(1, [1, 2]),
+        "pack a leaf": lambda: nest.pack_sequence_as([1], 5),
+        "pack a text": lambda: nest.pack_sequence_as([1], "a"),
+        "map nothing callable": lambda: nest.map_structure("a", [1]),
+        "map no structure": lambda: nest.map_structure(lambda: 1),
+        "map with another keyword": lambda: nest.map_structure(lambda x: 0, [1, 2], check_type=False),
+    }
+
+
+def _tables(tf):
+    lookup, long = tf.lookup, tf.int64
+
+    def dense(empty, deleted):
+        return lookup.experimental.DenseHashTable(long, long, -1, empty, deleted)
+
+    def of_file(text, *indices):
+        with tempfile.TemporaryDirectory() as folder:
+            path = f"{folder}/pairs.txt"
+            with open(path, "w") as file:
+                file.write(text)
+            try:
+                initializer = lookup.TextFileInitializer(path, tf.string, indices[0], long, indices[1], delimiter=" ")
+                return lookup.StaticHashTable(initializer, -1).lookup(tf.constant(["a", "c"]))
+            except tf.errors.InvalidArgumentError as error:
+                return error.message.split(" [Op:")[0].replace(folder, "")
+
+    def read():
+        with tempfile.TemporaryDirectory() as folder:
+            tf.train.Checkpoint(v=tf.Variable([1.0, 2.0]), n=tf.Variable(1, dtype=long)).write(f"{folder}/c")
+            return tf.train.load_checkpoint(f"{folder}/c").debug_string().decode()
+
+    texts = lookup.experimental.MutableHashTable(tf.string, long, -1)
+    return {
+        "a table of pairs in a file": lambda: of_file("a 1\nb 2\n", 0, 1),
+        "a file with too few columns": lambda: of_file("a 1\nb 2\n", 0, 2),
+        "a file without numbers": lambda: of_file("a 1\nb x\n", 0, 1),
+        "look the empty key up": lambda: dense(0, -1).lookup(tf.constant([0], long)),
+        "one key for empty and deleted": lambda: dense(0, 0),
+        "remove keys of another dtype": lambda: texts.remove(tf.constant([1])),
+        "a checkpoint's arrays": read,
+    }
+
+
+def _others(tf):
+    ones = tf.ones([4])
+
+    def lines():
+        with tempfile.TemporaryDirectory() as folder:
+            with open(f"{folder}/a", "w") as file:
+                file.write("one\ntwo\n")
+            return list(tf.io.gfile.GFile(f"{folder}/a"))
+
+    return {
+        "dropout's scale": lambda: tf.nn.experimental.stateless_dropout(ones, rate=0.8, seed=[1, 0]),
+        "dropout's scale by a tensor": lambda: tf.nn.experimental.stateless_dropout(
+            ones, tf.constant(0.8), seed=[1, 0]
+        ),
+        "a certain label": lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([0], [[999.0, 0.0]]),
+        "bands": lambda: tf.linalg.banded_triangular_solve([[2.0, 3.0, 4.0], [1.0, 2.0, 3.0]], tf.ones([3, 1])),
+        "lines of a file nobody holds": lines,
+    }
