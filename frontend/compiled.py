@@ -13,6 +13,7 @@ from tvm import ir
 from tvtf.context import dials, state
 from tvtf.dtypes import string
 from tvtf.emit import Graph, Trace, trace_graph, tracing
+from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.failure import is_of_other_sizes, raised_by
 from tvtf.frontend.lift import define_dims
 from tvtf.frontend.once import Once
@@ -298,8 +299,11 @@ def _check_told(graph: Graph, arguments: Sequence[Any]) -> None:
         if arguments[place].shape[axis] != size:
             var = graph.all_params[place]._var
             shape = ", ".join(str(graph.root.known_dim(d)) for d in var.ty.shape.values)
-            raise ValueError(
-                f"{graph.name}: {var.name!r} has another size in dim {axis} than the shape [{shape}] that it was traced for"
+            raise InvalidArgumentError(
+                None,
+                graph.name,
+                f"{graph.name}: Incompatible shapes: {var.name!r} has size {arguments[place].shape[axis]} in dim {axis}, but the "
+                f"program needs the shape [{shape}]",
             )
 
 

@@ -13,11 +13,12 @@ import numpy as np
 from tvm import ir
 
 from tvtf import nest
+from tvtf.anyrank import UnknownSizes
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
-from tvtf.errors import InvalidArgumentError
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call, described
+from tvtf.frontend.function import found_running
 from tvtf.frontend.planned import Plan, planned
 from tvtf.frontend.ranks import Instances
 from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
@@ -57,6 +58,7 @@ class ConcreteFunction:
         self._unranked = [v for v in self.variables if v.shape.rank is None]
         self._is_of_any_rank = graph.root.waiting is not None
         self._instances: dict[Any, ConcreteFunction] = {}
+        self._shapes_apart = False
         self._of_python = Instances(self)
 
     @classmethod
@@ -69,7 +71,7 @@ class ConcreteFunction:
             return function.converted()(*args, **kwargs)
 
         with variables_allowed(function) as creation:
-            concrete = cls.of(function.name, arguments, run, function.signature.python)
+            concrete = cls.of(function.name, arguments, run, function.signature.python, given=arguments.tensors)
         concrete.created_variables = creation.created
         for observer in observers:
             observer(concrete)
@@ -83,9 +85,15 @@ class ConcreteFunction:
         run: Callable[[Any, Any], Any],
         signature: inspect.Signature,
         ranks: Mapping[int, tuple[int, ...]] | None = None,
+        given: Sequence[Any] = (None,),
     ) -> ConcreteFunction:
-        """The trace of ``run``, a function of the tensors and Variables among the arguments; an instance with ``ranks``."""
+        """The trace of ``run``, a function of the tensors and Variables among the arguments; an instance with ``ranks``.
+
+        What sizes it needs, the tensors ``given`` may tell.
+        """
         trace = Trace(name)
+        around = state.trace is not None and state.trace.root.calls_tell
+        trace.calls_tell = around or arguments.are_told_more_by(given)
         trace.has_ranks = ranks is not None
         trace.ranks = ranks or {}
         with tracing(trace):
@@ -175,17 +183,26 @@ class ConcreteFunction:
         """What is compiled for these tensors, and ``ranks`` of what Python gives: the function itself, unless it is of unknown rank."""
         if not self._is_of_any_rank or (self._of_python.specs and ranks is None):
             return self
-        key = (*(t.ndim for t in (*tensors, *self._unranked)), *sorted((ranks or {}).items()))
+        shapes = [tuple(t.shape) if self._shapes_apart else t.ndim for t in tensors]
+        key = (*shapes, *(v.ndim for v in self._unranked), *sorted((ranks or {}).items()))
         found = self._instances.get(key)
         if found is None:
-            found = self._instances[key] = self._instantiated(self.arguments.of_ranks(tensors), ranks or {})
+            found = self._instances[key] = self._instantiated(tensors, ranks or {})
         return found
 
-    def _instantiated(self, arguments: Arguments, ranks: Mapping[int, tuple[int, ...]]) -> ConcreteFunction:
+    def _instantiated(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]]) -> ConcreteFunction:
         try:
-            return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, ranks)
-        except (TypeError, ValueError) as error:  # TensorFlow finds it out when it runs
-            raise InvalidArgumentError(None, self.name, f"Graph execution error:\n\n{error}") from error
+            if not self._shapes_apart:
+                try:
+                    return self._instance_for(self.arguments.of_ranks(tensors), ranks, tensors)
+                except UnknownSizes:
+                    self._shapes_apart = True
+            return self._instance_for(self.arguments.of_sizes(tensors), ranks, tensors)
+        except (TypeError, ValueError) as error:
+            raise found_running(self.name, error) from error
+
+    def _instance_for(self, arguments: Arguments, ranks: Any, tensors: Sequence[Any]) -> ConcreteFunction:
+        return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, ranks, tensors)
 
     # -- inspection
 

@@ -38,7 +38,7 @@ def raised_by(name: str, error: Exception) -> Exception:
     mismatch = _MISMATCH.search(text)
     if mismatch and "previous populated" in mismatch[3]:
         message = f"{name}: Incompatible shapes: the sizes of {mismatch[1]!r} do not fit those of the arguments before"
-        return errors.InvalidArgumentError(None, name, f"{message}: expected {mismatch[2]}")
+        return errors.InvalidArgumentError(None, name, f"{message}: expected shape {_shape_in(mismatch[2])}")
     if mismatch:
         return ValueError(f"{name}: argument {mismatch[1]!r} does not fit {mismatch[2]}: {mismatch[3].strip()}")
     sizes = _SIZES.search(text)
@@ -49,11 +49,16 @@ def raised_by(name: str, error: Exception) -> Exception:
     kernel = _KERNEL_MISMATCH.search(text)
     if kernel:
         dims = re.sub(r"T\.int64\((\d+)\)", r"\1", kernel[3])
-        return ValueError(
-            f"{name}: {kernel[1]!r} has another size in dim {kernel[2]} than the shape {dims} that it was traced for"
-        )
+        message = f"{name}: Incompatible shapes: {kernel[1]!r} has another size in dim {kernel[2]} than the program needs: {dims}"
+        return errors.InvalidArgumentError(None, name, message)
     if isinstance(error, (TypeError, ValueError, errors.OpError)):
         return error
     if _OUT_OF_MEMORY.search(text):
         return errors.ResourceExhaustedError(None, name, f"{name}: OOM when allocating a tensor: {text}")
     return errors.InternalError(None, name, f"the compiled function {name!r} failed: {text}")
+
+
+def _shape_in(annotation: str) -> str:
+    """The dims of a tensor type as the compiler prints it."""
+    found = re.match(r"R\.Tensor\((\(.*?\))", annotation)
+    return annotation if found is None else found[1]

@@ -10,9 +10,10 @@ from collections.abc import Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any
 
-from tvtf.anyrank import AnyShape, UnknownRank
+from tvtf.anyrank import AnyShape, UnknownRank, UnknownSizes
 from tvtf.composite import CompositeTensor
 from tvtf.context import state
+from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.retrace import RetraceLog, calls_of
 from tvtf.frontend.signature import Arguments, NeedsItself, Signature
 from tvtf.loading import load_tvm
@@ -91,6 +92,7 @@ class Function:
         self._bound: dict[int, dict[str, Any]] = {}
         self._variables_made = False
         self._ranks_apart = False
+        self._shapes_apart: UnknownSizes | None = None
         self._datasets_apart = False
         self._lock = threading.RLock()
 
@@ -167,6 +169,8 @@ class Function:
     def _concrete_for(self, arguments: Arguments) -> ConcreteFunction:
         if self._ranks_apart:
             arguments = arguments.of_ranks(arguments.tensors)
+        if self._shapes_apart is not None and all(t is not None for t in arguments.tensors):
+            arguments = arguments.of_sizes(arguments.tensors)
         with self._lock:
             found = self._find(arguments)
             if found is None:
@@ -195,7 +199,7 @@ class Function:
 
     def _generalized(self, arguments: Arguments) -> Arguments:
         """With ``reduce_retracing``, dims that changed against an earlier trace become symbolic."""
-        if not self.reduce_retracing:
+        if not self.reduce_retracing or self._shapes_apart is not None:
             return arguments
         for concrete in reversed(self._concrete.values()):
             wider = arguments.generalized_with(concrete.arguments)
@@ -204,16 +208,26 @@ class Function:
         return arguments
 
     def _trace(self, arguments: Arguments) -> ConcreteFunction:
-        try:
-            concrete = self._trace_for(arguments)
-        except UnknownRank as needed:
-            arguments = self._with_ranks(arguments, needed)
-            concrete = self._trace_with_ranks(arguments)
+        if self._shapes_apart is not None:
+            concrete = self._trace_with_sizes(arguments, self._shapes_apart, None)
+        else:
+            arguments, concrete = self._trace_waiting(arguments)
         self.log.record(arguments, [c.arguments for c in self._concrete.values()])
         self._concrete[arguments.key] = concrete
         if len(self._concrete) > MAX_TRACES:
             self._forget()
         return concrete
+
+    def _trace_waiting(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
+        """The trace, for the ranks or sizes of the arguments where it needs them."""
+        try:
+            return arguments, self._trace_for(arguments)
+        except UnknownRank as needed:
+            arguments = self._with_ranks(arguments, needed)
+            return arguments, self._trace_with_ranks(arguments)
+        except UnknownSizes as needed:
+            arguments = self._with_sizes(arguments, needed)
+            return arguments, self._trace_with_sizes(arguments, needed, needed.error)
 
     def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
         load_tvm()
@@ -239,6 +253,27 @@ class Function:
             return self._trace_for(arguments)
         except UnknownRank as needed:
             raise unknown_rank(needed) from needed
+
+    def _with_sizes(self, arguments: Arguments, needed: UnknownSizes) -> Arguments:
+        """For a function that can't be traced without sizes: from now on it has a trace for each combination of shapes."""
+        if not arguments.are_told_more_by(arguments.tensors):  # it is for the trace around
+            raise needed
+        return arguments.of_sizes(arguments.tensors)
+
+    def _trace_with_sizes(
+        self, arguments: Arguments, needed: UnknownSizes, refused: Exception | None
+    ) -> ConcreteFunction:
+        """What the trace without sizes was ``refused`` for, it is where they don't help."""
+        try:
+            concrete = self._trace_for(arguments)
+        except UnknownRank as rank:
+            raise unknown_rank(rank) from rank
+        except (TypeError, ValueError) as error:
+            raise (found_running(self.name, error) if needed.meant else refused or error) from None
+        if self._shapes_apart is None:
+            self._shapes_apart = needed
+            self.log.note(f"a size must be known, so each shape has its own trace: {needed}")
+        return concrete
 
     def _forget(self) -> None:
         _, oldest = self._concrete.popitem(last=False)
@@ -381,6 +416,11 @@ def unknown_rank(needed: UnknownRank) -> ValueError:
     text = f"{needed} must be known while tracing: tell it by set_shape, tf.ensure_shape or tf.reshape"
     told: Told | None = getattr(needed, ATTRIBUTE, None)
     return ValueError(text if told is None else told._replace(message=f"ValueError: {text}").text())
+
+
+def found_running(name: str, error: Exception) -> InvalidArgumentError:
+    """What only shapes of calls tell of the program, which TensorFlow finds out when it runs it."""
+    return InvalidArgumentError(None, name, f"Graph execution error:\n\n{error}")
 
 
 def fast_key(args: tuple[Any, ...]) -> Any:

@@ -92,6 +92,10 @@ class Leaf:
             return self
         return self.with_spec(TensorSpec([None] * rank, self.spec.dtype, self.spec.name))
 
+    def of_sizes(self, tensor: Any) -> Leaf:
+        """A leaf of that tensor's shape."""
+        return self if self.is_held else self.with_spec(TensorSpec(tensor.shape, self.spec.dtype, self.spec.name))  # type: ignore[union-attr]
+
     def with_spec(self, spec: TensorSpec) -> Leaf:
         wider = Leaf.__new__(Leaf)
         wider.name, wider.value, wider.tensor, wider.spec = self.name, self.value, self.tensor, spec
@@ -186,6 +190,19 @@ class Arguments:
         return Arguments(
             self.structure, [leaf if leaf.spec is None else leaf.of_rank(next(given).ndim) for leaf in self.leaves]
         )
+
+    def of_sizes(self, tensors: Sequence[Any]) -> Arguments:
+        """With the tensors' shapes."""
+        given = iter(tensors)
+        return Arguments(
+            self.structure, [leaf if leaf.spec is None else leaf.of_sizes(next(given)) for leaf in self.leaves]
+        )
+
+    def are_told_more_by(self, tensors: Sequence[Any]) -> bool:
+        """Whether the tensors' shapes tell dims that are unknown here."""
+        if all(spec.shape.is_fully_defined() for spec in self.specs) or any(t is None for t in tensors):
+            return False
+        return self.of_sizes(tensors).key != self.key
 
     def themselves(self) -> Arguments:
         """With datasets and iterators as Python values."""

@@ -9,12 +9,13 @@ from __future__ import annotations
 import secrets
 import weakref
 from collections.abc import Callable, Sequence
+from types import FunctionType
 from typing import Any
 
 import numpy as np
 
 from tvtf import nest
-from tvtf.anyrank import RANKS, AnyShape, AnyValue, Examples, UnknownRank, of_any_rank
+from tvtf.anyrank import RANKS, AnyShape, AnyValue, Examples, UnknownRank, UnknownSizes, of_any_rank
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.emit import example_shape
@@ -24,7 +25,7 @@ from tvtf.interpret import Subfunction
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder, sweep
-from tvtf.primitive import Primitive, as_tuple, hooks, table
+from tvtf.primitive import Primitive, as_tuple, hooks, refusing, table
 from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, same_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
@@ -57,10 +58,13 @@ class Call:
 
     def __init__(self, function: Callable[..., Any], structure: Any, leaves: list[Any], places: list[int]) -> None:
         self.function = function
+        self._refusing = refusing(function) if type(function) is FunctionType else function
         self.structure = structure
         self.leaves = leaves
         self.places = places
         self.types: list[TensorType] = []  # none before it learnt what it gives
+        self.calls_tell = False
+        self.needed: UnknownSizes | None = None
 
     @classmethod
     def of(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -90,6 +94,7 @@ class Call:
           what the function raises for the first example, where it does for every other.
         """
         given = [(x._type, x.known) for x in inputs]
+        self.calls_tell = state.trace.root.calls_tell
         self.tries = Examples(lambda index: self._tried(given, index))
         first, second = self._tried_first(), self._tried_if_possible(1)
         self.result = first.structure
@@ -100,10 +105,10 @@ class Call:
     def _tried_first(self) -> Example:
         try:
             return self.tries.example(0)
-        except (Exception, UnknownRank):  # any op's refusal
+        except (Exception, UnknownRank) as refused:  # any op's refusal
             found = next(filter(None, map(self._tried_if_possible, range(2, len(RANKS)))), None)
             if found is None:
-                raise
+                raise (self.needed or refused) from None
             return found
 
     def _tried_if_possible(self, index: int) -> Example | None:
@@ -136,13 +141,20 @@ class Call:
 
         with tracing(Trace("example")) as trace:
             trace.example = example
-            leaves, structure = self._run([_exemplified(trace, *each, example) for each in given])
+            trace.calls_tell = self.calls_tell
+            try:
+                leaves, structure = self._run([_exemplified(trace, *each, example) for each in given])
+            except UnknownSizes as needed:
+                if needed.meant:
+                    raise
+                self.needed = needed
+                raise needed.error from None
             return Example(structure, [trace.own(leaf) for leaf in leaves])
 
     def _run(self, inputs: Sequence[Any], kind: Any = None) -> tuple[list[Tensor], Any]:
         """The tensors that the function returns, its result, and which leaves of it are tensors, not None."""
         args, kwargs = self.arguments(inputs, kind)
-        result = self.function(*args, **kwargs)
+        result = self._refusing(*args, **kwargs)
         flat = nest.flatten(result, expand_composites=True)
         return [convert_to_tensor(x) for x in flat if x is not None], (result, [x is not None for x in flat])
 

@@ -1,8 +1,11 @@
-"""Tensors of unknown rank: what a trace can't tell of a shape, it tells for each rank later.
+"""Tensors of unknown rank or size: what a trace can't tell of a shape, it tells for each rank, or each shape, later.
 
 While a function is traced for arguments of unknown rank, the shape of what depends on them is an :class:`AnyShape`. Whoever
 asks for its dims meets :class:`UnknownRank`; the public function on whose way that happened catches it and waits: it
 becomes one call of the IR that runs when the function is instantiated for a rank (``frontend/waiting.py``).
+
+Sizes of arguments that are unknown are symbols. An op that can't do with a symbol meets :class:`UnknownSizes`
+(:func:`until_told`), and the function has a trace for each combination of shapes that it is called with.
 """
 
 from __future__ import annotations
@@ -21,6 +24,25 @@ RANKS = (2, 2 + APART, 1, 0, 3, 4, 5)
 
 class UnknownRank(BaseException):
     """Raised where dims are needed that only a call tells: a signal, which no handler of errors may take for one."""
+
+
+class UnknownSizes(BaseException):
+    """Raised where sizes are needed that a call will tell: a signal, as :class:`UnknownRank`.
+
+    ``error`` is what to raise where none does; ``meant`` tells that it is for the size, not only maybe.
+    """
+
+    def __init__(self, error: Exception, meant: bool) -> None:
+        super().__init__(str(error))
+        self.error = error
+        self.meant = meant
+
+
+def until_told(error: Exception, meant: bool = True) -> BaseException:
+    """``error``, of a size that is a symbol, or the signal that calls tell it: they have traces of their own then."""
+    if state.trace is not None and state.trace.root.calls_tell:
+        return UnknownSizes(error, meant)
+    return error
 
 
 def unknown(what: str) -> BaseException:

@@ -219,6 +219,7 @@ class Trace:
         self.hopes: list[tuple[Any, Any]] = []  # dims that broadcast, if they are not equal
         self.common: list[tuple[list[Any], Any]] = []  # dims that met, and what they broadcast to
         self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
+        self.calls_tell = False  # whether sizes that it needs may be had by a trace for each shape
         self.has_ranks = False  # whether it is the instance of a function of any rank
         self.ranks: Mapping[int, tuple[int, ...]] = {}  # of what Python gave, by the calls that wait for them
         self.example: int | None = None  # which of the ranks that are tried, where it is for an example

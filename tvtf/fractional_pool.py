@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import int64
 from tvtf.ops import philox
 from tvtf.ops.cast import cast
@@ -109,8 +110,10 @@ def _ratios(given: Any) -> list[float]:
 def _pooled(value: Any, ratio: Any, pseudo: bool, overlapping: bool, seed: int, op: str) -> tuple[Tensor, ...]:
     x, ratios = convert_to_tensor(value), _ratios(ratio)
     sizes = x.shape[1:3].as_list()
-    if x.ndim != 4 or None in sizes:
-        raise ValueError(f"{op}: the images must be 4-dimensional, of known size, but have shape {x.shape}")
+    if x.ndim != 4:
+        raise ValueError(f"{op}: the images must be 4-dimensional, but have shape {x.shape}")
+    if None in sizes:
+        raise until_told(ValueError(f"{op}: the images must be of known size, but have shape {x.shape}"))
     counts = tuple(int(size / r) for size, r in zip(sizes, ratios[1:3]))
     state = _state(op, seed, sum(_blocks(count, pseudo) for count in counts))
     borders = bind.window_borders(state, sizes=tuple(sizes), counts=counts, pseudo=pseudo)

@@ -9,6 +9,7 @@ from collections.abc import Iterable
 from dis import opmap
 from typing import Any
 
+from tvtf.anyrank import until_told
 from tvtf.context import state
 from tvtf.errors import InvalidArgumentError, NotFoundError, OpError, ResourceExhaustedError
 
@@ -28,11 +29,14 @@ class Refused(Exception):
         self.graph = graph
         self.traced = traced or message
 
-    def told_by(self, op: str) -> Exception:
+    def told_by(self, op: str) -> BaseException:
+        """The error to raise; where sizes are unknown that calls tell, those decide whether it is one."""
         if state.trace is None:
             return self.eager(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
         told = self.traced.replace("{op}", op) if "{op}" in self.traced else f"{op}: {self.traced}"
-        return self.graph(None, op, told) if issubclass(self.graph, OpError) else self.graph(told)
+        if issubclass(self.graph, OpError):
+            return self.graph(None, op, told)
+        return until_told(self.graph(told), meant=False)
 
 
 class RefusedValue(Refused):
@@ -66,13 +70,19 @@ OURS = {"tvtf", "numpy", "scipy", "ml_dtypes", "tvm", "tvm_ffi", "PIL", *sys.std
 
 def instead(
     error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None = ValueError
-) -> Exception:
+) -> BaseException:
     """What to raise where an argument broke the code of an op: ``error`` itself if it was meant, or is the user's own.
 
-    ``kind`` is what a value that the code can't take becomes; None is :class:`Refused`.
+    ``kind`` is what a value that the code can't take becomes; None is :class:`Refused`. Sizes may have been what it can't
+    take: where calls tell them, they decide.
     """
     if not isinstance(error, MISTAKES) or _is_meant(error):
         return error
+    told = _told(error, op, arguments, kind)
+    return until_told(told, meant=False) if isinstance(told, Exception) else told
+
+
+def _told(error: Exception, op: str, arguments: Iterable[Any], kind: type[Exception] | None) -> BaseException:
     if isinstance(error, MemoryError) or (isinstance(error, ValueError) and _TOO_LARGE.search(str(error))):
         return ResourceExhaustedError(None, op, f"{op}: OOM when allocating a tensor: {error}")
     told = f" can't work with the arguments ({', '.join(map(_brief, arguments))}): {error}"

@@ -12,7 +12,7 @@ from typing import Any
 from malt.operators import py_builtins
 from malt.pyct import errors as malt_errors
 
-from tvtf.anyrank import UnknownRank
+from tvtf.anyrank import UnknownRank, UnknownSizes
 from tvtf.errors import OperatorNotAllowedInGraphError
 from tvtf.frontend.autograph import ARTIFACT, do_not_convert, status
 from tvtf.frontend.autograph.builtin import OVERLOADS
@@ -98,7 +98,7 @@ def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwar
         return _call_as_is(target, args, kwargs, error.__cause__ or error)
     try:
         return converted(*args, **kwargs)
-    except (Exception, UnknownRank) as error:  # any error gets the user's line
+    except (Exception, UnknownRank, UnknownSizes) as error:  # any error gets the user's line
         attach(error, converted)
         raise
 

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import float32, int64
 from tvtf.images.resampling import as_constant, nearest, taps, weights
 from tvtf.ops.arrange import concat
@@ -120,7 +121,9 @@ def _size(size: Any) -> tuple[Dim, Dim]:
 
 def _in_proportion(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, int]:
     if not all(isinstance(d, int) for d in (*shape, *size)):
-        raise ValueError("preserve_aspect_ratio needs an image of known height and width: give it one with set_shape")
+        raise until_told(
+            ValueError("preserve_aspect_ratio needs an image of known height and width: give it one with set_shape")
+        )
     height, width = (np.float32(d) for d in shape)
     scale = min(np.float32(size[0]) / height, np.float32(size[1]) / width)
     return int(np.rint(scale * height)), int(np.rint(scale * width))
@@ -201,8 +204,8 @@ def resize_with_pad(
 
 def _known(dim: Dim) -> int:
     if not isinstance(dim, int):
-        raise ValueError(
-            "the image's height and width must be known: give it a shape with set_shape or tf.ensure_shape"
+        raise until_told(
+            ValueError("the image's height and width must be known: give it a shape with set_shape or tf.ensure_shape")
         )
     return dim
 

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.ops.indexing import gather
 from tvtf.ops.linalg import product
 from tvtf.ops.rules import bind, number
@@ -52,7 +53,9 @@ def scaled_dot_product_attention(
 def causal_mask(rows: int, columns: int) -> Tensor:
     """True at and below the diagonal."""
     if not (isinstance(rows, int) and isinstance(columns, int)):
-        raise ValueError(f"attention: a causal mask needs lengths known while tracing, but got {rows} and {columns}")
+        raise until_told(
+            ValueError(f"attention: a causal mask needs lengths known while tracing, but got {rows} and {columns}")
+        )
     return convert_to_tensor(np.tri(rows, columns, dtype=bool))
 
 

@@ -9,6 +9,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import int64
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
@@ -93,7 +94,7 @@ def _known_dims(x: Tensor) -> tuple[int, int]:
         raise Refused(f"input must be at least 2-dim, received shape: {brackets(x.shape)}").told_by("MatrixDiagPartV3")
     rows, columns = x._type.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
-        raise TypeError(f"the matrix's own dims must be known while tracing, but the shape is {x.shape}")
+        raise until_told(TypeError(f"the matrix's own dims must be known while tracing, but the shape is {x.shape}"))
     return rows, columns
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape
+from tvtf.anyrank import AnyShape, until_told
 from tvtf.dtypes import int32
 from tvtf.ops.array import reshape
 from tvtf.ops.create import arange
@@ -122,7 +122,7 @@ def _places_in_order(keys: Tensor) -> Tensor:
 def _count(x: Tensor) -> int:
     (count,) = x._type.shape
     if not isinstance(count, int):
-        raise Refused(f"how many axes there are must be known while tracing, but axis is {x!r}", TypeError)
+        raise until_told(Refused(f"how many axes there are must be known while tracing, but axis is {x!r}", TypeError))
     return count
 
 

@@ -12,6 +12,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide
@@ -49,7 +50,9 @@ def require_filter(w: TensorType, rank: int) -> None:
     if len(w.shape) != rank + 2:
         raise Refused(f"filter must be {rank + 2}-dimensional: {show_shape(w.shape)}")
     if not is_static_shape(w.shape):
-        raise Refused(f"filter must have a shape that is known while tracing, but got {show_shape(w.shape)}")
+        raise until_told(
+            Refused(f"filter must have a shape that is known while tracing, but got {show_shape(w.shape)}")
+        )
 
 
 def _depth_refused(depth: Dim, per_group: Dim) -> Refused:
@@ -179,8 +182,8 @@ def _filter_grad_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bo
 def _one_by_one(name: str, size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], attrs: dict[str, Any]) -> Any:
     """The op for each item, stacked: where each has a filter of its own no wider convolution does them all."""
     if not isinstance(size, int):
-        raise ValueError(
-            f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing"
+        raise until_told(
+            ValueError(f"{name}: filters of their own for a batch of unknown size {size}: give the size while tracing")
         )
     chosen = ([_item(x, i) if b else x for x, b in zip(inputs, batched)] for i in range(size))
     return bind.stack(*(table[name].bind(*xs, **attrs) for xs in chosen), axis=0)

@@ -10,11 +10,11 @@ from tvtf.ops.rules import attribute_ints, bind
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
 from tvtf.primitive import export
 from tvtf.refusal import Refused
-from tvtf.shape import same_dim, show_shape, size_of
+from tvtf.shape import agree_dim, agree_shape, show_shape, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
-def _refused_rank(value: Tensor, name: str, rank: int, op: str) -> Exception:
+def _refused_rank(value: Tensor, name: str, rank: int, op: str) -> BaseException:
     shown = show_shape(value._type.shape)
     return Refused(
         f"{name} must be {rank}-dimensional, but got shape {shown}",
@@ -243,7 +243,7 @@ def depthwise_conv2d(
     x, w = _checked_operands(input, filter, 2, op)
     *window, channels, multiplier = w._type.shape
     depth = x._type.shape[1 if first else -1]
-    if not same_dim(depth, channels):
+    if not agree_dim(depth, channels):
         raise Refused(
             f"input depth must be evenly divisible by filter depth: {depth} vs {channels}",
             ValueError,
@@ -289,7 +289,7 @@ def separable_conv2d(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/separable_conv2d
     """
     mixing = convert_to_tensor(pointwise_filter)
-    if mixing.ndim != 4 or mixing._type.shape[:2] != (1, 1):
+    if mixing.ndim != 4 or not agree_shape(mixing._type.shape[:2], (1, 1)):
         raise ValueError(
             f"separable_conv2d: pointwise_filter must have shape (1, 1, channels, results), but got {mixing.shape}"
         )

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import COMPLEX, complex64, complex128, float32, float64
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, number, random_array, require_dtype
@@ -136,7 +137,7 @@ def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> 
 def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Tensor:
     """What is mirrored counts twice: all but the first number, and the middle one of an even size."""
     if not isinstance(size, int):
-        raise NotImplementedError("the gradient of irfft needs a known fft_length")
+        raise until_told(NotImplementedError("the gradient of irfft needs a known fft_length"))
     weights = np.full(size // 2 + 1, 2.0, y.dtype.np)
     weights[0] = 1
     if size % 2 == 0:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.indexing import gather_densely
 from tvtf.ops.linalg import product
@@ -53,7 +54,7 @@ def frame(
         raise Refused(f"frame_length must be >= 0 and frame_step > 0, but got {length} and {step}")
     size = x._type.shape[along]
     if not isinstance(size, int):
-        raise ValueError(f"frame needs a signal of known size along axis {along}, but got shape {x.shape}")
+        raise until_told(ValueError(f"frame needs a signal of known size along axis {along}, but got shape {x.shape}"))
     if pad_end:
         count = -(-size // step)
         missing = max(0, length + step * (count - 1) - size)
@@ -108,7 +109,9 @@ def overlap_and_add(signal: Any, frame_step: Any, name: str | None = None) -> Te
     step = static_int(given, "frame_step")
     *batch, count, length = x._type.shape
     if not isinstance(count, int) or not isinstance(length, int):
-        raise ValueError(f"overlap_and_add needs frames of known number and length, but got shape {x.shape}")
+        raise until_told(
+            ValueError(f"overlap_and_add needs frames of known number and length, but got shape {x.shape}")
+        )
     rows = bind.reshape(x, shape=(size_of(batch), count * length))
     at = (step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)).reshape(-1)
     total = step * (count - 1) + length
@@ -198,7 +201,7 @@ def _cosines(x: Tensor, kind: int, norm: Any) -> Tensor:
 
     size = x._type.shape[-1]
     if not isinstance(size, int):
-        raise ValueError(f"dct needs a last axis of known size, but got shape {x.shape}")
+        raise until_told(ValueError(f"dct needs a last axis of known size, but got shape {x.shape}"))
     matrix = scipy.fft.dct(np.eye(size), kind, norm=norm, axis=1).astype(x.dtype.np)
     rows = bind.reshape(x, shape=(size_of(x._type.shape[:-1]), size))
     return bind.reshape(product(rows, EagerTensor(np.ascontiguousarray(matrix))), shape=x._type.shape)

@@ -8,13 +8,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
 from tvtf.ops.operands import integers
 from tvtf.ops.rules import bind, is_computed, static_dims, static_value
 from tvtf.primitive import export, patient
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, brackets, same_shape
+from tvtf.shape import Dim, brackets, is_dim, same_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 MSG_INDEX = (
@@ -121,6 +122,8 @@ def _number(value: Any) -> Any:
         if not value.dtype.is_integer or value.ndim:
             raise TypeError(MSG_INDEX.format(given))
         return _scalar_value(value)
+    if is_dim(value):
+        return value
     if isinstance(value, (str, float)) or not hasattr(value, "__index__") or getattr(value, "ndim", 0) > 0:
         raise TypeError(MSG_INDEX.format(given))
     return value.__index__()
@@ -183,7 +186,9 @@ def _lies_within(begin: Dim, extent: Dim) -> bool:
 def _sliced_axis(part: builtins.slice, extent: Dim, axis: int) -> Taken:
     step = 1 if part.step is None else part.step
     if not isinstance(step, int):
-        raise TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")
+        raise until_told(
+            TypeError(f"slice of dimension {axis}: the step must be a number known while tracing, but is {step}")
+        )
     if step == 0:
         raise Refused(f"strides[{axis}] must be non-zero")
     return _forward(part, extent, step) if step > 0 else _backward(part, extent, step)

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import math
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
@@ -16,7 +16,7 @@ from tvtf.ops.indexed_slices import rows_of
 from tvtf.ops.rules import bind, draw, kernel, static_int, stretch, zeros_like
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, size_of
+from tvtf.shape import Dim, TensorType, agree_dim, agree_shape, brackets, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 INDEX_TYPES: tuple[DType, ...] = tuple(map(as_dtype, ("int16", "int32", "int64")))
@@ -267,7 +267,9 @@ def index_depth(indices: TensorType) -> int:
     """The number of axes that each index of ``indices`` goes into: its last dim, which must be known."""
     depth = indices.shape[-1]
     if not isinstance(depth, int):
-        raise Refused(f"Expected indices with a known last dimension, but got shape {brackets(indices.shape)}")
+        raise until_told(
+            Refused(f"Expected indices with a known last dimension, but got shape {brackets(indices.shape)}")
+        )
     return depth
 
 
@@ -429,10 +431,10 @@ def boolean_mask(tensor: Any, mask: Any, axis: int | None = None, name: str = "b
     axis = 0 if axis is None else static_int(axis, "axis") % max(x.ndim, 1)
     if not chosen.ndim:
         raise ValueError("mask cannot be scalar.")
-    if not x.shape[axis : axis + chosen.ndim].is_compatible_with(chosen.shape):
-        raise ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
     dims = x._type.shape
-    merged = math.prod(chosen._type.shape)
+    if not agree_shape(dims[axis : axis + chosen.ndim], chosen._type.shape):
+        raise ValueError(f"Shapes {x.shape[axis : axis + chosen.ndim]} and {chosen.shape} are incompatible")
+    merged = size_of(dims[axis : axis + chosen.ndim])
     flat = bind.reshape(x, shape=(*dims[:axis], merged, *dims[axis + chosen.ndim :]))
     found = places(bind.reshape(chosen, shape=(merged,)))
     return bind.gather(flat, bind.reshape(found, shape=(found._type.shape[0],)), axis=axis, batch_dims=0)

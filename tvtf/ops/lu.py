@@ -7,6 +7,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import as_dtype, int32
 from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import gather
@@ -28,7 +29,7 @@ from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.primitive import export, table
 from tvtf.refusal import Refused
-from tvtf.shape import TensorType, agree_dim
+from tvtf.shape import TensorType, agree_dim, show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 NOT_INVERTIBLE = "Input is not invertible."
@@ -38,7 +39,7 @@ def _lu_types(x: TensorType) -> tuple[TensorType, TensorType]:
     require_matrices(x, "")
     rows, columns = x.shape[-2:]
     if not isinstance(rows, int) or not isinstance(columns, int):
-        raise Refused(f"{{op}} needs matrices of known size, but got {x.shape}", ValueError)
+        raise until_told(ValueError(f"lu needs matrices of known size, but got {show_shape(x.shape)}"))
     return x, TensorType(x.shape[:-1], int32)
 
 

@@ -8,6 +8,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.cast import cast
@@ -16,6 +17,7 @@ from tvtf.ops.pad import reverse
 from tvtf.ops.rules import attribute_ints, attribute_text, bind, number, static_value
 from tvtf.primitive import export
 from tvtf.refusal import Refused
+from tvtf.shape import is_static_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
@@ -37,8 +39,10 @@ def _pair(value: Any, what: str) -> tuple[int, int]:
 
 def _windows(x: Tensor, size: Sequence[int], steps: Sequence[int], rates: Sequence[int], padding: str) -> _Windows:
     """The windows of images (n, rows, columns, channels) of known size; what lies outside is the least number there is."""
-    if x.ndim != 4 or not all(isinstance(d, int) for d in x._type.shape[1:]):
-        raise Refused(f"the images must be 4-dimensional, of known size, but have shape {x.shape}")
+    if x.ndim != 4:
+        raise Refused(f"the images must be 4-dimensional, but have shape {x.shape}")
+    if not is_static_shape(x._type.shape[1:]):
+        raise until_told(ValueError(f"the images must be of known size, but have shape {x.shape}"))
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
     extents = [(k - 1) * r + 1 for k, r in zip(size, rates)]
     dims = [int(d) for d in x._type.shape[1:3]]

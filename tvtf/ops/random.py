@@ -14,7 +14,7 @@ from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, show_shape
+from tvtf.shape import Dim, TensorType, agree_shape, show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 WORDS = (int32, int64, uint32, uint64)
@@ -33,7 +33,7 @@ def check_seed(seed: TensorType) -> None:
         return
     if seed.dtype not in (int32, int64):
         raise Refused(f"seed must have dtype int32 or int64, but got {seed.dtype.name}", TypeError)
-    if seed.shape != (2,):
+    if not agree_shape(seed.shape, (2,)):
         raise Refused(f"seed must have shape [2], not {show_shape(seed.shape)}: give two integers")
 
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape, unknown
+from tvtf.anyrank import AnyShape, unknown, until_told
 from tvtf.context import state
 from tvtf.dimension import Dimension
 from tvtf.dtypes import DType, from_array, int32, int64
@@ -94,6 +94,8 @@ def static_value(value: Any, what: str) -> Any:
 
 def _known_value(value: SymbolicTensor, what: str) -> Any:
     if value.known is None:
+        if isinstance(value._type.shape, AnyShape):
+            raise unknown(what)
         raise TypeError(
             f"{what} must be known while tracing, but {value!r} is computed by the program: pass a Python value, or "
             "compute it from shapes"
@@ -275,7 +277,7 @@ def attribute_bool(value: Any, what: str) -> bool:
 def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
     shape = values._type.shape
     if not is_static_shape(shape) or not values.dtype.is_integer:
-        raise TypeError(f"{what} must be integers, of a shape known while tracing, but got {values!r}")
+        raise until_told(TypeError(f"{what} must be integers, of a shape known while tracing, but got {values!r}"))
     flat = bind.reshape(values, shape=(math.prod(shape),))
     dims = importlib.import_module("tvtf.ops.told").dims_of(flat)
     return np.array(dims, object).reshape(shape)

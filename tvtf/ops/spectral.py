@@ -6,6 +6,7 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import complex64, complex128, float16, float32
 from tvtf.ops.elementwise import conj
 from tvtf.ops.lapack import (
@@ -33,7 +34,6 @@ from tvtf.ops.lapack import (
 )
 from tvtf.ops.rules import attribute_bool, bind, number, ones_like
 from tvtf.primitive import export
-from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -49,7 +49,7 @@ def _smaller(rows: Dim, columns: Dim) -> Dim:
         return min(rows, columns)
     if _same(rows, columns):
         return rows
-    raise Refused("{op} needs matrices of known size to tell its results'", ValueError)
+    raise until_told(ValueError("the decomposition needs matrices of known size to tell its results'"))
 
 
 def _qr_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorType]:

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import complex64, float32
 from tvtf.ops.fourier import require_rank
 from tvtf.ops.pad import roll
@@ -31,7 +32,7 @@ def _fitted(x: Tensor, axis: int, size: Any) -> Tensor:
     if have is size or have == size:
         return x
     if not isinstance(have, int):
-        raise ValueError(f"fft_length needs axes of known size, but got shape {x.shape}")
+        raise until_told(ValueError(f"fft_length needs axes of known size, but got shape {x.shape}"))
     if have > size:
         at: Any = tuple(slice(size) if i == axis else slice(None) for i in range(x.ndim))
         return x[at]  # type: ignore[index]

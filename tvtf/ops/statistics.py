@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.anyrank import until_told
 from tvtf.ops.batch_norm import batch_normalization
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
@@ -38,7 +39,7 @@ def sufficient_statistics(
     over = canonical_axes(axes, x.ndim)
     size = size_of(x._type.shape[a] for a in over)
     if not isinstance(size, int):
-        raise ValueError(f"sufficient_statistics needs axes of known size, but got shape {x.shape}")
+        raise until_told(ValueError(f"sufficient_statistics needs axes of known size, but got shape {x.shape}"))
     moved = None if shift is None else convert_to_tensor(shift, x.dtype)
     centered = x if moved is None else bind.subtract(x, moved)
     options = {"axis": over, "keepdims": bool(keepdims)}

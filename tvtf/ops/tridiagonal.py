@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.dtypes import float32, float64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.lapack import (
@@ -262,7 +263,9 @@ def banded_triangular_solve(
     x, right = operands(bands, rhs)
     count, size = x._type.shape[-2:]
     if not isinstance(count, int) or not isinstance(size, int):
-        raise ValueError(f"banded_triangular_solve needs diagonals of known number and length, but got shape {x.shape}")
+        raise until_told(
+            ValueError(f"banded_triangular_solve needs diagonals of known number and length, but got shape {x.shape}")
+        )
     if count > size:
         raise Refused(f"The number of bands is {count}, and the matrices have {size} rows").told_by(
             "BandedTriangularSolve"

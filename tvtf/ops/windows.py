@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.anyrank import until_told
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.rules import attribute_int, static_value
 from tvtf.primitive import table
@@ -128,9 +129,11 @@ def _same(size: Dim, extent: int, stride: int, op: str) -> tuple[int, int]:
     elif isinstance(size, int):
         total = max(0, (-(-size // stride) - 1) * stride + extent - size)
     else:
-        raise ValueError(
-            f"{op}: padding='SAME' with a stride of {stride} needs a spatial size known while tracing, but it is "
-            f"{size}: give the dim in the input signature, or pad explicitly"
+        raise until_told(
+            ValueError(
+                f"{op}: padding='SAME' with a stride of {stride} needs a spatial size known while tracing, but it is "
+                f"{size}: give the dim in the input signature, or pad explicitly"
+            )
         )
     return total // 2, total - total // 2
 

@@ -80,7 +80,7 @@ def to_dense(
     return scattered(sp.indices, sp.values, sizes(sp), default, bool(validate_indices))
 
 
-def _wrong_default(expected: DType, found: DType) -> Exception:
+def _wrong_default(expected: DType, found: DType) -> BaseException:
     names = [type_name(d) for d in (expected, found)]
     told = f"cannot compute SparseToDense as input #3(zero-based) was expected to be a {names[0]} tensor but is a {names[1]} tensor"
     return Refused(told, TypeError).told_by("SparseToDense")
