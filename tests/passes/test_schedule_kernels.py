@@ -30,6 +30,7 @@ CONVOLUTIONS = {
     "few results": ((2, 9, 11, 40), (3, 3, 40, 3), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "stride 2": ((2, 9, 11, 17), (3, 3, 17, 33), (2, 2), [(0, 1), (1, 1)], (1, 1), 1),
     "stride 2 over kernel 1": ((2, 9, 10, 17), (1, 1, 17, 33), (2, 2), [(0, 0), (0, 0)], (1, 1), 1),
+    "stride 2 over kernel 4": ((2, 6, 8, 20), (4, 4, 20, 24), (2, 2), [(1, 1), (1, 1)], (1, 1), 1),
     "stride 3 over kernel 2": ((2, 9, 11, 4), (2, 2, 4, 6), (3, 3), [(0, 0), (0, 0)], (1, 1), 1),
     "uneven": ((2, 9, 11, 4), (5, 2, 4, 6), (2, 1), [(2, 2), (0, 1)], (1, 1), 1),
     "dilated": ((2, 9, 11, 4), (3, 3, 4, 6), (1, 1), [(2, 2), (2, 2)], (2, 2), 1),
@@ -213,6 +214,15 @@ def test_phases_are_stored_where_they_lie(groups: int, target: Target) -> None:
     want = np.where(a > 0, gradients(a, b, g, *how)[0], 0)
     got = run_te(masked, {dy: g, w: b, x: a}, x_shape, target)
     np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
+
+
+@pytest.mark.parametrize("window", [2, 4, 5])
+def test_a_strided_gradient_is_a_sum_for_each_phase(window: int) -> None:
+    dy, w = tensor((2, 3, 3, 24), name="dy"), tensor((window, window, 20, 24), name="w")
+    dx = conv.conv_nd_input_grad(dy, w, (2, 6, 6, 20), (2, 2), [(1, 1)] * 2, (1, 1))
+    kernel = read_kernel(te.create_prim_func([dy, w, dx]))
+    found = phases_of(inlined(kernel), kernel)
+    assert found is not None and len(found.parts) == 4
 
 
 @pytest.mark.parametrize("stride", [1, 2])

@@ -19,7 +19,7 @@ from .bands import is_choice
 from .emit import index
 from .kernel import Kernel, Opaque, Stage, reads, substitute, variables
 
-MOST_STRIDE = 4
+MOST_STRIDE = 8
 
 
 @dataclass(frozen=True)

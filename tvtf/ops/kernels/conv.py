@@ -11,8 +11,8 @@ from tvm import ir, te, tirx
 from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
+MOST_PHASES = 8
 WASTE_THAT_PAYS_FOR_PHASES = 1.5
-MOST_PHASES = 4
 
 
 def conv_nd(
@@ -96,7 +96,7 @@ def conv_nd_input_grad(
     if all(axis.phases == 1 for axis in plan):
         (y,) = _sums_by_phase(dy, w, plan, channels, groups).values()
         return cast(y, str(dy.dtype))
-    if _has_uneven_phases(plan):
+    if _pays_by_phase(plan, is_depthwise=groups == channels > 1):
         return cast(_joined(_sums_by_phase(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
     return cast(_interleaved(_phase_sums(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
 
@@ -155,10 +155,12 @@ def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: i
     return _grouped(dy.shape[0], place_extents, groups, channels // groups, term, "conv_input_grad")
 
 
-def _has_uneven_phases(plan: list[_PhaseAxis]) -> bool:
-    """Whether filling the window up to whole phases would add many products with zero, and the phases are few."""
+def _pays_by_phase(plan: list[_PhaseAxis], is_depthwise: bool) -> bool:
+    """Whether phases are few; of depthwise sums, which use no operand again, each must also save many products with zero."""
+    if prod(axis.phases for axis in plan) > MOST_PHASES:
+        return False
     whole, own = prod(axis.taps * axis.phases for axis in plan), prod(axis.window for axis in plan)
-    return whole >= WASTE_THAT_PAYS_FOR_PHASES * own and prod(axis.phases for axis in plan) <= MOST_PHASES
+    return not is_depthwise or whole >= WASTE_THAT_PAYS_FOR_PHASES * own
 
 
 def _sums_by_phase(
