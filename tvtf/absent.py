@@ -76,7 +76,6 @@ REASONS = {
     **dict.fromkeys(
         ("conv", "conv2d_backprop_filter_v2", "conv2d_backprop_input_v2"), "use tf.nn.conv2d and its gradient"
     ),
-    "Graph": "a program's graph is tf.compat.v1.Graph; fn.get_concrete_function(...).graph is a function's",
     "autograph.experimental.Feature": "AutoGraph converts what it converts in every function",
     **{
         f"config.{name}": "tvtf runs in one process"

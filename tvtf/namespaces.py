@@ -184,6 +184,7 @@ LATE = {
         "main"
     },
     "train": {"": "train"},
+    "v1.graph": {"": "Graph"},
 }
 """Room -> the public names that it declares, by the namespace they lie in."""
 ROOMS = {

@@ -294,7 +294,7 @@ class SymbolicTensor(Tensor):
 
     @property
     def graph(self) -> Any:
-        return self._trace
+        return getattr(self._trace, "graph", self._trace)
 
     @property
     def shape(self) -> TensorShape:

@@ -8,7 +8,7 @@ import numpy as np
 
 def programs(tf):
     made = {}
-    for group in (_parsed, _python, _datasets, _options, _nests, _tables, _others):
+    for group in (_parsed, _python, _datasets, _options, _nests, _tables, _compared, _graphs, _others):
         made |= group(tf)
     return made
 
@@ -194,6 +194,50 @@ def _tables(tf):
         "one key for empty and deleted": lambda: dense(0, 0),
         "remove keys of another dtype": lambda: texts.remove(tf.constant([1])),
         "a checkpoint's arrays": read,
+    }
+
+
+def _compared(tf):
+    ragged, dense = tf.ragged.constant([[1, 2], [3]]), tf.constant([[1, 2], [3, 4]])
+    others = {
+        "the same": tf.ragged.constant([[1, 2], [3]]),
+        "other values": tf.ragged.constant([[1, 2], [4]]),
+        "other rows": tf.ragged.constant([[1, 2], [3, 4]]),
+        "a tensor": dense,
+        "a scalar": 3,
+        "nothing": None,
+    }
+    made = {f"ragged == {what}": lambda other=other: ragged == other for what, other in others.items()}
+    return (
+        made
+        | {f"ragged != {what}": lambda other=other: ragged != other for what, other in others.items()}
+        | {
+            "a tensor == ragged": lambda: (dense == ragged, dense == others["other rows"]),
+            "a tensor != ragged": lambda: (dense != ragged, dense != others["other rows"]),
+        }
+    )
+
+
+def _graphs(tf):
+    def run(build):
+        graph = tf.Graph()
+        with graph.as_default():
+            fetched = build(graph)
+        with tf.compat.v1.Session(graph=graph) as session:
+            return session.run(fetched)
+
+    def scopes():
+        with tf.Graph().as_default() as graph, graph.name_scope("outer") as outer, graph.name_scope("inner") as inner:
+            return outer, inner, graph.get_name_scope()
+
+    return {
+        "a graph's tensors": lambda: run(lambda graph: tf.constant(30.0) * 2.0),
+        "a tensor's graph": lambda: run(lambda graph: tf.constant(float(tf.constant(1.0).graph is graph))),
+        "the default graph": lambda: run(
+            lambda graph: tf.constant(float(tf.compat.v1.get_default_graph() is graph and not tf.executing_eagerly()))
+        ),
+        "a graph's scopes": scopes,
+        "one class of graphs": lambda: tf.Graph is tf.compat.v1.Graph,
     }
 
 

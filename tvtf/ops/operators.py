@@ -11,6 +11,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.ops import compare
 from tvtf.ops import math as arithmetic
@@ -59,6 +60,8 @@ def differs(x: Any, y: Any) -> Any:
 def _matching(op: Callable[..., Any], x: Any, y: Any, otherwise: bool) -> Any:
     if y is None:
         return otherwise
+    if isinstance(y, CompositeTensor) and type(y).__eq__ is not object.__eq__:
+        return NotImplemented  # its own comparison is asked
     x = convert_to_tensor(x)
     y = like(y, x.dtype)
     if broadcast_shapes(x._type.shape, y._type.shape, may_be_same) is None:

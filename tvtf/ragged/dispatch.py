@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf.dtypes import int32, int64
+from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, ones_like, static_int, zeros_like
@@ -232,11 +233,30 @@ def _add_operators() -> None:
     names = public_names()
     for operator, path in _OPERATORS.items():
         function = names[path]
-        setattr(RaggedTensor, f"__{operator}__", lambda self, other, f=function: binary(f, self, other))
+        made = _equality(function, operator == "ne") if operator in ("eq", "ne") else _operator(function)
+        setattr(RaggedTensor, f"__{operator}__", made)
         if operator not in _COMPARISONS:
             setattr(RaggedTensor, f"__r{operator}__", lambda self, other, f=function: binary(f, other, self))
     for operator, path in {"neg": "negative", "abs": "abs", "invert": "math.logical_not"}.items():
         setattr(RaggedTensor, f"__{operator}__", lambda self, f=names[path]: unary(f, self))
+
+
+def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: binary(function, self, other)
+
+
+def _equality(function: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
+    """``==`` or ``!=``, which for other shapes, and for None, has one answer."""
+
+    def compared(self: Any, other: Any) -> Any:
+        if other is None:
+            return otherwise
+        try:
+            return binary(function, self, other)
+        except (InvalidArgumentError, ValueError):
+            return otherwise
+
+    return compared
 
 
 _COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")

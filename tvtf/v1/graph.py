@@ -15,9 +15,11 @@ from tvtf.dialect import read
 from tvtf.emit import Trace
 from tvtf.frontend.function import unknown_rank
 from tvtf.frontend.waiting import argument_shape
+from tvtf.module import current_scope, name_scope
 from tvtf.operation import Operation as AnyOperation
 from tvtf.ops.rules import bind, ones_like
 from tvtf.passes.autodiff import Recorder, sweep
+from tvtf.primitive import export
 from tvtf.shape import TensorType, as_shape, fresh_dim
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.variable import ReadVariable, Variable
@@ -180,11 +182,12 @@ class GraphTrace(Trace):
         return found if found or isinstance(value, AnyOperation) else [Effect(value._var)]
 
 
+@export("Graph")
 class Graph:
-    """A graph to be run in a ``Session``.
+    """A graph to be run in a ``Session``; that of a function is ``fn.get_concrete_function(...).graph``.
 
     >>> import tvtf as tf
-    >>> graph = tf.compat.v1.Graph()
+    >>> graph = tf.Graph()
     >>> with graph.as_default():
     ...     x = tf.compat.v1.placeholder(tf.float32, [2])
     ...     y = x * 2.0
@@ -214,6 +217,14 @@ class Graph:
             raise unknown_rank(needed) from needed
         finally:
             state.trace, state.tapes = outer, tapes
+
+    def name_scope(self, name: str | None) -> Any:
+        """As ``tf.name_scope``."""
+        return name_scope(name or "")
+
+    def get_name_scope(self) -> str:
+        """The name scope in force, without its last slash."""
+        return current_scope().removesuffix("/")
 
     def placeholder(self, dtype: Any, shape: Any, name: str | None) -> SymbolicTensor:
         chosen = name or "Placeholder"
