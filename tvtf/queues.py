@@ -74,7 +74,7 @@ class QueueBase:
         with self._changed:
             self._changed.wait_for(lambda: self._closed or self._capacity is None or len(self._rows) < self._capacity)
             if self._closed:
-                raise CancelledError(None, "QueueEnqueueV2", f"Queue '_0_{self._name}' is closed.")
+                raise CancelledError(None, "QueueEnqueueV2", f"{type(self).__name__} '_0_{self._name}' is closed.")
             self._add(row)
             self._changed.notify_all()
 
@@ -194,7 +194,14 @@ class QueueBase:
         if isinstance(vals, dict):
             if not self._names:
                 raise ValueError("Queue must have names to enqueue a dictionary")
+            if sorted(self._names, key=str) != sorted(vals, key=str):
+                raise ValueError(
+                    "Keys in dictionary to enqueue do not match names of Queue.  "
+                    f"Dictionary: {sorted(vals, key=str)},Queue: {sorted(self._names, key=str)}"
+                )
             vals = [vals[n] for n in self._names]
+        elif self._names:
+            raise ValueError("You must enqueue a dictionary in a Queue with names")
         values = list(vals) if isinstance(vals, (list, tuple)) and len(self._dtypes) > 1 else _single(vals)
         if not values:
             raise Refused("Length for attr 'Tcomponents' of 0 must be at least minimum 1").told_by("QueueEnqueueV2")
@@ -291,6 +298,8 @@ class PaddingFIFOQueue(FIFOQueue):
         self, capacity: int, dtypes: Any, shapes: Any, names: Any = None, shared_name: str | None = None,
         name: str = "padding_fifo_queue",
     ) -> None:  # fmt: skip
+        if shapes is None:
+            raise ValueError("When providing partial shapes, a list of shapes must be provided.")
         super().__init__(capacity, dtypes, shapes, names, shared_name, name)
 
     def _stacked(self, column: list[np.ndarray], index: int) -> np.ndarray:

@@ -8,7 +8,7 @@ import numpy as np
 
 def programs(tf):
     made = {}
-    for group in (_parsed, _python, _datasets, _options, _nests, _tables, _compared, _graphs, _others):
+    for group in (_parsed, _python, _datasets, _options, _nests, _tables, _queues, _compared, _graphs, _others):
         made |= group(tf)
     return made
 
@@ -194,6 +194,17 @@ def _tables(tf):
         "one key for empty and deleted": lambda: dense(0, 0),
         "remove keys of another dtype": lambda: texts.remove(tf.constant([1])),
         "a checkpoint's arrays": read,
+    }
+
+
+def _queues(tf):
+    named = tf.queue.FIFOQueue(3, [tf.int32, tf.string], shapes=[[], []], names=["a", "b"])
+    bare = tf.queue.FIFOQueue(3, tf.int32, shapes=[[]])
+    return {
+        "a tuple for a queue with names": lambda: named.enqueue((1, "x")),
+        "other names": lambda: named.enqueue({"a": 1, "c": "x"}),
+        "names for a queue without": lambda: bare.enqueue({"a": 1}),
+        "a padding queue without shapes": lambda: tf.queue.PaddingFIFOQueue(10, tf.int32, shapes=None),
     }
 
 
