@@ -65,10 +65,12 @@ class Plan:
         for step in self.steps:
             step.sizes = [s for ty, slot in zip(step.types, step.outputs) for s in self._sizes(ty, slot)]
         self.is_pure = all(step.prim.pure for step in self.steps)
+        self.is_bare = concrete.results.is_bare
         outputs = as_tuple(self._slots(main.body.body))
         self.leaves = [
             (kind, outputs[which] if kind == "computed" else which) for kind, which in concrete.results.leaves
         ]
+        self.rest = [*self.constants, *self.blank[len(main.params) :]]
 
     def __call__(self, tensors: Sequence[Any], variables: Sequence[Any] = ()) -> Any:
         arrays = [t._array for t in tensors]
@@ -82,11 +84,13 @@ class Plan:
             for told in host.on_failure:
                 told(state.depth)
             raise
+        if self.is_bare:
+            return EagerTensor(values[self.leaves[0][1]])
         pick = {"computed": lambda i: EagerTensor(values[i]), "param": tensors.__getitem__, "value": lambda v: v}
         return self.concrete.results.packed([pick[kind](which) for kind, which in self.leaves])
 
     def _run(self, *arrays: np.ndarray) -> Values:
-        values = [*arrays, *self.constants, *self.blank[len(arrays) + len(self.constants) :]]
+        values = [*arrays, *self.rest]
         for dim, slot, axis in self.sizes:
             values[dim] = values[slot].shape[axis]
         for step in self.steps:
@@ -131,21 +135,22 @@ class Plan:
         step.is_on_host = host.runs_on_host(bound.primitive, dtypes) or kind is PythonStep
         if not step.is_on_host:
             _require_light(bound, types)
-        step.attrs = {name: self._attribute(value) for name, value in bound.attrs.items()}
+        is_told = host.is_told([x.ty for x in bound.inputs]) if bound.primitive.host else lambda dim: True
+        step.attrs = {name: self._attribute(value, is_told) for name, value in bound.attrs.items()}
         step.computed = {name: value for name, value in step.attrs.items() if callable(value)}
         step.outputs = [self._new() for _ in types]
         self.slots[binding.var] = tuple(step.outputs) if isinstance(ty, relax.TupleType) else step.outputs[0]
         return step
 
-    def _attribute(self, value: Any) -> Any:
+    def _attribute(self, value: Any, is_told: Callable[[Any], bool]) -> Any:
         """An attribute; where dims are in it, the function that finds it among the values."""
         if isinstance(value, ir.GlobalVar):
             raise NeedsCode
         if isinstance(value, ir.Expr):
-            return self._dim(value)
+            return self._dim(value) if is_told(value) else None
         if not isinstance(value, tuple):
             return value
-        parts = [self._attribute(v) for v in value]
+        parts = [self._attribute(v, is_told) for v in value]
         if not any(map(callable, parts)):
             return tuple(parts)
         return lambda values: tuple(p(values) if callable(p) else p for p in parts)
@@ -183,7 +188,7 @@ class Step:
         self.inputs = inputs
         self.dtypes = dtypes
         self.types = types
-        self.is_checked = any(not _is_static(x.ty) for x in bound.inputs)
+        self.is_checked = self.prim.host and not all(_is_static(x.ty) for x in bound.inputs)
 
     def __call__(self, values: Values) -> None:
         attrs = self.attrs
@@ -221,9 +226,12 @@ class _Given:
 
     def __init__(self, ty: Any) -> None:
         self.rank = ty.ndim
+        self.shape = tuple(int(d.value) for d in ty.shape.values) if _is_static(ty) else None
         self.sizes = [(axis, int(d.value)) for axis, d in enumerate(ty.shape.values) if isinstance(d, tirx.IntImm)]
 
     def fits(self, array: np.ndarray) -> bool:
+        if self.shape is not None:
+            return array.shape == self.shape
         return array.ndim == self.rank and all(array.shape[axis] == size for axis, size in self.sizes)
 
 

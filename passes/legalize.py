@@ -17,7 +17,7 @@ from tvm.relax.utils import gen_call_tir_inputs
 from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
-from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, runs_on_host, written
+from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, is_told, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
@@ -356,8 +356,7 @@ def _call_host(out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
 
 def _is_told(bound: dialect.Bound) -> Callable[[Any], bool]:
     """Whether a dim is known before the call: where the op tells its results' sizes, only the inputs' are."""
-    symbols = {v for x in bound.inputs for d in x.ty.shape.values for v in tirx.analysis.undefined_vars(d)}
-    return lambda dim: not bound.primitive.host or symbols.issuperset(tirx.analysis.undefined_vars(dim))
+    return is_told([x.ty for x in bound.inputs]) if bound.primitive.host else lambda dim: True
 
 
 def _on_host(out: Bindings, call: relax.Call, symbol: str, args: list[Any], pure: bool) -> Any:

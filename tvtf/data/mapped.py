@@ -19,6 +19,7 @@ from tvtf.frontend.function import function
 from tvtf.log import logger
 from tvtf.refusal import Refused
 from tvtf.spec import NoneTensorSpec, TensorSpec
+from tvtf.tensor import EagerTensor
 
 
 class Eager:
@@ -73,6 +74,8 @@ class Traced(Eager):
     def __call__(self, *elements: Element) -> Any:
         if self._traced is None:
             return super().__call__(*elements)
+        if len(elements) == 1 and type(elements[0]) is EagerTensor:
+            return self._traced.call_flat(elements)
         flat = (t for e in elements for t in nest.flatten(e, expand_composites=True))
         return self._traced.call_flat([t for t in flat if t is not None])
 

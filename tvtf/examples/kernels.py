@@ -36,8 +36,32 @@ Spec = tuple[str, str, str, DType, tuple[int, ...], bool, DType, tuple[Any, ...]
 """Where it is ("context" or "rows"), key, kind, dtype, shape, whether it may be missing, dtype of splits, unknown dims."""
 
 
-def _types(serialized: TensorType, *defaults: TensorType, specs: Sequence[Spec], **_: Any) -> tuple[TensorType, ...]:
+def _types(
+    serialized: TensorType, *defaults: TensorType, specs: Sequence[Spec], single: bool, **_: Any
+) -> tuple[TensorType, ...]:
+    if single:
+        return tuple(t for spec in specs for t in _types_of_one(spec[2], _column_types(1, *spec)))
     return tuple(t for spec in specs for t in _column_types(serialized.shape[0], *spec))
+
+
+def _types_of_one(kind: str, types: list[TensorType]) -> list[TensorType]:
+    """The types of what :func:`_of_one` gives."""
+    if kind == "ragged":
+        return types[:-1]
+    if kind == "sparse":
+        (count, rank), dtype = types[0].shape, types[1].dtype
+        return [TensorType((count, rank - 1), int64), TensorType((count,), dtype), TensorType((rank - 1,), int64)]
+    return [TensorType(t.shape[1:], t.dtype) for t in types]
+
+
+def _of_one(kind: str, arrays: list[np.ndarray]) -> list[np.ndarray]:
+    """A column of a batch of one example as the one example's."""
+    if kind == "ragged":
+        return arrays[:-1]
+    if kind == "sparse":
+        indices, values, shape = arrays
+        return [indices[:, 1:], values, shape[1:]]
+    return [a.reshape(a.shape[1:]) for a in arrays]
 
 
 def _column_types(
@@ -63,7 +87,7 @@ def _parsed(
     from tvtf.examples.messages import CLASSES
 
     decode, examples = CLASSES[message].FromString, []
-    for text in serialized.tolist():
+    for text in serialized.reshape(-1).tolist():
         try:
             examples.append(decode(text))
         except DecodeError:
@@ -78,12 +102,14 @@ def _parsed(
         if where == "rows":
             lists = [e.feature_lists.feature_list for e in examples]
             rows = [_rows(one, key, dtype) for one in lists]
-            found += _ROWS[kind](rows, key, dtype.np, tuple(shape), missing, splits)
+            column = _ROWS[kind](rows, key, dtype.np, tuple(shape), missing, splits)
+            found += _of_one(kind, column) if single else column
             continue
         place = partial(_where, key, single)
         values = [_values(one, key, kind, dtype, place, row) for row, one in enumerate(maps)]
         default = next(given) if kind in ("dense", "stacked") else None
-        found += _CONTEXT[kind](values, place, key, dtype.np, tuple(shape), missing, splits, default)
+        column = _CONTEXT[kind](values, place, key, dtype.np, tuple(shape), missing, splits, default)
+        found += _of_one(kind, column) if single else column
     return tuple(found)
 
 
@@ -263,20 +289,20 @@ def _listed(shape: Sequence[Any]) -> str:
 
 @text_op(tf_name="ParseExampleV2", type=_types, numpy=_parsed)
 def parse_examples(serialized: Tensor, *defaults: Tensor, specs: Any, message: str, single: bool) -> Any:
-    """The columns of serialized examples."""
+    """The columns of serialized examples, or of a single one."""
     return (serialized, *defaults), {"specs": specs, "message": message, "single": single}
 
 
 @text_op(tf_name="ParseSequenceExampleV2", type=_types, numpy=_parsed)
 def parse_sequence_examples(serialized: Tensor, *defaults: Tensor, specs: Any, message: str, single: bool) -> Any:
-    """The columns of serialized sequences of examples."""
+    """The columns of serialized sequences of examples, or of a single one."""
     return (serialized, *defaults), {"specs": specs, "message": message, "single": single}
 
 
 def parse(
     serialized: Tensor, message: str, context: Sequence[Column], rows: Sequence[Column], single: bool
 ) -> list[list[Tensor]]:
-    """The tensors of each column, of a vector of serialized examples."""
+    """The tensors of each column, of a vector of serialized examples or a ``single`` one."""
     specs = [_spec("context", c, COUNTS[c.kind]) for c in context] + [
         _spec("rows", c, ROW_COUNTS[c.kind]) for c in rows
     ]
@@ -284,7 +310,8 @@ def parse(
     op = bind.parse_examples if message == "Example" else bind.parse_sequence_examples
     outputs = op(serialized, *defaults, specs=tuple(specs), message=message, single=single)
     found = iter(as_tuple(outputs))
-    counts = [len(_column_types(0, *spec[:7], (0, 0))) for spec in specs]
+    types = [_column_types(0, *spec[:7], (0, 0)) for spec in specs]
+    counts = [len(_types_of_one(spec[2], each) if single else each) for spec, each in zip(specs, types)]
     return [[next(found) for _ in range(n)] for n in counts]
 
 

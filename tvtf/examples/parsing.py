@@ -16,7 +16,6 @@ from tvtf.examples.features import (
     columns_of,
 )
 from tvtf.examples.kernels import parse
-from tvtf.ops.rules import bind
 from tvtf.ops.strings.rules import text
 from tvtf.primitive import export
 from tvtf.ragged.tensor import RaggedTensor
@@ -57,7 +56,7 @@ def parse_example(serialized: Any, features: Features, example_names: Any = None
     """
     if not features:
         raise ValueError(f"Argument `features` cannot be None or falsy. Got {features}")
-    x, single = _batch(serialized)
+    x, single = _texts(serialized)
     columns = columns_of(features, ALL)
     found = parse(x, "Example", columns, [], single)
     return put_together(features, _columns(columns, found, single))
@@ -130,12 +129,12 @@ def parse_sequence_example(
         raise ValueError(
             "Both `context_features` and `sequence_features` argument are None, but at least one should have values."
         )
-    x, single = _batch(serialized)
+    x, single = _texts(serialized)
     context = columns_of(context_features, CONTEXT)
     rows = columns_of(sequence_features, ROWS, rows=True)
     found = parse(x, "SequenceExample", context, rows, single)
     mine, lists = found[: len(context)], found[len(context) :]
-    lengths = {c.key: t[1][0] if single else t[1] for c, t in zip(rows, lists) if c.kind == "dense"}
+    lengths = {c.key: t[1] for c, t in zip(rows, lists) if c.kind == "dense"}
     return (
         put_together(context_features or {}, _columns(context, mine, single)),
         put_together(sequence_features or {}, _row_columns(rows, lists, single)),
@@ -173,12 +172,12 @@ def parse_single_sequence_example(
 # -- columns as tensors
 
 
-def _batch(serialized: Any) -> tuple[Tensor, bool]:
-    """A vector of texts, and whether it was a scalar."""
+def _texts(serialized: Any) -> tuple[Tensor, bool]:
+    """A vector of texts or a single one, and whether it is that."""
     x = text(serialized)
     if x.ndim > 1:
         raise ValueError(f"serialized must be a vector or a scalar, but has shape {x.shape}")
-    return (x, False) if x.ndim else (bind.reshape(x, shape=(1,)), True)
+    return x, not x.ndim
 
 
 def _columns(columns: Sequence[Column], found: Sequence[list[Tensor]], single: bool) -> Found:
@@ -187,15 +186,8 @@ def _columns(columns: Sequence[Column], found: Sequence[list[Tensor]], single: b
 
 def _column(kind: str, tensors: list[Tensor], single: bool) -> Any:
     if kind == "sparse":
-        return _sparse(tensors, single)
-    if kind == "ragged":
-        return tensors[0] if single else RaggedTensor(*tensors)
-    return tensors[0][0] if single else tensors[0]
-
-
-def _sparse(tensors: list[Tensor], single: bool) -> SparseTensor:
-    indices, values, shape = tensors
-    return SparseTensor(indices[:, 1:], values, shape[1:]) if single else SparseTensor(indices, values, shape)
+        return SparseTensor(*tensors)
+    return RaggedTensor(*tensors) if kind == "ragged" and not single else tensors[0]
 
 
 def _row_columns(columns: Sequence[Column], found: Sequence[list[Tensor]], single: bool) -> Found:
@@ -205,6 +197,5 @@ def _row_columns(columns: Sequence[Column], found: Sequence[list[Tensor]], singl
 def _row_column(kind: str, tensors: list[Tensor], single: bool) -> Any:
     if kind != "ragged":
         return _column(kind, tensors, single)
-    values, inner, outer = tensors
-    rows = RaggedTensor(values, inner)
-    return rows if single else RaggedTensor(rows, outer)
+    rows = RaggedTensor(*tensors[:2])
+    return rows if single else RaggedTensor(rows, tensors[2])

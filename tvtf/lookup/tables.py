@@ -16,13 +16,14 @@ from tvtf.composite import CompositeTensor, is_sparse
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, int64, string
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
-from tvtf.frontend.host import traced
 from tvtf.lookup.initializers import Initializer
+from tvtf.ops import host
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.hashing import to_hash_bucket_fast
 from tvtf.ops.strings.numbers import as_string
+from tvtf.ops.strings.rules import mapped
 from tvtf.primitive import export, refusing_methods
-from tvtf.spec import TensorSpec
+from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, to_array
 from tvtf.track import AutoTrackable, TensorSpecs
 
@@ -59,7 +60,7 @@ class _Table(AutoTrackable):
     def size(self, name: str | None = None) -> Tensor:
         """How many keys there are, an int64 scalar."""
         entries = self._entries
-        return self._run(lambda: (np.array(len(entries.rows), np.int64),), [], [TensorSpec([], int64)])[0]
+        return self._run(lambda: (np.array(len(entries.rows), np.int64),), [], [TensorType((), int64)])[0]
 
     def _looked_up(self, keys: Any, default: Tensor) -> Tensor:
         if keys.dtype is not self._key_dtype:
@@ -72,12 +73,12 @@ class _Table(AutoTrackable):
         def found(wanted: np.ndarray, defaults: np.ndarray) -> tuple[np.ndarray]:
             return (self._found(wanted, defaults, len(inner)),)
 
-        return self._run(found, [keys, default], [TensorSpec([*keys.shape, *inner], self._value_dtype)])[0]
+        return self._run(found, [keys, default], [TensorType((*keys._dims, *inner), self._value_dtype)])[0]
 
     def _found(self, keys: np.ndarray, defaults: np.ndarray, inner: int) -> np.ndarray:
         return self._entries.found(keys, defaults, inner)
 
-    def _run(self, function: Callable[..., Any], inputs: list[Tensor], specs: list[TensorSpec]) -> list[Any]:
+    def _run(self, function: Callable[..., Any], inputs: list[Tensor], types: list[TensorType]) -> list[Any]:
         """Now, or where the program comes by; what has no compiled type is known while tracing, or refused."""
         if state.trace is None:
             return [EagerTensor(np.asarray(a)) for a in function(*(x.eager_array() for x in inputs))]
@@ -88,7 +89,7 @@ class _Table(AutoTrackable):
             left = iter(arrays)
             return function(*(fixed[i] if i in fixed else next(left) for i in range(len(inputs))))
 
-        return list(traced(run, given, specs))
+        return list(host.call(host.HostFunction(run), given, types))
 
 
 def _values_of(keys: Any, look_up: Callable[[Any], Any]) -> Any:
@@ -105,6 +106,9 @@ class _Entries:
         self.rows: dict[Any, Any] = {}
 
     def found(self, keys: np.ndarray, default: np.ndarray, inner: int) -> np.ndarray:
+        if not default.ndim:
+            get, other = self.rows.get, default.item()
+            return mapped(lambda key: get(key, other), keys, default.dtype)
         flat = keys.ravel().tolist()
         defaults = default.reshape((-1, *default.shape[default.ndim - inner :]))
         row = (lambda i: defaults[i]) if len(defaults) == len(flat) and default.ndim > inner else lambda _: defaults[0]
@@ -167,6 +171,10 @@ class StaticHashTable(_Table):
                     f"HashTable has different value for same key. Key {_shown(key)} has {_shown(known)} and trying to add "
                     f"value {_shown(value)} [Op:LookupTableImportV2] name: ",
                 )
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many keys there are, an int64 scalar, which never changes."""
+        return convert_to_tensor(len(self._entries.rows), int64)
 
     def lookup(self, keys: Any, name: str | None = None) -> Tensor:
         """The value of each key; the default for a key that the table lacks.
@@ -264,7 +272,7 @@ class MutableHashTable(_Table):
             change(*arrays)
             return (np.zeros((), np.int64),)
 
-        self._run(changed, list(inputs), [TensorSpec([], int64)])
+        self._run(changed, list(inputs), [TensorType((), int64)])
 
     @staticmethod
     def _converted(what: str, value: Any, dtype: DType) -> Tensor:

@@ -242,6 +242,14 @@ def _own(array: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
     return array.copy() if any(np.may_share_memory(array, other) for other in others) else array
 
 
+def is_told(types: Sequence[Any]) -> Callable[[Any], bool]:
+    """Whether the sizes of tensors of these Relax types tell a dim."""
+    from tvm import tirx
+
+    symbols = {v for ty in types for d in ty.shape.values for v in tirx.analysis.undefined_vars(d)}
+    return lambda dim: symbols.issuperset(tirx.analysis.undefined_vars(dim))
+
+
 _DTYPE, _DIM = "dtype", "dim"
 
 

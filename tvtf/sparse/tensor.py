@@ -61,13 +61,23 @@ class SparseTensor(CompositeTensor):
         self._indices = convert_to_tensor(indices, int64)
         self._values = convert_to_tensor(values)
         self._dense_shape = convert_to_tensor(dense_shape, int64)
+        if not self._fits():
+            self._require_fitting()
+        self._shape = constant_shape(self._dense_shape)
+
+    def _fits(self) -> bool:
+        """Whether the arrays of eager parts go together."""
+        if not type(self._indices) is type(self._values) is type(self._dense_shape) is EagerTensor:
+            return False
+        indices, values, sizes = self._indices._array.shape, self._values._array.shape, self._dense_shape._array.shape
+        return len(indices) == 2 and (*values, *sizes) == indices and len(values) == 1
+
+    def _require_fitting(self) -> None:
         for part, rank in ((self._indices, 2), (self._values, 1), (self._dense_shape, 1)):
-            if not isinstance(part, EagerTensor) or part.ndim != rank:
-                part.shape.with_rank(rank)
+            part.shape.with_rank(rank)
         for mine, other in zip(_dims(self._indices), (*_dims(self._values), *_dims(self._dense_shape))):
             if not agree_dim(mine, other):
                 raise ValueError(f"Dimensions {mine} and {other} are not compatible")
-        self._shape = constant_shape(self._dense_shape)
 
     @classmethod
     def from_value(cls, sparse_tensor_value: Any) -> SparseTensor:

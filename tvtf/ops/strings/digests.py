@@ -6,9 +6,11 @@ Sources: ``Fingerprint64`` of https://github.com/google/farmhash (``farmhashna::
 
 from __future__ import annotations
 
+import functools
 import struct
 
 MASK = (1 << 64) - 1
+LONGEST_WORD = 64
 K0, K1, K2 = 0xC3A5C85C97CB3127, 0xB492B66FBE98F273, 0x9AE16A3B2F90404F
 
 
@@ -41,12 +43,16 @@ def fingerprint64(data: bytes) -> int:
     >>> fingerprint64(b"hello")
     13009744463427800296
     """
+    return _to_word(data) if len(data) <= LONGEST_WORD else _beyond_64(data)
+
+
+@functools.lru_cache(maxsize=1 << 15)
+def _to_word(data: bytes) -> int:
+    """Of what may well come again: words of a language do."""
     size = len(data)
     if size <= 16:
         return _to_16(data)
-    if size <= 32:
-        return _to_32(data)
-    return _to_64(data) if size <= 64 else _beyond_64(data)
+    return _to_32(data) if size <= 32 else _to_64(data)
 
 
 def _to_16(s: bytes) -> int:
