@@ -132,10 +132,14 @@ class ConcreteFunction:
         return (self._plan or self._compiled or self.instance(tensors)._way())(tensors, variables)
 
     def _way(self) -> Any:
-        """What runs it: a plan, where that does without compiled code."""
-        if self._compiled is None and not (self._of_python.specs or self._is_of_any_rank):
+        """What runs it."""
+        return self.plan() or self.code()
+
+    def plan(self) -> Plan | None:
+        """What runs it without compiled code, where that can be."""
+        if not (self._plan or self._compiled or self._of_python.specs or self._is_of_any_rank):
             self._plan = planned(self)
-        return self._plan or self.code()
+        return self._plan
 
     def code(self) -> compiled.Compiled:
         """The code, compiled when first asked for.

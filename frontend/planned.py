@@ -24,6 +24,8 @@ from tvtf.tensor import EagerTensor
 
 MOST_NUMBERS = 1024
 """Floating-point numbers of a result that NumPy computes as fast as compiled code is called."""
+BRIEF = ("tvtf.ops.strings", "tvtf.ragged", "tvtf.examples")
+"""Where ops on strings are: those on images, say, work without Python's lock."""
 Values = list[Any]
 Slots = Any
 """Where a variable's value is among the values; of a tuple, a tuple of such places."""
@@ -66,6 +68,7 @@ class Plan:
             step.sizes = [s for ty, slot in zip(step.types, step.outputs) for s in self._sizes(ty, slot)]
         self.is_pure = all(step.prim.pure for step in self.steps)
         self.is_bare = concrete.results.is_bare
+        self.is_brief = all(self._is_brief(step) for step in self.steps)
         outputs = as_tuple(self._slots(main.body.body))
         self.leaves = [
             (kind, outputs[which] if kind == "computed" else which) for kind, which in concrete.results.leaves
@@ -103,6 +106,12 @@ class Plan:
                     raise NeedsCode from None
                 raise instead(error, step.prim.tf_name, [values[i] for i in step.inputs], None) from None
         return values
+
+    def _is_brief(self, step: Step) -> bool:
+        """Whether threads would gain nothing: Python does it, and waits for nobody."""
+        if isinstance(step, PythonStep):
+            return getattr(self.concrete.captures[step.inputs[0] - len(self.given)], "is_brief", False)
+        return step.prim.pure and (not step.prim.host or step.prim.front.__module__.startswith(BRIEF))
 
     # -- made of a Relax function
 

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from functools import lru_cache
 from typing import Any
 
 import numpy as np
@@ -34,9 +35,12 @@ def without_leading(spec: Any) -> Any:
 
 
 def _batched(spec: Any, size: int | None) -> Any:
-    if isinstance(spec, TensorSpec):
-        return TensorSpec(TensorShape([size]).concatenate(spec.shape), spec.dtype)
-    return _batchable(spec)._batch(size)
+    return _batched_spec(spec, size) if isinstance(spec, TensorSpec) else _batchable(spec)._batch(size)
+
+
+@lru_cache(maxsize=256)
+def _batched_spec(spec: TensorSpec, size: int | None) -> TensorSpec:
+    return TensorSpec(TensorShape([size]).concatenate(spec.shape), spec.dtype)
 
 
 def _row_of(spec: Any) -> Any:
@@ -129,6 +133,11 @@ def stacked(values: Sequence[Any], spec: Any) -> Any:
     Raises:
       InvalidArgumentError: the shapes of tensors differ.
     """
+    if type(spec) is TensorSpec:
+        return _stacked(spec, values, 0)
+    if all(type(each) is TensorSpec for each in nest.flatten(spec)):
+        columns = zip(*map(nest.flattener(spec), values))
+        return nest.packer(spec)(_stacked(each, c, i) for i, (each, c) in enumerate(zip(nest.flatten(spec), columns)))
     columns = zip(*(encoded(spec, value) for value in values))
     made = [_stacked(s, column, i) for i, (s, column) in enumerate(zip(encoding(spec), columns))]
     return decoded(leading(spec, None), made)
@@ -155,15 +164,18 @@ def _stacked(spec: Any, column: Sequence[Any], number: int) -> Any:
 
 
 def _stack(column: Sequence[np.ndarray], number: int) -> np.ndarray:
+    shape = column[0].shape
     for index, other in enumerate(column):
-        if other.shape != column[0].shape:
+        if other.shape != shape:
             raise InvalidArgumentError(
                 None,
                 "IteratorGetNext",
                 f"Cannot batch tensors with different shapes in component {number}. First element had shape "
                 f"{_brackets(column[0])} and element {index} had shape {_brackets(other)}.",
             )
-    return np.stack(column)
+    if not shape:
+        return np.array([each[()] for each in column], column[0].dtype)
+    return np.concatenate(column).reshape((len(column), *shape))
 
 
 def _brackets(array: np.ndarray) -> str:

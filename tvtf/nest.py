@@ -127,6 +127,24 @@ def pack_sequence_as(structure: Any, flat_sequence: Sequence[Any], expand_compos
     return _rebuild(structure, iter(flat), branches)
 
 
+def flattener(structure: Any) -> Callable[[Any], list[Any]]:
+    """What gives the leaves of values in the form of ``structure``, again and again.
+
+    >>> flattener({"b": (0, 0), "a": 0})({"b": (2, 3), "a": 1})
+    [1, 2, 3]
+    """
+    if not is_nested(structure):
+        return lambda value: [value]
+    if isinstance(structure, Mapping):
+        keys = sorted_keys(structure)
+        of_children = flattener([structure[k] for k in keys])
+        return lambda value: of_children([value[k] for k in keys])
+    if not any(map(is_nested, structure)):
+        return list
+    parts = list(map(flattener, structure))
+    return lambda value: [leaf for part, child in zip(parts, value) for leaf in part(child)]
+
+
 def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
     """What packs leaves, those of composite tensors among them, in the form of ``structure``, again and again.
 

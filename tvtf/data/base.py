@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import abc
 import itertools
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, Final, TypeVar
 
 import numpy as np
@@ -66,11 +66,14 @@ class Dataset(Held, abc.ABC):
 
     def batch_value(self, handles: Sequence[Any]) -> Element:
         """The elements of several handles, stacked."""
-        return stacked([self.value(h) for h in handles], self.element_spec)
+        return stacked([*self._values(handles)], self.element_spec)
 
     def elements(self) -> Iterator[Element]:
         """One iteration over elements."""
-        return map(self.value, self.handles())
+        return self._values(self.handles())
+
+    def _values(self, handles: Iterable[Any]) -> Iterator[Element]:
+        return iter(handles) if type(self).value is Dataset.value else map(self.value, handles)
 
     def __iter__(self) -> OwnedIterator:
         if state.trace is not None:

@@ -286,6 +286,8 @@ class Window(Dataset):
 
     def _window(self, chosen: list[Element]) -> Any:
         spec = self.source.element_spec
+        if type(spec) is TensorSpec:
+            return Given(chosen, spec)
         columns = [Given(list(column), s) for column, s in zip(zip(*map(nest.flatten, chosen)), nest.flatten(spec))]
         return nest.pack_sequence_as(spec, columns)
 

@@ -19,7 +19,6 @@ from tvtf.frontend.function import function
 from tvtf.log import logger
 from tvtf.refusal import Refused
 from tvtf.spec import NoneTensorSpec, TensorSpec
-from tvtf.tensor import EagerTensor
 
 
 class Eager:
@@ -41,6 +40,8 @@ class Traced(Eager):
     def __init__(self, user: Callable[..., Any], source: Dataset, *state: Any) -> None:
         super().__init__(user)
         specs = (*state, source.element_spec)
+        plain = all(type(spec) is TensorSpec for spec in nest.flatten(specs))
+        self._flatten = nest.flattener(specs) if plain else None
         try:
             self._traced = None if debug.on or _needs_values(specs) else self._trace(specs)
         except (TypeError, ValueError, NotImplementedError) as refusal:
@@ -71,11 +72,17 @@ class Traced(Eager):
             raise refusal
         return source.element_spec
 
+    @property
+    def is_brief(self) -> bool:
+        """Whether Python alone runs it, and threads gain nothing."""
+        plan = self._traced.plan() if self._traced is not None else None
+        return plan is not None and plan.is_brief
+
     def __call__(self, *elements: Element) -> Any:
         if self._traced is None:
             return super().__call__(*elements)
-        if len(elements) == 1 and type(elements[0]) is EagerTensor:
-            return self._traced.call_flat(elements)
+        if self._flatten is not None:
+            return self._traced.call_flat(self._flatten(elements))
         flat = (t for e in elements for t in nest.flatten(e, expand_composites=True))
         return self._traced.call_flat([t for t in flat if t is not None])
 
@@ -127,6 +134,8 @@ class ParallelMap(Ready):
         super().__init__(self.function.spec, source.size)
 
     def handles(self) -> Iterator[Any]:
+        if self.function.is_brief:
+            return map(self.function, self.source.elements())
         return self.workers.results(lambda h: self.function(self.source.value(h)), self.source.handles())
 
 

@@ -17,6 +17,8 @@ def number(value: Any, what: str = "count") -> int:
     Raises:
       Refused: it is no scalar.
     """
+    if type(value) is int and -(2**63) <= value < 2**63:
+        return value
     found = convert_to_tensor(value, int64, name=what)
     if found.ndim:
         raise Refused(f"{what} must be a scalar").told_by("Dataset")
@@ -25,4 +27,6 @@ def number(value: Any, what: str = "count") -> int:
 
 def flag(value: Any, what: str = "drop_remainder") -> bool:
     """A bool argument, or a scalar tensor of bool."""
+    if type(value) is bool:
+        return value
     return bool(static_value(convert_to_tensor(value, bool_dtype, name=what), what))

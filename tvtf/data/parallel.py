@@ -14,7 +14,6 @@ from typing import Any
 
 from tvtf.data.base import Dataset
 from tvtf.data.numbers import number
-from tvtf.data.structure import Element
 from tvtf.errors import InvalidArgumentError
 
 
@@ -94,9 +93,7 @@ def _first_done(running: deque[Future[Any]]) -> Future[Any]:
 class Ready(Dataset):
     """A dataset whose handles are the elements, computed by threads."""
 
-    def value(self, handle: Any) -> Element:
-        return handle
-
+    value = Dataset.value
     batch_value = Dataset.batch_value
 
 

@@ -7,8 +7,9 @@ import csv
 import glob
 import gzip
 import io
+import math
 import zlib
-from collections.abc import Iterator, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
 from typing import IO, Any
 
@@ -240,12 +241,14 @@ class Csv(Dataset):
         exclude_cols: Sequence[int] | None = None,
     ) -> None:
         self.names, self.compression, self.header = filenames, compression_type, header
-        self.columns = [_column(default) for default in record_defaults]
+        columns = [_column(default) for default in record_defaults]
+        self.dtypes = [dtype for dtype, _ in columns]
+        self.fields = [_field(i, *column, na_value) for i, column in enumerate(columns)]
         self.format = {"delimiter": field_delim, "quoting": csv.QUOTE_MINIMAL if use_quote_delim else csv.QUOTE_NONE}
-        self.na_value, self.selected, self.excluded = na_value, select_cols, set(exclude_cols or ())
-        super().__init__(tuple(TensorSpec([], dtype) for dtype, _ in self.columns), UNKNOWN)
+        self.selected, self.excluded = select_cols, set(exclude_cols or ())
+        super().__init__(tuple(TensorSpec([], dtype) for dtype in self.dtypes), UNKNOWN)
 
-    def handles(self) -> Iterator[Element]:
+    def handles(self) -> Iterator[tuple[Any, ...]]:
         for name in file_names(self.names):
             with opened(name, self.compression) as file:
                 rows = csv.reader(io.TextIOWrapper(file, newline="", errors="surrogateescape"), **self.format)  # type: ignore[arg-type]
@@ -254,21 +257,22 @@ class Csv(Dataset):
                 for row in rows:
                     yield self._row(row)
 
-    def _row(self, row: list[str]) -> Element:
-        fields = self._chosen(row)
-        if len(fields) != len(self.columns):
-            raise InvalidArgumentError(
-                None, None, f"Expect {len(self.columns)} fields but have {len(fields)} in record"
-            )
-        return tuple(self._field(i, field) for i, field in enumerate(fields))
+    def value(self, handle: tuple[Any, ...]) -> Element:
+        return tuple([EagerTensor(np.array(v, dtype.np)) for v, dtype in zip(handle, self.dtypes)])
+
+    def batch_value(self, handles: Sequence[tuple[Any, ...]]) -> Element:
+        return tuple([EagerTensor(np.array(c, dtype.np)) for c, dtype in zip(zip(*handles), self.dtypes)])
+
+    def _row(self, row: list[str]) -> tuple[Any, ...]:
+        fields = row if self.selected is None and not self.excluded else self._chosen(row)
+        if len(fields) != len(self.fields):
+            raise InvalidArgumentError(None, None, f"Expect {len(self.fields)} fields but have {len(fields)} in record")
+        return tuple([parse(field) for parse, field in zip(self.fields, fields)])
 
     def _chosen(self, row: list[str]) -> list[str]:
         if self.selected is not None:
             return [row[i] for i in self.selected if i < len(row)]
         return [field for i, field in enumerate(row) if i not in self.excluded]
-
-    def _field(self, index: int, field: str) -> EagerTensor:
-        return parsed(field, index, *self.columns[index], self.na_value)
 
 
 def _column(default: Any) -> tuple[Any, Any]:
@@ -281,24 +285,36 @@ def _column(default: Any) -> tuple[Any, Any]:
     return tensor.dtype, array.reshape(-1)[0] if array.size else None
 
 
-def parsed(field: str, index: int, dtype: Any, default: Any, na_value: str) -> EagerTensor:
-    """A CSV field as a scalar of a dtype.
+def _field(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str], Any]:
+    """What parses the fields of a column.
 
-    Raises:
-      InvalidArgumentError: it is none, or missing where it is required.
+    It raises InvalidArgumentError where one is none, or missing where it is required.
     """
-    if field in ("", na_value):
-        if default is None:
-            raise InvalidArgumentError(None, None, f"Field {index} is required but missing in record!")
-        return EagerTensor(np.array(default, dtype.np))
-    if dtype is string:
-        return text(field.encode(errors="surrogateescape"))
-    try:
-        return EagerTensor(np.array(int(field) if dtype.is_integer else float(field), dtype.np))
-    except (ValueError, OverflowError):
-        raise InvalidArgumentError(
-            None, None, f"Field {index} in record is not a valid {dtype.name}: {field}"
-        ) from None
+    parse = _PARSERS[dtype.np.kind]
+    least, most = (dtype.min, dtype.max) if dtype.is_integer else (-math.inf, math.inf)
+
+    def value(field: str) -> Any:
+        if field in ("", na_value):
+            if default is None:
+                raise InvalidArgumentError(None, None, f"Field {index} is required but missing in record!")
+            return default
+        try:
+            found = parse(field)
+            if dtype is string or least <= found <= most or found != found:
+                return found
+        except ValueError:
+            pass
+        raise InvalidArgumentError(None, None, f"Field {index} in record is not a valid {dtype.name}: {field}")
+
+    return value
+
+
+_PARSERS: dict[str, Callable[[str], Any]] = {
+    "O": lambda field: field.encode(errors="surrogateescape"),
+    "i": int,
+    "u": int,
+    "f": float,
+}
 
 
 def matching(patterns: Sequence[str]) -> list[str]:

@@ -263,8 +263,9 @@ class Sql(Dataset):
         super().__init__(tuple(TensorSpec([], kind) for kind in self.kinds), UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        base = sqlite3.connect(self.path)
+        base = None
         try:
+            base = sqlite3.connect(self.path)
             for row in base.execute(self.query):
                 if len(row) != len(self.kinds):
                     raise InvalidArgumentError(
@@ -275,9 +276,11 @@ class Sql(Dataset):
                     )
                 yield row
         except sqlite3.Error as error:
-            raise UnknownError(None, "SqlDataset", f"Failed to run the query: {error}") from error
+            code = getattr(error, "sqlite_errorcode", 1)  # from Python 3.11 on
+            raise UnknownError(None, "SqlDataset", f"Prepare() failed: [{code}] {error}: {self.query}") from error
         finally:
-            base.close()
+            if base is not None:
+                base.close()
 
     def value(self, handle: Any) -> Element:
         return tuple(_cell(kind, cell) for kind, cell in zip(self.kinds, handle))

@@ -89,7 +89,7 @@ class _Table(AutoTrackable):
             left = iter(arrays)
             return function(*(fixed[i] if i in fixed else next(left) for i in range(len(inputs))))
 
-        return list(host.call(host.HostFunction(run), given, types))
+        return list(host.call(host.HostFunction(run, is_brief=True), given, types))
 
 
 def _values_of(keys: Any, look_up: Callable[[Any], Any]) -> Any:

@@ -38,14 +38,18 @@ class HostFunction(EagerTensor):
     ``record`` gives the results, and the function from their cotangents to those of the floating inputs.
     """
 
-    __slots__ = ("run", "record")
+    __slots__ = ("run", "record", "is_brief")
     has_identity = True
 
-    def __init__(self, run: Callable[..., Any], record: Callable[..., Any] | None = None) -> None:
+    def __init__(
+        self, run: Callable[..., Any], record: Callable[..., Any] | None = None, is_brief: bool = False
+    ) -> None:
         number = next(_numbers)
         super().__init__(np.array(number))
         self.run = run
         self.record = record
+        self.is_brief = is_brief
+        """Whether it waits for nothing and nobody."""
         _alive[number] = self
 
 
