@@ -14,6 +14,7 @@ from benchmarks.workloads import (
     matmul,
     mlp,
     others,
+    pipelines,
     primitives,
     recurrent,
     residual,
@@ -43,7 +44,7 @@ WORKLOADS: dict[str, Workload] = {
 
 SWEEPS: dict[str, dict[str, Workload]] = {
     module.__name__.rpartition(".")[2]: {workload.name: workload for workload in module.WORKLOADS}
-    for module in (attention, convolutions, others, primitives)
+    for module in (attention, convolutions, others, pipelines, primitives)
 }
 """Many workloads of one kind each, run where their name is given."""
 
