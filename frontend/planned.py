@@ -24,6 +24,11 @@ from tvtf.tensor import EagerTensor
 
 MOST_NUMBERS = 1024
 """Floating-point numbers of a result that NumPy computes as fast as compiled code is called."""
+_LEAVES: dict[str, Callable[[Any, Any, Any], Any]] = {
+    "computed": lambda slot, values, tensors: EagerTensor(values[slot]),
+    "param": lambda place, values, tensors: tensors[place],
+    "value": lambda value, values, tensors: value,
+}
 BRIEF = ("tvtf.ops.strings", "tvtf.ragged", "tvtf.examples")
 """Where ops on strings are: those on images, say, work without Python's lock."""
 Values = list[Any]
@@ -89,8 +94,7 @@ class Plan:
             raise
         if self.is_bare:
             return EagerTensor(values[self.leaves[0][1]])
-        pick = {"computed": lambda i: EagerTensor(values[i]), "param": tensors.__getitem__, "value": lambda v: v}
-        return self.concrete.results.packed([pick[kind](which) for kind, which in self.leaves])
+        return self.concrete.results.packed([_LEAVES[kind](which, values, tensors) for kind, which in self.leaves])
 
     def _run(self, *arrays: np.ndarray) -> Values:
         values = [*arrays, *self.rest]

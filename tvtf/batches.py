@@ -135,9 +135,10 @@ def stacked(values: Sequence[Any], spec: Any) -> Any:
     """
     if type(spec) is TensorSpec:
         return _stacked(spec, values, 0)
-    if all(type(each) is TensorSpec for each in nest.flatten(spec)):
+    leaves = nest.flatten(spec)
+    if all(_encoding(each) == [each] for each in leaves):
         columns = zip(*map(nest.flattener(spec), values))
-        return nest.packer(spec)(_stacked(each, c, i) for i, (each, c) in enumerate(zip(nest.flatten(spec), columns)))
+        return nest.pack_sequence_as(spec, [_stacked(s, c, i) for i, (s, c) in enumerate(zip(leaves, columns))])
     columns = zip(*(encoded(spec, value) for value in values))
     made = [_stacked(s, column, i) for i, (s, column) in enumerate(zip(encoding(spec), columns))]
     return decoded(leading(spec, None), made)

@@ -144,7 +144,13 @@ PIPELINES: dict[str, tuple[str, Build]] = {
 
 WORKLOADS = [
     Workload(
-        name=name, title=title, full=3000, tiny=50, tensorflow=partial(drained, build), is_eager=True, asked="<= 1 of TF"
+        name=name,
+        title=title,
+        full=3000,
+        tiny=50,
+        tensorflow=partial(drained, build),
+        is_eager=True,
+        asked="<= 1 of TF",
     )
     for name, (title, build) in PIPELINES.items()
 ]

@@ -222,6 +222,8 @@ def take_while(self: Dataset, predicate: Callable[..., Any], name: str | None = 
 
 
 AUTOTUNE = -1
+AHEAD = 8
+"""Elements by which the threads of datasets that are open at once are ahead."""
 
 
 class Interleave(Dataset):
@@ -350,7 +352,7 @@ class ParallelInterleave(Interleave):
         return [*first, *[None] * (self.cycle - len(first))]
 
     def _opened(self, element: Element) -> Iterator[Element]:
-        return Ahead(super()._opened(element), self.block)
+        return Ahead(super()._opened(element), max(self.block, AHEAD))
 
 
 class Scan(Dataset):

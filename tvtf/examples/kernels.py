@@ -108,6 +108,9 @@ def _parsed(
         place = partial(_where, key, single)
         values = [_values(one, key, kind, dtype, place, row) for row, one in enumerate(maps)]
         default = next(given) if kind in ("dense", "stacked") else None
+        if single and kind in _SINGLE:
+            found += _SINGLE[kind](values[0] or (), dtype.np)
+            continue
         column = _CONTEXT[kind](values, place, key, dtype.np, tuple(shape), missing, splits, default)
         found += _of_one(kind, column) if single else column
     return tuple(found)
@@ -126,10 +129,8 @@ def _where(key: str, single: bool, row: int) -> str:
 
 def _values(features: Any, key: str, kind: str, dtype: DType, where: Where, row: int) -> Any:
     """The values of a feature; None where there are none."""
-    if key not in features:
-        return None
-    feature = features[key]
-    found, wanted = feature.WhichOneof("kind"), FIELDS[dtype.name]
+    feature = features.get(key)
+    found, wanted = feature and feature.WhichOneof("kind"), FIELDS[dtype.name]
     if found is None:
         return None
     if found != wanted:
@@ -276,6 +277,11 @@ def _dense_rows(values: Any, key: str, dtype: Any, shape: tuple[int, ...], missi
 
 
 _CONTEXT: dict[str, Any] = {"sparse": _sparse, "ragged": _ragged, "dense": _dense, "stacked": _stacked}
+_SINGLE: dict[str, Any] = {
+    "sparse": lambda row, dtype: [np.arange(len(row)).reshape(-1, 1), _array(row, dtype), np.array([len(row)])],
+    "ragged": lambda row, dtype: [_array(row, dtype)],
+}
+"""Features of a single example."""
 _ROWS: dict[str, Any] = {"sparse": _sparse_rows, "ragged": _ragged_rows, "dense": _dense_rows}
 
 

@@ -85,9 +85,12 @@ def rewritten(match: re.Match[str], rewrite: str) -> str:
     >>> rewritten(re.match("(a)(b)", "ab"), r"\\2-\\0")
     'b-ab'
     """
+    if "\\" not in rewrite:
+        return rewrite
     return re.sub(r"\\(.)", lambda m: "\\" if m[1] == "\\" else match[int(m[1])] or "", rewrite, flags=re.DOTALL)
 
 
+@functools.lru_cache(maxsize=256)
 def is_rewrite(pattern: re.Pattern[str], rewrite: str) -> bool:
     """Whether a rewrite names groups that are there, and escapes nothing else; RE2 replaces nothing where it is none.
 
