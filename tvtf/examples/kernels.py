@@ -109,7 +109,7 @@ def _parsed(
         values = [_values(one, key, kind, dtype, place, row) for row, one in enumerate(maps)]
         default = next(given) if kind in ("dense", "stacked") else None
         if single and kind in _SINGLE:
-            found += _SINGLE[kind](values[0] or (), dtype.np)
+            found += _SINGLE[kind](_present(values)[0][0], dtype.np)
             continue
         column = _CONTEXT[kind](values, place, key, dtype.np, tuple(shape), missing, splits, default)
         found += _of_one(kind, column) if single else column
