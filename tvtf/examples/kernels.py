@@ -108,8 +108,8 @@ def _parsed(
         place = partial(_where, key, single)
         values = [_values(one, key, kind, dtype, place, row) for row, one in enumerate(maps)]
         default = next(given) if kind in ("dense", "stacked") else None
-        if single and kind in _SINGLE:
-            found += _SINGLE[kind](_present(values)[0][0], dtype.np)
+        if single and (one := _single(kind, values[0], dtype.np, shape)):
+            found += one
             continue
         column = _CONTEXT[kind](values, place, key, dtype.np, tuple(shape), missing, splits, default)
         found += _of_one(kind, column) if single else column
@@ -240,6 +240,17 @@ def _stacked(
     return [found]
 
 
+def _single(kind: str, row: Any, dtype: Any, shape: tuple[int, ...]) -> list[np.ndarray]:
+    """A feature of a single example, at once; nothing where there is more to it."""
+    if kind == "dense":
+        fits = row is not None and len(row) == math.prod(shape)
+        return [_array(row, dtype, shape)] if fits else []
+    given = () if row is None else row
+    if kind == "sparse":
+        return [np.arange(len(given)).reshape(-1, 1), _array(given, dtype), np.array([len(given)])]
+    return [_array(given, dtype)] if kind == "ragged" else []
+
+
 def _sparse_rows(values: Any, key: str, dtype: Any, *_: Any) -> list[np.ndarray]:
     batch = [v or [] for v in values]
     places = [(b, r, i) for b, rows in enumerate(batch) for r, each in enumerate(rows) for i in range(len(each))]
@@ -277,11 +288,6 @@ def _dense_rows(values: Any, key: str, dtype: Any, shape: tuple[int, ...], missi
 
 
 _CONTEXT: dict[str, Any] = {"sparse": _sparse, "ragged": _ragged, "dense": _dense, "stacked": _stacked}
-_SINGLE: dict[str, Any] = {
-    "sparse": lambda row, dtype: [np.arange(len(row)).reshape(-1, 1), _array(row, dtype), np.array([len(row)])],
-    "ragged": lambda row, dtype: [_array(row, dtype)],
-}
-"""Features of a single example."""
 _ROWS: dict[str, Any] = {"sparse": _sparse_rows, "ragged": _ragged_rows, "dense": _dense_rows}
 
 
