@@ -17,8 +17,8 @@ from tvtf.passes.schedule.cpu import access
 from tvtf.passes.schedule.cpu.bands import bands_of, is_convolution
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
-from tvtf.passes.schedule.cpu.plan import terms_of
 from tvtf.passes.schedule.cpu.target import CpuTarget
+from tvtf.passes.schedule.cpu.ways import terms_of
 
 # Of a core's cache: what is between kernels comes back from there only in part, since cores share it out anew.
 SHARE_OF_LEVEL2 = 0.2

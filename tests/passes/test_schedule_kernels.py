@@ -40,6 +40,7 @@ CONVOLUTIONS = {
     "depth multiplier": ((2, 9, 11, 6), (3, 3, 1, 12), (1, 1), [(1, 1), (1, 1)], (1, 1), 6),
     "groups of half a vector": ((2, 9, 11, 24), (3, 3, 8, 24), (1, 1), [(1, 1), (1, 1)], (1, 1), 3),
     "groups": ((2, 9, 11, 8), (3, 3, 4, 6), (2, 2), [(1, 1), (1, 1)], (1, 1), 2),
+    "few channels": ((2, 5, 9, 7), (3, 3, 7, 13), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "two tiles a row": ((2, 5, 16, 8), (3, 3, 8, 40), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "large filter": ((9, 4, 4, 176), (3, 3, 176, 176), (1, 1), [(1, 1), (1, 1)], (1, 1), 1),
     "bands of one image": ((1, 24, 12, 8), (3, 3, 8, 20), (1, 1), [(1, 1), (0, 2)], (1, 1), 1),
@@ -223,6 +224,20 @@ def test_a_strided_gradient_is_a_sum_for_each_phase(window: int) -> None:
     kernel = read_kernel(te.create_prim_func([dy, w, dx]))
     found = phases_of(inlined(kernel), kernel)
     assert found is not None and len(found.parts) == 4
+
+
+@pytest.mark.parametrize(
+    ("channels", "results", "along_terms"), [(7, 13, False), (4, 7, False), (3, 13, True), (7, 100, True)]
+)
+def test_gradients_of_few_channels_fill_vectors_with_what_fills_them_more(
+    channels: int, results: int, along_terms: bool
+) -> None:
+    dy, w = tensor((32, 16, 16, results), name="dy"), tensor((3, 3, channels, results), name="w")
+    dx = conv.conv_nd_input_grad(dy, w, (32, 16, 16, channels), (1, 1), [(1, 1), (1, 1)], (1, 1))
+    kernel = read_kernel(te.create_prim_func([dy, w, dx]))
+    stage = next(stage for stage in kernel.stages if stage.reduce)
+    plan = plan_reduction(merged_reduction(stage), CpuTarget(512, 32, 2))
+    assert plan is not None and plan.along_rows == along_terms
 
 
 @pytest.mark.parametrize("stride", [1, 2])

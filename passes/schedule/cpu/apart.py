@@ -10,7 +10,7 @@ from tvm.tirx import Var
 
 from . import emit
 from .kernel import Kernel, Opaque, Stage, reads, replace_loads, with_value
-from .plan import PAGE_BYTES, has_reused_operand
+from .ways import PAGE_BYTES, has_reused_operand
 
 LINE_BYTES = 64
 # Rows whose distance is a multiple of such a part of a page meet in few sets.

@@ -19,8 +19,8 @@ from tvm.tirx import BufferStore, Stmt, Var
 from . import access, emit
 from .emit import index, static
 from .kernel import Kernel, Opaque, Stage, loads, reads, replace_loads, substitute, variables
-from .plan import has_reused_operand
 from .target import CpuTarget
+from .ways import has_reused_operand
 from .work import is_parallel
 
 TASKS_A_CORE = 3

@@ -19,10 +19,10 @@ from . import access, emit
 from .emit import static
 from .kernel import Axis, Kernel, Opaque, Stage, loads
 from .parts import held_part, part_of, redirected
-from .plan import has_reused_operand, terms_of
 from .strips import emit_strips, rounds, strips_of
 from .target import CpuTarget
 from .triangle import has_triangle, shortened
+from .ways import has_reused_operand, terms_of
 from .work import is_parallel
 
 LEAST_ROWS, MOST_ROWS = 32, 128

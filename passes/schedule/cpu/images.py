@@ -19,11 +19,12 @@ from .combiner import combiner
 from .elementwise import emit_elementwise
 from .kernel import Axis, Kernel, Opaque, Stage, loads, reads, replace_loads, substitute, variables, with_value
 from .pack import packed
-from .plan import Plan, plan_reduction, terms_of, vector_operand_bytes
+from .plan import Plan, plan_reduction
 from .reduction import merged_reduction
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Range
+from .ways import terms_of, vector_operand_bytes
 from .work import is_parallel
 
 TASKS_THAT_SUFFICE = 4

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from . import access
 from .kernel import Kernel, Opaque, Stage, loads, reads, replace_loads, with_value
-from .plan import has_reused_operand
 from .short import shares_work
+from .ways import has_reused_operand
 
 CHEAP_OPERATIONS = 8
 

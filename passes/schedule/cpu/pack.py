@@ -13,9 +13,10 @@ from . import access, emit
 from .elementwise import emit_elementwise
 from .emit import index
 from .kernel import Axis, Stage, substitute, variables, with_value
-from .plan import PAGE_BYTES, Packing, Plan
+from .plan import Packing, Plan
 from .target import CpuTarget
 from .transpose import turned_block
+from .ways import PAGE_BYTES
 from .work import WORTHWHILE_CYCLES
 
 CYCLES_AN_ITEM = 1

@@ -14,10 +14,10 @@ from . import access, emit
 from .bands import occupies
 from .emit import index
 from .kernel import Axis, Stage, replace_loads
-from .plan import has_reused_operand
 from .steps import Steps, reads_again, steps_of_panel
 from .tasks import Work, tiled_sizes, tiles_of
 from .tile import Range
+from .ways import has_reused_operand
 
 # Of the second-level cache, which holds what a step reads beside the sums.
 PART_FOR_RESULTS = 4

@@ -8,32 +8,38 @@ from functools import partial
 from itertools import combinations
 from math import prod
 
-import tvm_ffi
 from tvm.ir import TensorLoad
 from tvm.tirx import Var
 
 from ..choices import choice
 from . import access
-from .emit import static
-from .kernel import Axis, Stage, has_calls, loads, variables
+from .kernel import Axis, Stage, has_calls, variables
 from .target import BITS_PER_BYTE, CpuTarget
+from .ways import (
+    OPERATIONS_A_CYCLE,
+    PAGE_BYTES,
+    REUSE_THAT_PAYS_FOR_PACKING,
+    UNKNOWN_SIZE,
+    column_of,
+    last_wide,
+    reuse,
+    runs_along,
+    terms_of,
+    turnable,
+    usual_way,
+    vector_operand_bytes,
+    vector_terms,
+    ways,
+    wide_axes,
+)
 
-UNKNOWN_SIZE = 512
 MOST_VECTORS = 8
 LATENCY_CYCLES = 4
-OPERATIONS_A_CYCLE = 2
 # Loads run beside the arithmetic, but not always at once.
 CYCLES_A_LOAD = 0.1
 # Of an operand that no cache of a core holds.
 CYCLES_A_FAR_VECTOR = 6.0
-# Of dot products: one step of a 4 by 4 tile of them, and the sum over the lanes of a result.
-CYCLES_A_ROW_STEP = 0.6
-CYCLES_TO_COMBINE = 8
-# Of an item of a vector that doesn't lie together in memory.
-CYCLES_TO_FETCH = 1.0
-LEAST_LANES = 4
 ROW_VECTORS = 4
-REUSE_THAT_PAYS_FOR_PACKING = 24
 REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
 # Where each row begins another page, and there are too many of them for the caches that rows so far apart share.
 REUSE_THAT_PAYS_FOR_PAGES = 64
@@ -44,15 +50,10 @@ REUSE_THAT_PAYS_FOR_PADDING = 256
 VECTORS_OF_A_WIDE_TILE = 3
 BYTES_OF_A_NARROW_VECTOR = 16
 VECTORS_OF_A_SHORT_ROW = 6
-VECTORS_OF_A_NARROW_ROW = 2
-LEAST_DEPTH_OF_A_NARROW_PRODUCT = 256
 LONG_REDUCTION = 16
 TILES_TO_TRY = 24
 USUAL_ROWS = 8
 MOST_BYTES_OF_PANELS = 64 << 20
-# Rows whose distance is a multiple of a page drive each other out of the first-level cache: so much more time.
-PAGE_BYTES = 4096
-CYCLES_OF_ROWS_A_PAGE_APART = 3
 
 
 @dataclass(frozen=True)
@@ -104,161 +105,17 @@ class Plan:
 def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
     """The plan for a reduction, or None where it has no result axis and no contiguous reduction axis."""
     terms = terms_of(stage)
-    column, row = _column(stage, terms, target.lanes(stage.item_bytes)), _last_wide(stage.reduce)
-    ways = partial(_ways, stage, row, column, terms)
-    match choice("vectors along", _usual_way(stage, row, column, terms, target), ways):
+    column, row = column_of(stage, terms, target.lanes(stage.item_bytes)), last_wide(stage.reduce)
+    all_ways = partial(ways, stage, row, column, terms)
+    match choice("vectors along", usual_way(stage, row, column, terms, target), all_ways):
         case "results" if column is not None:
             return _column_plan(stage, column, terms, target)
         case "terms" if row is not None:
-            lanes = 1 if column is None and not _runs_along(terms, row, target.lanes(stage.item_bytes)) else None
+            lanes = 1 if column is None and not runs_along(terms, row, target.lanes(stage.item_bytes)) else None
             return _row_plan(stage, row, terms, target, lanes)
         case "turned terms" if row is not None:
-            return replace(_row_plan(stage, row, terms, target), turned=_turnable(stage, row, terms))
+            return replace(_row_plan(stage, row, terms, target), turned=turnable(stage, row, terms))
     return None
-
-
-def _usual_way(
-    stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad], target: CpuTarget
-) -> str | None:
-    """Along what vectors run: neighbouring results, or terms of one result (of which one operand may have to be turned)."""
-    lanes = target.lanes(stage.item_bytes)
-    if row is not None and column is not None and _is_narrow(stage, row, column, terms, target):
-        return "turned terms"
-    if column is not None and _runs_along(terms, column, lanes // 2):
-        return "results"
-    is_packed = column is not None and _is_worth_packing(stage, column, terms, target)
-    if row is not None and not is_packed and (_runs_along(terms, row, lanes) or _is_quicker(stage, row, terms, lanes)):
-        return "terms"
-    if column is None:
-        return None if row is None else "terms"
-    return "results"
-
-
-def _is_quicker(stage: Stage, row: Axis, terms: list[TensorLoad], lanes: int) -> bool:
-    """Whether short vectors along terms beat whole ones along results, whose items are fetched one by one."""
-    depth = access.points(stage.reduce)
-    if len(terms) != 2 or depth is None or row.size is None or not _runs_along(terms, row, LEAST_LANES):
-        return False
-    return _steps_along_terms(stage, depth, lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE < depth * CYCLES_TO_FETCH
-
-
-def _ways(stage: Stage, row: Axis | None, column: Axis | None, terms: list[TensorLoad]) -> Iterator[str]:
-    """All ways in which vectors can run."""
-    if column is not None:
-        yield "results"
-    if row is not None and _runs_along(terms, row, 1):
-        yield "terms"
-    if row is not None and column is not None and _turnable(stage, row, terms) is not None:
-        yield "turned terms"
-
-
-def _turnable(stage: Stage, row: Axis, terms: list[TensorLoad]) -> TensorLoad | None:
-    """The operand of a matrix product that alone doesn't run along the reduction."""
-    turned = [term for term in terms if not access.is_contiguous(term, row.var)]
-    is_matrix = len(_wide(stage.spatial)) <= 2 and len(_wide(stage.reduce)) == 1
-    return turned[0] if len(terms) == 2 and len(turned) == 1 and is_matrix else None
-
-
-def _is_narrow(stage: Stage, row: Axis, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """Whether rows of results fill no vectors, and to turn one operand costs less."""
-    lanes, turned = target.lanes(stage.item_bytes), _turnable(stage, row, terms)
-    results, depth = access.points(stage.spatial), access.points(stage.reduce)
-    if turned is None or results is None or depth is None:
-        return False
-    size = column.size or UNKNOWN_SIZE
-    if depth < LEAST_DEPTH_OF_A_NARROW_PRODUCT or size > VECTORS_OF_A_NARROW_ROW * lanes or size % lanes == 0:
-        return False
-    items = results * depth // _reuse(stage, turned)
-    other = next(term for term in terms if term is not turned)
-    far = any((access.load_stride(other, axis.var) or 1) * stage.item_bytes % PAGE_BYTES == 0 for axis in stage.spatial)
-    waste = -(-size // lanes) * lanes / size
-    by_columns = results * depth * waste / (lanes * OPERATIONS_A_CYCLE) * (CYCLES_OF_ROWS_A_PAGE_APART if far else 1)
-    by_rows = results * (-(-depth // lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE) + items
-    return by_columns >= by_rows
-
-
-def _wide(axes: tuple[Axis, ...]) -> list[Axis]:
-    return [axis for axis in axes if axis.size != 1]
-
-
-def terms_of(stage: Stage) -> list[TensorLoad]:
-    """What a reduction reads besides its own partial result, each element once."""
-    found: list[TensorLoad] = []
-    for load in loads(stage.value):
-        if not load.source.same_as(stage.buffer) and not any(tvm_ffi.structural_equal(load, other) for other in found):
-            found.append(load)
-    return found
-
-
-def has_reused_operand(stage: Stage) -> bool:
-    """True for contractions: a product whose operands are read again for other results."""
-    terms = terms_of(stage)
-    return len(terms) == 2 and any(_reuse(stage, term) > 1 for term in terms)
-
-
-def vector_operand_bytes(stage: Stage, vector: Axis) -> int:
-    """The size of the operands that vectors are loaded from again and again: a filter, a right-hand matrix."""
-    again = [term for term in vector_terms(terms_of(stage), vector) if _reuse(stage, term) > 1]
-    shapes = [[static(extent) or 0 for extent in term.source.ty.shape] for term in again]
-    return sum(map(prod, shapes)) * stage.item_bytes
-
-
-def vector_terms(terms: list[TensorLoad], vector: Axis) -> list[TensorLoad]:
-    """The operands that vectors are loaded from: one of a matrix product, both of a depthwise convolution."""
-    return [term for term in terms if access.load_stride(term, vector.var) != 0]
-
-
-def _last_wide(axes: tuple[Axis, ...]) -> Axis | None:
-    return next((axis for axis in reversed(axes) if axis.size != 1), None)
-
-
-def _column(stage: Stage, terms: list[TensorLoad], lanes: int) -> Axis | None:
-    """The result axis for vectors to run along: the last one, or where that fills no half another that terms run along."""
-    last = _last_wide(stage.spatial)
-    if last is None or last.size is None or 2 * last.size >= lanes or len(terms) != 2:
-        return last
-    others = [axis for axis in stage.spatial if axis.size is not None and _runs_along(terms, axis, lanes)]
-    return others[-1] if others else last
-
-
-def _runs_along(terms: list[TensorLoad], axis: Axis, least: int) -> bool:
-    wide = axis.size is None or axis.size >= least
-    return wide and all(access.is_contiguous(term, axis.var) for term in terms)
-
-
-def _is_worth_packing(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> bool:
-    """True where vectors along a result axis, with the packing they need, beat vectors along the reduction."""
-    lanes = target.lanes(stage.item_bytes)
-    strided = [term for term in terms if not access.is_contiguous(term, column.var)]
-    if column.size is None or column.size < lanes // 2 or len(terms) != 2:
-        return False
-    results, depth = access.points(stage.spatial), access.points(stage.reduce)
-    if results is None or depth is None:
-        return all(_reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in strided)
-    waste = -(-column.size // lanes) * lanes / column.size
-    items = [results * depth // _reuse(stage, term) for term in strided if term.source not in stage.constants]
-    packing = sum(count * _cycles_to_pack(stage, count, lanes, target) for count in items)
-    by_columns = results * depth * waste / (lanes * OPERATIONS_A_CYCLE) + packing
-    return by_columns < results * (_steps_along_terms(stage, depth, lanes) * CYCLES_A_ROW_STEP + CYCLES_TO_COMBINE)
-
-
-def _steps_along_terms(stage: Stage, depth: int, lanes: int) -> int:
-    """Vectors along the last reduction axis, whose end is cut into powers of two."""
-    row = _last_wide(stage.reduce)
-    size = (row.size if row else None) or depth
-    return depth // size * (size // lanes + (size % lanes).bit_count())
-
-
-def _cycles_to_pack(stage: Stage, items: int, lanes: int, target: CpuTarget) -> float:
-    """For one item of an operand that is turned over while it is copied."""
-    if (stage.reduce[-1].size or UNKNOWN_SIZE) < lanes:
-        return 1.0
-    return 0.4 if items * stage.item_bytes <= target.level2_bytes else 1.0
-
-
-def _reuse(stage: Stage, term: TensorLoad) -> int:
-    """How often each element of an operand is read."""
-    return prod(axis.size or UNKNOWN_SIZE for axis in stage.spatial if access.load_stride(term, axis.var) == 0)
 
 
 def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
@@ -312,7 +169,7 @@ def _tile(
 
 def row_sizes(stage: Stage, target: CpuTarget) -> dict[Var, int]:
     """About how many results a tile has along its rows, before anything is planned."""
-    column = _column(stage, terms_of(stage), target.lanes(stage.item_bytes))
+    column = column_of(stage, terms_of(stage), target.lanes(stage.item_bytes))
     return {} if column is None else _spread(_row_axes(stage, column, terms_of(stage)), USUAL_ROWS)
 
 
@@ -369,7 +226,7 @@ def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, vectors: int, targe
         return False
     mixes = vectors >= VECTORS_OF_A_WIDE_TILE and _is_narrow_vector(column.size % lanes, lanes, stage.item_bytes)
     enough = REUSE_THAT_PAYS_FOR_PACKING if mixes else REUSE_THAT_PAYS_FOR_PADDING
-    return len(terms_of(stage)) == 2 and _reuse(stage, term) >= enough
+    return len(terms_of(stage)) == 2 and reuse(stage, term) >= enough
 
 
 def _is_narrow_vector(items: int, lanes: int, item_bytes: int) -> bool:
@@ -385,7 +242,7 @@ def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bo
         return True
     enough = REUSE_THAT_PAYS_FOR_PAGES if _is_page_a_row(stage, axis) else REUSE_THAT_PAYS_FOR_LONG_ROWS
     far = axis.size * stage.item_bytes >= LONG_ROW_BYTES
-    return far and len(terms_of(stage)) == 2 and _reuse(stage, term) >= enough
+    return far and len(terms_of(stage)) == 2 and reuse(stage, term) >= enough
 
 
 def _is_page_a_row(stage: Stage, axis: Axis) -> bool:
@@ -425,7 +282,7 @@ def _spread(rows: list[Axis], height: int) -> dict[Var, int]:
 def _cycles_to_fetch(stage: Stage, column: Axis, vectors: int, target: CpuTarget) -> float:
     """For a vector of an operand so large that its panels are fetched anew for every tile; slices are cut to stay."""
     depth = access.points(stage.reduce)
-    is_sliced = (target.cores > 1 or len(_wide(stage.reduce)) > 1) and is_long_sum(stage, target)
+    is_sliced = (target.cores > 1 or len(wide_axes(stage.reduce)) > 1) and is_long_sum(stage, target)
     if depth is None or is_sliced or vector_operand_bytes(stage, column) <= target.level2_bytes:
         return 0.0
     panel = depth * vectors * target.vector_bits // BITS_PER_BYTE

@@ -15,11 +15,12 @@ from .combiner import combiner
 from .kernel import Axis, Stage, substitute
 from .pack import packed, turned
 from .panels import panels_of, run_panels
-from .plan import has_reused_operand, plan_reduction, terms_of
+from .plan import plan_reduction
 from .slices import run_slices, slices_of
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Point, Range
+from .ways import has_reused_operand, terms_of
 from .work import WORTHWHILE_CYCLES, WORTHWHILE_CYCLES_OF_TILES, is_parallel
 
 

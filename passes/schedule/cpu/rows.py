@@ -12,11 +12,11 @@ from tvm.tirx import IntImm, Stmt, Var
 from . import access, emit
 from .elementwise import emit_elementwise
 from .kernel import Axis, Kernel, Opaque, Stage, loads, replace_loads, substitute
-from .plan import has_reused_operand
 from .reduction import emit_reduction
 from .scalar import emit_scalar
 from .stacked import emit_stacked, is_short
 from .target import CpuTarget
+from .ways import has_reused_operand
 from .work import is_parallel
 
 

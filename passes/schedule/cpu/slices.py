@@ -13,10 +13,11 @@ from . import access, emit
 from .combiner import Combine
 from .emit import index
 from .kernel import Axis, Stage, replace_loads
-from .plan import has_reused_operand, is_long_sum, terms_of
+from .plan import is_long_sum
 from .steps import Steps, steps_of
 from .tasks import TASKS_A_CORE, UNKNOWN_SIZE, Work, run_tasks, tiled_sizes
 from .tile import Range
+from .ways import has_reused_operand, terms_of
 
 TILES_A_CORE_THAT_SUFFICE = 8
 

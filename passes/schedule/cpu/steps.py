@@ -13,9 +13,9 @@ from tvm.tirx import Var
 from . import access, emit
 from .emit import index, static
 from .kernel import Axis, Stage, variables
-from .plan import UNKNOWN_SIZE, has_reused_operand, terms_of
 from .target import CpuTarget
 from .tile import Range
+from .ways import UNKNOWN_SIZE, has_reused_operand, terms_of
 
 # Each step loads and stores the sums of all results.
 LEAST_TERMS_OF_A_STEP = 128

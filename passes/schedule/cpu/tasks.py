@@ -15,9 +15,10 @@ from . import access, emit
 from .combiner import Combine
 from .emit import index, static
 from .kernel import Axis, Stage
-from .plan import Plan, terms_of, vector_operand_bytes
+from .plan import Plan
 from .target import CpuTarget
 from .tile import Finish, Point, Range, Tile, clipped, column_tile, row_tile
+from .ways import terms_of, vector_operand_bytes
 
 TASKS_A_CORE = 4
 UNKNOWN_SIZE = 512

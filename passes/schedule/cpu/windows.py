@@ -23,11 +23,11 @@ from .combiner import combiner, is_zero, reduced_item
 from .elementwise import bound_of, comparisons
 from .emit import index
 from .kernel import Axis, Kernel, Opaque, Stage, has_calls, reads, replace_loads, substitute, variables, with_value
-from .plan import terms_of
 from .reduction import without_units
 from .target import CpuTarget
 from .tasks import along_axis
 from .tile import Finish, Point, Range, Tile, column_tile
+from .ways import terms_of
 from .work import is_parallel
 
 MOST_STEPS_WRITTEN_OUT = 512

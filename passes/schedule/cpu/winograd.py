@@ -24,11 +24,12 @@ from .combiner import combiner, is_zero
 from .emit import index
 from .kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
 from .pack import packed
-from .plan import Packing, Plan, plan_reduction, terms_of
+from .plan import Packing, Plan, plan_reduction
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Finish, Range
 from .toom import WINDOW, Matrix, Read, Write, transformed_square
+from .ways import terms_of
 from .winograd_cuts import Cut, Shape, best_cut
 from .work import is_parallel
 

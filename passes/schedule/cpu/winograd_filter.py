@@ -19,11 +19,12 @@ from .box import on_same_axes
 from .combiner import combiner, is_zero
 from .emit import index
 from .kernel import Axis, Kernel, Opaque, Stage
-from .plan import plan_reduction, terms_of
+from .plan import plan_reduction
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Finish, Range
 from .toom import GRADIENT, WINDOW, Matrix, transformed_square
+from .ways import terms_of
 from .winograd import Operands, feeds_only, is_same
 from .winograd_cuts import FilterCut, Shape, best_filter_cut
 from .work import is_parallel

@@ -11,8 +11,8 @@ from tvm.tirx import Stmt, Var
 from ..cpu import access, emit
 from ..cpu.combiner import Combine, combiner
 from ..cpu.kernel import Axis, Stage, replace_loads, substitute
-from ..cpu.plan import terms_of
 from ..cpu.reduction import merged_reduction
+from ..cpu.ways import terms_of
 from .block import Block, ceil_div, launch, power_of_two
 from .finish import Point, stores_at
 from .target import GpuTarget
