@@ -6,7 +6,7 @@ from functools import partial
 from typing import Any
 
 from benchmarks.workload import Workload
-from benchmarks.workloads.others import networks
+from benchmarks.workloads.others import kinds, networks
 from benchmarks.workloads.others.frameworks import in_jax, in_tensorflow, in_torch
 from benchmarks.workloads.others.sizes import Images, Sequences, Vectors, data
 
@@ -29,6 +29,13 @@ SIZES: dict[str, tuple[Any, Any, Any]] = {
         Images(33, (28, 28), 3, (48, 24), latent=(7, 7, 17)),
         Images(2, (8, 8), 3, (3, 2), latent=(2, 2, 3)),
     ),
+    "mobile": (kinds.mobile, Images(128, (32, 32), 3, (16, 32, 64, 128)), Images(2, (8, 8), 3, (2, 3))),
+    "digits": (kinds.digits, Images(128, (29, 29), 1, (7, 13, 37)), Images(2, (9, 9), 1, (2, 3, 4))),
+    "hourglass": (kinds.hourglass, Images(16, (56, 56), 3, (7, 13, 37), compared=3), Images(1, (8, 8), 3, (2, 3), compared=3)),
+    "mixer": (kinds.mixer, Images(16, (40, 40), 3, (72, 4)), Images(2, (8, 8), 3, (3, 4))),
+    "phrases": (kinds.phrases, Sequences(50, 41, 3000, 50, 37), Sequences(2, 6, 10, 4, 5)),
+    "contrasted": (kinds.contrasted, Vectors(128, 300, 200, 50), Vectors(2, 9, 5, 3)),
+    "crossed": (kinds.crossed, Sequences(128, 13, 5000, 8, 100), Sequences(2, 3, 10, 4, 5)),
 }  # fmt: skip
 
 

@@ -44,6 +44,10 @@ class Ops:
         """An image's places in a row, channels last from here on."""
         return self.reshape(x, (x.shape[0], -1, x.shape[-1]))
 
+    def signal(self, x: Any) -> Any:
+        """A row of places as an image of one dim."""
+        return x
+
     def variable(self, value: np.ndarray, kind: str) -> Any:
         raise NotImplementedError
 
@@ -129,6 +133,13 @@ class TensorFlow(Ops):
         """Over all places."""
         return self.tf.reduce_mean(x, tuple(range(1, len(x.shape) - 1)), keepdims)
 
+    def most(self, x: Any) -> Any:
+        """Over all places."""
+        return self.tf.reduce_max(x, tuple(range(1, len(x.shape) - 1)))
+
+    def lengths(self, x: Any) -> Any:
+        return self.tf.reduce_sum(x * x, -1, keepdims=True)
+
     def upsampled(self, x: Any) -> Any:
         return self.tf.repeat(self.tf.repeat(x, 2, 1), 2, 2)
 
@@ -192,6 +203,12 @@ class Jax(Ops):
     def mean(self, x: Any, keepdims: bool = False) -> Any:
         return x.mean(tuple(range(1, x.ndim - 1)), keepdims=keepdims)
 
+    def most(self, x: Any) -> Any:
+        return x.max(tuple(range(1, x.ndim - 1)))
+
+    def lengths(self, x: Any) -> Any:
+        return self.np.sum(x * x, -1, keepdims=True)
+
     def upsampled(self, x: Any) -> Any:
         return self.np.repeat(self.np.repeat(x, 2, 1), 2, 2)
 
@@ -217,6 +234,10 @@ class Torch(Ops):
     def tokens(self, x: Any) -> Any:
         self.channels = -1
         return x.flatten(2).permute(0, 2, 1)
+
+    def signal(self, x: Any) -> Any:
+        self.channels = 1
+        return x.permute(0, 2, 1)
 
     def variable(self, value: np.ndarray, kind: str) -> Any:
         w = self.torch.from_numpy(value)
@@ -283,6 +304,12 @@ class Torch(Ops):
     def mean(self, x: Any, keepdims: bool = False) -> Any:
         axes = range(2, x.ndim) if self.channels == 1 else range(1, x.ndim - 1)
         return x.mean(tuple(axes), keepdim=keepdims)
+
+    def most(self, x: Any) -> Any:
+        return x.amax(tuple(range(2, x.ndim)))
+
+    def lengths(self, x: Any) -> Any:
+        return self.torch.sum(x * x, -1, keepdim=True)
 
     def upsampled(self, x: Any) -> Any:
         return self.nn.interpolate(x, scale_factor=2)
