@@ -261,7 +261,23 @@ def _others(tf):
                 file.write("one\ntwo\n")
             return list(tf.io.gfile.GFile(f"{folder}/a"))
 
+    counted = np.arange(1, 13, dtype=np.float32).reshape(2, 2, 3)
+    image = np.random.default_rng(3).random((4, 5, 3), np.float32)
+    image[0, 0] = 0.5
+    image[1, :, 1] = image[1, :, 0]
+    whole = np.arange(1, 19, dtype=np.int32).reshape(3, 2, 3)
+    hues, saturations = (-1.0, -0.4, 0.2, 1.0), (0.0, 0.5, 3.0)
+
     return {
+        "hues of integers": lambda: tf.image.adjust_hue(whole, 0.2),
+        "hues of large floats": lambda: tf.image.adjust_hue(counted, 0.2),
+        "hues": lambda: [np.round(tf.image.adjust_hue(image, d).numpy(), 5).tolist() for d in hues],
+        "hues, traced": lambda: np.round(tf.function(tf.image.adjust_hue)(image, 0.2).numpy(), 5).tolist(),
+        "saturation of large floats": lambda: np.round(tf.image.adjust_saturation(counted, 0.5).numpy(), 5),
+        "saturations": lambda: [
+            np.round(tf.image.adjust_saturation(image, s).numpy(), 5).tolist() for s in saturations
+        ],
+        "saturation of integers": lambda: tf.image.adjust_saturation(whole, 0.5),
         "dropout's scale": lambda: tf.nn.experimental.stateless_dropout(ones, rate=0.8, seed=[1, 0]),
         "dropout's scale by a tensor": lambda: tf.nn.experimental.stateless_dropout(
             ones, tf.constant(0.8), seed=[1, 0]

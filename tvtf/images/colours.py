@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from tvtf.dtypes import FLOATING, float16, float32
@@ -89,18 +90,69 @@ def hsv_to_rgb(images: Any, name: str | None = None) -> Tensor:
     return bind.stack(*(clipped(p) * saturation * value + rest for p in pure), axis=hue.ndim)  # type: ignore[no-any-return]
 
 
-def _in_hsv(image: Any, change: Any) -> Tensor:
-    """``change`` of hue, saturation and value, given back in the image's dtype."""
+def _in_floats(image: Any, change: Callable[[Tensor], Tensor]) -> Tensor:
+    """``change`` of the image in float32, given back in its own dtype."""
     x = convert_to_tensor(image)
     if x.ndim < 3:
         raise Refused(f"input must be at least 3-D, got shape{show_shape(x._type.shape)}")
     if x.shape[-1] not in (3, None):
         raise Refused(f"input must have 3 channels but instead has {x.shape[-1]} channels.")
     floats = x if x.dtype in (float16, float32) else convert_image_dtype(x, float32)
-    wide = cast(floats, float32)
-    parts = rgb_to_hsv(wide)
-    turned = hsv_to_rgb(bind.stack(*change(parts[..., 0], parts[..., 1], parts[..., 2]), axis=parts.ndim - 1))
-    return convert_image_dtype(cast(turned, floats.dtype), x.dtype)
+    return convert_image_dtype(cast(change(cast(floats, float32)), floats.dtype), x.dtype)
+
+
+def _of_sector(sector: Tensor, most: Tensor, middle: Tensor, least: Tensor) -> Tensor:
+    """The colour in one of the circle's six sectors whose channels have these values."""
+
+    def channel(*by_sector: Tensor) -> Tensor:
+        found = by_sector[-1]
+        for number_, value in reversed(list(enumerate(by_sector[:-1]))):
+            found = bind.select(bind.equal(sector, number(number_, sector)), value, found)
+        return found
+
+    red = channel(most, middle, least, least, middle, most)
+    green = channel(middle, most, most, middle, least, least)
+    blue = channel(least, least, middle, most, most, middle)
+    return bind.stack(red, green, blue, axis=red.ndim)  # type: ignore[no-any-return]
+
+
+def _turned(x: Tensor, turn: Tensor) -> Tensor:
+    """Source: ``tensorflow/core/kernels/image/adjust_hue_op.cc``, whose largest and smallest channels stay as they are."""
+    red, green, blue = x[..., 0], x[..., 1], x[..., 2]
+    most = bind.maximum(bind.maximum(red, green), blue)
+    least = bind.minimum(bind.minimum(red, green), blue)
+    middle = bind.maximum(bind.minimum(red, green), bind.minimum(bind.maximum(red, green), blue))
+
+    def sectors(numbers: tuple[int, int, int], low: Tensor, high: Tensor) -> Tensor:
+        below, above, between = (number(n, x) for n in numbers)
+        return bind.select(bind.less(blue, low), below, bind.select(bind.greater(blue, high), above, between))  # type: ignore[no-any-return]
+
+    sector = bind.select(bind.less(red, green), sectors((1, 3, 2), red, green), sectors((0, 4, 5), green, red))
+    span, zero, six = most - least, zeros_like(most), number(6, x)
+    flat = bind.equal(span, zero)
+    place = _mirrored(sector, (middle - least) / bind.select(flat, full_like(span, 1), span))
+    hue = bind.select(flat, zero, sector + place) + turn * six
+    hue = bind.select(bind.less(hue, zero), hue + six, hue)
+    hue = bind.select(bind.greater_equal(hue, six), hue - six, hue)
+    sector = bind.floor(hue)
+    return _of_sector(sector, most, least + _mirrored(sector, hue - sector) * span, least)
+
+
+def _mirrored(sector: Tensor, place: Tensor) -> Tensor:
+    """The place in a sector; in every other one colours fall where they rise in the rest."""
+    odd = bind.equal(sector - number(2, sector) * bind.floor(sector / number(2, sector)), number(1, sector))
+    return bind.select(odd, number(1, place) - place, place)  # type: ignore[no-any-return]
+
+
+def _saturated(x: Tensor, factor: Tensor) -> Tensor:
+    """Source: ``tensorflow/core/kernels/image/adjust_saturation_op.cc``."""
+    parts = rgb_to_hsv(x)
+    hue, scaled, value = parts[..., 0], parts[..., 1] * factor, parts[..., 2]
+    span = bind.minimum(bind.maximum(scaled, zeros_like(scaled)), full_like(scaled, 1)) * value
+    angle, one, two = hue * number(6, hue), number(1, hue), number(2, hue)
+    place = span * (one - abs(angle - two * bind.floor(angle / two) - one))
+    least = value - span
+    return _of_sector(bind.floor(angle), span + least, place + least, least)
 
 
 def _scalar(value: Any, what: str) -> Tensor:
@@ -127,11 +179,7 @@ def adjust_hue(image: Any, delta: Any, name: str | None = None) -> Tensor:
     if isinstance(turn, EagerTensor) and not -1 <= float(turn) <= 1:
         raise ValueError("delta must be in the interval [-1, 1]")
 
-    def change(hue: Tensor, saturation: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        moved = hue + cast(turn, hue.dtype)
-        return moved - bind.floor(moved), saturation, value
-
-    return _in_hsv(image, change)
+    return _in_floats(image, lambda x: _turned(x, cast(turn, x.dtype)))
 
 
 @export("image.adjust_saturation")
@@ -146,8 +194,4 @@ def adjust_saturation(image: Any, saturation_factor: Any, name: str | None = Non
     """
     factor = _scalar(saturation_factor, "scale")
 
-    def change(hue: Tensor, saturation: Tensor, value: Tensor) -> tuple[Tensor, ...]:
-        scaled = saturation * cast(factor, saturation.dtype)
-        return hue, bind.minimum(bind.maximum(scaled, zeros_like(scaled)), full_like(scaled, 1)), value
-
-    return _in_hsv(image, change)
+    return _in_floats(image, lambda x: _saturated(x, cast(factor, x.dtype)))
