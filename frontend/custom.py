@@ -1,4 +1,7 @@
-"""``tf.custom_gradient``: a function with a gradient of the user's own, eager, traced and compiled."""
+"""``tf.custom_gradient``: a function with a gradient of the user's own, eager, traced and compiled.
+
+The function runs as it is, among what is around it; what it gives passes through one op more, which has its gradient.
+"""
 
 from __future__ import annotations
 
@@ -8,65 +11,109 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvtf import nest
+from tvtf.composite import CompositeTensor
 from tvtf.context import state
-from tvtf.frontend.tape import GradientTape
+from tvtf.frontend.tape import gradient_parts
 from tvtf.ops.custom import with_gradient
-from tvtf.primitive import as_tuple, export
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.ops.indexed_slices import IndexedSlices
+from tvtf.ops.rules import bind
+from tvtf.passes.autodiff import Recorder
+from tvtf.primitive import export, table
+from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.variable import Variable
 
 
-class _Eager:
-    """What tapes record of an eager call: its vjp is the function that the call returned."""
+class _Call:
+    """One call of a decorated function: what it is given, what it gives, and the Variables that it reads besides."""
 
-    def __init__(self, name: str, grad_fn: Callable[..., Any], variables: list[Any]) -> None:
-        self.tf_name = name
-        self.grad_fn = grad_fn
-        self.variables = variables
+    tf_name = with_gradient.tf_name
+    assigns = False
+    """Whether the gradient function assigns Variables."""
 
-    def vjp(self, cts: tuple[Any, ...], outputs: Any, *inputs: Any) -> Any:
-        return _way_back(self.tf_name, self.grad_fn, cts, len(inputs), self.variables)
+    def __init__(self, name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self.name, self.args = name, args
+        watcher = _Watcher()
+        state.tapes, tapes = [*state.tapes, watcher], state.tapes
+        try:
+            self.result, self.grad_fn = f(*args, **kwargs)
+        finally:
+            state.tapes = tapes
+        given = set(map(id, nest.flatten((args, kwargs))))
+        self.variables = [v for v in watcher.variables.values() if id(v) not in given]
+        if self.variables and not _takes_variables(self.grad_fn):
+            raise TypeError(
+                "@tf.custom_gradient grad_fn must accept keyword argument 'variables', since function uses variables: "
+                f"{self.variables}"
+            )
 
+    def inputs(self) -> list[Tensor]:
+        """The tensors that have gradients."""
+        return [*_parts(self.args), *(v._as_tensor() for v in self.variables)]
 
-def gradients_of(name: str, found: Any, count: int) -> list[Any]:
-    """What a ``grad_fn`` returned, one for each argument.
+    def outputs(self) -> list[Tensor]:
+        return _parts(self.result)
 
-    Raises:
-      ValueError: when their number differs.
-    """
-    flat = nest.flatten(found)
-    if len(flat) != count:
-        raise ValueError(
-            f"custom_gradient function {name!r} expected to return {count} gradients, one for each argument, but returned {len(flat)}"
+    def given_back(self, outputs: Sequence[Tensor]) -> Any:
+        """The result with its tensors replaced."""
+        return nest.pack_sequence_as(self.result, _replaced(nest.flatten(self.result), outputs))
+
+    def way_back(self, cts: Sequence[Any]) -> list[Any]:
+        """The cotangents of the inputs.
+
+        Raises:
+          ValueError: the function gave another number of them.
+        """
+        given = _replaced(nest.flatten(self.result), cts)
+        of_inputs, of_variables = (
+            self.grad_fn(*given, variables=self.variables) if self.variables else (self.grad_fn(*given), [])
         )
-    return flat
+        if len(of_variables) != len(self.variables):
+            raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
+        found, count = [g for x in nest.flatten(of_inputs) for g in _parts_of_gradient(x)], len(_parts(self.args))
+        if len(found) != count:
+            raise ValueError(
+                f"custom_gradient function {self.name!r} expected to return {count} gradients, one for each argument, "
+                f"but returned {len(found)}"
+            )
+        return [*found, *of_variables]
+
+    def vjp(self, cts: Any, outputs: Any, *inputs: Any) -> list[Any]:
+        """As what tapes record of an eager call, of what the function gave and its inputs."""
+        return [*[None] * len(cts), *self.way_back(cts)]
 
 
-def _way_back(
-    name: str, grad_fn: Callable[..., Any], cts: Sequence[Any], count: int, variables: list[Any]
-) -> list[Any]:
-    """The cotangents of the arguments and, after them, of the Variables that the function reads."""
-    if not variables:
-        return gradients_of(name, grad_fn(*cts), count)
-    of_inputs, of_variables = grad_fn(*cts, variables=variables)
-    found = gradients_of(name, of_inputs, count - len(variables))
-    return [*found, *gradients_of(name, of_variables, len(variables))]
+class _Watcher(Recorder):
+    """A tape that notes trainable Variables alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.variables: dict[int, Variable] = {}
+
+    def read(self, variable: Variable, tensor: Tensor) -> None:
+        if variable.trainable:
+            self.variables[id(variable)] = variable
 
 
-def _read(function: Callable[[], Any]) -> tuple[Any, Callable[..., Any], list[Any]]:
-    """What a decorated function gives, and the Variables that it reads.
+def _parts_of_gradient(x: Any) -> list[Any]:
+    return [x] if isinstance(x, IndexedSlices) else nest.flatten(gradient_parts(x))
 
-    Raises:
-      TypeError: it reads some, and its ``grad_fn`` does not take them.
-    """
-    with GradientTape() as tape:
-        result, grad_fn = function()
-    variables = list(tape.watched_variables())
-    if variables and not _takes_variables(grad_fn):
-        raise TypeError(
-            "@tf.custom_gradient grad_fn must accept keyword argument 'variables', since function uses variables: "
-            f"{variables}"
-        )
-    return result, grad_fn, variables
+
+def _parts(structure: Any) -> list[Tensor]:
+    """The tensors of a nest that gradients go by."""
+    return [convert_to_tensor(t) for x in nest.flatten(structure) for t in nest.flatten(gradient_parts(x))]
+
+
+def _replaced(values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
+    """Values with the tensors that gradients go by replaced, in order."""
+    left = iter(tensors)
+
+    def one(x: Any) -> Any:
+        if not isinstance(x, CompositeTensor):
+            return next(left)
+        parts = x._gradient_components()
+        return x._with_gradient(nest.pack_sequence_as(parts, [next(left) for _ in nest.flatten(parts)]))
+
+    return list(map(one, values))
 
 
 def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
@@ -79,9 +126,9 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
     """Decorates ``f(*tensors) -> (result, grad_fn)``: tapes use ``grad_fn(*cotangents)`` as its gradient.
 
     Args:
-      f: takes tensors and returns a nest of tensors with a function from their cotangents to those of the arguments. In a
-        ``tf.function`` it is traced once for the result and once, with the intermediates it needs, for the gradient.
-        Where it reads Variables, the function takes them as ``variables=`` and returns a second list, their cotangents.
+      f: takes tensors and returns a nest of tensors with a function from their cotangents to those of the arguments.
+        Where it reads Variables, that function takes them as ``variables=`` and returns a second list, their cotangents.
+        In a ``tf.function`` both are traced once; what the gradient function does is done when a gradient is taken.
 
     Returns:
       A function that gives the result alone.
@@ -107,47 +154,71 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
     @functools.wraps(f)
     def decorated(*args: Any, **kwargs: Any) -> Any:
-        tensors = [a if is_tensor(a) and not hasattr(a, "_as_tensor") else convert_to_tensor(a) for a in args]
-        run = _call_eagerly if state.trace is None else _call_traced
-        return run(name, functools.partial(f, **kwargs), tensors)
+        if state.trace is None:
+            return _called(_Call(name, f, args, kwargs))
+        args = nest.map_structure(convert_to_tensor, args, expand_composites=True)
+        return _traced(_Call(name, f, args, kwargs))
 
     return decorated
 
 
-def _call_eagerly(name: str, f: Callable[..., Any], tensors: list[Tensor]) -> Any:
-    """Tapes see ``f`` at work, for the second order, but its outputs come from the recorded call alone."""
-    result, grad_fn, variables = _read(lambda: f(*tensors))
-    outputs = tuple(EagerTensor(convert_to_tensor(t).eager_array()) for t in nest.flatten(result))
+def _called(call: _Call) -> Any:
+    """Tapes saw the function at work, for the second order, but its outputs come from the recorded call alone.
+
+    Those that watch nothing that it is given are told that it gives what it gave, as TensorFlow's.
+    """
+    inputs, results = call.inputs(), call.outputs()
+    outputs = _unseen(lambda: tuple(bind.identity(x) for x in results))
     for tape in state.tapes:
-        tape.record(_Eager(name, grad_fn, variables), (*tensors, *variables), outputs, {})
-    return nest.pack_sequence_as(result, outputs)
+        if any(map(tape.watches, inputs)):
+            tape.record(call, (*results, *inputs), outputs, {})
+        else:
+            for x, y in zip(results, outputs):
+                tape.record(table["identity"], (x,), y, {})
+    return call.given_back(outputs)
 
 
-def _call_traced(name: str, f: Callable[..., Any], tensors: list[Tensor]) -> Any:
-    from tvtf.frontend.lift import Inner, lift
+def _unseen(run: Callable[[], Any]) -> Any:
+    """What a function gives, by tapes that are told of it otherwise."""
+    state.tapes, tapes = list(state.observers), state.tapes
+    try:
+        return run()
+    finally:
+        state.tapes = tapes
 
-    variables: list[Any] = []
-    count = len(tensors)
 
-    def there(*xs: Tensor) -> Any:
-        result, _, read = _read(lambda: f(*xs[:count]))
-        variables[:] = read
-        return result
+def _traced(call: _Call) -> Any:
+    results, inputs = [state.trace.own(x) for x in call.outputs()], call.inputs()
+    try:
+        captured, attrs = _gradient_function(call, results)
+    except Exception as error:  # whoever takes a gradient is told, as in TensorFlow
+        captured, attrs = _refusal(f"the gradient function of {call.name!r} raised {type(error).__name__}: {error}")
+    operands, attrs = (*results, *inputs, *captured), attrs | {"count": len(results)}
+    if not call.assigns:
+        return call.given_back(with_gradient.bind(*operands, **attrs))
+    outputs = _unseen(lambda: with_gradient.bind(*operands, **attrs))
+    for tape in state.tapes:
+        tape.record(call, (*results, *inputs), outputs, {})
+    return call.given_back(outputs)
 
-    forward = Inner(name, there, [t._type for t in tensors])
-    tensors = [*tensors, *(v.read_value() for v in variables)]
-    types = [t._type for t in tensors]
-    if variables:
-        forward = Inner(name, there, types)
-    cts = [t._type for t in forward.leaves]
 
-    def way_back(*given: Tensor) -> Any:
-        _, grad_fn = f(*given[:count])
-        return _way_back(name, grad_fn, given[len(types) :], len(types), variables)
+def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Tensor], dict[str, Any]]:
+    """What it uses of the active trace, and the attributes that say what it is."""
+    from tvtf.frontend.lift import Inner, assigned_variables, lift
 
-    backward = Inner(f"{name}_gradient", way_back, types + cts)
-    given = tuple(i for i, g in enumerate(backward.structure) if g is not None)
-    captured = lift([forward, backward])
-    attrs = {"forward": forward.graph(), "backward": backward.graph(), "arguments": len(types), "given": given}
-    outputs = as_tuple(with_gradient.bind(*tensors, *captured, **attrs))
-    return nest.pack_sequence_as(forward.structure, outputs)
+    inner = Inner(f"{call.name}_gradient", lambda *cts: call.way_back(cts), [x._type for x in outputs])
+    assigned = assigned_variables([inner])
+    if assigned:
+        call.assigns = True
+        return _refusal(
+            f"the gradient function of {call.name!r} assigns {', '.join(v.name for v in assigned)}: only tapes that are in the "
+            "same tf.function, and in the same branch or loop body, can be asked for it"
+        )
+    given = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]
+    tensors = [x for _, g in given for x in ([g.values, g.indices] if isinstance(g, IndexedSlices) else [g])]
+    places = tuple((i, isinstance(g, IndexedSlices)) for i, g in given)
+    return lift([inner]), {"backward": inner.trace.finish(tensors), "given": places, "refusal": ""}
+
+
+def _refusal(reason: str) -> tuple[list[Tensor], dict[str, Any]]:
+    return [], {"backward": None, "given": (), "refusal": reason}

@@ -13,6 +13,7 @@ from tvtf import nest
 from tvtf.context import state
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients, wants_zeros
 from tvtf.log import logger
+from tvtf.ops.custom import with_gradient
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.passes.autodiff import Recorder, at_once, sweep
@@ -107,6 +108,9 @@ class ForwardAccumulator:
         results = [y for y in as_tuple(outputs) if y.dtype.is_differentiable]
         if not moving or not results or prim is ReadVariable:
             return
+        if prim.tf_name == with_gradient.tf_name:  # TensorFlow's follow what the function computes
+            self._pass_on(inputs, outputs)
+            return
         if prim.vjp is None:
             raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
         tapes = state.tapes
@@ -118,6 +122,11 @@ class ForwardAccumulator:
         for y, tangent in zip(results, found):
             if tangent is not None:
                 self._tangents[id(y)] = y, tangent
+
+    def _pass_on(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        for x, y in zip(inputs, outputs):
+            if id(x) in self._tangents:
+                self._tangents[id(y)] = y, self._tangents[id(x)][1]
 
 
 def transposed(

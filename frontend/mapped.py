@@ -15,7 +15,8 @@ from tvtf.frontend.lift import Inner, lift
 from tvtf.frontend.vectorize import Batched, level, unwrapped
 from tvtf.ops.control import call
 from tvtf.ops.control import while_ as while_primitive
-from tvtf.ops.custom import with_gradient
+from tvtf.ops.custom import gradients_of, used_from, with_gradient
+from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, stretch
 from tvtf.shape import Dim, TensorType
 from tvtf.tensor import Tensor
@@ -152,25 +153,26 @@ def recompute_batch(size: Dim, inputs: Raw, batched: Flags, *, forward: Any, cou
         return tuple(elements.whole(call(forward, elements.of(inputs, batched))))
 
 
-def custom_batch(
-    size: Dim, inputs: Raw, batched: Flags, *, forward: Any, backward: Any, arguments: int, given: Sequence[int]
-) -> Any:
-    """Forward and backward functions of whole batches; what all elements share gets the sum of their cotangents."""
+def custom_batch(size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count: int, given: Any, refusal: str) -> Any:
+    """Whole batches and a function of these; what all elements share gets the sum of their cotangents."""
+    results = [stretch(size, x, b) for x, b in zip(inputs[:count], batched)]
+    if refusal:
+        attrs = {"backward": None, "count": count, "given": (), "refusal": refusal}
+        return with_gradient.bind(*results, *inputs[count:], **attrs)
+    used = used_from(len(inputs), backward, count)
     with _Elements(size) as elements:
-
-        def there(*raw: Tensor) -> list[Tensor]:
-            return elements.whole(call(forward, elements.of(raw, batched)))
+        each = elements.of(inputs, batched)
 
         def back(*raw: Tensor) -> list[Tensor]:
-            last = len(raw) - len(inputs) + arguments
-            flags = [*batched[:arguments], *[True] * (last - arguments), *batched[arguments:]]
-            found = elements.whole(call(backward, elements.of(raw, flags)))
-            return [x if batched[i] else bind.reduce_sum(x, axis=(0,), keepdims=False) for i, x in zip(given, found)]
+            found = call(backward, elements.of(raw, [*[True] * count, *batched[used:]]))
+            dense = [as_dense(g) for g in gradients_of(each, found, given) if g is not None]
+            return [
+                x if batched[i] else bind.reduce_sum(x, axis=(0,), keepdims=False)
+                for (i, _), x in zip(given, elements.whole(dense))
+            ]
 
-        types = [x._type for x in inputs]
-        forth = Inner("rows_forward", there, types)
-        results = [y._type for y in forth.leaves]
-        inners = forth, Inner("rows_backward", back, [*types[:arguments], *results, *types[arguments:]])
-        shared = lift(inners)
-        attrs = {"forward": forth.graph(), "backward": inners[1].graph(), "arguments": arguments, "given": tuple(given)}
-        return with_gradient.bind(*inputs, *shared, **attrs)
+        inner = Inner("rows_backward", back, [x._type for x in (*results, *inputs[used:])])
+        shared = lift([inner])
+        places = tuple((i, False) for i, _ in given)
+        attrs = {"backward": inner.graph(), "count": count, "given": places, "refusal": ""}
+        return with_gradient.bind(*results, *inputs[count:], *shared, **attrs)

@@ -16,7 +16,7 @@ from tvm import ir, relax, tirx
 from tvtf import dialect
 from tvtf.context import state
 from tvtf.emit import Trace
-from tvtf.interpret import CONTROL, Evaluation
+from tvtf.interpret import CONTROL, Evaluation, Subfunction
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Record, Recorder, sweep
@@ -72,9 +72,16 @@ class Quiet:
             prim = table["recompute"]
         elif prim.name == "guard":
             return inputs[0]
+        elif prim.name == "with_gradient":
+            attrs = attrs | {"backward": loud(attrs["backward"])}
         elif not prim.pure and not gives(prim, attrs):
             return zeros_for(prim, inputs, attrs)
         return super().bind(prim, inputs, attrs)  # type: ignore[misc]
+
+
+def loud(function: Any) -> Any:
+    """A function attribute with the effects that a quiet run leaves out: a gradient function is run for the first time."""
+    return Subfunction(function.mod, function.name) if isinstance(function, Subfunction) else function
 
 
 class Walk:

@@ -169,10 +169,10 @@ class GradientTape(Recorder):
           LookupError: an op on the way has no gradient.
         """
         self._use(unconnected_gradients)
-        target = target if isinstance(target, Tensor) else nest.map_structure(_gradient_parts, target)
+        target = target if isinstance(target, Tensor) else nest.map_structure(gradient_parts, target)
         targets = [target] if isinstance(target, Tensor) else [self._tensor_of(t) for t in nest.flatten(target)]
         owners = flat = nest.flatten(sources)
-        parts = [_gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
+        parts = [gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
         if parts is not None:
             flat = nest.flatten(parts)
         found = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
@@ -281,7 +281,7 @@ class GradientTape(Recorder):
         return bind.reshape(bind.transpose(found, perm=axes), shape=(batch, *rest, *given._type.shape[1:]))
 
 
-def _gradient_parts(x: Any) -> Any:
+def gradient_parts(x: Any) -> Any:
     """A composite tensor as the nest of tensors that gradients go to."""
     return x._gradient_components() if isinstance(x, CompositeTensor) else x
 

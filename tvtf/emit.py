@@ -31,6 +31,9 @@ from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 COMPUTE = "tvtf.compute"
 """The attribute of ``main`` that names the 16-bit type it computes products in."""
 
+LATER = ("backward",)
+"""Function attributes that whoever takes a gradient runs, not the primitive: its effects are none of these."""
+
 EMBEDDED_ELEMENTS = 16
 """Eager tensors up to this size become constants of the IR; larger ones are passed in, so that the IR stays free of data."""
 
@@ -436,7 +439,7 @@ class Trace:
             graphs[name] = self._graph_of(prim, name, own, attrs | graphs)
         types = prim.typed(*(x._type for x in own), **(attrs | graphs))
         written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
-        if not all(g.pure for g in graphs.values()):
+        if not all(g.pure for name, g in graphs.items() if name not in LATER):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]
         call = dialect.write(
             prim, [x._var for x in own], written, dialect.to_relax_types(types), self.span or user_span()

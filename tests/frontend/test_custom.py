@@ -78,3 +78,71 @@ def test_another_number_of_gradients_is_refused():
     message = "custom_gradient function 'wrong' expected to return 1 gradients, one for each argument, but returned 2"
     with pytest.raises(ValueError, match=f"^{message}$"):
         gradient(wrong, tf.constant(1.0))
+
+
+def test_variables_in_a_branch():
+    weight = tf.Variable(3.0)
+
+    @tf.custom_gradient
+    def scaled(x):
+        return x * weight, lambda ct, variables: (ct * 7.0, [ct * x for _ in variables])
+
+    def found(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.cond(x > 0.0, lambda: scaled(x) * 2.0, lambda: x)
+        return tape.gradient(y, [x, weight])
+
+    assert list(map(float, tf.function(found)(tf.constant(2.0)))) == [14.0, 4.0]
+
+
+def test_a_gradient_function_that_raises_is_told_of_by_whoever_asks_for_the_gradient():
+    @tf.custom_gradient
+    def without(x):
+        def back(ct):
+            raise NotImplementedError("not here")
+
+        return x * 2.0, back
+
+    function = tf.function(lambda x: without(x))
+    assert function(tf.constant(1.0)).numpy() == 2.0
+    message = "^the gradient function of 'without' raised NotImplementedError: not here$"
+    with pytest.raises(LookupError, match=message):
+        gradient(function, tf.constant(1.0))
+
+
+def test_a_gradient_function_that_assigns_is_for_tapes_beside_it():
+    count = tf.Variable(0)
+
+    @tf.custom_gradient
+    def counted(x):
+        def back(ct):
+            count.assign_add(1)
+            return ct * 3.0
+
+        return x * 2.0, back
+
+    inside = tf.function(lambda x: gradient(counted, x))
+    assert inside(tf.constant(1.0)).numpy() == 3.0
+    assert count.numpy() == 1
+    with pytest.raises(LookupError, match="^the gradient function of 'counted' assigns Variable:0: only tapes"):
+        gradient(tf.function(counted), tf.constant(1.0))
+
+
+def test_what_a_gradient_function_prints_in_a_branch(capfd):
+    @tf.custom_gradient
+    def printing(x):
+        tf.print("there")
+
+        def back(ct):
+            tf.print("back")
+            return ct * 3.0
+
+        return x * 2.0, back
+
+    def chosen(x):
+        return tf.cond(x > 0.0, lambda: printing(x), lambda: x)
+
+    for function in (tf.function(lambda x: gradient(chosen, x)), lambda x: gradient(tf.function(chosen), x)):
+        assert function(tf.constant(1.0)).numpy() == 3.0
+        assert capfd.readouterr().err == "there\nback\n"

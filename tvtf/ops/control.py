@@ -40,6 +40,13 @@ def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
     return [from_relax_type(p.ty) for p in function.params], list(map(from_relax_type, results))
 
 
+def arity(function: Any) -> int:
+    """How many parameters a function attribute has."""
+    if hasattr(function, "all_params"):
+        return len(function.all_params)
+    return len(function.mod[function.name].params if hasattr(function, "mod") else function.ty.params)
+
+
 def _result_type(ty: Any) -> TensorType:
     """Of a result whose dims the function computes, these are nobody's else."""
     from tvtf.dialect import from_relax_type, of_unknown_dims

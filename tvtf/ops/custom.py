@@ -2,38 +2,51 @@
 
 from __future__ import annotations
 
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 import numpy as np
 
-from tvtf.ops.control import call, call_numpy, late, result_types
+from tvtf.ops.control import arity, call, call_numpy, late, result_types
+from tvtf.ops.indexed_slices import rows_of
 from tvtf.primitive import primitive
 from tvtf.shape import TensorType
 from tvtf.tensor import Tensor
 
 
-def _type(*inputs: TensorType, forward: Any, backward: Any, arguments: int, given: Any) -> tuple[TensorType, ...]:
-    return result_types(forward, inputs)
+def _type(*inputs: TensorType, count: int, **_: Any) -> tuple[TensorType, ...]:
+    return inputs[:count]
 
 
-def _numpy(*arrays: np.ndarray, forward: Any, backward: Any, arguments: int, given: Any) -> tuple[np.ndarray, ...]:
-    return call_numpy(forward, arrays)
+def _numpy(*arrays: np.ndarray, count: int, **_: Any) -> tuple[np.ndarray, ...]:
+    return arrays[:count]
 
 
-def _vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, backward: Any, arguments: int, given: Any) -> Any:
-    found = call(backward, [*inputs[:arguments], *cts, *inputs[arguments:]])
+def _vjp(cts: Any, outputs: Any, *inputs: Tensor, backward: Any, count: int, given: Any, refusal: str) -> Any:
+    if refusal:
+        raise LookupError(refusal)
+    found = call(backward, [*cts, *inputs[used_from(len(inputs), backward, count) :]])
+    return gradients_of(inputs, found, given)
+
+
+def gradients_of(inputs: Sequence[Tensor], found: Iterable[Tensor], given: Iterable[tuple[int, bool]]) -> list[Any]:
+    """What a backward function found, one for each input: None, a tensor, or rows."""
     gradients: list[Any] = [None] * len(inputs)
-    for place, ct in zip(given, found):
-        gradients[place] = ct
+    left = iter(found)
+    for place, is_rows in given:
+        gradients[place] = rows_of(inputs[place], next(left), next(left)) if is_rows else next(left)
     return gradients
 
 
+def used_from(size: int, backward: Any, count: int) -> int:
+    """Where, of so many inputs, those begin that a backward function is given after the cotangents."""
+    return size - arity(backward) + count
+
+
 def _operands(name: str, types: list[TensorType], attrs: dict[str, Any]) -> list[TensorType]:
-    """Inputs for the forward function; arguments, cotangents and captures for the backward one."""
-    if name == "forward":
-        return types
-    count = attrs["arguments"]
-    return [*types[:count], *result_types(attrs["forward"], types), *types[count:]]
+    """Cotangents and captures for the backward function."""
+    count = attrs["count"]
+    return [*types[:count], *types[used_from(len(types), attrs["backward"], count) :]]
 
 
 @primitive(
@@ -44,17 +57,20 @@ def _operands(name: str, types: list[TensorType], attrs: dict[str, Any]) -> list
     vjp=_vjp,
     batch=late("mapped", "custom_batch"),
     why_not={
-        "lower": "the simplify pass replaces it by its forward function",
-        "onnx": "the exporter inlines its forward function",
+        "lower": "the simplify pass replaces it by its first inputs",
+        "onnx": "the exporter passes its first inputs on",
         "samples": "its functions are tested by tests/frontend/test_custom.py",
     },
 )
-def with_gradient(*inputs: Tensor, forward: Any, backward: Any, arguments: int, given: Any) -> Any:
-    """``forward(*inputs)``, whose gradient by the first ``arguments`` inputs is ``backward``'s; ``given`` says which it gives.
+def with_gradient(*inputs: Tensor, backward: Any, count: int, given: Any = (), refusal: str = "") -> Any:
+    """The first ``count`` inputs, whose gradient is ``backward``'s: of cotangents and the last inputs.
+
+    It gives those by the inputs that ``given`` tells the places of, and whether they are rows. ``refusal`` says why it is
+    None.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
     """
-    return inputs, {"forward": forward, "backward": backward, "arguments": arguments, "given": given}
+    return inputs, {"backward": backward, "count": count, "given": given, "refusal": refusal}
 
 
 _RECOMPUTE: dict[str, Any] = {
