@@ -252,6 +252,16 @@ class ConcreteFunction:
         return self.results.traced
 
     @property
+    def output_shapes(self) -> Any:
+        """The shapes of the results, in the structure that the function returns."""
+        return nest.map_structure(lambda x: TensorShape(None if x is None else x.shape), self.results.traced)
+
+    @property
+    def output_dtypes(self) -> Any:
+        """Their dtypes."""
+        return nest.map_structure(lambda x: None if x is None else x.dtype, self.results.traced)
+
+    @property
     def trainable_variables(self) -> tuple[Variable, ...]:
         return tuple(v for v in self.variables if v.trainable)
 

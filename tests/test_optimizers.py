@@ -251,3 +251,9 @@ def test_variables_that_are_arguments_have_slots():
         with_argument(passed)
         without()
     assert passed.numpy().tolist() == captured.numpy().tolist()
+
+
+def test_tensors_are_no_variables():
+    x = tf.constant([1.0])
+    with pytest.raises(TypeError, match="^an optimizer updates Variables, but was given a gradient for <tf.Tensor"):
+        tf.optimizers.SGD(0.1).apply_gradients([(x, x)])

@@ -81,6 +81,42 @@ class Graph:
         nodes: Any = importlib.import_module("tvtf.summary.nodes")  # a room above: imported when it is asked for
         return nodes.graph_def([self])
 
+    @property
+    def inputs(self) -> list[SymbolicTensor]:
+        """The parameters: arguments, and what comes from outside."""
+        return self.all_params
+
+    def get_operations(self) -> list[Operation]:
+        """The ops, in order: a placeholder for each parameter, then the primitives, in TensorFlow's names."""
+        tensors: dict[Any, Any] = {p._var: p for p in self.all_params}
+        made = [Operation.of(p._var.name, "Placeholder", self, [], [p]) for p in self.all_params]
+        owners: dict[Any, Operation] = {}
+        for binding in self._trace.bindings:
+            var, value = binding.var, binding.value
+            tensors[var] = tensor = (
+                SymbolicTensor(var, dialect.from_relax_type(var.ty), self._trace) if _has_dims(var) else None
+            )
+            if isinstance(value, relax.TupleGetItem):
+                owners[value.tuple_value].outputs.append(tensor)
+            elif dialect.is_dialect(value):
+                bound = dialect.read(value)
+                given = [tensors[x] for x in bound.inputs if x in tensors]
+                outputs = [] if isinstance(var.ty, relax.TupleType) else [tensor]
+                owners[var] = Operation.of(var.name, bound.primitive.tf_name, self, given, outputs)
+                made.append(owners[var])
+        return made
+
+    def get_operation_by_name(self, name: str) -> Operation:
+        """The op of this name.
+
+        Raises:
+          KeyError: there is none.
+        """
+        for operation in self.get_operations():
+            if operation.name == name:
+                return operation
+        raise KeyError(f"The name {name!r} refers to an Operation not in the graph.")
+
     def module(self) -> ir.IRModule:
         """The IRModule with this function as ``main`` and every function it reaches."""
         return self._module(self.function)
@@ -229,6 +265,7 @@ class Trace:
         self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
         self.scopes: dict[relax.Var, str] = {}
         self.array_writes: list[Any] = []  # the indices at which arrays of dynamic size were written, in order
+        self.room_for: Any = None  # of a loop's body: the set of what arrays have room for, if not for all it counts
         self._names = {"main": 0}
 
     # -- inputs
@@ -502,6 +539,10 @@ def example_shape(name: str, rank: int = RANKS[0]) -> AnyShape:
     apart = rank - RANKS[0]
     ranks = (rank, RANKS[1] + apart, *RANKS[2:])
     return AnyShape(lambda index: _filled_in(name, [None] * ranks[index]))
+
+
+def _has_dims(var: relax.Var) -> bool:
+    return isinstance(var.ty, relax.TensorType) and var.ty.shape is not None
 
 
 def _is_plain(tensor: EagerTensor) -> bool:

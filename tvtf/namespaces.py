@@ -244,9 +244,22 @@ def late(module: ModuleType, path: str) -> Any:
     if room:
         import_module(f"tvtf.{room}")
         install()
-    if name not in vars(module):
-        raise absent.error(module.__name__, path)
-    return vars(module)[name]
+    if name in vars(module):
+        return vars(module)[name]
+    if path.startswith(FIRST):
+        return _found(path.removeprefix(FIRST))
+    raise absent.error(module.__name__, path)
+
+
+FIRST = "compat.v1."
+"""The space of TensorFlow 1, which has what ``tf`` has, too."""
+
+
+def _found(path: str) -> Any:
+    value: Any = sys.modules["tvtf"]
+    for name in path.split("."):
+        value = getattr(value, name)
+    return value
 
 
 def all_names() -> dict[str, Any]:

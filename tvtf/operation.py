@@ -27,7 +27,15 @@ class Operation:
         self.type = kind
         self.name: str = state.trace.root.unique(name or kind)
         self.graph: Any = state.trace
+        self.inputs: list[Any] = []
         self.outputs: list[Any] = []
+
+    @classmethod
+    def of(cls, name: str, kind: str, graph: Any, inputs: list[Any], outputs: list[Any]) -> Operation:
+        """One that is there already, with the tensors that it takes and gives."""
+        made = cls.__new__(cls)
+        made.name, made.type, made.graph, made.inputs, made.outputs = name, kind, graph, inputs, outputs
+        return made
 
     def __repr__(self) -> str:
         return f"<tf.Operation '{self.name}' type={self.type}>"

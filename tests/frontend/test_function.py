@@ -894,3 +894,21 @@ def test_a_dim_that_turns_out_to_be_squeezed():
     f = tf.function(tf.squeeze, input_signature=[tf.TensorSpec([None, 3])])
     assert "dim 0 of the input turned out to be 1" in refused(tf.errors.InvalidArgumentError, f, tf.ones([1, 3]))
     assert f(tf.ones([2, 3])).shape == [2, 3]
+
+
+def test_what_a_concrete_function_gives_and_is_made_of():
+    @tf.function
+    def scaled(x, y):
+        return {"a": tf.sin(x) * y, "b": [x, None]}
+
+    concrete = scaled.get_concrete_function(tf.TensorSpec([None]), tf.TensorSpec([]))
+    assert concrete.output_shapes == {"a": tf.TensorShape([None]), "b": [tf.TensorShape([None]), tf.TensorShape(None)]}
+    assert concrete.output_dtypes == {"a": tf.float32, "b": [tf.float32, None]}
+    graph = concrete.graph
+    assert [tensor.shape for tensor in graph.inputs] == [[None], []]
+    kinds = [operation.type for operation in graph.get_operations()]
+    assert kinds[:3] == ["Placeholder", "Placeholder", "Sin"] and "Mul" in kinds
+    sine = graph.get_operation_by_name("sin")
+    assert sine.inputs[0].name == "x:0" and sine.outputs[0].shape == [None]
+    with pytest.raises(KeyError, match="The name 'cos' refers to an Operation not in the graph"):
+        graph.get_operation_by_name("cos")

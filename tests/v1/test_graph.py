@@ -31,3 +31,24 @@ def test_control_inputs_are_nodes_in_a_graph_too():
     refused = pytest.raises(TypeError, match="must be an Operation, Tensor or Variable")
     with tf1.Graph().as_default(), refused, tf.control_dependencies(["x"]):
         pass
+
+
+def test_names_of_tensorflow_1_for_casts_and_functions(tmp_path):
+    v1 = tf.compat.v1
+    assert [getattr(v1, f"to_{name}")([1.5]).dtype for name in ("float", "int32", "complex64")] == [
+        *(tf.float32, tf.int32, tf.complex64)
+    ]
+    assert v1.wrap_function(lambda x: x * 2.0, [tf.TensorSpec([])])(tf.constant(2.0)).numpy() == 4.0
+    assert v1.nn.relu([1.0, -1.0]).numpy().tolist() == [1.0, 0.0]
+    assert v1.train.Checkpoint is tf.train.Checkpoint
+    with pytest.raises(AttributeError):
+        v1.nn.nothing_of_this_name
+
+
+def test_events_of_a_file(tmp_path):
+    pytest.importorskip("tensorboard", reason="the messages are the extra's")
+    with tf.summary.create_file_writer(str(tmp_path)).as_default():
+        tf.summary.scalar("loss", 0.5, step=3)
+    (path,) = tmp_path.iterdir()
+    steps = [event.step for event in tf.compat.v1.train.summary_iterator(str(path))]
+    assert steps[-1] == 3

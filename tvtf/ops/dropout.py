@@ -57,6 +57,7 @@ def stateless_dropout(
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/experimental/stateless_dropout
     """
     options = {"alg": rng_alg or "auto_select"}
+    seed = convert_to_tensor(seed)
     uniform: Sampler = lambda shape, dtype: exports["random.stateless_uniform"](  # noqa: E731 - one of two samplers
         shape, seed=seed, dtype=dtype, **options
     )

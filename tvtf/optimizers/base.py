@@ -225,6 +225,9 @@ class Optimizer(AutoTrackable):
         if variables is None:
             return self._built_with(len(grads))
         variables = list(variables)
+        for variable in variables:
+            if not hasattr(variable, "assign"):
+                raise TypeError(f"an optimizer updates Variables, but was given a gradient for {variable!r}")
         if not self.built:
             self.build(variables)
         for variable in variables:

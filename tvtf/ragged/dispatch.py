@@ -112,6 +112,8 @@ def unary(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
         name = next(k for k, v in kwargs.items() if holds_ragged(v))
         x = kwargs.pop(name)
         return x.with_flat_values(function(**{name: x.flat_values}, **kwargs))
+    if not holds_ragged(x):
+        return NotImplemented
     return x.with_flat_values(function(x.flat_values, *args, **kwargs))
 
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,10 +12,12 @@ from tvtf.context import state
 from tvtf.dimension import Dimension, dimension_at_index, dimension_value
 from tvtf.dtypes import as_dtype
 from tvtf.frontend.control import while_loop as _while_loop
+from tvtf.frontend.function import function
 from tvtf.frontend.order import no_op
 from tvtf.frontend.printing import print_ as _print
 from tvtf.ops.operators import equality
 from tvtf.primitive import public_names
+from tvtf.records import unframed
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
 from tvtf.v1.session import InteractiveSession, Session, get_default_session
@@ -172,8 +174,29 @@ class _Optimizer:
         return self.apply_gradients(self.compute_gradients(loss, var_list), global_step, name)
 
 
-class train:  # noqa: N801 - a namespace of TensorFlow's
+class _Train(type):
+    """What ``tf.train`` has, besides."""
+
+    def __getattr__(cls, name: str) -> Any:
+        import tvtf
+
+        return getattr(tvtf.train, name)
+
+
+class train(metaclass=_Train):  # noqa: N801 - a namespace of TensorFlow's
     """``tf.compat.v1.train``."""
+
+    @staticmethod
+    def summary_iterator(path: str) -> Iterator[Any]:
+        """The events in a file of TensorBoard's.
+
+        Raises:
+          ImportError: without the ``tensorboard`` extra.
+        """
+        from tvtf.summary.protos import proto
+
+        with open(path, "rb") as file:
+            yield from map(proto("compat.proto.event_pb2").Event.FromString, unframed(file))
 
     @staticmethod
     def GradientDescentOptimizer(learning_rate: float, use_locking: bool = False, name: str = "") -> _Optimizer:  # noqa: N802
@@ -196,6 +219,22 @@ class train:  # noqa: N801 - a namespace of TensorFlow's
         from tvtf.optimizers import Adam
 
         return _Optimizer(Adam(learning_rate, beta1, beta2, epsilon))
+
+
+def _to(dtype: str) -> Callable[..., Tensor]:
+    def to(x: Any, name: str | None = None) -> Tensor:
+        return public_names()["cast"](x, as_dtype(dtype), name)  # type: ignore[no-any-return]
+
+    return to
+
+
+def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = None) -> Any:
+    """A function traced once, for tensors as ``signature`` says; the Variables that it makes are its own.
+
+    Returns:
+      The concrete function.
+    """
+    return function(fn).get_concrete_function(*nest.flatten(signature))
 
 
 def disable_eager_execution() -> None:
@@ -232,6 +271,8 @@ PUBLIC = {
     **dict.fromkeys(("resource_variables_enabled", "control_flow_v2_enabled"), lambda: True),
     **dict.fromkeys(("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), refuse_v1),
     "executing_eagerly_outside_functions": lambda: True,
+    **{f"to_{dtype}": _to(dtype) for dtype in ("bfloat16", "complex64", "complex128", "double", "int32", "int64")},
+    "to_float": _to("float32"),
     **{
         each.__name__: each
         for each in (
@@ -239,7 +280,7 @@ PUBLIC = {
             *(Graph, InteractiveSession, Operation, Session, Variable, assign, assign_add, assign_sub),
             *(disable_eager_execution, get_default_graph, get_default_session, get_variable, global_variables),
             *(global_variables_initializer, gradients, placeholder, print, string_join, train, trainable_variables),
-            *(variables_initializer, while_loop),
+            *(variables_initializer, while_loop, wrap_function),
         )
     },
 }
