@@ -17,10 +17,11 @@ from tvtf.ops.told import dims_of
 from tvtf.shape import Dim, TensorShape, TensorType, agree_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, static_value
 
-MSG_ROOM = (
-    "A compiled loop makes a TensorArray larger for the elements that follow, but this index is farther beyond its {size} "
-    "elements. Give it a size that holds all, or write in a for loop over a range."
-)
+COUNT = "count"
+"""Among what a loop's arrays have room for: the number of their elements."""
+
+BEYOND = None, None
+"""Among the writes of a trace: one for which no loop makes room."""
 
 
 class TracedArray:
@@ -102,7 +103,6 @@ class TracedArray:
         value = self.checked(convert_to_tensor(value, dtype_hint=self.dtype))
         made = self._with_buffer(value._type.shape)
         if self.dynamic:
-            state.trace.root.array_writes.append(_offset(index))
             made = made._reaching(index)
         made._require(index, "modify")
         at = _scalar(index)
@@ -130,15 +130,41 @@ class TracedArray:
         made = self
         if last is not None and isinstance(room, int):
             made = self._with_more_room(last + 1 - room) if last >= room else copy.copy(self)
-        elif not _in_loop():
-            made = self._with(_holding(self.buffer, index))  # type: ignore[arg-type]
-        else:
+        elif self._is_foreseen(index):
             made = copy.copy(self)
+        else:
+            made = self._with(_holding(self.buffer, index))  # type: ignore[arg-type]
         if last is not None and isinstance(self.count, int):
             made.count = max(self.count, last + 1)
         else:
             made.count = bind.maximum(_scalar(self.count), bind.add(_scalar(index), convert_to_tensor(1)))
         return made
+
+    def _is_foreseen(self, index: Any) -> bool:
+        """Whether the loop around makes arrays large enough: for what it counts, or for one more element."""
+        loop = _loop()
+        if loop is None:
+            return False
+        var, offset = _offset(index, loop)
+        if loop.room_for is not None and not _sees_none(loop):
+            return offset <= 0 and self._has_room(loop.room_for, var, loop)
+        counted = any(var is not None and p._var is var for p in loop.params)
+        foreseen = not _sees_none(loop) and (counted or (offset <= 0 and self._is_count(var, loop)))
+        state.trace.root.array_writes.append((var if counted else None, offset) if foreseen else BEYOND)
+        return foreseen
+
+    def _has_room(self, room_for: set[Any], var: Any, loop: Any) -> bool:
+        """Where there is room for the iterate, or, in its place, for one element more in each iteration."""
+        if var in room_for:
+            room_for.discard(COUNT)
+            return True
+        if COUNT in room_for and self._is_count(var, loop):
+            room_for.clear()
+            return True
+        return False
+
+    def _is_count(self, var: Any, loop: Any) -> bool:
+        return var is not None and _offset(self.count, loop) == (var, 0)
 
     def _require(self, index: Any, verb: str) -> None:
         """Checks an index: now, or when the program runs."""
@@ -152,7 +178,7 @@ class TracedArray:
         at, end = _scalar(index), _scalar(size)
         held = bind.logical_and(bind.less_equal(convert_to_tensor(0), at), bind.less(at, end))
         beyond = f"Trying to {verb} an element that is not in a list with {size} elements."
-        bind.guard(held, message=MSG_ROOM.format(size=size) if self.dynamic else beyond)
+        bind.guard(held, message=beyond)
 
     def read(self, index: Any) -> Tensor:
         made = self._with(self._filled())
@@ -213,12 +239,19 @@ class TracedArray:
         """Nothing: the buffer goes when nobody uses it."""
 
 
-def _in_loop() -> bool:
-    """Whether a loop makes its arrays larger beforehand."""
+def _loop() -> Any:
+    """The trace of the loop's body that is being traced."""
     trace = state.trace
     while trace is not None and not trace.name.startswith("while"):
         trace = trace.parent
-    return trace is not None
+    return trace
+
+
+def _sees_none(loop: Any) -> bool:
+    """Whether it, or one around it, is for arrays that make themselves larger."""
+    while loop is not None and loop.room_for != frozenset():
+        loop = loop.parent
+    return loop is not None
 
 
 def _holding(buffer: Tensor, index: Any) -> Tensor:
@@ -258,10 +291,18 @@ def _stack(count: Any, of: TensorType) -> Tensor:
     return stack_of(count, of) if isinstance(count, Tensor) else new_stack(count, of)
 
 
-def _offset(index: Any) -> tuple[Any, int]:
-    """The variable that an index is made of by adding a number, and that number."""
-    if not isinstance(index, SymbolicTensor):
-        return None, 0
+def _offset(index: Any, loop: Any) -> tuple[Any, int]:
+    """The variable of a loop's body that an index is made of by adding a number, and that number."""
+    var, offset = None, 0
+    while isinstance(index, SymbolicTensor):
+        var, more = _added(index)
+        offset += more
+        outer = {inner._var: outer for outer, inner in index._trace.captures.values()}
+        index = None if index._trace is loop else outer.get(var)
+    return var, offset
+
+
+def _added(index: SymbolicTensor) -> tuple[Any, int]:
     from tvm import ir
 
     from tvtf import dialect

@@ -14,9 +14,11 @@ from tvtf.context import dials, state
 from tvtf.dtypes import string
 from tvtf.emit import Graph, Trace, trace_graph, tracing
 from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.cond_gradient import of_size
 from tvtf.frontend.failure import is_of_other_sizes, raised_by
 from tvtf.frontend.lift import define_dims
 from tvtf.frontend.once import Once
+from tvtf.frontend.replay import dims_in, is_given
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
 from tvtf.locks import join
@@ -33,7 +35,7 @@ from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import target_of
-from tvtf.shape import TensorType
+from tvtf.shape import TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.texts import kept
 from tvtf.variable import Variable, sightings
@@ -153,10 +155,8 @@ class Pair:
             once = Once(self.graph)
             outputs, given = _recorded(recorder, lambda: once.keeping(params))
             with tracing(Trace(f"{self.graph.name}_backward", forward)) as backward:
-                cts = [backward.add_param(self.graph.output_types[i], "ct") for i in self.seeded]
-                found = sweep(
-                    recorder.records, zip((outputs[i] for i in self.seeded), cts), [params[i] for i in watched]
-                )
+                seeds = [(outputs[i], _cotangent(backward, outputs[i], params)) for i in self.seeded]
+                found = sweep(recorder.records, seeds, [params[i] for i in watched])
                 self.gradients = Gradients(watched, found)
         way_back = backward.finish(self.gradients.tensors)
         define_dims(backward)
@@ -236,6 +236,13 @@ def _watching(params: Sequence[Any]) -> Recorder:
     return recorder
 
 
+def _cotangent(trace: Trace, like: Tensor, params: Sequence[Tensor]) -> Tensor:
+    """A parameter for the cotangent of a result; dims that the function computes are its own until it is compared to that."""
+    given = dims_in(p._type for p in params)
+    own = tuple(d if is_given(d, given) else fresh_dim(trace.unique("size")) for d in like._type.shape)
+    return of_size(trace.add_param(like._type._replace(shape=own), "ct"), like)  # type: ignore[no-any-return]
+
+
 def _recorded(recorder: Recorder, run: Callable[[], Any]) -> Any:
     """What a run in the active trace gives, seen by the recorder."""
     state.tapes = [recorder]
@@ -252,10 +259,10 @@ class Backward:
         graph, self.seeded = function.graph, function.seeded
         with tracing(Trace(f"{graph.name}_backward")) as trace:
             params = [trace.add_param(p._type, p._var.name) for p in graph.all_params]
-            cts = [trace.add_param(graph.output_types[i], "ct") for i in self.seeded]
             recorder = _watching(params)
             outputs = _recorded(recorder, lambda: evaluate(graph.module(), "main", params))
-            found = sweep(recorder.records, zip((outputs[i] for i in self.seeded), cts), params)
+            seeds = [(outputs[i], _cotangent(trace, outputs[i], params)) for i in self.seeded]
+            found = sweep(recorder.records, seeds, params)
             self.gradients = Gradients(range(len(params)), found)
         self.function = GraphFunction(trace.finish(self.gradients.tensors))
 

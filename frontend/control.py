@@ -311,9 +311,15 @@ def traced_while(
     def unpacked(*tensors: Any) -> Any:
         return nest.pack_sequence_as(loop_vars, tensors, expand_composites=True)
 
+    def grown(*values: Any) -> Any:
+        state.trace.room_for = frozenset()
+        return body(*values)
+
     test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
     own = [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
     step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), own)
+    if growth.is_partial():
+        step = Inner("while_body", lambda *tensors: _as_loop_vars(grown(*unpacked(*tensors)), loop_vars), own)
     _check_carried(entry, step, names, shapes)
     variables = assigned_variables([test, step])
     carried_values = _carry_variables((test, step), variables)

@@ -10,7 +10,7 @@ from tvtf.composite import CompositeTensor, TypeSpec
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.frontend.array_eager import EagerArray
-from tvtf.frontend.array_traced import TracedArray
+from tvtf.frontend.array_traced import BEYOND, TracedArray
 from tvtf.primitive import export
 from tvtf.shape import TensorShape, as_shape, same_dim
 from tvtf.spec import TensorSpec
@@ -256,12 +256,22 @@ class Growth:
         self.shapes = {first + i: shape for i, shape in enumerate(shapes) if shape is not None}
         self.before = len(state.trace.root.array_writes)
 
+    def is_partial(self) -> bool:
+        """Whether the loop foresees some of the writes alone: then it must foresee none."""
+        written = state.trace.root.array_writes[self.before :]
+        if BEYOND not in written or all(w is BEYOND for w in written):
+            return False
+        del state.trace.root.array_writes[self.before :]
+        return True
+
     def arrays(self, params: Sequence[Any], results: Sequence[Any]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
         """As the loop's primitive takes them, when its body was traced."""
         written = state.trace.root.array_writes[self.before :]
+        if BEYOND in written:
+            return ()
         places = {p._var: i for i, p in enumerate(params)}
         counters = {places[var] for var, _ in written if var in places}
-        step = max(len(written), *(offset + 1 for _, offset in written), 0)
+        step = len(written) + max(0, *(offset for _, offset in written), 0)
         return tuple(
             (b, self._step(step, params[b], results[b]), tuple(sorted({b + 1, *counters}))) for b in self.shapes
         )
@@ -269,6 +279,12 @@ class Growth:
     def _step(self, step: int, before: Tensor, after: Tensor) -> int:
         """Nothing where the body itself makes the array larger."""
         return step if same_dim(before._type.shape[0], after._type.shape[0]) else 0
+
+
+def grows(before: Any, after: Any) -> bool:
+    """Whether an iteration makes an array larger that a loop was thought to have made large enough."""
+    pairs = zip(loose_shapes(before), *(nest.flatten(v, expand_composites=True) for v in (before, after)))
+    return any(shape is not None and not same_dim(a._type.shape[0], b._type.shape[0]) for shape, a, b in pairs)
 
 
 def loose_shapes(values: Any) -> list[TensorShape | None]:

@@ -17,6 +17,7 @@ from tvtf.context import state
 from tvtf.dtypes import int32
 from tvtf.emit import Trace, tracing
 from tvtf.errors import OperatorNotAllowedInGraphError
+from tvtf.frontend.array_traced import COUNT
 from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.iteration import (
@@ -41,7 +42,7 @@ from tvtf.frontend.autograph.values import (
     with_objects,
 )
 from tvtf.frontend.control import repack, traced_while
-from tvtf.frontend.tensor_array import Growth, loose_shapes, settled
+from tvtf.frontend.tensor_array import Growth, grows, loose_shapes, settled
 from tvtf.frontend.waiting import checked_to_be
 from tvtf.ops.rules import bind
 from tvtf.shape import TensorShape, keeps_shape, same_dim
@@ -152,6 +153,10 @@ class _Claims(Exception):
         self.places = places
 
 
+class _Grows(Exception):
+    """An array is written beyond the elements for which it was given room."""
+
+
 class _Loop:
     """The symbols of one loop: their values before it, at the start and at the end of the traced iteration."""
 
@@ -195,6 +200,10 @@ class _Loop:
             self.claimed |= found.places
             self.set_state(self.original)
             return self.traced(test, body)
+        except _Grows:
+            self.room = None
+            self.set_state(self.original)
+            return self.traced(test, body)
 
     def as_claimed(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
         carried = _Carried(self.before, any(self.missing), self.claimed)
@@ -218,6 +227,8 @@ class _Loop:
     def step(self, body: Callable[[], None], carried: _Carried) -> Callable[..., list[Any]]:
         def step(*tensors: Any) -> list[Any]:
             start = carried.restored(tensors)
+            if self.room is not None:
+                state.trace.room_for = {tensors[carried.flags]._var, COUNT}
             self.set_state(start)
             body()
             end = self.get_state()
@@ -280,6 +291,8 @@ class _Loop:
     # -- checks
 
     def check(self, start: tuple[Any, ...], end: tuple[Any, ...], told: Sequence[Any]) -> None:
+        if self.room is not None and grows(start, end):
+            raise _Grows
         loose = loose_shapes(start) if self.room is None else ()
         shapes = [a or b for a, b in zip_longest(told, loose)]
         self.find_claims(start, end, shapes)
