@@ -6,8 +6,6 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-import numpy as np
-
 from tvtf import nest
 from tvtf.composite import CompositeTensor
 from tvtf.context import state
@@ -17,8 +15,8 @@ from tvtf.log import logger
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
-from tvtf.shape import same_dim, same_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.shape import TensorType, same_dim, same_shape
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import ReadVariable, UnreadVariable, Variable
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
@@ -241,7 +239,7 @@ class GradientTape(Recorder):
         self._use(unconnected_gradients)
         flat = nest.flatten(sources)
         target = self._tensor_of(target)
-        found = self._mapped_sweep(target, basis(_value(target)), flat)
+        found = self._mapped_sweep(target, basis(_value(target)._type), flat)
         shaped = [_jacobian(g, target, s, unconnected_gradients) for g, s in zip(found, flat)]
         return nest.pack_sequence_as(sources, shaped)
 
@@ -271,7 +269,7 @@ class GradientTape(Recorder):
                 f"Need first dimension of target shape ({value.shape}) and source shape ({given.shape}) to match."
             )
         batch, *rest = value._type.shape
-        row = basis(EagerTensor(np.empty(rest, value.dtype.np)))
+        row = basis(TensorType(tuple(rest), value.dtype))
         count = row._type.shape[0]
         repeated = bind.broadcast_to(bind.reshape(row, shape=(count, 1, *rest)), shape=(count, batch, *rest))
         (found,) = self._mapped_sweep(target, repeated, [source])

@@ -22,7 +22,7 @@ from tvtf.log import logger
 from tvtf.ops.control import call
 from tvtf.ops.rules import bind, stretch
 from tvtf.primitive import Primitive, as_tuple, export, hooks
-from tvtf.shape import TensorType, agree_dim, same_dim
+from tvtf.shape import TensorType, agree_dim, same_dim, size_of
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -287,10 +287,12 @@ def unwrapped(result: Any, own: int, size: Any) -> Tensor:
     return result.inner if mine else stretch(size, result, False)  # type: ignore[attr-defined]
 
 
-def basis(target: Tensor) -> Tensor:
-    """Every one-hot cotangent of ``target``, shape (elements, *target.shape)."""
-    shape = target._type.shape
-    if not all(isinstance(d, int) for d in shape):
-        raise ValueError(f"a jacobian needs a target of known shape, but got {target!r}")
-    count = int(np.prod(shape))
-    return convert_to_tensor(np.eye(count, dtype=target.dtype.np).reshape(count, *shape))
+def basis(of: TensorType) -> Tensor:
+    """Every one-hot cotangent of a target, shape (elements, *target.shape)."""
+    shape, dtype = of
+    count = size_of(shape)
+    if isinstance(count, int):
+        return convert_to_tensor(np.eye(count, dtype=dtype.np).reshape(count, *shape))
+    places = bind.range(start=0, size=count, delta=1, dtype=int32)
+    rows, columns = (bind.reshape(places, shape=dims) for dims in ((count, 1), (1, count)))
+    return bind.reshape(bind.cast(bind.equal(rows, columns), dtype=dtype), shape=(count, *shape))  # type: ignore[no-any-return]

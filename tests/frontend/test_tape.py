@@ -196,3 +196,33 @@ def test_a_tape_over_a_loop_inside_a_function():
 
     assert slope(tf.constant(2.0), tf.constant(3)).numpy() == 12.0
     assert slope(tf.constant(2.0), tf.constant(0)).numpy() == 0.0
+
+
+@pytest.mark.parametrize("of_rows", [False, True])
+def test_jacobians_of_unknown_sizes_are_those_of_known_ones(of_rows):
+    def jacobian(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.sin(x) * tf.reduce_sum(x, 1, keepdims=True)
+        return tape.batch_jacobian(y, x) if of_rows else tape.jacobian(y, x)
+
+    anywhere = tf.function(jacobian, input_signature=[tf.TensorSpec([None, None])])
+    for shape in ((3, 2), (2, 4), (1, 1)):
+        x = tf.constant(np.random.RandomState(0).randn(*shape).astype("f"))
+        found, expected = anywhere(x), jacobian(x)
+        assert found.shape == expected.shape
+        assert np.allclose(found, expected, atol=1e-5)
+
+
+def test_a_hessian_of_unknown_size():
+    @tf.function(input_signature=[tf.TensorSpec([None])])
+    def hessian(x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as tape:
+                tape.watch(x)
+                y = tf.reduce_sum(x**3)
+            slope = tape.gradient(y, x)
+        return outer.jacobian(slope, x)
+
+    assert hessian(tf.constant([1.0, 2.0])).numpy().tolist() == [[6.0, 0.0], [0.0, 12.0]]
