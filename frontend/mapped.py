@@ -157,7 +157,7 @@ def custom_batch(size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count
     """Whole batches and a function of these; what all elements share gets the sum of their cotangents."""
     results = [stretch(size, x, b) for x, b in zip(inputs[:count], batched)]
     if refusal:
-        attrs = {"backward": None, "count": count, "given": (), "refusal": refusal}
+        attrs: dict[str, Any] = {"backward": None, "count": count, "given": (), "refusal": refusal}
         return with_gradient.bind(*results, *inputs[count:], **attrs)
     used = used_from(len(inputs), backward, count)
     with _Elements(size) as elements:
