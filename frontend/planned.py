@@ -75,10 +75,13 @@ class Plan:
         self.is_bare = concrete.results.is_bare
         self.is_brief = all(self._is_brief(step) for step in self.steps)
         outputs = as_tuple(self._slots(main.body.body))
-        self.leaves = [
-            (kind, outputs[which] if kind == "computed" else which) for kind, which in concrete.results.leaves
-        ]
+        self.leaves = [self._leaf(kind, which, outputs) for kind, which in concrete.results.leaves]
         self.rest = [*self.constants, *self.blank[len(main.params) :]]
+
+    def _leaf(self, kind: str, which: Any, outputs: Sequence[Slots]) -> tuple[str, Any]:
+        if kind == "param" and which >= len(self.given):  # what the function captured
+            return "value", EagerTensor(self.constants[which - len(self.given)])
+        return kind, outputs[which] if kind == "computed" else which
 
     def __call__(self, tensors: Sequence[Any], variables: Sequence[Any] = ()) -> Any:
         arrays = [t._array for t in tensors]
