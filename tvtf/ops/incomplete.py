@@ -190,11 +190,13 @@ def _betainc_sample(seed: int, *shapes: tuple[int, ...]) -> Sample:
         lambda dtype, i=i, s=s, low=low, high=high: random_array(seed + i, s, dtype, low, high)
         for i, (s, (low, high)) in enumerate(zip(shapes, limits))
     )
-    return Sample(inputs, {}, WIDE, gradient=(2,))
+    unknown = [tuple(f"n{i}_{axis}" for axis in range(len(shape))) for i, shape in enumerate(shapes)]
+    return Sample(inputs, {}, WIDE, gradient=(2,), symbolic=tuple(unknown))
 
 
 @host_primitive(
     type=_betainc_type,
+    broadcasts=True,
     numpy=scipy("betainc"),
     vjp=_betainc_vjp,
     batch=batch_elementwise("betainc"),
