@@ -370,7 +370,8 @@ def _refusals(tf):
     def doubled():
         spec = tf.TensorSpec([], tf.float32, name="x")
         loaded = refused(tf.function(lambda x, y: x + y, input_signature=[spec, spec]))
-        return loaded.signatures["serving_default"].structured_input_signature
+        given, named = loaded.signatures["serving_default"].structured_input_signature
+        return given, sorted(named.items())  # TensorFlow's come in the order of a protobuf's map, which is none
 
     return {
         "not trackable": lambda: _start(lambda: _round(tf, 5)),
