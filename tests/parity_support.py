@@ -74,12 +74,19 @@ def without_noise(text):
     return text.rstrip()
 
 
+def answers_of(room, tensorflow):
+    """What each program of a room says under TensorFlow."""
+    # What tf.map_fn sets for a while stays set where the function raises, and makes later Variables fail.
+    tensorflow.compat.v1.get_variable_scope()._caching_device = None
+    return {label: answer(program) for label, program in programs(room, tensorflow).items()}
+
+
 def record(rooms):
     import tensorflow
 
     for room in rooms or ROOMS:
-        answers = {label: answer(program) for label, program in programs(room, tensorflow).items()}
-        (GOLDEN / f"parity_{room}.json").write_text(json.dumps(answers, indent=0, ensure_ascii=False) + "\n")
+        text = json.dumps(answers_of(room, tensorflow), indent=0, ensure_ascii=False)
+        (GOLDEN / f"parity_{room}.json").write_text(text + "\n")
 
 
 if __name__ == "__main__":

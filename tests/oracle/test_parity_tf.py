@@ -29,7 +29,7 @@ def test_documents(document, tmp_path, monkeypatch):
 @pytest.mark.filterwarnings("ignore")
 @pytest.mark.parametrize("room", parity_support.ROOMS)
 def test_answers(room):
-    answers = {label: parity_support.answer(program) for label, program in parity_support.programs(room, tf).items()}
+    answers = parity_support.answers_of(room, tf)
     golden = parity_support.golden(room)
     assert answers.keys() == golden.keys()
     assert [label for label in golden if told(answers[label]) != told(golden[label])] == []

@@ -172,8 +172,8 @@ def _effects(tf):
 
         @tf.function
         def f(x):
-            v.assign_add(1.0)
-            y = _python(tf, x, lambda t: t * v.numpy())
+            with tf.control_dependencies([v.assign_add(1.0)]):  # TensorFlow may call Python before it otherwise
+                y = _python(tf, x, lambda t: t * v.numpy())
             v.assign_add(tf.reduce_sum(y))
             return y
 
