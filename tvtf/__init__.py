@@ -91,6 +91,7 @@ def __dir__() -> list[str]:
 _lessons.give()
 _namespaces.install()
 vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _v1_find
+vars(_compat)["v2"] = _sys.modules["tvtf.compat.v2"] = _sys.modules[__name__]
 for _module in (dtypes, errors, nest, _sys.modules["tvtf.version"]):
     _namespaces.refusing(_module, _module.__name__.removeprefix("tvtf."))
 

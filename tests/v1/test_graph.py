@@ -1,8 +1,11 @@
 """Graphs of TensorFlow 1 beyond what TensorFlow's answers (tests/parity/v1.py) tell."""
 
+from operator import attrgetter
+
 import pytest
 
 import tvtf as tf
+from tvtf.v1.aliases import PATHS
 
 tf1 = tf.compat.v1
 
@@ -43,6 +46,23 @@ def test_names_of_tensorflow_1_for_casts_and_functions(tmp_path):
     assert v1.train.Checkpoint is tf.train.Checkpoint
     with pytest.raises(AttributeError):
         v1.nn.nothing_of_this_name
+
+
+def test_names_that_tensorflow_2_moved():
+    v1 = tf.compat.v1
+    assert [name for name, path in PATHS.items() if getattr(v1, name) is not attrgetter(path)(tf)] == []
+    assert v1.rsqrt(4.0).numpy() == 0.5
+    assert v1.sparse_tensor_to_dense(v1.SparseTensor([[1]], [2.0], [3])).numpy().tolist() == [0.0, 2.0, 0.0]
+    v1.set_random_seed(1)
+    first = v1.random_uniform([2]).numpy().tolist()
+    tf.random.set_seed(1)
+    assert first == tf.random.uniform([2]).numpy().tolist()
+
+
+def test_tensorflow_2_has_a_name_for_itself():
+    import tvtf.compat.v2 as v2
+
+    assert v2 is tf is tf.compat.v2
 
 
 def test_events_of_a_file(tmp_path):

@@ -6,6 +6,7 @@ in which it was written, and compiles that.
 
 from __future__ import annotations
 
+from operator import attrgetter
 from typing import Any
 
 
@@ -17,5 +18,6 @@ def find(name: str) -> Any:
     """
     import tvtf
     from tvtf.v1 import names
+    from tvtf.v1.aliases import PATHS
 
-    return names.PUBLIC[name] if name in names.PUBLIC else getattr(tvtf, name)
+    return names.PUBLIC[name] if name in names.PUBLIC else attrgetter(PATHS.get(name, name))(tvtf)
