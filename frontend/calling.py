@@ -5,9 +5,9 @@ from __future__ import annotations
 import inspect
 from typing import Any
 
+from tvtf.dtypes import type_name
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
-from tvtf.ops.rules import type_name
 from tvtf.spec import TensorSpec
 from tvtf.tensor import convert_to_tensor
 from tvtf.variable import Variable

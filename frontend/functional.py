@@ -25,7 +25,10 @@ def _elements(elems: Any) -> tuple[list[Tensor], Any]:
     """The flat tensors and their common first dim."""
     flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
     if not flat:
-        raise ValueError("elems must be a Tensor or (possibly nested) sequence of Tensors. Got none.")
+        raise ValueError(
+            "elems must be a Tensor or (possibly nested) sequence of Tensors. "
+            f"Got {elems}, which does not contain any Tensors."
+        )
     for e in flat:
         if not isinstance(e._type.shape, AnyShape) and not e.ndim:
             raise ValueError(f"Elements in elems must be 1+ dimensional Tensors, not scalars: {e!r}")

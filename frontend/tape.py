@@ -64,6 +64,7 @@ class GradientTape(Recorder):
     """
 
     _recording = False
+    _started = False
     _used = False
 
     def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
@@ -87,7 +88,7 @@ class GradientTape(Recorder):
             raise ValueError("Tape is still recording, This can happen if you try to re-enter an already-active tape.")
         state.tapes = [*state.tapes, self]
         self.level = state.batches
-        self._recording = True
+        self._recording = self._started = True
 
     def _stop(self) -> None:
         if not self._recording:
@@ -182,7 +183,7 @@ class GradientTape(Recorder):
 
     def _use(self, unconnected: UnconnectedGradients | str) -> None:
         wants_zeros(unconnected)
-        if self._used and not self.persistent:
+        if not self._started or self._used and not self.persistent:
             raise RuntimeError(MSG_ONCE)
         self._used = True
         if self._recording and not self.persistent:

@@ -224,3 +224,8 @@ def _from_numpy(value: Any) -> DType | None:
 def from_array(array: np.ndarray) -> DType:
     """The DType of an array that tvtf itself made."""
     return _BY_NUMPY[array.dtype]
+
+
+def type_name(dtype: DType) -> str:
+    """A dtype as TensorFlow's kernels print it."""
+    return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)

@@ -166,10 +166,10 @@ def broadcast_shapes(
 def brackets(shape: Iterable[Any]) -> str:
     """A shape as TensorFlow's kernels print it.
 
-    >>> brackets((2, 3))
-    '[2,3]'
+    >>> brackets((2, 3)), brackets((None,))
+    ('[2,3]', '[?]')
     """
-    return f"[{','.join(map(str, shape))}]"
+    return f"[{','.join('?' if d is None else str(d) for d in shape)}]"
 
 
 def show_shape(shape: Iterable[Dim]) -> str:
@@ -230,7 +230,7 @@ class TensorShape:
 
     def assert_is_compatible_with(self, other: Any) -> None:
         if not self.is_compatible_with(other):
-            raise ValueError(f"Shapes {self} and {as_shape(other)} are incompatible")
+            raise ValueError(f"Shapes {self} and {other} are incompatible")
 
     def assert_has_rank(self, rank: int) -> None:
         if self.rank not in (None, rank):

@@ -10,7 +10,7 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.anyrank import AnyShape
 from tvtf.context import state
-from tvtf.dtypes import _BY_NUMPY, DType
+from tvtf.dtypes import _BY_NUMPY, DType, type_name
 from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
 from tvtf.primitive import hooks
 from tvtf.shape import TensorShape, TensorType, agree_dim, as_shape, brackets
@@ -260,12 +260,8 @@ def _merged(mine: TensorShape, yours: TensorShape) -> TensorShape:
         for i, (a, b) in enumerate(zip(mine, yours)):
             if None not in (a, b) and a != b:
                 told = f"Dimension {i} in both shapes must be equal, but are {a} and {b}."
-                raise ValueError(f"{told} Shapes are {_with_marks(mine)} and {_with_marks(yours)}.")
+                raise ValueError(f"{told} Shapes are {brackets(mine)} and {brackets(yours)}.")
     return mine.merge_with(yours)
-
-
-def _with_marks(shape: TensorShape) -> str:
-    return brackets("?" if d is None else d for d in shape)
 
 
 class SymbolicTensor(Tensor):
@@ -633,7 +629,7 @@ def _check_kinds(kinds: set[type], value: Any, target: DType) -> None:
         _fitted(value, None)  # a ragged list is refused as one
         if complex in kinds and len(kinds) > 1:
             raise _unconvertible(value, MSG_MIXED)
-        raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {target.name}")
+        raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {type_name(target)}")
 
 
 def _shown(value: Any) -> str:
@@ -675,7 +671,7 @@ def _leads_with_scalar(value: Any) -> bool:
 
 def _strings(value: Any, dtype: DType | None) -> np.ndarray:
     if dtype not in (None, dtypes.string):
-        raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {dtype.name}")  # type: ignore[union-attr]
+        raise TypeError(f"Cannot convert {_shown(value)} to EagerTensor of dtype {type_name(dtype)}")  # type: ignore[arg-type]
     try:
         texts = np.array(value, dtype=object)
     except ValueError as error:

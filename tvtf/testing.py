@@ -92,9 +92,10 @@ class TestCase(unittest.TestCase):
         for x, y in pairs:
             self.assertAllClose(x, y, rtol, atol, msg)
 
-    def _assert_close(self, a: Any, b: Any, rtol: float, atol: float, msg: str | None) -> None:
-        first, second = _pair(self, a, b, msg)
-        np.testing.assert_allclose(_wide(first), _wide(second), rtol=rtol, atol=atol, err_msg=msg or "")
+    def _assert_close(self, a: Any, b: Any, rtol: Any, atol: Any, msg: str | None) -> None:
+        first, second = map(_wide, _pair(self, a, b, msg))
+        if not np.allclose(first, second, rtol, atol, equal_nan=True):  # takes tolerances of each element, too
+            np.testing.assert_allclose(first, second, rtol=rtol, atol=atol, err_msg=msg or "")
 
     def assertAllCloseAccordingToType(
         self, a: Any, b: Any, rtol: float = 1e-6, atol: float = 1e-6, float_rtol: float = 1e-6, float_atol: float = 1e-6,

@@ -13,7 +13,8 @@ from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.locks import Lock
 from tvtf.primitive import hooks
-from tvtf.shape import TensorShape, TensorType, as_shape
+from tvtf.refusal import Refused
+from tvtf.shape import TensorShape, TensorType, as_shape, brackets
 from tvtf.tensor import EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
 from tvtf.trackable import Trackable
 from tvtf.variable_options import MadeByCreators, checked_options
@@ -250,7 +251,7 @@ class Variable(Trackable, metaclass=MadeByCreators):
         from tvtf.primitive import table
 
         with self.lock:
-            delta = self._fitting(delta)
+            delta = self._increment(delta, op)
             tapes, state.tapes = state.tapes, []
             try:
                 value = table[op].bind(self._as_tensor(), delta)
@@ -259,6 +260,17 @@ class Variable(Trackable, metaclass=MadeByCreators):
             finally:
                 state.tapes = tapes
             return self.assign(value, read_value=read_value)
+
+    def _increment(self, value: Any, op: str) -> Tensor:
+        tensor = convert_to_tensor(value, dtype=self._dtype)
+        if state.trace is not None:
+            return self._fitting(tensor)
+        if tensor.shape != self._memory.shape:
+            raise Refused(
+                f"Cannot update variable with shape {brackets(self._memory.shape)} using a Tensor with shape "
+                f"{brackets(tensor.shape)}, shapes must be equal."
+            ).told_by("AssignAddVariableOp" if op == "add" else "AssignSubVariableOp")
+        return tensor
 
     def _fitting(self, value: Any) -> Tensor:
         tensor = convert_to_tensor(value, dtype=self._dtype)

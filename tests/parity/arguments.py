@@ -48,6 +48,13 @@ def _attributes(tf):
         "no range": lambda: tf.random.uniform_candidate_sampler([[0]], 1, 1, True, -1),
         "unique as text": lambda: tf.random.all_candidate_sampler([[0]], 1, 1, "True"),
         "lower as text": lambda: tf.linalg.triangular_solve([[1.0]], [[1.0]], lower="True"),
+        "patches of floats": lambda: (
+            tf.image.extract_patches(
+                tf.reshape(tf.range(16.0), [1, 4, 4, 1]), [1, 2.7, 2.0, 1], [1, 1.0, 1, 1], [1] * 4, "VALID"
+            ).shape
+        ),
+        "stacked along a float": lambda: tf.stack([floats, floats], axis=1.0),
+        "blocks of floats": lambda: tf.nn.space_to_depth(tf.ones([1, 2, 2, 1]), 2.0).shape,
         "sequence in a list": lambda: tf.reverse_sequence([[1, 2]], [1], seq_axis=[1], batch_axis=0),
     }
 

@@ -29,6 +29,7 @@ def programs(tf):
         "close": lambda c: c.assertAllClose([1.0, 2.0], tf.constant([1.0, 2.0 + 1e-6])),
         "not close": lambda c: c.assertAllClose([1.0, 2.0], [1.0, 2.1]),
         "close by so much": lambda c: c.assertAllClose([1.0, 2.0], [1.0, 2.1], atol=0.2),
+        "close by so much each": lambda c: c.assertAllClose([1.0, 2.0], [1.0, 2.1], atol=np.array([0.0, 0.2])),
         "close in a nest": lambda c: c.assertAllClose(
             {"a": [1.0], "b": (2.0,)}, {"a": tf.constant([1.0]), "b": (2.0,)}
         ),

@@ -314,10 +314,7 @@ def extract_patches(
     x = convert_to_tensor(images)
     if x.ndim != 4:
         raise Refused(f"Shape must be rank 4 but is rank {x.ndim}")
-    for what, given in (("ksizes", sizes), ("strides", strides), ("rates", rates)):
-        given = [attribute_int(v, what) for v in static_value(given, what)]
-        if len(given) != 4 or given[0] != 1 or given[3] != 1:
-            raise ValueError(f"{what} must be four ints, of which the first and the last are 1, but are {list(given)}")
+    sizes, strides, rates = map(_four, (sizes, strides, rates), ("ksizes", "strides", "rates"))
     padding = attribute_text(padding, "padding", ("SAME", "VALID"))
     spans = [(k - 1) * r + 1 for k, r in zip(sizes[1:3], rates[1:3])]
     if padding == "SAME":
@@ -328,6 +325,13 @@ def extract_patches(
         for size, r, s, n in zip(sizes[1:3], rates[1:3], strides[1:3], counts)
     ]
     return concat([x[:, row, column] for row in cuts[0] for column in cuts[1]], 3)
+
+
+def _four(given: Any, what: str) -> list[int]:
+    found = [attribute_int(v, what) for v in static_value(given, what)]
+    if len(found) != 4 or found[0] != 1 or found[3] != 1:
+        raise ValueError(f"{what} must be four ints, of which the first and the last are 1, but are {found}")
+    return found
 
 
 def _padded_for(x: Tensor, spans: Sequence[int], strides: Sequence[int]) -> Tensor:

@@ -12,6 +12,7 @@ from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.operands import integers
 from tvtf.ops.rules import (
+    attribute_int,
     bind,
     canonical_axis,
     dims_value,
@@ -248,6 +249,7 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
     tensors = [v if is_tensor(v) else hooks.pack(v, None) if _holds_tensor(v) else v for v in values]
     tensors = alike(tensors)
     rank = tensors[0].ndim + 1
+    axis = attribute_int(axis, "axis", -(2**31))
     if not -rank <= axis < rank:
         raise ValueError(f"Argument `axis` = {axis} not in range [{-rank}, {rank})")
     return bind.stack(*tensors, axis=axis % rank)
@@ -367,12 +369,13 @@ def split(
     x = convert_to_tensor(value)
     try:
         index = canonical_axis(axis, x.ndim)
-        return list(bind.split(x, sizes=_sizes(x._type.shape[index], num_or_size_splits), axis=index))
+        return list(bind.split(x, sizes=_sizes(x._type.shape, index, num_or_size_splits), axis=index))
     except Refused as refusal:
         raise refusal.told_by("Split") from None
 
 
-def _sizes(extent: Dim, given: Any) -> tuple[Dim, ...]:
+def _sizes(shape: Sequence[Dim], axis: int, given: Any) -> tuple[Dim, ...]:
+    extent = shape[axis]
     given = (
         dims_value(given, "num_or_size_splits")
         if isinstance(given, (list, tuple))
@@ -380,7 +383,7 @@ def _sizes(extent: Dim, given: Any) -> tuple[Dim, ...]:
     )
     integers(given, "size_splits")
     if not isinstance(given, (list, tuple)):
-        return _equal_sizes(extent, static_int(given, "num_or_size_splits"))
+        return _equal_sizes(extent, static_int(given, "num_or_size_splits"), axis)
     unknown = [i for i, s in enumerate(given) if isinstance(s, int) and s == -1]
     if not unknown:
         return tuple(given)
@@ -392,12 +395,13 @@ def _sizes(extent: Dim, given: Any) -> tuple[Dim, ...]:
     return tuple(rest if i == unknown[0] else s for i, s in enumerate(given))
 
 
-def _equal_sizes(extent: Dim, count: int) -> tuple[Dim, ...]:
+def _equal_sizes(extent: Dim, count: int, axis: int) -> tuple[Dim, ...]:
     if count < 1:
         raise Refused(f"Number of ways to split should be > 0, but got {count}")
     if isinstance(extent, int) and extent % count:
         raise Refused(
-            f"Number of ways to split should evenly divide the split dimension, but got split_dim size {extent} and {count}"
+            f"Number of ways to split should evenly divide the split dimension, but got split_dim {axis} "
+            f"(size = {extent}) and num_split {count}"
         )
     return (simplify_dim(extent // count),) * count
 

@@ -30,6 +30,7 @@ from tvtf.shape import (
     Dim,
     TensorType,
     as_shape,
+    brackets,
     is_static_shape,
     may_be_same,
     same_dim,
@@ -145,7 +146,7 @@ def _product(sizes: Tensor, but: Tensor | None = None) -> Tensor:
 def _broadcast_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     own = shape[len(shape) - len(x.shape) :]
     if len(own) < len(x.shape) or not all(_may_widen(a, b) for a, b in zip(x.shape, own)):
-        raise Refused(f"Incompatible shapes: {show_shape(x.shape)} can't be broadcast to {show_shape(shape)}")
+        raise Refused(f"Incompatible shapes: {brackets(x.shape)} vs. {brackets(shape)}")
     return TensorType(shape, x.dtype)
 
 
@@ -544,14 +545,14 @@ def _ensure_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:
     fits = len(x.shape) == len(shape)
     if not fits or any(isinstance(a, int) and isinstance(b, int) and a != b for a, b in zip(x.shape, shape)):
         raise Refused(
-            f"Shape of tensor {show_shape(x.shape)} is not compatible with expected shape {show_shape(shape)}."
+            f"Shape of tensor input {brackets(x.shape)} is not compatible with expected shape {brackets(shape)}."
         )
     return TensorType(shape, x.dtype)
 
 
 def _ensure_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, str]]:
     unproven = [(a, b) for a, b in zip(x._type.shape, shape) if not same_dim(a, b)]
-    expected = f"Shape of tensor is not compatible with expected shape {show_shape(shape)}."
+    expected = f"Shape of tensor is not compatible with expected shape {brackets(shape)}."
     return [(bind.equal(scalar_of(a), scalar_of(b)), expected) for a, b in unproven]
 
 
@@ -595,8 +596,9 @@ def ensure_shape(x: Any, shape: Any, name: str | None = None) -> Tensor:
         tensor = bind.identity(tensor)
         tensor.set_shape([None] * wanted.rank)
     if wanted.rank != tensor.ndim or not tensor.shape.is_compatible_with(wanted):
-        raise Refused(f"Shape of tensor {tensor.shape} is not compatible with expected shape {wanted}.").told_by(
-            "EnsureShape"
+        told = (
+            f"Shape of tensor input {brackets(tensor.shape)} is not compatible with expected shape {brackets(wanted)}."
         )
+        raise Refused(told).told_by("EnsureShape")
     dims = tuple(d if w is None else w for d, w in zip(tensor._type.shape, wanted))
     return bind.ensure_shape(tensor, shape=dims)

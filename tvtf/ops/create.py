@@ -295,7 +295,7 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     array([0. , 0.5, 1. ], dtype=float32)
 
     Raises:
-      ValueError: for ``num`` below 1.
+      InvalidArgumentError: (ValueError while tracing) for a negative ``num``.
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linspace
     """
@@ -304,8 +304,8 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     if first.dtype.is_integer:
         first, last = bind.cast(first, dtype=as_dtype("float64")), bind.cast(last, dtype=as_dtype("float64"))
     count = size_argument(num, "num")
-    if isinstance(count, int) and count < 1:
-        raise ValueError(f"Requires num > 0: {count}")
+    if isinstance(count, int) and count < 0:
+        raise Refused(f"Requires start <= limit when delta > 0: 1/{count}").told_by("Range")
     axis = axis % (first.ndim + 1)
     lifted = [_expanded(x, axis) for x in (first, last)]
     toward, away = _weights(count, first.dtype, [-1 if i == axis else 1 for i in range(first.ndim + 1)])

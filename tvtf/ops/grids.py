@@ -14,7 +14,7 @@ from tvtf.ops.arrange import flattened
 from tvtf.ops.array import reshape
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind, draw, is_computed, kernel, number, static_dims, static_int
+from tvtf.ops.rules import attribute_int, bind, draw, is_computed, kernel, number, static_dims, static_int
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused, RefusedValue
 from tvtf.room import require_room
@@ -332,7 +332,7 @@ def _over(dim: Dim, divisor: int) -> Dim:
 
 
 def _block(block_size: Any, extents: Sequence[Dim]) -> int:
-    size = static_int(block_size, "block_size")
+    size = attribute_int(block_size, "block_size", -(2**31))
     if size < 2:
         raise Refused(f"Block size should be > 1, but was: {size}").told_by("SpaceToDepth")
     for extent in extents:

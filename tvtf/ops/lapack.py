@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import DType, complex64, complex128, float16, float32, float64
+from tvtf.dtypes import DType, complex64, complex128, float16, float32, float64, type_name
 from tvtf.ops.host import host_primitive
 from tvtf.ops.linalg import conjugate
-from tvtf.ops.rules import bind, require_dtype, stretch, type_name, zeros_like
+from tvtf.ops.rules import bind, require_dtype, stretch, zeros_like
 from tvtf.primitive import Sample, table
 from tvtf.refusal import Refused, WithoutKernel
 from tvtf.shape import Dim, TensorType, agree_dim, agree_shape, brackets

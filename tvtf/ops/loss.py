@@ -225,13 +225,16 @@ def _check_sparse_shapes(labels: Tensor, logits: Tensor) -> None:
         raise ValueError(f"`labels.shape` must equal `logits.shape` except for the last dimension. Received: {shown}")
 
 
-def label_message(classes: Any) -> str:
-    return f"Received a label value which is outside the valid range of [0, {classes})."
+def label_message(classes: Any, wrong: str = "") -> str:
+    return f"Received a label value{wrong} which is outside the valid range of [0, {classes})."
 
 
 def _require_labels(labels: np.ndarray, classes: int) -> None:
-    if labels.size and not (labels.min() >= 0 and labels.max() < classes):
-        raise Refused(label_message(classes))
+    if not labels.size or labels.min() >= 0 and labels.max() < classes:
+        return
+    wrong = labels.max() if labels.max() >= classes else labels.min()
+    every = " ".join(map(str, labels.ravel().tolist()))
+    raise Refused(f"{label_message(classes, f' of {wrong}')}  Label values: {every}")
 
 
 def _sparse_guard(labels: Tensor, logits: Tensor) -> list[tuple[Any, ...]]:

@@ -10,8 +10,8 @@ from typing import Any, ParamSpec, TypeVar
 import numpy as np
 
 from tvtf.context import state
-from tvtf.dtypes import DType, int32, int64
-from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, require_dtype, static_int, type_name
+from tvtf.dtypes import DType, int32, int64, type_name
+from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, require_dtype, static_int
 from tvtf.refusal import Refused
 from tvtf.shape import TensorShape, is_dim, show_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor

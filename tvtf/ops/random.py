@@ -14,7 +14,7 @@ from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_shape, show_shape
+from tvtf.shape import Dim, TensorType, agree_shape, brackets, show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
 WORDS = (int32, int64, uint32, uint64)
@@ -561,7 +561,9 @@ def sampled(seed: Tensor, logits: Tensor, num_samples: Any, dtype: DType) -> Ten
     if dtype not in _INDEX:
         raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_INDEX}.")
     if logits.ndim != 2:
-        raise Refused(f"logits should be a matrix, got shape {show_shape(logits._type.shape)}").told_by("Multinomial")
+        raise Refused(f"logits should be a matrix, got shape {brackets(logits._type.shape)}").told_by("Multinomial")
+    if logits._type.shape[1] == 0:
+        raise Refused("num_classes should be positive, got 0").told_by("Multinomial")
     count = sample_count(num_samples)
     sums = _running_sums(bind.cast(logits, dtype=float64))
     batch, classes = logits._type.shape

@@ -12,7 +12,7 @@ import numpy as np
 from tvtf.anyrank import AnyShape, unknown, until_told
 from tvtf.context import state
 from tvtf.dimension import Dimension
-from tvtf.dtypes import DType, from_array, int32, int64
+from tvtf.dtypes import DType, from_array, int32, int64, type_name
 from tvtf.primitive import Sample, patient, table
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, broadcast_shapes, is_dim, is_static_shape, same_dim, same_shape, show_shape
@@ -297,10 +297,6 @@ def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> No
         )
 
 
-def type_name(dtype: DType) -> str:
-    return {"float32": "float", "float64": "double", "float16": "half"}.get(dtype.name, dtype.name)
-
-
 def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x", "y", "z")) -> None:
     first = types[0].dtype
     for i, other in enumerate(types[1:], 1):
@@ -368,8 +364,10 @@ def reduction(domain: Sequence[DType], result: DType | None = None) -> Callable[
 
     def rule(x: TensorType, *, axis: tuple[int, ...], keepdims: bool, **_: Any) -> TensorType:
         require_dtype(x, domain, "input")
+        rank = len(x.shape)
         for a in axis:
-            canonical_axis(a, len(x.shape), "reduction axis")
+            if not -rank <= a < rank:
+                raise Refused(f"Invalid reduction dimension ({a} for input with {rank} dimension(s)")
         return TensorType(reduced_shape(x.shape, axis, keepdims), result or x.dtype)
 
     return rule

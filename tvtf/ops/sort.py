@@ -23,7 +23,7 @@ from tvtf.ops.rules import (
 )
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 # -- the order of the last axis; NaN counts as the largest, equal elements keep their order
@@ -396,9 +396,12 @@ def searchsorted(
     extent, shape = edges._type.shape[-1], wanted._type.shape
     count = size_of(edges._type.shape[:-1])
     flat = bind.reshape(edges, shape=(count, extent))
-    each = size_of(shape[edges.ndim - 1 :]) if edges.ndim == wanted.ndim else simplify_dim(size_of(shape) // count)
-    rows = bind.reshape(wanted, shape=(count, each))
-    found = bind.searchsorted(flat, rows, side=side, out_type=as_dtype(out_type))
+    rows = size_of(shape[:-1])
+    if isinstance(count, int) and isinstance(rows, int) and count != rows:
+        told = Refused("Leading dim_size of both tensors must match.")
+        raise told.told_by("LowerBound" if side == "left" else "UpperBound")
+    each = bind.reshape(wanted, shape=(count, shape[-1]))
+    found = bind.searchsorted(flat, each, side=side, out_type=as_dtype(out_type))
     return bind.reshape(found, shape=shape)
 
 

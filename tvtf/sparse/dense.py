@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import DType, as_dtype, float32, int64, string
+from tvtf.dtypes import DType, as_dtype, float32, int64, string, type_name
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.dims import dim_min, scalar_of
 from tvtf.ops.indexing import places
-from tvtf.ops.rules import bind, number, size_argument, type_name
+from tvtf.ops.rules import bind, number, size_argument
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, brackets

@@ -143,7 +143,7 @@ def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
     size = len(edges) - 1
     first = pos + size if pos < 0 else pos
     if not 0 <= first <= size:
-        raise Refused(f"pos {pos} out of range for string at index {index}")
+        raise Refused(f"pos {pos} out of range for string {value!r} at index {index}")
     return value[edges[first] : edges[min(size, first + length)]] if length > 0 else b""
 
 
