@@ -14,9 +14,17 @@ def test_the_ratio_is_of_seconds_a_multiply_add():
     assert sweep.Pair("M", product, other).ratio({product: 3.0, other: 2.0}) == 2.0
 
 
+def test_only_pairs_of_which_one_takes_some_time_are_compared():
+    small, other, large = (sweep.Product(size, 4, 4, "NN", 0) for size in (3, 4, 5))
+    best = {small: 1e-9, other: 5e-9, large: 2 * sweep.SECONDS_THAT_TELL}
+    pairs = [sweep.Pair("M", product, other) for product in (small, large)]
+    assert [pair.product for pair in sweep.told(pairs, best)] == [large]
+
+
 def test_it_runs(monkeypatch, capsys):
     monkeypatch.setattr(sweep, "SAMPLED", [3, 5])
     monkeypatch.setattr(sweep, "SECONDS_A_TURN", 1e-6)
+    monkeypatch.setattr(sweep, "SECONDS_THAT_TELL", 0.0)
     sweep.main(["--forms", "NT", "--lines", "MNK", "--around", "4", "--batch", "2"])
     assert "worst of 2: " in capsys.readouterr().out
 

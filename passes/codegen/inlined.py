@@ -10,10 +10,11 @@ from tvm import IRModule, ir, s_tir, tirx, transform
 from tvm.tirx import AllocBuffer, For, ForKind, PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.passes.codegen.stack import MOST_BYTES
 from tvtf.passes.schedule.cpu import emit
 
 STACK_BYTES = 1024
-"""What TVM puts on the stack; a larger buffer is allocated by a call, each time its kernel runs."""
+"""What TVM puts on the stack by itself; a larger buffer is allocated by a call, each time its kernel runs."""
 
 
 def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var]]:
@@ -59,7 +60,8 @@ def without_blocks(func: PrimFunc) -> PrimFunc:
 def is_large(buffer: Var) -> bool:
     """Whether a buffer is too large for the stack, or may be."""
     size = emit.static(emit.volume(list(buffer.ty.shape)))
-    return size is None or size * buffer.ty.dtype.dtype.itemsize > STACK_BYTES
+    most = MOST_BYTES if buffer.ty.storage_scope == "local" else STACK_BYTES
+    return size is None or size * buffer.ty.dtype.dtype.itemsize > most
 
 
 def _bind_dims(instead: dict[Any, ir.Expr], own: Sequence[ir.Expr], given: Sequence[ir.Expr]) -> None:

@@ -9,7 +9,8 @@ from tvm.tirx import AllocBuffer, PrimFunc
 KEPT_AS_IT_IS = {"disable_lower_builtin": tirx.IntImm("int32", 1)}
 """What LowerTVMBuiltin leaves to LLVM. It puts small buffers of scope "global" on the stack by itself, but takes all of
 scope "local" from the heap, each time they are made (lower_tvm_builtin.cc of TVM 0.27)."""
-MOST_BYTES = 1024
+MOST_BYTES = 4096
+"""Twice all vector registers of a core: the results of a tile, however high, and those that an epilogue keeps."""
 
 
 def with_local_stack(mod: IRModule) -> IRModule:
@@ -24,7 +25,7 @@ def _marked(func: PrimFunc) -> PrimFunc:
 
 def _on_stack(stmt: AllocBuffer) -> AllocBuffer:
     ty = stmt.buffer.ty
-    size = ty.dtype.dtype.bits // 8
+    size = ty.dtype.dtype.itemsize
     for extent in ty.shape:
         if not isinstance(extent, tirx.IntImm):
             return stmt
