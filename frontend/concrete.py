@@ -274,7 +274,7 @@ class ConcreteFunction:
                 "Input Parameters:",
                 inputs or "  None",
                 "Output Type:",
-                f"  {self.function_type.output}",
+                f"  {_text(self.function_type.output)}",
                 "Captures:",
                 *captured,
             ]
@@ -337,8 +337,11 @@ def _text(value: Any) -> str:
     """A nest of descriptions as TensorFlow writes the type of an argument."""
     if isinstance(value, Mapping):
         return f"Dict[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in value.items())}]"
-    if hasattr(value, "_fields"):
-        pairs = zip(value._fields, value)
+    if nest.is_record(value) and nest.metadata_of(value) is not None:
+        parts = tuple(map(_Text, map(_text, nest.parts_of(value))))
+        return f"CustomNestTraceType [metadata={nest.metadata_of(value)!r}, components={parts!r}]"
+    if hasattr(value, "_fields") or nest.is_record(value):
+        pairs = zip(value._fields, value) if hasattr(value, "_fields") else nest.named_parts(value)
         return f"{type(value).__name__}[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in pairs)}]"
     if isinstance(value, (list, tuple)):
         return f"{'List' if isinstance(value, list) else 'Tuple'}[{', '.join(map(_text, value))}]"

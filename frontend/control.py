@@ -240,7 +240,9 @@ def while_loop(
 def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) -> Any:
     values, count = loop_vars, 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
-        values = _as_loop_vars(body(*values), loop_vars)
+        found = body(*values)
+        nested = _as_loop_vars(found, loop_vars)
+        values = type(found)(nested) if type(found) in (list, tuple) else nested  # as TensorFlow does
         count += 1
     return nest.map_structure(convert_to_tensor, values, expand_composites=True)
 

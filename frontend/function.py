@@ -5,7 +5,6 @@ from __future__ import annotations
 import copy
 import functools
 import threading
-from collections import OrderedDict
 from collections.abc import Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any
@@ -87,7 +86,7 @@ class Function:
         self.name: str = name or str(getattr(python_function, "__name__", "function"))
         self.log = RetraceLog(self.name, self.signature)
         self.calls = calls_of(python_function)
-        self._concrete: OrderedDict[Any, ConcreteFunction] = OrderedDict()
+        self._concrete: dict[Any, ConcreteFunction] = {}
         self._fast: dict[Any, ConcreteFunction] = {}
         self._bound: dict[int, dict[str, Any]] = {}
         self._variables_made = False
@@ -193,7 +192,6 @@ class Function:
     def _find(self, arguments: Arguments) -> ConcreteFunction | None:
         exact = self._concrete.get(arguments.key)
         if exact is not None:
-            self._concrete.move_to_end(arguments.key)
             return exact
         return next((c for c in reversed(self._concrete.values()) if c.arguments.accepts(arguments)), None)
 
@@ -276,7 +274,7 @@ class Function:
         return concrete
 
     def _forget(self) -> None:
-        _, oldest = self._concrete.popitem(last=False)
+        oldest = self._concrete.pop(next(iter(self._concrete)))
         self._fast = {k: c for k, c in self._fast.items() if c is not oldest}
 
     def converted(self) -> Callable[..., Any]:

@@ -257,7 +257,8 @@ def structure_key(structure: Any) -> Any:
         return type(structure) if nest.is_composite(structure) else "."
     if isinstance(structure, Mapping):
         return type(structure).__name__, tuple((k, structure_key(structure[k])) for k in nest.sorted_keys(structure))
-    return type(structure).__name__, tuple(map(structure_key, structure))
+    kind = (type(structure), nest.metadata_of(structure)) if nest.is_record(structure) else type(structure).__name__
+    return kind, tuple(map(structure_key, nest.parts_of(structure)))
 
 
 class Signature:
@@ -381,12 +382,12 @@ def flatten_up_to(shallow: Any, deep: Any) -> list[Any] | None:
         return nest.flatten(deep, expand_composites=True)
     if not nest.is_nested(shallow):
         return [deep]
-    if not nest.is_nested(deep) or len(shallow) != len(deep):
+    if not nest.is_nested(deep):
         return None
-    if isinstance(shallow, Mapping) and set(shallow) != set(deep):
+    wanted, found = dict(nest.named_parts(shallow)), dict(nest.named_parts(deep))
+    if wanted.keys() != found.keys():
         return None
-    keys = nest.sorted_keys(shallow) if isinstance(shallow, Mapping) else range(len(shallow))
-    parts = [flatten_up_to(shallow[k], deep[k]) for k in keys]
+    parts = [flatten_up_to(part, found[key]) for key, part in wanted.items()]
     return None if any(p is None for p in parts) else [leaf for part in parts for leaf in part or ()]
 
 
@@ -406,8 +407,7 @@ def _names_of(name: str, value: Any, expand_composites: bool = False) -> list[st
         return _component_names(name, len(nest.flatten(value, expand_composites=True)))
     if not nest.is_nested(value):
         return [name]
-    keys = nest.sorted_keys(value) if isinstance(value, Mapping) else range(len(value))
-    return [n for k in keys for n in _names_of(f"{name}_{k}", value[k], expand_composites)]
+    return [n for key, part in nest.named_parts(value) for n in _names_of(f"{name}_{key}", part, expand_composites)]
 
 
 def _component_names(name: str, count: int) -> list[str]:

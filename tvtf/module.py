@@ -9,6 +9,7 @@ from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
 from tvtf import context
+from tvtf.nest import is_record, named_parts
 from tvtf.track import TRACKING_ATTRIBUTES, AutoTrackable, Trackable
 
 _HUMP: Final = re.compile(r"((?<=[a-z0-9])[A-Z]|(?!^)[A-Z](?=[a-z]))")
@@ -197,7 +198,7 @@ def _leaves(value: Any, path: Path) -> Iterator[tuple[Path, Any]]:
     """Flatten lists and tuples by index, dicts by sorted key, as tf.nest does."""
     for key, element in _elements(value, path[0]):
         yield from _leaves(element, (*path, key))
-    if not isinstance(value, (list, tuple, dict)):
+    if not isinstance(value, (list, tuple, dict)) and not is_record(value):
         yield path, value
 
 
@@ -206,7 +207,7 @@ def _elements(value: Any, attribute: str) -> Iterator[tuple[Any, Any]]:
         return iter([(key, value[key]) for key in _sorted_keys(value, attribute)])
     if isinstance(value, tuple) and hasattr(value, "_fields"):
         return zip(value._fields, value)
-    return iter(enumerate(value) if isinstance(value, (list, tuple)) else ())
+    return iter(named_parts(value) if isinstance(value, (list, tuple)) or is_record(value) else ())
 
 
 def _sorted_keys(value: dict[Any, Any], attribute: str) -> list[Any]:

@@ -1,6 +1,8 @@
-"""Nested structures of tensors: lists, tuples, named tuples and dicts (by sorted key), as ``tf.nest`` walks them.
+"""Nested structures of tensors, as ``tf.nest`` walks them: lists, tuples, named tuples, dicts (by sorted key) and records.
 
-A tensor made of tensors is a leaf, and with ``expand_composites=True`` a structure of its components; so is its spec.
+A record is an object of a class made by ``attrs``, or of one that takes its objects apart itself (``__tf_flatten__`` and
+``__tf_unflatten__``, as dataclasses do for TensorFlow). A tensor made of tensors is a leaf, and with
+``expand_composites=True`` a structure of its components; so is its spec.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/nest
 """
@@ -17,7 +19,7 @@ _LEAF = (str, bytes)
 
 
 def is_nested(seq: Any) -> bool:
-    """True for a sequence (strings excluded) or a mapping.
+    """True for a sequence (strings excluded), a mapping or a record.
 
     >>> is_nested([1]), is_nested("ab")
     (True, False)
@@ -27,7 +29,54 @@ def is_nested(seq: Any) -> bool:
 
 @lru_cache(maxsize=1024)
 def _is_nested_type(kind: type) -> bool:
-    return issubclass(kind, (list, tuple, Mapping)) and not issubclass(kind, _LEAF)
+    return _is_record_type(kind) or (issubclass(kind, (list, tuple, Mapping)) and not issubclass(kind, _LEAF))
+
+
+@lru_cache(maxsize=1024)
+def _is_record_type(kind: type) -> bool:
+    return _fields(kind) is not None or (hasattr(kind, "__tf_flatten__") and hasattr(kind, "__tf_unflatten__"))
+
+
+def _fields(kind: type) -> list[str] | None:
+    """The attributes of a class that ``attrs`` made."""
+    made = getattr(kind, "__attrs_attrs__", None)
+    return None if made is None else [each.name for each in made]
+
+
+def is_record(value: Any) -> bool:
+    return _is_record_type(type(value))  # type: ignore[arg-type] # types are hashable
+
+
+def metadata_of(record: Any) -> Any:
+    """What a record keeps beside its parts."""
+    return None if _fields(type(record)) is not None else record.__tf_flatten__()[0]
+
+
+def parts_of(structure: Any) -> Sequence[Any]:
+    """What a nested structure that is no mapping consists of."""
+    if not is_record(structure):
+        return structure  # type: ignore[no-any-return]
+    fields = _fields(type(structure))
+    return [getattr(structure, f) for f in fields] if fields is not None else structure.__tf_flatten__()[1]
+
+
+def named_parts(structure: Any) -> list[tuple[Any, Any]]:
+    """What a nested structure consists of by key, attribute or index."""
+    if isinstance(structure, Mapping):
+        return [(key, structure[key]) for key in sorted_keys(structure)]
+    fields = _fields(type(structure))
+    return list(enumerate(parts_of(structure)) if fields is None else zip(fields, parts_of(structure)))
+
+
+def with_parts(like: Any, parts: Sequence[Any]) -> Any:
+    """A structure, no mapping, like another with other parts."""
+    if not is_record(like):
+        return (
+            type(like)(*parts) if hasattr(like, "_fields") else tuple(parts) if isinstance(like, tuple) else list(parts)
+        )
+    if _fields(type(like)) is not None:
+        return type(like)(*parts)
+    return type(like).__tf_unflatten__(like.__tf_flatten__()[0], tuple(parts))
 
 
 def is_composite(value: Any) -> bool:
@@ -64,7 +113,7 @@ def components_of(composite: Any) -> Any:
 def _children(structure: Any) -> Iterable[Any]:
     if isinstance(structure, Mapping):
         return (structure[k] for k in sorted_keys(structure))
-    return (components_of(structure),) if is_composite(structure) else structure
+    return (components_of(structure),) if is_composite(structure) else parts_of(structure)
 
 
 def sorted_keys(mapping: Mapping[Any, Any]) -> list[Any]:
@@ -139,10 +188,11 @@ def flattener(structure: Any) -> Callable[[Any], list[Any]]:
         keys = sorted_keys(structure)
         of_children = flattener([structure[k] for k in keys])
         return lambda value: of_children([value[k] for k in keys])
-    if not any(map(is_nested, structure)):
-        return list
-    parts = list(map(flattener, structure))
-    return lambda value: [leaf for part, child in zip(parts, value) for leaf in part(child)]
+    own = parts_of(structure)
+    if not any(map(is_nested, own)):
+        return (lambda value: list(parts_of(value))) if is_record(structure) else list
+    parts = list(map(flattener, own))
+    return lambda value: [leaf for part, child in zip(parts, parts_of(value)) for leaf in part(child)]
 
 
 def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
@@ -159,8 +209,8 @@ def packer(structure: Any) -> Callable[[Iterator[Any]], Any]:
     if isinstance(structure, Mapping):
         of_keys = {k: packer(structure[k]) for k in sorted_keys(structure)}
         return lambda leaves: _same_mapping(structure, {k: pack(leaves) for k, pack in of_keys.items()})
-    children = list(map(packer, structure))
-    return lambda leaves: _same_sequence(structure, [pack(leaves) for pack in children])
+    children = list(map(packer, parts_of(structure)))
+    return lambda leaves: with_parts(structure, [pack(leaves) for pack in children])
 
 
 def _rebuild(structure: Any, leaves: Iterator[Any], branches: Callable[[Any], bool]) -> Any:
@@ -171,8 +221,7 @@ def _rebuild(structure: Any, leaves: Iterator[Any], branches: Callable[[Any], bo
     if isinstance(structure, Mapping):
         packed = {k: _rebuild(structure[k], leaves, branches) for k in sorted_keys(structure)}
         return _same_mapping(structure, packed)
-    children = [_rebuild(child, leaves, branches) for child in structure]
-    return _same_sequence(structure, children)
+    return with_parts(structure, [_rebuild(child, leaves, branches) for child in parts_of(structure)])
 
 
 def _same_mapping(like: Mapping[Any, Any], packed: dict[Any, Any]) -> Any:
@@ -186,12 +235,6 @@ def _dict_like(like: dict[Any, Any], ordered: dict[Any, Any]) -> Any:
     copy = like.copy()
     copy.update(ordered)
     return copy
-
-
-def _same_sequence(like: Any, children: list[Any]) -> Any:
-    if hasattr(like, "_fields"):
-        return type(like)(*children)
-    return tuple(children) if isinstance(like, tuple) else children
 
 
 def map_structure(function: Callable[..., Any], *structures: Any, **kwargs: Any) -> Any:
@@ -258,12 +301,16 @@ def _own_difference(a: Any, b: Any, check_types: bool) -> tuple[type[Exception],
             "The two dictionaries don't have the same set of keys. "
             f"First structure has keys {_told(list(a))}, while second structure has keys {_told(list(b))}"
         )
-    if len(a) != len(b):
+    if _size(a) != _size(b):
         return ValueError, (
             "The two structures don't have the same number of elements. "
             f"First structure: {_told(a)}. Second structure: {_told(b)}"
         )
     return None
+
+
+def _size(structure: Any) -> int:
+    return len(structure if isinstance(structure, Mapping) else parts_of(structure))
 
 
 def _told(value: Any) -> str:

@@ -20,9 +20,8 @@ Element = Any
 
 def tensors_of(value: Any) -> Element:
     """``value`` with every leaf a tensor: tuples and dicts are kept, lists become tensors."""
-    if isinstance(value, tuple):
-        parts = [tensors_of(v) for v in value]
-        return type(value)(*parts) if hasattr(value, "_fields") else tuple(parts)
+    if isinstance(value, tuple) or nest.is_record(value):
+        return nest.with_parts(value, [tensors_of(v) for v in nest.parts_of(value)])
     if isinstance(value, dict):
         pairs = ((k, tensors_of(v)) for k, v in value.items())
         return OrderedDict(pairs) if isinstance(value, OrderedDict) else dict(pairs)
@@ -65,8 +64,12 @@ def flat_shapes(form: Any, shapes: Any) -> list[TensorShape]:
     """The shapes of the leaves of ``form``, given in its form: a list is a shape there."""
     if not nest.is_nested(form):
         return [TensorShape(shapes.tolist() if isinstance(shapes, np.ndarray) else shapes)]
-    parts = [(form[k], shapes[k]) for k in sorted(form)] if isinstance(form, dict) else zip(form, shapes)
+    parts = [(form[k], shapes[k]) for k in sorted(form)] if isinstance(form, dict) else _pairs(form, shapes)
     return [shape for own, given in parts for shape in flat_shapes(own, given)]
+
+
+def _pairs(form: Any, shapes: Any) -> Any:
+    return zip(nest.parts_of(form), nest.parts_of(shapes))
 
 
 def arrays(element: Element) -> list[np.ndarray]:
