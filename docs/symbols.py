@@ -81,7 +81,10 @@ def _state(name: str) -> str:
 def lookup(name: str) -> Any:
     """What tvtf has under a name; MISSING for nothing, the error for a name that it refuses."""
     import tvtf
+    from tvtf import absent, dtypes
 
+    if name in absent.SPACES:
+        return absent.error("tvtf", name)
     found: Any = tvtf
     for part in name.split("."):
         try:
@@ -90,7 +93,7 @@ def lookup(name: str) -> Any:
             return error
         except AttributeError:
             return MISSING
-    return found
+    return absent.error("tvtf", name) if isinstance(found, (absent.Refused, dtypes.Unheld)) else found
 
 
 def _identity(found: Any) -> Any:

@@ -12,7 +12,7 @@ from typing import Any
 import numpy as np
 from tvm import ir
 
-from tvtf import nest
+from tvtf import callables, nest
 from tvtf.anyrank import UnknownSizes
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
@@ -37,7 +37,7 @@ observers: list[Callable[[ConcreteFunction], Any]] = []
 """Told of every function that was traced."""
 
 
-class ConcreteFunction:
+class ConcreteFunction(callables.ConcreteFunction):
     """A traced function with fixed argument types; callable on tensors.
 
     Where it was traced for arguments of unknown rank, its instances, one for each rank, repeat the trace, not the Python.

@@ -10,6 +10,7 @@ from types import MethodType
 from typing import TYPE_CHECKING, Any
 
 from tvtf.anyrank import AnyShape, UnknownRank, UnknownSizes
+from tvtf.callables import PolymorphicFunction
 from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.errors import InvalidArgumentError
@@ -66,7 +67,7 @@ def functions_run_eagerly() -> bool:
     return _run_eagerly[0]
 
 
-class Function:
+class Function(PolymorphicFunction):
     """A polymorphic compiled function; made by :func:`function`."""
 
     def __init__(
@@ -157,6 +158,23 @@ class Function:
     def _of(self, python_function: Callable[..., Any]) -> Function:
         """The same kind of function, of other Python, without traces."""
         return Function(python_function, self.input_signature, self.autograph, self.reduce_retracing, self.name)
+
+    def _decorate(self, decorator: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Puts ``decorator`` around the Python function; by TensorFlow's name.
+
+        Raises:
+          ValueError: it has been traced.
+        """
+        if self._concrete:
+            raise ValueError("Functions cannot be decorated after they have been traced.")
+        Function.__init__(
+            self,
+            decorator(self.python_function),
+            self.input_signature,
+            self.autograph,
+            self.reduce_retracing,
+            self.name,
+        )
 
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
         """A function of its own; that of a method belongs to the copied object."""

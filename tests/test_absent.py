@@ -14,12 +14,34 @@ spec.loader.exec_module(symbols)
 
 
 def test_a_refused_name_tells_why():
-    with pytest.raises(NotImplementedError, match="tvtf has no tf.raw_ops: use the function of tf"):
-        tf.raw_ops  # noqa: B018
+    with pytest.raises(NotImplementedError, match="tvtf has no tf.raw_ops.AddV2: use the function of tf"):
+        tf.raw_ops.AddV2  # noqa: B018
     with pytest.raises(NotImplementedError, match="tf.io.decode_jxl: neither the standard library"):
         tf.io.decode_jxl  # noqa: B018
-    assert not hasattr(tf, "raw_ops")
+    assert not hasattr(tf.raw_ops, "AddV2")
     assert not hasattr(tf.io, "decode_jxl")
+
+
+def test_a_refused_class_can_be_named_but_not_made():
+    class Ours(tf.distribute.TPUStrategy):
+        pass
+
+    assert not isinstance(tf.distribute.get_strategy(), (Ours, tf.lite.TFLiteConverter))
+    for make in (tf.distribute.TPUStrategy, Ours, tf.distribute.experimental.TPUStrategy):
+        with pytest.raises(NotImplementedError, match="TPUStrategy: tvtf runs in one process"):
+            make()
+    with pytest.raises(NotImplementedError, match="tf.lite.TFLiteConverter: a compiled function is a small library"):
+        tf.lite.TFLiteConverter.from_saved_model("folder")
+
+
+def test_a_dtype_without_tensors_can_be_named():
+    for make in (
+        tf.zeros,
+        lambda dims, dtype: tf.cast(tf.ones(dims), dtype),
+        lambda dims, dtype: tf.constant(1, dtype),
+    ):
+        with pytest.raises(NotImplementedError, match="tvtf has no tensors of tf.qint8"):
+            make([2], tf.qint8)
 
 
 def test_a_name_that_nobody_has_is_an_attribute_error():

@@ -38,11 +38,18 @@ from tvtf.dtypes import (  # noqa: E402
     int16,
     int32,
     int64,
+    qint8,
+    qint16,
+    qint32,
+    quint8,
+    quint16,
+    resource,
     string,
     uint8,
     uint16,
     uint32,
     uint64,
+    variant,
 )
 from tvtf.frontend import autograph as _autograph  # noqa: E402,F401 - how functions are traced
 from tvtf.frontend import cases as _cases  # noqa: E402,F401 - declares tf.case, tf.switch_case
@@ -99,6 +106,7 @@ __all__ = [
     *("DType", "GradientTape", "Module", "Tensor", "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable"),
     *("as_dtype", "bfloat16", "bool", "complex128", "complex64", "constant", "convert_to_tensor", "double", "dtypes"),
     *("errors", "executing_eagerly", "float16", "float32", "float64", "function", "half", "int16", "int32", "int64"),
-    *("int8", "name_scope", "nest", "newaxis", "ops", "register_tensor_conversion_function", "string"),
+    *("int8", "name_scope", "nest", "newaxis", "ops", "qint16", "qint32", "qint8", "quint16", "quint8"),
+    *("register_tensor_conversion_function", "resource", "string", "variant"),
     *("uint16", "uint32", "uint64", "uint8", "__version__"),
 ]

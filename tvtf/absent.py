@@ -2,8 +2,10 @@
 
 from __future__ import annotations
 
+from abc import ABCMeta
 from functools import cache
 from pathlib import Path
+from typing import Any, NoReturn
 
 _QUANTIZED = "tvtf has no quantized dtypes; tf.quantization.quantize_and_dequantize_v2 rounds as they would"
 
@@ -57,7 +59,7 @@ REASONS = {
     "data.experimental.make_saveable_from_iterator": "an iterator is kept by tf.train.Checkpoint(iterator=iterator)",
     "experimental.tensorrt": "tvtf compiles for the GPU itself",
     "experimental.register_filesystem_plugin": "files are read by Python",
-    **dict.fromkeys(("qint8", "qint16", "qint32", "quint8", "quint16", "dtypes.QUANTIZED_DTYPES"), _QUANTIZED),
+    **dict.fromkeys(("qint8", "qint16", "qint32", "quint8", "quint16"), _QUANTIZED),
     **dict.fromkeys(("dtypes.qint8", "dtypes.qint16", "dtypes.qint32", "dtypes.quint8", "dtypes.quint16"), _QUANTIZED),
     **dict.fromkeys(("quantization.quantize", "quantization.dequantize", "quantization.quantized_concat"), _QUANTIZED),
     **{
@@ -106,16 +108,13 @@ REASONS = {
     **{
         f"version.{name}": "tvtf builds no GraphDef, and is no C++: tf.__version__ is its version"
         for name in (
-            *("COMPILER_VERSION", "GIT_VERSION", "GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER"),
+            *("COMPILER_VERSION", "GRAPH_DEF_VERSION", "GRAPH_DEF_VERSION_MIN_CONSUMER"),
             "GRAPH_DEF_VERSION_MIN_PRODUCER",
         )
     },
     **{
-        f"types.experimental.{name}": "annotate with what fn = tf.function(...) and fn.get_concrete_function(...) are"
-        for name in (
-            *("AtomicFunction", "Callable", "ConcreteFunction", "FunctionType", "GenericFunction"),
-            *("PolymorphicFunction", "SupportsTracingProtocol", "TraceType"),
-        )
+        f"types.experimental.{name}": "a function is a tf.types.experimental.GenericFunction, its traces are ConcreteFunctions"
+        for name in (*("AtomicFunction", "FunctionType", "SupportsTracingProtocol", "TraceType"),)
     },
     "types.experimental.distributed": "tvtf runs on one device",
     "image.generate_bounding_box_proposals": "TensorFlow's kernel is for GPUs alone; tf.image.non_max_suppression picks boxes",
@@ -147,6 +146,21 @@ REASONS = {
 """By dotted path, why tvtf will not have what is there or below."""
 
 
+SPACES = frozenset(
+    {
+        *(
+            "distribute.cluster_resolver",
+            "distribute.coordinator",
+            "distribute.experimental",
+            "dtensor",
+            "feature_column",
+        ),
+        *("lite", "mlir", "raw_ops", "tpu", "xla"),
+    }
+)
+"""Namespaces refused as a whole, or but for a few names: programs may ask for what is in them by ``hasattr``."""
+
+
 class Absent(NotImplementedError, AttributeError):
     """TensorFlow has it, tvtf doesn't; an AttributeError too, so that ``hasattr`` is False."""
 
@@ -159,14 +173,45 @@ def error(module: str, path: str) -> AttributeError:
     >>> error("tvtf", "no_such_thing")
     AttributeError("module 'tvtf' has no attribute 'no_such_thing'")
     """
-    parts = path.split(".")
-    for length in range(len(parts), 0, -1):
-        reason = REASONS.get(".".join(parts[:length]))
-        if reason:
-            return Absent(f"tvtf has no tf.{path}: {reason}")
+    reason = _reason(path)
+    if reason:
+        return Absent(f"tvtf has no tf.{path}: {reason}")
     if path in tensorflow_names():
         return Absent(f"tvtf has no tf.{path} yet; docs/symbols.md lists what it has")
-    return AttributeError(f"module {module!r} has no attribute {parts[-1]!r}")
+    return AttributeError(f"module {module!r} has no attribute {path.rpartition('.')[2]!r}")
+
+
+def _reason(path: str) -> str | None:
+    parts = path.split(".")
+    found = (REASONS.get(".".join(parts[:length])) for length in range(len(parts), 0, -1))
+    return next(filter(None, found), None)
+
+
+class Refused(ABCMeta):
+    """What the classes that tvtf refuses are: they may stand in annotations, ``isinstance`` and bases, but not be made."""
+
+    path: str
+
+    def __call__(cls, *_: Any, **__: Any) -> NoReturn:
+        raise error("tvtf", cls.path)
+
+    def __getattr__(cls, name: str) -> NoReturn:
+        raise error("tvtf", cls.path)
+
+
+@cache
+def refused_class(path: str) -> Refused | None:
+    """The class that stands at a refused ``tf.path``; None where TensorFlow has something else there, as its name tells.
+
+    >>> isinstance(1, refused_class("distribute.TPUStrategy"))
+    False
+    >>> refused_class("raw_ops.AddV2"), refused_class("test.is_cpu_target_available")
+    (None, None)
+    """
+    name = path.rpartition(".")[2]
+    if not name[:1].isupper() or name.isupper() or path.startswith("raw_ops."):
+        return None
+    return Refused(name, (), {"path": path, "__module__": "tvtf"}) if _reason(path) else None
 
 
 @cache

@@ -97,7 +97,7 @@ class DType:
 
     @property
     def is_quantized(self) -> builtins.bool:
-        return False
+        return self.kind == "q"
 
     @property
     def is_numpy_compatible(self) -> builtins.bool:
@@ -133,6 +133,29 @@ class DType:
         return as_dtype, (self.name,)
 
 
+class Unheld(DType):
+    """A dtype of TensorFlow's that programs may name and compare with, but of which tvtf has no tensors.
+
+    >>> float32 in (qint8, variant), qint8.is_quantized
+    (False, True)
+
+    Raises:
+      NotImplementedError: where the memory of its elements is asked for.
+    """
+
+    __slots__ = ()
+
+    def __init__(self, name: str, enum: int, kind: str) -> None:
+        self.name = name  # type: ignore[misc]
+        self.as_datatype_enum = enum  # type: ignore[misc]
+        self.kind = kind  # type: ignore[misc]
+        self.is_complex = self.is_differentiable = False  # type: ignore[misc]
+
+    @property  # type: ignore[misc] # it is final for others
+    def np(self) -> Any:
+        raise NotImplementedError(f"tvtf has no tensors of {self!r}")
+
+
 float32 = DType("float32", np.float32, 1, "f")
 float64 = double = DType("float64", np.float64, 2, "f")
 int32 = DType("int32", np.int32, 3, "i")
@@ -149,6 +172,15 @@ complex128 = DType("complex128", np.complex128, 18, "c")
 float16 = half = DType("float16", np.float16, 19, "f")
 uint32 = DType("uint32", np.uint32, 22, "u")
 uint64 = DType("uint64", np.uint64, 23, "u")
+resource = Unheld("resource", 20, "r")
+variant = Unheld("variant", 21, "r")
+qint8 = Unheld("qint8", 11, "q")
+quint8 = Unheld("quint8", 12, "q")
+qint32 = Unheld("qint32", 13, "q")
+qint16 = Unheld("qint16", 15, "q")
+quint16 = Unheld("quint16", 16, "q")
+QUANTIZED_DTYPES: Final = frozenset((qint8, quint8, qint32, qint16, quint16))
+UNHELD: Final = (*QUANTIZED_DTYPES, resource, variant)
 
 ALL: Final = (
     *(float16, bfloat16, float32, float64, int8, int16, int32, int64),
@@ -169,14 +201,14 @@ ON_HOST: Final = (*COMPLEX, string)
 TRACED: Final = (*COMPILED, *ON_HOST)
 """The types that traced programs have."""
 
-_BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in ALL} | {
+_BY_NAME: Final[dict[Any, DType]] = {t.name: t for t in (*ALL, *UNHELD)} | {
     "half": float16,
     "float": float32,
     "double": float64,
     "str": string,
 }
 _BY_NUMPY: Final[dict[Any, DType]] = {t.np: t for t in ALL}
-_BY_ENUM: Final = {t.as_datatype_enum: t for t in ALL}
+_BY_ENUM: Final = {t.as_datatype_enum: t for t in (*ALL, *UNHELD)}
 _BY_PYTHON: Final[dict[Any, DType]] = {
     float: float32,
     int: int32,

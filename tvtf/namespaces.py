@@ -8,6 +8,7 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
+from inspect import isfunction
 from types import ModuleType
 from typing import Any
 
@@ -81,6 +82,7 @@ LATE = {
         "LinearOperatorPermutation LinearOperatorScaledIdentity LinearOperatorToeplitz LinearOperatorTridiag "
         "LinearOperatorZeros",
     },
+    "frontend.xla": {"xla.experimental": "compile jit_scope"},
     "lookup": {"": "lookup"},
     "onnx": {"": "onnx"},
     "ops.bessel": {
@@ -171,6 +173,10 @@ LATE = {
         "strings": "bytes_split ngrams split unicode_decode unicode_decode_with_offsets unicode_encode unicode_split "
         "unicode_split_with_offsets",
     },
+    "raw": {
+        "raw_ops": "BroadcastGradientArgs FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 IgammaGradA MatrixDiagPartV2 "
+        "MatrixDiagPartV3 RandomGammaGrad",
+    },
     "saved_model": {"": "saved_model"},
     "sparse": {
         "": "SparseTensor SparseTensorSpec edit_distance sparse",
@@ -219,8 +225,15 @@ def install() -> None:
         *folders, name = path.split(".")
         module = _module(root, folders)
         setattr(module, name, value)
+        _findable(value, module, name)
         if module is not root:
             refusing(module, ".".join(folders))
+
+
+def _findable(value: Any, module: ModuleType, name: str) -> None:
+    """Has ``pickle`` find a function where programs do, if its own module has something else, or nothing, under its name."""
+    if isfunction(value) and getattr(sys.modules[value.__module__], value.__qualname__, None) is not value:
+        value.__module__, value.__qualname__ = module.__name__, name
 
 
 def refusing(module: ModuleType, path: str) -> ModuleType:
@@ -248,6 +261,11 @@ def late(module: ModuleType, path: str) -> Any:
         return vars(module)[name]
     if path.startswith(FIRST):
         return _found(path.removeprefix(FIRST))
+    if path in absent.SPACES:
+        return _module(sys.modules["tvtf"], path.split("."))
+    refused = absent.refused_class(path)
+    if refused:
+        return refused
     raise absent.error(module.__name__, path)
 
 

@@ -86,6 +86,9 @@ class Primitive(Generic[P]):
         self.overrides: list[Rule] = []
         """What users have it do on types of their own; asked first."""
 
+    def __reduce__(self) -> str:
+        return str(vars(self)["__name__"])  # pickled as the global that it is
+
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
         if kwargs:
             check_name(kwargs)

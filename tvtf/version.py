@@ -2,3 +2,4 @@
 
 __version__ = "0.1.0"
 VERSION = __version__
+GIT_VERSION = "unknown"

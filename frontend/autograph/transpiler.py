@@ -27,7 +27,7 @@ from malt.converters import (
 from malt.core import converter, unsupported_features_checker
 from malt.impl import api
 from malt.lang import directives as malt_directives
-from malt.pyct import anno, errors, parser
+from malt.pyct import anno, errors, parser, qual_names
 
 from tvtf import emit
 from tvtf.frontend.autograph import artifact, set_loop_options
@@ -67,6 +67,21 @@ class _Unsupported(ast.NodeVisitor):
             raise errors.UnsupportedLanguageElementError(
                 f"{construct} in line {line} of {self.source} is not supported by AutoGraph; write it with if and while"
             )
+        return self.generic_visit(node)
+
+
+class _ExceptName(str):
+    """The name in ``except E as name``, which malt takes for a node: ``ast`` has text there."""
+
+    _fields = ()
+
+
+class _ExceptNames(ast.NodeTransformer):
+    def visit_ExceptHandler(self, node: ast.ExceptHandler) -> Any:
+        if node.name is not None:
+            name = _ExceptName(node.name)
+            anno.setanno(name, anno.Basic.QN, qual_names.QN(node.name))
+            node.name = name
         return self.generic_visit(node)
 
 
@@ -111,7 +126,7 @@ class Transpiler(api.PyToPy):
 
     def transform_ast(self, node: Any, ctx: Any) -> Any:
         unsupported_features_checker.verify(node)
-        node = functions.transform(self.initial_analysis(node, ctx), ctx)
+        node = functions.transform(self.initial_analysis(_ExceptNames().visit(node), ctx), ctx)
         node = _Directives(ctx).visit(node)
         node = break_statements.transform(node, ctx)
         node = asserts.transform(node, ctx)

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy as np
@@ -19,6 +20,7 @@ from tvtf.ops.operators import equality
 from tvtf.primitive import public_names
 from tvtf.records import unframed
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.v1 import logging
 from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
 from tvtf.v1.session import InteractiveSession, Session, get_default_session
 from tvtf.variable import Variable as _Variable
@@ -221,6 +223,12 @@ class train(metaclass=_Train):  # noqa: N801 - a namespace of TensorFlow's
         return _Optimizer(Adam(learning_rate, beta1, beta2, epsilon))
 
 
+@contextmanager
+def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
+    """Ops on the device of another: there is one."""
+    yield
+
+
 def _to(dtype: str) -> Callable[..., Tensor]:
     def to(x: Any, name: str | None = None) -> Tensor:
         return public_names()["cast"](x, as_dtype(dtype), name)  # type: ignore[no-any-return]
@@ -273,6 +281,7 @@ PUBLIC = {
     "executing_eagerly_outside_functions": lambda: True,
     **{f"to_{dtype}": _to(dtype) for dtype in ("bfloat16", "complex64", "complex128", "double", "int32", "int64")},
     "to_float": _to("float32"),
+    "logging": logging,
     **{
         each.__name__: each
         for each in (
@@ -280,7 +289,7 @@ PUBLIC = {
             *(Graph, InteractiveSession, Operation, Session, Variable, assign, assign_add, assign_sub),
             *(disable_eager_execution, get_default_graph, get_default_session, get_variable, global_variables),
             *(global_variables_initializer, gradients, placeholder, print, string_join, train, trainable_variables),
-            *(variables_initializer, while_loop, wrap_function),
+            *(colocate_with, variables_initializer, while_loop, wrap_function),
         )
     },
 }

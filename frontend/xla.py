@@ -1,0 +1,69 @@
+"""``tf.xla.experimental``: what asks for compiling, which everything traced is."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator
+from contextlib import contextmanager
+from typing import Any
+
+from tvtf import nest
+from tvtf.context import executing_eagerly
+from tvtf.frontend.function import function
+from tvtf.namespaces import install as _install
+from tvtf.primitive import export
+
+
+@export("xla.experimental.compile")
+def compile(computation: Callable[..., Any], inputs: Any = None) -> Any:  # noqa: A001 - TensorFlow's name
+    """What ``computation`` gives for ``inputs``, compiled.
+
+    Args:
+      computation: a function of as many tensors as ``inputs`` has.
+      inputs: list or tuple of values; None for none.
+
+    Returns:
+      A list of tensors; where the results are nested, tensors in their form.
+
+    Raises:
+      TypeError: ``inputs`` is no list.
+
+    >>> import tvtf as tf
+    >>> [y.numpy().tolist() for y in tf.xla.experimental.compile(lambda x: x + 1., [tf.constant([1., 2.])])]
+    [[2.0, 3.0]]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/xla/experimental/compile
+    """
+    if inputs is not None and not isinstance(inputs, (list, tuple)):
+        raise TypeError("inputs must be a list")
+    given = list(inputs or ())
+    found = function(computation)(*given) if executing_eagerly() else computation(*given)
+    is_flat = not nest.is_nested(found) or not (isinstance(found, dict) or any(map(nest.is_nested, found)))
+    return nest.flatten(found) if is_flat and found is not None else found
+
+
+@export("xla.experimental.jit_scope")
+@contextmanager
+def jit_scope(compile_ops: Any = True, separate_compiled_gradients: bool = False) -> Iterator[None]:
+    """Ops inside are compiled, as those outside.
+
+    Raises:
+      RuntimeError: outside ``tf.function``.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def f(x):
+    ...     with tf.xla.experimental.jit_scope():
+    ...         return x + 1.
+    >>> f(tf.constant(1.)).numpy()
+    np.float32(2.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/xla/experimental/jit_scope
+    """
+    if executing_eagerly():
+        raise RuntimeError(
+            "xla.experimental.jit_scope is not supported when eager execution is enabled. Try use it inside tf.function."
+        )
+    yield
+
+
+_install()

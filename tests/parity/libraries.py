@@ -1,0 +1,203 @@
+"""What libraries written on TensorFlow do beside calling its functions."""
+
+import pickle
+
+
+def programs(tf):
+    return {**_named(tf), **_caught(tf), **_pickled(tf), **_one(tf), **_raw(tf), **_xla(tf)}
+
+
+def _named(tf):
+    """Names that programs mention without calling what they name."""
+    types = tf.types.experimental
+    double = tf.function(lambda x: x * 2.0)
+
+    def kinds():
+        one = double.get_concrete_function(tf.TensorSpec([]))
+        asked = (types.GenericFunction, types.PolymorphicFunction, types.ConcreteFunction, types.Callable)
+        return [(isinstance(double, kind), isinstance(one, kind)) for kind in asked]
+
+    def decorated():
+        @tf.function
+        def f(x):
+            return x + 1.0
+
+        f._decorate(lambda inner: lambda x: inner(x) * 10.0)
+        return f(tf.constant(2.0))
+
+    def decorated_late():
+        f = tf.function(lambda x: x)
+        f(1.0)
+        f._decorate(lambda inner: inner)
+
+    class Ours(tf.distribute.TPUStrategy):
+        pass
+
+    unheld = (tf.qint8, tf.quint8, tf.qint16, tf.quint16, tf.qint32, tf.resource, tf.variant)
+    return {
+        "kinds of functions": kinds,
+        "decorated in place": decorated,
+        "decorated too late": decorated_late,
+        "a strategy for other devices": lambda: isinstance(
+            tf.distribute.get_strategy(), (tf.distribute.TPUStrategy, Ours)
+        ),
+        "no op of this name": lambda: hasattr(tf.raw_ops, "NoSuchOp"),
+        "dtypes": lambda: [(repr(t), str(t), t.as_datatype_enum, t.is_quantized) for t in unheld],
+        "dtypes' kinds": lambda: [(t.is_integer, t.is_floating, t.is_complex, t.is_bool) for t in unheld],
+        "the version": lambda: isinstance(tf.version.GIT_VERSION, str),
+        "dtypes among others": lambda: tf.constant(1.0).dtype in unheld,
+        "a dtype by its name": lambda: (tf.as_dtype("variant"), tf.as_dtype("qint8") == tf.qint8),
+        "quantized dtypes": lambda: [t in tf.dtypes.QUANTIZED_DTYPES for t in unheld],
+    }
+
+
+def _caught(tf):
+    """``except`` with a name, converted."""
+
+    @tf.function
+    def recovered(x):
+        try:
+            y = x + 1.0 if x > 0.0 else x - 1.0
+            {}["a"]
+        except KeyError as error:
+            y = y * 2.0
+            missing = str(error)
+        except (TypeError, ValueError) as error:
+            missing = error
+        if missing == "'a'" and y > 0.0:
+            y = y + 10.0
+        return y
+
+    @tf.function
+    def chained(x):
+        try:
+            raise ValueError("inner")
+        except ValueError as inner:
+            raise TypeError(f"outer of {inner}") from inner
+
+    @tf.function
+    def repeated(x):
+        for i in tf.range(3):
+            try:
+                x += tf.cast(i, tf.float32)
+                raise ValueError
+            except ValueError as error:
+                del error
+                if x > 1.0:
+                    x *= 2.0
+        return x
+
+    return {
+        "caught": lambda: (recovered(tf.constant(2.0)), recovered(tf.constant(-2.0))),
+        "caught and raised again": lambda: chained(1.0),
+        "caught in a loop": lambda: repeated(tf.constant(0.0)),
+    }
+
+
+def _pickled(tf):
+    functions = (tf.nn.relu, tf.tanh, tf.reduce_sum, tf.math.lgamma, tf.concat, tf.sparse.to_dense)
+    return {"pickled functions": lambda: [pickle.loads(pickle.dumps(f)) is f for f in functions]}
+
+
+def _one(tf):
+    """TensorFlow 1's names in programs of TensorFlow 2."""
+    one = tf.compat.v1
+    x = tf.constant([[4.0, 1.0], [1.0, 3.0]])
+
+    def verbosity():
+        before = one.logging.get_verbosity()
+        one.logging.set_verbosity(one.logging.ERROR)
+        after = one.logging.get_verbosity()
+        one.logging.set_verbosity(before)
+        return after, one.logging.DEBUG, one.logging.INFO, one.logging.WARN, one.logging.FATAL
+
+    def seeded():
+        one.set_random_seed(3)
+        return one.random_uniform([2]).shape, one.random_normal([3], 1.0, 0.0)
+
+    def colocated():
+        with one.colocate_with(x):
+            return tf.round(one.matrix_inverse(x) * 1e3)
+
+    return {
+        "verbosity": verbosity,
+        "linear algebra": lambda: (tf.round(one.matrix_determinant(x)), one.cholesky(x), one.diag([1.0, 2.0])),
+        "elementwise": lambda: (
+            one.log(x),
+            one.lgamma(x),
+            one.is_nan(x),
+            one.squared_difference(x, 1.0),
+            one.mod(7, 3),
+        ),
+        "segments": lambda: (one.segment_sum(x, [0, 0]), one.unsorted_segment_max(x, [1, 0], 2)),
+        "drawn": seeded,
+        "beside another": colocated,
+    }
+
+
+def _raw(tf):
+    raw = tf.raw_ops
+    x = tf.reshape(tf.range(8.0), [1, 2, 2, 2])
+    scale, offset, mean, variance = (tf.constant(v) for v in ([1.0, 2.0], [0.0, 1.0], [0.5, 0.25], [2.0, 3.0]))
+    square = tf.reshape(tf.range(9), [3, 3])
+
+    def normalized(training, factor=1.0, x=x, data_format="NHWC"):
+        def program():
+            made = raw.FusedBatchNormV3(
+                x=x, scale=scale, offset=offset, mean=mean, variance=variance, is_training=training,
+                exponential_avg_factor=factor, data_format=data_format,
+            )  # fmt: skip
+            return [(round(float(tf.reduce_sum(t)), 3), t.shape) for t in made]
+
+        return program
+
+    def slope():
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = raw.FusedBatchNormV2(x=x, scale=scale, offset=offset, mean=[], variance=[]).y
+            loss = tf.reduce_sum(y**3)
+        return tf.round(tape.gradient(loss, x) * 100.0)
+
+    @tf.function
+    def reduced(a, b):
+        found = raw.BroadcastGradientArgs(s0=tf.shape(a), s1=tf.shape(b))
+        return found.r0, found.r1
+
+    sizes = (([2, 1, 3], [4, 1, 5, 3]), ([2, 3], [2, 3]), ([], [2, 3]), ([1, 3], [1, 3]), ([1, 3], [2, 1, 3]))
+    return {
+        "batch norm, training": normalized(True),
+        "batch norm, running": normalized(True, 0.5),
+        "batch norm, inference": normalized(False),
+        "batch norm's gradient": slope,
+        "axes to reduce": lambda: [
+            tuple(axes.numpy().tolist() for axes in raw.BroadcastGradientArgs(s0=a, s1=b)) for a, b in sizes
+        ],
+        "axes to reduce, traced": lambda: reduced(tf.ones([1, 3]), tf.ones([2, 1])),
+        "axes to reduce, refused": lambda: raw.BroadcastGradientArgs(s0=[2], s1=[3]),
+        "gamma": lambda: tf.round(1e3 * raw.RandomGammaGrad(alpha=[0.5, 4.0, 50.0], sample=[1e-3, 9.0, 45.0])),
+        "incomplete gamma": lambda: tf.round(1e4 * raw.IgammaGradA(a=[0.5, 4.0], x=[1e-3, 9.0])),
+        "diagonals": lambda: raw.MatrixDiagPartV2(input=square, k=[-1, 1], padding_value=9),
+        "diagonals, aligned": lambda: raw.MatrixDiagPartV3(input=square, k=[0, 1], padding_value=9, align="LEFT_RIGHT"),
+    }
+
+
+def _xla(tf):
+    compile, scope = tf.xla.experimental.compile, tf.xla.experimental.jit_scope
+    x = tf.constant([1.0, 2.0])
+
+    @tf.function
+    def inside(x):
+        with scope():
+            return compile(lambda a: a * 2.0, [x])
+
+    def eager_scope():
+        with scope():
+            return x + 1.0
+
+    return {
+        "compiled": lambda: compile(lambda: x + 1.0),
+        "compiled, several": lambda: compile(lambda a: (a, a + 1.0), [x]),
+        "compiled, nested": lambda: compile(lambda a: {"a": a + 1.0, "b": (a, 2)}, [x]),
+        "compiled inside": lambda: inside(x),
+        "compiled, an eager scope": eager_scope,
+    }

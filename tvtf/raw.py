@@ -1,0 +1,195 @@
+"""``tf.raw_ops``: those of TensorFlow's ops that programs name because no public function does just what they do.
+
+As TensorFlow has it, their arguments are keywords alone, and several results are a named tuple.
+"""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tvtf.errors import InvalidArgumentError
+from tvtf.namespaces import install as _install
+from tvtf.ops.batch_norm import fused_batch_norm
+from tvtf.ops.incomplete import igamma_grad_a
+from tvtf.ops.rules import bind, number
+from tvtf.primitive import export, public_names
+from tvtf.tensor import Tensor, convert_to_tensor
+
+
+class _Normalized(NamedTuple):
+    y: Tensor
+    batch_mean: Tensor
+    batch_variance: Tensor
+    reserve_space_1: Tensor
+    reserve_space_2: Tensor
+
+
+class _NormalizedV3(NamedTuple):
+    y: Tensor
+    batch_mean: Tensor
+    batch_variance: Tensor
+    reserve_space_1: Tensor
+    reserve_space_2: Tensor
+    reserve_space_3: Tensor
+
+
+class _Reduced(NamedTuple):
+    r0: Tensor
+    r1: Tensor
+
+
+@export("raw_ops.FusedBatchNorm", "raw_ops.FusedBatchNormV2")
+def FusedBatchNormV2(  # noqa: N802 - TensorFlow's names
+    *,
+    x: Any,
+    scale: Any,
+    offset: Any,
+    mean: Any,
+    variance: Any,
+    epsilon: float = 0.0001,
+    exponential_avg_factor: float = 1,
+    data_format: str = "NHWC",
+    is_training: bool = True,
+    name: str | None = None,
+) -> _Normalized:
+    """Batch normalisation as ``tf.compat.v1.nn.fused_batch_norm``, with what TensorFlow keeps for the gradient besides.
+
+    Returns:
+      The normalised tensor, the mean and variance (of the batch: unbiased), and those that it was normalised by.
+
+    >>> import tvtf as tf
+    >>> x = tf.constant([[[[1.]], [[3.]]]])
+    >>> found = tf.raw_ops.FusedBatchNormV2(x=x, scale=[1.], offset=[0.], mean=[], variance=[], is_training=True)
+    >>> found.batch_variance.numpy(), found.reserve_space_2.numpy()
+    (array([2.], dtype=float32), array([1.], dtype=float32))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/FusedBatchNormV2
+    """
+    training = bool(is_training)
+    running = _or_none(mean), _or_none(variance)
+    y, new_mean, new_variance = fused_batch_norm(
+        x, scale, offset, *running, epsilon, data_format, training, name, exponential_avg_factor
+    )
+    kept = _moments(convert_to_tensor(x), data_format) if training else (new_mean, new_variance)
+    return _Normalized(y, new_mean, new_variance, *kept)
+
+
+@export("raw_ops.FusedBatchNormV3")
+def FusedBatchNormV3(**given: Any) -> _NormalizedV3:  # noqa: N802
+    """As ``FusedBatchNormV2``; one result more, which is empty on the CPU.
+
+    >>> import tvtf as tf
+    >>> x = tf.constant([[[[1.]], [[3.]]]])
+    >>> tf.raw_ops.FusedBatchNormV3(x=x, scale=[1.], offset=[0.], mean=[2.], variance=[1.], is_training=False)[-1].shape
+    TensorShape([0])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/FusedBatchNormV3
+    """
+    found = FusedBatchNormV2(**given)
+    return _NormalizedV3._make((*found, convert_to_tensor([], found.batch_mean.dtype)))
+
+
+def _or_none(statistic: Any) -> Any:
+    """Without elements it is none: training doesn't need it."""
+    return None if convert_to_tensor(statistic).shape == (0,) else statistic
+
+
+def _moments(x: Tensor, data_format: str) -> Any:
+    channel = 1 if data_format.startswith("NC") else x.ndim - 1
+    wide = public_names()["cast"](x, "float64" if x.dtype.name == "float64" else "float32")
+    return public_names()["nn.moments"](wide, [i for i in range(x.ndim) if i != channel])
+
+
+@export("raw_ops.BroadcastGradientArgs")
+def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Reduced:  # noqa: N802
+    """The axes that gradients are summed over where tensors of shapes ``s0`` and ``s1`` are broadcast with each other.
+
+    Raises:
+      InvalidArgumentError: they can't be.
+
+    >>> import tvtf as tf
+    >>> found = tf.raw_ops.BroadcastGradientArgs(s0=[2, 1, 3], s1=[4, 1, 5, 3])
+    >>> found.r0.numpy(), found.r1.numpy()
+    (array([0, 2], dtype=int32), array([1], dtype=int32))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/BroadcastGradientArgs
+    """
+    tf = public_names()
+    shapes = [tf["cast"](s, "int32") if isinstance(s, list) and not s else convert_to_tensor(s) for s in (s0, s1)]
+    rank = max(int(s.shape[0]) for s in shapes)
+    first, second = (tf["pad"](s, [[rank - int(s.shape[0]), 0]], constant_values=1) for s in shapes)
+    same, one = tf["equal"](first, second), number(1, first)
+    fits = tf["reduce_all"](same | tf["equal"](first, one) | tf["equal"](second, one))
+    known = tf["get_static_value"](fits)
+    if known is not None and not known:
+        raise InvalidArgumentError(None, name, f"Incompatible shapes: {s0} vs. {s1} [Op:BroadcastGradientArgs]")
+    apart = tf["logical_not"](tf["reduce_all"](same))
+    found = (tf["where"](tf["logical_and"](tf["equal"](s, one), apart)) for s in (first, second))
+    return _Reduced(*(tf["cast"](tf["reshape"](axes, [-1]), first.dtype) for axes in found))
+
+
+@export("raw_ops.IgammaGradA")
+def IgammaGradA(*, a: Any, x: Any, name: str | None = None) -> Tensor:  # noqa: N802
+    """The derivative of ``tf.math.igamma(a, x)`` by ``a``.
+
+    >>> import tvtf as tf
+    >>> tf.raw_ops.IgammaGradA(a=1., x=2.).numpy().round(4)
+    np.float32(-0.2208)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/IgammaGradA
+    """
+    return igamma_grad_a(convert_to_tensor(a), convert_to_tensor(x))  # type: ignore[no-any-return]
+
+
+@export("raw_ops.RandomGammaGrad")
+def RandomGammaGrad(*, alpha: Any, sample: Any, name: str | None = None) -> Tensor:  # noqa: N802
+    """The derivative of a sample of the gamma distribution by its ``alpha``.
+
+    >>> import tvtf as tf
+    >>> tf.raw_ops.RandomGammaGrad(alpha=1., sample=2.).numpy().round(4)
+    np.float32(1.6317)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/RandomGammaGrad
+    """
+    tf = public_names()
+    alpha, sample = convert_to_tensor(alpha), convert_to_tensor(sample)
+    logarithm = (alpha - number(1, alpha)) * tf["math.log"](sample) - sample - tf["math.lgamma"](alpha)
+    return bind.negative(tf["divide"](igamma_grad_a(alpha, sample), tf["exp"](logarithm)))  # type: ignore[no-any-return]
+
+
+@export("raw_ops.MatrixDiagPartV2")
+def MatrixDiagPartV2(*, input: Any, k: Any, padding_value: Any, name: str | None = None) -> Tensor:  # noqa: A002, N802
+    """As ``tf.linalg.diag_part``, with short diagonals of a band to the left.
+
+    >>> import tvtf as tf
+    >>> tf.raw_ops.MatrixDiagPartV2(input=[[1, 2], [3, 4]], k=[0, 1], padding_value=9).numpy()
+    array([[2, 9],
+           [1, 4]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/MatrixDiagPartV2
+    """
+    return MatrixDiagPartV3(input=input, k=k, padding_value=padding_value, align="LEFT_LEFT")
+
+
+@export("raw_ops.MatrixDiagPartV3")
+def MatrixDiagPartV3(  # noqa: N802
+    *,
+    input: Any,
+    k: Any,
+    padding_value: Any,
+    align: str = "RIGHT_LEFT",
+    name: str | None = None,  # noqa: A002
+) -> Tensor:
+    """As ``tf.linalg.diag_part``.
+
+    >>> import tvtf as tf
+    >>> tf.raw_ops.MatrixDiagPartV3(input=[[1, 2], [3, 4]], k=1, padding_value=0).numpy()
+    array([2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/MatrixDiagPartV3
+    """
+    diag_part = public_names()["linalg.diag_part"]
+    return diag_part(input, name=name or "diag_part", k=k, padding_value=padding_value, align=align)  # type: ignore[no-any-return]
+
+
+_install()
