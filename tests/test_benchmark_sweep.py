@@ -16,7 +16,7 @@ def test_the_ratio_is_of_seconds_a_multiply_add():
 
 def test_only_pairs_of_which_one_takes_some_time_are_compared():
     small, other, large = (sweep.Product(size, 4, 4, "NN", 0) for size in (3, 4, 5))
-    best = {small: 1e-9, other: 5e-9, large: 2 * sweep.SECONDS_THAT_TELL}
+    best = {small: sweep.LEAST_SECONDS, other: sweep.LEAST_SECONDS, large: 2 * sweep.LEAST_SECONDS}
     pairs = [sweep.Pair("M", product, other) for product in (small, large)]
     assert [pair.product for pair in sweep.told(pairs, best)] == [large]
 
@@ -24,7 +24,7 @@ def test_only_pairs_of_which_one_takes_some_time_are_compared():
 def test_it_runs(monkeypatch, capsys):
     monkeypatch.setattr(sweep, "SAMPLED", [3, 5])
     monkeypatch.setattr(sweep, "SECONDS_A_TURN", 1e-6)
-    monkeypatch.setattr(sweep, "SECONDS_THAT_TELL", 0.0)
+    monkeypatch.setattr(sweep, "LEAST_SECONDS", -1.0)
     sweep.main(["--forms", "NT", "--lines", "MNK", "--around", "4", "--batch", "2"])
     assert "worst of 2: " in capsys.readouterr().out
 
