@@ -29,6 +29,26 @@ CASES = {
 }
 
 
+DILATED = {
+    "every phase alike": ((2, 16, 24, 32), 32, [(2, 2), (2, 2)], 2),
+    "uneven phases": ((3, 25, 23, 32), 48, [(3, 3), (3, 3)], 3),
+    "uneven borders of phases": ((2, 17, 22, 20), 32, [(0, 4), (3, 1)], 2),
+    "phases without borders": ((2, 21, 24, 32), 32, [(0, 0), (0, 0)], 2),
+}
+
+
+def test_windows_dilated_one_way_are_summed_directly() -> None:
+    x, w = tensor((2, 16, 24, 32)), tensor((3, 3, 32, 32), name="w")
+    for dilations, is_taken in (((2, 2), True), ((1, 2), False), ((2, 1), False)):
+        padding = [(wide, wide) for wide in dilations]
+        assert is_winograd(conv.conv_nd(x, w, STEPS, padding, dilations, 1), [x, w], HOST) == is_taken
+
+
+def test_far_taps_that_mostly_meet_the_border_are_summed_directly() -> None:
+    x, w = tensor((2, 12, 12, 32)), tensor((3, 3, 32, 32), name="w")
+    assert not is_winograd(conv.conv_nd(x, w, STEPS, [(11, 11)] * 2, (11, 11), 1), [x, w], HOST)
+
+
 def product(matrices: tuple[toom.Matrix, ...]) -> np.ndarray:
     total = np.eye(len(matrices[0][0]))
     for matrix in matrices:
@@ -62,10 +82,10 @@ def assert_near(y: np.ndarray, want: np.ndarray) -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", CASES.values(), ids=CASES.keys())
+@pytest.mark.parametrize("case", [(*case, 1) for case in CASES.values()] + [*DILATED.values()], ids=[*CASES, *DILATED])
 def test_convolution_and_its_input_gradient(case, target: Target) -> None:
-    x_shape, results, padding = case
-    how = (STEPS, padding, (1, 1), 1)
+    x_shape, results, padding, dilation = case
+    how = (STEPS, padding, (dilation, dilation), 1)
     a, b = values(x_shape), values((3, 3, x_shape[-1], results))
     exact = [v.astype("float64") for v in (a, b)]
     want = convolve(*exact, *how)

@@ -4,6 +4,8 @@ Images are cut into square tiles of results. A task takes a few rows of tiles: i
 them by the transformed filter as one matrix product for each of a tile's places, and transforms the products into
 results, on which the epilogue runs. Nothing but results leaves the second-level cache.
 
+A dilated window meets only every so many rows and columns: those are images of their own, one for each phase.
+
 Sums of transformed numbers round more: of normally distributed operands, results of tiles of four are up to 1e-5 of
 their standard deviation from the exact ones, where direct sums are up to 1e-6. What isn't finite reaches all results of
 its tile.
@@ -13,6 +15,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from math import prod
 
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
@@ -20,6 +23,7 @@ from tvm.tirx import Stmt, Var
 
 from . import access, emit
 from .box import on_same_axes
+from .clips import with_clips
 from .combiner import combiner, is_zero
 from .emit import index
 from .kernel import Axis, Kernel, Opaque, Stage, reads, substitute, variables
@@ -36,10 +40,11 @@ from .work import is_parallel
 
 @dataclass(frozen=True)
 class Operands:
-    """The two factors: the image at `[n, y + ky, x + kx, c]`, the filter anywhere that doesn't depend on places."""
+    """The two factors: the image at `[n, y + ky * dilation, x + kx * dilation, c]`, and the filter, which no place changes."""
 
     image: TensorLoad
     filter: TensorLoad
+    dilation: int = 1
 
 
 @dataclass(frozen=True)
@@ -68,9 +73,12 @@ def as_winograd(
 ) -> Winograd | None:
     """The convolution as Winograd's, where it is one and that is faster; `source` melts in where it alone reads it."""
     operands = _operands(rest[0])
-    shape = None if operands is None else _shape(rest[0])
-    cut = None if operands is None or shape is None else best_cut(shape, _is_constant(operands, rest[0]), target)
-    if operands is None or cut is None:
+    shape = None if operands is None else _shape(rest[0], operands.dilation)
+    if operands is None or shape is None:
+        return None
+    needed = 1.0 if operands.dilation == 1 else _needed(rest[0], source, target)
+    cut = best_cut(shape, _is_constant(operands, rest[0]), target, needed)
+    if cut is None:
         return None
     if source is not None and not feeds_only(source, rest, others, operands, kernel):
         source = None
@@ -78,7 +86,7 @@ def as_winograd(
 
 
 def _operands(stage: Stage) -> Operands | None:
-    """The factors of a sum of products over a 3 by 3 window and channels, stepping by one; None for anything else."""
+    """The factors of a sum of products over a 3 by 3 window and channels, in steps of one; None for anything else."""
     if len(stage.spatial) != 4 or len(stage.reduce) != 3 or stage.dtype != "float32":
         return None
     item, terms = stage.value, terms_of(stage)
@@ -87,8 +95,9 @@ def _operands(stage: Stage) -> Operands | None:
     if not isinstance(item.b.a, TensorLoad) or not isinstance(item.b.b, TensorLoad) or not is_zero(stage.init):
         return None
     for image, factor in (terms, reversed(terms)):
-        if _slides(image, stage) and not variables(_place(factor)) & {axis.var for axis in stage.spatial[:3]}:
-            return Operands(image, factor)
+        dilation = _dilation(image, stage)
+        if dilation and not variables(_place(factor)) & {axis.var for axis in stage.spatial[:3]}:
+            return Operands(image, factor, dilation)
     return None
 
 
@@ -96,22 +105,37 @@ def _place(load: TensorLoad) -> ir.Expr:
     return access.flat_offset(load.source, list(load.indices))
 
 
-def _slides(load: TensorLoad, stage: Stage) -> bool:
+def _dilation(load: TensorLoad, stage: Stage) -> int | None:
+    """How far the window's taps are apart, the same both ways; None where this is no image seen through a window."""
     image, down, right, _result = (axis.var for axis in stage.spatial)
     step_down, step_right, channel = (axis.var for axis in stage.reduce)
-    wanted = [image, down + step_down, right + step_right, channel]
-    is_window = all(axis.size == WINDOW for axis in stage.reduce[:2])
-    return is_window and len(load.indices) == 4 and all(map(is_same, load.indices, wanted))
+    if len(load.indices) != 4 or any(axis.size != WINDOW for axis in stage.reduce[:2]):
+        return None
+    apart = access.stride(load.indices[1], step_down)
+    by = None if apart is None else emit.static(apart)
+    if by is None or by < 1:
+        return None
+    wanted = [image, down + step_down * by, right + step_right * by, channel]
+    return by if all(map(is_same, load.indices, wanted)) else None
+
+
+def _needed(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
+    """Which part of all products direct sums need: they leave out what lies in the border."""
+    clips = () if source is None else with_clips(stage, [source], target).clips
+    return prod(1 - clip.saved(1) for clip in clips)
 
 
 def is_same(left: ir.Expr, right: ir.Expr) -> bool:
     return emit.static(emit.simplified(left - right)) == 0
 
 
-def _shape(stage: Stage) -> Shape | None:
+def _shape(stage: Stage, dilation: int) -> Shape | None:
     sizes = [axis.size for axis in (*stage.spatial[:3], stage.reduce[2], stage.spatial[3])]
     known = [size for size in sizes if size is not None]
-    return Shape(*known) if len(known) == len(sizes) else None
+    if len(known) < len(sizes):
+        return None
+    images, height, width, *rest = known
+    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), *rest)
 
 
 def _is_constant(operands: Operands, stage: Stage) -> bool:
@@ -141,7 +165,8 @@ class _Writer:
     """The parts of one convolution's code. `place` below counts a tile's products, `number` its tile in the task."""
 
     def __init__(self, group: Winograd, stores: list[Stage], target: CpuTarget) -> None:
-        shape = _shape(group.first)
+        self.apart = group.operands.dilation
+        shape = _shape(group.first, self.apart)
         if shape is None:
             raise ValueError("emit_winograd: expected the known sizes that as_winograd accepted")
         self.group, self.stores, self.target, self.shape = group, stores, target, shape
@@ -286,12 +311,19 @@ class _Writer:
     def _input(self, image: ir.Expr, down: ir.Expr, right: ir.Expr, channel: ir.Expr) -> ir.Expr:
         """An item of the convolution's input; zero where the last tiles reach beyond it."""
         source, load = self.group.source, self.group.operands.image
-        place = [image, down, right, channel]
+        place = [*self._in_image(image, down, right), channel]
         value = emit.load(load.source, place) if source is None else source.at(place)
         extents = list(load.source.ty.shape)[1:3]
-        sizes = [count * self.transforms.size + WINDOW - 1 for count in (self.down, self.right)]
-        tests = [at < extent for at, extent, size in zip((down, right), extents, sizes) if int(extent) < size]
+        sizes = [(count * self.transforms.size + WINDOW - 1) * self.apart for count in (self.down, self.right)]
+        tests = [at < extent for at, extent, size in zip(place[1:], extents, sizes) if int(extent) < size]
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
+
+    def _in_image(self, number: ir.Expr, down: ir.Expr, right: ir.Expr) -> list[ir.Expr]:
+        """A place of one phase of an image, among all places."""
+        if self.apart == 1:
+            return [number, down, right]
+        image, first, start = emit.unflatten(number, [self.group.first.spatial[0].extent, self.apart, self.apart])
+        return [image, down * self.apart + first, right * self.apart + start]
 
     def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
         """A panel of results: the products of all places, then the results of all tiles."""
@@ -332,15 +364,16 @@ class _Writer:
             return emit.load(self.sums, [row * self.right + number, index(down * side + right), lane])
 
         def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-            place = [image, top + down, left + right, panel * self.cut.width + lane]
+            place = [*self._in_image(image, top + down, left + right), panel * self.cut.width + lane]
             store = finish.at(item, {axis.var: at for axis, at in zip(first.spatial, place, strict=True)})
-            return emit.when(self._lies_inside(top, down, left, right), store) or store
+            return emit.when(self._lies_inside(place, down, right), store) or store
 
         return self._in_panel(panel, self.transforms.results, read, write)
 
-    def _lies_inside(self, top: ir.Expr, down: int, left: ir.Expr, right: int) -> ir.Expr | bool:
+    def _lies_inside(self, place: list[ir.Expr], down: int, right: int) -> ir.Expr | bool:
         """Whether a result of a tile is one of the image's; the last tiles may reach beyond it."""
-        size, shape = self.transforms.size, self.shape
-        axes = [(top, down, shape.height, self.down), (left, right, shape.width, self.right)]
-        tests = [start + at < extent for start, at, extent, tiles in axes if (tiles - 1) * size + at >= extent]
+        axes = zip(place[1:3], (down, right), self.group.first.spatial[1:3], (self.down, self.right), strict=True)
+        size, by = self.transforms.size, self.apart
+        tests = [at < axis.extent for at, own, axis, tiles in axes
+                 if ((tiles - 1) * size + own) * by + by - 1 >= int(axis.extent)]  # fmt: skip
         return tirx.all(*tests) if tests else True

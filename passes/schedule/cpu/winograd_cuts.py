@@ -63,14 +63,14 @@ class Cut:
         return -(-shape.results // self.width)
 
 
-def best_cut(shape: Shape, is_constant: bool, target: CpuTarget) -> Cut | None:
-    """The fastest way to cut a convolution into tiles and tasks; None where direct sums are as fast."""
+def best_cut(shape: Shape, is_constant: bool, target: CpuTarget, needed: float = 1.0) -> Cut | None:
+    """The fastest way to cut a convolution into tiles and tasks; None where direct sums, of the `needed` part, are as fast."""
     lanes = target.lanes(4)
     if shape.results < lanes or shape.channels < lanes:
         return None
     cuts = {cut: _cycles(shape, cut, is_constant, target) for cut in _cuts(shape, target)}
     best = min(cuts, key=cuts.__getitem__, default=None)
-    pays = best is not None and cuts[best] * GAIN_THAT_PAYS < _direct_cycles(shape, is_constant, target)
+    pays = best is not None and cuts[best] * GAIN_THAT_PAYS < needed * _direct_cycles(shape, is_constant, target)
     return choice("winograd", best if pays else None, lambda: [None, *_quickest(cuts)], _label)
 
 
