@@ -12,6 +12,7 @@ from tvm import te, tirx
 from tvm.target import Target
 
 from tvtf.ops.kernels import conv, pool
+from tvtf.passes.schedule.cpu.edges import Edges
 from tvtf.passes.schedule.cpu.groups import grouped, joined
 from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import read_kernel
@@ -44,10 +45,10 @@ def drawn(seed):
     return shape, tuple(window), tuple(strides), padding, tuple(dilations)
 
 
-def is_taken(result, operands):
+def is_taken(result, operands, rule=Windows):
     kernel = read_kernel(te.create_prim_func([*operands, result]))
     target = CpuTarget.of(HOST)
-    return any(isinstance(group, Windows) for group in joined(grouped(inlined(kernel), target), kernel, target))
+    return any(isinstance(group, rule) for group in joined(grouped(inlined(kernel), target), kernel, target))
 
 
 def check_depthwise(case, target, is_sure=True):
@@ -61,8 +62,12 @@ def check_depthwise(case, target, is_sure=True):
     np.testing.assert_allclose(run_te(y, {x: a, w: b}, want.shape, target), want, rtol=1e-4, atol=1e-4)
     g = values(want.shape)
     dy = tensor(g.shape, name="dy")
+    want_dx, want_dw = gradients(a, b, g.astype("float64"), *how)
     dx = run_te(conv.conv_nd_input_grad(dy, w, shape, *how), {dy: g, w: b}, shape, target)
-    np.testing.assert_allclose(dx, gradients(a, b, g.astype("float64"), *how)[0], rtol=1e-4, atol=1e-4)
+    np.testing.assert_allclose(dx, want_dx, rtol=1e-4, atol=1e-4)
+    result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
+    assert is_taken(result, [x, dy], Edges) or not is_sure
+    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), want_dw, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
@@ -80,6 +85,19 @@ def test_rows_of_nothing_but_border_around_a_window_of_one() -> None:
 @pytest.mark.parametrize("seed", range(60))
 def test_depthwise_convolutions_of_drawn_shapes(seed, target: Target) -> None:
     check_depthwise(drawn(seed), target, is_sure=False)
+
+
+def test_what_follows_a_filters_gradient_runs_in_the_same_nest() -> None:
+    n, how = tirx.Var("n", "int64"), ((2, 1), [(1, 1), (1, 1)], (1, 1), 20)
+    a, b = values((3, 9, 30, 20)), values((3, 3, 1, 20))
+    g = values((3, 5, 30, 20))
+    x, dy, w = tensor((n, *a.shape[1:])), tensor((n, *g.shape[1:]), name="dy"), tensor(b.shape, name="w")
+    grad = conv.conv_nd_filter_grad(x, dy, b.shape, *how)
+    moved = te.compute(w.shape, lambda *at: w(*at) - tirx.const(0.5, "float32") * grad(*at))
+    assert is_taken(moved, [x, dy, w], Edges)
+    want = b - 0.5 * gradients(a, b, g.astype("float64"), *how)[1]
+    got = run_te(moved, {x: a, dy: g, w: b}, want.shape, HOST)
+    np.testing.assert_allclose(got, want, rtol=1e-4, atol=1e-4)
 
 
 def test_what_follows_runs_in_the_same_nest() -> None:

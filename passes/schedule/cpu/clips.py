@@ -28,21 +28,32 @@ LEAST_INNER_TERMS = 16
 
 def with_clips(stage: Stage, sources: Sequence[Stage], target: CpuTarget) -> Stage:
     """The stage, told which of its terms are zeros of a border that one of `sources` adds."""
-    if not isinstance(stage.value, tirx.Add) or not isinstance(stage.value.b, tirx.Mul) or not is_zero(stage.init):
+    if not _is_sum_of_products(stage):
         return stage
-    found = [clip for source in sources for clip in _clips(stage, source)]
+    found = [clip for source in sources for clip in _clips(stage, source) if clip is not None]
     tile = row_sizes(stage, target)
     return replace(stage, clips=tuple(clip for clip in found if _pays(clip, stage, tile)))
 
 
-def _clips(stage: Stage, source: Stage) -> list[Clip]:
+def clips_of(stage: Stage, source: Stage) -> tuple[Clip, ...]:
+    """All terms that a source's border makes zeros; none where some are of another kind."""
+    found = _clips(stage, source) if _is_sum_of_products(stage) else []
+    known = [clip for clip in found if clip is not None]
+    return tuple(known) if len(known) == len(found) else ()
+
+
+def _is_sum_of_products(stage: Stage) -> bool:
+    return isinstance(stage.value, tirx.Add) and isinstance(stage.value.b, tirx.Mul) and is_zero(stage.init)
+
+
+def _clips(stage: Stage, source: Stage) -> list[Clip | None]:
+    """What each border of a source makes zeros: None where that is of another kind."""
     own = access.reads_of(stage, source.buffer)
     inside = inside_of(source) if len(own) == 1 and is_choice(source.value) and is_zero(source.value.args[2]) else None
     if inside is None:
         return []
     places = zip(own[0].indices, source.spatial, strict=True)
-    found = [_clip(place, stage, *inside[axis.var]) for place, axis in places if inside[axis.var] != (0, axis.size)]
-    return [clip for clip in found if clip is not None]
+    return [_clip(place, stage, *inside[axis.var]) for place, axis in places if inside[axis.var] != (0, axis.size or 0)]
 
 
 def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:

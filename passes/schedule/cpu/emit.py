@@ -88,6 +88,16 @@ def fused(
     return loop(total, lambda task: body(unflatten(task, extents)), ForKind.PARALLEL, "task")
 
 
+def share(extent: ir.Expr, number: ir.Expr, count: int) -> tuple[ir.Expr, ir.Expr]:
+    """Where one of `count` parts of [0, extent) begins, and how much it is: no two differ by more than one."""
+    if count == 1:
+        return number * extent, extent
+    if isinstance(extent, tirx.IntImm) and int(extent) % count == 0:
+        return number * (int(extent) // count), index(int(extent) // count)
+    first, stop = (tirx.floordiv(at * extent + (count - 1), index(count)) for at in (number, number + 1))
+    return simplified(first), simplified(stop - first)
+
+
 def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
     """The product of extents."""
     known = [size for size in map(static, extents) if size is not None]

@@ -14,6 +14,7 @@ from .blocks import Blocks, blocks_at, emit_blocks
 from .box import on_same_axes
 from .chunks import Chunks, as_chunks, emit_chunks
 from .clips import with_clips
+from .edges import Edges, as_edges
 from .elementwise import emit_elementwise
 from .images import Images, as_images, emit_images
 from .kernel import Kernel, Opaque, Stage, reads
@@ -39,7 +40,7 @@ class Group:
         return self.stages[0]
 
 
-Member = Group | Chain | Chunks | Images | Windows | Winograd | WinogradFilter | Blocks | Opaque
+Member = Group | Chain | Chunks | Edges | Images | Windows | Winograd | WinogradFilter | Blocks | Opaque
 
 
 def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget, in_block: bool = False) -> Stmt:
@@ -92,7 +93,7 @@ def _are_windows(stages: Sequence[Stage | Opaque], target: CpuTarget) -> bool:
 
 
 def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
-    """Join a padded copy with its convolution and a short axis with the pass over it; take others by Winograd's method."""
+    """Join a padded copy with its convolution or gradient and a short axis with the pass over it; take others by Winograd's method."""
     found: list[Member] = []
     for position, group in enumerate(groups):
         last = found[-1] if found else None
@@ -106,7 +107,7 @@ def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[
 
 def _joined(
     source: Stage | None, group: Member, later: Sequence[Member], kernel: Kernel, target: CpuTarget
-) -> Images | Windows | Winograd | WinogradFilter | Chunks | None:
+) -> Edges | Images | Windows | Winograd | WinogradFilter | Chunks | None:
     if not isinstance(group, Group):
         return None
     others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
@@ -114,8 +115,8 @@ def _joined(
     winograd = winograd or as_winograd_filter(source, group.stages, others, kernel, target)
     if winograd is not None or source is None:
         return winograd
-    apart = as_chunks(source, group.stages, others, kernel) or as_windows(source, group.stages, others, kernel, target)
-    return apart or as_images(source, group.stages, others, kernel, target)
+    pair = source, group.stages, others, kernel
+    return as_chunks(*pair) or as_windows(*pair, target) or as_edges(*pair, target) or as_images(*pair, target)
 
 
 def add_to_groups(groups: list[Member], stage: Stage | Opaque) -> None:
@@ -153,7 +154,7 @@ def _is_needed(stage: Stage, group: Member, groups: Sequence[Member], kernel: Ke
         return True
     if any(_group_reads(other, stage.buffer) for other in groups if other is not group):
         return True
-    if isinstance(group, (Images, Windows, Winograd, WinogradFilter)):
+    if isinstance(group, (Edges, Images, Windows, Winograd, WinogradFilter)):
         return stage is not group.source and stage is not group.rest[0]
     if isinstance(group, Chunks):
         return stage is not group.source
@@ -186,9 +187,14 @@ def _emit_group(group: Member, kernel: Kernel, needed: set[Var], target: CpuTarg
         return emit_winograd_filter(group, needed, target)
     if isinstance(group, Chunks):
         return emit_chunks(group, target)
+    if isinstance(group, Edges):
+        return _emit_sums(on_same_axes(group.rest), needed, target)
     if not group.first.reduce:
         return emit_elementwise(group.stages, target)
     first, *rest = on_same_axes(group.stages)
-    aligned = [with_clips(first, sources, target), *rest]
+    return _emit_sums([with_clips(first, sources, target), *rest], needed, target)
+
+
+def _emit_sums(aligned: Sequence[Stage], needed: set[Var], target: CpuTarget) -> Stmt:
     stores = [stage for stage in aligned if stage.buffer in needed]
     return emit_reduction(aligned[0], stores, target) or emit_scalar(aligned[0], stores)

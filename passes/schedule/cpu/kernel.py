@@ -46,6 +46,18 @@ class Clip:
         stop = self.high - first * self.by_result + (self.by_term - 1)
         return start // self.by_term, stop // self.by_term
 
+    @property
+    def inner(self) -> tuple[int, int]:
+        """The terms that count for every result: from the first one on, up to another."""
+        size, reach = self.term.size or 0, ((self.result.size or 1) - 1) * self.by_result
+        first = min(size, max(0, -(-self.low // self.by_term)))
+        return first, max(first, min(size, (self.high - 1 - reach) // self.by_term + 1))
+
+    def counts(self, point: dict[Var, ir.Expr]) -> ir.Expr:
+        """Whether the term counts at a point."""
+        place = point[self.result.var] * self.by_result + point[self.term.var] * self.by_term
+        return tirx.all(place >= self.low, place < self.high)
+
     def saved(self, size: int) -> float:
         """Which part of the terms needn't be summed by tiles of so many results."""
         results, terms = self.result.size or 1, self.term.size or 1
@@ -60,7 +72,7 @@ class Stage:
     """`buffer[spatial...] = value`, or `init` followed by `value` for each point of `reduce` (value reads itself).
 
     `constants` are buffers that hold the same values in every call: a packed copy of one is made only once. `clips` tell
-    which terms needn't be summed.
+    which terms needn't be summed, `edges` which must not: what they would read isn't there.
     """
 
     buffer: Var
@@ -70,6 +82,7 @@ class Stage:
     value: ir.Expr
     constants: frozenset[Var] = frozenset()
     clips: tuple[Clip, ...] = ()
+    edges: tuple[Clip, ...] = ()
 
     @property
     def dtype(self) -> str:

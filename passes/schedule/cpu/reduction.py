@@ -86,7 +86,7 @@ def without_units(stage: Stage) -> Stage:
 
 def walk_as_one(stage: Stage, outer: Axis, inner: Axis) -> bool:
     """Whether two neighbouring axes of terms can be one."""
-    clipped = {clip.term.var for clip in stage.clips}
+    clipped = {clip.term.var for clip in (*stage.clips, *stage.edges)}
     if {outer.var, inner.var} & (access.free_variables(stage.value) | clipped):
         return False
     offsets = [access.flat_offset(term.source, list(term.indices)) for term in terms_of(stage)]

@@ -83,31 +83,24 @@ def _final(work: Work, combine: Combine, held: Stage, split: Axis) -> Work:
     stage = work.stage
     places = [axis.var for axis in stage.spatial]
     value = combine(emit.load(stage.buffer, places), emit.load(held.buffer, [split.var, *places]))
-    final = replace(stage, reduce=(split,), value=value, clips=())
+    final = replace(stage, reduce=(split,), value=value, clips=(), edges=())
     return replace(work, stage=final, stores=tuple(final if store is stage else store for store in work.stores))
 
 
 def _slice(work: Work, held: Stage, split: Axis, number: ir.Expr, slices: int) -> Stmt:
     inner, outer = replace(work, stage=held, stores=(held,)), work.stage.reduce[0]
     if work.plan.along_rows:
-        return _run(inner, split, number, Range(outer, *_share(outer.extent, number, slices)))
+        return _run(inner, split, number, Range(outer, *emit.share(outer.extent, number, slices)))
     inner, steps = replace(inner, start=held), steps_of(work.stage, work.target)
     if steps is None:
-        run = _chunks(inner, split, number, Range(outer, *_share(outer.extent, number, slices)))
+        run = _chunks(inner, split, number, Range(outer, *emit.share(outer.extent, number, slices)))
     else:
         run = _stepped(inner, split, number, steps, slices)
     return emit.sequence([_fill(held, number), run])
 
 
-def _share(extent: ir.Expr, number: ir.Expr, slices: int) -> tuple[ir.Expr, ir.Expr]:
-    """Where a slice begins, and how much it is."""
-    share = emit.simplified(tirx.floordiv(extent + (slices - 1), index(slices)))
-    first = number * share
-    return first, share if slices == 1 else tirx.max(tirx.min(share, extent - first), index(0))
-
-
 def _stepped(work: Work, split: Axis, number: ir.Expr, steps: Steps, slices: int) -> Stmt:
-    first, count = _share(steps.count, number, slices)
+    first, count = emit.share(steps.count, number, slices)
 
     def one(turn: ir.Expr) -> Stmt:
         return run_tasks(work, steps.ranges(first + turn), False, {split.var: number})

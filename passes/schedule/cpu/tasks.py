@@ -164,12 +164,8 @@ def along_axis(
     """Whole tiles of one block, then (in the last block) smaller tiles for what is left over."""
     size = cascade[0]
     whole = emit.simplified(tirx.floordiv(axis.extent, index(size)))
-    step = emit.simplified(tirx.floordiv(whole + (blocks - 1), index(blocks)))
-    first = number * step
-    count = step if blocks == 1 else tirx.max(tirx.min(step, whole - first), index(0))
-    known = static(whole)
-    even = blocks == 1 or (known is not None and known % blocks == 0)
-    main = _tiles_of(step if even else count, lambda tile: body((first + tile) * size, size))
+    first, count = emit.share(whole, number, blocks)
+    main = _tiles_of(count, lambda tile: body((first + tile) * size, size))
     rest = _rest(axis, cascade[1:], emit.simplified(whole * size), body)
     return emit.sequence(
         [

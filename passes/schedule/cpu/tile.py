@@ -21,6 +21,8 @@ Point = dict[Var, ir.Expr]
 BYTES_AHEAD = 8192
 # An exponential is about twenty operations.
 OPERATIONS_OF_A_DEAR_END = 16
+# Each is a copy of a tile's step.
+MOST_PLACES_WRITTEN_OUT = 8
 # Arguments of llvm.prefetch: to read, to keep in all caches, data.
 READ_INTO_EVERY_CACHE = (0, 3, 1)
 
@@ -137,6 +139,44 @@ def over_ranges(ranges: Sequence[Range], body: Callable[[Point], Stmt]) -> Stmt:
     return emit.loop(part.extent, step, kind)
 
 
+def over_edges(
+    ranges: Sequence[Range],
+    edges: Sequence[Clip],
+    body: Callable[[Point, Sequence[Clip]], Stmt],
+    asked: Sequence[Clip] = (),
+) -> Stmt:
+    """The same loops, whose body is told what it must ask at a point: in an image's borders, whether a term counts."""
+    if not ranges:
+        return body({}, asked)
+    part, *rest = ranges
+    edge = next((edge for edge in edges if edge.term.var.same_as(part.axis.var)), None)
+
+    def along(part: Range, asked: Sequence[Clip]) -> Stmt:
+        return over_ranges([part], lambda place: at(place, asked))
+
+    def at(place: Point, asked: Sequence[Clip]) -> Stmt:
+        return over_edges(rest, edges, lambda point, all_asked: body({**place, **point}, all_asked), asked)
+
+    def either(place: Point) -> Stmt:
+        is_inside = tirx.all(place[part.axis.var] >= first, place[part.axis.var] < stop)
+        return emit.sequence([emit.when(is_inside, at(place, asked), at(place, outside))])
+
+    if edge is None:
+        return along(part, asked)
+    (first, stop), outside = edge.inner, [*asked, edge]
+    if rest or static(part.start) != 0 or static(part.extent) != part.axis.size:
+        return over_ranges([part], either)
+    size = int(part.extent)
+    is_short = first + size - stop <= MOST_PLACES_WRITTEN_OUT
+    return emit.sequence(
+        [
+            along(Range(part.axis, index(0), index(first), is_short), outside),
+            along(Range(part.axis, index(first), index(stop - first)), asked),
+            along(Range(part.axis, index(stop), index(size - stop), is_short), outside),
+        ]
+    )
+
+
 def clipped(part: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var, int]) -> Range:
     """What a tile sums over of a range."""
     for clip in clips:
@@ -177,10 +217,11 @@ def column_tile(
         body: Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt],
         chunks: list[tuple[int, int]] = summed,
         over_rows: Callable[..., Stmt] = emit.unrolled_nest,
+        counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
     ) -> Stmt:
         def row(offsets: list[ir.Expr]) -> Stmt:
             point = row_point(tile, order, offsets)
-            return _along(
+            all_vectors = _along(
                 chunks,
                 lambda number, lane: body(
                     row_number(sizes, offsets),
@@ -189,6 +230,7 @@ def column_tile(
                     {**point, vector.var: tile.base[vector.var] + number * lanes + lane},
                 ),
             )
+            return emit.sequence([emit.when(counts(point), all_vectors)])
 
         return over_rows(sizes, row)
 
@@ -196,11 +238,12 @@ def column_tile(
         value = stage.init if start is None else _partial(start, point)
         return held.store(value, row, number, lane)
 
-    def step(places: Point) -> Stmt:
+    def step(places: Point, asked: Sequence[Clip] = ()) -> Stmt:
         sums = each(
             lambda row, number, lane, point: held.store(
                 update_value(stage, held.load(row, number, lane), {**point, **places}), row, number, lane
-            )
+            ),
+            counts=lambda point: tirx.all(*(edge.counts({**point, **places}) for edge in asked)) if asked else True,
         )
         if streamed is None:
             return sums
@@ -213,7 +256,12 @@ def column_tile(
     else:
         last = _ended_row_by_row(held, finish, each, stored)
     return emit.sequence(
-        [emit.allocate(held.buffer), each(first), None if ranges is None else over_ranges(ranges, step), last]
+        [
+            emit.allocate(held.buffer),
+            each(first),
+            None if ranges is None else over_edges(ranges, stage.edges, step),
+            last,
+        ]
     )
 
 
