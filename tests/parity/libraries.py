@@ -4,7 +4,7 @@ import pickle
 
 
 def programs(tf):
-    return {**_named(tf), **_caught(tf), **_pickled(tf), **_one(tf), **_raw(tf), **_xla(tf)}
+    return {**_named(tf), **_caught(tf), **_pickled(tf), **_one(tf), **_raw(tf), **_xla(tf), **_images_of_any_size(tf)}
 
 
 def _named(tf):
@@ -200,4 +200,39 @@ def _xla(tf):
         "compiled, nested": lambda: compile(lambda a: {"a": a + 1.0, "b": (a, 2)}, [x]),
         "compiled inside": lambda: inside(x),
         "compiled, an eager scope": eager_scope,
+    }
+
+
+def _images_of_any_size(tf):
+    x = tf.reshape(tf.range(60.0), [1, 6, 5, 2]) / 10.0
+    first = tf.reshape(tf.cos(tf.range(54.0)), [3, 3, 2, 3])
+    second = tf.reshape(tf.sin(tf.range(108.0)), [3, 3, 3, 4])
+    signature = [tf.TensorSpec([None, None, None, 2])]
+
+    def trained(padding, strides=1):
+        @tf.function(input_signature=signature)
+        def slopes(x):
+            with tf.GradientTape() as tape:
+                tape.watch((x, first, second))
+                y = tf.nn.relu(tf.nn.conv2d(x, first, strides, padding))
+                loss = tf.reduce_sum(tf.nn.conv2d(y, second, 1, "SAME"))
+            return [tf.reduce_sum(tf.abs(slope)) for slope in tape.gradient(loss, (x, first, second))]
+
+        return lambda: [f"{float(slope):.4g}" for given in (x, x[:, :4, :4]) for slope in slopes(given)]
+
+    def transposed(padding, more):
+        def grown(x):
+            filters = tf.reshape(second[..., :2], [3, 3, 3, 2])
+            return tf.nn.conv2d_transpose(x, filters, tf.shape(x) + [0, more, more, 1], 1, padding)
+
+        grown = tf.function(grown).get_concrete_function(*signature)
+        return lambda: [(y.shape, f"{float(tf.reduce_sum(y)):.4g}") for y in map(grown, (x, x[:, :3, :3]))]
+
+    return {
+        "any size, the same": trained("SAME"),
+        "any size, valid": trained("VALID"),
+        "any size, strided": trained("VALID", 2),
+        "any size, padded": trained([[0, 0], [1, 2], [2, 0], [0, 0]]),
+        "any size, transposed": transposed("SAME", 0),
+        "any size, transposed and larger": transposed("VALID", 2),
     }

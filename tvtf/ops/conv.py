@@ -134,6 +134,13 @@ def _filter_grad_array(
 def _input_grad_type(dy: TensorType, w: TensorType, *, shape: tuple[Dim, ...], **attrs: Any) -> TensorType:
     wanted = _conv_type(TensorType(shape, dy.dtype), w, **attrs)
     _require_gradient(dy, wanted)
+    strided = (d for d, step in zip((*shape[1:-1], *dy.shape[1:-1]), attrs["strides"] * 2) if step > 1)
+    if not all(isinstance(d, int) for d in (shape[-1], *strided)):
+        raise until_told(
+            Refused(
+                f"the sizes of strided axes must be known while tracing, but the input's shape is {show_shape(shape)}"
+            )
+        )
     return TensorType(shape, dy.dtype)
 
 

@@ -89,9 +89,11 @@ def cast(x: te.Tensor, dtype: str) -> te.Tensor:
     return compute(x.shape, lambda *place: x(*place).astype(dtype), "cast")
 
 
-def padded(x: te.Tensor, padding: Sequence[tuple[int, int]], value: float | int = 0, first_axis: int = 1) -> te.Tensor:
-    """`x` with `padding` around the axes that begin at `first_axis`; negative padding crops."""
-    if not any(low or high for low, high in padding):
+def padded(
+    x: te.Tensor, padding: Sequence[tuple[int, Extent]], value: float | int = 0, first_axis: int = 1
+) -> te.Tensor:
+    """`x` with `padding` around the axes that begin at `first_axis`; negative padding crops. What comes after may be symbolic."""
+    if all(isinstance(high, int) and low == high == 0 for low, high in padding):
         return x
     lows = _by_axis(x, [low for low, _high in padding], first_axis)
     highs = _by_axis(x, [high for _low, high in padding], first_axis)
@@ -101,14 +103,16 @@ def padded(x: te.Tensor, padding: Sequence[tuple[int, int]], value: float | int 
     def body(*place: ir.Expr) -> ir.Expr:
         source = [index - low for index, low in zip(place, lows, strict=True)]
         tests = [source[axis] >= 0 for axis, low in enumerate(lows) if low > 0]
-        tests += [source[axis] < x.shape[axis] for axis, high in enumerate(highs) if high > 0]
+        tests += [
+            source[axis] < x.shape[axis] for axis, high in enumerate(highs) if not isinstance(high, int) or high > 0
+        ]
         return tirx.if_then_else(tirx.all(*tests), x(*source), outside) if tests else x(*source)
 
     return compute(shape, body, "padded")
 
 
-def _by_axis(x: te.Tensor, values: list[int], first_axis: int) -> list[int]:
-    around = [0] * first_axis + values
+def _by_axis(x: te.Tensor, values: list[Extent], first_axis: int) -> list[Extent]:
+    around: list[Extent] = [0] * first_axis + values
     return around + [0] * (len(x.shape) - len(around))
 
 

@@ -8,6 +8,8 @@ from math import prod
 
 from tvm import ir, te, tirx
 
+from tvtf.shape import simplify_dim
+
 from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
@@ -72,7 +74,7 @@ def conv_nd_input_grad(
     Args:
         dy: gradient for the result, `[n, *results_spatial, results]`.
         w: the filter, `[*window, channels / groups, results]`.
-        x_shape: shape of the input, `[n, *spatial, channels]`; all but `n` constant.
+        x_shape: shape of the input, `[n, *spatial, channels]`; channels and spatial dims with strides constant.
         strides: as for `conv_nd`.
         padding: as for `conv_nd`.
         dilations: as for `conv_nd`.
@@ -83,7 +85,7 @@ def conv_nd_input_grad(
 
     Source: Dumoulin and Visin, A guide to convolution arithmetic for deep learning, 2016, chapter 4.
     """
-    spatial, channels = constant_extents(x_shape[1:-1]), int(x_shape[-1])
+    spatial, channels = x_shape[1:-1], int(x_shape[-1])
     lows = [low for low, _high in padding]
     if any(step > 1 and wide > 1 for step, wide in zip(strides, dilations, strict=True)):
         dy, strides = _spread(dy, strides), [1] * len(strides)
@@ -101,27 +103,40 @@ def conv_nd_input_grad(
     return cast(_interleaved(_phase_sums(dy, w, plan, channels, groups), plan, shape), str(dy.dtype))
 
 
+def _plain(extent: Extent) -> Extent:
+    return int(extent) if isinstance(extent, (int, tirx.IntImm)) else extent
+
+
+def _own_extent(extent: Extent, phases: int) -> Extent:
+    """A spatial extent, which several phases must know while compiling."""
+    return _plain(extent) if phases == 1 else int(extent)
+
+
 class _PhaseAxis:
     """How positions of one spatial dim fall into phases: position + low = phases * quotient + phase."""
 
-    def __init__(self, size: int, low: int, phases: int, dilation: int, window: int) -> None:
-        self.size, self.low, self.phases, self.dilation, self.window = size, low, phases, dilation, window
+    def __init__(self, size: Extent, low: int, phases: int, dilation: int, window: int) -> None:
+        self.low, self.phases, self.dilation, self.window = low, phases, dilation, window
+        self.size = _own_extent(size, phases)
         self.taps = -(-window // phases)
         self.first = low // phases
-        self.quotients = (low + size - 1) // phases - self.first + 1
+        self.quotients = self.size if phases == 1 else (low + self.size - 1) // phases - self.first + 1
 
     @property
     def reach(self) -> int:
         """How far back the last tap looks."""
         return (self.taps - 1) * self.dilation
 
-    def padding(self, extent: int) -> tuple[int, int]:
+    def padding(self, extent: Extent) -> tuple[int, Extent]:
         """Zeros around `dy` so that every tap of every quotient finds a value."""
         before = self.reach - self.first
-        return before, self.quotients + self.reach - before - extent
+        after = self.quotients + self.reach - before - _own_extent(extent, self.phases)
+        return before, after if isinstance(after, int) else _plain(simplify_dim(after))
 
-    def own_quotients(self, phase: int) -> tuple[int, int]:
+    def own_quotients(self, phase: int) -> tuple[int, Extent]:
         """The first of the quotients that a phase's positions have, counted from `first`, and how many."""
+        if self.phases == 1:
+            return 0, self.quotients
         start = -(-(self.low - phase) // self.phases)
         stop = (self.low + self.size - 1 - phase) // self.phases + 1
         return start - self.first, stop - start
@@ -134,8 +149,7 @@ class _PhaseAxis:
 def _phase_sums(dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: int, groups: int) -> te.Tensor:
     rank, results = len(plan), int(w.shape[-1])
     per_group, dtype = results // groups, accumulator_dtype(str(dy.dtype))
-    extents = constant_extents(dy.shape[1:-1])
-    around = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, extents, strict=True)])
+    around = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, dy.shape[1:-1], strict=True)])
     whole = _whole_filter(w, plan)
     steps = [reduce_axis(axis.taps, "k") for axis in plan]
     result = reduce_axis(per_group, "o")
@@ -167,8 +181,7 @@ def _sums_by_phase(
     dy: te.Tensor, w: te.Tensor, plan: list[_PhaseAxis], channels: int, groups: int
 ) -> dict[tuple[int, ...], te.Tensor]:
     """A sum for each phase, of its own taps only; none for a phase that no tap meets."""
-    extents = constant_extents(dy.shape[1:-1])
-    around = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, extents, strict=True)])
+    around = padded(dy, [axis.padding(extent) for axis, extent in zip(plan, dy.shape[1:-1], strict=True)])
     phases = product(*(range(min(axis.phases, axis.window)) for axis in plan))
     return {phase: _sums_of_phase(around, dy, w, plan, phase, channels, groups) for phase in phases}
 
