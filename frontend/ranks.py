@@ -149,7 +149,7 @@ class Instances:
         """``how`` an instance is called, with the one for the ranks that Python gives now."""
         concrete = self.concrete
         updated = [concrete.bound(v, variables) for v, _ in concrete.results.updates]
-        with _remembered(Assignments(updated)) as call:
+        with remembered(Assignments(updated)) as call:
             if self.ranks:
                 try:
                     return how(self._instance(tensors), tensors, variables)
@@ -197,7 +197,7 @@ def _unseen() -> Iterator[None]:
 
 
 @contextmanager
-def _remembered(call: Assignments) -> Iterator[Assignments]:
+def remembered(call: Assignments) -> Iterator[Assignments]:
     """What Python does inside is remembered."""
     outer, state.effects = state.effects, call
     try:

@@ -13,6 +13,7 @@ import tvm
 from tvm import ir, relax
 
 from tvtf.emit import EMBEDDED_ELEMENTS
+from tvtf.errors import OpError
 from tvtf.interpret import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.growing import grown
@@ -82,7 +83,10 @@ class Simplified(Evaluation):
         result = prim.typed(*(x._type for x in inputs), **attrs)
         if type(result) is not TensorType or not _is_small(result):
             return None
-        return self.constant(prim.run([EagerTensor(constant_value(x)) for x in inputs], attrs))
+        try:
+            return self.constant(prim.run([EagerTensor(constant_value(x)) for x in inputs], attrs))
+        except (ValueError, OpError):  # what it refuses, it refuses when it runs
+            return None
 
     def narrowed(self, step: Step) -> Step:
         """An elementwise op broadcasts by itself: an operand that was repeated for it need not be."""

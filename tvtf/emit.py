@@ -289,6 +289,21 @@ class Trace:
         count = self._names[name] = self._names.get(name, -1) + 1
         return self.unique(f"{name}_{count}") if count else name
 
+    def name_of(self, tensor: SymbolicTensor) -> str:
+        return f"{getattr(tensor._var, 'name', 'Const')}:0"
+
+    def operation_of(self, tensor: SymbolicTensor) -> Operation:
+        """The op that gives a tensor."""
+        name = self.name_of(tensor).removesuffix(":0")
+        made = {b.var: b.value for b in self.bindings}.get(tensor._var)
+        known = made is not None and dialect.is_dialect(made)
+        return Operation.of(name, dialect.read(made).primitive.tf_name if known else "Placeholder", self, [], [tensor])
+
+    def evaluate(self, tensor: SymbolicTensor, feed_dict: Any, session: Any) -> Any:
+        raise NotImplementedError(
+            "eval is not supported when eager execution is enabled, is .numpy() what you're looking for?"
+        )
+
     def owns(self, tensor: SymbolicTensor) -> bool:
         return tensor._trace is self
 
@@ -450,7 +465,11 @@ class Trace:
 
     def after(self, control_inputs: Sequence[Any]) -> AbstractContextManager[None]:
         """What is written inside runs after these."""
+        self.root.waits_for(control_inputs)
         return nullcontext()
+
+    def waits_for(self, control_inputs: Sequence[Any]) -> None:
+        """Where the order of the program is not kept: has the op whose branch is traced wait for what is outside."""
 
     def together(self, *values: SymbolicTensor) -> AbstractContextManager[None]:
         """What is written inside, and what uses ``values``, runs as a whole or not at all."""
@@ -458,6 +477,11 @@ class Trace:
 
     def operation(self, kind: str, name: str | None, inputs: Sequence[Any]) -> Operation:
         """What stands for ``inputs`` being done."""
+        return Operation(kind, name)
+
+    def doing(self, kind: str, name: str | None, work: Callable[[], Any]) -> Operation:
+        """What stands for ``work``, which binds calls that have effects and give nothing."""
+        work()
         return Operation(kind, name)
 
     # -- bindings

@@ -260,7 +260,7 @@ def late(module: ModuleType, path: str) -> Any:
     if name in vars(module):
         return vars(module)[name]
     if path.startswith(FIRST):
-        return _found(path.removeprefix(FIRST))
+        return import_module("tvtf.v1").find(path.removeprefix(FIRST))
     if path in absent.SPACES:
         return _module(sys.modules["tvtf"], path.split("."))
     refused = absent.refused_class(path)
@@ -271,13 +271,6 @@ def late(module: ModuleType, path: str) -> Any:
 
 FIRST = "compat.v1."
 """The space of TensorFlow 1, which has what ``tf`` has, too."""
-
-
-def _found(path: str) -> Any:
-    value: Any = sys.modules["tvtf"]
-    for name in path.split("."):
-        value = getattr(value, name)
-    return value
 
 
 def all_names() -> dict[str, Any]:

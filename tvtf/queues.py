@@ -103,7 +103,7 @@ class QueueBase:
 
     # -- on tensors
 
-    def enqueue(self, vals: Any, name: str | None = None) -> None:
+    def enqueue(self, vals: Any, name: str | None = None) -> Any:
         """Puts one tuple of tensors in.
 
         Raises:
@@ -111,9 +111,10 @@ class QueueBase:
           ValueError: other shapes than the queue's; TypeError: another number of tensors.
         """
         row = self._checked(vals, 0)
-        self._do(lambda *tensors: self._put(tuple(t.numpy() for t in tensors)), row, [])
+        put: Any = lambda *tensors: self._put(tuple(t.numpy() for t in tensors))  # noqa: E731
+        return self._done("QueueEnqueueV2", name, put, row)
 
-    def enqueue_many(self, vals: Any, name: str | None = None) -> None:
+    def enqueue_many(self, vals: Any, name: str | None = None) -> Any:
         """Puts the rows of tensors in, one by one."""
 
         def put(*tensors: Any) -> None:
@@ -125,7 +126,7 @@ class QueueBase:
             if not column.ndim:
                 raise ValueError(f"Shape {column.shape} must have rank at least 1")
             column.shape[:1].assert_is_compatible_with(columns[0].shape[:1])
-        self._do(put, columns, [])
+        return self._done("QueueEnqueueManyV2", name, put, columns)
 
     def dequeue(self, name: str | None = None) -> Any:
         """Takes one tuple out: a tensor where it has one alone, a dict where the queue has names.
@@ -162,15 +163,16 @@ class QueueBase:
         """How many tuples are in it, int32."""
         return self._do(lambda: [len(self._rows)], [], [TensorSpec([], int32)])[0]
 
-    def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> None:
+    def close(self, cancel_pending_enqueues: bool = False, name: str | None = None) -> Any:
         """Takes nothing in any more; what is in it can be taken out."""
 
-        def close() -> None:
-            with self._changed:
-                self._closed = True
-                self._changed.notify_all()
+        return self._done("QueueCloseV2", name, self.shut, [])
 
-        self._do(close, [], [])
+    def shut(self, cancelled: bool = False) -> None:
+        """Closes it now, whatever is traced."""
+        with self._changed:
+            self._closed = True
+            self._changed.notify_all()
 
     def is_closed(self, name: str | None = None) -> Tensor:
         """Whether it was closed."""
@@ -184,6 +186,13 @@ class QueueBase:
             return list(py_function(work, list(inputs), list(specs)) or [])
         found = work(*inputs)
         return [convert_to_tensor(x, s.dtype) for x, s in zip(found or [], specs)]
+
+    def _done(self, kind: str, name: str | None, work: Any, inputs: Sequence[Any]) -> Any:
+        """The op that does it; nothing where it is done at once."""
+        if state.trace is None:
+            work(*inputs)
+            return None
+        return state.trace.doing(kind, name, lambda: self._do(work, inputs, []))
 
     def _specs(self, stacked: bool = False) -> list[TensorSpec]:
         if stacked and any(s.rank is None for s in self._shapes):

@@ -286,7 +286,15 @@ class SymbolicTensor(Tensor):
 
     @property
     def name(self) -> str:
-        return f"{getattr(self._var, 'name', 'Const')}:0"
+        return self._trace.name_of(self)  # type: ignore[no-any-return]
+
+    @property
+    def op(self) -> Any:
+        return self._trace.operation_of(self)
+
+    def eval(self, feed_dict: Any = None, session: Any = None) -> Any:
+        """The value, in a graph of TensorFlow 1: by the session given, or the default one."""
+        return self._trace.evaluate(self, feed_dict, session)
 
     @property
     def graph(self) -> Any:

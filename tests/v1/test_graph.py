@@ -1,5 +1,6 @@
 """Graphs of TensorFlow 1 beyond what TensorFlow's answers (tests/parity/v1.py) tell."""
 
+import threading
 from operator import attrgetter
 
 import pytest
@@ -20,6 +21,47 @@ def test_each_session_has_its_own_values():
         session.run(start)
     first.run(more)
     assert (first.run(v), second.run(v)) == (2.0, 1.0)
+
+
+def test_graphs_by_default_until_told_otherwise():
+    """A thread's own choice, as sessions and traces are: other tests go on eagerly."""
+    found = []
+
+    def script():
+        tf1.disable_eager_execution()
+        x = tf1.placeholder(tf.float32, [2], name="x")
+        w = tf1.get_variable("w", initializer=3.0)
+        y = x * w
+        with tf1.Session() as session:
+            session.run(tf1.global_variables_initializer())
+            found.append(
+                (tf.executing_eagerly(), y.name, session.run(y, {x: [1.0, 2.0]}).tolist(), x.eval({x: [1, 2]}).tolist())
+            )
+        tf1.reset_default_graph()
+        found.append((len(tf1.get_default_graph().get_operations()), tf1.constant(1).name))
+
+    thread = threading.Thread(target=script)
+    thread.start()
+    thread.join()
+    assert found == [(False, "mul:0", [3.0, 6.0], [1.0, 2.0]), (0, "Const:0")]
+    assert tf.executing_eagerly()
+
+
+def test_what_only_tensorflow_can_run_is_refused_with_the_reason(tmp_path):
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        for refused in (
+            lambda: tf1.saved_model.simple_save(session, str(tmp_path), {}, {}),
+            lambda: tf1.import_graph_def(None),
+            lambda: tf1.graph_util.convert_variables_to_constants(session, None, []),
+        ):
+            with pytest.raises(NotImplementedError, match="tvtf does not"):
+                refused()
+
+
+def test_constants_that_an_op_refuses_are_refused_when_it_runs():
+    checked = tf.function(lambda: tf.debugging.check_numerics(tf.math.log(tf.constant([-1.0])), "bad"))
+    with pytest.raises(tf.errors.InvalidArgumentError, match="bad : Tensor had NaN values"):
+        checked()
 
 
 def test_an_interactive_session_may_be_closed_twice():
@@ -50,7 +92,9 @@ def test_names_of_tensorflow_1_for_casts_and_functions(tmp_path):
 
 def test_names_that_tensorflow_2_moved():
     v1 = tf.compat.v1
-    assert [name for name, path in PATHS.items() if getattr(v1, name) is not attrgetter(path)(tf)] == []
+    found = {name: (getattr(v1, name), attrgetter(path)(tf)) for name, path in PATHS.items() if name != "spectral"}
+    assert [name for name, (mine, its) in found.items() if its not in (mine, getattr(mine, "__wrapped__", None))] == []
+    assert v1.spectral.fft.__wrapped__ is tf.signal.fft
     assert v1.rsqrt(4.0).numpy() == 0.5
     assert v1.sparse_tensor_to_dense(v1.SparseTensor([[1]], [2.0], [3])).numpy().tolist() == [0.0, 2.0, 0.0]
     v1.set_random_seed(1)

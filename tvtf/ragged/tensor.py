@@ -17,7 +17,7 @@ from tvtf.ragged.kernels import dim, positions, positive_axis, row_ids
 from tvtf.ragged.partition import RowPartition, checked
 from tvtf.shape import Dim, TensorShape, as_shape, simplify_dim
 from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor, static_value
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
 
 
 def _values(value: Any) -> Any:
@@ -37,7 +37,12 @@ class RaggedTensor(CompositeTensor):
     """
 
     __array_priority__ = 100
-    __hash__ = None  # type: ignore[assignment]
+
+    def __hash__(self) -> int:
+        """Of a graph of TensorFlow 1 they are keys of a ``feed_dict``."""
+        if not isinstance(self.flat_values, SymbolicTensor) or not self.flat_values._trace.has_keys:
+            raise TypeError("unhashable type: 'RaggedTensor'")
+        return id(self)
 
     def __init__(self, values: Any, row_splits: Tensor, uniform_row_length: Any = None) -> None:
         self._values = values

@@ -1,13 +1,19 @@
 """``tf.compat.v1``: graphs built first and run later, and every name of ``tf`` besides.
 
 A :class:`~tvtf.v1.graph.Graph` is a trace that stays open; ``Session.run`` cuts out of it what the fetches need, in the order
-in which it was written, and compiles that.
+in which it was written, and compiles that. ``registry`` finds names; the other files declare those that TensorFlow 1 has for
+itself.
 """
 
 from __future__ import annotations
 
-from operator import attrgetter
+from importlib import import_module
 from typing import Any
+
+_FILES = (
+    *("names", "variables", "initializers", "arguments", "nn", "composites", "losses", "optimizers", "decays"),
+    *("saver", "supervision", "metrics", "inputs", "datasets", "summaries", "machine"),
+)
 
 
 def find(name: str) -> Any:
@@ -16,8 +22,8 @@ def find(name: str) -> Any:
     Raises:
       AttributeError: there is none; NotImplementedError too where TensorFlow has it.
     """
-    import tvtf
-    from tvtf.v1 import names
-    from tvtf.v1.aliases import PATHS
+    from tvtf.v1 import registry
 
-    return names.PUBLIC[name] if name in names.PUBLIC else attrgetter(PATHS.get(name, name))(tvtf)
+    for each in _FILES:
+        import_module(f"tvtf.v1.{each}")
+    return registry.find(name)

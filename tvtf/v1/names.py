@@ -1,31 +1,39 @@
-"""The names that TensorFlow 1 has for itself."""
+"""The names that TensorFlow 1 has for itself and that need few words."""
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
-
-import numpy as np
 
 from tvtf import nest
 from tvtf.context import state
 from tvtf.dimension import Dimension, dimension_at_index, dimension_value
 from tvtf.dtypes import as_dtype
-from tvtf.frontend.control import while_loop as _while_loop
 from tvtf.frontend.function import function
-from tvtf.frontend.order import no_op
 from tvtf.frontend.printing import print_ as _print
+from tvtf.module import name_scope as _name_scope
 from tvtf.ops.operators import equality
+from tvtf.ops.rules import bind
 from tvtf.primitive import public_names
 from tvtf.records import unframed
+from tvtf.shape import as_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.v1 import logging
-from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
+from tvtf.v1.graph import (
+    Graph,
+    GraphTrace,
+    Operation,
+    build_by_default,
+    current_graph,
+    get_default_graph,
+    reset_default_graph,
+)
+from tvtf.v1.registry import names, v1
 from tvtf.v1.session import InteractiveSession, Session, get_default_session
-from tvtf.variable import Variable as _Variable
 
 
+@v1("placeholder")
 def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> SymbolicTensor:
     """A tensor that ``Session.run`` must be fed; unknown dims are None.
 
@@ -35,198 +43,133 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Symbo
     return current_graph().placeholder(as_dtype(dtype), shape, name)
 
 
-def Variable(initial_value: Any, trainable: bool = True, name: str | None = None, dtype: Any = None, **_: Any) -> Any:  # noqa: N802
-    """A variable of the graph, which its initializer gives the value; outside a graph as ``tf.Variable``."""
-    if not isinstance(state.trace, GraphTrace):
-        return _Variable(initial_value, trainable=trainable, name=name, dtype=dtype)
+@v1("placeholder_with_default")
+def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:  # noqa: A002
+    """``input``, unless ``Session.run`` is fed something else of this shape."""
     graph = current_graph()
-    first = convert_to_tensor(initial_value() if callable(initial_value) else initial_value, dtype)
-    symbol = graph.trace.own(first)
-    outer, state.trace = state.trace, None
-    try:
-        made = _Variable(np.zeros(first.shape.as_list(), first.dtype.np), trainable=trainable, name=name)
-    finally:
-        state.trace = outer
-    graph.variables[id(made)] = made, symbol
-    return made
+    with graph.trace.unnamed():
+        default = convert_to_tensor(input)
+        wanted = as_shape(shape)
+        given: Any = bind.identity(graph.trace.own(default))
+        if wanted.rank is not None and not wanted.is_fully_defined() and default.shape.is_fully_defined():
+            given = _of_unknown_dims(graph, given, wanted)
+    graph.trace.name_results(given, name or "PlaceholderWithDefault", "PlaceholderWithDefault")
+    return given  # type: ignore[no-any-return]
 
 
-def get_variable(
-    name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, trainable: bool = True, **_: Any
-) -> Any:
-    """The graph's variable of this name, made where there is none.
+def _of_unknown_dims(graph: Graph, given: Any, shape: Any) -> Any:
+    """A value of known shape as one whose dims only running tells."""
+    from tvtf.frontend.host import numpy_function
+    from tvtf.spec import TensorSpec
 
-    Raises:
-      ValueError: neither a shape nor an initial value is given.
+    return numpy_function(lambda x: x, [given], TensorSpec(shape, given.dtype))
+
+
+@v1("name_scope")
+class name_scope:  # noqa: N801 - TensorFlow's name
+    """A context manager that prefixes names: ``default_name`` where there is no ``name``; in a graph one of its own.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/name_scope
     """
-    from tvtf.initial import GlorotUniform
 
-    for known in global_variables():
-        if known.name == f"{name}:0":
-            return known
-    if initializer is not None and not callable(initializer):
-        return Variable(initializer, trainable, name, dtype)
-    if shape is None:
-        raise ValueError(f"Shape of a new variable ({name}) must be fully defined, but instead was <unknown>.")
-    make = initializer or GlorotUniform()
-    return Variable(lambda: make(shape, as_dtype(dtype or "float32")), trainable, name)
+    def __init__(self, name: str | None = None, default_name: str | None = None, values: Any = None) -> None:
+        if name is not None and not isinstance(name, str):
+            raise TypeError(f"`name` must be of type str. Received: {name!r}")
+        self._name = default_name if name is None else name
 
+    @property
+    def name(self) -> str | None:
+        return self._name
 
-def global_variables() -> list[Any]:
-    """The graph's variables, in the order in which they were made."""
-    return [v for v, _ in get_default_graph().variables.values()]
+    def __enter__(self) -> str:
+        in_graph = isinstance(state.trace, GraphTrace)
+        self._scope = get_default_graph().name_scope(self._name) if in_graph else _name_scope(self._name or "")
+        return self._scope.__enter__()  # type: ignore[no-any-return]
 
-
-def trainable_variables(scope: str | None = None) -> list[Any]:
-    """Those of them that are trained."""
-    return [v for v in global_variables() if v.trainable]
+    def __exit__(self, *exception: Any) -> None:
+        self._scope.__exit__(*exception)
 
 
-def global_variables_initializer() -> Operation:
-    """The op that gives each variable its initial value."""
-    return variables_initializer(global_variables())
+@v1("op_scope")
+def op_scope(values: Any, name: str | None, default_name: str | None = None) -> Any:
+    """As ``name_scope``."""
+    return name_scope(name, default_name, values)
 
 
-def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Operation:
-    """The op that gives some variables their initial values."""
-    return get_default_graph().initializer(var_list, name)
+def _of_graph(method: str) -> None:
+    def run(*args: Any, **kwargs: Any) -> Any:
+        return getattr(get_default_graph(), method)(*args, **kwargs)
+
+    run.__name__ = method
+    v1(method)(run)
 
 
-def assign(
-    ref: Any, value: Any, validate_shape: Any = None, use_locking: Any = None, name: str | None = None
-) -> Tensor:
-    """The new value of a variable; it is assigned when this is run."""
-    return ref.assign(value)  # type: ignore[no-any-return]
+for _method in ("add_to_collection", "add_to_collections", "get_collection", "get_collection_ref"):
+    _of_graph(_method)
 
 
-def assign_add(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Tensor:
-    """As ``assign`` of the sum."""
-    return ref.assign_add(value)  # type: ignore[no-any-return]
+@v1("colocate_with")
+@contextmanager
+def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
+    """Ops on the device of another: there is one."""
+    yield
 
 
-def assign_sub(ref: Any, value: Any, use_locking: Any = None, name: str | None = None) -> Tensor:
-    """As ``assign`` of the difference."""
-    return ref.assign_sub(value)  # type: ignore[no-any-return]
+@v1("container")
+@contextmanager
+def container(container_name: str) -> Iterator[None]:
+    """Accepted."""
+    yield
 
 
-def print(*inputs: Any, **kwargs: Any) -> Operation:  # noqa: A001 - TensorFlow's name
+@v1("get_seed")
+def get_seed(op_seed: int | None) -> tuple[int | None, int | None]:
+    """The graph's seed and the op's."""
+    graph_seed = get_default_graph().seed
+    if graph_seed is None and op_seed is None:
+        return None, None
+    return 87654321 if graph_seed is None else graph_seed, 0 if op_seed is None else op_seed
+
+
+@v1("print")
+def print(*inputs: Any, **kwargs: Any) -> Any:  # noqa: A001 - TensorFlow's name
     """The op that prints when it is run."""
+    if not isinstance(state.trace, GraphTrace):
+        return _print(*inputs, **kwargs)
     graph = current_graph()
     with graph.trace.one_operation() as effects:
         _print(*inputs, **kwargs)
     return Operation("PrintV2", None, graph, effects)  # within a loop or branch it has none: it runs with that
 
 
-def gradients(ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", **_: Any) -> list[Any]:
+@v1("gradients")
+def gradients(
+    ys: Any, xs: Any, grad_ys: Any = None, name: str = "gradients", colocate_gradients_with_ops: bool = False,
+    gate_gradients: bool = False, aggregation_method: Any = None, stop_gradients: Any = None, unconnected_gradients: Any = "none",
+) -> list[Any]:  # fmt: skip
     """The gradients of the sum of ``ys`` by each of ``xs``, as tensors of the graph; None where they don't depend."""
-    flat = [convert_to_tensor(y) for y in nest.flatten(ys)]
-    return current_graph().gradients(flat, nest.flatten(xs), grad_ys and nest.flatten(grad_ys))
+    graph = current_graph()
+    with graph.trace.unnamed():
+        flat = [convert_to_tensor(y) for y in nest.flatten(ys)]
+    seeds = None if grad_ys is None else nest.flatten(grad_ys)
+    sources = nest.flatten(xs)
+    stop = nest.flatten([] if stop_gradients is None else stop_gradients)
+    found = graph.gradients(flat, sources, seeds, name, stop)
+    zeros = str(getattr(unconnected_gradients, "value", unconnected_gradients)) == "zero"
+    return [public_names()["zeros_like"](x) if g is None and zeros else g for g, x in zip(found, sources)]
 
 
-def while_loop(cond: Callable[..., Any], body: Callable[..., Any], loop_vars: Any, *args: Any, **kwargs: Any) -> Any:
-    """As ``tf.while_loop``; one variable comes back bare."""
-    found = _while_loop(cond, lambda *v: _listed(body(*v)), loop_vars, *args, **kwargs)
-    return found[0] if isinstance(found, (list, tuple)) and len(found) == 1 else found
+@v1("train.summary_iterator")
+def summary_iterator(path: str) -> Iterator[Any]:
+    """The events in a file of TensorBoard's.
 
+    Raises:
+      ImportError: without the ``tensorboard`` extra.
+    """
+    from tvtf.summary.protos import proto
 
-def _listed(found: Any) -> Any:
-    return found if isinstance(found, (list, tuple)) else [found]
-
-
-def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Tensor:
-    """As ``tf.strings.join``."""
-    return public_names()["strings.join"](inputs, separator)  # type: ignore[no-any-return]
-
-
-class _Optimizer:
-    """An optimizer of TensorFlow 1 by the one of ``tf.keras.optimizers`` that it became."""
-
-    def __init__(self, made: Any) -> None:
-        self._made = made
-
-    def compute_gradients(self, loss: Any, var_list: Any = None) -> list[tuple[Any, Any]]:
-        """Pairs of a gradient and its variable."""
-        variables = list(trainable_variables() if var_list is None else var_list)
-        return list(zip(gradients(loss, variables), variables))
-
-    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Operation:
-        """The op that does a step."""
-        graph = current_graph()
-        pairs = [(g, v) for g, v in grads_and_vars if g is not None]
-        if not pairs:
-            raise ValueError(
-                "No gradients provided for any variable, check your graph for ops that do not support gradients."
-            )
-        if not self._made.built:
-            outer, state.trace = state.trace, None
-            try:
-                self._made.build([v for _, v in pairs])
-            finally:
-                state.trace = outer
-        with graph.trace.one_operation() as effects:
-            self._made.apply_gradients(pairs)
-            if global_step is not None:
-                global_step.assign_add(1)
-        return Operation("NoOp", name or type(self._made).__name__, graph, effects)
-
-    def minimize(
-        self, loss: Any, global_step: Any = None, var_list: Any = None, name: str | None = None, **_: Any
-    ) -> Operation:
-        """The op that does a step down the gradient of ``loss``."""
-        return self.apply_gradients(self.compute_gradients(loss, var_list), global_step, name)
-
-
-class _Train(type):
-    """What ``tf.train`` has, besides."""
-
-    def __getattr__(cls, name: str) -> Any:
-        import tvtf
-
-        return getattr(tvtf.train, name)
-
-
-class train(metaclass=_Train):  # noqa: N801 - a namespace of TensorFlow's
-    """``tf.compat.v1.train``."""
-
-    @staticmethod
-    def summary_iterator(path: str) -> Iterator[Any]:
-        """The events in a file of TensorBoard's.
-
-        Raises:
-          ImportError: without the ``tensorboard`` extra.
-        """
-        from tvtf.summary.protos import proto
-
-        with open(path, "rb") as file:
-            yield from map(proto("compat.proto.event_pb2").Event.FromString, unframed(file))
-
-    @staticmethod
-    def GradientDescentOptimizer(learning_rate: float, use_locking: bool = False, name: str = "") -> _Optimizer:  # noqa: N802
-        from tvtf.optimizers import SGD
-
-        return _Optimizer(SGD(learning_rate))
-
-    @staticmethod
-    def MomentumOptimizer(
-        learning_rate: float, momentum: float, use_locking: bool = False, name: str = ""
-    ) -> _Optimizer:  # noqa: N802
-        from tvtf.optimizers import SGD
-
-        return _Optimizer(SGD(learning_rate, momentum=momentum))
-
-    @staticmethod
-    def AdamOptimizer(  # noqa: N802
-        learning_rate: float = 0.001, beta1: float = 0.9, beta2: float = 0.999, epsilon: float = 1e-8, **_: Any
-    ) -> _Optimizer:
-        from tvtf.optimizers import Adam
-
-        return _Optimizer(Adam(learning_rate, beta1, beta2, epsilon))
-
-
-@contextmanager
-def colocate_with(op: Any, ignore_existing: bool = False) -> Iterator[None]:
-    """Ops on the device of another: there is one."""
-    yield
+    with open(path, "rb") as file:
+        yield from map(proto("compat.proto.event_pb2").Event.FromString, unframed(file))
 
 
 def _to(dtype: str) -> Callable[..., Tensor]:
@@ -246,10 +189,30 @@ def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = Non
 
 
 def disable_eager_execution() -> None:
-    """Refused: build ops in ``with tf.compat.v1.Graph().as_default():`` instead."""
-    raise NotImplementedError(
-        "tvtf runs ops eagerly outside graphs: build yours in `with tf.compat.v1.Graph().as_default():` and run it in a Session"
-    )
+    """From now on ops of this thread are added to a graph, which a ``Session`` runs, where nothing says otherwise.
+
+    Raises:
+      ValueError: inside a function or graph.
+    """
+    if state.trace is None:
+        build_by_default()
+    elif not isinstance(state.trace, GraphTrace):
+        raise ValueError("tf.disable_eager_execution must be called at program startup.")
+
+
+def enable_eager_execution(config: Any = None, device_policy: Any = None, execution_mode: Any = None) -> None:
+    """Ops run eagerly: so they do from the start.
+
+    Raises:
+      ValueError: a graph is being built by default.
+    """
+    if isinstance(state.trace, GraphTrace):
+        raise ValueError("tf.enable_eager_execution must be called at program startup.")
+
+
+def disable_v2_behavior() -> None:
+    """As ``disable_eager_execution``: shapes, Variables and control flow are TensorFlow 2's."""
+    disable_eager_execution()
 
 
 def refuse_v1() -> None:
@@ -270,15 +233,12 @@ def disable_tensor_equality() -> None:
     equality.by_identity = True
 
 
-PUBLIC = {
-    "disable_v2_behavior": disable_eager_execution,
-    "initialize_all_variables": global_variables_initializer,
-    "local_variables_initializer": no_op,
-    **dict.fromkeys(("enable_eager_execution", "enable_v2_behavior", "enable_resource_variables"), lambda: None),
+names |= {
+    **dict.fromkeys(("enable_v2_behavior", "enable_resource_variables"), lambda: None),
     **dict.fromkeys(("enable_v2_tensorshape", "enable_control_flow_v2"), lambda: None),
     **dict.fromkeys(("resource_variables_enabled", "control_flow_v2_enabled"), lambda: True),
     **dict.fromkeys(("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), refuse_v1),
-    "executing_eagerly_outside_functions": lambda: True,
+    "executing_eagerly_outside_functions": lambda: state.trace is None,
     **{f"to_{dtype}": _to(dtype) for dtype in ("bfloat16", "complex64", "complex128", "double", "int32", "int64")},
     "to_float": _to("float32"),
     "logging": logging,
@@ -286,10 +246,8 @@ PUBLIC = {
         each.__name__: each
         for each in (
             *(Dimension, dimension_at_index, dimension_value, disable_tensor_equality, enable_tensor_equality),
-            *(Graph, InteractiveSession, Operation, Session, Variable, assign, assign_add, assign_sub),
-            *(disable_eager_execution, get_default_graph, get_default_session, get_variable, global_variables),
-            *(global_variables_initializer, gradients, placeholder, print, string_join, train, trainable_variables),
-            *(colocate_with, variables_initializer, while_loop, wrap_function),
+            *(Graph, InteractiveSession, Operation, Session, disable_eager_execution, enable_eager_execution),
+            *(disable_v2_behavior, get_default_graph, get_default_session, reset_default_graph, wrap_function),
         )
     },
 }

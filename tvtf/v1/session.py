@@ -14,15 +14,18 @@ from tvm import relax
 from tvtf import nest
 from tvtf.anyrank import AnyShape
 from tvtf.context import state
-from tvtf.dialect import read, write
+from tvtf.dialect import is_dialect, read, write
 from tvtf.dtypes import string
 from tvtf.emit import Graph as Function
 from tvtf.emit import Trace, trace_graph
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.frontend.compiled import GraphFunction
-from tvtf.interpret import evaluate
+from tvtf.frontend.ranks import Assignments, Learning, PythonCall, remembered
+from tvtf.frontend.waiting import calls
+from tvtf.interpret import Evaluation, evaluate
 from tvtf.operation import Operation
 from tvtf.passes.dead import makers_for, makers_of_dims
+from tvtf.primitive import as_tuple, public_names
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.v1.graph import Effect, Graph, get_default_graph
 from tvtf.variable import Variable
@@ -33,6 +36,7 @@ class _Defaults(threading.local):
 
     def __init__(self) -> None:
         self.sessions: list[Session] = []
+        self.running: list[Session] = []
 
 
 _defaults = _Defaults()
@@ -43,19 +47,25 @@ def get_default_session() -> Session | None:
     return _defaults.sessions[-1] if _defaults.sessions else None
 
 
-def current() -> Session:
+def current(cannot: str) -> Session:
     """The session whose ``with`` is around.
 
     Raises:
-      ValueError: there is none.
+      ValueError: there is none; it ``cannot``.
     """
     found = get_default_session()
     if found is None:
+        how, colon = ("eval", "") if "eval" in cannot else ("run", ":")
         raise ValueError(
-            "Cannot execute operation using `run()`: No default session is registered. Use `with sess.as_default():` or pass "
-            "an explicit session to `run(session=sess)`"
+            f"{cannot}: No default session is registered. Use `with sess.as_default(){colon}` or pass an explicit session to "
+            f"`{how}(session=sess)`"
         )
     return found
+
+
+def running() -> Session:
+    """The session that runs in this thread."""
+    return _defaults.running[-1]
 
 
 class _Part:
@@ -84,6 +94,7 @@ class _Part:
         made = {b.var: b.value for b in trace.bindings}
         given = [*trace.params, *(inner for _, inner in trace.captures.values())]
         makers = makers_of_dims((p._var for p in given), trace.bindings)
+        assigned = {e.var: e for e in trace.effects}
         found: set[relax.Var] = set()
         waiting = [*wanted, *self._run(effects)]
         while waiting:
@@ -92,6 +103,7 @@ class _Part:
                 continue
             found.add(var)
             if var not in self.fed:
+                self.ran.update([assigned[var]] if var in assigned else [])
                 waiting += self._run([*trace.depends.get(var, ()), *trace.implied.get(var, ())])
                 waiting += (
                     [*relax.analysis.free_vars(made[var]), *makers_for(makers, var.ty, made[var])]
@@ -130,10 +142,25 @@ class _Part:
             if binding.var in assigned:
                 latest[id(assigned[binding.var].variable)] = binding.var
 
-    def of(self, inputs: Sequence[Any]) -> GraphFunction:
-        """The function for these inputs: where ranks are unknown, one for each."""
+    def run(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """By the function for these inputs: where ranks are unknown, one for each."""
+        if self._calls_python_of_any_rank:
+            return self._interpreted(inputs)
         if not any(isinstance(t._type.shape, AnyShape) for t in self.feeds):
-            return self.function
+            return self.function.run(inputs)
+        made = self._of(inputs)
+        return made.run([*inputs, *(outer for outer, _ in made.graph.captures)])
+
+    @cached_property
+    def _calls_python_of_any_rank(self) -> bool:
+        return any(_is_python(b.value) for b in self._bindings())
+
+    def _interpreted(self, inputs: Sequence[Any]) -> Sequence[Any]:
+        """Without compiled code: only running tells the ranks of what Python gives."""
+        with remembered(Assignments([])):
+            return as_tuple(evaluate(self.function.graph.module(), "main", inputs, _Interpreting))
+
+    def _of(self, inputs: Sequence[Any]) -> GraphFunction:
         ranks = tuple(t.ndim for t in inputs)
         if ranks not in self._of_ranks:
             module = self.function.graph.module()
@@ -141,6 +168,22 @@ class _Part:
             made = trace_graph("run", lambda *given: evaluate(module, "main", given), types)
             self._of_ranks[ranks] = GraphFunction(made)
         return self._of_ranks[ranks]
+
+
+def _is_python(call: Any) -> bool:
+    """Whether it calls Python that tells the rank of what it gives."""
+    if not is_dialect(call):
+        return False
+    return isinstance(calls.get(read(call).attrs.get("key", -1)), PythonCall)
+
+
+class _Interpreting(Learning):
+    """Runs a graph on eager tensors; what is assigned is a result."""
+
+    def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        return (
+            Evaluation.bind(self, prim, inputs, attrs) if prim.name == "assign" else super().bind(prim, inputs, attrs)
+        )
 
 
 def _of(value: relax.Var, call: relax.Call) -> relax.Call:
@@ -214,30 +257,99 @@ class Session:
         """
         if self._closed:
             raise RuntimeError("Attempted to use a closed Session.")
-        outer, state.trace = state.trace, None
+        outer, tapes = state.trace, state.tapes
+        state.trace, state.tapes = None, []
+        _defaults.running.append(self)
         try:
-            fed = [(self._fed(key), value) for key, value in (feed_dict or {}).items()]
+            fed = [pair for key, value in (feed_dict or {}).items() for pair in self._fed_pairs(key, value)]
             return self._run(fetches, {t._var: t for t, _ in fed}, {t._var: value for t, value in fed})
         finally:
-            state.trace = outer
+            _defaults.running.pop()
+            state.trace, state.tapes = outer, tapes
+
+    def make_callable(self, fetches: Any, feed_list: Sequence[Any] | None = None, accept_options: bool = False) -> Any:
+        """A function of the values of ``feed_list`` that runs ``fetches``."""
+        keys = list(feed_list or ())
+        return lambda *values: self.run(fetches, dict(zip(keys, values)))
+
+    def partial_run_setup(self, fetches: Any, feeds: Any = None) -> dict[Any, Any]:
+        """What ``partial_run`` has been fed so far."""
+        return {}
+
+    def partial_run(self, handle: dict[Any, Any], fetches: Any, feed_dict: Any = None) -> Any:
+        """As ``run``, with what it was fed before."""
+        handle.update(feed_dict or {})
+        return self.run(fetches, handle)
+
+    def list_devices(self) -> list[Any]:
+        return list(public_names()["config.list_logical_devices"]())
+
+    def has_value(self, variable: Any) -> bool:
+        return id(variable) in self._values or id(variable) not in self.graph.variables
+
+    def set_value(self, variable: Any, value: Any) -> None:
+        """Gives a variable a value in this session.
+
+        Raises:
+          ValueError: it is of another shape.
+        """
+        array = np.array(value, variable.dtype.np)
+        if not variable.shape.is_compatible_with(array.shape):
+            raise ValueError(
+                f"Cannot feed value of shape {array.shape} for Tensor {variable.name}, which has shape {variable.shape}"
+            )
+        self._values[id(variable)] = EagerTensor(array)
+
+    @property
+    def graph_def(self) -> Any:
+        return self.graph.as_graph_def()
+
+    @property
+    def sess_str(self) -> str:
+        return ""
 
     def _run(self, fetches: Any, fed: dict[relax.Var, SymbolicTensor], values: dict[relax.Var, Any]) -> Any:
-        flat = [self._fetch(f) for f in nest.flatten(fetches)]
+        if fetches is None:
+            raise TypeError('Argument `fetch` = None has invalid type "NoneType". Cannot be None')
+        flat = [self._fetch(f) for f in nest.flatten(fetches, expand_composites=True)]
         part = self._part(flat, fed)
         inputs = [_value(t, values[t._var]) for t in part.feeds] + [self._value_of(outer) for outer, _ in part.captures]
-        found = iter(part.of(inputs).run(inputs))
+        found = iter(part.run(inputs))
         results = [next(found).numpy() if isinstance(f, Tensor) else None for f in flat]
         for effect, value in zip(part.effects, found):
             self._values[id(effect.variable)] = value
-        return nest.pack_sequence_as(fetches, results) if nest.is_nested(fetches) else results[0]
+        return _packed(fetches, iter(results))
 
     def _fetch(self, fetch: Any) -> Any:
-        found = self.graph.named(fetch) if isinstance(fetch, str) else fetch
+        found = self._named(fetch)
         if isinstance(found, Variable):
-            return self.graph.trace.read_variable(found)
+            with self.graph.trace.unnamed():
+                return self.graph.trace.read_variable(found)
+        if isinstance(found, EagerTensor):
+            return self.graph.trace.own(found)
         if not isinstance(found, (SymbolicTensor, Operation)):
-            raise TypeError(f"Fetch argument {fetch!r} has invalid type {type(fetch)}, must be a string or Tensor.")
+            kind = type(fetch).__name__
+            raise TypeError(
+                f'Argument `fetch` = {fetch} has invalid type "{kind}" must be a string or Tensor. (Can not convert a {kind} '
+                "into a Tensor or Operation.)"
+            )
+        owned = found.graph is self.graph if isinstance(found, Operation) else self.graph.trace.owns(found)
+        if not owned:
+            kind = "an Operation" if isinstance(found, Operation) else "a Tensor"
+            raise ValueError(
+                f"Argument `fetch` = {found} cannot be interpreted as a Tensor. ({kind[2:].strip()} {found} is not an element "
+                "of this graph.)"
+            )
         return found
+
+    def _named(self, fetch: Any) -> Any:
+        if not isinstance(fetch, (str, bytes)):
+            return fetch
+        name = fetch.decode() if isinstance(fetch, bytes) else fetch
+        try:
+            return self.graph.as_graph_element(name)
+        except (KeyError, ValueError) as error:
+            raise ValueError(f"Argument `fetch` = {name} cannot be interpreted as a Tensor. ({error})") from None
 
     def _part(self, flat: Sequence[Any], fed: dict[relax.Var, SymbolicTensor]) -> _Part:
         key = tuple(id(f) if isinstance(f, Operation) else f._var for f in flat), frozenset(fed)
@@ -260,11 +372,49 @@ class Session:
             )
         return EagerTensor(np.array(captured.numpy())) if value is None else value
 
+    def _fed_pairs(self, key: Any, value: Any) -> list[tuple[SymbolicTensor, Any]]:
+        """The tensors of what is fed, each with its value."""
+        if not nest.is_composite(key):
+            return [(self._fed(key), value)]
+        parts = list(nest.flatten(key, expand_composites=True))
+        return [(t, v) for t, v in zip(parts, _components(value)) if isinstance(t, SymbolicTensor)]
+
     def _fed(self, key: Any) -> SymbolicTensor:
-        tensor = self.graph.named(key) if isinstance(key, str) else key
-        if not isinstance(tensor, SymbolicTensor) or not self.graph.trace.owns(tensor):
-            raise TypeError(f"Cannot interpret feed_dict key as Tensor: {key!r} is no tensor of this graph.")
+        told = "Cannot interpret feed_dict key as Tensor: "
+        try:
+            tensor = self.graph.as_graph_element(key)
+        except (KeyError, ValueError) as error:
+            raise TypeError(told + str(error.args[0])) from None
+        if isinstance(tensor, Variable):
+            tensor = self._fetch(tensor)
+        if not isinstance(tensor, SymbolicTensor):
+            raise TypeError(f"{told}Can not convert a {type(key).__name__} into a Tensor.")
+        if not self.graph.trace.owns(tensor):
+            raise TypeError(f"{told}Tensor {tensor} is not an element of this graph.")
         return tensor
+
+
+def _components(value: Any) -> list[Any]:
+    """The arrays of a value made of tensors, or of what TensorFlow 1 had for it."""
+    if nest.is_composite(value):
+        return nest.flatten(value, expand_composites=True)
+    return list(value.components() if hasattr(value, "components") else value)
+
+
+def _packed(fetches: Any, values: Iterator[Any]) -> Any:
+    """The values in the structure of what was fetched; tensors made of tensors as TensorFlow 1 gave them."""
+    if nest.is_composite(fetches):
+        from tvtf.v1.composites import fetched
+
+        return fetched(fetches, [next(values) for _ in nest.flatten(fetches, expand_composites=True)])
+    if isinstance(fetches, Mapping):
+        made: Any = type(fetches)
+        return made((k, _packed(v, values)) for k, v in sorted(fetches.items(), key=lambda pair: str(pair[0])))
+    if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
+        return type(fetches)(*(_packed(v, values) for v in fetches))
+    if isinstance(fetches, (list, tuple)):
+        return type(fetches)(_packed(v, values) for v in fetches)
+    return next(values)
 
 
 def _not_fed(placeholder: SymbolicTensor) -> InvalidArgumentError:
@@ -280,11 +430,17 @@ def _value(fed: SymbolicTensor, given: Any) -> Tensor:
     Raises:
       ValueError: its shape does not fit.
     """
+    if isinstance(given, SymbolicTensor):
+        raise TypeError(
+            "The value of a feed cannot be a tf.Tensor object. Acceptable feed values include Python scalars, strings, lists, "
+            f"numpy ndarrays, or TensorHandles. For reference, the tensor object was {given} which was passed to the argument "
+            f"`feed_dict` with key {fed}."
+        )
     plain = not isinstance(given, Tensor) and fed.dtype is not string
     tensor = convert_to_tensor(np.asarray(given, fed.dtype.np) if plain else given, fed.dtype)
     if not fed.shape.is_compatible_with(tensor.shape):
         raise ValueError(
-            f"Cannot feed value of shape {tensor.shape} for Tensor {fed._var.name}:0, which has shape {fed.shape}"
+            f"Cannot feed value of shape {tensor.shape} for Tensor {fed.name}, which has shape {fed.shape}"
         )
     return tensor
 

@@ -1,0 +1,222 @@
+"""Learning rates that sink with the step, and moving averages: ``tf.compat.v1.train.exponential_decay`` ..."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+from tvtf.context import state
+from tvtf.primitive import public_names
+from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.v1.graph import GraphTrace, Operation, get_default_graph
+from tvtf.v1.registry import v1
+from tvtf.v1.variables import GraphKeys, Variable, get_variable, trainable_variables
+
+
+def _tf(path: str, *args: Any) -> Any:
+    return public_names()[path](*args)
+
+
+def _rate(name: str, rate: Any) -> None:
+    """Declares a rate: eagerly a function of no arguments, in a graph a tensor."""
+
+    def decayed(*args: Any, **kwargs: Any) -> Any:
+        kwargs.pop("name", None)
+        if not isinstance(state.trace, GraphTrace):
+            return lambda: rate(*args, **kwargs)
+        with state.trace.unnamed():
+            return rate(*args, **kwargs)
+
+    decayed.__name__ = name
+    v1(f"train.{name}")(decayed)
+
+
+def _numbers(learning_rate: Any, global_step: Any, *more: Any) -> list[Any]:
+    if global_step is None:
+        raise ValueError("Argument `global_step` must not be None.")
+    rate = convert_to_tensor(learning_rate)
+    return [rate, *(_tf("cast", convert_to_tensor(x), rate.dtype) for x in (global_step, *more))]
+
+
+def _exponential(
+    learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
+) -> Tensor:
+    rate, step, steps, decay = _numbers(learning_rate, global_step, decay_steps, decay_rate)
+    part = step / steps
+    return rate * _tf("pow", decay, _tf("floor", part) if staircase else part)  # type: ignore[no-any-return]
+
+
+def _natural(
+    learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
+) -> Tensor:
+    return _exponential(
+        learning_rate, global_step, decay_steps, _tf("exp", -convert_to_tensor(float(decay_rate))), staircase
+    )
+
+
+def _inverse(
+    learning_rate: Any, global_step: Any, decay_steps: Any, decay_rate: Any, staircase: bool = False
+) -> Tensor:
+    rate, step, steps, decay = _numbers(learning_rate, global_step, decay_steps, decay_rate)
+    part = step / steps
+    return rate / (1 + decay * (_tf("floor", part) if staircase else part))  # type: ignore[no-any-return]
+
+
+def _polynomial(
+    learning_rate: Any,
+    global_step: Any,
+    decay_steps: Any,
+    end_learning_rate: Any = 0.0001,
+    power: Any = 1.0,
+    cycle: bool = False,
+) -> Tensor:
+    rate, step, steps, end, power = _numbers(learning_rate, global_step, decay_steps, end_learning_rate, power)
+    if cycle:
+        times = _tf("where", step == 0, _tf("ones_like", step), _tf("math.ceil", step / steps))
+        steps = steps * times
+    else:
+        step = _tf("minimum", step, steps)
+    return (rate - end) * _tf("pow", 1 - step / steps, power) + end  # type: ignore[no-any-return]
+
+
+def _cosine(learning_rate: Any, global_step: Any, decay_steps: Any, alpha: Any = 0.0) -> Tensor:
+    rate, step, steps = _numbers(learning_rate, global_step, decay_steps)
+    part = _tf("minimum", step, steps) / steps
+    return rate * ((1 - alpha) * (0.5 * (1.0 + _tf("cos", math.pi * part))) + alpha)  # type: ignore[no-any-return]
+
+
+def _piecewise(x: Any, boundaries: Any, values: Any) -> Tensor:
+    if len(boundaries) != len(values) - 1:
+        raise ValueError("The length of boundaries should be 1 less than the length of values")
+    step = convert_to_tensor(x)
+    result = convert_to_tensor(values[-1])
+    for boundary, value in reversed(list(zip(boundaries, values))):
+        result = _tf("where", step <= boundary, convert_to_tensor(value), result)
+    return result  # type: ignore[no-any-return]
+
+
+for _name, _function in (
+    *(("exponential_decay", _exponential), ("natural_exp_decay", _natural), ("inverse_time_decay", _inverse)),
+    *(("polynomial_decay", _polynomial), ("cosine_decay", _cosine), ("piecewise_constant", _piecewise)),
+    ("piecewise_constant_decay", _piecewise),
+):
+    _rate(_name, _function)
+
+
+# -- the step
+
+
+@v1("train.get_global_step")
+def get_global_step(graph: Any = None) -> Any:
+    """The graph's step; None where there is none."""
+    found = (graph or get_default_graph()).get_collection(GraphKeys.GLOBAL_STEP)
+    by_name = [v for v, _ in (graph or get_default_graph()).variables.values() if v.name == "global_step:0"]
+    return next(iter([*found, *by_name]), None)
+
+
+@v1("train.create_global_step")
+def create_global_step(graph: Any = None) -> Any:
+    """Makes the graph's step.
+
+    Raises:
+      ValueError: there is one.
+    """
+    if get_global_step(graph) is not None:
+        raise ValueError('"global_step" already exists.')
+    kept = [GraphKeys.GLOBAL_VARIABLES, GraphKeys.GLOBAL_STEP]
+    zero = convert_to_tensor(0, "int64")
+    return get_variable("global_step", initializer=zero, trainable=False, collections=kept)
+
+
+@v1("train.get_or_create_global_step")
+def get_or_create_global_step(graph: Any = None) -> Any:
+    """The graph's step, made where there is none."""
+    found = get_global_step(graph)
+    return create_global_step(graph) if found is None else found
+
+
+@v1("train.global_step")
+def global_step(sess: Any, global_step_tensor: Any) -> int:
+    """What it is in a session."""
+    return int(sess.run(global_step_tensor))
+
+
+# -- averages
+
+
+@v1("train.ExponentialMovingAverage")
+class ExponentialMovingAverage:
+    """Averages of variables, or tensors, in which older values count less and less.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/ExponentialMovingAverage
+    """
+
+    def __init__(
+        self, decay: Any, num_updates: Any = None, zero_debias: bool = False, name: str = "ExponentialMovingAverage"
+    ) -> None:
+        self._decay, self._num_updates, self._name = decay, num_updates, name
+        self._averages: dict[Any, Any] = {}
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    def apply(self, var_list: Any = None) -> Any:
+        """The op that moves the averages on."""
+        if not isinstance(state.trace, GraphTrace):
+            return _eager_average(self).apply(var_list)
+        chosen = trainable_variables() if var_list is None else list(var_list)
+        trace = state.trace
+        with trace.unnamed():
+            for each in chosen:
+                self._make(each)
+            decay = self._now()
+            with trace.one_operation() as effects:
+                for each in chosen:
+                    shadow = self._averages[id(each)][1]
+                    kept = _tf("cast", decay, shadow.dtype)
+                    shadow.assign(shadow._as_tensor() - (shadow._as_tensor() - convert_to_tensor(each)) * (1 - kept))
+        return Operation("NoOp", self._name, trace.graph, effects)
+
+    def _make(self, each: Any) -> None:
+        if id(each) in self._averages:
+            return
+        graph = get_default_graph()
+        is_variable = hasattr(each, "assign")
+        first = each.initialized_value() if is_variable else _tf("zeros_like", each)
+        with graph.name_scope(None):
+            shadow = Variable(first, trainable=False, name=self.average_name(each))
+        self._averages[id(each)] = each, shadow
+        graph.add_to_collection(GraphKeys.MOVING_AVERAGE_VARIABLES, each)
+
+    def _now(self) -> Any:
+        decay = convert_to_tensor(self._decay)
+        if self._num_updates is None:
+            return decay
+        updates = _tf("cast", convert_to_tensor(self._num_updates), decay.dtype)
+        return _tf("minimum", decay, (1.0 + updates) / (10.0 + updates))
+
+    def average(self, var: Any) -> Any:
+        """The variable that holds the average; None where there is none."""
+        return self._averages.get(id(var), (None, None))[1]
+
+    def average_name(self, var: Any) -> str:
+        """The name of that variable."""
+        return f"{var.name.partition(':')[0]}/{self._name}"
+
+    def variables_to_restore(self, moving_avg_variables: Any = None) -> dict[str, Any]:
+        """By the name under which it is saved, the variable that takes the value: averages for those that have one."""
+        from tvtf.v1.variables import global_variables
+
+        averaged = (
+            [v for v, _ in self._averages.values()] if moving_avg_variables is None else list(moving_avg_variables)
+        )
+        names = {self.average_name(v): v for v in averaged}
+        taken = {*map(id, averaged), *(id(s) for _, s in self._averages.values())}
+        return names | {v._shared_name: v for v in global_variables() if id(v) not in taken}
+
+
+def _eager_average(average: ExponentialMovingAverage) -> Any:
+    from tvtf.train import ExponentialMovingAverage as Eager
+
+    return Eager(average._decay, average._num_updates, name=average._name)

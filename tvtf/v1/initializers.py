@@ -1,0 +1,194 @@
+"""Initializers of TensorFlow 1: called with a shape, in the dtype that they were made with."""
+
+from __future__ import annotations
+
+import math
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import as_dtype
+from tvtf.primitive import public_names
+from tvtf.tensor import convert_to_tensor
+from tvtf.v1.registry import v1
+
+
+def _tf(path: str, *args: Any, **kwargs: Any) -> Any:
+    return public_names()[path](*args, **kwargs)
+
+
+class Initializer:
+    """A function of shape and dtype."""
+
+    def __init__(self, dtype: Any = "float32") -> None:
+        self.dtype = as_dtype(dtype)
+
+    def __call__(self, shape: Any, dtype: Any = None, partition_info: Any = None) -> Any:
+        return self._value(
+            [int(d) for d in shape] if not isinstance(shape, int) else [shape], as_dtype(dtype or self.dtype)
+        )
+
+    def _value(self, shape: list[int], dtype: Any) -> Any:
+        raise NotImplementedError
+
+    def get_config(self) -> dict[str, Any]:
+        return {k: v.name if k == "dtype" else v for k, v in vars(self).items()}
+
+    @classmethod
+    def from_config(cls, config: dict[str, Any]) -> Any:
+        return cls(**config)
+
+
+@v1("zeros_initializer", "initializers.zeros")
+class Zeros(Initializer):
+    def _value(self, shape: list[int], dtype: Any) -> Any:
+        return _tf("zeros", shape, dtype)
+
+
+@v1("ones_initializer", "initializers.ones")
+class Ones(Initializer):
+    def _value(self, shape: list[int], dtype: Any) -> Any:
+        return _tf("ones", shape, dtype)
+
+
+@v1("constant_initializer", "initializers.constant")
+class Constant(Initializer):
+    def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> None:
+        super().__init__(dtype or "float32")
+        self.value, self._given = value, dtype
+
+    def __call__(
+        self, shape: Any = None, dtype: Any = None, partition_info: Any = None, verify_shape: Any = None
+    ) -> Any:
+        if shape is None:
+            return convert_to_tensor(self.value, dtype or self._given)
+        return super().__call__(shape, dtype)
+
+    def _value(self, shape: list[int], dtype: Any) -> Any:
+        array = np.asarray(self.value)
+        if array.ndim and array.size == math.prod(shape):
+            return convert_to_tensor(array.reshape(shape).astype(dtype.np))
+        return _tf("fill", shape, convert_to_tensor(self.value, dtype))
+
+
+@v1("initializers.identity")
+class Identity(Initializer):
+    def __init__(self, gain: float = 1.0, dtype: Any = "float32") -> None:
+        super().__init__(dtype)
+        self.gain = gain
+
+    def _value(self, shape: list[int], dtype: Any) -> Any:
+        if len(shape) != 2:
+            raise ValueError(f"Identity matrix initializer can only be used for 2D matrices. Received shape={shape}.")
+        return self.gain * _tf("eye", *shape, dtype=dtype)
+
+
+class _Random(Initializer):
+    op = ""
+
+    def __init__(self, low: Any, high: Any, seed: Any, dtype: Any) -> None:
+        super().__init__(dtype)
+        self._range, self.seed = (low, high), seed
+
+    def _value(self, shape: list[int], dtype: Any) -> Any:
+        return _tf(self.op, shape, *self._range, dtype=dtype, seed=self.seed)
+
+
+@v1("random_uniform_initializer", "initializers.random_uniform")
+class RandomUniform(_Random):
+    op = "random.uniform"
+
+    def __init__(self, minval: Any = 0, maxval: Any = None, seed: Any = None, dtype: Any = "float32") -> None:
+        super().__init__(minval, maxval if maxval is not None else 1, seed, dtype)
+
+
+@v1("random_normal_initializer", "initializers.random_normal")
+class RandomNormal(_Random):
+    op = "random.normal"
+
+    def __init__(self, mean: float = 0.0, stddev: float = 1.0, seed: Any = None, dtype: Any = "float32") -> None:
+        super().__init__(mean, stddev, seed, dtype)
+
+
+@v1("truncated_normal_initializer", "initializers.truncated_normal")
+class TruncatedNormal(RandomNormal):
+    op = "random.truncated_normal"
+
+
+@v1("variance_scaling_initializer", "initializers.variance_scaling")
+class VarianceScaling(Initializer):
+    def __init__(
+        self, scale: float = 1.0, mode: str = "fan_in", distribution: str = "truncated_normal", seed: Any = None,
+        dtype: Any = "float32",
+    ) -> None:  # fmt: skip
+        super().__init__(dtype)
+        if scale <= 0.0:
+            raise ValueError(f"Argument `scale` must be a positive float. Received: {scale}")
+        if mode not in ("fan_in", "fan_out", "fan_avg"):
+            raise ValueError(f"Argument `mode` should be one of ('fan_in', 'fan_out', 'fan_avg'). Received: {mode}")
+        self.scale, self.mode, self.distribution, self.seed = scale, mode, distribution.lower(), seed
+
+    def _value(self, shape: list[int], dtype: Any) -> Any:
+        fan_in, fan_out = _fans(shape)
+        fan = {"fan_in": fan_in, "fan_out": fan_out, "fan_avg": (fan_in + fan_out) / 2.0}[self.mode]
+        scale = self.scale / max(1.0, fan)
+        if self.distribution == "uniform":
+            limit = math.sqrt(3.0 * scale)
+            return _tf("random.uniform", shape, -limit, limit, dtype=dtype, seed=self.seed)
+        if self.distribution == "untruncated_normal":
+            return _tf("random.normal", shape, 0.0, math.sqrt(scale), dtype=dtype, seed=self.seed)
+        stddev = math.sqrt(scale) / 0.87962566103423978  # of a normal distribution cut at two of its deviations
+        return _tf("random.truncated_normal", shape, 0.0, stddev, dtype=dtype, seed=self.seed)
+
+
+def _fans(shape: list[int]) -> tuple[int, int]:
+    if len(shape) < 2:
+        return (shape[0], shape[0]) if shape else (1, 1)
+    inner = math.prod(shape[:-2])
+    return shape[-2] * inner, shape[-1] * inner
+
+
+def _scaled(scale: float, mode: str, distribution: str, *paths: str) -> type:
+    class Scaled(VarianceScaling):
+        def __init__(self, seed: Any = None, dtype: Any = "float32") -> None:
+            super().__init__(scale, mode, distribution, seed, dtype)
+
+    return v1(*paths)(Scaled)
+
+
+GlorotUniform = _scaled(1.0, "fan_avg", "uniform", "glorot_uniform_initializer", "initializers.glorot_uniform")
+_scaled(1.0, "fan_avg", "truncated_normal", "glorot_normal_initializer", "initializers.glorot_normal")
+_scaled(1.0, "fan_in", "truncated_normal", "initializers.lecun_normal")
+_scaled(1.0, "fan_in", "uniform", "initializers.lecun_uniform")
+_scaled(2.0, "fan_in", "truncated_normal", "initializers.he_normal")
+_scaled(2.0, "fan_in", "uniform", "initializers.he_uniform")
+
+
+@v1("uniform_unit_scaling_initializer", "initializers.uniform_unit_scaling")
+class UniformUnitScaling(Initializer):
+    def __init__(self, factor: float = 1.0, seed: Any = None, dtype: Any = "float32") -> None:
+        super().__init__(dtype)
+        self.factor, self.seed = factor, seed
+
+    def _value(self, shape: list[int], dtype: Any) -> Any:
+        limit = math.sqrt(3 / max(1.0, math.prod(shape[:-1]))) * self.factor
+        return _tf("random.uniform", shape, -limit, limit, dtype=dtype, seed=self.seed)
+
+
+@v1("orthogonal_initializer", "initializers.orthogonal")
+class Orthogonal(Initializer):
+    def __init__(self, gain: float = 1.0, seed: Any = None, dtype: Any = "float32") -> None:
+        super().__init__(dtype)
+        self.gain, self.seed = gain, seed
+
+    def _value(self, shape: list[int], dtype: Any) -> Any:
+        if len(shape) < 2:
+            raise ValueError(
+                f"The tensor to initialize, specified by argument `shape` must be at least two-dimensional. Received shape={shape}"
+            )
+        rows, columns = math.prod(shape[:-1]), shape[-1]
+        q, r = _tf(
+            "linalg.qr", _tf("random.normal", [max(rows, columns), min(rows, columns)], dtype=dtype, seed=self.seed)
+        )
+        q = q * _tf("sign", _tf("linalg.diag_part", r))
+        return self.gain * _tf("reshape", _tf("transpose", q) if rows < columns else q, shape)

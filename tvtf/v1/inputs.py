@@ -1,0 +1,276 @@
+"""Input pipelines of queues: ``string_input_producer``, readers, ``batch``, ``shuffle_batch``.
+
+Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/batch
+"""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Callable, Iterator
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import string
+from tvtf.errors import OutOfRangeError
+from tvtf.frontend.host import numpy_function
+from tvtf.primitive import public_names
+from tvtf.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
+from tvtf.records import unframed
+from tvtf.spec import TensorSpec
+from tvtf.tensor import convert_to_tensor
+from tvtf.v1.graph import current_graph
+from tvtf.v1.registry import v1
+from tvtf.v1.supervision import QueueRunner, add_queue_runner
+from tvtf.v1.variables import GraphKeys, Variable
+
+
+def _epochs(limit: int | None, shuffle: bool, seed: int | None) -> Callable[..., Any]:
+    """Gives arrays of rows again and again, in another order each time where they are shuffled."""
+    count, generator = itertools.count(), np.random.default_rng(seed)
+
+    def rows(*arrays: np.ndarray) -> Any:
+        if limit is not None and next(count) >= limit:
+            raise OutOfRangeError(None, None, f"Reached limit of {limit}")
+        order = generator.permutation(len(arrays[0])) if shuffle else slice(None)
+        found = [a[order] for a in arrays]
+        return found if len(found) > 1 else found[0]
+
+    return rows
+
+
+def _produced(
+    tensors: list[Any], limit: int | None, shuffle: bool, seed: int | None, capacity: int, name: str
+) -> FIFOQueue:
+    """A queue of the tensors' rows."""
+    trace = current_graph().trace
+    with trace.unnamed():
+        specs = [TensorSpec(t.shape, t.dtype) for t in tensors]
+        found = numpy_function(_epochs(limit, shuffle, seed), tensors, specs if len(specs) > 1 else specs[0])
+        queue = FIFOQueue(capacity, [t.dtype for t in tensors], [t.shape[1:] for t in tensors], name=name)
+        if limit is not None:
+            Variable(
+                convert_to_tensor(0, "int64"), trainable=False, collections=[GraphKeys.LOCAL_VARIABLES], name="epochs"
+            )
+        enqueue = queue.enqueue_many(found if len(specs) > 1 else [found])
+    add_queue_runner(QueueRunner(queue, [enqueue]))
+    return queue
+
+
+@v1("train.input_producer")
+def input_producer(
+    input_tensor: Any, element_shape: Any = None, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None,
+    capacity: int = 32, shared_name: Any = None, summary_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
+) -> FIFOQueue:  # fmt: skip
+    """A queue of the rows of a tensor, again and again."""
+    return _produced([convert_to_tensor(input_tensor)], num_epochs, shuffle, seed, capacity, name)
+
+
+@v1("train.string_input_producer")
+def string_input_producer(
+    string_tensor: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
+    shared_name: Any = None, name: str = "input_producer", cancel_op: Any = None,
+) -> FIFOQueue:  # fmt: skip
+    """A queue of texts, as names of files are.
+
+    Raises:
+      ValueError: there is none.
+    """
+    if not isinstance(string_tensor, (list, tuple)) or string_tensor:
+        return _produced([convert_to_tensor(string_tensor, string)], num_epochs, shuffle, seed, capacity, name)
+    raise ValueError("string_input_producer requires a non-null input tensor")
+
+
+@v1("train.range_input_producer")
+def range_input_producer(
+    limit: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32, shared_name: Any = None,
+    name: str = "input_producer",
+) -> FIFOQueue:  # fmt: skip
+    """A queue of the numbers below ``limit``."""
+    return _produced([public_names()["range"](limit)], num_epochs, shuffle, seed, capacity, name)
+
+
+@v1("train.slice_input_producer")
+def slice_input_producer(
+    tensor_list: Any, num_epochs: int | None = None, shuffle: bool = True, seed: int | None = None, capacity: int = 32,
+    shared_name: Any = None, name: str = "input_producer",
+) -> list[Any]:  # fmt: skip
+    """The next row of each tensor."""
+    tensors = [convert_to_tensor(t) for t in tensor_list]
+    if not tensors:
+        raise ValueError("Expected at least one tensor in slice_input_producer().")
+    found = _produced(tensors, num_epochs, shuffle, seed, capacity, name).dequeue()
+    return found if isinstance(found, list) else [found]
+
+
+@v1("train.limit_epochs")
+def limit_epochs(tensor: Any, num_epochs: int | None = None, name: Any = None) -> Any:
+    """The tensor, so many times."""
+    if num_epochs is None:
+        return tensor
+    count, found = itertools.count(), convert_to_tensor(tensor)
+
+    def again(value: np.ndarray) -> np.ndarray:
+        if next(count) >= num_epochs:
+            raise OutOfRangeError(None, None, f"Reached limit of {num_epochs}")
+        return value
+
+    return numpy_function(again, [found], TensorSpec(found.shape, found.dtype))
+
+
+# -- batches
+
+
+def _batched(
+    tensors: Any, make: Callable[..., Any], size: Any, many: bool, threads: int, shapes: Any, smaller: bool
+) -> Any:
+    keys = sorted(tensors) if isinstance(tensors, dict) else None
+    flat = [convert_to_tensor(tensors[k]) for k in keys] if keys else [convert_to_tensor(t) for t in _listed(tensors)]
+    rows = [t.shape[1:] if many else t.shape for t in flat] if shapes is None else shapes
+    queue = make([t.dtype for t in flat], rows)
+    put = queue.enqueue_many if many else queue.enqueue
+    add_queue_runner(QueueRunner(queue, [put(flat) for _ in range(threads)]))
+    found = queue.dequeue_up_to(size) if smaller else queue.dequeue_many(size)
+    found = found if isinstance(found, list) else [found]
+    if keys:
+        return dict(zip(keys, found))
+    return found if len(found) > 1 else found[0]
+
+
+def _listed(tensors: Any) -> list[Any]:
+    return list(tensors) if isinstance(tensors, (list, tuple)) else [tensors]
+
+
+@v1("train.batch")
+def batch(
+    tensors: Any, batch_size: Any, num_threads: int = 1, capacity: int = 32, enqueue_many: bool = False, shapes: Any = None,
+    dynamic_pad: bool = False, allow_smaller_final_batch: bool = False, shared_name: Any = None, name: str | None = None,
+) -> Any:  # fmt: skip
+    """Tensors of several runs, stacked."""
+    kind = PaddingFIFOQueue if dynamic_pad else FIFOQueue
+    make = lambda dtypes, rows: kind(capacity, dtypes, rows, name=name or "batch")  # noqa: E731
+    return _batched(tensors, make, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
+
+
+@v1("train.shuffle_batch")
+def shuffle_batch(
+    tensors: Any, batch_size: Any, capacity: int, min_after_dequeue: int, num_threads: int = 1, seed: int | None = None,
+    enqueue_many: bool = False, shapes: Any = None, allow_smaller_final_batch: bool = False, shared_name: Any = None,
+    name: str | None = None,
+) -> Any:  # fmt: skip
+    """Tensors of several runs, in any order, stacked."""
+    if capacity <= min_after_dequeue:
+        raise ValueError(f"capacity {capacity} must be bigger than min_after_dequeue {min_after_dequeue}.")
+    make = lambda dtypes, rows: RandomShuffleQueue(  # noqa: E731
+        capacity, min_after_dequeue, dtypes, rows, seed=seed, name=name or "shuffle_batch"
+    )
+    return _batched(tensors, make, batch_size, enqueue_many, num_threads, shapes, allow_smaller_final_batch)
+
+
+# -- readers
+
+
+class ReaderBase:
+    """Reads what files hold, whose names a queue gives, one after the other."""
+
+    def __init__(self) -> None:
+        self._left: Iterator[tuple[bytes, Any]] = iter(())
+        self._count = 0
+
+    def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
+        raise NotImplementedError
+
+    def _next(self, queue: Any) -> tuple[bytes, Any]:
+        while True:
+            for pair in self._left:
+                self._count += 1
+                return pair
+            self._left = self._pairs(queue._take(1, 1)[0][0].item())
+
+    def read(self, queue: Any, name: str | None = None) -> tuple[Any, Any]:
+        """The next key and value: another pair in each run."""
+        spec = TensorSpec([], string)
+        key, value = numpy_function(lambda: [np.array(x, object) for x in self._next(queue)], [], [spec, spec])
+        return key, value
+
+    def num_records_produced(self, name: str | None = None) -> Any:
+        """How many it gave."""
+        return numpy_function(lambda: np.int64(self._count), [], TensorSpec([], "int64"))
+
+
+@v1("TextLineReader")
+class TextLineReader(ReaderBase):
+    """Lines of texts."""
+
+    def __init__(self, skip_header_lines: int | None = None, name: str | None = None) -> None:
+        super().__init__()
+        self._skip = skip_header_lines or 0
+
+    def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
+        with open(name, "rb") as file:
+            for number, line in enumerate(file, 1):
+                if number > self._skip:
+                    yield b"%s:%d" % (name, number), line.rstrip(b"\r\n")
+
+
+@v1("WholeFileReader")
+class WholeFileReader(ReaderBase):
+    """Files as they are."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+
+    def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
+        with open(name, "rb") as file:
+            yield name, file.read()
+
+
+@v1("IdentityReader")
+class IdentityReader(ReaderBase):
+    """What the queue gives, twice."""
+
+    def __init__(self, name: str | None = None) -> None:
+        super().__init__()
+
+    def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
+        yield name, name
+
+
+@v1("TFRecordReader")
+class TFRecordReader(ReaderBase):
+    """Records."""
+
+    def __init__(self, name: str | None = None, options: Any = None) -> None:
+        super().__init__()
+
+    def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
+        with open(name, "rb") as file:
+            for number, record in enumerate(unframed(file)):
+                yield b"%s:%d" % (name, number), record
+
+
+@v1("FixedLengthRecordReader")
+class FixedLengthRecordReader(ReaderBase):
+    """Pieces of one size."""
+
+    def __init__(
+        self,
+        record_bytes: int,
+        header_bytes: int | None = None,
+        footer_bytes: int | None = None,
+        hop_bytes: int | None = None,
+        *_: Any,
+        **__: Any,
+    ) -> None:
+        super().__init__()
+        self._sizes = record_bytes, header_bytes or 0, footer_bytes or 0, hop_bytes or record_bytes
+
+    def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
+        size, header, footer, hop = self._sizes
+        with open(name, "rb") as file:
+            data = file.read()
+        for number, start in enumerate(range(header, len(data) - footer - size + 1, hop)):
+            yield b"%s:%d" % (name, number), data[start : start + size]
+
+
+v1("ReaderBase")(ReaderBase)

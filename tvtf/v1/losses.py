@@ -1,0 +1,261 @@
+"""``tf.compat.v1.losses``: weighted losses, which a collection of the graph keeps.
+
+Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/losses
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.primitive import public_names
+from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.v1.graph import get_default_graph
+from tvtf.v1.registry import v1
+from tvtf.v1.variables import GraphKeys
+
+
+def _tf(path: str, *args: Any, **kwargs: Any) -> Any:
+    return public_names()[path](*args, **kwargs)
+
+
+@v1("losses.Reduction")
+class Reduction:
+    """How losses of elements become one."""
+
+    NONE = "none"
+    SUM = "weighted_sum"
+    SUM_OVER_BATCH_SIZE = "weighted_sum_over_batch_size"
+    MEAN = "weighted_mean"
+    SUM_OVER_NONZERO_WEIGHTS = SUM_BY_NONZERO_WEIGHTS = "weighted_sum_by_nonzero_weights"
+
+    @classmethod
+    def all(cls) -> tuple[str, ...]:
+        return (
+            cls.NONE,
+            cls.SUM,
+            cls.MEAN,
+            cls.SUM_OVER_BATCH_SIZE,
+            cls.SUM_OVER_NONZERO_WEIGHTS,
+            cls.SUM_BY_NONZERO_WEIGHTS,
+        )
+
+
+_BY_WEIGHTS = Reduction.SUM_BY_NONZERO_WEIGHTS
+
+
+@v1("losses.compute_weighted_loss")
+def compute_weighted_loss(
+    losses: Any,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = GraphKeys.LOSSES,
+    reduction: str = _BY_WEIGHTS,
+) -> Tensor:
+    """``losses`` times ``weights``, reduced, and added to the collection."""
+    if reduction not in Reduction.all():
+        raise ValueError(f"Invalid Reduction Key {reduction}.")
+    losses = convert_to_tensor(losses)
+    kept = losses.dtype
+    losses, weights = _tf("cast", losses, "float32"), _tf("cast", convert_to_tensor(weights), "float32")
+    _check_weights(losses, weights)
+    each = losses * weights
+    result = _tf("cast", _reduced(each, losses, weights, reduction), kept)
+    add_loss(result, loss_collection)
+    return result
+
+
+def _check_weights(losses: Any, weights: Any) -> None:
+    values, own = losses.shape, weights.shape
+    if own.rank in (None, 0) or values.rank is None:
+        return
+    fits = own.rank == values.rank and all(a is None or b is None or a in (1, b) for a, b in zip(own, values))
+    if not fits:
+        raise ValueError(
+            f"weights can not be broadcast to values. values.rank={values.rank}. weights.rank={own.rank}. "
+            f"values.shape={values}. weights.shape={own}."
+        )
+
+
+def _reduced(each: Any, losses: Any, weights: Any, reduction: str) -> Any:
+    if reduction == Reduction.NONE:
+        return each
+    total = _tf("reduce_sum", each)
+    if reduction == Reduction.SUM:
+        return total
+    ones = _tf("ones_like", losses)
+    if reduction == Reduction.MEAN:
+        count = _tf("reduce_sum", ones * weights)
+    elif reduction == Reduction.SUM_OVER_BATCH_SIZE:
+        count = _tf("reduce_sum", ones)
+    else:
+        count = _tf("reduce_sum", ones * _tf("cast", weights != 0.0, "float32"))
+    return _tf("math.divide_no_nan", total, count)
+
+
+@v1("losses.add_loss")
+def add_loss(loss: Any, loss_collection: Any = GraphKeys.LOSSES) -> None:
+    """Adds a loss to the collection."""
+    if loss_collection:
+        get_default_graph().add_to_collection(loss_collection, loss)
+
+
+@v1("losses.get_losses")
+def get_losses(scope: str | None = None, loss_collection: Any = GraphKeys.LOSSES) -> list[Any]:
+    """The losses in the collection."""
+    return get_default_graph().get_collection(loss_collection, scope)
+
+
+@v1("losses.get_regularization_losses")
+def get_regularization_losses(scope: str | None = None) -> list[Any]:
+    """What regularizers of variables gave."""
+    return get_default_graph().get_collection(GraphKeys.REGULARIZATION_LOSSES, scope)
+
+
+@v1("losses.get_regularization_loss")
+def get_regularization_loss(scope: str | None = None, name: str = "total_regularization_loss") -> Any:
+    """Their sum."""
+    found = get_regularization_losses(scope)
+    return _tf("add_n", found) if found else convert_to_tensor(0.0)
+
+
+@v1("losses.get_total_loss")
+def get_total_loss(add_regularization_losses: bool = True, name: str = "total_loss", scope: str | None = None) -> Any:
+    """The sum of all losses."""
+    found = get_losses(scope)
+    return _tf("add_n", [*found, *(get_regularization_losses(scope) if add_regularization_losses else [])])
+
+
+def _pair(labels: Any, predictions: Any) -> tuple[Any, Any]:
+    if labels is None or predictions is None:
+        missing = "labels" if labels is None else "predictions"
+        raise ValueError(f"Argument `{missing}` must not be None.")
+    x, y = _tf("cast", convert_to_tensor(predictions), "float32"), _tf("cast", convert_to_tensor(labels), "float32")
+    x.shape.assert_is_compatible_with(y.shape)
+    return y, x
+
+
+def _loss(name: str, function: Any) -> None:
+    def loss(
+        labels: Any, predictions: Any, *args: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
+        reduction: str = _BY_WEIGHTS, **more: Any,
+    ) -> Tensor:  # fmt: skip
+        names = ("weights", *_EXTRA.get(name, ()), "scope", "loss_collection", "reduction")
+        given = {"weights": weights, "scope": scope, "loss_collection": loss_collection, "reduction": reduction} | more
+        given |= dict(zip(names, args))
+        extra = {k: given.pop(k) for k in _EXTRA.get(name, ()) if k in given}
+        return compute_weighted_loss(function(*_pair(labels, predictions), **extra), **given)
+
+    loss.__name__ = name
+    v1(f"losses.{name}")(loss)
+
+
+_EXTRA = {"huber_loss": ("delta",), "log_loss": ("epsilon",)}
+
+
+def _huber(y: Any, x: Any, delta: float = 1.0) -> Any:
+    error = _tf("abs", x - y)
+    quadratic = _tf("minimum", error, delta)
+    return 0.5 * quadratic * quadratic + delta * (error - quadratic)
+
+
+def _log(y: Any, x: Any, epsilon: float = 1e-7) -> Any:
+    return -y * _tf("math.log", x + epsilon) - (1 - y) * _tf("math.log", 1 - x + epsilon)
+
+
+_loss("mean_squared_error", lambda y, x: _tf("math.squared_difference", x, y))
+_loss("absolute_difference", lambda y, x: _tf("abs", x - y))
+_loss("huber_loss", _huber)
+_loss("log_loss", _log)
+
+
+@v1("losses.hinge_loss")
+def hinge_loss(
+    labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = GraphKeys.LOSSES,
+    reduction: str = _BY_WEIGHTS,
+) -> Tensor:
+    """``max(0, 1 - y * x)`` for labels of 0 and 1."""
+    y, x = _pair(labels, logits)
+    return compute_weighted_loss(_tf("nn.relu", 1 - (2 * y - 1) * x), weights, scope, loss_collection, reduction)
+
+
+@v1("losses.cosine_distance")
+def cosine_distance(
+    labels: Any, predictions: Any, axis: Any = None, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES,
+    reduction: str = _BY_WEIGHTS, dim: Any = None,
+) -> Tensor:  # fmt: skip
+    """One minus the dot product of unit vectors."""
+    axis = dim if axis is None else axis
+    if axis is None:
+        raise ValueError("You must specify argument `axis`.")
+    y, x = _pair(labels, predictions)
+    return compute_weighted_loss(1 - _tf("reduce_sum", x * y, axis, True), weights, scope, loss_collection, reduction)
+
+
+@v1("losses.mean_pairwise_squared_error")
+def mean_pairwise_squared_error(
+    labels: Any, predictions: Any, weights: Any = 1.0, scope: Any = None, loss_collection: Any = GraphKeys.LOSSES
+) -> Tensor:
+    """Of all pairs of elements of an example, the squared difference of their differences."""
+    y, x = _pair(labels, predictions)
+    weights = _tf("cast", convert_to_tensor(weights), "float32")
+    delta = x - y
+    axes = list(range(1, delta.shape.rank))
+    squares = _tf("reduce_sum", delta * delta, axes, True)
+    present = _tf("ones_like", delta) * _tf("cast", weights != 0.0, "float32")
+    count = _tf("reduce_sum", present, axes, True)
+    first = 2.0 * _tf("math.divide_no_nan", squares, count - 1)
+    second = 2.0 * _tf("math.divide_no_nan", _tf("square", _tf("reduce_sum", delta, axes, True)), count * (count - 1))
+    total = _tf("reduce_sum", (first - second) * weights)
+    result = _tf("where", _tf("reduce_sum", count) > 0, total, 0.0)
+    add_loss(result, loss_collection)
+    return result  # type: ignore[no-any-return]
+
+
+@v1("losses.softmax_cross_entropy")
+def softmax_cross_entropy(
+    onehot_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: Any = None,
+    loss_collection: Any = GraphKeys.LOSSES, reduction: str = _BY_WEIGHTS,
+) -> Tensor:  # fmt: skip
+    """Cross entropy of logits and probabilities."""
+    logits = convert_to_tensor(logits)
+    y = _tf("cast", convert_to_tensor(onehot_labels), logits.dtype)
+    y = _smoothed(y, label_smoothing, 1.0 / logits.shape[-1] if label_smoothing > 0 else 0.0)
+    found = _tf("nn.softmax_cross_entropy_with_logits", _tf("stop_gradient", y), logits)
+    return compute_weighted_loss(found, weights, scope, loss_collection, reduction)
+
+
+def _smoothed(y: Any, smoothing: float, to: float) -> Any:
+    return y * (1 - smoothing) + to * smoothing if smoothing > 0 else y
+
+
+@v1("losses.sigmoid_cross_entropy")
+def sigmoid_cross_entropy(
+    multi_class_labels: Any, logits: Any, weights: Any = 1.0, label_smoothing: float = 0, scope: Any = None,
+    loss_collection: Any = GraphKeys.LOSSES, reduction: str = _BY_WEIGHTS,
+) -> Tensor:  # fmt: skip
+    """Cross entropy of each logit and its probability."""
+    logits = convert_to_tensor(logits)
+    y = _smoothed(_tf("cast", convert_to_tensor(multi_class_labels), logits.dtype), label_smoothing, 0.5)
+    found = _tf("nn.sigmoid_cross_entropy_with_logits", y, logits)
+    return compute_weighted_loss(found, weights, scope, loss_collection, reduction)
+
+
+@v1("losses.sparse_softmax_cross_entropy")
+def sparse_softmax_cross_entropy(
+    labels: Any,
+    logits: Any,
+    weights: Any = 1.0,
+    scope: Any = None,
+    loss_collection: Any = GraphKeys.LOSSES,
+    reduction: str = _BY_WEIGHTS,
+) -> Tensor:
+    """Cross entropy of logits and classes."""
+    labels, logits = convert_to_tensor(labels), convert_to_tensor(logits)
+    if labels.shape.rank is not None and labels.shape.rank == logits.shape.rank:
+        labels = _tf("squeeze", labels, [-1])
+    found = _tf("nn.sparse_softmax_cross_entropy_with_logits", labels, logits)
+    return compute_weighted_loss(found, weights, scope, loss_collection, reduction)

@@ -1,0 +1,288 @@
+"""``tf.compat.v1.nn`` and ``image``: functions whose arguments TensorFlow 2 named anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.tensor import convert_to_tensor
+from tvtf.v1.arguments import renamed, tf_
+from tvtf.v1.registry import Alias, v1
+
+_CONV = {"filter": "filters", "input": "input"}
+v1("nn.conv2d")(
+    renamed(
+        "nn.conv2d",
+        {"filter": "filters", "use_cudnn_on_gpu": ""},
+        "input filter strides padding use_cudnn_on_gpu data_format dilations name filters",
+    )
+)
+v1("nn.conv1d")(
+    renamed(
+        "nn.conv1d",
+        {"value": "input", "use_cudnn_on_gpu": ""},
+        "value filters stride padding use_cudnn_on_gpu data_format name input dilations",
+    )
+)
+v1("nn.conv3d")(
+    renamed("nn.conv3d", {"filter": "filters"}, "input filter strides padding data_format dilations name filters")
+)
+v1("nn.convolution")(
+    renamed(
+        "nn.convolution",
+        {"filter": "filters", "dilation_rate": "dilations"},
+        "input filter padding strides dilation_rate name data_format filters dilations",
+    )
+)
+v1("nn.depthwise_conv2d", "nn.depthwise_conv2d_native")(
+    renamed(
+        "nn.depthwise_conv2d", {"rate": "dilations"}, "input filter strides padding rate name data_format dilations"
+    )
+)
+v1("nn.separable_conv2d")(
+    renamed(
+        "nn.separable_conv2d",
+        {"rate": "dilations"},
+        "input depthwise_filter pointwise_filter strides padding rate name data_format dilations",
+    )
+)
+v1("nn.conv2d_transpose")(
+    renamed(
+        "nn.conv2d_transpose",
+        {"value": "input", "filter": "filters"},
+        "value filter output_shape strides padding data_format name input filters dilations",
+    )
+)
+for _dims in ("", "1d", "2d", "3d"):
+    for _kind in ("max", "avg"):
+        v1(f"nn.{_kind}_pool{_dims}")(
+            renamed(f"nn.{_kind}_pool{_dims}", {"value": "input"}, "value ksize strides padding data_format name input")
+        )
+v1("nn.softmax", "math.softmax")(renamed("nn.softmax", {"dim": "axis"}, "logits axis name dim"))
+v1("nn.log_softmax", "math.log_softmax")(renamed("nn.log_softmax", {"dim": "axis"}, "logits axis name dim"))
+v1("nn.l2_normalize", "math.l2_normalize", "linalg.l2_normalize")(
+    renamed("math.l2_normalize", {"dim": "axis"}, "x axis epsilon name dim")
+)
+v1("nn.moments")(renamed("nn.moments", {"keep_dims": "keepdims"}, "x axes shift name keep_dims keepdims"))
+v1("nn.weighted_moments")(
+    renamed("nn.weighted_moments", {"keep_dims": "keepdims"}, "x axes frequency_weights name keep_dims keepdims")
+)
+v1("nn.zero_fraction")(renamed("math.zero_fraction", {"input_tensor": "value"}, "value name"))
+v1("nn.in_top_k", "math.in_top_k")(renamed("math.in_top_k", {}, "predictions targets k name"))
+v1("nn.weighted_cross_entropy_with_logits")(
+    renamed("nn.weighted_cross_entropy_with_logits", {"targets": "labels"}, "labels logits pos_weight name targets")
+)
+v1("nn.erosion2d")(
+    renamed("nn.erosion2d", {"kernel": "filters", "rates": "dilations"}, "value kernel strides rates padding name")
+)
+v1("nn.dilation2d")(
+    renamed(
+        "nn.dilation2d",
+        {"filter": "filters", "rates": "dilations"},
+        "input filter strides rates padding name filters dilations",
+    )
+)
+v1("nn.crelu")(Alias("nn.crelu"))
+for _name in ("tanh", "sigmoid"):
+    v1(f"nn.{_name}")(Alias(f"math.{_name}"))
+v1("nn.lrn")(Alias("nn.local_response_normalization"))
+v1("nn.uniform_candidate_sampler")(Alias("random.uniform_candidate_sampler"))
+v1("nn.log_uniform_candidate_sampler")(Alias("random.log_uniform_candidate_sampler"))
+v1("nn.learned_unigram_candidate_sampler")(Alias("random.learned_unigram_candidate_sampler"))
+v1("nn.fixed_unigram_candidate_sampler")(Alias("random.fixed_unigram_candidate_sampler"))
+v1("nn.embedding_lookup")(
+    lambda params, ids, partition_strategy="mod", name=None, validate_indices=True, max_norm=None: _looked_up(
+        params, ids, max_norm
+    )
+)
+v1("nn.embedding_lookup_sparse")(
+    lambda params, sp_ids, sp_weights, partition_strategy="mod", name=None, combiner=None, max_norm=None, **_: tf_(
+        "nn.embedding_lookup_sparse"
+    )(_one(params), sp_ids, sp_weights, combiner or "mean", max_norm)
+)
+for _name in ("nce_loss", "sampled_softmax_loss"):
+    v1(f"nn.{_name}")(
+        (
+            lambda path: lambda weights, biases, labels, inputs, num_sampled, num_classes, num_true=1, sampled_values=None,
+            remove_accidental_hits=path == "nn.sampled_softmax_loss", partition_strategy="mod", name=None, seed=None: tf_(path)(
+                _one(weights), _one(biases), labels, inputs, num_sampled, num_classes, num_true, sampled_values, remove_accidental_hits
+            )
+        )(f"nn.{_name}")
+    )  # fmt: skip
+
+
+def _one(params: Any) -> Any:
+    """Parameters in one piece."""
+    if not isinstance(params, (list, tuple)):
+        return params
+    if len(params) > 1:
+        raise NotImplementedError("tvtf keeps parameters in one piece: give one variable instead of several")
+    return params[0]
+
+
+def _looked_up(params: Any, ids: Any, max_norm: Any) -> Any:
+    return tf_("nn.embedding_lookup")(_one(params), ids, max_norm)
+
+
+@v1("nn.dropout")
+def dropout(
+    x: Any, keep_prob: Any = None, noise_shape: Any = None, seed: Any = None, name: Any = None, rate: Any = None
+) -> Any:
+    """``x`` with elements set to 0 but for ``keep_prob`` of them, which are scaled up."""
+    if (keep_prob is None) == (rate is None):
+        raise ValueError(
+            "rate must be a scalar in the range [0, 1)."
+            if rate is None
+            else "Cannot specify both 'rate' and 'keep_prob'"
+        )
+    if rate is None and isinstance(keep_prob, (int, float)):
+        rate = 1 - keep_prob
+    elif rate is None:
+        rate = 1 - tf_("cast")(keep_prob, convert_to_tensor(x).dtype)
+    return tf_("nn.dropout")(x, rate, noise_shape, seed)
+
+
+@v1("nn.softmax_cross_entropy_with_logits")
+def softmax_cross_entropy_with_logits(
+    _sentinel: Any = None, labels: Any = None, logits: Any = None, dim: int = -1, name: Any = None, axis: Any = None
+) -> Any:
+    """As TensorFlow 2's, but that no gradient goes to ``labels``."""
+    _require_named("softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    return softmax_cross_entropy_with_logits_v2(tf_("stop_gradient")(labels), logits, axis, name, dim)
+
+
+@v1("nn.softmax_cross_entropy_with_logits_v2")
+def softmax_cross_entropy_with_logits_v2(
+    labels: Any, logits: Any, axis: Any = None, name: Any = None, dim: Any = None
+) -> Any:
+    """As TensorFlow 2's."""
+    chosen = axis if axis is not None else dim
+    return tf_("nn.softmax_cross_entropy_with_logits")(labels, logits, -1 if chosen is None else chosen)
+
+
+@v1("nn.sparse_softmax_cross_entropy_with_logits")
+def sparse_softmax_cross_entropy_with_logits(
+    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: Any = None
+) -> Any:
+    """As TensorFlow 2's."""
+    _require_named("sparse_softmax_cross_entropy_with_logits", _sentinel, labels, logits)
+    return tf_("nn.sparse_softmax_cross_entropy_with_logits")(labels, logits)
+
+
+@v1("nn.sigmoid_cross_entropy_with_logits")
+def sigmoid_cross_entropy_with_logits(
+    _sentinel: Any = None, labels: Any = None, logits: Any = None, name: Any = None
+) -> Any:
+    """As TensorFlow 2's."""
+    _require_named("sigmoid_cross_entropy_with_logits", _sentinel, labels, logits)
+    return tf_("nn.sigmoid_cross_entropy_with_logits")(labels, logits)
+
+
+def _require_named(function: str, sentinel: Any, labels: Any, logits: Any) -> None:
+    if sentinel is not None:
+        raise ValueError(f"Only call `{function}` with named arguments (labels=..., logits=..., ...)")
+    if labels is None or logits is None:
+        raise ValueError("Both labels and logits must be provided.")
+
+
+@v1("nn.xw_plus_b")
+def xw_plus_b(x: Any, weights: Any, biases: Any, name: Any = None) -> Any:
+    """``x @ weights + biases``."""
+    return tf_("nn.bias_add")(tf_("matmul")(x, weights), biases)
+
+
+@v1("nn.relu_layer")
+def relu_layer(x: Any, weights: Any, biases: Any, name: Any = None) -> Any:
+    """``relu(x @ weights + biases)``."""
+    return tf_("nn.relu")(xw_plus_b(x, weights, biases))
+
+
+@v1("nn.quantized_relu_x")
+def quantized_relu_x(*_: Any, **__: Any) -> Any:
+    """Refused."""
+    raise NotImplementedError("tvtf has no quantized dtypes")
+
+
+# -- images
+
+
+class ResizeMethod:
+    """How ``resize_images`` finds values."""
+
+    BILINEAR, NEAREST_NEIGHBOR, BICUBIC, AREA = range(4)
+
+
+v1("image.ResizeMethod")(ResizeMethod)
+_METHODS = ("bilinear", "nearest", "bicubic", "area")
+
+
+def _resized(
+    images: Any, size: Any, method: Any, align_corners: bool, half_pixel_centers: bool = False, keep_ratio: bool = False
+) -> Any:
+    name = _METHODS[method] if isinstance(method, int) else str(method)
+    images = convert_to_tensor(images)
+    if keep_ratio:
+        return tf_("image.resize")(images, size, name, preserve_aspect_ratio=True)
+    if name == "area":
+        return tf_("image.resize")(images, size, name)
+    return _sampled(images, [int(d) for d in _static(size)], name, align_corners, half_pixel_centers)
+
+
+def _static(size: Any) -> Any:
+    from tvtf.tensor import static_value
+
+    return size if isinstance(size, (list, tuple)) else static_value(convert_to_tensor(size))
+
+
+def _sampled(images: Any, size: list[int], name: str, align_corners: bool, half_pixel_centers: bool) -> Any:
+    if images.shape.rank == 3:
+        return _sampled(images[None], size, name, align_corners, half_pixel_centers)[0]
+    if images.shape.as_list()[1:3] == size:
+        return images
+    if name == "bicubic":
+        raise NotImplementedError("tf.compat.v1.image.resize_bicubic: use tf.image.resize(..., method='bicubic')")
+    for axis, wanted in ((1, size[0]), (2, size[1])):
+        images = _along(images, axis, wanted, name, align_corners, half_pixel_centers)
+    return images
+
+
+def _along(images: Any, axis: int, wanted: int, name: str, align_corners: bool, half: bool) -> Any:
+    import numpy as np
+
+    have = images.shape.as_list()[axis]
+    scale = (have - 1) / (wanted - 1) if align_corners and wanted > 1 else have / wanted
+    at = np.float32(scale) * (np.arange(wanted, dtype="float32") + np.float32(0.5 if half else 0))
+    if name == "nearest":
+        places = np.round(at) if align_corners else np.floor(at)
+        return tf_("gather")(images, np.minimum(places, have - 1).astype("int32"), axis=axis)
+    at = np.maximum(at - np.float32(0.5), 0) if half else at
+    low = np.minimum(np.floor(at), have - 1).astype("int32")
+    part = (at - low).astype("float32").reshape([-1 if i == axis else 1 for i in range(4)])
+    floats = tf_("cast")(images, "float32")
+    first, second = (tf_("gather")(floats, p, axis=axis) for p in (low, np.minimum(low + 1, have - 1)))
+    return first + (second - first) * part
+
+
+@v1("image.resize_images", "image.resize")
+def resize_images(
+    images: Any,
+    size: Any,
+    method: Any = 0,
+    align_corners: bool = False,
+    preserve_aspect_ratio: bool = False,
+    name: Any = None,
+) -> Any:
+    """Pictures of another size, whose corners, not centers, are laid upon each other."""
+    return _resized(images, size, method, align_corners, keep_ratio=preserve_aspect_ratio)
+
+
+def _resizing(method: int) -> Any:
+    def resize(
+        images: Any, size: Any, align_corners: bool = False, name: Any = None, half_pixel_centers: bool = False
+    ) -> Any:
+        return _resized(images, size, method, align_corners, half_pixel_centers)
+
+    return resize
+
+
+for _index, _name in enumerate(("bilinear", "nearest_neighbor", "bicubic", "area")):
+    v1(f"image.resize_{_name}")(_resizing(_index))

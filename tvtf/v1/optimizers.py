@@ -1,0 +1,463 @@
+"""``tf.compat.v1.train``'s optimizers: TensorFlow 1's formulas, with what they keep in variables of the graph.
+
+Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Optimizer and the kernels in
+https://github.com/tensorflow/tensorflow/blob/master/tensorflow/core/kernels/training_ops.cc
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from contextlib import nullcontext
+from typing import Any
+
+from tvtf import nest
+from tvtf.context import state
+from tvtf.frontend.tape import GradientTape
+from tvtf.operation import done
+from tvtf.primitive import public_names
+from tvtf.tensor import convert_to_tensor
+from tvtf.v1.graph import GraphTrace, Operation, current_graph, get_default_graph
+from tvtf.v1.registry import v1
+from tvtf.v1.variables import GraphKeys, Variable, trainable_variables
+
+
+def _tf(path: str, *args: Any) -> Any:
+    return public_names()[path](*args)
+
+
+def _graph_trace() -> GraphTrace | None:
+    return state.trace if isinstance(state.trace, GraphTrace) else None
+
+
+class Optimizer:
+    """What all of them do: gradients, clipped by whoever wants that, and their application.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Optimizer
+    """
+
+    GATE_NONE, GATE_OP, GATE_GRAPH = range(3)
+
+    def __init__(self, use_locking: bool = False, name: str = "") -> None:
+        if not name:
+            raise ValueError("Must specify the optimizer name")
+        self._name = name
+        self._slots: dict[str, dict[int, Any]] = {}
+
+    def get_name(self) -> str:
+        return self._name
+
+    # -- gradients
+
+    def compute_gradients(
+        self, loss: Any, var_list: Any = None, gate_gradients: int = 1, aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False, grad_loss: Any = None,
+    ) -> list[tuple[Any, Any]]:  # fmt: skip
+        """Pairs of a gradient, or None, and its variable. Outside a graph ``loss`` is a function of no arguments.
+
+        Raises:
+          ValueError: there is no variable.
+          RuntimeError: outside a graph, ``loss`` is a tensor.
+        """
+        if callable(loss):
+            with GradientTape() as tape:
+                value = loss()
+            variables = nest.flatten(tape.watched_variables() if var_list is None else var_list)
+            return list(zip(tape.gradient(value, variables, grad_loss), variables))
+        if _graph_trace() is None:
+            raise RuntimeError(
+                "`loss` passed to Optimizer.compute_gradients should be a function when eager execution is enabled."
+            )
+        variables = nest.flatten(trainable_variables() if var_list is None else var_list)
+        if not variables:
+            raise ValueError("No variables to optimize.")
+        seeds = None if grad_loss is None else [grad_loss]
+        return list(zip(current_graph().gradients([loss], variables, seeds, "gradients"), variables))
+
+    def minimize(
+        self, loss: Any, global_step: Any = None, var_list: Any = None, gate_gradients: int = 1, aggregation_method: Any = None,
+        colocate_gradients_with_ops: bool = False, name: str | None = None, grad_loss: Any = None,
+    ) -> Any:  # fmt: skip
+        """The op that does a step down the gradient of ``loss``; outside a graph, the step.
+
+        Raises:
+          ValueError: no variable has a gradient.
+        """
+        pairs = self.compute_gradients(loss, var_list, grad_loss=grad_loss)
+        if all(g is None for g, _ in pairs):
+            raise ValueError(
+                "No gradients provided for any variable, check your graph for ops that do not support gradients, between "
+                f"variables {[str(v) for _, v in pairs]} and loss {loss}."
+            )
+        return self.apply_gradients(pairs, global_step, name)
+
+    def apply_gradients(self, grads_and_vars: Any, global_step: Any = None, name: str | None = None) -> Any:
+        """The op that does a step; outside a graph, the step.
+
+        Raises:
+          ValueError: there is no pair, or none with a gradient.
+        """
+        pairs = list(grads_and_vars)
+        if not pairs:
+            raise ValueError("No variables provided.")
+        used = [(convert_to_tensor(g), v) for g, v in pairs if g is not None]
+        if not used:
+            raise ValueError(f"No gradients provided for any variable: {[str(v) for _, v in pairs]}.")
+        trace = _graph_trace()
+        if trace is None:
+            self._apply(used, global_step)
+            return done("NoOp", name)
+        with trace.unnamed():
+            self._create_slots([v for _, v in used])
+            with trace.one_operation() as effects:
+                self._apply(used, global_step)
+        made = Operation("NoOp", name or self._name, trace.graph, effects)
+        trace.graph.add_to_collection(GraphKeys.TRAIN_OP, made)
+        return made
+
+    def _apply(self, pairs: Sequence[tuple[Any, Any]], global_step: Any) -> None:
+        self._create_slots([v for _, v in pairs])
+        for gradient, variable in pairs:
+            value = self._constrained(variable, self._step(gradient, variable, variable._as_tensor()))
+            variable.assign(value)
+        self._finish()
+        if global_step is not None:
+            global_step.assign_add(1)
+
+    @staticmethod
+    def _constrained(variable: Any, value: Any) -> Any:
+        return value if variable.constraint is None else variable.constraint(value)
+
+    # -- what subclasses say
+
+    def _create_slots(self, variables: Sequence[Any]) -> None:
+        """Makes what is kept for each variable."""
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        """The variable's new value."""
+        raise NotImplementedError
+
+    def _finish(self) -> None:
+        """What is done after the variables' updates."""
+
+    # -- what is kept
+
+    def _slot(self, variable: Any, slot: str, initial: Any = None, label: str = "") -> Any:
+        kept = self._slots.setdefault(slot, {})
+        if id(variable) not in kept:
+            kept[id(variable)] = self._kept_variable(
+                f"{variable._shared_name}/{label or self._name}", variable, initial
+            )
+        return kept[id(variable)]
+
+    @staticmethod
+    def _kept_variable(name: str, like: Any, initial: Any) -> Any:
+        value = _tf("fill", like.shape.as_list(), convert_to_tensor(initial or 0.0, like.dtype))
+        graph = get_default_graph()
+        with graph.name_scope(None) if _graph_trace() else nullcontext():
+            return Variable(value, trainable=False, name=name)
+
+    def get_slot(self, var: Any, name: str) -> Any:
+        """What is kept for a variable under this name; None where nothing is."""
+        return self._slots.get(name, {}).get(id(var))
+
+    def get_slot_names(self) -> list[str]:
+        """The names of what is kept for variables."""
+        return sorted(self._slots)
+
+    def variables(self) -> list[Any]:
+        """All that is kept."""
+        return [v for kept in self._slots.values() for v in kept.values()]
+
+    def _number(self, value: Any, dtype: Any) -> Any:
+        """A setting: a number, a tensor, or a function that gives one."""
+        return _tf("cast", convert_to_tensor(value() if callable(value) else value), dtype)
+
+
+v1("train.Optimizer")(Optimizer)
+
+
+@v1("train.GradientDescentOptimizer")
+class GradientDescentOptimizer(Optimizer):
+    def __init__(self, learning_rate: Any, use_locking: bool = False, name: str = "GradientDescent") -> None:
+        super().__init__(use_locking, name)
+        self._rate = learning_rate
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        return value - self._number(self._rate, value.dtype) * gradient
+
+
+@v1("train.ProximalGradientDescentOptimizer")
+class ProximalGradientDescentOptimizer(GradientDescentOptimizer):
+    def __init__(
+        self, learning_rate: Any, l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0,
+        use_locking: bool = False, name: str = "ProximalGradientDescent",
+    ) -> None:  # fmt: skip
+        super().__init__(learning_rate, use_locking, name)
+        self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate = self._number(self._rate, value.dtype)
+        return _shrunk(value - rate * gradient, rate, self._l1, self._l2)
+
+
+def _shrunk(value: Any, rate: Any, l1: float, l2: float) -> Any:
+    if l1 > 0:
+        value = _tf("sign", value) * _tf("maximum", _tf("abs", value) - rate * l1, _tf("zeros_like", value))
+    return value / (1.0 + rate * l2)
+
+
+@v1("train.MomentumOptimizer")
+class MomentumOptimizer(Optimizer):
+    def __init__(
+        self,
+        learning_rate: Any,
+        momentum: Any,
+        use_locking: bool = False,
+        name: str = "Momentum",
+        use_nesterov: bool = False,
+    ) -> None:
+        super().__init__(use_locking, name)
+        self._rate, self._momentum, self._nesterov = learning_rate, momentum, use_nesterov
+
+    def _create_slots(self, variables: Sequence[Any]) -> None:
+        for variable in variables:
+            self._slot(variable, "momentum")
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate, momentum = (self._number(x, value.dtype) for x in (self._rate, self._momentum))
+        slot = self._slot(variable, "momentum")
+        speed = slot._as_tensor() * momentum + gradient
+        slot.assign(speed)
+        return value - (gradient * rate + speed * momentum * rate if self._nesterov else speed * rate)
+
+
+@v1("train.AdagradOptimizer")
+class AdagradOptimizer(Optimizer):
+    def __init__(
+        self,
+        learning_rate: Any,
+        initial_accumulator_value: float = 0.1,
+        use_locking: bool = False,
+        name: str = "Adagrad",
+    ) -> None:
+        if initial_accumulator_value <= 0.0:
+            raise ValueError(f"initial_accumulator_value must be positive: {initial_accumulator_value}")
+        super().__init__(use_locking, name)
+        self._rate, self._first = learning_rate, initial_accumulator_value
+
+    def _create_slots(self, variables: Sequence[Any]) -> None:
+        for variable in variables:
+            self._slot(variable, "accumulator", self._first)
+
+    def _accumulated(self, gradient: Any, variable: Any) -> Any:
+        slot = self._slot(variable, "accumulator")
+        total = slot._as_tensor() + gradient * gradient
+        slot.assign(total)
+        return total
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate = self._number(self._rate, value.dtype)
+        return value - gradient * rate * _tf("math.rsqrt", self._accumulated(gradient, variable))
+
+
+@v1("train.ProximalAdagradOptimizer")
+class ProximalAdagradOptimizer(AdagradOptimizer):
+    def __init__(
+        self, learning_rate: Any, initial_accumulator_value: float = 0.1, l1_regularization_strength: float = 0.0,
+        l2_regularization_strength: float = 0.0, use_locking: bool = False, name: str = "ProximalAdagrad",
+    ) -> None:  # fmt: skip
+        super().__init__(learning_rate, initial_accumulator_value, use_locking, name)
+        self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate = self._number(self._rate, value.dtype)
+        own = rate * _tf("math.rsqrt", self._accumulated(gradient, variable))
+        return _shrunk(value - gradient * own, own, self._l1, self._l2)
+
+
+@v1("train.AdagradDAOptimizer")
+class AdagradDAOptimizer(Optimizer):
+    def __init__(
+        self, learning_rate: Any, global_step: Any, initial_gradient_squared_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0, use_locking: bool = False,
+        name: str = "AdagradDA",
+    ) -> None:  # fmt: skip
+        super().__init__(use_locking, name)
+        self._rate, self._global_step, self._first = (
+            learning_rate,
+            global_step,
+            initial_gradient_squared_accumulator_value,
+        )
+        self._l1, self._l2 = l1_regularization_strength, l2_regularization_strength
+
+    def _create_slots(self, variables: Sequence[Any]) -> None:
+        for variable in variables:
+            self._slot(variable, "gradient_accumulator", 0.0, f"{self._name}")
+            self._slot(variable, "gradient_squared_accumulator", self._first, f"{self._name}_1")
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate, step = self._number(self._rate, value.dtype), _tf("cast", self._global_step._as_tensor() + 1, value.dtype)
+        sums, squares = (self._slot(variable, n) for n in ("gradient_accumulator", "gradient_squared_accumulator"))
+        total, square = sums._as_tensor() + gradient, squares._as_tensor() + gradient * gradient
+        sums.assign(total)
+        squares.assign(square)
+        if self._l1 > 0:
+            zeros = _tf("zeros_like", total)
+            total = _tf("sign", total) * _tf("maximum", _tf("abs", total) - self._l1 * step, zeros)
+        return -rate * total / (self._l2 * step * rate + _tf("sqrt", square))
+
+
+@v1("train.AdadeltaOptimizer")
+class AdadeltaOptimizer(Optimizer):
+    def __init__(
+        self,
+        learning_rate: Any = 0.001,
+        rho: float = 0.95,
+        epsilon: float = 1e-8,
+        use_locking: bool = False,
+        name: str = "Adadelta",
+    ) -> None:
+        super().__init__(use_locking, name)
+        self._rate, self._rho, self._epsilon = learning_rate, rho, epsilon
+
+    def _create_slots(self, variables: Sequence[Any]) -> None:
+        for variable in variables:
+            self._slot(variable, "accum")
+            self._slot(variable, "accum_update")
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate, rho, epsilon = (self._number(x, value.dtype) for x in (self._rate, self._rho, self._epsilon))
+        accum, updates = self._slot(variable, "accum"), self._slot(variable, "accum_update")
+        total = accum._as_tensor() * rho + gradient * gradient * (1 - rho)
+        change = _tf("sqrt", updates._as_tensor() + epsilon) * _tf("math.rsqrt", total + epsilon) * gradient
+        accum.assign(total)
+        updates.assign(updates._as_tensor() * rho + change * change * (1 - rho))
+        return value - change * rate
+
+
+@v1("train.RMSPropOptimizer")
+class RMSPropOptimizer(Optimizer):
+    def __init__(
+        self, learning_rate: Any, decay: float = 0.9, momentum: float = 0.0, epsilon: float = 1e-10, use_locking: bool = False,
+        centered: bool = False, name: str = "RMSProp",
+    ) -> None:  # fmt: skip
+        super().__init__(use_locking, name)
+        self._rate, self._decay, self._momentum, self._epsilon, self._centered = (
+            learning_rate,
+            decay,
+            momentum,
+            epsilon,
+            centered,
+        )
+
+    def _create_slots(self, variables: Sequence[Any]) -> None:
+        for variable in variables:
+            self._slot(variable, "rms", 1.0)
+            if self._centered:
+                self._slot(variable, "mg")
+            self._slot(variable, "momentum")
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        settings = (self._rate, self._decay, self._momentum, self._epsilon)
+        rate, decay, momentum, epsilon = (self._number(x, value.dtype) for x in settings)
+        rms, speed = self._slot(variable, "rms"), self._slot(variable, "momentum")
+        square = rms._as_tensor() + (gradient * gradient - rms._as_tensor()) * (1 - decay)
+        rms.assign(square)
+        below = square + epsilon
+        if self._centered:
+            mean = self._slot(variable, "mg")
+            average = mean._as_tensor() + (gradient - mean._as_tensor()) * (1 - decay)
+            mean.assign(average)
+            below = square - average * average + epsilon
+        change = speed._as_tensor() * momentum + rate * gradient * _tf("math.rsqrt", below)
+        speed.assign(change)
+        return value - change
+
+
+@v1("train.AdamOptimizer")
+class AdamOptimizer(Optimizer):
+    def __init__(
+        self, learning_rate: Any = 0.001, beta1: Any = 0.9, beta2: Any = 0.999, epsilon: Any = 1e-8, use_locking: bool = False,
+        name: str = "Adam",
+    ) -> None:  # fmt: skip
+        super().__init__(use_locking, name)
+        self._rate, self._beta1, self._beta2, self._epsilon = learning_rate, beta1, beta2, epsilon
+        self._powers: dict[Any, tuple[Any, Any]] = {}
+
+    def _create_slots(self, variables: Sequence[Any]) -> None:
+        self._own_powers(min(variables, key=lambda v: v.name))
+        for variable in variables:
+            self._slot(variable, "m")
+            self._slot(variable, "v")
+
+    def _own_powers(self, first: Any = None) -> tuple[Any, Any]:
+        graph = get_default_graph() if _graph_trace() else None
+        if graph not in self._powers:
+            with graph.name_scope(None) if graph else nullcontext():
+                one, two = (
+                    Variable(
+                        convert_to_tensor(b() if callable(b) else b, first.dtype),
+                        trainable=False,
+                        name=f"beta{i}_power",
+                    )
+                    for i, b in ((1, self._beta1), (2, self._beta2))
+                )
+            self._powers[graph] = one, two
+        return self._powers[graph]
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        settings = (self._rate, self._beta1, self._beta2, self._epsilon)
+        rate, beta1, beta2, epsilon = (self._number(x, value.dtype) for x in settings)
+        power1, power2 = (_tf("cast", p._as_tensor(), value.dtype) for p in self._own_powers())
+        first, second = self._slot(variable, "m"), self._slot(variable, "v")
+        alpha = rate * _tf("sqrt", 1 - power2) / (1 - power1)
+        m = first._as_tensor() + (gradient - first._as_tensor()) * (1 - beta1)
+        v = second._as_tensor() + (gradient * gradient - second._as_tensor()) * (1 - beta2)
+        first.assign(m)
+        second.assign(v)
+        return value - (m * alpha) / (_tf("sqrt", v) + epsilon)
+
+    def _finish(self) -> None:
+        for power, beta in zip(self._own_powers(), (self._beta1, self._beta2)):
+            power.assign(power._as_tensor() * self._number(beta, power.dtype))
+
+    def variables(self) -> list[Any]:
+        return [*(v for pair in self._powers.values() for v in pair), *super().variables()]
+
+
+@v1("train.FtrlOptimizer")
+class FtrlOptimizer(Optimizer):
+    def __init__(
+        self, learning_rate: Any, learning_rate_power: float = -0.5, initial_accumulator_value: float = 0.1,
+        l1_regularization_strength: float = 0.0, l2_regularization_strength: float = 0.0, use_locking: bool = False,
+        name: str = "Ftrl", accum_name: str | None = None, linear_name: str | None = None,
+        l2_shrinkage_regularization_strength: float = 0.0, beta: float | None = None,
+    ) -> None:  # fmt: skip
+        super().__init__(use_locking, name)
+        self._rate, self._power, self._first = learning_rate, learning_rate_power, initial_accumulator_value
+        self._l1, self._l2, self._beta = l1_regularization_strength, l2_regularization_strength, beta or 0.0
+        self._shrinkage, self._names = l2_shrinkage_regularization_strength, (accum_name, linear_name)
+
+    def _create_slots(self, variables: Sequence[Any]) -> None:
+        for variable in variables:
+            self._slot(variable, "accum", self._first, self._names[0] or self._name)
+            self._slot(variable, "linear", 0.0, self._names[1] or f"{self._name}_1")
+
+    def _step(self, gradient: Any, variable: Any, value: Any) -> Any:
+        rate = self._number(self._rate, value.dtype)
+        accum, linear = self._slot(variable, "accum"), self._slot(variable, "linear")
+        shrunk = gradient + 2 * self._shrinkage * value
+        total = accum._as_tensor() + gradient * gradient
+        old, new = (_tf("pow", a, convert_to_tensor(-self._power, value.dtype)) for a in (accum._as_tensor(), total))
+        z = linear._as_tensor() + shrunk - (new - old) / rate * value
+        accum.assign(total)
+        linear.assign(z)
+        l2 = self._l2 + self._beta / (2.0 * rate)
+        x = _tf("clip_by_value", z, -self._l1, self._l1) - z
+        return x / (new / rate + 2 * l2)
+
+
+@v1("train.SyncReplicasOptimizer")
+def sync_replicas(*_: Any, **__: Any) -> None:
+    """Refused."""
+    raise NotImplementedError("tvtf runs in one process: use the optimizer itself")

@@ -1,0 +1,145 @@
+"""TensorFlow 1's names by dotted path: its own, and all that ``tf`` has besides; in a graph what they make is named for them."""
+
+from __future__ import annotations
+
+import sys
+from collections.abc import Callable
+from functools import wraps
+from inspect import isfunction
+from types import ModuleType
+from typing import Any, TypeVar
+
+from tvtf.context import state
+from tvtf.primitive import Primitive, public_names
+from tvtf.v1.aliases import PATHS
+
+Named = TypeVar("Named")
+
+names: dict[str, Any] = {}
+"""What TensorFlow 1 has for itself."""
+_wrapped: dict[str, Any] = {}
+
+
+def v1(*paths: str) -> Callable[[Named], Named]:
+    """Gives something its paths below ``tf.compat.v1``."""
+
+    def declare(value: Named) -> Named:
+        names.update(dict.fromkeys(paths, value))
+        return value
+
+    return declare
+
+
+class Space(ModuleType):
+    """A namespace of TensorFlow 1, which has what that of ``tf`` has besides."""
+
+    def __init__(self, path: str) -> None:
+        super().__init__(f"tvtf.compat.v1.{path}")
+        self._path = path
+
+    def __getattr__(self, name: str) -> Any:
+        if name.startswith("__"):
+            raise AttributeError(name)
+        return find(f"{self._path}.{name}")
+
+
+class Alias:
+    """Another path of something in ``tf``, looked up when it is asked for: its room is imported then."""
+
+    def __init__(self, target: str) -> None:
+        self.target = target
+
+
+class Made:
+    """Something that is made when it is asked for: what it needs is imported then."""
+
+    def __init__(self, make: Callable[[], Any]) -> None:
+        self.make = make
+
+
+def find(path: str) -> Any:
+    """What a path names.
+
+    Raises:
+      AttributeError: there is none; NotImplementedError too where TensorFlow has it.
+    """
+    value = names[path] if path in names else _of_tf(path)
+    if isinstance(value, Alias):
+        value = _of_tf(value.target)
+    if isinstance(value, Made):
+        return value.make()
+    if isinstance(value, ModuleType) and value.__name__.startswith("tvtf.v1."):
+        return value
+    if isinstance(value, ModuleType):
+        return _wrapped.setdefault(path, Space(path))
+    if not isfunction(value) and not isinstance(value, Primitive):
+        return value
+    known = _wrapped.get(path)
+    if known is None or known.__wrapped__ is not value:
+        known = _wrapped[path] = _naming(value, path)
+    return known
+
+
+def _of_tf(path: str) -> Any:
+    if any(name.startswith(f"{path}.") for name in names):
+        return ModuleType(path)
+    value: Any = sys.modules["tvtf"]
+    for name in PATHS.get(path, path).split("."):
+        value = getattr(value, name)
+    return value
+
+
+OP_NAMES = {
+    "concat": "concat",
+    "stack": "stack",
+    "split": "split",
+    "transpose": "transpose",
+    "divide": "truediv",
+    "truediv": "truediv",
+    "constant": "Const",
+    "floordiv": "floordiv",
+    "rank": "Rank",
+    "size": "Size",
+    "shape": "Shape",
+    "expand_dims": "ExpandDims",
+    "gather": "GatherV2",
+    "multiply": "Mul",
+    "abs": "Abs",
+    "where": "Where",
+    "count_nonzero": "count_nonzero",
+    "boolean_mask": "boolean_mask",
+    "softmax": "Softmax",
+    "convert_to_tensor": "Const",
+    "group": "group_deps",
+    "no_op": "NoOp",
+    "one_hot": "one_hot",
+    "pow": "Pow",
+}
+"""What ops are called by default where that is neither their type nor the function's name."""
+
+
+KINDS = {
+    "constant": "Const",
+    "no_op": "NoOp",
+    "group": "NoOp",
+    "zeros": "Fill",
+    "ones": "Fill",
+    "getitem": "StridedSlice",
+}
+
+
+def _naming(function: Any, path: str) -> Any:
+    """``function``, whose results in a graph are called as it says, or as TensorFlow calls them by default."""
+    last = path.rpartition(".")[2]
+    known = public_names().get(function.target) if hasattr(function, "target") else function
+    kind = KINDS.get(last) or (known.tf_name if isinstance(known, Primitive) else last)
+    default = OP_NAMES.get(last) or (kind.removesuffix("V2").removesuffix("V3") if kind != last else last)
+
+    @wraps(function)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        if not getattr(state.trace, "has_keys", False):
+            return function(*args, **kwargs)
+        return state.trace.named_call(function, args, kwargs, default, kind)
+
+    run.__wrapped__ = function
+    return run

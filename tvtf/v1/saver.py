@@ -1,0 +1,203 @@
+"""``tf.compat.v1.train.Saver``: the values that a session has for variables, in checkpoints by name.
+
+Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Saver
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any
+
+from tvtf import files
+from tvtf.errors import NotFoundError
+from tvtf.train import bundle
+from tvtf.train.reader import load_checkpoint
+from tvtf.train.state import get_checkpoint_state, latest_checkpoint, update_checkpoint_state
+from tvtf.v1.graph import get_default_graph
+from tvtf.v1.registry import v1
+from tvtf.v1.variables import GraphKeys, value_in
+
+_graphs: dict[str, Any] = {}
+"""By path of a ``.meta`` file, the graph that it was written for in this process."""
+
+
+@v1("train.Saver")
+class Saver:
+    """Saves and restores variables of a graph: those given, as a list or by name, else all.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Saver
+    """
+
+    def __init__(
+        self, var_list: Any = None, reshape: bool = False, sharded: bool = False, max_to_keep: int | None = 5,
+        keep_checkpoint_every_n_hours: float = 10000.0, name: str | None = None, restore_sequentially: bool = False,
+        saver_def: Any = None, builder: Any = None, defer_build: bool = False, allow_empty: bool = False, **_: Any,
+    ) -> None:  # fmt: skip
+        self._given, self._most, self._allow_empty = var_list, max_to_keep, allow_empty
+        self._paths: list[str] = []
+        if not defer_build:
+            self._found = self._variables()
+
+    def _variables(self) -> dict[str, Any]:
+        graph = get_default_graph()
+        chosen = self._given
+        if chosen is None:
+            chosen = graph.get_collection(GraphKeys.GLOBAL_VARIABLES) + graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)
+        found = dict(chosen) if isinstance(chosen, Mapping) else {v._shared_name: v for v in chosen}
+        if not found and not self._allow_empty:
+            raise ValueError("No variables to save")
+        return found
+
+    def build(self) -> None:
+        """Settles which variables it saves."""
+        self._found = self._variables()
+
+    @property
+    def last_checkpoints(self) -> list[str]:
+        """The paths of those that are kept, oldest first."""
+        return list(self._paths)
+
+    def set_last_checkpoints(self, last_checkpoints: list[str]) -> None:
+        self._paths = list(last_checkpoints)
+
+    def recover_last_checkpoints(self, checkpoint_paths: list[str]) -> None:
+        self._paths = [p for p in checkpoint_paths if os.path.exists(bundle.index_name(p))]
+
+    def save(
+        self, sess: Any, save_path: str, global_step: Any = None, latest_filename: str | None = None, meta_graph_suffix: str = "meta",
+        write_meta_graph: bool = True, write_state: bool = True, strip_default_attrs: bool = False, save_debug_info: bool = False,
+    ) -> str:  # fmt: skip
+        """Writes what the session has for the variables; the path that ``restore`` takes.
+
+        Args:
+          global_step: a number, or a tensor, that is added to the path.
+
+        Raises:
+          FailedPreconditionError: a variable has no value.
+          ValueError: the folder does not exist.
+        """
+        path = os.fspath(save_path)
+        if global_step is not None:
+            step = global_step if isinstance(global_step, int) else int(sess.run(global_step))
+            path = f"{path}-{step}"
+        folder = os.path.dirname(path)
+        if folder and not os.path.isdir(folder):
+            raise ValueError(f"Parent directory of {path} doesn't exist, can't save.")
+        bundle.write(path, {name: value_in(sess, v) for name, v in sorted(self._found.items())})
+        if write_meta_graph:
+            self.export_meta_graph(f"{path}.{meta_graph_suffix}", sess.graph)
+        if write_state:
+            self._keep(path)
+        return path
+
+    def _keep(self, path: str) -> None:
+        self._paths = [*(p for p in self._paths if p != path), path]
+        while self._most and len(self._paths) > self._most:
+            _delete(self._paths.pop(0))
+        update_checkpoint_state(os.path.dirname(path) or ".", path, self._paths)
+
+    def export_meta_graph(self, filename: str | None = None, graph: Any = None, **_: Any) -> None:
+        """Writes the ops' names and types; in the same process ``import_meta_graph`` finds the graph itself by the path."""
+        if filename is None:
+            return
+        graph = graph or get_default_graph()
+        files.replace(filename, "\n".join(f"{op.name} {op.type}" for op in graph.get_operations()).encode())
+        _graphs[os.path.abspath(filename)] = graph
+
+    def restore(self, sess: Any, save_path: str | None) -> None:
+        """Gives the variables in the session the values that were saved.
+
+        Raises:
+          ValueError: there is no path, or no checkpoint there.
+          NotFoundError: a variable is not in the checkpoint. InvalidArgumentError: one of another shape is.
+        """
+        if save_path is None:
+            raise ValueError("Can't load save_path when it is None.")
+        if not checkpoint_exists(save_path):
+            raise ValueError(f"The passed save_path is not a valid checkpoint: {save_path}")
+        reader = load_checkpoint(save_path)
+        missing = [name for name in self._found if not reader.has_tensor(name)]
+        if missing:
+            told = f"Key {missing[0]} not found in checkpoint"
+            raise NotFoundError(
+                None, None, "Restoring from checkpoint failed. This is most likely due to a Variable name or other graph key "
+                f"that is missing from the checkpoint. Please ensure that you have not altered the graph expected based on the checkpoint. "
+                f"Original error:\n\n{told}",
+            )  # fmt: skip
+        values = {name: reader.get_tensor(name) for name in self._found}
+        for name, variable in self._found.items():
+            _check_shape(name, variable, values[name])
+        for name, variable in self._found.items():
+            sess.set_value(variable, values[name])
+
+
+def _check_shape(name: str, variable: Any, value: Any) -> None:
+    from tvtf.errors import InvalidArgumentError
+
+    if not variable.shape.is_compatible_with(value.shape):
+        raise InvalidArgumentError(
+            None, None, "Restoring from checkpoint failed. This is most likely due to a mismatch between the current graph and "
+            "the graph from the checkpoint. Please ensure that you have not altered the graph expected based on the checkpoint. "
+            f"Original error:\n\nAssign requires shapes of both tensors to match. lhs shape= {variable.shape.as_list()} rhs "
+            f"shape= {list(value.shape)} [{name}]",
+        )  # fmt: skip
+
+
+def _delete(prefix: str) -> None:
+    folder, start = os.path.split(prefix)
+    for name in os.listdir(folder or "."):
+        if name in (f"{start}.index", f"{start}.meta") or name.startswith(f"{start}.data-"):
+            files.remove(os.path.join(folder, name))
+            _graphs.pop(os.path.abspath(os.path.join(folder, name)), None)
+
+
+@v1("train.import_meta_graph")
+def import_meta_graph(
+    meta_graph_or_file: Any, clear_devices: bool = False, import_scope: str | None = None, **_: Any
+) -> Saver:
+    """A saver of a graph that was saved in this process, which becomes the one that ops are added to.
+
+    Raises:
+      NotImplementedError: it was saved by another process, or ops were added already: tvtf does not read TensorFlow's graphs.
+      OSError: there is no such file.
+    """
+    path = os.path.abspath(os.fspath(meta_graph_or_file))
+    if not os.path.exists(path):
+        raise OSError(f"File {meta_graph_or_file} does not exist.")
+    target, source = get_default_graph(), _graphs.get(path)
+    if source is None or import_scope:
+        raise NotImplementedError(
+            "tvtf does not read graphs from files: build the graph with the code that built it, and restore its variables with "
+            "tf.compat.v1.train.Saver().restore"
+        )
+    if target is not source:
+        target.become(source)
+    return Saver(allow_empty=True)
+
+
+@v1("train.export_meta_graph")
+def export_meta_graph(filename: str | None = None, graph: Any = None, **_: Any) -> None:
+    """As ``Saver.export_meta_graph``."""
+    Saver(allow_empty=True).export_meta_graph(filename, graph)
+
+
+@v1("train.checkpoint_exists")
+def checkpoint_exists(checkpoint_prefix: str) -> bool:
+    """Whether there is a checkpoint of this path."""
+    return os.path.exists(bundle.index_name(os.fspath(checkpoint_prefix)))
+
+
+@v1("train.NewCheckpointReader")
+def new_checkpoint_reader(filepattern: str) -> Any:
+    """As ``tf.train.load_checkpoint``."""
+    return load_checkpoint(filepattern)
+
+
+v1("train.get_checkpoint_state")(get_checkpoint_state)
+v1("train.latest_checkpoint")(latest_checkpoint)
+v1("train.update_checkpoint_state")(update_checkpoint_state)
+v1("train.remove_checkpoint")(lambda checkpoint_prefix, *_, **__: _delete(os.fspath(checkpoint_prefix)))
+v1("train.get_checkpoint_mtimes")(
+    lambda checkpoint_prefixes: [os.path.getmtime(bundle.index_name(p)) for p in checkpoint_prefixes]
+)

@@ -1,0 +1,588 @@
+"""Threads, hooks and sessions that look after themselves: ``Coordinator``, ``QueueRunner``, ``MonitoredTrainingSession``."""
+
+from __future__ import annotations
+
+import os
+import threading
+import time
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, NamedTuple
+
+from tvtf.errors import CancelledError, OutOfRangeError
+from tvtf.log import logger
+from tvtf.train.state import latest_checkpoint
+from tvtf.v1.decays import get_global_step
+from tvtf.v1.graph import get_default_graph
+from tvtf.v1.registry import v1
+from tvtf.v1.saver import Saver
+from tvtf.v1.session import Session, get_default_session
+from tvtf.v1.variables import (
+    GraphKeys,
+    global_variables,
+    global_variables_initializer,
+    local_variables_initializer,
+)
+
+
+@v1("train.Coordinator")
+class Coordinator:
+    """Has several threads stop together: one asks, the others look.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/train/Coordinator
+    """
+
+    def __init__(self, clean_stop_exception_types: Any = None) -> None:
+        self._clean = tuple(clean_stop_exception_types or (OutOfRangeError,))
+        self._stop, self._raised = threading.Event(), None
+        self._threads: list[threading.Thread] = []
+
+    def request_stop(self, ex: Any = None) -> None:
+        """Asks all to stop; ``join`` raises ``ex``, unless that is how queues end."""
+        if ex is not None and not isinstance(ex, self._clean) and not self._stop.is_set():
+            self._raised = ex
+        self._stop.set()
+
+    def clear_stop(self) -> None:
+        self._stop.clear()
+        self._raised = None
+
+    def should_stop(self) -> bool:
+        return self._stop.is_set()
+
+    def wait_for_stop(self, timeout: float | None = None) -> bool:
+        return self._stop.wait(timeout)
+
+    def register_thread(self, thread: threading.Thread) -> None:
+        self._threads.append(thread)
+
+    @property
+    def joined(self) -> bool:
+        return not any(t.is_alive() for t in self._threads)
+
+    @contextmanager
+    def stop_on_exception(self) -> Iterator[None]:
+        """Inside, an exception asks all to stop."""
+        try:
+            yield
+        except Exception as error:
+            self.request_stop(error)
+
+    def join(self, threads: Any = None, stop_grace_period_secs: float = 120, ignore_live_threads: bool = False) -> None:
+        """Waits for the threads to end.
+
+        Raises:
+          RuntimeError: they don't in time after a stop was asked for; or what one of them raised.
+        """
+        waiting = {*self._threads, *(threads or ())}
+        while any(t.is_alive() for t in waiting) and not self._stop.is_set():
+            time.sleep(0.01)
+        until = time.monotonic() + stop_grace_period_secs
+        for thread in waiting:
+            thread.join(max(0.0, until - time.monotonic()))
+        if self._raised is not None:
+            raise self._raised
+        if any(t.is_alive() for t in waiting) and not ignore_live_threads:
+            names = " ".join(t.name for t in waiting if t.is_alive())
+            raise RuntimeError(f"Coordinator stopped with threads still running: {names}")
+
+    def raise_requested_exception(self) -> None:
+        if self._raised is not None:
+            raise self._raised
+
+
+@v1("train.QueueRunner", "train.queue_runner.QueueRunner")
+class QueueRunner:
+    """Threads that run ops which fill a queue, until it is closed or there is nothing more to put in.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/QueueRunner
+    """
+
+    def __init__(self, queue: Any = None, enqueue_ops: Any = None, *_: Any, **__: Any) -> None:
+        if queue is None or not enqueue_ops:
+            raise ValueError("Must provide queue and enqueue_ops.")
+        self.queue, self.enqueue_ops, self.name = queue, list(enqueue_ops), queue.name
+
+    def create_threads(
+        self, sess: Any, coord: Any = None, daemon: bool = False, start: bool = False
+    ) -> list[threading.Thread]:
+        """A thread for each op, and one that closes the queue when a stop is asked for."""
+        self._left = len(self.enqueue_ops)
+        threads = [threading.Thread(target=self._run, args=(sess, op, coord)) for op in self.enqueue_ops]
+        if coord is not None:
+            threads.append(threading.Thread(target=self._close_on_stop, args=(coord,)))
+        for thread in threads:
+            thread.daemon = True
+            if coord is not None:
+                coord.register_thread(thread)
+            if start:
+                thread.start()
+        return threads
+
+    def _run(self, session: Any, op: Any, coord: Any) -> None:
+        try:
+            while coord is None or not coord.should_stop():
+                session.run(op)
+        except (OutOfRangeError, CancelledError):
+            self._ended()
+        except RuntimeError as error:
+            if "closed Session" not in str(error):
+                self._failed(coord, error)
+        except Exception as error:
+            self._failed(coord, error)
+
+    def _ended(self) -> None:
+        self._left -= 1
+        if not self._left:
+            self.queue.shut()
+
+    def _failed(self, coord: Any, error: Exception) -> None:
+        self._ended()
+        if coord is None:
+            raise error
+        coord.request_stop(error)
+
+    def _close_on_stop(self, coord: Any) -> None:
+        coord.wait_for_stop()
+        self.queue.shut(cancelled=True)
+
+
+@v1("train.add_queue_runner", "train.queue_runner.add_queue_runner")
+def add_queue_runner(qr: QueueRunner, collection: str = GraphKeys.QUEUE_RUNNERS) -> None:
+    """Has ``start_queue_runners`` start it."""
+    get_default_graph().add_to_collection(collection, qr)
+
+
+@v1("train.start_queue_runners", "train.queue_runner.start_queue_runners")
+def start_queue_runners(
+    sess: Any = None,
+    coord: Any = None,
+    daemon: bool = True,
+    start: bool = True,
+    collection: str = GraphKeys.QUEUE_RUNNERS,
+) -> list[threading.Thread]:
+    """Starts the threads that fill the graph's queues.
+
+    Raises:
+      ValueError: there is no session.
+    """
+    session = sess or get_default_session()
+    if session is None:
+        raise ValueError("Cannot start queue runners: No default session is registered.")
+    runners = session.graph.get_collection(collection)
+    return [t for runner in runners for t in runner.create_threads(session, coord, daemon, start)]
+
+
+# -- hooks
+
+
+@v1("train.SessionRunArgs")
+class SessionRunArgs(NamedTuple):
+    """What a hook has run, too."""
+
+    fetches: Any
+    feed_dict: Any = None
+    options: Any = None
+
+
+@v1("train.SessionRunValues")
+class SessionRunValues(NamedTuple):
+    """What that gave."""
+
+    results: Any
+    options: Any = None
+    run_metadata: Any = None
+
+
+@v1("train.SessionRunContext")
+class SessionRunContext:
+    """The run that a hook sees."""
+
+    def __init__(self, original_args: SessionRunArgs, session: Any) -> None:
+        self.original_args, self.session, self.stop_requested = original_args, session, False
+
+    def request_stop(self) -> None:
+        self.stop_requested = True
+
+
+@v1("train.SessionRunHook")
+class SessionRunHook:
+    """Extends the runs of a ``MonitoredSession``."""
+
+    def begin(self) -> None:
+        """Before the session is made: ops may be added."""
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        """The session is there."""
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        """Before each run: what is to be run with it."""
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        """After each run."""
+
+    def end(self, session: Any) -> None:
+        """Before the session is closed."""
+
+
+@v1("train.StopAtStepHook")
+class StopAtStepHook(SessionRunHook):
+    """Stops at a step, or after so many."""
+
+    def __init__(self, num_steps: int | None = None, last_step: int | None = None) -> None:
+        if (num_steps is None) == (last_step is None):
+            raise ValueError(
+                "Only one of num_steps or last_step can be specified."
+                if last_step is not None
+                else "One of num_steps or last_step must be specified."
+            )
+        self._count, self._last = num_steps, last_step
+
+    def begin(self) -> None:
+        self._step = _required_step("StopAtStepHook")
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        if self._last is None:
+            self._last = int(session.run(self._step)) + int(self._count or 0)
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        return SessionRunArgs(self._step)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        if int(run_context.session.run(self._step)) >= int(self._last or 0):
+            run_context.request_stop()
+
+
+def _required_step(who: str) -> Any:
+    found = get_global_step()
+    if found is None:
+        raise RuntimeError(f"Global step should be created to use {who}.")
+    return found
+
+
+@v1("train.NanLossDuringTrainingError")
+class NanLossDuringTrainingError(RuntimeError):
+    """The loss is not a number."""
+
+    def __str__(self) -> str:
+        return "NaN loss during training."
+
+
+@v1("train.NanTensorHook")
+class NanTensorHook(SessionRunHook):
+    """Stops, or fails, where a tensor is not a number."""
+
+    def __init__(self, loss_tensor: Any, fail_on_nan_loss: bool = True) -> None:
+        self._loss, self._fails = loss_tensor, fail_on_nan_loss
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        return SessionRunArgs(self._loss)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        if run_values.results != run_values.results:
+            if self._fails:
+                raise NanLossDuringTrainingError
+            run_context.request_stop()
+
+
+class _Every:
+    """Whether it is time: each so many runs, or seconds."""
+
+    def __init__(self, runs: int | None, seconds: float | None) -> None:
+        self._runs, self._seconds, self._count, self._then = runs, seconds, 0, 0.0
+
+    def is_due(self) -> bool:
+        count, self._count = self._count, self._count + 1
+        if self._runs:
+            return count % self._runs == 0
+        due = time.monotonic() - self._then >= (self._seconds or 0)
+        self._then = time.monotonic() if due else self._then
+        return due
+
+
+@v1("train.LoggingTensorHook")
+class LoggingTensorHook(SessionRunHook):
+    """Logs tensors now and then."""
+
+    def __init__(
+        self, tensors: Any, every_n_iter: int | None = None, every_n_secs: float | None = None, at_end: bool = False,
+        formatter: Callable[[Any], str] | None = None,
+    ) -> None:  # fmt: skip
+        if not at_end and (every_n_iter is None) == (every_n_secs is None):
+            raise ValueError("either at_end and/or exactly one of every_n_iter and every_n_secs must be provided.")
+        self._tensors = tensors if isinstance(tensors, dict) else {getattr(t, "name", t): t for t in tensors}
+        self._every, self._formatter = _Every(every_n_iter, every_n_secs), formatter
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        self._due = self._every.is_due()
+        return SessionRunArgs(self._tensors) if self._due else None
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        if self._due:
+            found = run_values.results
+            logger.info(
+                self._formatter(found) if self._formatter else ", ".join(f"{k} = {v}" for k, v in found.items())
+            )
+
+
+@v1("train.StepCounterHook")
+class StepCounterHook(SessionRunHook):
+    """Accepted: steps per second are not logged."""
+
+    def __init__(self, *_: Any, **__: Any) -> None:
+        """Takes any arguments."""
+
+
+@v1("train.FinalOpsHook")
+class FinalOpsHook(SessionRunHook):
+    """Runs ops at the end."""
+
+    def __init__(self, final_ops: Any, final_ops_feed_dict: Any = None) -> None:
+        self._ops, self._feeds = final_ops, final_ops_feed_dict
+        self.final_ops_values: Any = None
+
+    def end(self, session: Any) -> None:
+        self.final_ops_values = session.run(self._ops, self._feeds)
+
+
+@v1("train.FeedFnHook")
+class FeedFnHook(SessionRunHook):
+    """Feeds what a function gives."""
+
+    def __init__(self, feed_fn: Callable[[], Any]) -> None:
+        self._feed_fn = feed_fn
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs:
+        return SessionRunArgs([], self._feed_fn())
+
+
+@v1("train.CheckpointSaverHook")
+class CheckpointSaverHook(SessionRunHook):
+    """Saves now and then, and at the end."""
+
+    def __init__(
+        self, checkpoint_dir: str, save_secs: float | None = None, save_steps: int | None = None, saver: Any = None,
+        checkpoint_basename: str = "model.ckpt", *_: Any, **__: Any,
+    ) -> None:  # fmt: skip
+        self._path, self._saver = os.path.join(checkpoint_dir, checkpoint_basename), saver
+        self._folder, self._steps, self._seconds = checkpoint_dir, save_steps, save_secs
+        self._saved = (-1, 0.0)
+
+    def begin(self) -> None:
+        self._step = _required_step("CheckpointSaverHook")
+
+    def after_create_session(self, session: Any, coord: Any) -> None:
+        self._saver = self._saver or Saver()
+        self._save(session)
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        step, (before, then) = int(run_context.session.run(self._step)), self._saved
+        if step - before >= self._steps if self._steps else time.monotonic() - then >= (self._seconds or 600):
+            self._save(run_context.session)
+
+    def end(self, session: Any) -> None:
+        if int(session.run(self._step)) != self._saved[0]:
+            self._save(session)
+
+    def _save(self, session: Any) -> None:
+        os.makedirs(self._folder, exist_ok=True)
+        step = int(session.run(self._step))
+        self._saver.save(session, self._path, global_step=step)
+        self._saved = step, time.monotonic()
+
+
+@v1("train.SummarySaverHook")
+class SummarySaverHook(SessionRunHook):
+    """Writes summaries now and then."""
+
+    def __init__(
+        self, save_steps: int | None = None, save_secs: float | None = None, output_dir: str | None = None, summary_writer: Any = None,
+        scaffold: Any = None, summary_op: Any = None,
+    ) -> None:  # fmt: skip
+        self._every, self._op, self._writer, self._folder = (
+            _Every(save_steps, save_secs),
+            summary_op,
+            summary_writer,
+            output_dir,
+        )
+
+    def begin(self) -> None:
+        from tvtf.v1.summaries import FileWriter, merge_all
+
+        self._step = _required_step("SummarySaverHook")
+        self._op = merge_all() if self._op is None else self._op
+        self._writer = self._writer or FileWriter(self._folder)
+
+    def before_run(self, run_context: SessionRunContext) -> SessionRunArgs | None:
+        self._due = self._op is not None and self._every.is_due()
+        return SessionRunArgs([self._op, self._step]) if self._due else None
+
+    def after_run(self, run_context: SessionRunContext, run_values: SessionRunValues) -> None:
+        if self._due:
+            self._writer.add_summary(*run_values.results)
+
+    def end(self, session: Any) -> None:
+        self._writer.flush()
+
+
+# -- sessions with hooks
+
+
+@v1("train.Scaffold")
+class Scaffold:
+    """The ops that ready a session.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/Scaffold
+    """
+
+    def __init__(
+        self, init_op: Any = None, init_feed_dict: Any = None, init_fn: Any = None, ready_op: Any = None,
+        ready_for_local_init_op: Any = None, local_init_op: Any = None, summary_op: Any = None, saver: Any = None, **_: Any,
+    ) -> None:  # fmt: skip
+        self.init_op, self.init_feed_dict, self.init_fn, self.local_init_op = (
+            init_op,
+            init_feed_dict,
+            init_fn,
+            local_init_op,
+        )
+        self.summary_op, self.saver = summary_op, saver
+
+    def finalize(self) -> Scaffold:
+        """Makes the ops that were not given."""
+        self.init_op = self.init_op if self.init_op is not None else global_variables_initializer()
+        self.local_init_op = self.local_init_op if self.local_init_op is not None else local_variables_initializer()
+        if self.saver is None and global_variables():
+            self.saver = Saver()
+        return self
+
+
+@v1("train.MonitoredSession")
+class MonitoredSession:
+    """A session that readies itself, restores what was saved, and has hooks see every run.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/MonitoredSession
+    """
+
+    def __init__(
+        self, session_creator: Any = None, hooks: Sequence[Any] | None = None, stop_grace_period_secs: float = 120, *,
+        scaffold: Any = None, checkpoint_dir: str | None = None,
+    ) -> None:  # fmt: skip
+        self._hooks = list(hooks or ())
+        self.graph = get_default_graph()
+        for hook in self._hooks:
+            hook.begin()
+        ready = (scaffold or getattr(session_creator, "scaffold", None) or Scaffold()).finalize()
+        folder = checkpoint_dir or getattr(session_creator, "checkpoint_dir", None)
+        self._session, self._coord, self._ended = Session(graph=self.graph), Coordinator(), False
+        self._ready(ready, folder)
+        start_queue_runners(self._session, self._coord)
+        for hook in self._hooks:
+            hook.after_create_session(self._session, self._coord)
+
+    def _ready(self, ready: Scaffold, folder: str | None) -> None:
+        saved = latest_checkpoint(folder) if folder else None
+        if saved:
+            ready.saver.restore(self._session, saved)
+        else:
+            self._session.run(ready.init_op, ready.init_feed_dict)
+            if ready.init_fn is not None:
+                ready.init_fn(ready, self._session)
+        self._session.run(ready.local_init_op)
+
+    def should_stop(self) -> bool:
+        return self._ended or self._coord.should_stop()
+
+    def run(self, fetches: Any, feed_dict: Any = None, options: Any = None, run_metadata: Any = None) -> Any:
+        """As ``Session.run``, with what the hooks ask for."""
+        if self._ended:
+            raise RuntimeError("Run called even after should_stop requested.")
+        original = SessionRunArgs(fetches, feed_dict, options)
+        contexts = [SessionRunContext(original, self._session) for _ in self._hooks]
+        asked = [hook.before_run(context) for hook, context in zip(self._hooks, contexts)]
+        feeds = dict(feed_dict or {})
+        for more in asked:
+            feeds |= (more.feed_dict or {}) if more is not None else {}
+        wanted = [a.fetches if a is not None else [] for a in asked]
+        found, results = self._session.run([fetches, wanted], feeds)
+        for hook, context, more, result in zip(self._hooks, contexts, asked, results):
+            hook.after_run(context, SessionRunValues(result if more is not None else None, options, run_metadata))
+            if context.stop_requested:
+                self._coord.request_stop()
+        return found
+
+    def run_step_fn(self, step_fn: Callable[[Any], Any]) -> Any:
+        """Calls a function of a context that has the session and ``run_with_hooks``."""
+        return step_fn(_StepContext(self))
+
+    @property
+    def session(self) -> Session:
+        return self._session
+
+    def __enter__(self) -> MonitoredSession:
+        self._default = self._session.as_default()
+        self._default.__enter__()
+        return self
+
+    def __exit__(self, kind: Any, error: Any, trace: Any) -> bool:
+        self._default.__exit__(None, None, None)
+        ended = kind is None or issubclass(kind, (OutOfRangeError, StopIteration))
+        self._close(ended)
+        return ended
+
+    def close(self) -> None:
+        """Has the hooks end, and closes the session."""
+        self._close(True)
+
+    def _close(self, whole: bool) -> None:
+        if self._ended:
+            return
+        for hook in self._hooks if whole else ():
+            hook.end(self._session)
+        self._ended = True
+        self._coord.request_stop()
+        self._session.close()
+
+
+class _StepContext:
+    def __init__(self, session: MonitoredSession) -> None:
+        self.session, self.run_with_hooks = session.session, session.run
+        self.request_stop = session._coord.request_stop
+
+
+v1("train.SingularMonitoredSession")(MonitoredSession)
+
+
+@v1("train.ChiefSessionCreator")
+class ChiefSessionCreator:
+    """How a session is readied, and from where it is restored."""
+
+    def __init__(
+        self, scaffold: Any = None, master: str = "", config: Any = None, checkpoint_dir: str | None = None, **_: Any
+    ) -> None:
+        self.scaffold, self.checkpoint_dir = scaffold, checkpoint_dir
+
+
+@v1("train.MonitoredTrainingSession")
+def monitored_training_session(
+    master: str = "", is_chief: bool = True, checkpoint_dir: str | None = None, scaffold: Any = None, hooks: Any = None,
+    chief_only_hooks: Any = None, save_checkpoint_secs: Any = 600, save_summaries_steps: Any = 100, save_summaries_secs: Any = None,
+    config: Any = None, stop_grace_period_secs: float = 120, log_step_count_steps: int = 100, max_wait_secs: float = 7200,
+    save_checkpoint_steps: Any = None, summary_dir: str | None = None, **_: Any,
+) -> MonitoredSession:  # fmt: skip
+    """A ``MonitoredSession`` that restores from, and saves into, a folder."""
+    chosen = [*(hooks or ()), *(chief_only_hooks or ())]
+    folder = summary_dir or checkpoint_dir
+    if folder and (save_summaries_steps or save_summaries_secs):
+        chosen.append(SummarySaverHook(save_summaries_steps, save_summaries_secs, folder))
+    if checkpoint_dir and (save_checkpoint_secs or save_checkpoint_steps):
+        seconds = None if save_checkpoint_steps else save_checkpoint_secs
+        chosen.append(CheckpointSaverHook(checkpoint_dir, seconds, save_checkpoint_steps))
+    return MonitoredSession(None, chosen, scaffold=scaffold, checkpoint_dir=checkpoint_dir)
+
+
+@v1("train.basic_train_loop")
+def basic_train_loop(
+    supervisor: Any, train_step_fn: Any, args: Any = None, kwargs: Any = None, master: str = ""
+) -> None:
+    """Refused."""
+    raise NotImplementedError("tf.compat.v1.train.MonitoredTrainingSession runs a loop with hooks")

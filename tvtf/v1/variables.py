@@ -1,0 +1,664 @@
+"""Variables of graphs: named for the scopes that they are made in, kept in collections, with values for each session."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
+from typing import Any, cast
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.dtypes import as_dtype, string
+from tvtf.errors import FailedPreconditionError
+from tvtf.primitive import public_names
+from tvtf.shape import TensorShape
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
+from tvtf.v1.registry import v1
+from tvtf.v1.session import current, running
+from tvtf.variable import ResourceVariable
+from tvtf.variable import Variable as _Variable
+
+
+@v1("GraphKeys")
+class GraphKeys:
+    """The names of the collections that TensorFlow 1 keeps.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/GraphKeys
+    """
+
+    GLOBAL_VARIABLES = VARIABLES = "variables"
+    LOCAL_VARIABLES = "local_variables"
+    METRIC_VARIABLES = "metric_variables"
+    MODEL_VARIABLES = "model_variables"
+    TRAINABLE_VARIABLES = "trainable_variables"
+    SUMMARIES = "summaries"
+    QUEUE_RUNNERS = "queue_runners"
+    TABLE_INITIALIZERS = "table_initializer"
+    ASSET_FILEPATHS = "asset_filepaths"
+    MOVING_AVERAGE_VARIABLES = "moving_average_variables"
+    REGULARIZATION_LOSSES = "regularization_losses"
+    CONCATENATED_VARIABLES = "concatenated_variables"
+    SAVERS = "savers"
+    WEIGHTS = "weights"
+    BIASES = "biases"
+    ACTIVATIONS = "activations"
+    UPDATE_OPS = "update_ops"
+    LOSSES = "losses"
+    SAVEABLE_OBJECTS = "saveable_objects"
+    RESOURCES = "resources"
+    LOCAL_RESOURCES = "local_resources"
+    INIT_OP = "init_op"
+    LOCAL_INIT_OP = "local_init_op"
+    READY_OP = "ready_op"
+    READY_FOR_LOCAL_INIT_OP = "ready_for_local_init_op"
+    SUMMARY_OP = "summary_op"
+    GLOBAL_STEP = "global_step"
+    EVAL_STEP = "eval_step"
+    TRAIN_OP = "train_op"
+    COND_CONTEXT = "cond_context"
+    WHILE_CONTEXT = "while_context"
+
+
+class GraphVariable(ResourceVariable):
+    """A variable of a graph: what it holds is each session's own."""
+
+    graph: Graph
+    _asked_name: str
+
+    @property
+    def initializer(self) -> Operation:  # type: ignore[override]
+        return self.graph.initializer([self], f"{self._shared_name}/Assign")
+
+    @property
+    def initial_value(self) -> SymbolicTensor:
+        return self.graph.variables[id(self)][1]
+
+    def initialized_value(self) -> Tensor:
+        return self.initial_value
+
+    @property
+    def op(self) -> Any:
+        return self.graph.operations[self._shared_name]
+
+    def eval(self, session: Any = None) -> Any:
+        return (session or current("Cannot evaluate tensor using `eval()`")).run(self)
+
+    def load(self, value: Any, session: Any = None) -> None:
+        (session or current("Cannot evaluate tensor using `eval()`")).set_value(self, value)
+
+    def is_initialized(self, name: str | None = None) -> Tensor:
+        return is_variable_initialized(self)
+
+    def value(self) -> Tensor:
+        with self.graph.trace.unnamed():
+            found = self._as_tensor()
+        return found
+
+    read_value = value
+
+    def __hash__(self) -> int:
+        return id(self)
+
+    def __repr__(self) -> str:
+        return f"<tf.Variable '{self.name}' shape={self.shape} dtype={self.dtype.name}>"
+
+    def __iter__(self) -> Any:
+        raise TypeError("'Variable' object is not iterable.")
+
+
+@v1("Variable", "VariableV1")
+def Variable(  # noqa: N802
+    initial_value: Any = None,
+    trainable: bool | None = None,
+    collections: Sequence[Any] | None = None,
+    validate_shape: bool = True,
+    caching_device: Any = None,
+    name: str | None = None,
+    variable_def: Any = None,
+    dtype: Any = None,
+    expected_shape: Any = None,
+    import_scope: Any = None,
+    constraint: Any = None,
+    **_: Any,
+) -> Any:
+    """A variable of the graph, which its initializer gives the value; outside a graph as ``tf.Variable``.
+
+    Raises:
+      ValueError: there is no initial value.
+    """
+    if not isinstance(state.trace, GraphTrace):
+        return _Variable(initial_value, trainable=trainable, name=name, dtype=dtype, constraint=constraint)
+    if initial_value is None:
+        raise ValueError("The `initial_value` arg to `tf.Variable` must be specified.")
+    graph = current_graph()
+    whole = graph.unique_name(name or "Variable")
+    return _made(graph, whole, initial_value, dtype, trainable is not False, collections, constraint)
+
+
+def _made(
+    graph: Graph, name: str, initial: Any, dtype: Any, trainable: bool, collections: Any, constraint: Any = None
+) -> GraphVariable:
+    with graph.trace.unnamed():
+        first = convert_to_tensor(initial() if callable(initial) else initial, dtype)
+        symbol = graph.trace.own(first)
+    sizes = [1 if d is None else d for d in first.shape.as_list()] if first.shape.rank is not None else []
+    outer, scopes = state.trace, state.name_scopes
+    state.trace, state.name_scopes = None, []
+    try:
+        empty = np.full(sizes, b"", object) if first.dtype is string else np.zeros(sizes, first.dtype.np)
+        made = GraphVariable(empty, trainable=trainable, name=name, dtype=first.dtype, constraint=constraint)
+    finally:
+        state.trace, state.name_scopes = outer, scopes
+    if not first.shape.is_fully_defined():
+        made._static_shape = first.shape
+    made.graph = graph
+    _hold(graph, made, symbol, name, collections)
+    return made
+
+
+def _hold(graph: Graph, made: GraphVariable, symbol: SymbolicTensor, name: str, collections: Any) -> None:
+    graph.variables[id(made)] = made, symbol
+    operation = Operation("VarHandleOp", "x", cast(Any, _Detached(graph)))
+    operation.name, operation.graph = name, graph
+    graph.operations[name] = operation
+    kept = [GraphKeys.GLOBAL_VARIABLES] if collections is None else list(collections)
+    if made.trainable and GraphKeys.TRAINABLE_VARIABLES not in kept:
+        kept.append(GraphKeys.TRAINABLE_VARIABLES)
+    graph.add_to_collections(kept, made)
+
+
+class _Detached:
+    """Stands for a graph while an op of a name given already is made."""
+
+    def __init__(self, graph: Graph) -> None:
+        self.trace = graph.trace
+        if graph.finalized:
+            raise RuntimeError("Graph is finalized and cannot be modified.")
+
+    def unique_name(self, name: str) -> str:
+        return name
+
+    def add(self, operation: Operation) -> None:
+        """It is added under its name."""
+
+
+# -- get_variable and its scopes
+
+
+class _Reuse:
+    def __repr__(self) -> str:
+        return "<_ReuseMode.AUTO_REUSE: 1>"
+
+
+AUTO_REUSE = v1("AUTO_REUSE")(_Reuse())
+
+
+@v1("VariableScope")
+class VariableScope:
+    """What ``get_variable`` takes from the scope around it: its name, whether variables are shared, and defaults.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/VariableScope
+    """
+
+    def __init__(self, name: str, reuse: Any = None, name_scope: str = "", **defaults: Any) -> None:
+        self.name, self.reuse, self.original_name_scope = name, reuse, name_scope
+        self.defaults = {k: v for k, v in defaults.items() if v is not None}
+        self._caching_device: Any = None
+
+    def reuse_variables(self) -> None:
+        self.reuse = True
+
+    def set_initializer(self, initializer: Any) -> None:
+        self.defaults["initializer"] = initializer
+
+    def set_regularizer(self, regularizer: Any) -> None:
+        self.defaults["regularizer"] = regularizer
+
+    def set_dtype(self, dtype: Any) -> None:
+        self.defaults["dtype"] = dtype
+
+    def set_custom_getter(self, getter: Any) -> None:
+        self.defaults["custom_getter"] = getter
+
+    @property
+    def initializer(self) -> Any:
+        return self.defaults.get("initializer")
+
+    @property
+    def regularizer(self) -> Any:
+        return self.defaults.get("regularizer")
+
+    @property
+    def dtype(self) -> Any:
+        return as_dtype(self.defaults.get("dtype", "float32"))
+
+    def global_variables(self) -> list[Any]:
+        return global_variables(f"{self.name}/")
+
+    def trainable_variables(self) -> list[Any]:
+        return trainable_variables(f"{self.name}/")
+
+    def get_collection(self, name: str) -> list[Any]:
+        return get_default_graph().get_collection(name, f"{self.name}/" if self.name else None)
+
+    def get_variable(self, name: str, *args: Any, **kwargs: Any) -> Any:
+        return get_variable(name, *args, **kwargs)
+
+
+@v1("get_variable_scope")
+def get_variable_scope() -> VariableScope:
+    """The scope in force."""
+    graph = get_default_graph()
+    if graph.variable_scope is None:
+        graph.variable_scope = VariableScope("")
+    return graph.variable_scope  # type: ignore[no-any-return]
+
+
+@v1("variable_scope")
+@contextmanager
+def variable_scope(
+    name_or_scope: Any = None,
+    default_name: str | None = None,
+    values: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    custom_getter: Any = None,
+    reuse: Any = None,
+    dtype: Any = None,
+    use_resource: Any = None,
+    constraint: Any = None,
+    auxiliary_name_scope: bool = True,
+) -> Iterator[VariableScope]:
+    """Inside, ``get_variable`` prefixes names, and shares variables as ``reuse`` says.
+
+    Args:
+      name_or_scope: its name below the scope around, or a scope that was in force before.
+      default_name: where there is no name: one that no scope has had.
+      initializer, regularizer, custom_getter, dtype, constraint: what ``get_variable`` takes where it is told nothing.
+      reuse: True to share, ``AUTO_REUSE`` to share what is there; None as around.
+
+    Raises:
+      ValueError: there is neither a name nor a default one.
+    """
+    graph, outer = get_default_graph(), get_variable_scope()
+    if name_or_scope is None and default_name is None:
+        raise ValueError("If default_name is None then name_or_scope is required")
+    defaults = {
+        "initializer": initializer,
+        "regularizer": regularizer,
+        "custom_getter": custom_getter,
+        "dtype": dtype,
+        "constraint": constraint,
+    }
+    entered = name_or_scope if isinstance(name_or_scope, VariableScope) else None
+    base = entered or outer
+    if entered is not None:
+        name = label = entered.name
+    else:
+        label = _fresh(graph, outer, str(default_name)) if name_or_scope is None else name_or_scope
+        name = f"{outer.name}/{label}" if outer.name and label else outer.name or label
+    given = {k: v for k, v in defaults.items() if v is not None}
+    shared = reuse if reuse or entered is None or not entered.reuse else entered.reuse
+    scope = VariableScope(name, shared or (None if entered else outer.reuse) or False, **(base.defaults | given))
+    ops = label.rpartition("/")[2] if entered is not None else label
+    counts = dict(graph.scope_counts)
+    graph.scope_counts[name] = graph.scope_counts.get(name, 0) + 1
+    for known in [n for n in graph.scope_counts if n.startswith(f"{name}/")]:
+        graph.scope_counts.pop(known)
+    graph.variable_scope = scope
+    try:
+        if ops and auxiliary_name_scope and isinstance(state.trace, GraphTrace):
+            with graph.name_scope(ops) as inner:
+                scope.original_name_scope = entered.original_name_scope if entered is not None else inner
+                yield scope
+        else:
+            yield scope
+    finally:
+        graph.variable_scope = outer
+        graph.scope_counts = counts | {name: graph.scope_counts.get(name, 1)}
+
+
+def _fresh(graph: Graph, outer: VariableScope, name: str) -> str:
+    """``name``, with a number where a scope of it was here before."""
+    prefix = f"{outer.name}/" if outer.name else ""
+    numbered = [name, *(f"{name}_{i}" for i in range(1, len(graph.scope_counts) + 2))]
+    return next(n for n in numbered if not graph.scope_counts.get(prefix + n))
+
+
+@v1("variable_op_scope")
+def variable_op_scope(values: Any, name_or_scope: Any, default_name: Any = None, **kwargs: Any) -> Any:
+    """As ``variable_scope``."""
+    return variable_scope(name_or_scope, default_name, values, **kwargs)
+
+
+@v1("get_variable")
+def get_variable(
+    name: str,
+    shape: Any = None,
+    dtype: Any = None,
+    initializer: Any = None,
+    regularizer: Any = None,
+    trainable: bool | None = None,
+    collections: Sequence[Any] | None = None,
+    caching_device: Any = None,
+    partitioner: Any = None,
+    validate_shape: bool = True,
+    use_resource: Any = None,
+    custom_getter: Any = None,
+    constraint: Any = None,
+    **_: Any,
+) -> Any:
+    """The variable of this name in the scope in force: made, or the one that is there where the scope shares.
+
+    Raises:
+      ValueError: it is there and the scope does not share, or the other way round; or it has another shape or dtype; or
+        neither a shape nor an initial value is given.
+    """
+    scope = get_variable_scope()
+    settings = {
+        "shape": shape,
+        "dtype": dtype,
+        "initializer": initializer,
+        "regularizer": regularizer,
+        "trainable": trainable,
+    }
+    settings |= {"collections": collections, "constraint": constraint}
+    for key, value in scope.defaults.items():
+        if key in settings and settings[key] is None:
+            settings[key] = value
+    whole = f"{scope.name}/{name}" if scope.name else name
+    getter = custom_getter or scope.defaults.get("custom_getter")
+    if getter is not None:
+        return getter(lambda name, *a, **k: _get(scope, name, **(settings | k)), whole, **settings)
+    return _get(scope, whole, **settings)
+
+
+v1("get_local_variable")(
+    lambda name, *args, **kwargs: cast(Any, get_variable)(
+        name, *args, **({"trainable": False, "collections": [GraphKeys.LOCAL_VARIABLES]} | kwargs)
+    )
+)
+
+
+def _get(
+    scope: VariableScope, name: str, shape: Any = None, dtype: Any = None, initializer: Any = None, regularizer: Any = None,
+    trainable: Any = None, collections: Any = None, constraint: Any = None, **_: Any,
+) -> Any:  # fmt: skip
+    graph = get_default_graph()
+    known = _shared(graph).get(name)
+    wanted = None if shape is None else TensorShape([shape] if isinstance(shape, int) else shape)
+    if known is not None:
+        if not scope.reuse:
+            raise ValueError(
+                f"Variable {name} already exists, disallowed. Did you mean to set reuse=True or reuse=tf.AUTO_REUSE in VarScope?"
+            )
+        if wanted is not None and not wanted.is_compatible_with(known.shape):
+            raise ValueError(
+                f"Trying to share variable {name}, but specified shape {wanted} and found shape {known.shape}."
+            )
+        if dtype is not None and as_dtype(dtype) is not known.dtype:
+            raise ValueError(
+                f"Trying to share variable {name}, but specified dtype {as_dtype(dtype).name} and found dtype "
+                f"{known.dtype.name}."
+            )
+        return known
+    if scope.reuse is True:
+        raise ValueError(
+            f"Variable {name} does not exist, or was not created with tf.get_variable(). Did you mean to set "
+            "reuse=tf.AUTO_REUSE in VarScope?"
+        )
+    initial = _initial(name, wanted, dtype, initializer)
+    if isinstance(state.trace, GraphTrace):
+        graph._used.setdefault(name.lower(), 1)
+        made: Any = _made(graph, name, initial, None, trainable is not False, collections, constraint)
+    else:
+        made = _Variable(initial, trainable=trainable, name=name, constraint=constraint)
+    _shared(graph)[name] = made
+    if regularizer is not None:
+        with graph.name_scope(f"{name}/Regularizer/"):
+            loss = regularizer(made)
+        if loss is not None:
+            graph.add_to_collection(GraphKeys.REGULARIZATION_LOSSES, loss)
+    return made
+
+
+def _shared(graph: Graph) -> dict[str, Any]:
+    """What ``get_variable`` made, by name."""
+    return graph.collections.setdefault(("get_variable",), {})  # type: ignore[arg-type, return-value]
+
+
+def _initial(name: str, shape: TensorShape | None, dtype: Any, initializer: Any) -> Any:
+    if isinstance(initializer, type):
+        initializer = initializer()
+    if initializer is not None and not callable(initializer):
+        if shape is not None:
+            raise ValueError("If initializer is a constant, do not specify shape.")
+        return convert_to_tensor(initializer, dtype)
+    if initializer is not None and shape is None:
+        try:
+            return convert_to_tensor(initializer(), dtype)
+        except TypeError:
+            raise ValueError(
+                f"Variable {name} did not get an initializer, so its `shape` argument must be specified."
+                if initializer is None
+                else "The initializer passed is not valid. It should be a callable with no arguments and the shape should "
+                "not be provided or an instance of `tf.keras.initializers.*' and `shape` should be fully defined."
+            ) from None
+    if shape is None:
+        raise ValueError(f"Variable {name} did not get an initializer, so its `shape` argument must be specified.")
+    if not shape.is_fully_defined():
+        raise ValueError(f"The shape of variable {name} must be fully defined, but instead was {shape}.")
+    kind = as_dtype(dtype or "float32")
+    if initializer is None:
+        initializer = _default_initializer(kind)
+    return lambda: _call_initializer(initializer, cast(Any, shape.as_list()), kind)
+
+
+def _default_initializer(kind: Any) -> Any:
+    from tvtf.v1.initializers import GlorotUniform
+
+    if kind.is_floating:
+        return GlorotUniform()
+    return lambda shape, dtype=None: public_names()["zeros"](shape, dtype)
+
+
+def _call_initializer(initializer: Callable[..., Any], shape: list[int], kind: Any) -> Any:
+    try:
+        return convert_to_tensor(initializer(shape, dtype=kind), kind)
+    except TypeError as error:
+        if "dtype" not in str(error):
+            raise
+        return convert_to_tensor(initializer(shape), kind)
+
+
+@v1("make_template")
+def make_template(
+    name_: str,
+    func_: Callable[..., Any],
+    create_scope_now_: bool = False,
+    unique_name_: str | None = None,
+    **kwargs: Any,
+) -> Callable[..., Any]:
+    """``func_``, whose calls share the variables that its first one makes."""
+    found: list[VariableScope] = []
+
+    def run(*args: Any, **more: Any) -> Any:
+        if found:
+            with variable_scope(found[0], reuse=True):
+                return func_(*args, **(kwargs | more))
+        with variable_scope(unique_name_, default_name=name_) as scope:
+            result = func_(*args, **(kwargs | more))
+        found.append(scope)
+        return result
+
+    return run
+
+
+# -- lists of variables, and what initializes them
+
+
+def _collected(key: str, *paths: str) -> Callable[..., list[Any]]:
+    def collected(scope: str | None = None) -> list[Any]:
+        return get_default_graph().get_collection(key, scope)
+
+    return v1(*paths)(collected)
+
+
+global_variables = _collected(GraphKeys.GLOBAL_VARIABLES, "global_variables", "all_variables")
+local_variables = _collected(GraphKeys.LOCAL_VARIABLES, "local_variables")
+trainable_variables = _collected(GraphKeys.TRAINABLE_VARIABLES, "trainable_variables")
+_collected(GraphKeys.MODEL_VARIABLES, "model_variables")
+_collected(GraphKeys.MOVING_AVERAGE_VARIABLES, "moving_average_variables")
+
+
+@v1("variables_initializer", "initialize_variables")
+def variables_initializer(var_list: Sequence[Any], name: str = "init") -> Any:
+    """The op that gives some variables their initial values; outside a graph they have them."""
+    if not isinstance(state.trace, GraphTrace):
+        return public_names()["no_op"]()
+    return get_default_graph().initializer(var_list, name)
+
+
+@v1("global_variables_initializer", "initialize_all_variables")
+def global_variables_initializer() -> Any:
+    """The op that gives each variable its initial value."""
+    return variables_initializer(global_variables())
+
+
+@v1("local_variables_initializer", "initialize_local_variables")
+def local_variables_initializer() -> Any:
+    """The same for those that are not saved."""
+    return variables_initializer(local_variables(), "init_1")
+
+
+def _asked(function: Callable[[], np.ndarray], dtype: str, shape: Any) -> Tensor:
+    """What Python says when the graph runs."""
+    from tvtf.frontend.host import numpy_function
+    from tvtf.spec import TensorSpec
+
+    return numpy_function(function, [], TensorSpec(shape, as_dtype(dtype)))  # type: ignore[no-any-return]
+
+
+@v1("is_variable_initialized")
+def is_variable_initialized(variable: Any) -> Tensor:
+    """Whether it has a value in the session."""
+    return _asked(lambda: np.array(running().has_value(variable)), "bool", [])
+
+
+@v1("report_uninitialized_variables")
+def report_uninitialized_variables(var_list: Any = None, name: str = "report_uninitialized_variables") -> Tensor:
+    """The names of variables without a value in the session."""
+    chosen = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
+
+    def names() -> np.ndarray:
+        return np.array([v._shared_name.encode() for v in chosen if not running().has_value(v)], object)
+
+    return _asked(names, "string", [None])
+
+
+@v1("assert_variables_initialized")
+def assert_variables_initialized(var_list: Any = None) -> Any:
+    """The op that fails where one of the variables has no value.
+
+    Raises:
+      FailedPreconditionError: when it is run.
+    """
+    chosen = [*global_variables(), *local_variables()] if var_list is None else list(var_list)
+
+    def checked() -> np.ndarray:
+        for variable in chosen:
+            if not running().has_value(variable):
+                raise FailedPreconditionError(
+                    None, None, f"Attempting to use uninitialized value {variable._shared_name}"
+                )
+        return np.array(True)
+
+    return _asked(checked, "bool", [])
+
+
+# -- assignments
+
+
+def _assigning(method: str) -> Callable[..., Any]:
+    def assign(ref: Any, value: Any, *_: Any, name: str | None = None, **__: Any) -> Tensor:
+        return getattr(ref, method)(value)  # type: ignore[no-any-return]
+
+    assign.__name__ = method
+    return assign
+
+
+for _method in ("assign", "assign_add", "assign_sub"):
+    v1(_method)(_assigning(_method))
+
+
+def _scattering(op: str, nd: bool, by: Callable[[Any, Any], Any] | None) -> Callable[..., Any]:
+    def scatter(ref: Any, indices: Any, updates: Any, use_locking: bool = False, name: str | None = None) -> Tensor:
+        names = public_names()
+        places = convert_to_tensor(indices)
+        given = convert_to_tensor(updates, ref.dtype)
+        if not nd:
+            places, given = _rows(places, given, ref)
+        whole = names[f"tensor_scatter_nd_{op}"](ref, places, given) if by is None else by(ref, (places, given))
+        return ref.assign(whole)  # type: ignore[no-any-return]
+
+    return scatter
+
+
+def _rows(places: Any, given: Any, ref: Any) -> tuple[Any, Any]:
+    names = public_names()
+    inner = ref.shape.as_list()[1:]
+    flat = names["reshape"](places, [-1, 1])
+    if given.shape.rank == 0:
+        return flat, names["fill"]([places.shape.num_elements(), *inner], given)
+    return flat, names["reshape"](given, [-1, *inner])
+
+
+def _scaled(power: float) -> Callable[[Any, Any], Any]:
+    """Rows multiplied, or divided, by others: repeated ones by all of theirs."""
+
+    def scale(ref: Any, pair: Any) -> Any:
+        rows = public_names()
+        for i in range(pair[0].shape[0]):
+            place = pair[0][i : i + 1]
+            old = rows["gather_nd"](ref, place)
+            new = old * pair[1][i : i + 1] if power > 0 else old / pair[1][i : i + 1]
+            ref = rows["tensor_scatter_nd_update"](ref, place, new)
+        return ref
+
+    return scale
+
+
+for _name, _op, _by in (
+    *(
+        ("update", "update", None),
+        ("add", "add", None),
+        ("sub", "sub", None),
+        ("max", "max", None),
+        ("min", "min", None),
+    ),
+    *(("mul", "", _scaled(1.0)), ("div", "", _scaled(-1.0))),
+):
+    v1(f"scatter_{_name}")(_scattering(_op, False, _by))
+    if _by is None:
+        v1(f"scatter_nd_{_name}")(_scattering(_op, True, None))
+
+
+def value_in(session: Any, variable: Any) -> np.ndarray:
+    """What a variable holds in a session.
+
+    Raises:
+      FailedPreconditionError: nothing.
+    """
+    if not session.has_value(variable):
+        raise FailedPreconditionError(None, None, f"Attempting to use uninitialized value {variable._shared_name}")
+    found = session._values.get(id(variable))
+    return variable.numpy() if found is None else found.numpy()
+
+
+def stored(value: Any, variable: Any) -> EagerTensor:
+    """A value as a session keeps it."""
+    return EagerTensor(np.array(value, variable.dtype.np))
