@@ -27,6 +27,7 @@ from tvtf.frontend.waiting import argument_shape
 from tvtf.interpret import Instance, evaluate
 from tvtf.ops.host import HostFunction
 from tvtf.ops.rules import bind
+from tvtf.refusal import Refused
 from tvtf.shape import TensorShape, TensorType, fresh_dim
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -55,10 +56,10 @@ class ConcreteFunction(callables.ConcreteFunction):
         self._compiled: compiled.Compiled | None = None
         self._plan: Plan | None = None
         self._pure: compiled.GraphFunction | None = None
-        self._unranked = [v for v in self.variables if v.shape.rank is None]
-        self._is_of_any_rank = graph.root.waiting is not None
+        self._open = [v for v in self.variables if not v.shape.is_fully_defined()]
+        self._waits = graph.root.waiting is not None
         self._instances: dict[Any, ConcreteFunction] = {}
-        self._shapes_apart = False
+        self._shapes_apart = graph.root.shapes_apart
         self._of_python = Instances(self)
 
     @classmethod
@@ -86,19 +87,28 @@ class ConcreteFunction(callables.ConcreteFunction):
         signature: inspect.Signature,
         ranks: Mapping[int, tuple[int, ...]] | None = None,
         given: Sequence[Any] = (None,),
+        has_sizes: bool = False,
     ) -> ConcreteFunction:
         """The trace of ``run``, a function of the tensors and Variables among the arguments; an instance with ``ranks``.
 
-        What sizes it needs, the tensors ``given`` may tell.
+        What sizes it needs, the tensors ``given`` may tell; where it ``has_sizes``, the arguments and the Variables do.
         """
         trace = Trace(name)
         around = state.trace is not None and state.trace.root.calls_tell
-        trace.calls_tell = around or arguments.are_told_more_by(given)
+        told = around or arguments.are_told_more_by(given)
         trace.has_ranks = ranks is not None
+        trace.may_wait = not trace.has_ranks
+        trace.calls_tell = told or not has_sizes
+        trace.has_sizes = has_sizes
         trace.ranks = ranks or {}
-        with tracing(trace):
-            params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
-            results = Results(trace, run(params, stand_ins(arguments.variables)))
+        try:
+            with tracing(trace):
+                params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
+                results = Results(trace, run(params, stand_ins(arguments.variables)))
+        except UnknownSizes as needed:
+            if told or (trace.has_ranks and not has_sizes):
+                raise
+            raise _for_users(needed, name) from None
         concrete = cls(name, arguments, trace.finish(results.computed), results)
         concrete._signature = signature
         return concrete
@@ -137,7 +147,7 @@ class ConcreteFunction(callables.ConcreteFunction):
 
     def plan(self) -> Plan | None:
         """What runs it without compiled code, where that can be."""
-        if not (self._plan or self._compiled or self._of_python.specs or self._is_of_any_rank):
+        if not (self._plan or self._compiled or self._of_python.specs or self._waits):
             self._plan = planned(self)
         return self._plan
 
@@ -145,17 +155,20 @@ class ConcreteFunction(callables.ConcreteFunction):
         """The code, compiled when first asked for.
 
         Raises:
-          ValueError: the function is of unknown rank.
+          ValueError: the function is of unknown rank, or of unknown sizes that it needs.
         """
         if self._of_python.specs:
             raise ValueError(
                 f"{self.name} calls Python that gives tensors of unknown rank; code is compiled when a call has told it: give "
                 "tf.py_function a TensorSpec with the dims as its Tout, None for unknown ones"
             )
-        if self._is_of_any_rank:
+        if self._waits:
             raise ValueError(
                 f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or "
                 "specs with their dims, None for unknown ones"
+                if not self._shapes_apart
+                else f"{self.name} has ops that need sizes which its arguments leave unknown; code is compiled for known "
+                "ones: give tensors, or specs with all their dims"
             )
         if self._compiled is None:
             self._compiled = compiled.Compiled(self)
@@ -165,7 +178,7 @@ class ConcreteFunction(callables.ConcreteFunction):
         """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""
         if self._of_python.specs:
             return self._of_python.run(tensors, variables, ConcreteFunction._call_recorded)
-        if self._is_of_any_rank:
+        if self._waits:
             return self.instance(tensors)._call_recorded(tensors, variables)
         if self._pure is None:
             self._pure = compiled.GraphFunction(self.graph, self.results.hidden, self.results.updated)
@@ -185,10 +198,11 @@ class ConcreteFunction(callables.ConcreteFunction):
 
     def instance(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]] | None = None) -> ConcreteFunction:
         """What is compiled for these tensors, and ``ranks`` of what Python gives: the function itself, unless it is of unknown rank."""
-        if not self._is_of_any_rank or (self._of_python.specs and ranks is None):
+        if not self._waits or (self._of_python.specs and ranks is None):
             return self
         shapes = [tuple(t.shape) if self._shapes_apart else t.ndim for t in tensors]
-        key = (*shapes, *(v.ndim for v in self._unranked), *sorted((ranks or {}).items()))
+        own = [v._type.shape if self._shapes_apart else v.ndim for v in self._open]
+        key = (*shapes, *own, *sorted((ranks or {}).items()))
         found = self._instances.get(key)
         if found is None:
             found = self._instances[key] = self._instantiated(tensors, ranks or {})
@@ -200,13 +214,22 @@ class ConcreteFunction(callables.ConcreteFunction):
                 try:
                     return self._instance_for(self.arguments.of_ranks(tensors), ranks, tensors)
                 except UnknownSizes:
-                    self._shapes_apart = True
-            return self._instance_for(self.arguments.of_sizes(tensors), ranks, tensors)
+                    pass  # it is for these sizes, then
+            found = self._instance_for(self.arguments.of_sizes(tensors), ranks, tensors, has_sizes=True)
+            self._shapes_apart = True
+            return found
         except (TypeError, ValueError) as error:
             raise found_running(self.name, error) from error
 
-    def _instance_for(self, arguments: Arguments, ranks: Any, tensors: Sequence[Any]) -> ConcreteFunction:
-        return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, ranks, tensors)
+    def _instance_for(
+        self, arguments: Arguments, ranks: Any, tensors: Sequence[Any], has_sizes: bool = False
+    ) -> ConcreteFunction:
+        return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, ranks, tensors, has_sizes)
+
+    def instance_for_ranks(self, tensors: Sequence[Any]) -> ConcreteFunction:
+        """The instance for tensors of these ranks; the function itself where each shape has its own."""
+        found = self.instance(tensors)
+        return self if self._shapes_apart else found
 
     # -- inspection
 
@@ -293,6 +316,19 @@ class ConcreteFunction(callables.ConcreteFunction):
             if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
                 yield p.name, "POSITIONAL_ONLY" if others else p.kind.name
         yield from ((f"{others[0]}_{i}", "POSITIONAL_ONLY") for i in count()) if others else ()
+
+
+def _for_users(needed: UnknownSizes, name: str) -> Exception:
+    """The error of sizes that nobody tells, with the user's lines."""
+    from tvtf.frontend.autograph.errors import ATTRIBUTE, to_user_error
+
+    error = needed.error
+    if isinstance(error, Refused):
+        error = error.graph(error.traced.replace("{op}", name))
+    told = getattr(needed, ATTRIBUTE, None)
+    if told is not None:
+        error.ag_error_metadata = told._replace(message=f"{type(error).__name__}: {error}")  # type: ignore[attr-defined]
+    return to_user_error(error.with_traceback(needed.__traceback__))
 
 
 def named_spec(leaf: Leaf) -> Any:

@@ -18,6 +18,7 @@ from tvtf.frontend.retrace import RetraceLog, calls_of
 from tvtf.frontend.signature import Arguments, NeedsItself, Signature
 from tvtf.loading import load_tvm
 from tvtf.primitive import export, hooks
+from tvtf.refusal import Refused
 from tvtf.tensor import EagerTensor
 
 if TYPE_CHECKING:
@@ -243,7 +244,9 @@ class Function(PolymorphicFunction):
             return arguments, self._trace_with_ranks(arguments)
         except UnknownSizes as needed:
             arguments = self._with_sizes(arguments, needed)
-            return arguments, self._trace_with_sizes(arguments, needed, needed.error)
+            return arguments, self._trace_with_sizes(
+                arguments, needed, None if isinstance(needed.error, Refused) else needed.error
+            )
 
     def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
         load_tvm()
@@ -285,7 +288,9 @@ class Function(PolymorphicFunction):
         except UnknownRank as rank:
             raise unknown_rank(rank) from rank
         except (TypeError, ValueError) as error:
-            raise (found_running(self.name, error) if needed.meant else refused or error) from None
+            if needed.meant:
+                raise found_running(self.name, error) from None
+            raise (error if refused is None or isinstance(refused, Refused) else refused) from None
         if self._shapes_apart is None:
             self._shapes_apart = needed
             self.log.note(f"a size must be known, so each shape has its own trace: {needed}")
@@ -309,7 +314,7 @@ class Function(PolymorphicFunction):
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
-        return concrete if None in arguments.tensors else concrete.instance(arguments.tensors)
+        return concrete if None in arguments.tensors else concrete.instance_for_ranks(arguments.tensors)
 
     def concrete_functions(self) -> list[ConcreteFunction]:
         """Every trace; with an input signature one at least."""
@@ -356,7 +361,7 @@ class Function(PolymorphicFunction):
         """
         from tvtf.frontend.profile import costs
 
-        return costs(self.get_concrete_function(*args, **kwargs).code().module())
+        return costs(self._code_for(args, kwargs)[0].module())
 
     def memory(self, *args: Any, **kwargs: Any) -> Memory:
         """Bytes that a call with these arguments needs, as the compiler plans them; nothing is run.
@@ -368,7 +373,7 @@ class Function(PolymorphicFunction):
         """
         from tvtf.frontend.profile import memory
 
-        return memory(self.get_concrete_function(*args, **kwargs).code().module())
+        return memory(self._code_for(args, kwargs)[0].module())
 
     def profile(self, *args: Any, repeat: int = 10, **kwargs: Any) -> Profile:
         """Times every kernel in ``repeat`` calls with these arguments, and keeps its quickest; printed as a table.
@@ -421,8 +426,11 @@ class Function(PolymorphicFunction):
         return tune(code, arguments.tensors, arguments.variables, Budget(seconds, trials))
 
     def _code_for(self, args: Any, kwargs: Any) -> tuple[Any, Arguments]:
+        if not args and not kwargs and self.input_signature is not None:
+            args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
-        return concrete.instance(arguments.tensors).code(), arguments
+        instance = concrete if None in arguments.tensors else concrete.instance(arguments.tensors)
+        return instance.code(), arguments
 
 
 def unknown_rank(needed: UnknownRank) -> ValueError:

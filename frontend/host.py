@@ -128,6 +128,12 @@ def _spec(wanted: Any) -> TensorSpec:
     return wanted if isinstance(wanted, TensorSpec) else TensorSpec(None, as_dtype(wanted))
 
 
+def by_python(func: Callable[..., Any], inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
+    """Binds a call of ``func``, from tensors to tensors, in the active trace; gradients go through it."""
+    op = "EagerPyFunc"
+    return traced(_checked(_on_tensors(func), specs, op), inputs, specs, _recorded(func, specs, op))
+
+
 def traced(
     run: Callable[..., Any],
     inputs: Sequence[Tensor],

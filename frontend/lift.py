@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
 from tvm import ir, relax, tirx
@@ -83,7 +83,7 @@ def define_dims(trace: Trace) -> None:
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
-    computed = {dim for bound in _calls(trace) for dim in _computed_by(bound)}
+    computed = {dim for bound in _calls(trace) for dim in _computed_by(bound)} | set(_told_later(trace))
     for symbol in relax.analysis.free_symbolic_vars(body):
         outer = carrier(trace.parent, symbol)
         if outer is not None:
@@ -100,8 +100,16 @@ def _computed_by(bound: dialect.Bound) -> set[Any]:
     """The symbolic dims that a call binds: those among its attributes that no operand has."""
     if bound.primitive.name not in COMPUTING and not bound.primitive.host:
         return set()
-    given = {d for x in bound.inputs for d in x.ty.shape.values}
+    given = {d for x in bound.inputs if x.ty.shape is not None for d in x.ty.shape.values}
     return {d for d in _flat(tuple(bound.attrs.values())) if isinstance(d, tirx.Var) and d not in given}
+
+
+def _told_later(trace: Trace) -> Iterator[Any]:
+    """The dims of what waits for sizes: instances have them."""
+    for binding in trace.bindings:
+        if dialect.is_dialect(binding.value) and dialect.read(binding.value).primitive.name == "waiting":
+            types = binding.var.ty.fields if isinstance(binding.var.ty, relax.TupleType) else [binding.var.ty]
+            yield from (d for ty in types if ty.shape is not None for d in ty.shape.values if isinstance(d, tirx.Var))
 
 
 def _flat(value: Any) -> Iterable[Any]:

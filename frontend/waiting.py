@@ -1,7 +1,8 @@
-"""Calls that wait for a rank: part of a trace of unknown rank, done when the function is instantiated for one.
+"""Calls that wait for a rank, or for sizes: part of a trace of unknown ones, done when the function is instantiated for some.
 
 What such a call gives, it tells from two examples of its arguments, of ranks far apart: where both give one type, that is
-it for every rank; else its dims, or its rank, are unknown too.
+it for every rank; else its dims, or its rank, are unknown too. Where an example needs sizes, it is one for several
+(``frontend/sizes.py``).
 """
 
 from __future__ import annotations
@@ -20,13 +21,16 @@ from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.emit import example_shape
 from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
+from tvtf.frontend.host import by_python
 from tvtf.frontend.signature import spec_if_composite
+from tvtf.frontend.sizes import Sizes, common_type, common_value, found_for, is_small, with_sizes
 from tvtf.interpret import Subfunction
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.primitive import Primitive, as_tuple, hooks, refusing, table
-from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, same_dim
+from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_be_same, same_dim
+from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
 PLAIN = (bool, int, float, complex, str, bytes, DType, TensorShape, np.ndarray, np.generic, type(None), type(...))
@@ -49,6 +53,19 @@ class Example:
         self.types = [t._type for t in tensors]
         self.known = [t.known for t in tensors]
 
+    @classmethod
+    def for_any_sizes(cls, found: Sequence[tuple[Sizes, Example]]) -> Example | None:
+        """What those for some sizes tell of any; None where they have not one form."""
+        made = cls.__new__(cls)
+        made.structure = found[0][1].structure
+        dtypes = {tuple(t.dtype for t in each.types) for _, each in found}
+        if len(dtypes) > 1:
+            return None
+        places = range(len(found[0][1].types))
+        made.types = [common_type([(sizes, each.types[i]) for sizes, each in found]) for i in places]
+        made.known = [common_value([each.known[i] for _, each in found]) for i in places]
+        return made
+
 
 class Call:
     """A call of a public function, as a function of the tensors among its arguments: the leaves at ``places``."""
@@ -64,6 +81,8 @@ class Call:
         self.places = places
         self.types: list[TensorType] = []  # none before it learnt what it gives
         self.calls_tell = False
+        self.may_wait = False
+        self.needs_sizes = False
         self.needed: UnknownSizes | None = None
 
     @classmethod
@@ -94,19 +113,29 @@ class Call:
           what the function raises for the first example, where it does for every other.
         """
         given = [(x._type, x.known) for x in inputs]
-        self.calls_tell = state.trace.root.calls_tell
+        root = state.trace.root
+        self.calls_tell, self.may_wait = root.calls_tell, root.may_wait
+        given = [_as_assumed(*each) for each in given]
         self.tries = Examples(lambda index: self._tried(given, index))
-        first, second = self._tried_first(), self._tried_if_possible(1)
+        self.has_examples = any(isinstance(shape, AnyShape) for (shape, _), _ in given) or self._calls_functions
+        first = self._tried_first()
+        second = self._tried_if_possible(1) if self.has_examples else first
         self.result = first.structure
         places = range(len(first.types))
         self.types = [self._type(i, first.types[i], second.types[i] if second else None) for i in places]
         self.known = [self._value(i, first.known[i], (second or first).known[i]) for i in places]
 
+    @property
+    def _calls_functions(self) -> bool:
+        """Whether functions are among the arguments: Python in them may give any rank."""
+        return any(isinstance(leaf, Subfunction) for leaf in self.leaves)
+
     def _tried_first(self) -> Example:
         try:
             return self.tries.example(0)
         except (Exception, UnknownRank) as refused:  # any op's refusal
-            found = next(filter(None, map(self._tried_if_possible, range(2, len(RANKS)))), None)
+            others = range(2, len(RANKS)) if self.has_examples else ()
+            found = next(filter(None, map(self._tried_if_possible, others)), None)
             if found is None:
                 raise (self.needed or refused) from None
             return found
@@ -120,7 +149,7 @@ class Call:
 
     def _type(self, place: int, first: TensorType, second: TensorType | None) -> TensorType:
         """The type for every rank."""
-        if second is not None and len(first.shape) == len(second.shape):
+        if second is not None and _have_one_rank(first.shape, second.shape):
             return first._replace(shape=tuple(map(_common_dim, first.shape, second.shape)))
         return first._replace(shape=AnyShape(lambda index: self._of(index, lambda each: each.types[place].shape)))
 
@@ -134,22 +163,49 @@ class Call:
 
     def _of(self, index: int, pick: Callable[[Example], Any]) -> Any:
         found = self._tried_if_possible(index)
-        return found and pick(found)
+        picked = found and pick(found)
+        return picked.example(index) if isinstance(picked, Examples) else picked
 
     def _tried(self, given: Sequence[tuple[TensorType, Any]], example: int) -> Example:
+        inputs = [_exemplified(*each, example) for each in given]
+        try:
+            return self._example(inputs, example, self.calls_tell)
+        except UnknownSizes as needed:
+            found = self._for_any_sizes(inputs, example) if self.may_wait else None
+            if found is not None:
+                return found
+            if needed.meant and not self.may_wait:
+                raise
+            self.needed = needed
+            raise needed.error from None
+
+    def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, calls_tell: bool = False) -> Example:
         from tvtf.emit import Trace, tracing
 
         with tracing(Trace("example")) as trace:
             trace.example = example
-            trace.calls_tell = self.calls_tell
-            try:
-                leaves, structure = self._run([_exemplified(trace, *each, example) for each in given])
-            except UnknownSizes as needed:
-                if needed.meant:
-                    raise
-                self.needed = needed
-                raise needed.error from None
+            trace.calls_tell = calls_tell
+            params = [trace.add_param(tensor_type) for tensor_type, _ in inputs]
+            for param, (_, known) in zip(params, inputs):
+                param.known = known
+            leaves, structure = self._run(params)
             return Example(structure, [trace.own(leaf) for leaf in leaves])
+
+    def _for_any_sizes(self, inputs: Sequence[tuple[TensorType, Any]], example: int) -> Example | None:
+        """What examples of several sizes have in common; None where the function is for none of them."""
+
+        def attempt(sizes: Sizes) -> Example | None:
+            sized = [with_sizes(each, sizes) for each in inputs]
+            if not is_small(sized):
+                return None
+            try:
+                return self._example(sized, example)
+            except (Exception, UnknownRank):  # any op's refusal
+                return None
+
+        found = found_for(inputs, attempt)
+        self.needs_sizes = self.needs_sizes or bool(found)
+        return Example.for_any_sizes(found) if found else None
 
     def _run(self, inputs: Sequence[Any], kind: Any = None) -> tuple[list[Tensor], Any]:
         """The tensors that the function returns, its result, and which leaves of it are tensors, not None."""
@@ -167,6 +223,15 @@ class Call:
 
     def __call__(self, inputs: Sequence[Any], kind: Any = None) -> tuple[Tensor, ...]:
         return tuple(self._run(inputs, kind)[0])
+
+    def checked(self, inputs: Sequence[Any]) -> tuple[Tensor, ...]:
+        """What it gives now, which must be what its examples told."""
+        outputs = self(inputs)
+        for told, output in zip(self.types, outputs) if self.needs_sizes else ():
+            if not _may_be(told.shape, output._type.shape):
+                name = getattr(self.function, "__name__", self.function)
+                raise ValueError(f"{name} gives shape {output.shape} where tracing took it for {_shown(told.shape)}")
+        return outputs
 
     def packed(self, tensors: Sequence[Tensor]) -> Any:
         structure, is_given = self.result
@@ -187,15 +252,38 @@ def _constant(leaf: Any) -> Any:
     return Subfunction(leaf.module(), "main")
 
 
-def _exemplified(trace: Any, given: TensorType, known: Any, example: int) -> Any:
+def _as_assumed(given: TensorType, known: Any) -> tuple[TensorType, Any]:
+    """With the sizes that were assumed to be equal by now."""
+    shape, dtype = given
+    own = state.trace.root.known_dim
+    if not isinstance(shape, AnyShape):
+        given = TensorType(tuple(map(own, shape)), dtype)
+    if isinstance(known, np.ndarray):
+        known = np.array([own(d) for d in known.flat], object).reshape(known.shape)
+    return given, known
+
+
+def _exemplified(given: TensorType, known: Any, example: int) -> tuple[TensorType, Any]:
     shape, dtype = given
     if isinstance(shape, AnyShape):
         shape = shape.example(example)
         if shape is None:
             raise UnknownRank("another example")
-    param = trace.add_param(TensorType(shape, dtype))
-    param.known = known.example(example) if isinstance(known, AnyValue) else known
-    return param
+    return TensorType(shape, dtype), known.example(example) if isinstance(known, AnyValue) else known
+
+
+def _have_one_rank(a: Any, b: Any) -> bool:
+    return not isinstance(a, AnyShape) and not isinstance(b, AnyShape) and len(a) == len(b)
+
+
+def _may_be(told: Any, found: Any) -> bool:
+    if isinstance(told, AnyShape) or isinstance(found, AnyShape):
+        return True
+    return len(told) == len(found) and all(map(may_be_same, told, found))
+
+
+def _shown(shape: Any) -> TensorShape:
+    return TensorShape([d if isinstance(d, int) else None for d in shape])
 
 
 def _common_dim(a: Any, b: Any) -> Any:
@@ -207,10 +295,16 @@ class Waiting(Primitive[Any]):
 
     def bind(self, *inputs: Any, key: int) -> Any:
         if not of_any_rank():
-            return bare(calls[key](inputs))
+            try:
+                return bare(calls[key].checked(inputs))
+            except UnknownSizes as needed:
+                if state.trace.root.has_sizes:
+                    return bare(_by_python(calls[key], inputs, needed))
+                take_up(needed)
         key = calls[key].key_here(key)
         if not calls[key].types:
             calls[key].learn([state.trace.own(convert_to_tensor(x)) for x in inputs])
+        begin(calls[key])
         return super().bind(*inputs, key=key)
 
     def typed(self, *types: TensorType, key: int) -> Any:  # type: ignore[override]
@@ -220,6 +314,14 @@ class Waiting(Primitive[Any]):
 
 def bare(outputs: Sequence[Any]) -> Any:
     return outputs[0] if len(outputs) == 1 else tuple(outputs)
+
+
+def _by_python(call: Call, inputs: Sequence[Any], needed: UnknownSizes) -> Sequence[Tensor]:
+    """A call done eagerly when the program runs: only then the sizes are known that it needs."""
+    if all(is_static_shape(x._type.shape) for x in inputs) or any(isinstance(t.shape, AnyShape) for t in call.types):
+        raise needed.error
+    specs = [TensorSpec(_shown(t.shape), t.dtype) for t in call.types]
+    return by_python(lambda *tensors: list(call(tensors)), inputs, specs)
 
 
 def _vjp(ct: Any, y: Any, *inputs: Any, key: int) -> list[Any]:
@@ -264,13 +366,56 @@ calls: weakref.WeakValueDictionary[int, Call] = weakref.WeakValueDictionary()
 """By key; the traces in whose IR they stand keep them."""
 
 
-def wait(function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any], recorded: bool = True) -> Any:
-    """The results of a call that runs when the rank is known; a tape sees it unless it is ``recorded`` otherwise."""
+def take_up(needed: UnknownSizes) -> None:
+    """Raises it where nothing is traced whose calls may wait for sizes."""
+    if state.trace is None or not state.trace.root.may_wait:
+        raise needed
+
+
+def begin(call: Call) -> None:
+    """Has the active trace be one whose calls wait."""
+    root = state.trace.root
+    root.waiting = {} if root.waiting is None else root.waiting
+    root.shapes_apart = root.shapes_apart or call.needs_sizes
+
+
+def wait(
+    function: Callable[..., Any],
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any],
+    needed: BaseException | None = None,
+    recorded: bool = True,
+) -> Any:
+    """The results of a call that runs when the rank, or sizes, are known, which it ``needed``.
+
+    A tape sees it unless it is ``recorded`` otherwise.
+
+    Raises:
+      UnknownSizes: it can't wait for sizes.
+    """
+    if isinstance(needed, UnknownSizes):
+        return _waiting_for_sizes(function, args, kwargs, needed, recorded)
     call = Call.of(function, args, kwargs)
     inputs = call.tensors()
     if not of_any_rank():
         raise _left_over(inputs)
     call.learn([state.trace.own(t) for t in inputs])
+    return _bound(call, inputs, recorded)
+
+
+def _waiting_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSizes, recorded: bool) -> Any:
+    take_up(needed)
+    try:
+        call = Call.of(function, args, kwargs)
+        inputs = call.tensors()
+        call.learn([state.trace.own(t) for t in inputs])
+    except (Exception, UnknownRank, UnknownSizes):  # any op's refusal: what is around it may wait
+        raise needed from None
+    return _bound(call, inputs, recorded)
+
+
+def _bound(call: Call, inputs: Sequence[Tensor], recorded: bool) -> Any:
+    begin(call)
     key = new_key(call)
     outputs = as_tuple(waiting.bind(*inputs, key=key) if recorded else state.trace.emit(waiting, inputs, {"key": key}))
     for output, known in zip(outputs, call.known):

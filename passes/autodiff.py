@@ -10,7 +10,7 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from tvtf.anyrank import UnknownRank
+from tvtf.anyrank import UnknownRank, UnknownSizes
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, total
 from tvtf.ops.rules import ones_like, zeros_like
 from tvtf.primitive import as_tuple, hooks
@@ -123,8 +123,8 @@ def _given(record: Record, ct: Any) -> Any:
         raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
     try:
         return prim.vjp(ct, outputs, *inputs, **attrs)
-    except UnknownRank:
-        return hooks.wait(at_once(prim.vjp), (ct, outputs, *inputs), attrs)
+    except (UnknownRank, UnknownSizes) as needed:
+        return hooks.wait(at_once(prim.vjp), (ct, outputs, *inputs), attrs, needed)
 
 
 def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
@@ -141,8 +141,8 @@ def at_once(vjp: Callable[..., Any]) -> Callable[..., tuple[Any, ...]]:
 def _late(part: partial[Any]) -> Any:
     try:
         return part()
-    except UnknownRank:
-        return hooks.wait(part.func, part.args, part.keywords)
+    except (UnknownRank, UnknownSizes) as needed:
+        return hooks.wait(part.func, part.args, part.keywords, needed)
 
 
 def _rows_through(record: Record, ct: IndexedSlices) -> Any:

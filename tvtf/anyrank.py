@@ -5,7 +5,8 @@ asks for its dims meets :class:`UnknownRank`; the public function on whose way t
 becomes one call of the IR that runs when the function is instantiated for a rank (``frontend/waiting.py``).
 
 Sizes of arguments that are unknown are symbols. An op that can't do with a symbol meets :class:`UnknownSizes`
-(:func:`until_told`), and the function has a trace for each combination of shapes that it is called with.
+(:func:`until_told`), and waits in the same way: the function has an instance for each combination of shapes that it is
+called with. Sizes that only the program computes are had from Python: it does the call when the program runs.
 """
 
 from __future__ import annotations
@@ -40,7 +41,7 @@ class UnknownSizes(BaseException):
 
 def until_told(error: Exception, meant: bool = True) -> BaseException:
     """``error``, of a size that is a symbol, or the signal that calls tell it: they have traces of their own then."""
-    if state.trace is not None and state.trace.root.calls_tell:
+    if state.trace is not None and (state.trace.root.calls_tell or state.trace.root.has_sizes):
         return UnknownSizes(error, meant)
     return error
 

@@ -19,7 +19,7 @@ import numpy as np
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
-from tvtf.anyrank import RANKS, AnyShape, UnknownRank
+from tvtf.anyrank import RANKS, AnyShape, UnknownRank, UnknownSizes
 from tvtf.context import precision, state
 from tvtf.dtypes import string
 from tvtf.errors import InaccessibleTensorError
@@ -185,6 +185,8 @@ class Graph:
         _set_type(body, value.ty)
         params = [p._var for p in self.all_params]
         function = relax.Function(params, body, ret_ty=value.ty, is_pure=self.pure)
+        if self.root.shapes_apart:  # its instances find out anew which dims are equal
+            return function
         return _with_dims(function, self._trace.root.assumptions)
 
     def reachable(self) -> dict[ir.GlobalVar, relax.Function]:
@@ -259,6 +261,9 @@ class Trace:
         self.common: list[tuple[list[Any], Any]] = []  # dims that met, and what they broadcast to
         self.told: dict[relax.Var, Any] = {}  # what the elements of integer tensors are as dims, where that was asked
         self.calls_tell = False  # whether sizes that it needs may be had by a trace for each shape
+        self.may_wait = False  # whether calls that need sizes may wait for them
+        self.shapes_apart = False  # whether one does
+        self.has_sizes = False  # whether it is the instance of a function for the shapes of a call
         self.has_ranks = False  # whether it is the instance of a function of any rank
         self.ranks: Mapping[int, tuple[int, ...]] = {}  # of what Python gave, by the calls that wait for them
         self.example: int | None = None  # which of the ranks that are tried, where it is for an example
@@ -434,6 +439,8 @@ class Trace:
     def _type_of(self, variable: Any, name: str) -> TensorType:
         """A Variable's type: dims that assignments may change are unknown, and so is the rank, but where ranks are given."""
         declared, (shape, dtype) = variable.shape, variable._type
+        if self.root.has_sizes:
+            return variable._type  # type: ignore[no-any-return]
         if declared.rank is not None:
             return TensorType(_filled_in(name, declared), dtype)
         if self.root.has_ranks:
@@ -490,8 +497,8 @@ class Trace:
         """Binds a primitive's call and returns its symbolic result(s); where it needs a rank that isn't known, the call waits."""
         try:
             return self._emit(prim, inputs, attrs)
-        except UnknownRank:
-            return hooks.wait(prim.bind, tuple(inputs), attrs, recorded=False)
+        except (UnknownRank, UnknownSizes) as needed:
+            return hooks.wait(prim.bind, tuple(inputs), attrs, needed, recorded=False)
 
     def _emit(self, prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         own = [self.own(x) for x in inputs]

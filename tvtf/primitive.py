@@ -24,7 +24,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from tvtf.anyrank import UnknownRank
+from tvtf.anyrank import UnknownRank, UnknownSizes
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.refusal import MISTAKES, Refused, instead
@@ -97,8 +97,8 @@ class Primitive(Generic[P]):
         try:
             inputs, attrs = self.front(*args, **kwargs)
             return self.bind(*inputs, **attrs)
-        except UnknownRank:
-            return hooks.wait(self, args, kwargs)
+        except (UnknownRank, UnknownSizes) as needed:
+            return hooks.wait(self, args, kwargs, needed)
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
         except MISTAKES as error:
@@ -284,8 +284,8 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
             return found  # type: ignore[no-any-return]
         try:
             return refusing_function(*args, **kwargs)
-        except UnknownRank:
-            return hooks.wait(function, args, kwargs)
+        except (UnknownRank, UnknownSizes) as needed:
+            return hooks.wait(function, args, kwargs, needed)
 
     run.overrides = overrides  # type: ignore[attr-defined]
     return run
@@ -315,7 +315,7 @@ def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except UnknownRank:
+        except (UnknownRank, UnknownSizes):
             raise
         except Refused as refusal:
             raise refusal.told_by(name) from None

@@ -12,7 +12,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.anyrank import UnknownSizes, until_told
 from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide
@@ -63,12 +63,17 @@ def _depth_refused(depth: Dim, per_group: Dim) -> Refused:
 
 
 def group_count(depth: Dim, per_group: int) -> int:
-    """How many groups of channels a filter works on.
+    """How many groups of channels a filter works on: one where the depth is unknown, unless the filter looks like several.
 
     Raises:
+      UnknownSizes: calls tell the depth.
       Refused: where the input's depth is no multiple of the filter's.
     """
     if not isinstance(depth, int):
+        may_be_several = not isinstance(per_group, int) or per_group == 1
+        told = until_told(_depth_refused(depth, per_group)) if may_be_several else None
+        if isinstance(told, UnknownSizes):
+            raise told
         return 1
     if per_group < 1 or depth % per_group:
         raise _depth_refused(depth, per_group)

@@ -16,7 +16,7 @@ from tvtf.anyrank import AnyShape
 from tvtf.frontend.concrete import ConcreteFunction, VariableArgument, named_spec, param_types
 from tvtf.frontend.function import Function
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
-from tvtf.interpret import evaluate
+from tvtf.interpret import Instance, evaluate
 from tvtf.ops.host import HostFunction
 from tvtf.primitive import table
 from tvtf.saved import waiting
@@ -148,7 +148,7 @@ class Program:
         flat = nest.flatten((args, kwargs), expand_composites=True)
         tensors = [value for value, leaf in zip(flat, self.arguments.leaves) if leaf.spec is not None]
         captured = [c.read_value() if isinstance(c, Variable) else c for c in self.bound]
-        computed = evaluate(self.mod, "main", [*tensors, *captured])
+        computed = evaluate(self.mod, "main", [*tensors, *captured], Instance)
         pick: dict[str, Callable[[Any], Any]] = {
             "computed": computed.__getitem__,
             "param": [*tensors, *captured].__getitem__,
