@@ -81,6 +81,39 @@ def assert_near(y: np.ndarray, want: np.ndarray) -> None:
     np.testing.assert_allclose(y, want, rtol=0, atol=WORST_ERROR * want.std())
 
 
+VOLUMES = {
+    "one step": ((2, 5, 12, 9, 32), 3, 32, ([(1, 1), (1, 1), (1, 1)], (1, 1, 1))),
+    "two planes a window": ((1, 6, 11, 12, 16), 2, 48, ([(0, 1), (0, 2), (1, 1)], (1, 1, 1))),
+    "dilated": ((2, 7, 16, 18, 32), 3, 32, ([(2, 2), (2, 2), (2, 2)], (2, 2, 2))),
+}
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("case", VOLUMES.values(), ids=VOLUMES)
+def test_volumes_and_their_input_gradient(case, target: Target) -> None:
+    x_shape, planes, results, (padding, dilations) = case
+    how = ((1, 1, 1), padding, dilations, 1)
+    a, b = values(x_shape), values((planes, 3, 3, x_shape[-1], results))
+    exact = [v.astype("float64") for v in (a, b)]
+    want = convolve(*exact, *how)
+    g = values(want.shape)
+    x, w, dy = tensor(a.shape), tensor(b.shape, name="w"), tensor(g.shape, name="dy")
+    y, dx = conv.conv_nd(x, w, *how), conv.conv_nd_input_grad(dy, w, x_shape, *how)
+    assert is_winograd(y, [x, w], target)
+    assert is_winograd(dx, [dy, w], target)
+    assert_near(run_te(y, {x: a, w: b}, want.shape, target), want)
+    assert_near(run_te(dx, {dy: g, w: b}, x_shape, target), gradients(*exact, g.astype("float64"), *how)[0])
+
+
+def test_volumes_strided_in_depth_and_those_of_odd_channels() -> None:
+    for channels, strides, is_taken in ((32, (2, 1, 1), True), (24, (1, 1, 1), False), (32, (1, 2, 2), False)):
+        x, w = tensor((2, 8, 12, 12, channels)), tensor((3, 3, 3, channels, 32), name="w")
+        assert is_winograd(conv.conv_nd(x, w, strides, [(1, 1)] * 3, (1, 1, 1), 1), [x, w], HOST) == is_taken
+    a, b, how = values((2, 8, 12, 12, 32)), values((3, 3, 3, 32, 32)), ((2, 1, 1), [(1, 1)] * 3, (1, 1, 1), 1)
+    x, w, want = tensor(a.shape), tensor(b.shape, name="w"), convolve(a.astype("float64"), b.astype("float64"), *how)
+    assert_near(run_te(conv.conv_nd(x, w, *how), {x: a, w: b}, want.shape, HOST), want)
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
 @pytest.mark.parametrize("case", [(*case, 1) for case in CASES.values()] + [*DILATED.values()], ids=[*CASES, *DILATED])
 def test_convolution_and_its_input_gradient(case, target: Target) -> None:

@@ -4,7 +4,8 @@ Images are cut into square tiles of results. A task takes a few rows of tiles: i
 them by the transformed filter as one matrix product for each of a tile's places, and transforms the products into
 results, on which the epilogue runs. Nothing but results leaves the second-level cache.
 
-A dilated window meets only every so many rows and columns: those are images of their own, one for each phase.
+A dilated window meets only every so many rows and columns: those are images of their own, one for each phase. Of volumes each
+plane is an image, and has the channels of all planes that its window meets.
 
 Sums of transformed numbers round more: of normally distributed operands, results of tiles of four are up to 1e-5 of
 their standard deviation from the exact ones, where direct sums are up to 1e-6. What isn't finite reaches all results of
@@ -40,7 +41,10 @@ from .work import is_parallel
 
 @dataclass(frozen=True)
 class Operands:
-    """The two factors: the image at `[n, y + ky * dilation, x + kx * dilation, c]`, and the filter, which no place changes."""
+    """The two factors: the image at `[n, y + ky * dilation, x + kx * dilation, c]`, and the filter, which no place changes.
+
+    Of volumes, the image lies at `[n, plane, ...]`, a plane for each `z` and `kz`.
+    """
 
     image: TensorLoad
     filter: TensorLoad
@@ -74,7 +78,8 @@ def as_winograd(
     """The convolution as Winograd's, where it is one and that is faster; `source` melts in where it alone reads it."""
     operands = _operands(rest[0])
     shape = None if operands is None else _shape(rest[0], operands.dilation)
-    if operands is None or shape is None:
+    is_volume = len(rest[0].reduce) > 3
+    if operands is None or shape is None or (is_volume and (rest[0].reduce[-1].size or 1) % target.lanes(4)):
         return None
     needed = 1.0 if operands.dilation == 1 else _needed(rest[0], source, target)
     cut = best_cut(shape, _is_constant(operands, rest[0]), target, needed)
@@ -87,7 +92,7 @@ def as_winograd(
 
 def _operands(stage: Stage) -> Operands | None:
     """The factors of a sum of products over a 3 by 3 window and channels, in steps of one; None for anything else."""
-    if len(stage.spatial) != 4 or len(stage.reduce) != 3 or stage.dtype != "float32":
+    if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4)) or stage.dtype != "float32":
         return None
     item, terms = stage.value, terms_of(stage)
     if not isinstance(item, tirx.Add) or not isinstance(item.b, tirx.Mul) or len(terms) != 2:
@@ -96,7 +101,7 @@ def _operands(stage: Stage) -> Operands | None:
         return None
     for image, factor in (terms, reversed(terms)):
         dilation = _dilation(image, stage)
-        if dilation and not variables(_place(factor)) & {axis.var for axis in stage.spatial[:3]}:
+        if dilation and not variables(_place(factor)) & {axis.var for axis in stage.spatial[:-1]}:
             return Operands(image, factor, dilation)
     return None
 
@@ -107,16 +112,18 @@ def _place(load: TensorLoad) -> ir.Expr:
 
 def _dilation(load: TensorLoad, stage: Stage) -> int | None:
     """How far the window's taps are apart, the same both ways; None where this is no image seen through a window."""
-    image, down, right, _result = (axis.var for axis in stage.spatial)
-    step_down, step_right, channel = (axis.var for axis in stage.reduce)
-    if len(load.indices) != 4 or any(axis.size != WINDOW for axis in stage.reduce[:2]):
+    image, *deep, down, right, _result = (axis.var for axis in stage.spatial)
+    *steps_deep, step_down, step_right, channel = (axis.var for axis in stage.reduce)
+    if len(load.indices) != len(stage.spatial) or any(axis.size != WINDOW for axis in stage.reduce[-3:-1]):
         return None
-    apart = access.stride(load.indices[1], step_down)
+    apart = access.stride(load.indices[-3], step_down)
     by = None if apart is None else emit.static(apart)
     if by is None or by < 1:
         return None
-    wanted = [image, down + step_down * by, right + step_right * by, channel]
-    return by if all(map(is_same, load.indices, wanted)) else None
+    planes = list(load.indices[1:-3])
+    wanted = [image, *planes, down + step_down * by, right + step_right * by, channel]
+    is_window = all(map(is_same, load.indices, wanted)) and all(variables(at) <= {*deep, *steps_deep} for at in planes)
+    return by if is_window else None
 
 
 def _needed(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
@@ -130,12 +137,11 @@ def is_same(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _shape(stage: Stage, dilation: int) -> Shape | None:
-    sizes = [axis.size for axis in (*stage.spatial[:3], stage.reduce[2], stage.spatial[3])]
-    known = [size for size in sizes if size is not None]
-    if len(known) < len(sizes):
+    outer, channels = access.points(stage.spatial[:-3]), access.points((*stage.reduce[:-3], stage.reduce[-1]))
+    height, width, results = (axis.size for axis in stage.spatial[-3:])
+    if outer is None or channels is None or height is None or width is None or results is None:
         return None
-    images, height, width, *rest = known
-    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), *rest)
+    return Shape(outer * dilation**2, -(-height // dilation), -(-width // dilation), channels, results)
 
 
 def _is_constant(operands: Operands, stage: Stage) -> bool:
@@ -198,10 +204,10 @@ class _Writer:
     def _turned_filter(self, parallel: bool) -> tuple[TensorLoad, list[Stmt]]:
         """The filter with results along vectors, and the statements that copy it where memory runs along channels."""
         stage, load = self.group.first, self.group.operands.filter
-        if access.load_stride(load, stage.spatial[3].var) == 1:
+        if access.load_stride(load, stage.spatial[-1].var) == 1:
             return load, []
-        packing = Packing(load, stage.spatial[3], self.cut.width)
-        plan = Plan(stage.spatial[3], False, self.lanes, self.cut.width // self.lanes, packed=(packing,))
+        packing = Packing(load, stage.spatial[-1], self.cut.width)
+        plan = Plan(stage.spatial[-1], False, self.lanes, self.cut.width // self.lanes, packed=(packing,))
         copied, statements = packed(stage, plan, self.target, parallel)
         return next(
             term for term in terms_of(copied) if not term.source.same_as(self.group.operands.image.source)
@@ -210,14 +216,16 @@ class _Writer:
     def _filters(self, load: TensorLoad, parallel: bool) -> Stmt:
         """The transformed filter, panel by panel."""
         stage = self.group.first
-        down, right, channel = (axis.var for axis in stage.reduce)
+        *deep, down, right, channel = stage.reduce
+        steps = [channel.extent] if not deep else [deep[0].extent, channel.extent]
 
         def body(places: list[ir.Expr]) -> Stmt:
             panel, at = places
 
             def read(row: int, column: int, lane: ir.Expr) -> ir.Expr:
-                point = {down: index(row), right: index(column), channel: at}
-                return substitute(load, {**point, stage.spatial[3].var: panel * self.cut.width + lane})
+                places = zip((*deep, channel), emit.unflatten(at, steps), strict=True)
+                point = {down.var: index(row), right.var: index(column), **{axis.var: place for axis, place in places}}
+                return substitute(load, {**point, stage.spatial[-1].var: panel * self.cut.width + lane})
 
             def write(row: int, column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
                 place = row * self.transforms.side + column
@@ -303,27 +311,31 @@ class _Writer:
 
     def _copied(self, image: ir.Expr, top: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lanes: int) -> Stmt:
         def item(lane: ir.Expr) -> Stmt:
-            value = self._input(image, top + down, right, lane + start)
+            value = self._input(image, top + down, right, start, lane)
             return emit.store(self.band, value, [down, right, lane + start])
 
         return emit.vectorized(lanes, item)
 
-    def _input(self, image: ir.Expr, down: ir.Expr, right: ir.Expr, channel: ir.Expr) -> ir.Expr:
+    def _input(self, number: ir.Expr, down: ir.Expr, right: ir.Expr, start: int, lane: ir.Expr) -> ir.Expr:
         """An item of the convolution's input; zero where the last tiles reach beyond it."""
-        source, load = self.group.source, self.group.operands.image
-        place = [*self._in_image(image, down, right), channel]
+        source, stage, load = self.group.source, self.group.first, self.group.operands.image
+        *deep, step_down, step_right, channel = stage.reduce
+        step, first = divmod(start, int(channel.extent))
+        point = {axis.var: at for axis, at in zip(stage.spatial, self._in_image(number, down, right))}
+        point.update({axis.var: index(step) for axis in deep})
+        point.update({step_down.var: index(0), step_right.var: index(0), channel.var: lane + first})
+        place = list(substitute(load, point).indices)
         value = emit.load(load.source, place) if source is None else source.at(place)
-        extents = list(load.source.ty.shape)[1:3]
+        extents = list(load.source.ty.shape)[-3:-1]
         sizes = [(count * self.transforms.size + WINDOW - 1) * self.apart for count in (self.down, self.right)]
-        tests = [at < extent for at, extent, size in zip(place[1:], extents, sizes) if int(extent) < size]
+        tests = [at < extent for at, extent, size in zip(place[-3:-1], extents, sizes) if int(extent) < size]
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
     def _in_image(self, number: ir.Expr, down: ir.Expr, right: ir.Expr) -> list[ir.Expr]:
-        """A place of one phase of an image, among all places."""
-        if self.apart == 1:
-            return [number, down, right]
-        image, first, start = emit.unflatten(number, [self.group.first.spatial[0].extent, self.apart, self.apart])
-        return [image, down * self.apart + first, right * self.apart + start]
+        """A place of one plane and phase of an image, among all places."""
+        outer = [axis.extent for axis in self.group.first.spatial[:-3]]
+        *image, first, start = emit.unflatten(number, [*outer, self.apart, self.apart])
+        return [*image, down * self.apart + first, right * self.apart + start]
 
     def _panel(self, block: ir.Expr, panel: ir.Expr) -> Stmt:
         """A panel of results: the products of all places, then the results of all tiles."""
@@ -372,7 +384,7 @@ class _Writer:
 
     def _lies_inside(self, place: list[ir.Expr], down: int, right: int) -> ir.Expr | bool:
         """Whether a result of a tile is one of the image's; the last tiles may reach beyond it."""
-        axes = zip(place[1:3], (down, right), self.group.first.spatial[1:3], (self.down, self.right), strict=True)
+        axes = zip(place[-3:-1], (down, right), self.group.first.spatial[-3:-1], (self.down, self.right), strict=True)
         size, by = self.transforms.size, self.apart
         tests = [at < axis.extent for at, own, axis, tiles in axes
                  if ((tiles - 1) * size + own) * by + by - 1 >= int(axis.extent)]  # fmt: skip
