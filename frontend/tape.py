@@ -16,7 +16,7 @@ from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
 from tvtf.shape import TensorType, same_dim, same_shape
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import ReadVariable, UnreadVariable, Variable
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
@@ -39,6 +39,8 @@ def wants_zeros(unconnected: UnconnectedGradients | str) -> bool:
     Raises:
       ValueError: neither a member nor the value of one.
     """
+    if unconnected is UnconnectedGradients.NONE:
+        return False
     try:
         return UnconnectedGradients(unconnected) is UnconnectedGradients.ZERO
     except ValueError:
@@ -102,7 +104,7 @@ class GradientTape(Recorder):
         Raises:
           ValueError: for something that is no tensor.
         """
-        for each in nest.flatten(tensor, expand_composites=True):
+        for each in [tensor] if type(tensor) is EagerTensor else nest.flatten(tensor, expand_composites=True):
             if not is_tensor(each):
                 raise ValueError(
                     f"Passed in object {each} of type {type(each).__name__!r}, not tf.Tensor or tf.Variable or ExtensionType."
@@ -170,13 +172,16 @@ class GradientTape(Recorder):
         self._use(unconnected_gradients)
         target = target if isinstance(target, Tensor) else nest.map_structure(gradient_parts, target)
         targets = [target] if isinstance(target, Tensor) else [self._tensor_of(t) for t in nest.flatten(target)]
-        owners = flat = nest.flatten(sources)
+        is_one = isinstance(sources, Tensor)
+        owners = flat = [sources] if is_one else nest.flatten(sources)
         parts = [gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
         if parts is not None:
             flat = nest.flatten(parts)
         found = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
         if wants_zeros(unconnected_gradients):
             found = [_zeros(s) if g is None else g for g, s in zip(found, flat)]
+        if is_one:
+            return found[0]
         if parts is not None:
             found = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, found))]
         return nest.pack_sequence_as(sources, found)
