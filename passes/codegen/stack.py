@@ -30,4 +30,4 @@ def _on_stack(stmt: AllocBuffer) -> AllocBuffer:
         if not isinstance(extent, tirx.IntImm):
             return stmt
         size *= int(extent)
-    return AllocBuffer(stmt.buffer, KEPT_AS_IT_IS) if ty.storage_scope == "local" and size <= MOST_BYTES else stmt
+    return AllocBuffer(stmt.buffer, KEPT_AS_IT_IS) if ty.storage_scope == "local" and 0 < size <= MOST_BYTES else stmt

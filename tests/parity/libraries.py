@@ -115,6 +115,21 @@ def _one(tf):
         one.set_random_seed(3)
         return one.random_uniform([2]).shape, one.random_normal([3], 1.0, 0.0)
 
+    rows, others = (
+        tf.constant([[1.0, 2.0], [3.0, 4.0], [5.0, 6.0]]),
+        tf.constant([[-1.0, -2.0], [-3.0, -4.0], [-5.0, -6.0]]),
+    )
+
+    def chosen(condition, x=rows, y=others):
+        return lambda: one.where(condition, x, y)
+
+    @tf.function
+    def slope(condition, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = one.where(condition, x, 2.0 * x)
+        return tape.gradient(y, x)
+
     def colocated():
         with one.colocate_with(x):
             return tf.round(one.matrix_inverse(x) * 1e3)
@@ -132,6 +147,18 @@ def _one(tf):
         "segments": lambda: (one.segment_sum(x, [0, 0]), one.unsorted_segment_max(x, [1, 0], 2)),
         "drawn": seeded,
         "beside another": colocated,
+        "chosen by rows": chosen([True, False, True]),
+        "chosen by elements": chosen(rows > 2.0),
+        "chosen by one": chosen(True),
+        "chosen places": lambda: one.where([True, False, True]),
+        "chosen of vectors": chosen([True, False], [1, 2], [3, 4]),
+        "chosen, refused rows": chosen([True, False]),
+        "chosen, refused shape": chosen([[True], [False], [True]]),
+        "chosen, refused others": chosen([True, False, True], rows, [1.0, 2.0]),
+        "chosen, a scalar": chosen([True, False], 1.0, others),
+        "chosen, the gradient": lambda: slope(tf.constant([True, False, True]), rows),
+        "sizes below -1": lambda: tf.reshape(rows, [1, -2]),
+        "sizes below -1, computed": lambda: tf.reshape(rows, tf.concat([tf.shape(rows)[:1], [-3]], 0)),
     }
 
 

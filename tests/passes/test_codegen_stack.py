@@ -31,10 +31,11 @@ def test_the_highest_tile_of_a_product_whose_rows_end_in_a_part_of_a_vector_allo
     assert "AllocWorkspace" not in script
 
 
-def test_what_is_large_or_shared_stays_where_it_is():
+def test_what_is_large_empty_or_shared_stays_where_it_is():
     large = emit.scratch([MOST_BYTES], "float32", "large", "local")
+    empty = emit.scratch([0], "float32", "empty", "local")  # LLVM refuses it on the stack
     shared = emit.scratch([4], "float32", "shared")
     small = emit.scratch([4], "float32", "small", "local")
-    body = emit.sequence([emit.allocate(buffer) for buffer in (large, shared, small)])
+    body = emit.sequence([emit.allocate(buffer) for buffer in (large, empty, shared, small)])
     func = with_local_stack(tvm.IRModule({"main": tvm.tirx.PrimFunc([], body)}))["main"]
-    assert [bool(stmt.annotations) for stmt in func.body.seq] == [False, False, True]
+    assert [bool(stmt.annotations) for stmt in func.body.seq] == [False, False, False, True]

@@ -63,6 +63,10 @@ def _reshape_guard(x: Tensor, *, shape: tuple[Dim, ...]) -> list[tuple[Tensor, s
 
 def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     """The target shape with its one -1 computed."""
+    for i, d in enumerate(target):
+        if isinstance(d, int) and d < -1:
+            wrong = f"Invalid value in tensor used for shape: {d}"
+            raise Refused(f"Size {i} must be non-negative, not {d}", ValueError, wrong)
     unknown = [i for i, d in enumerate(target) if isinstance(d, int) and d < 0]
     if not unknown:
         return tuple(target)
