@@ -178,6 +178,8 @@ class Strategy:
         """The values of this process's replicas."""
         return (value,)
 
+    unwrap = experimental_local_results
+
     def experimental_distribute_dataset(self, dataset: Any, options: Any = None) -> Any:
         """The dataset for the replicas: the one has all of it."""
         return dataset

@@ -27,6 +27,7 @@ def _used(tf, make):
             float(strategy.reduce("SUM", doubled, axis=None)),
             float(strategy.reduce(tf.distribute.ReduceOp.MEAN, several, axis=0)),
             [float(x) for x in strategy.experimental_local_results(doubled)],
+            [float(x) for x in strategy.unwrap(doubled)],
             strategy.gather(several, axis=0).numpy().tolist(),
         )
 

@@ -106,10 +106,50 @@ def test_a_block_outside_the_file_is_refused():
     )
 
 
-def test_compression_is_refused_by_name():
+def test_unknown_compression_is_refused_by_name():
     with pytest.raises(UnimplementedError) as refusal:
-        table.read(whole_table(NO_RESTARTS, kind=b"\1"), "x.index")
+        table.read(whole_table(NO_RESTARTS, kind=b"\2"), "x.index")
     assert refusal.value.message == (
-        "x.index, block 0: compression type 1 is not supported, expected 0 (none), which is what TensorFlow writes. "
-        "Save the checkpoint again with TensorFlow."
+        "x.index, block 0: compression type 2 is not supported, expected 0 (none), which is what TensorFlow writes, "
+        "or 1 (Snappy). Save the checkpoint again with TensorFlow."
     )
+
+
+LONG = b"0123456789" * 9
+ENTRIES = b"\0\1\x5ak" + LONG + b"\0\0\0\0"
+"""A key ``k`` with a value of 90 bytes, and no restart points."""
+
+
+@pytest.mark.parametrize(
+    "packed",
+    [
+        pytest.param(bytes([98, 60 << 2, 97]) + ENTRIES, id="a literal whose length has a byte of its own"),
+        pytest.param(
+            bytes([98, 13 << 2]) + ENTRIES[:14] + bytes([63 << 2 | 2, 10, 0, 15 << 2 | 2, 10, 0, 3 << 2]) + b"\0" * 4,
+            id="copies with two bytes that overlap what they make",
+        ),
+        pytest.param(
+            bytes([98, 13 << 2])
+            + ENTRIES[:14]
+            + bytes([7 << 2 | 1, 10]) * 7
+            + bytes([2 << 2 | 3, 10, 0, 0, 0, 3 << 2])
+            + b"\0" * 4,
+            id="copies with one byte, and one with four",
+        ),
+    ],
+)
+def test_blocks_compressed_by_snappy_are_read(packed):
+    assert table.read(whole_table(packed, kind=b"\1"), "x.index") == {b"k": LONG}
+
+
+@pytest.mark.parametrize(
+    ("packed", "told"),
+    [
+        (bytes([4, 0, 65, 1, 9]), "a copy from 9 bytes back, of which there are 1"),
+        (bytes([9, 0, 65]), "1 bytes were compressed where 9 are told"),
+        (bytes([4, 12, 65]), "4 bytes at 2 reach over the end at 3"),
+    ],
+)
+def test_blocks_that_snappy_did_not_make_are_refused(packed, told):
+    expected = f"x.index, block 0: {told}. The file is damaged; restore an older checkpoint."
+    assert message_of(whole_table(packed, kind=b"\1")) == expected

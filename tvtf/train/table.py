@@ -2,7 +2,8 @@
 
 Format: https://github.com/google/leveldb/blob/main/doc/table_format.md. TensorFlow writes blocks of 256 kB without
 compression and without filters (``tensorflow/core/lib/io/table_options.h``, ``tensor_bundle.cc``), and so does `write`:
-the same entries give the same bytes. `read` refuses whatever isn't whole and in order.
+the same entries give the same bytes. Older ones hold blocks compressed by Snappy, which `read` takes, too; it refuses
+whatever isn't whole and in order.
 """
 
 from __future__ import annotations
@@ -22,6 +23,7 @@ BLOCK_BYTES: Final = 262144
 RESTART_INTERVAL: Final = 16
 LONGEST_VARINT: Final = 10
 UNCOMPRESSED: Final = b"\0"
+SNAPPY: Final = b"\1"
 
 Entry = tuple[bytes, bytes]
 
@@ -59,7 +61,7 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
 
     Raises:
       DataLossError: the table is truncated, damaged or not a table at all.
-      UnimplementedError: a block is compressed.
+      UnimplementedError: a block is compressed by something else than Snappy.
     """
     if len(table) < FOOTER_BYTES or not table.endswith(MAGIC):
         raise DataLossError(
@@ -184,14 +186,37 @@ def _read_block(table: bytes, handle: tuple[int, int], source: str) -> list[Entr
     contents = table[offset : offset + size]
     kind, stored = struct.unpack_from("<cI", table, offset + size)
     crc32c.check(contents + kind, stored, source)
-    if kind != UNCOMPRESSED:
+    if kind not in (UNCOMPRESSED, SNAPPY):
         raise UnimplementedError(
             None,
             None,
             f"{source}: compression type {kind[0]} is not supported, expected 0 (none), which is what TensorFlow "
-            "writes. Save the checkpoint again with TensorFlow.",
+            "writes, or 1 (Snappy). Save the checkpoint again with TensorFlow.",
         )
-    return list(_entries(contents, source))
+    return list(_entries(_inflated(Cursor(contents, source)) if kind == SNAPPY else contents, source))
+
+
+def _inflated(cursor: Cursor) -> bytes:
+    """What Snappy compressed. Source: https://github.com/google/snappy/blob/main/format_description.txt"""
+    size, found = cursor.varint(), bytearray()
+    while cursor.at < len(cursor.data):
+        tag = cursor.bytes(1)[0]
+        kind, count = tag & 3, tag >> 2
+        if kind == 0:
+            wide = max(count - 59, 0)  # counts of 60 and more stand in as many bytes as they exceed 59 by
+            found += cursor.bytes((int.from_bytes(cursor.bytes(wide), "little") if wide else count) + 1)
+            continue
+        if kind == 1:
+            count, back = (count & 7) + 4, (tag >> 5) << 8 | cursor.bytes(1)[0]
+        else:
+            count, back = count + 1, int.from_bytes(cursor.bytes(2 if kind == 2 else 4), "little")
+        if not 0 < back <= len(found):
+            raise _damaged(cursor.source, f"a copy from {back} bytes back, of which there are {len(found)}")
+        for _ in range(count):
+            found.append(found[-back])
+    if len(found) != size:
+        raise _damaged(cursor.source, f"{len(found)} bytes were compressed where {size} are told")
+    return bytes(found)
 
 
 def _entries(contents: bytes, source: str) -> Iterator[Entry]:

@@ -6,7 +6,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf.dtypes import as_dtype
+from tvtf.ops.operands import operands
 from tvtf.primitive import public_names
+from tvtf.refusal import Refused
+from tvtf.shape import agree_dim, agree_shape, brackets
 from tvtf.tensor import convert_to_tensor
 from tvtf.v1.registry import Alias, v1
 
@@ -164,13 +167,39 @@ def div(x: Any, y: Any, name: str | None = None) -> Any:
 
 @v1("where")
 def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None) -> Any:
-    """As ``tf.where``; a condition of one dim chooses rows."""
+    """As ``tf.where``, but nothing is broadcast: ``condition`` may be one truth for all, or a vector with one for each row.
+
+    Raises:
+      InvalidArgumentError: (ValueError while tracing) shapes that differ otherwise.
+    """
     if x is None or y is None:
         return tf_("where")(condition, x, y)
-    condition, x = convert_to_tensor(condition), convert_to_tensor(x)
-    if condition.shape.rank == 1 and x.shape.rank is not None and x.shape.rank > 1:
-        condition = tf_("reshape")(condition, [-1, *[1] * (x.shape.rank - 1)])
-    return tf_("where")(condition, x, y)
+    truth = convert_to_tensor(condition, "bool")
+    first, second = operands(x, y)
+    if truth.ndim:
+        _require_selectable(truth, first, second)
+    if truth.ndim == 1:
+        truth = tf_("reshape")(truth, [-1, *[1] * (first.ndim - 1)])
+    return tf_("where")(truth, first, second)
+
+
+def _require_selectable(truth: Any, x: Any, y: Any) -> None:
+    shapes = truth._type.shape, x._type.shape, y._type.shape
+    shown = [brackets(shape) for shape in shapes]
+    wrong = None
+    if not x.ndim:
+        wrong = "'then' must be at least a vector, but saw shape: []"
+    elif not agree_shape(*shapes[1:]):
+        wrong = f"'then' and 'else' must have the same size.  but received: {shown[1]} vs. {shown[2]}"
+    elif truth.ndim == 1 and not agree_dim(shapes[0][0], shapes[1][0]):
+        wrong = f"Number of batches of 'then' must match size of 'cond', but saw: {shapes[1][0]} vs. {shapes[0][0]}"
+    elif truth.ndim > 1 and not agree_shape(*shapes[:2]):
+        wrong = (
+            "Inputs to operation Select of type Select must have the same size and shape.  "
+            f"Input 0: {shown[0]} != input 1: {shown[1]}"
+        )
+    if wrong:
+        raise Refused(wrong).told_by("Select")
 
 
 @v1("cond")
