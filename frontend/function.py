@@ -240,6 +240,9 @@ class Function(PolymorphicFunction):
         try:
             return arguments, self._trace_for(arguments)
         except UnknownRank as needed:
+            if not arguments.are_of_any_rank and arguments.are_told_more_by(arguments.tensors):
+                sizes = UnknownSizes(unknown_rank(needed), meant=True)
+                return (told := self._with_sizes(arguments, sizes)), self._trace_with_sizes(told, sizes, sizes.error)
             arguments = self._with_ranks(arguments, needed)
             return arguments, self._trace_with_ranks(arguments)
         except UnknownSizes as needed:

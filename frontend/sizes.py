@@ -98,7 +98,17 @@ def _any_shape(found: Sequence[tuple[Sizes, TensorType]]) -> AnyShape:
     if shapes[0] is None or shapes[1] is None:
         others = [t.shape for _, t in found]
         shapes = [*others, *[None] * len(SIZES)][: len(SIZES)]
+    shapes = _apart(shapes)
     return AnyShape(lambda index: _open(shapes[index], index))
+
+
+def _apart(shapes: list[Any]) -> list[Any]:
+    """With one of another rank than the first in the second place, where there is one."""
+    if any(isinstance(s, AnyShape) for s in shapes):
+        return shapes
+    other = next((i for i, s in enumerate(shapes) if s is not None and len(s) != len(shapes[0])), 1)
+    shapes[1], shapes[other] = shapes[other], shapes[1]
+    return shapes
 
 
 def _open(shape: Any, index: int) -> Any:

@@ -66,7 +66,7 @@ class Evaluation:
         """What a dim that the program computes is here, from the tensors that have it."""
         types = var.ty.fields if isinstance(var.ty, relax.TupleType) else [var.ty]
         for ty, value in zip(types, as_tuple(self.values[var])):
-            for symbol, dim in zip(ty.shape.values, value._type.shape):
+            for symbol, dim in () if ty.shape is None else zip(ty.shape.values, value._type.shape):
                 if symbol in self.computed:
                     self.dims[symbol] = dim
 

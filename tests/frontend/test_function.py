@@ -892,7 +892,7 @@ def test_one_trace_serves_several_devices(own_cache, monkeypatch):
 def test_a_dim_that_turns_out_to_be_squeezed():
     """TensorFlow's result has one dim less then, but compiled code has one rank."""
     f = tf.function(tf.squeeze, input_signature=[tf.TensorSpec([None, 3])])
-    assert "dim 0 of the input turned out to be 1" in refused(tf.errors.InvalidArgumentError, f, tf.ones([1, 3]))
+    assert f(tf.ones([1, 3])).shape == (3,)
     assert f(tf.ones([2, 3])).shape == [2, 3]
 
 

@@ -9,6 +9,8 @@ def programs(tf):
     found = {}
     for label, (body, *given) in (_indexed(tf) | _factored(tf) | _pooled(tf)).items():
         found[label] = _called(tf, body, given)
+    found |= {f"squeezed from {shape}": _squeezed(tf, shape) for shape in ((1, 3), (3, 1), (2, 3), (1, 1), (0, 1))}
+    found |= {f"{name} of unknown rank": _measured(tf, name) for name in ("psnr", "ssim")}
     return found | _gradients(tf) | _ways(tf) | _computed(tf) | _in_control(tf)
 
 
@@ -35,6 +37,32 @@ def _called(tf, body, given):
         tensors = [tf.convert_to_tensor(x) for x in given]
         concrete = tf.function(body, autograph=False).get_concrete_function(*_specs(tf, tensors))
         return _shown(tf, concrete(*tensors))
+
+    return run
+
+
+def _squeezed(tf, shape):
+    def facts(x):
+        y = tf.squeeze(x)
+        return y, tf.rank(y), tf.shape(y), y + 1.0
+
+    def run():
+        f = tf.function(facts, input_signature=[tf.TensorSpec([None, None])], autograph=False)
+        alone = tf.function(
+            lambda x: tf.rank(tf.squeeze(x)), input_signature=[tf.TensorSpec([None, None])], autograph=False
+        )
+        x = tf.ones(shape)
+        return [str(r) for r in f(x)], alone(x).numpy(), str(f.get_concrete_function().structured_outputs[0].shape)
+
+    return run
+
+
+def _measured(tf, name):
+    def run():
+        measure = getattr(tf.image, name)
+        f = tf.function(lambda x, y: measure(x, y, 7.0), input_signature=[tf.TensorSpec(None)] * 2, autograph=False)
+        x = _grid(2, 12, 12, 1)
+        return [_rounded(f(x, x[:, ::-1])), _rounded(f(x[0], x[1]))]
 
     return run
 

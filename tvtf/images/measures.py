@@ -92,8 +92,8 @@ def _pair(a: Any, b: Any) -> tuple[Tensor, Tensor]:
     x.shape.with_rank_at_least(3)
     y.shape.with_rank_at_least(3)
     x.shape[-3:].assert_is_compatible_with(y.shape[-3:])
-    for m, n in zip(reversed(x.shape[:-3].as_list()), reversed(y.shape[:-3].as_list())):
-        if 1 not in (m, n) and None not in (m, n) and m != n:
+    for m, n in zip(reversed(x._type.shape[:-3]), reversed(y._type.shape[:-3])):
+        if isinstance(m, int) and isinstance(n, int) and 1 not in (m, n) and m != n:
             raise ValueError(f"Two images are not compatible: {x.shape} and {y.shape}")
     return x, y
 

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape
+from tvtf.anyrank import AnyShape, UnknownSizes, until_told
 from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
 from tvtf.ops.dims import scalar_of
@@ -450,7 +450,15 @@ def squeeze(input: Any, axis: Any = None, name: str | None = None) -> Tensor:
 
 
 def _without_late_ones(x: Tensor) -> Tensor:
-    """``x``, of which no dim that is unknown while tracing turns out to be 1."""
+    """``x``, of which no dim that is unknown while tracing turns out to be 1.
+
+    Raises:
+      UnknownSizes: calls tell them.
+    """
+    if state.trace is not None and not state.trace.root.has_sizes and not is_static_shape(x._type.shape):
+        needed = until_told(ValueError(f"squeeze without an axis needs known sizes, but got shape {x.shape}"))
+        if isinstance(needed, UnknownSizes):
+            raise needed
     for axis, dim in enumerate(x._type.shape):
         if not isinstance(dim, int):
             more = bind.not_equal(scalar_of(dim), scalar_of(1))
