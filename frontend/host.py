@@ -158,7 +158,7 @@ def _type_of(spec: TensorSpec) -> TensorType:
 def _eager(func: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec], op: str, tensors: bool) -> list[Tensor]:
     if not tensors:  # TensorFlow calls it without more ado
         return _results(func(*map(np.array, inputs)), specs, op)
-    with _told(op):
+    with told_in_errors(op):
         return _results(func(*inputs), specs, op)
 
 
@@ -175,7 +175,7 @@ def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tu
     """``run`` from arrays to arrays of what was announced."""
 
     def checked(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
-        with _told(op):
+        with told_in_errors(op):
             return tuple(t.eager_array() for t in _results(run(*arrays), specs, op))
 
     return checked
@@ -211,7 +211,7 @@ def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
     return tensor
 
 
-class _told:
+class told_in_errors:  # noqa: N801 - a context manager
     """Exceptions of the user's function become TensorFlow's, with the kind and text of the first."""
 
     def __init__(self, op: str) -> None:
@@ -232,7 +232,7 @@ def _recorded(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., 
     def record(*arrays: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[..., Any]]:
         inputs = list(map(EagerTensor, arrays))
         wanted = [x for x in inputs if x.dtype.is_floating]
-        with _told(op), GradientTape(persistent=True) as tape:
+        with told_in_errors(op), GradientTape(persistent=True) as tape:
             tape.watch(wanted)
             results = _results(func(*inputs), specs, op)
 

@@ -244,3 +244,17 @@ def test_older_functions_do_what_the_methods_do():
     older = tf.data.experimental.group_by_window(*windows)
     assert plain(numbers.apply(older)) == plain(numbers.group_by_window(*windows)) == [[0, 2, 4], [1, 3, 5]]
     assert plain(numbers.apply(tf.data.experimental.ignore_errors())) == plain(numbers)
+
+
+@pytest.mark.parametrize(
+    "raised, told", [(KeyError, tf.errors.UnknownError), (ValueError, tf.errors.InvalidArgumentError)]
+)
+def test_what_a_generator_raises_is_told_as_tensorflow_tells_it(raised, told):
+    def values():
+        yield 1
+        raise raised("lost")
+
+    iterator = iter(tf.data.Dataset.from_generator(values, output_signature=tf.TensorSpec([], tf.int32)))
+    assert next(iterator).numpy() == 1
+    with pytest.raises(told, match="lost"):
+        next(iterator)

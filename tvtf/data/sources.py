@@ -15,6 +15,7 @@ from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.host import told_in_errors
 from tvtf.ops.rules import attribute_bool
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
@@ -98,6 +99,9 @@ class Random(Dataset):
         return (EagerTensor(np.array(word, np.int64)) for word in words(self.seeds.next_pair()))
 
 
+_END = object()
+
+
 class Generator(Dataset):
     """What a Python generator gives, made tensors and checked."""
 
@@ -110,7 +114,13 @@ class Generator(Dataset):
         super().__init__(spec, UNKNOWN)
 
     def handles(self) -> Iterator[Any]:
-        for found in self.generator(*self.args):
+        with told_in_errors("PyFunc"):
+            values = iter(self.generator(*self.args))
+        while True:
+            with told_in_errors("PyFunc"):
+                found = next(values, _END)
+            if found is _END:
+                return
             yield self._checked(found)
 
     def _checked(self, found: Any) -> Element:
