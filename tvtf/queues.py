@@ -192,7 +192,8 @@ class QueueBase:
         if state.trace is None:
             work(*inputs)
             return None
-        return state.trace.doing(kind, name, lambda: self._do(work, inputs, []))
+        called = name or f"{self._name}_{_OP_NAMES[kind]}"
+        return state.trace.doing(kind, called, lambda: self._do(work, inputs, []))
 
     def _specs(self, stacked: bool = False) -> list[TensorSpec]:
         if stacked and any(s.rank is None for s in self._shapes):
@@ -229,6 +230,9 @@ class QueueBase:
         if self._names:
             return dict(zip(self._names, tensors))
         return tensors[0] if len(tensors) == 1 else list(tensors)
+
+
+_OP_NAMES = {"QueueEnqueueV2": "enqueue", "QueueEnqueueManyV2": "EnqueueMany", "QueueCloseV2": "Close"}
 
 
 def _how_many(n: Any) -> int:

@@ -116,3 +116,11 @@ def test_events_of_a_file(tmp_path):
     (path,) = tmp_path.iterdir()
     steps = [event.step for event in tf.compat.v1.train.summary_iterator(str(path))]
     assert steps[-1] == 3
+
+
+def test_dicts_of_fetches_keep_their_order_and_queue_ops_have_names():
+    with tf1.Graph().as_default(), tf1.Session() as session:
+        a, b = tf1.zeros([1]), tf1.ones([1])
+        assert list(session.run({"b": b, "a": a})) == ["b", "a"]
+        put = tf1.FIFOQueue(2, tf.int32).enqueue(1)
+        assert (a.name, b.name, put.name, put.type) == ("zeros:0", "ones:0", "fifo_queue_enqueue", "QueueEnqueueV2")

@@ -90,6 +90,11 @@ def _of_tf(path: str) -> Any:
 
 
 OP_NAMES = {
+    "zeros": "zeros",
+    "ones": "ones",
+    "zeros_like": "zeros_like",
+    "ones_like": "ones_like",
+    "fill": "Fill",
     "concat": "concat",
     "stack": "stack",
     "split": "split",

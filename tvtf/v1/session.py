@@ -409,7 +409,8 @@ def _packed(fetches: Any, values: Iterator[Any]) -> Any:
         return fetched(fetches, [next(values) for _ in nest.flatten(fetches, expand_composites=True)])
     if isinstance(fetches, Mapping):
         made: Any = type(fetches)
-        return made((k, _packed(v, values)) for k, v in sorted(fetches.items(), key=lambda pair: str(pair[0])))
+        found = {k: _packed(fetches[k], values) for k in sorted(fetches)}
+        return made((k, found[k]) for k in fetches)
     if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
         return type(fetches)(*(_packed(v, values) for v in fetches))
     if isinstance(fetches, (list, tuple)):
