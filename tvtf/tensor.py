@@ -507,6 +507,10 @@ def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
     if array.dtype.kind in "SUO":
         _check_texts(array)
         return _strings(array.tolist(), dtype)
+    if array.dtype.kind in "mM" and dtype is not None:
+        array = array.astype(
+            np.int64
+        )  # days, seconds ... since 1970, as TensorFlow takes them where a dtype is asked for
     found = _BY_NUMPY.get(array.dtype.newbyteorder("=")) if array.dtype.names is None else None
     if found is None:
         raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported numpy type: {array.dtype}).")

@@ -6,7 +6,7 @@ from parity.refused import refused
 
 def programs(tf):
     calls = _images(tf) | _attributes(tf) | _sizes(tf) | _operands(tf) | _structures(tf)
-    return {label: refused(tf, call) for label, call in calls.items()} | _eager(tf)
+    return {label: refused(tf, call) for label, call in calls.items()} | _eager(tf) | _gathered(tf) | _dates(tf)
 
 
 def _images(tf):
@@ -56,6 +56,44 @@ def _attributes(tf):
         "stacked along a float": lambda: tf.stack([floats, floats], axis=1.0),
         "blocks of floats": lambda: tf.nn.space_to_depth(tf.ones([1, 2, 2, 1]), 2.0).shape,
         "sequence in a list": lambda: tf.reverse_sequence([[1, 2]], [1], seq_axis=[1], batch_axis=0),
+    }
+
+
+def _gathered(tf):
+    table = tf.reshape(tf.range(24), [2, 3, 4])
+
+    def taken(indices, **places):
+        return lambda: [
+            run(tf.constant(indices)).numpy().tolist()
+            for run in (lambda i: tf.gather(table, i, **places), tf.function(lambda i: tf.gather(table, i, **places)))
+        ]
+
+    squares = [[0, 1], [1, 0]]
+    return {
+        "last dims of both": taken(squares, batch_dims=-1),
+        "last dims of both, counted": taken(squares, batch_dims=-1, axis=-1),
+        "no dims, counted from the end": taken(squares, batch_dims=-2),
+        "a row of indices": taken([1, 0], batch_dims=-1),
+        "too many dims": lambda: tf.gather(table, [1, 0], batch_dims=-2),
+        "axis before the dims": lambda: tf.gather(table, [[[0]]], batch_dims=2, axis=1),
+    }
+
+
+def _dates(tf):
+    days = np.array(["2020-01-01", "2021-03-04"], "datetime64[D]")
+    return {
+        "days as ints": lambda: tf.constant(days, tf.int32),
+        "days as floats": lambda: tf.convert_to_tensor(days, tf.float32),
+        "one day": lambda: tf.constant(days[0], tf.int64),
+        "seconds": lambda: tf.constant(np.array([1, 2], "timedelta64[s]"), tf.int32),
+        "a list of days": lambda: tf.constant(list(days), tf.int32),
+        "floor_div": lambda: tf.compat.v1.floor_div(tf.constant([7, -7]), 2),
+        "list or sparse": lambda: tf.compat.v1.convert_to_tensor_or_sparse_tensor([1, 2], tf.float32),
+        "sparse": lambda: tf.compat.v1.convert_to_tensor_or_sparse_tensor(tf.sparse.from_dense([0, 1])),
+        "sparse of another type": lambda: tf.compat.v1.convert_to_tensor_or_sparse_tensor(
+            tf.sparse.from_dense([0, 1]), tf.float32
+        ),
+        "list or slices": lambda: tf.compat.v1.convert_to_tensor_or_indexed_slices([1, 2]),
     }
 
 

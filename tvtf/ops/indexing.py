@@ -213,7 +213,7 @@ def gather(
     Args:
       params: tensor of shape p.
       indices: int16, int32 or int64 tensor of shape i with values in [0, p[axis]).
-      axis: int in [-rank, rank); ``batch_dims`` where None.
+      axis: int in [-rank, rank); ``batch_dims`` as it is given where None.
       batch_dims: number of leading axes that params and indices share.
 
     Returns:
@@ -230,12 +230,16 @@ def gather(
     """
     x, at = convert_to_tensor(params), convert_to_tensor(indices)
     batch = batch_dims + at.ndim if batch_dims < 0 else batch_dims
-    along = batch if axis is None else static_int(axis, "axis")
+    if batch < 0:
+        raise Refused(f"Expected batch_dims in the range [-{at.ndim}, {at.ndim}], but got {batch_dims}").told_by(
+            "GatherV2"
+        )
+    along = batch_dims if axis is None else static_int(axis, "axis")
     if -x.ndim <= along < 0:
         along += x.ndim
         x = x if along else without_rows(x)  # as TensorFlow, which sees no rows where the axis is negative
     if batch > along and batch <= at.ndim:
-        raise ValueError(f"batch_dims ({batch}) must be less than or equal to axis ({along})")
+        raise Refused(f"batch_dims ({batch}) must be less than or equal to axis ({along}).").told_by("GatherV2")
     return bind.gather(x, at, axis=along, batch_dims=batch)
 
 

@@ -158,6 +158,9 @@ for _name in (
 v1("debugging.assert_equal")(Alias("debugging.assert_equal"))
 
 
+v1("floor_div")(Alias("math.floordiv"))
+
+
 @v1("div")
 def div(x: Any, y: Any, name: str | None = None) -> Any:
     """Python 2's division: of integers rounded down."""

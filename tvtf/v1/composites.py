@@ -12,6 +12,7 @@ from tvtf.dtypes import as_dtype
 from tvtf.indexed_slices import IndexedSlices
 from tvtf.ragged.tensor import RaggedTensor
 from tvtf.sparse.tensor import SparseTensor, SparseTensorValue
+from tvtf.tensor import convert_to_tensor
 from tvtf.v1.graph import current_graph
 from tvtf.v1.registry import v1
 
@@ -23,6 +24,39 @@ class IndexedSlicesValue(NamedTuple):
     values: Any
     indices: Any
     dense_shape: Any
+
+
+@v1("convert_to_tensor_or_sparse_tensor")
+def convert_to_tensor_or_sparse_tensor(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """A sparse tensor as it is, anything else as a tensor.
+
+    Raises:
+      RuntimeError: a sparse tensor of another dtype.
+    """
+    if isinstance(value, SparseTensorValue):
+        value = SparseTensor(*value)
+    if not isinstance(value, SparseTensor):
+        return convert_to_tensor(value, dtype)
+    if dtype is not None and as_dtype(dtype) is not value.dtype:
+        raise RuntimeError(f"Sparse dtype mismatch. Requested: {as_dtype(dtype).name},  Actual: {value.dtype.name}")
+    return value
+
+
+@v1("convert_to_tensor_or_indexed_slices")
+def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """Slices at indices as they are, anything else as a tensor.
+
+    Raises:
+      ValueError: slices of another dtype.
+    """
+    if not isinstance(value, IndexedSlices):
+        return convert_to_tensor(value, dtype)
+    if dtype is not None and as_dtype(dtype) is not value.dtype:
+        raise ValueError(
+            f"Incompatible tensor conversion requested to `dtype` {as_dtype(dtype).name} for `value` ({value}) with dtype "
+            f"{value.dtype.name}"
+        )
+    return value
 
 
 @v1("ragged.RaggedTensorValue")
