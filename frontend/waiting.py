@@ -117,7 +117,8 @@ class Call:
         self.calls_tell, self.may_wait = root.calls_tell, root.may_wait
         given = [_as_assumed(*each) for each in given]
         self.tries = Examples(lambda index: self._tried(given, index))
-        self.has_examples = any(isinstance(shape, AnyShape) for (shape, _), _ in given) or self._calls_functions
+        vary = any(isinstance(known, AnyValue) or isinstance(shape, AnyShape) for (shape, _), known in given)
+        self.has_examples = vary or self._calls_functions
         first = self._tried_first()
         second = self._tried_if_possible(1) if self.has_examples else first
         self.result = first.structure
