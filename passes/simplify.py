@@ -107,7 +107,7 @@ BROADCASTING = frozenset(
     (
         *("add", "subtract", "multiply", "divide", "floordiv", "floormod", "maximum", "minimum", "pow", "atan2"),
         *("squared_difference", "equal", "not_equal", "less", "less_equal", "greater", "greater_equal", "select"),
-        *("logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor"),
+        *("logical_and", "logical_or", "bitwise_and", "bitwise_or", "bitwise_xor", "multiply_no_nan"),
     )
 )
 
@@ -238,6 +238,7 @@ def _pass_through(walk: Simplified, step: Step) -> Tensor:
 
 RULES: dict[str, Callable[[Simplified, Step], Tensor | None]] = {
     "multiply": _one_is_neutral,
+    "multiply_no_nan": _one_is_neutral,
     "divide": _one_is_neutral,
     "subtract": _subtract_zero,
     "reshape": _same_shape,

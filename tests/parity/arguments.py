@@ -6,7 +6,13 @@ from parity.refused import refused
 
 def programs(tf):
     calls = _images(tf) | _attributes(tf) | _sizes(tf) | _operands(tf) | _structures(tf)
-    return {label: refused(tf, call) for label, call in calls.items()} | _eager(tf) | _gathered(tf) | _dates(tf)
+    return (
+        {label: refused(tf, call) for label, call in calls.items()}
+        | _eager(tf)
+        | _gathered(tf)
+        | _ranges(tf)
+        | _dates(tf)
+    )
 
 
 def _images(tf):
@@ -76,6 +82,18 @@ def _gathered(tf):
         "a row of indices": taken([1, 0], batch_dims=-1),
         "too many dims": lambda: tf.gather(table, [1, 0], batch_dims=-2),
         "axis before the dims": lambda: tf.gather(table, [[[0]]], batch_dims=2, axis=1),
+    }
+
+
+def _ranges(tf):
+    limit = tf.constant(1.05, tf.float64)
+    return {
+        "range of floats to a double": lambda: tf.range(0.1, limit, 0.1).numpy().tolist(),
+        "range of doubles": lambda: tf.range(0.1, 1.05, 0.1, dtype=tf.float64).numpy().tolist(),
+        "range from an int": lambda: tf.range(tf.constant(1), limit * 2.0, 0.3).numpy().tolist(),
+        "range of NumPy's doubles": lambda: tf.range(np.float64(0.1), 1.0, 0.3).numpy().tolist(),
+        "range of halves": lambda: tf.range(0.1, 1.8, 0.1, dtype=tf.float16).numpy().tolist(),
+        "range of floats as ints": lambda: tf.range(0.0, 1.0, 0.1, dtype=tf.int32),
     }
 
 

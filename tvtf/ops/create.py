@@ -128,7 +128,7 @@ MOST_KNOWN = 1 << 12
 
 
 def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarray:
-    wide = np.int64 if dtype.is_integer else np.float32 if dtype.size < 4 else dtype.np
+    wide = np.int64 if dtype.is_integer else dtype.np
     places = np.arange(size, dtype=np.int64 if wide is np.int64 else None).astype(wide, copy=False)
     places *= np.asarray(delta, wide)
     places += np.asarray(start, wide)
@@ -203,6 +203,7 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     """
     start, limit = (0, start) if limit is None else (start, limit)
     kind = as_dtype(dtype) if dtype is not None else _range_dtype((start, limit, delta))
+    start, limit, delta = (_number(bound, kind if dtype is not None else float32) for bound in (start, limit, delta))
     if is_computed(limit) and kind.is_integer and not any(map(is_computed, (start, delta))) and _ascends(start, delta):
         limit = as_dims(limit, "limit")
     if any(map(is_computed, (start, limit, delta))):
@@ -211,7 +212,7 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     first, last, step = (_bound(value, what, kind) for value, what in bounds)
     if _are_fractions_and_dims((first, last, step)):
         return _computed_range(start, limit, delta, kind)
-    return bind.range(size=_range_size(first, last, step), start=first, delta=step, dtype=kind)
+    return bind.range(size=_range_size(first, last, step, kind), start=first, delta=step, dtype=kind)
 
 
 def _are_fractions_and_dims(bounds: Sequence[Any]) -> bool:
@@ -253,6 +254,11 @@ def _range_dtype(bounds: Sequence[Any]) -> DType:
     return as_dtype(max(found, key=order.index))
 
 
+def _number(bound: Any, kind: DType) -> Any:
+    """A Python float as a tensor of a dtype has it: where none is asked for, that is float32, whatever the others are."""
+    return convert_to_tensor(bound, kind).eager_array().item() if type(bound) is float else bound
+
+
 def _bound(value: Any, what: str, kind: DType) -> Any:
     shape = convert_to_tensor(value).shape
     if shape.rank:
@@ -263,21 +269,23 @@ def _bound(value: Any, what: str, kind: DType) -> Any:
     return int(number) if kind.is_integer else float(kind.np.type(number))
 
 
-def _range_size(start: Any, limit: Any, delta: Any) -> Dim:
+def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:
     if delta == 0:
         raise Refused("Requires delta != 0: 0").told_by("Range")
     if all(isinstance(b, (int, float)) for b in (start, limit)):
-        return _static_size(start, limit, delta)
+        return _static_size(start, limit, delta, kind)
     first, last, step = (int(b) if isinstance(b, float) else b for b in (start, limit, delta))
     return at_least_zero(ceil_div(last - first if step > 0 else first - last, abs(step)))
 
 
-def _static_size(start: Any, limit: Any, delta: Any) -> int:
+def _static_size(start: Any, limit: Any, delta: Any, kind: DType) -> int:
     if (limit - start) * delta < 0:
         sign, order = (">", "<=") if delta > 0 else ("<", ">=")
         raise Refused(f"Requires start {order} limit when delta {sign} 0: {start}/{limit}").told_by("Range")
-    exact = all(isinstance(b, int) for b in (start, limit, delta))
-    return -((start - limit) // delta) if exact else math.ceil((limit - start) / delta)
+    if all(isinstance(b, int) for b in (start, limit, delta)):
+        return -((start - limit) // delta)
+    first, last, step = map(kind.np.type, (start, limit, delta))
+    return math.ceil(float((last - first) / step))
 
 
 @export("linspace", "lin_space")

@@ -180,6 +180,11 @@ def chain(derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
     return lambda ct, y, x: bind.multiply(ct, conj(derivative(y, x)))
 
 
+def chain_of_root(derivative: Callable[..., Tensor]) -> Callable[..., Tensor]:
+    """As :func:`chain`, but 0 where ``ct`` is, whatever the derivative: so are TensorFlow's SqrtGrad, RsqrtGrad and InvGrad."""
+    return lambda ct, y, x: bind.multiply_no_nan(conj(derivative(y, x)), ct)
+
+
 def scaled(x: Tensor, factor: float) -> Tensor:
     """``x`` times a Python number."""
     return bind.multiply(x, EagerTensor(np.array(factor, x._type.dtype.np)))

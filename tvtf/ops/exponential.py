@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.ops.elementwise import chain, nodes, scaled, shifted, tensor_of, unary_op, widened
+from tvtf.ops.elementwise import chain, chain_of_root, nodes, scaled, shifted, tensor_of, unary_op, widened
 from tvtf.ops.rules import bind, number
 from tvtf.primitive import export
 from tvtf.tensor import convert_to_tensor
@@ -54,7 +54,7 @@ def log(x: Any, name: str | None = None) -> Any:
 @unary_op(
     numpy=np.sqrt,
     lower=lambda t, x: t.sqrt(x),
-    vjp=chain(lambda y, x: bind.divide(number(0.5, y), y)),
+    vjp=chain_of_root(lambda y, x: bind.divide(number(0.5, y), y)),
     onnx="Sqrt",
     samples=(0.1, 4.0),
     public=("sqrt", "math.sqrt"),
@@ -74,7 +74,7 @@ def sqrt(x: Any, name: str | None = None) -> Any:
 @unary_op(
     numpy=widened(lambda x: np.reciprocal(np.sqrt(x))),
     lower=lambda t, x: t.const(1, x) / t.sqrt(x),
-    vjp=chain(lambda y, x: scaled(bind.multiply(y, bind.square(y)), -0.5)),
+    vjp=chain_of_root(lambda y, x: scaled(bind.multiply(y, bind.square(y)), -0.5)),
     onnx=nodes(("Reciprocal", ("Sqrt", 0))),
     samples=(0.1, 4.0),
     public=("math.rsqrt",),
@@ -94,7 +94,7 @@ def rsqrt(x: Any, name: str | None = None) -> Any:
 @unary_op(
     numpy=np.reciprocal,
     lower=lambda t, x: t.const(1, x) / x,
-    vjp=chain(lambda y, x: bind.negative(bind.square(y))),
+    vjp=chain_of_root(lambda y, x: bind.negative(bind.square(y))),
     onnx="Reciprocal",
     samples=(0.5, 3.0),
     public=("math.reciprocal",),

@@ -178,8 +178,8 @@ def _betainc_type(a: TensorType, b: TensorType, x: TensorType) -> TensorType:
 def _betainc_vjp(ct: Tensor, y: Tensor, a: Tensor, b: Tensor, x: Tensor) -> tuple[None, None, Tensor]:
     """By ``x`` alone, as in TensorFlow."""
     log_beta = bind.subtract(bind.add(bind.lgamma(a), bind.lgamma(b)), bind.lgamma(bind.add(a, b)))
-    left = bind.multiply(shifted(a, -1.0), bind.log(x))
-    right = bind.multiply(shifted(b, -1.0), bind.log1p(bind.negative(x)))
+    left = bind.xlogy(shifted(a, -1.0), x)
+    right = bind.xlog1py(shifted(b, -1.0), bind.negative(x))
     slope = bind.exp(bind.subtract(bind.add(left, right), log_beta))
     return None, None, unbroadcast(bind.multiply(ct, slope), x)
 
