@@ -445,8 +445,7 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         if isinstance(value, kind):
             return _checked(convert(value, dtype=dtype, name=name, as_ref=False), dtype)
     if isinstance(value, (list, tuple)) and _contains_tensor(value):
-        packed = hooks.pack(value, dtype or dtype_hint)
-        return packed if dtype in (None, packed.dtype) else hooks.cast(packed, dtype)  # type: ignore[no-any-return]
+        return hooks.pack(value if dtype is None else _tensors_cast(value, dtype), dtype or dtype_hint)  # type: ignore[no-any-return]
     return EagerTensor(to_array(value, dtype, dtype_hint))
 
 
@@ -477,6 +476,12 @@ def _expected(tensor: Tensor, dtype: Any) -> Tensor:
         wanted = dtypes.as_dtype(dtype)
         raise TypeError(f"Expected tensor {shown} with dtype {wanted!r}, but got dtype {tensor.dtype!r}.")
     return tensor
+
+
+def _tensors_cast(value: Any, dtype: DType) -> Any:
+    if isinstance(value, (list, tuple)):
+        return [_tensors_cast(each, dtype) for each in value]
+    return hooks.cast(value, dtype) if is_tensor(value) and value.dtype is not dtype else value
 
 
 def _contains_tensor(values: Sequence[Any]) -> bool:

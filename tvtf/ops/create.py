@@ -435,7 +435,7 @@ def one_hot(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/one_hot
     """
-    x = convert_to_tensor(indices)
+    x = convert_to_tensor(indices, dtype_hint=int64)
     given = [None if v is None else convert_to_tensor(v, dtype_hint=dtype) for v in (on_value, off_value)]
     on, off = _values(given, None if dtype is None else as_dtype(dtype))
     axis = x.ndim if axis in (None, -1) else axis

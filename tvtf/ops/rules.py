@@ -184,7 +184,7 @@ def as_dims(value: Any, what: str) -> Any:
       TypeError: a tensor's own shape is unknown, or it holds no integers.
     """
     if type(value) in (list, tuple):
-        return type(value)(as_dims(each, what) for each in value)
+        return type(value)(as_dims(_whole(each), what) for each in value)
     if not is_computed(value) or isinstance(value._type.shape, AnyShape):
         return value
     own = state.trace.own(value)
@@ -194,6 +194,12 @@ def as_dims(value: Any, what: str) -> Any:
     found = own.alias()  # the tensor itself stays a number, which may be negative
     found.known = state.trace.told[own._var]
     return found
+
+
+def _whole(size: Any) -> Any:
+    """A size in a list; a tensor of floats there is cast, as TensorFlow does where it makes one tensor of the list."""
+    is_fraction = isinstance(size, Tensor) and size.dtype.is_floating
+    return bind.cast(size, dtype=int32) if is_fraction else size
 
 
 def is_computed(value: Any) -> bool:
