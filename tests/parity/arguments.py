@@ -11,6 +11,7 @@ def programs(tf):
         | _eager(tf)
         | _gathered(tf)
         | _ranges(tf)
+        | _sizes_of_floats(tf)
         | _dates(tf)
     )
 
@@ -83,6 +84,23 @@ def _gathered(tf):
         "too many dims": lambda: tf.gather(table, [1, 0], batch_dims=-2),
         "axis before the dims": lambda: tf.gather(table, [[[0]]], batch_dims=2, axis=1),
     }
+
+
+def _sizes_of_floats(tf):
+    x, rows = tf.constant(2.0), tf.ones([3, 1])
+    calls = {
+        "tiled": lambda: tf.tile(rows, [x, 1]),
+        "tiled by floats": lambda: tf.tile(rows, [2.0, 1]),
+        "tiled by a scalar": lambda: tf.tile(rows, x),
+        "reshaped": lambda: tf.reshape(rows, [x / 2.0, 3]),
+        "zeros": lambda: tf.zeros([x, 3]),
+        "filled": lambda: tf.fill([x, 3], 1),
+        "broadcast": lambda: tf.broadcast_to(rows, [x, 3, 1]),
+        "packed as ints": lambda: tf.convert_to_tensor([x, 1], tf.int32),
+        "packed ints as floats": lambda: tf.convert_to_tensor([tf.constant(2), 1.5], tf.float32),
+        "one_hot of nothing": lambda: tf.one_hot([], 3),
+    }
+    return {f"{label} by tensors of floats": refused(tf, call) for label, call in calls.items()}
 
 
 def _ranges(tf):
