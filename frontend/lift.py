@@ -11,6 +11,7 @@ from tvtf import dialect, nest
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.interpret import CONTROL, evaluate
+from tvtf.operation import Operation
 from tvtf.passes.dead import needed_bindings
 from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
@@ -31,8 +32,8 @@ class Inner:
 
 
 def _leaf(value: Any) -> Tensor | None:
-    """A returned value as a tensor of the trace; None stays."""
-    return None if value is None else state.trace.own(convert_to_tensor(value))
+    """A returned value as a tensor of the trace; None for nothing, and for an op that has no results."""
+    return None if value is None or isinstance(value, Operation) else state.trace.own(convert_to_tensor(value))
 
 
 def assigned_variables(inners: Sequence[Inner]) -> list[Any]:

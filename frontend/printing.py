@@ -13,6 +13,7 @@ import numpy as np
 from tvtf import nest
 from tvtf.composite import is_ragged, is_sparse
 from tvtf.dtypes import int32, string
+from tvtf.operation import Operation, done
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, stretch
 from tvtf.ops.shown import filled, shown
@@ -26,7 +27,7 @@ _FILE = "file://"
 
 
 @export("print")
-def print_(*inputs: Any, **kwargs: Any) -> None:
+def print_(*inputs: Any, **kwargs: Any) -> Operation | None:
     """Prints tensors and Python values; in a traced function, each time it runs.
 
     Args:
@@ -35,6 +36,9 @@ def print_(*inputs: Any, **kwargs: Any) -> None:
       summarize: elements shown at both ends of each dim; -1 for all.
       sep: between inputs, a space by default.
       end: after the last, a newline by default.
+
+    Returns:
+      None; while tracing, an ``Operation`` that ``tf.control_dependencies`` takes.
 
     Raises:
       ValueError: another keyword or stream, or a negative ``summarize`` other than -1.
@@ -49,12 +53,13 @@ def print_(*inputs: Any, **kwargs: Any) -> None:
     """
     stream = _named(kwargs.pop("output_stream", sys.stderr))
     summarize, sep, end = kwargs.pop("summarize", 3), kwargs.pop("sep", " "), kwargs.pop("end", "\n")
-    kwargs.pop("name", None)
+    name = kwargs.pop("name", None)
     if kwargs:
         raise ValueError(f"Unrecognized keyword arguments for tf.print: {kwargs}")
     summarize = _checked(summarize)
     pieces, wanted, bare = _with_known(*_template(inputs, sep, end, summarize), summarize)
     bind.print_text(*wanted, pieces=pieces, summarize=summarize, stream=stream, bare=bare)
+    return done("PrintV2", name)
 
 
 def _checked(summarize: Any) -> int:

@@ -71,9 +71,10 @@ def test_cross_entropy_refuses_shapes():
 @pytest.mark.parametrize("label", [-1, 3])
 def test_a_label_out_of_range(label):
     logits = tf.constant([[1.0, 2.0, 3.0]])
-    expected = "Received a label value which is outside the valid range of [0, 3)."
+    expected = f"Received a label value of {label} which is outside the valid range of [0, 3).  Label values: {label}"
     message = eager_refusal(lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([label], logits))
     assert message == f"{expected} [Op:SparseSoftmaxCrossEntropyWithLogits]"
+    expected = "Received a label value which is outside the valid range of [0, 3)."
     compiled = tf.function(tf.nn.sparse_softmax_cross_entropy_with_logits)
     assert eager_refusal(lambda: compiled(tf.constant([label]), logits)).startswith(expected)
 

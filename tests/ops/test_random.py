@@ -241,7 +241,7 @@ def test_generators_are_made_and_reset_in_every_way():
         ),
         (lambda: tf.random.uniform([2], dtype="int32"), ValueError, "Must specify maxval for integer dtype tf.int32"),
         (lambda: tf.random.uniform([2], dtype="uint8"), ValueError, "Argument `dtype` got invalid value"),
-        (lambda: tf.random.categorical([0.5], 2), InvalidArgumentError, "logits should be a matrix, got shape (1,)"),
+        (lambda: tf.random.categorical([0.5], 2), InvalidArgumentError, "logits should be a matrix, got shape [1]"),
         (lambda: tf.random.categorical([[0.5]], 2, "int8"), ValueError, "Argument `dtype` got invalid value"),
         (lambda: tf.random.Generator(), ValueError, "Exactly one of copy_from and state must be given"),
         (lambda: tf.random.Generator(state=[1]), ValueError, r"state must have shape (3,), but got (1,)"),

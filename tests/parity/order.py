@@ -2,11 +2,44 @@
 
 
 def programs(tf):
-    return _order(tf) | _scopes(tf) | _constants(tf)
+    return _order(tf) | _prints(tf) | _scopes(tf) | _constants(tf)
 
 
 def _traced(tf, run, *args):
     return lambda: tf.function(run)(*args)
+
+
+def _prints(tf):
+    def after_print(x):
+        printed = tf.print("x is", x)
+        with tf.control_dependencies([printed]):
+            return type(printed).__name__, tf.group(printed).type, x + 1.0
+
+    def branches(x):
+        tf.cond(x > 0.0, lambda: tf.print("above"), lambda: tf.no_op())
+        tf.cond(x > 1.0, lambda: tf.print("above 1"), lambda: tf.print("not above 1"))
+        return x
+
+    def returned(call):
+        def run():
+            try:
+                return tf.function(call, autograph=False)(tf.constant(1.0))
+            except TypeError as error:
+                return f"TypeError: {str(error)[-60:]}"
+
+        return run
+
+    def named(x):
+        name, kind, y = after_print(x)
+        return y if (name, kind) == ("Operation", "NoOp") else None
+
+    return {
+        "a print is an operation": _traced(tf, named, 1.0),
+        "prints in branches": _traced(tf, branches, tf.constant(1.0)),
+        "an eager print": lambda: tf.print("now"),
+        "a print returned": returned(lambda x: tf.print(x)),
+        "a print among results": returned(lambda x: [x, tf.print(x)]),
+    }
 
 
 def _order(tf):
