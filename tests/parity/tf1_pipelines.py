@@ -338,9 +338,11 @@ def programs(tf):
         print(FLAGS.parity_name, FLAGS.parity_steps, FLAGS.parity_rate, FLAGS.parity_flag)
         for name in ("name", "steps", "rate", "flag"):
             delattr(FLAGS, "parity_" + name)
+        before = tf.logging.get_verbosity()
         tf.logging.set_verbosity(tf.logging.ERROR)
         tf.logging.info("not shown %d", 3)
         print(tf.logging.get_verbosity() == tf.logging.ERROR, tf.logging.INFO, tf.logging.WARN)
+        tf.logging.set_verbosity(before)
 
     def running_app(print):
         def main(argv):
