@@ -7,25 +7,10 @@ from typing import Any
 
 from tvtf.dtypes import as_dtype
 from tvtf.ops.operands import operands
-from tvtf.primitive import public_names
 from tvtf.refusal import Refused
 from tvtf.shape import agree_dim, agree_shape, brackets
 from tvtf.tensor import convert_to_tensor
-from tvtf.v1.registry import Alias, v1
-
-
-def tf_(path: str) -> Any:
-    value = public_names().get(path)
-    return value if value is not None else _found(path)
-
-
-def _found(path: str) -> Any:
-    import tvtf
-
-    value: Any = tvtf
-    for name in path.split("."):
-        value = getattr(value, name)
-    return value
+from tvtf.v1.registry import Alias, tf_, v1
 
 
 def renamed(target: str, renames: dict[str, str], order: str | None = None) -> Callable[..., Any]:
@@ -253,7 +238,7 @@ def print_tensor(
         return []
 
     tensors = [convert_to_tensor(x) for x in data]
-    with public_names()["control_dependencies"]([_ran(numpy_function, show, tensors)]):
+    with tf_("control_dependencies")([_ran(numpy_function, show, tensors)]):
         return tf_("identity")(input_)
 
 

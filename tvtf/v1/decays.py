@@ -6,15 +6,11 @@ import math
 from typing import Any
 
 from tvtf.context import state
-from tvtf.primitive import public_names
 from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.v1.graph import GraphTrace, Operation, get_default_graph
+from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
 from tvtf.v1.variables import GraphKeys, Variable, get_variable, trainable_variables
-
-
-def _tf(path: str, *args: Any) -> Any:
-    return public_names()[path](*args)
 
 
 def _rate(name: str, rate: Any) -> None:

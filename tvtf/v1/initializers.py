@@ -8,13 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import as_dtype
-from tvtf.primitive import public_names
 from tvtf.tensor import convert_to_tensor
+from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
-
-
-def _tf(path: str, *args: Any, **kwargs: Any) -> Any:
-    return public_names()[path](*args, **kwargs)
 
 
 class Initializer:

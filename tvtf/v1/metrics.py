@@ -7,15 +7,11 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.primitive import public_names
 from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.v1.graph import current_graph, get_default_graph
+from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
 from tvtf.v1.variables import GraphKeys, Variable, variable_scope
-
-
-def _tf(path: str, *args: Any, **kwargs: Any) -> Any:
-    return public_names()[path](*args, **kwargs)
 
 
 def _floats(x: Any) -> Tensor:

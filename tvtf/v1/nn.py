@@ -5,8 +5,8 @@ from __future__ import annotations
 from typing import Any
 
 from tvtf.tensor import convert_to_tensor
-from tvtf.v1.arguments import renamed, tf_
-from tvtf.v1.registry import Alias, v1
+from tvtf.v1.arguments import renamed
+from tvtf.v1.registry import Alias, tf_, v1
 
 _CONV = {"filter": "filters", "input": "input"}
 v1("nn.conv2d")(

@@ -14,15 +14,11 @@ from tvtf import nest
 from tvtf.context import state
 from tvtf.frontend.tape import GradientTape
 from tvtf.operation import done
-from tvtf.primitive import public_names
 from tvtf.tensor import convert_to_tensor
 from tvtf.v1.graph import GraphTrace, Operation, current_graph, get_default_graph
+from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
 from tvtf.v1.variables import GraphKeys, Variable, trainable_variables
-
-
-def _tf(path: str, *args: Any) -> Any:
-    return public_names()[path](*args)
 
 
 def _graph_trace() -> GraphTrace | None:

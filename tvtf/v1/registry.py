@@ -6,6 +6,7 @@ import sys
 from collections.abc import Callable
 from functools import wraps
 from inspect import isfunction
+from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
 
@@ -28,6 +29,17 @@ def v1(*paths: str) -> Callable[[Named], Named]:
         return value
 
     return declare
+
+
+def tf_(path: str) -> Any:
+    """What ``tf`` has at a path; a room that is imported late is imported for it."""
+    value = public_names().get(path)
+    return value if value is not None else attrgetter(path)(sys.modules["tvtf"])
+
+
+def called(path: str, *args: Any, **kwargs: Any) -> Any:
+    """What the function that ``tf`` has at a path gives."""
+    return tf_(path)(*args, **kwargs)
 
 
 class Space(ModuleType):
