@@ -37,6 +37,7 @@ REASONS = {
     "raw_ops": "use the function of tf, tf.math, tf.nn ... that wraps the op; tvtf's own ops are in tvtf.ops",
     "estimator": "TensorFlow 2.16 removed it; write a training loop",
     "feature_column": "TensorFlow deprecates it; use tf.one_hot, tf.gather and lookup tables",
+    "keras": "tvtf has Keras's initializers and optimizers, and not yet its layers and models: write a tf.Module",
     "dtensor": "tvtf runs in one process",
     "load_library": "TensorFlow's kernels don't run here; register a primitive (docs/extending.md)",
     "load_op_library": "TensorFlow's kernels don't run here; register a primitive (docs/extending.md)",
@@ -103,7 +104,6 @@ REASONS = {
         for name in ("get_device_policy", "set_device_policy")
     },
     **{f"train.{name}": "tvtf runs in one process" for name in ("ClusterDef", "ClusterSpec", "JobDef", "ServerDef")},
-    "train.Coordinator": "input pipelines run their threads themselves; for others there is Python's threading",
     "debugging.experimental": "TVTF_DUMP=DIR writes a function's IR after each step; tf.print shows values",
     **{
         f"version.{name}": "tvtf builds no GraphDef, and is no C++: tf.__version__ is its version"
@@ -127,12 +127,7 @@ REASONS = {
         "tvtf runs in one process: tf.profiler.experimental.start and stop",
     ),
     "quantization.experimental": _QUANTIZED,
-    **{
-        f"saved_model.experimental.{name}": "a saved model is described by its saved_model.json and checked when it is loaded"
-        for name in ("Fingerprint", "read_fingerprint")
-    },
     "saved_model.experimental.TrackableResource": "what lives beside tensors is a Python object: tf.Module, tf.lookup tables",
-    "saved_model.experimental.VariablePolicy": "variables are saved without their devices",
     **{
         f"train.experimental.{name}": "a checkpoint is one file of data"
         for name in ("MaxShardSizePolicy", "ShardByTaskPolicy", "ShardableTensor", "ShardingCallback")

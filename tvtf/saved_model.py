@@ -12,6 +12,7 @@ import os
 import sys as _sys
 from typing import Any
 
+from tvtf.namespaces import install as _install
 from tvtf.namespaces import refusing as _refusing
 from tvtf.saved import layout
 from tvtf.saved.asset import Asset
@@ -68,3 +69,4 @@ __all__ = [
     *(name for name in dir() if name.isupper()),
 ]
 _refusing(_sys.modules[__name__], "saved_model")
+_install()

@@ -1,10 +1,21 @@
 """What libraries written on TensorFlow do beside calling its functions."""
 
 import pickle
+import threading
 
 
 def programs(tf):
-    return {**_named(tf), **_caught(tf), **_pickled(tf), **_one(tf), **_raw(tf), **_xla(tf), **_images_of_any_size(tf)}
+    return {
+        **_named(tf),
+        **_caught(tf),
+        **_pickled(tf),
+        **_one(tf),
+        **_raw(tf),
+        **_xla(tf),
+        **_images_of_any_size(tf),
+        **_together(tf),
+        **_told_apart(tf),
+    }
 
 
 def _named(tf):
@@ -262,4 +273,85 @@ def _images_of_any_size(tf):
         "any size, padded": trained([[0, 0], [1, 2], [2, 0], [0, 0]]),
         "any size, transposed": transposed("SAME", 0),
         "any size, transposed and larger": transposed("VALID", 2),
+    }
+
+
+def _together(tf):
+    """Threads that a coordinator stops."""
+    coordinator = tf.train.Coordinator
+
+    def run(*bodies, **kwargs):
+        ours = coordinator(**kwargs)
+        threads = [threading.Thread(target=body, args=(ours,)) for body in bodies]
+        for thread in threads:
+            thread.start()
+        ours.join(threads)
+        return ours.joined, ours.should_stop()
+
+    def waits(ours):
+        ours.wait_for_stop()
+
+    def fails(kind):
+        def body(ours):
+            with ours.stop_on_exception():
+                raise kind("no more")
+
+        return body
+
+    def late():
+        ours = coordinator()
+        ours.join([])
+        with ours.stop_on_exception():
+            raise ValueError("too late")
+
+    def again():
+        ours = coordinator()
+        ours.request_stop()
+        told = [ours.should_stop(), ours.joined]
+        ours.clear_stop()
+        return [*told, ours.should_stop(), ours.wait_for_stop(0.001)]
+
+    def left():
+        ours, end = coordinator(), threading.Event()
+        thread = threading.Thread(target=end.wait, name="left", daemon=True)
+        thread.start()
+        ours.register_thread(thread)
+        ours.request_stop()
+        try:
+            ours.join(stop_grace_period_secs=0.01)
+        finally:
+            end.set()
+
+    return {
+        "threads asked to stop": lambda: run(waits, lambda ours: ours.request_stop()),
+        "a thread that fails": lambda: run(waits, fails(ValueError)),
+        "a thread at its end": lambda: run(waits, fails(StopIteration), clean_stop_exception_types=(StopIteration,)),
+        "stopped after joining": late,
+        "stopped and cleared": again,
+        "a thread that stays": left,
+    }
+
+
+def _told_apart(tf):
+    """Fingerprints of saved models."""
+    kind = tf.saved_model.experimental
+    one = kind.Fingerprint(1, 2, 3, 4, 5)
+    policies = (None, "SAVE_VARIABLE_DEVICES", kind.VariablePolicy.EXPAND_DISTRIBUTED_VARIABLES)
+
+    def refused_by(call):
+        try:
+            call()
+        except Exception as error:
+            return type(error).__name__
+
+    return {
+        "a fingerprint": lambda: (repr(one), str(one), one.singleprint(), one == kind.Fingerprint(1, 2, 3, 4, 5, 6)),
+        "other fingerprints": lambda: (one == kind.Fingerprint(1, 2, 3, 4, 6), one == 3, kind.Fingerprint().version),
+        "half a fingerprint": lambda: refused_by(lambda: kind.Fingerprint(1).singleprint()),
+        "no model": lambda: refused_by(lambda: kind.read_fingerprint("/nowhere")),
+        "policies": lambda: [
+            tf.saved_model.SaveOptions(experimental_variable_policy=p).experimental_variable_policy.name
+            for p in policies
+        ],
+        "no policy": lambda: tf.saved_model.SaveOptions(experimental_variable_policy="none of them"),
     }

@@ -16,6 +16,7 @@ from tvtf.context import state
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
+from tvtf.saved.fingerprint import VariablePolicy
 from tvtf.saved.signatures import SignatureMap, canonical
 from tvtf.tensor import EagerTensor
 from tvtf.trackable import Trackable
@@ -53,6 +54,11 @@ class SaveOptions:
     experimental_sharding_callback: Any = None
     extra_tags: Any = None
     targets: tuple[str, ...] = ()
+
+    def __post_init__(self) -> None:
+        object.__setattr__(
+            self, "experimental_variable_policy", VariablePolicy.from_obj(self.experimental_variable_policy)
+        )
 
 
 def save(obj: Any, export_dir: Any, signatures: Any = None, options: SaveOptions | None = None) -> None:

@@ -25,6 +25,7 @@ from tvtf.namespaces import install as _install
 from tvtf.namespaces import refusing as _refusing
 from tvtf.train import python_state as _python_state  # noqa: F401
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions
+from tvtf.train.coordinator import Coordinator
 from tvtf.train.examples import (
     BytesList,
     Example,
@@ -57,6 +58,7 @@ __all__ = [
     "CheckpointManager",
     "CheckpointOptions",
     "CheckpointView",
+    "Coordinator",
     "ExponentialMovingAverage",
     "TrackableView",
     "checkpoints_iterator",

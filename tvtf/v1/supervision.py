@@ -1,16 +1,16 @@
-"""Threads, hooks and sessions that look after themselves: ``Coordinator``, ``QueueRunner``, ``MonitoredTrainingSession``."""
+"""Threads, hooks and sessions that look after themselves: ``QueueRunner``, ``MonitoredTrainingSession``."""
 
 from __future__ import annotations
 
 import os
 import threading
 import time
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tvtf.errors import CancelledError, OutOfRangeError
 from tvtf.log import logger
+from tvtf.train.coordinator import Coordinator
 from tvtf.train.state import latest_checkpoint
 from tvtf.v1.decays import get_global_step
 from tvtf.v1.graph import get_default_graph
@@ -23,72 +23,6 @@ from tvtf.v1.variables import (
     global_variables_initializer,
     local_variables_initializer,
 )
-
-
-@v1("train.Coordinator")
-class Coordinator:
-    """Has several threads stop together: one asks, the others look.
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/train/Coordinator
-    """
-
-    def __init__(self, clean_stop_exception_types: Any = None) -> None:
-        self._clean = tuple(clean_stop_exception_types or (OutOfRangeError,))
-        self._stop, self._raised = threading.Event(), None
-        self._threads: list[threading.Thread] = []
-
-    def request_stop(self, ex: Any = None) -> None:
-        """Asks all to stop; ``join`` raises ``ex``, unless that is how queues end."""
-        if ex is not None and not isinstance(ex, self._clean) and not self._stop.is_set():
-            self._raised = ex
-        self._stop.set()
-
-    def clear_stop(self) -> None:
-        self._stop.clear()
-        self._raised = None
-
-    def should_stop(self) -> bool:
-        return self._stop.is_set()
-
-    def wait_for_stop(self, timeout: float | None = None) -> bool:
-        return self._stop.wait(timeout)
-
-    def register_thread(self, thread: threading.Thread) -> None:
-        self._threads.append(thread)
-
-    @property
-    def joined(self) -> bool:
-        return not any(t.is_alive() for t in self._threads)
-
-    @contextmanager
-    def stop_on_exception(self) -> Iterator[None]:
-        """Inside, an exception asks all to stop."""
-        try:
-            yield
-        except Exception as error:
-            self.request_stop(error)
-
-    def join(self, threads: Any = None, stop_grace_period_secs: float = 120, ignore_live_threads: bool = False) -> None:
-        """Waits for the threads to end.
-
-        Raises:
-          RuntimeError: they don't in time after a stop was asked for; or what one of them raised.
-        """
-        waiting = {*self._threads, *(threads or ())}
-        while any(t.is_alive() for t in waiting) and not self._stop.is_set():
-            time.sleep(0.01)
-        until = time.monotonic() + stop_grace_period_secs
-        for thread in waiting:
-            thread.join(max(0.0, until - time.monotonic()))
-        if self._raised is not None:
-            raise self._raised
-        if any(t.is_alive() for t in waiting) and not ignore_live_threads:
-            names = " ".join(t.name for t in waiting if t.is_alive())
-            raise RuntimeError(f"Coordinator stopped with threads still running: {names}")
-
-    def raise_requested_exception(self) -> None:
-        if self._raised is not None:
-            raise self._raised
 
 
 @v1("train.QueueRunner", "train.queue_runner.QueueRunner")

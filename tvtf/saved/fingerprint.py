@@ -1,0 +1,131 @@
+"""``tf.saved_model.experimental``: what tells one saved model from another, and the policies on Variables' devices.
+
+Source: https://www.tensorflow.org/guide/saved_model#fingerprinting
+"""
+
+from __future__ import annotations
+
+import enum
+from dataclasses import astuple, dataclass
+from typing import Any
+
+from tvtf.primitive import export
+from tvtf.saved import layout
+from tvtf.saved.description import checksum
+
+
+@export("saved_model.experimental.VariablePolicy")
+class VariablePolicy(enum.Enum):
+    """What is saved of Variables' places; there is one device, so that all policies save the same.
+
+    >>> VariablePolicy.from_obj("save_variable_devices")
+    <VariablePolicy.SAVE_VARIABLE_DEVICES: 'save_variable_devices'>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/experimental/VariablePolicy
+    """
+
+    NONE = None
+    SAVE_VARIABLE_DEVICES = "save_variable_devices"
+    EXPAND_DISTRIBUTED_VARIABLES = "expand_distributed_variables"
+
+    @staticmethod
+    def from_obj(obj: Any) -> VariablePolicy:
+        """A policy by itself, by its value, or None.
+
+        Raises:
+          ValueError: there is none of that value.
+        """
+        if obj is None or isinstance(obj, VariablePolicy):
+            return obj or VariablePolicy.NONE
+        try:
+            return VariablePolicy(str(obj).lower())
+        except ValueError:
+            raise ValueError(f"Received invalid VariablePolicy value: {obj}.") from None
+
+
+@export("saved_model.experimental.Fingerprint")
+@dataclass(eq=False, repr=False)
+class Fingerprint:
+    """Numbers that are the same for the same saved model: of its functions, signatures, objects and Variables.
+
+    ``saved_model_checksum`` is of all that stands in ``saved_model.json``, so of the release that wrote it, too.
+
+    >>> Fingerprint(1, 2, 3, 4, 5)
+    Fingerprint(1, 2, 3, 4, 5)
+    >>> Fingerprint(1, 2, 3, 4, 5).singleprint()
+    '2/3/4/5'
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/experimental/Fingerprint
+    """
+
+    saved_model_checksum: int | None = None
+    graph_def_program_hash: int | None = None
+    signature_def_hash: int | None = None
+    saved_object_graph_hash: int | None = None
+    checkpoint_hash: int | None = None
+    version: int | None = None
+
+    def _hashes(self) -> tuple[int | None, ...]:
+        return astuple(self)[:5]
+
+    def __eq__(self, other: object) -> bool:
+        return isinstance(other, Fingerprint) and self._hashes() == other._hashes()
+
+    def __hash__(self) -> int:
+        return hash(self._hashes())
+
+    def __str__(self) -> str:
+        names = list(self.__dataclass_fields__)[:5]
+        return "\n".join(["SavedModel Fingerprint", *(f"  {name}: {getattr(self, name)}" for name in names)])
+
+    def __repr__(self) -> str:
+        return f"Fingerprint({', '.join(map(str, self._hashes()))})"
+
+    def singleprint(self) -> str:
+        """The hashes of what a model is, without the checksum of its file, in one string.
+
+        Raises:
+          ValueError: one of them is no number.
+        """
+        regular = self._hashes()[1:]
+        if not all(isinstance(value, int) for value in regular):
+            raise ValueError(f"Encountered invalid fingerprint values when constructing singleprint: {self!r}")
+        return "/".join(map(str, regular))
+
+
+@export("saved_model.experimental.read_fingerprint")
+def read_fingerprint(export_dir: Any) -> Fingerprint:
+    """The fingerprint of the saved model in a folder, computed from what is there, once that is found whole.
+
+    Raises:
+      FileNotFoundError: no model was saved there.
+      SavedModuleError: it is damaged, of another version, or TensorFlow's.
+
+    >>> import tempfile
+    >>> import tvtf as tf
+    >>> model, folder = tf.Module(), tempfile.mkdtemp()
+    >>> model.v = tf.Variable(1.)
+    >>> tf.saved_model.save(model, folder)
+    >>> before = tf.saved_model.experimental.read_fingerprint(folder)
+    >>> _ = model.v.assign(2.)
+    >>> tf.saved_model.save(model, folder)
+    >>> after = tf.saved_model.experimental.read_fingerprint(folder)
+    >>> before.checkpoint_hash == after.checkpoint_hash, before.graph_def_program_hash == after.graph_def_program_hash
+    (False, True)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/experimental/read_fingerprint
+    """
+    try:
+        data = layout.read(export_dir)
+    except layout.SavedModuleError:
+        raise
+    except OSError as cause:
+        raise FileNotFoundError(f"SavedModel Fingerprint Error: {cause}") from None
+    files = {name: digest for name, digest in data["files"].items() if not name.startswith(layout.COMPILED)}
+    signatures = [node for node in data["objects"] if node.get("kind") == "signatures"]
+    parts = (data, data["functions"], signatures, data["objects"], files)
+    return Fingerprint(*map(_hash, parts), version=data["version"])
+
+
+def _hash(part: Any) -> int:
+    return int(checksum(part)[:16], 16)
