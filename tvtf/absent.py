@@ -150,7 +150,7 @@ SPACES = frozenset(
             "dtensor",
             "feature_column",
         ),
-        *("lite", "mlir", "raw_ops", "tpu", "xla"),
+        *("keras", "lite", "mlir", "raw_ops", "tpu", "xla"),
     }
 )
 """Namespaces refused as a whole, or but for a few names: programs may ask for what is in them by ``hasattr``."""

@@ -93,6 +93,12 @@ class Trackable:
             "implement it next to _serialize_to_tensors."
         )
 
+    def _settle(self, session: Any) -> None:
+        """Puts what was restored where a session of TensorFlow 1 finds it; outside of graphs it is there already."""
+
+    def _initialize(self, session: Any) -> None:
+        """Gives a variable of a graph its initial value in a session; others have theirs."""
+
     def _tensor_specs(self) -> TensorSpecs:
         """Shape (None for an unknown dim or rank) and dtype of each own value, which a restored one must fit.
 

@@ -334,9 +334,9 @@ def _together(tf):
 
 def _told_apart(tf):
     """Fingerprints of saved models."""
-    kind = tf.saved_model.experimental
-    one = kind.Fingerprint(1, 2, 3, 4, 5)
-    policies = (None, "SAVE_VARIABLE_DEVICES", kind.VariablePolicy.EXPAND_DISTRIBUTED_VARIABLES)
+    kind, policy = tf.saved_model.experimental.Fingerprint, tf.saved_model.experimental.VariablePolicy
+    one = kind(1, 2, 3, 4, 5)
+    policies = (None, "SAVE_VARIABLE_DEVICES", policy.EXPAND_DISTRIBUTED_VARIABLES)
 
     def refused_by(call):
         try:
@@ -345,10 +345,10 @@ def _told_apart(tf):
             return type(error).__name__
 
     return {
-        "a fingerprint": lambda: (repr(one), str(one), one.singleprint(), one == kind.Fingerprint(1, 2, 3, 4, 5, 6)),
-        "other fingerprints": lambda: (one == kind.Fingerprint(1, 2, 3, 4, 6), one == 3, kind.Fingerprint().version),
-        "half a fingerprint": lambda: refused_by(lambda: kind.Fingerprint(1).singleprint()),
-        "no model": lambda: refused_by(lambda: kind.read_fingerprint("/nowhere")),
+        "a fingerprint": lambda: (repr(one), str(one), one.singleprint(), one == kind(1, 2, 3, 4, 5, 6)),
+        "other fingerprints": lambda: (one == kind(1, 2, 3, 4, 6), one == 3, kind().version),
+        "half a fingerprint": lambda: refused_by(lambda: kind(1).singleprint()),
+        "no model": lambda: refused_by(lambda: tf.saved_model.experimental.read_fingerprint("/nowhere")),
         "policies": lambda: [
             tf.saved_model.SaveOptions(experimental_variable_policy=p).experimental_variable_policy.name
             for p in policies

@@ -327,14 +327,12 @@ class TestRefusals:
             "correct. You may be missing the checkpoint suffix (e.g. the '-1' in 'path/to/ckpt-1')."
         )
 
-    def test_a_name_based_checkpoint(self, prefix):
-        bundle.write(prefix, {"w": ZEROS})
-        with pytest.raises(errors.NotFoundError) as refusal:
-            train.Checkpoint().read(prefix)
-        assert refusal.value.message == (
-            f"{prefix} has no _CHECKPOINTABLE_OBJECT_GRAPH: it was saved by name with TensorFlow 1's Saver. Load it "
-            "into a tf.train.Checkpoint and save that."
-        )
+    def test_a_name_based_checkpoint_with_another_dtype_changes_nothing(self, prefix):
+        bundle.write(prefix, {"w": ZEROS, "v": ZEROS.astype("float64")})
+        w, v = (Variable(ZEROS + 1, name=name) for name in "wv")
+        with pytest.raises(errors.InvalidArgumentError, match="tensor_name = v; expected dtype float32 does not equal"):
+            train.Checkpoint(w=w, v=v).read(prefix)
+        assert w.numpy().min() == v.numpy().min() == 1
 
     @pytest.mark.parametrize(
         ("graph", "told"),

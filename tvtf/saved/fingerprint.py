@@ -123,8 +123,8 @@ def read_fingerprint(export_dir: Any) -> Fingerprint:
         raise FileNotFoundError(f"SavedModel Fingerprint Error: {cause}") from None
     files = {name: digest for name, digest in data["files"].items() if not name.startswith(layout.COMPILED)}
     signatures = [node for node in data["objects"] if node.get("kind") == "signatures"]
-    parts = (data, data["functions"], signatures, data["objects"], files)
-    return Fingerprint(*map(_hash, parts), version=data["version"])
+    whole, functions, served, objects, kept = map(_hash, (data, data["functions"], signatures, data["objects"], files))
+    return Fingerprint(whole, functions, served, objects, kept, data["version"])
 
 
 def _hash(part: Any) -> int:

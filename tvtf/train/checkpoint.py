@@ -11,12 +11,13 @@ from typing import Any, TypeVar, cast
 from tvtf.errors import NotFoundError
 from tvtf.track import AutoTrackable, NoDependency, Trackable
 from tvtf.train import bundle, object_graph, state
+from tvtf.train.by_name import NameBasedStatus
 from tvtf.train.restoration import Restoration, outside_trace
 from tvtf.train.status import CheckpointLoadStatus, InitializationOnlyStatus
 from tvtf.variable import Variable
 
 PathLike = str | os.PathLike[str]
-Status = CheckpointLoadStatus | InitializationOnlyStatus
+Status = CheckpointLoadStatus | InitializationOnlyStatus | NameBasedStatus
 
 SAVED_MODELS = ("saved_model.json", "saved_model.pb")
 """The files by which a saved model's folder is known: tvtf's, and TensorFlow's."""
@@ -155,15 +156,10 @@ class Checkpoint(AutoTrackable):
         Source: https://www.tensorflow.org/api_docs/python/tf/train/Checkpoint#read
         """
         if save_path is None:
-            return InitializationOnlyStatus()
+            return InitializationOnlyStatus(self._view)
         reader = bundle.Reader(save_path)
         if not reader.has_tensor(object_graph.GRAPH_KEY):
-            raise NotFoundError(
-                None,
-                None,
-                f"{reader.prefix} has no {object_graph.GRAPH_KEY}: it was saved by name with TensorFlow 1's Saver. "
-                "Load it into a tf.train.Checkpoint and save that.",
-            )
+            return NameBasedStatus(reader, self._view)
         graph = object_graph.parse(_serialized_graph(reader), reader.entries, reader.prefix)
         restoration = Restoration(graph, reader, bool(options and options.experimental_skip_slot_variables))
         restoration.report.silent = True
@@ -204,7 +200,9 @@ class Checkpoint(AutoTrackable):
                 "double-check that the path is correct. You may be missing the checkpoint suffix (e.g. the '-1' in "
                 "'path/to/ckpt-1').",
             ) from cause
-        _ = self.save_counter
+        counter = self.save_counter
+        if isinstance(status, NameBasedStatus):
+            status.add_to_optionally_restored(counter)
         return status
 
 
@@ -212,15 +210,20 @@ class _Counted:
     """Counts a variable up for the duration of a save, and back if that fails."""
 
     def __init__(self, counter: Any) -> None:
-        self.counter, self.before = counter, int(counter.numpy())
+        with outside_trace():
+            self.counter, self.before = counter, int(counter.numpy())
 
     def __enter__(self) -> int:
-        self.counter.assign(self.before + 1)
+        self._set(self.before + 1)
         return self.before + 1
 
     def __exit__(self, kind: object, *exception: object) -> None:
         if kind is not None:
-            self.counter.assign(self.before)
+            self._set(self.before)
+
+    def _set(self, value: int) -> None:
+        with outside_trace():
+            self.counter.assign(value)
 
 
 def _untracked(value: Value) -> Value:

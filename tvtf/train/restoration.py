@@ -145,28 +145,10 @@ class Restoration:
         if missing:
             raise NotFoundError(None, None, self._told(trackable, f"the checkpoint has no {missing[0]} for it"))
         for name, (shape, dtype) in specs.items():
-            self._check_fit(trackable, attributes[name], shape, dtype)
+            check_fit(self.reader, trackable, attributes[name], shape, dtype)
         if specs:
             plan.values.append((trackable, {name: self.reader.read(attributes[name]) for name in specs}))
             plan.read.update(attributes[name] for name in specs)
-
-    def _check_fit(self, trackable: Trackable, key: str, shape: Dims, dtype: Any) -> None:
-        entry: Entry = self.reader.entries[key]
-        expected = dtypes.as_dtype(dtype)
-        if expected != entry.dtype:
-            raise InvalidArgumentError(
-                None,
-                None,
-                f"tensor_name = {key}; expected dtype {expected.name} does not equal original dtype "
-                f"{entry.dtype.name}. Nothing was restored from {self.reader.prefix}; make the variable with the dtype "
-                "it was saved with.",
-            )
-        if not (_is_compatible(entry.shape, shape) or _admits(trackable, entry.shape)):
-            raise ValueError(
-                f"Received incompatible tensor with shape {entry.shape} when attempting to restore variable with "
-                f"shape {shape} and name {getattr(trackable, 'name', key)}. Nothing was restored from "
-                f"{self.reader.prefix}; make the variable with the shape it was saved with."
-            )
 
     def _told(self, trackable: Trackable, what: str) -> str:
         name = getattr(trackable, "name", type(trackable).__name__)
@@ -187,6 +169,31 @@ class Restoration:
         """Nodes with values that no Python object has asked for."""
         nodes = enumerate(self.graph.nodes)
         return [n for n, node in nodes if node.attributes and n not in self.objects and n not in self.skipped]
+
+
+def check_fit(reader: Reader, trackable: Trackable, key: str, shape: Dims, dtype: Any) -> None:
+    """Refuses a value of another dtype or shape than ``trackable`` has.
+
+    Raises:
+      InvalidArgumentError: the dtype differs.
+      ValueError: the shape does.
+    """
+    entry: Entry = reader.entries[key]
+    expected = dtypes.as_dtype(dtype)
+    if expected != entry.dtype:
+        raise InvalidArgumentError(
+            None,
+            None,
+            f"tensor_name = {key}; expected dtype {expected.name} does not equal original dtype "
+            f"{entry.dtype.name}. Nothing was restored from {reader.prefix}; make the variable with the dtype "
+            "it was saved with.",
+        )
+    if not (_is_compatible(entry.shape, shape) or _admits(trackable, entry.shape)):
+        raise ValueError(
+            f"Received incompatible tensor with shape {entry.shape} when attempting to restore variable with "
+            f"shape {shape} and name {getattr(trackable, 'name', key)}. Nothing was restored from "
+            f"{reader.prefix}; make the variable with the shape it was saved with."
+        )
 
 
 def _is_compatible(stored: tuple[int, ...], expected: Dims) -> bool:

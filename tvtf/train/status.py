@@ -86,10 +86,17 @@ class CheckpointLoadStatus:
         return self
 
     def run_restore_ops(self, session: Any = None) -> None:
-        """Do nothing: values are assigned when they are matched."""
+        """Puts the values of a graph's variables into a session; those of others were assigned when they were matched."""
+        for found in self._restoration.objects.values():
+            found._settle(session)
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Do nothing: variables are initialized or restored as they are made."""
+        """As `run_restore_ops`, after it has initialized what was not restored."""
+        matched = {id(found) for found in self._restoration.objects.values()}
+        for found in self._view.objects():
+            if id(found) not in matched:
+                found._initialize(session)
+        self.run_restore_ops(session)
 
 
 def _has_values(trackable: Trackable) -> bool:
@@ -98,6 +105,9 @@ def _has_values(trackable: Trackable) -> bool:
 
 class InitializationOnlyStatus:
     """What `Checkpoint.restore` returns for None: there is nothing to restore, so all assertions fail."""
+
+    def __init__(self, view: View) -> None:
+        self._view = view
 
     def assert_consumed(self) -> InitializationOnlyStatus:
         """Raise AssertionError."""
@@ -115,4 +125,6 @@ class InitializationOnlyStatus:
         raise AssertionError(MSG_NO_CHECKPOINT)
 
     def initialize_or_restore(self, session: Any = None) -> None:
-        """Do nothing: variables were initialized as they were made."""
+        """Initializes the variables of a graph in a session; others were as they were made."""
+        for found in self._view.objects():
+            found._initialize(session)

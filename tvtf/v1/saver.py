@@ -10,11 +10,12 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvtf import files
+from tvtf.context import state
 from tvtf.errors import NotFoundError
 from tvtf.train import bundle
 from tvtf.train.reader import load_checkpoint
 from tvtf.train.state import get_checkpoint_state, latest_checkpoint, update_checkpoint_state
-from tvtf.v1.graph import get_default_graph
+from tvtf.v1.graph import GraphTrace, get_default_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.variables import GraphKeys, value_in
 
@@ -42,6 +43,10 @@ class Saver:
     def _variables(self) -> dict[str, Any]:
         graph = get_default_graph()
         chosen = self._given
+        if chosen is None and not isinstance(state.trace, GraphTrace):
+            raise RuntimeError(
+                "When eager execution is enabled, `var_list` must specify a list or dict of variables to save"
+            )
         if chosen is None:
             chosen = graph.get_collection(GraphKeys.GLOBAL_VARIABLES) + graph.get_collection(GraphKeys.SAVEABLE_OBJECTS)
         found = dict(chosen) if isinstance(chosen, Mapping) else {v._shared_name: v for v in chosen}
@@ -71,6 +76,7 @@ class Saver:
         """Writes what the session has for the variables; the path that ``restore`` takes.
 
         Args:
+          sess: a session; None outside of graphs.
           global_step: a number, or a tensor, that is added to the path.
 
         Raises:
@@ -79,13 +85,13 @@ class Saver:
         """
         path = os.fspath(save_path)
         if global_step is not None:
-            step = global_step if isinstance(global_step, int) else int(sess.run(global_step))
-            path = f"{path}-{step}"
+            step = global_step if sess is None or isinstance(global_step, int) else sess.run(global_step)
+            path = f"{path}-{int(step)}"
         folder = os.path.dirname(path)
         if folder and not os.path.isdir(folder):
             raise ValueError(f"Parent directory of {path} doesn't exist, can't save.")
         bundle.write(path, {name: value_in(sess, v) for name, v in sorted(self._found.items())})
-        if write_meta_graph:
+        if write_meta_graph and sess is not None:
             self.export_meta_graph(f"{path}.{meta_graph_suffix}", sess.graph)
         if write_state:
             self._keep(path)
@@ -129,7 +135,10 @@ class Saver:
         for name, variable in self._found.items():
             _check_shape(name, variable, values[name])
         for name, variable in self._found.items():
-            sess.set_value(variable, values[name])
+            if sess is None:
+                variable.assign(values[name])
+            else:
+                sess.set_value(variable, values[name])
 
 
 def _check_shape(name: str, variable: Any, value: Any) -> None:

@@ -142,6 +142,12 @@ class _Part:
             if binding.var in assigned:
                 latest[id(assigned[binding.var].variable)] = binding.var
 
+    @cached_property
+    def read(self) -> set[relax.Var]:
+        """The tensors whose values count: not what is merely assigned to."""
+        used = (v for b in self._bindings() for v in _read(b.value))
+        return {*used, *(t._var for t in self.tensors), *(e.value._var for e in self.effects if e.value is not None)}
+
     def run(self, inputs: Sequence[Any]) -> Sequence[Any]:
         """By the function for these inputs: where ranks are unknown, one for each."""
         if self._calls_python_of_any_rank:
@@ -168,6 +174,13 @@ class _Part:
             made = trace_graph("run", lambda *given: evaluate(module, "main", given), types)
             self._of_ranks[ranks] = GraphFunction(made)
         return self._of_ranks[ranks]
+
+
+def _read(call: Any) -> list[relax.Var]:
+    """What a call computes with: an assignment does so with the new value alone."""
+    if is_dialect(call) and (bound := read(call)).primitive.name == "assign":
+        return [v for each in bound.inputs[1:] for v in relax.analysis.free_vars(each)]
+    return list(relax.analysis.free_vars(call))
 
 
 def _is_python(call: Any) -> bool:
@@ -313,7 +326,9 @@ class Session:
             raise TypeError('Argument `fetch` = None has invalid type "NoneType". Cannot be None')
         flat = [self._fetch(f) for f in nest.flatten(fetches, expand_composites=True)]
         part = self._part(flat, fed)
-        inputs = [_value(t, values[t._var]) for t in part.feeds] + [self._value_of(outer) for outer, _ in part.captures]
+        inputs = [_value(t, values[t._var]) for t in part.feeds] + [
+            self._value_of(outer, inner._var in part.read) for outer, inner in part.captures
+        ]
         found = iter(part.run(inputs))
         results = [next(found).numpy() if isinstance(f, Tensor) else None for f in flat]
         for effect, value in zip(part.effects, found):
@@ -362,11 +377,11 @@ class Session:
             raise _not_fed(placeholder)
         return part
 
-    def _value_of(self, captured: Any) -> Any:
+    def _value_of(self, captured: Any, is_read: bool) -> Any:
         if not isinstance(captured, Variable):
             return captured
         value = self._values.get(id(captured))
-        if value is None and id(captured) in self.graph.variables:
+        if value is None and is_read and id(captured) in self.graph.variables:
             raise FailedPreconditionError(
                 None, None, f"Attempting to use uninitialized value {captured.name.removesuffix(':0')}"
             )

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from typing import Any, cast
 
@@ -14,6 +14,7 @@ from tvtf.errors import FailedPreconditionError
 from tvtf.primitive import public_names
 from tvtf.shape import TensorShape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.trackable import TensorSpecs
 from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.session import current, running
@@ -97,6 +98,27 @@ class GraphVariable(ResourceVariable):
         return found
 
     read_value = value
+
+    # -- in checkpoints of objects
+
+    _restored: np.ndarray | None = None
+
+    def _serialize_to_tensors(self) -> dict[str, np.ndarray]:
+        return {"VARIABLE_VALUE": value_in(current("Cannot evaluate tensor using `eval()`"), self)}
+
+    def _restore_from_tensors(self, tensors: Mapping[str, np.ndarray]) -> None:
+        self._restored = tensors["VARIABLE_VALUE"]
+
+    def _settle(self, session: Any) -> None:
+        if self._restored is not None:
+            self.load(self._restored, session)
+
+    def _initialize(self, session: Any) -> None:
+        (session or current("Cannot execute operation using `run()`")).run(self.initializer)
+
+    def _tensor_specs(self) -> TensorSpecs:
+        dims = None if self.shape.rank is None else tuple(self.shape.as_list())
+        return {"VARIABLE_VALUE": (dims, self.dtype.np)}
 
     def __hash__(self) -> int:
         return id(self)
@@ -389,7 +411,7 @@ def _get(
     trainable: Any = None, collections: Any = None, constraint: Any = None, **_: Any,
 ) -> Any:  # fmt: skip
     graph = get_default_graph()
-    known = _shared(graph).get(name)
+    known = made_by_name(graph).get(name)
     wanted = None if shape is None else TensorShape([shape] if isinstance(shape, int) else shape)
     if known is not None:
         if not scope.reuse:
@@ -417,7 +439,7 @@ def _get(
         made: Any = _made(graph, name, initial, None, trainable is not False, collections, constraint)
     else:
         made = _Variable(initial, trainable=trainable, name=name, constraint=constraint)
-    _shared(graph)[name] = made
+    made_by_name(graph)[name] = made
     if regularizer is not None:
         with graph.name_scope(f"{name}/Regularizer/"):
             loss = regularizer(made)
@@ -426,7 +448,7 @@ def _get(
     return made
 
 
-def _shared(graph: Graph) -> dict[str, Any]:
+def made_by_name(graph: Graph) -> dict[str, Any]:
     """What ``get_variable`` made, by name."""
     return graph.collections.setdefault(("get_variable",), {})  # type: ignore[arg-type, return-value]
 
@@ -648,11 +670,13 @@ for _name, _op, _by in (
 
 
 def value_in(session: Any, variable: Any) -> np.ndarray:
-    """What a variable holds in a session.
+    """What a variable holds in a session, or, where there is none, outside of graphs.
 
     Raises:
       FailedPreconditionError: nothing.
     """
+    if session is None:
+        return variable.numpy()
     if not session.has_value(variable):
         raise FailedPreconditionError(None, None, f"Attempting to use uninitialized value {variable._shared_name}")
     found = session._values.get(id(variable))
