@@ -124,6 +124,13 @@ class Tensor:
         def __le__(self, other: Any) -> Tensor: ...
         def __ge__(self, other: Any) -> Tensor: ...
 
+    def __bool__(self) -> bool:
+        """For classes that borrow it and are converted to tensors: each kind of tensor has its own."""
+        return bool(convert_to_tensor(self))
+
+    def __nonzero__(self) -> bool:
+        return bool(self)
+
     def __hash__(self) -> int:
         raise TypeError(MSG_UNHASHABLE)
 

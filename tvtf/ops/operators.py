@@ -161,10 +161,17 @@ def _quick_unary(ufunc: np.ufunc, kinds: str, complete: Callable[[Any], Any]) ->
     return operate
 
 
+def _divide(x: Any, y: Any) -> Any:
+    """``__div__``, Python 2's division: of integers, rounded down."""
+    dtype = convert_to_tensor(x).dtype
+    return (arithmetic.divide if dtype.is_floating or dtype.is_complex else table["floordiv"])(x, y)
+
+
 ARITHMETIC: dict[str, Operator] = {
     "add": arithmetic.add,
     "sub": arithmetic.subtract,
     "mul": arithmetic.multiply,
+    "div": _divide,
     "truediv": arithmetic.divide,
     "floordiv": _named("floordiv"),
     "mod": _named("floormod"),
@@ -273,3 +280,8 @@ def _attach(name: str, method: Callable[..., Any]) -> None:
 
 
 install()
+Tensor.OVERLOADABLE_OPERATORS = {  # type: ignore[attr-defined]
+    "__getitem__",
+    *(f"__{name}__" for name in (*ARITHMETIC, *COMPARISONS, *UNARY)),
+    *(f"__r{name}__" for name in ARITHMETIC),
+}
