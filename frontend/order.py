@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvtf import nest
+from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.operation import Operation, done
 from tvtf.ops.rules import bind
@@ -202,6 +203,8 @@ def get_current_name_scope() -> str:
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
     """The value of a tensor where it is known without running anything, as an array or scalar of NumPy; else None.
 
+    What is no tensor is given back.
+
     Args:
       partial: accepted; an array of which only some elements are known is not given.
 
@@ -211,7 +214,7 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/get_static_value
     """
-    if isinstance(tensor, (bool, int, float, str, bytes)):
+    if not is_tensor(tensor) and not isinstance(tensor, CompositeTensor):
         return tensor
     found = static_value(tensor)
     return None if found is None else found[()] if not found.ndim else found.copy()

@@ -7,6 +7,7 @@ Variable of its own, which the function reads and assigns.
 
 from __future__ import annotations
 
+import math
 import os
 import weakref
 from typing import Any
@@ -60,7 +61,7 @@ def first_state(op_seed: int | None) -> np.ndarray:
 
 def advanced(op: str, op_seed: Any, blocks: Dim) -> Tensor:
     """The state that an op draws from now; its stream moves on by ``blocks`` Philox blocks."""
-    op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -(2**127), 128)
+    op_seed = None if op_seed is None else attribute_int(op_seed, "seed2", -math.inf, math.inf)
     if thread.trace is None:
         return EagerTensor(_advanced_eagerly(op, op_seed, blocks))
     stream = _stream_of(thread.trace.root, op_seed)

@@ -239,7 +239,7 @@ def attribute_text(value: Any, what: str, allowed: Sequence[str] = ()) -> str:
     return text
 
 
-def attribute_int(value: Any, what: str, least: int = 0, bits: int = 32) -> int:
+def attribute_int(value: Any, what: str, least: float = 0, bits: float = 32) -> int:
     """An int that TensorFlow keeps as an attribute of the op: whatever ``int`` takes.
 
     Raises:

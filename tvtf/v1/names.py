@@ -40,24 +40,35 @@ def placeholder(dtype: Any, shape: Any = None, name: str | None = None) -> Symbo
     Raises:
       RuntimeError: outside a graph.
     """
+    if state.trace is None:
+        raise RuntimeError("tf.placeholder() is not compatible with eager execution.")
     return current_graph().placeholder(as_dtype(dtype), shape, name)
 
 
 @v1("placeholder_with_default")
 def placeholder_with_default(input: Any, shape: Any, name: str | None = None) -> Tensor:  # noqa: A002
-    """``input``, unless ``Session.run`` is fed something else of this shape."""
-    graph = current_graph()
-    with graph.trace.unnamed():
-        default = convert_to_tensor(input)
-        wanted = as_shape(shape)
-        given: Any = bind.identity(graph.trace.own(default))
-        if wanted.rank is not None and not wanted.is_fully_defined() and default.shape.is_fully_defined():
-            given = _of_unknown_dims(graph, given, wanted)
-    graph.trace.name_results(given, name or "PlaceholderWithDefault", "PlaceholderWithDefault")
+    """``input``, unless ``Session.run`` is fed something else of this shape; in a ``tf.function``, where nobody feeds it, one
+    whose dims only running tells."""
+    if state.trace is None:
+        return bind.identity(convert_to_tensor(input))  # type: ignore[no-any-return]
+    trace = state.trace.root
+    if not isinstance(trace, GraphTrace):
+        return _defaulted(state.trace, input, shape)  # type: ignore[no-any-return]
+    with trace.unnamed():
+        given = _defaulted(trace, input, shape)
+    trace.name_results(given, name or "PlaceholderWithDefault", "PlaceholderWithDefault")
     return given  # type: ignore[no-any-return]
 
 
-def _of_unknown_dims(graph: Graph, given: Any, shape: Any) -> Any:
+def _defaulted(trace: Any, default: Any, shape: Any) -> Any:
+    default, wanted = convert_to_tensor(default), as_shape(shape)
+    given = bind.identity(trace.own(default))
+    if wanted.rank is not None and not wanted.is_fully_defined() and default.shape.is_fully_defined():
+        return _of_unknown_dims(given, wanted)
+    return given
+
+
+def _of_unknown_dims(given: Any, shape: Any) -> Any:
     """A value of known shape as one whose dims only running tells."""
     from tvtf.frontend.host import numpy_function
     from tvtf.spec import TensorSpec
