@@ -1,4 +1,4 @@
-"""LAPACK's threads while compiled code waits for it."""
+"""The threads of BLAS and LAPACK while ops wait for them."""
 
 import threading
 
@@ -33,20 +33,44 @@ def test_a_compiled_function_has_one_thread_factor_a_small_matrix(two_threads, m
     assert _numbers() == {2}
 
 
-def test_large_matrices_have_all_threads(two_threads):
-    with blas.one_thread([np.zeros(blas.SMALL + 1)]):
-        assert _numbers() == {2}
+@pytest.fixture
+def products(monkeypatch):
+    """The threads at each product that NumPy is asked for."""
+    seen, matmul = [], np.matmul
+    monkeypatch.setattr(blas.np, "matmul", lambda a, b: (seen.append(_numbers()), matmul(a, b))[1])
+    return seen
+
+
+def test_an_eager_factor_of_a_small_matrix_has_one_thread(two_threads, monkeypatch):
+    seen, cholesky = [], np.linalg.cholesky
+    monkeypatch.setattr(solve.np.linalg, "cholesky", lambda a: (seen.append(_numbers()), cholesky(a))[1])
+    for size in (2, 32, 600):
+        tf.linalg.cholesky(tf.eye(size))
+    assert seen == [{2}, {1}, {2}]
+
+
+def test_an_eager_product_has_one_thread_where_openblas_would_take_more(two_threads, products):
+    for rows in (2, 512):
+        tf.ones((rows, 32)) @ tf.ones((32, 64))
+    assert products == [{2}, {1}]
+    assert _numbers() == {2}
+
+
+def test_threads_come_back_after_an_error(two_threads):
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        tf.linalg.inv(tf.zeros((40, 40)))
+    assert _numbers() == {2}
 
 
 def test_the_last_of_several_calls_gives_threads_back(two_threads):
     started, ended = threading.Event(), threading.Event()
 
     def call():
-        with blas.one_thread([np.eye(32)]):
+        with blas.OneThread():
             started.set()
             ended.wait(10)
 
-    with blas.one_thread([np.eye(32)]):
+    with blas.OneThread():
         other = threading.Thread(target=call)
         other.start()
         started.wait(10)

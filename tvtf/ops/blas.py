@@ -1,8 +1,9 @@
-"""LAPACK on one thread where compiled code waits for it.
+"""BLAS and LAPACK on one thread where more would gain little.
 
 OpenBLAS's threads go on spinning for milliseconds after each call, on the cores that the kernels after it run on: a step of
-Cholesky factors and products took six times as long. NumPy's and SciPy's wheels have an OpenBLAS each.
-Source: OpenBLAS, driver/others/blas_server.c (THREAD_TIMEOUT)
+Cholesky factors and products took six times as long. And where other programs hold the cores they wait for each other's
+turn: a product of 512 x 32 by 32 x 64 took 28 ms on two threads, 0.03 on one. NumPy's and SciPy's wheels have an OpenBLAS each.
+Source: OpenBLAS, driver/others/blas_server.c (THREAD_TIMEOUT) and interface/gemm.c (its threshold)
 """
 
 from __future__ import annotations
@@ -13,15 +14,17 @@ import importlib.util
 import os
 import sys
 import threading
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
+from typing import Any
 
 import numpy as np
 
 TINY, SMALL = 1 << 10, 1 << 18
 """Elements between which LAPACK would take more threads and not gain what they cost: matrices of 32 x 32 to 512 x 512."""
+PRODUCT = 1 << 18
+"""Multiplications from which OpenBLAS takes more threads for a product of two matrices."""
 SYMBOLS = ("scipy_openblas_{}64_", "scipy_openblas_{}", "openblas_{}64_", "openblas_{}")
 
 
@@ -65,23 +68,45 @@ _before: dict[Library, int] = {}
 """The threads that libraries had before the calls that go on; the last of these to end gives them back."""
 
 
-@contextmanager
-def one_thread(arrays: Sequence[np.ndarray]) -> Iterator[None]:
-    """While it is open, LAPACK works on one thread, if it is given small arrays; with tiny ones it does so by itself.
+class OneThread:
+    """While it is open, BLAS works on one thread.
 
-    >>> import numpy as np
-    >>> with one_thread([np.eye(32)]):
+    >>> with OneThread():
     ...     all(library.get_num_threads() == 1 for library in libraries())
     True
     """
-    if not TINY <= sum([a.size for a in arrays]) <= SMALL:
-        yield
-        return
-    _begin()
-    try:
-        yield
-    finally:
+
+    def __enter__(self) -> None:
+        _begin()
+
+    def __exit__(self, *_: object) -> None:
         _end()
+
+
+def serial(kernel: Callable[..., Any]) -> Callable[..., Any]:
+    """A NumPy kernel that asks LAPACK, on one thread if it is given small matrices; with tiny ones it is so by itself."""
+
+    @functools.wraps(kernel)
+    def run(*arrays: np.ndarray, **attrs: Any) -> Any:
+        if not TINY <= sum([a.size for a in arrays]) <= SMALL:
+            return kernel(*arrays, **attrs)
+        with OneThread():
+            return kernel(*arrays, **attrs)
+
+    return run
+
+
+def product(a: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """``a @ b``: on one thread, for those that are large are not left to NumPy.
+
+    >>> product(np.ones((2, 3)), np.ones((3, 1)))
+    array([[3.],
+           [3.]])
+    """
+    if a.shape[-2] * a.shape[-1] * b.shape[-1] <= PRODUCT:
+        return np.matmul(a, b)
+    with OneThread():
+        return np.matmul(a, b)
 
 
 def _begin() -> None:

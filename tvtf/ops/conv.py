@@ -14,6 +14,7 @@ import numpy as np
 
 from tvtf.anyrank import UnknownSizes, until_told
 from tvtf.dtypes import FLOATING, int32
+from tvtf.ops.blas import product
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
@@ -83,7 +84,7 @@ def group_count(depth: Dim, per_group: int) -> int:
 def _per_group(x: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
     """``x`` (..., channels) times ``w`` (channels / groups, results), group by group."""
     if groups == 1:
-        return x @ w
+        return product(x, w)
     split = x.reshape(*x.shape[:-1], groups, x.shape[-1] // groups)
     blocks = w.reshape(w.shape[0], groups, -1)
     return np.einsum("...gc,cgo->...go", split, blocks).reshape(*x.shape[:-1], w.shape[1])
@@ -91,7 +92,7 @@ def _per_group(x: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
 
 def _per_group_back(dy: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
     if groups == 1:
-        return dy @ w.T
+        return product(dy, w.T)
     split = dy.reshape(*dy.shape[:-1], groups, dy.shape[-1] // groups)
     found = np.einsum("...go,cgo->...gc", split, w.reshape(w.shape[0], groups, -1))
     return found.reshape(*dy.shape[:-1], groups * w.shape[0])
@@ -100,7 +101,7 @@ def _per_group_back(dy: np.ndarray, w: np.ndarray, groups: int) -> np.ndarray:
 def _per_group_sums(x: np.ndarray, dy: np.ndarray, groups: int) -> np.ndarray:
     rows, others = x.reshape(-1, groups, x.shape[-1] // groups), dy.reshape(-1, groups, dy.shape[-1] // groups)
     if groups == 1:
-        return rows[:, 0].T @ others[:, 0]
+        return product(rows[:, 0].T, others[:, 0])
     return np.einsum("ngc,ngo->cgo", rows, others).reshape(rows.shape[2], dy.shape[-1])
 
 

@@ -22,7 +22,6 @@ import numpy as np
 from tvtf import errors
 from tvtf.context import state
 from tvtf.dtypes import ON_HOST, DType, as_dtype
-from tvtf.ops.blas import one_thread
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.primitive import Primitive, as_tuple, primitive, table
 from tvtf.shape import Dim, TensorType, fresh_dim
@@ -232,8 +231,7 @@ def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.
     """
 
     def computed() -> list[np.ndarray]:
-        with one_thread(inputs):
-            results = as_tuple(prim.run([EagerTensor(a) for a in inputs], attrs))
+        results = as_tuple(prim.run([EagerTensor(a) for a in inputs], attrs))
         return [_own(t.eager_array(), inputs) for t in results]
 
     if not prim.pure:

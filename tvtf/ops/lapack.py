@@ -8,6 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import DType, complex64, complex128, float16, float32, float64, type_name
+from tvtf.ops.blas import serial
 from tvtf.ops.host import host_primitive
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind, require_dtype, stretch, zeros_like
@@ -27,7 +28,7 @@ def lapack_primitive(**columns: Any) -> Callable[..., Any]:
     def declare(front: Callable[..., Any]) -> Any:
         columns.setdefault("batch", _batch(columns.get("name") or front.__name__))
         columns.setdefault("why_not", {"onnx": "ONNX has no operator for this function of a matrix"})
-        return host_primitive(**columns)(front)
+        return host_primitive(**{**columns, "numpy": serial(columns["numpy"])})(front)
 
     return declare
 

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import FLOATING, NUMERIC, DType, as_dtype, int32, int64
+from tvtf.ops import blas
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_value, unbroadcast
 from tvtf.ops.softmax import wide
 from tvtf.primitive import Sample, export, primitive, table
@@ -60,7 +61,7 @@ def _matmul_array(
 ) -> np.ndarray:
     if output_type is not None:
         a, b = a.astype(output_type.np), b.astype(output_type.np)
-    return np.matmul(_swapped(wide(a), transpose_a), _swapped(wide(b), transpose_b))
+    return blas.product(_swapped(wide(a), transpose_a), _swapped(wide(b), transpose_b))
 
 
 def product(a: Tensor, b: Tensor, transpose_a: bool = False, transpose_b: bool = False) -> Tensor:
