@@ -17,6 +17,7 @@ from .clips import with_clips
 from .edges import Edges, as_edges
 from .elementwise import emit_elementwise
 from .images import Images, as_images, emit_images
+from .joined import joined_of, stored, with_endings
 from .kernel import Kernel, Opaque, Stage, reads
 from .opaque import emit_opaque
 from .phases import phases_of
@@ -48,6 +49,9 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
     bands = None if in_block else bands_of(stages, kernel, target)
     if bands is not None:
         return emit_bands(bands, kernel, target, partial(emit_groups, in_block=True))
+    whole = [] if in_block else joined_of(stages, kernel)
+    if whole:
+        return stored(emit_groups(with_endings(stages, whole), kernel, target), whole)
     phases = None if in_block else phases_of(stages, kernel)
     if phases is not None:
         return phases.stored(emit_groups(phases.put_into(stages), kernel, target, in_block=True))
