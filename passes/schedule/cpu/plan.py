@@ -119,7 +119,7 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
 
 
 def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
-    lanes = target.lanes(stage.item_bytes)
+    lanes = _lanes_of(column, target.lanes(stage.item_bytes))
     rows = _row_axes(stage, column, terms)
     strided = [term for term in terms if not access.is_contiguous(term, column.var) and column.size is not None]
     far = [term for term in terms if not any(term.same_as(other) for other in strided)]
@@ -146,11 +146,17 @@ def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: Cp
     return Plan(column, False, lanes, vectors, sizes, tuple(panels), padded)
 
 
+def _lanes_of(column: Axis, lanes: int) -> int:
+    """Of a row that is a shorter vector, that one's: a copy isn't filled up to a whole vector."""
+    size = column.size
+    return size if size is not None and 1 < size < lanes and _power_of_two(size) == size else lanes
+
+
 def _tile(
     stage: Stage, column: Axis, rows: list[Axis], terms: list[TensorLoad], far: list[TensorLoad], target: CpuTarget
 ) -> tuple[int, dict[Var, int]]:
     """Vectors along the columns, and results along the rows."""
-    lanes = target.lanes(stage.item_bytes)
+    lanes = _lanes_of(column, target.lanes(stage.item_bytes))
     load = CYCLES_A_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
     both = len(vector_terms(terms, column)) > 1
 
