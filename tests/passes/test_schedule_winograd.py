@@ -37,6 +37,19 @@ DILATED = {
 }
 
 
+GROUPED = {
+    "groups": ((4, 12, 12, 64), 64, ALL_AROUND, 1, 2),
+    "more results than channels": ((4, 11, 14, 64), 192, [(0, 1), (2, 0)], 1, 4),
+    "odd results of groups": ((6, 13, 12, 96), 108, ALL_AROUND, 1, 3),
+    "dilated groups": ((2, 17, 20, 128), 128, [(2, 2), (2, 2)], 2, 4),
+}
+
+
+def of_all(case: tuple) -> tuple:
+    """A case with its dilation and groups, which are one where it doesn't tell."""
+    return (*case, *(1, 1)[len(case) - 3 :])
+
+
 def test_windows_dilated_one_way_are_summed_directly() -> None:
     x, w = tensor((2, 16, 24, 32)), tensor((3, 3, 32, 32), name="w")
     for dilations, is_taken in (((2, 2), True), ((1, 2), False), ((2, 1), False)):
@@ -84,7 +97,7 @@ def assert_near(y: np.ndarray, want: np.ndarray) -> None:
 VOLUMES = {
     "one step": ((2, 5, 12, 9, 32), 3, 32, ([(1, 1), (1, 1), (1, 1)], (1, 1, 1))),
     "two planes a window": ((1, 6, 11, 12, 16), 2, 48, ([(0, 1), (0, 2), (1, 1)], (1, 1, 1))),
-    "dilated": ((2, 7, 16, 18, 32), 3, 32, ([(2, 2), (2, 2), (2, 2)], (2, 2, 2))),
+    "dilated": ((2, 7, 16, 18, 32), 3, 64, ([(2, 2), (2, 2), (2, 2)], (2, 2, 2))),
 }
 
 
@@ -99,10 +112,13 @@ def test_volumes_and_their_input_gradient(case, target: Target) -> None:
     g = values(want.shape)
     x, w, dy = tensor(a.shape), tensor(b.shape, name="w"), tensor(g.shape, name="dy")
     y, dx = conv.conv_nd(x, w, *how), conv.conv_nd_input_grad(dy, w, x_shape, *how)
+    dw = conv.conv_nd_filter_grad(x, dy, b.shape, *how)
     assert is_winograd(y, [x, w], target)
     assert is_winograd(dx, [dy, w], target)
+    assert is_filter_winograd(dw, [x, dy], target)
     assert_near(run_te(y, {x: a, w: b}, want.shape, target), want)
     assert_near(run_te(dx, {dy: g, w: b}, x_shape, target), gradients(*exact, g.astype("float64"), *how)[0])
+    assert_near(run_te(dw, {x: a, dy: g}, b.shape, target), gradients(*exact, g.astype("float64"), *how)[1])
 
 
 def test_volumes_strided_in_depth_and_those_of_odd_channels() -> None:
@@ -115,11 +131,13 @@ def test_volumes_strided_in_depth_and_those_of_odd_channels() -> None:
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
-@pytest.mark.parametrize("case", [(*case, 1) for case in CASES.values()] + [*DILATED.values()], ids=[*CASES, *DILATED])
+@pytest.mark.parametrize(
+    "case", [*CASES.values(), *DILATED.values(), *GROUPED.values()], ids=[*CASES, *DILATED, *GROUPED]
+)
 def test_convolution_and_its_input_gradient(case, target: Target) -> None:
-    x_shape, results, padding, dilation = case
-    how = (STEPS, padding, (dilation, dilation), 1)
-    a, b = values(x_shape), values((3, 3, x_shape[-1], results))
+    x_shape, results, padding, dilation, groups = of_all(case)
+    how = (STEPS, padding, (dilation, dilation), groups)
+    a, b = values(x_shape), values((3, 3, x_shape[-1] // groups, results))
     exact = [v.astype("float64") for v in (a, b)]
     want = convolve(*exact, *how)
     g = values(want.shape)
@@ -139,21 +157,39 @@ FILTERS = {
     "odd channels": ((4, 16, 17, 75), 52, ALL_AROUND),
     "odd sums of a panel": ((5, 8, 9, 196), 180, ALL_AROUND),
     "sums of a panel": ((4, 8, 9, 192), 160, ALL_AROUND),
+    "phases": ((4, 17, 22, 64), 64, [(2, 2), (2, 2)], 2),
+    "phases without borders": ((2, 27, 30, 52), 64, [(0, 0), (0, 0)], 3),
+    "groups": ((4, 12, 12, 128), 128, ALL_AROUND, 1, 2),
+    "more results than channels": ((8, 11, 14, 64), 192, [(0, 1), (2, 0)], 1, 2),
+    "phases of groups": ((8, 24, 28, 128), 128, [(2, 2), (2, 2)], 2, 2),
+    "groups' sums of a panel": ((4, 8, 9, 512), 512, ALL_AROUND, 1, 4),
 }
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
 @pytest.mark.parametrize("case", FILTERS.values(), ids=FILTERS.keys())
 def test_filter_gradient(case, target: Target) -> None:
-    x_shape, results, padding = case
-    how = (STEPS, padding, (1, 1), 1)
-    a, b = values(x_shape), values((3, 3, x_shape[-1], results))
+    x_shape, results, padding, dilation, groups = of_all(case)
+    how = (STEPS, padding, (dilation, dilation), groups)
+    a, b = values(x_shape), values((3, 3, x_shape[-1] // groups, results))
     g = values(convolve(a, b, *how).shape)
     want = gradients(*(v.astype("float64") for v in (a, b, g)), *how)[1]
     x, dy = tensor(a.shape), tensor(g.shape, name="dy")
     dw = conv.conv_nd_filter_grad(x, dy, b.shape, *how)
     assert is_filter_winograd(dw, [x, dy], target)
     assert_near(run_te(dw, {x: a, dy: g}, b.shape, target), want)
+
+
+def test_filter_gradients_dilated_one_way_and_of_odd_groups_are_direct_sums() -> None:
+    for dilations, channels, groups, is_taken in (
+        ((2, 2), 128, 1, True),
+        ((1, 2), 128, 1, False),
+        ((1, 1), 80, 2, False),
+    ):
+        padding = [(wide, wide) for wide in dilations]
+        x, dy = tensor((4, 16, 16, channels)), tensor((4, 16, 16, 128), name="dy")
+        dw = conv.conv_nd_filter_grad(x, dy, (3, 3, channels // groups, 128), STEPS, padding, dilations, groups)
+        assert is_filter_winograd(dw, [x, dy], HOST) == is_taken
 
 
 def test_filter_gradient_and_an_update_are_one_kernel() -> None:
@@ -208,7 +244,7 @@ def test_cores_share_a_single_image() -> None:
 
 def test_other_convolutions_stay_as_they_are() -> None:
     x, w = tensor((2, 12, 12, 32)), tensor((3, 3, 32, 32), name="w")
-    for how in [((2, 2), ALL_AROUND, (1, 1)), (STEPS, ALL_AROUND, (2, 2)), (STEPS, ALL_AROUND, (1, 1), 2)]:
+    for how in [((2, 2), ALL_AROUND, (1, 1)), (STEPS, ALL_AROUND, (2, 2)), (STEPS, ALL_AROUND, (1, 1), 4)]:
         groups = how[3] if len(how) > 3 else 1
         w = tensor((3, 3, 32 // groups, 32), name="w")
         assert not is_winograd(conv.conv_nd(x, w, *how), [x, w], HOST)

@@ -5,7 +5,7 @@ them by the transformed filter as one matrix product for each of a tile's places
 results, on which the epilogue runs. Nothing but results leaves the second-level cache.
 
 A dilated window meets only every so many rows and columns: those are images of their own, one for each phase. Of volumes each
-plane is an image, and has the channels of all planes that its window meets.
+plane is an image, and has the channels of all planes that its window meets. Of groups, each has panels and channels of its own.
 
 Sums of transformed numbers round more: of normally distributed operands, results of tiles of four are up to 1e-5 of
 their standard deviation from the exact ones, where direct sums are up to 1e-6. What isn't finite reaches all results of
@@ -78,10 +78,10 @@ def as_winograd(
     """The convolution as Winograd's, where it is one and that is faster; `source` melts in where it alone reads it."""
     operands = _operands(rest[0])
     shape = None if operands is None else _shape(rest[0], operands.dilation)
-    is_volume = len(rest[0].reduce) > 3
-    if operands is None or shape is None or (is_volume and (rest[0].reduce[-1].size or 1) % target.lanes(4)):
+    parts = len(rest[0].reduce) > 3 or (shape is not None and shape.groups > 1)
+    if operands is None or shape is None or (parts and (rest[0].reduce[-1].size or 1) % target.lanes(4)):
         return None
-    needed = 1.0 if operands.dilation == 1 else _needed(rest[0], source, target)
+    needed = 1.0 if operands.dilation == 1 else needed_part(rest[0], source, target)
     cut = best_cut(shape, _is_constant(operands, rest[0]), target, needed)
     if cut is None:
         return None
@@ -92,7 +92,7 @@ def as_winograd(
 
 def _operands(stage: Stage) -> Operands | None:
     """The factors of a sum of products over a 3 by 3 window and channels, in steps of one; None for anything else."""
-    if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4)) or stage.dtype != "float32":
+    if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4), (5, 3)) or stage.dtype != "float32":
         return None
     item, terms = stage.value, terms_of(stage)
     if not isinstance(item, tirx.Add) or not isinstance(item.b, tirx.Mul) or len(terms) != 2:
@@ -101,9 +101,19 @@ def _operands(stage: Stage) -> Operands | None:
         return None
     for image, factor in (terms, reversed(terms)):
         dilation = _dilation(image, stage)
-        if dilation and not variables(_place(factor)) & {axis.var for axis in stage.spatial[:-1]}:
+        if dilation and not variables(_place(factor)) & {axis.var for axis in places_of(stage)}:
             return Operands(image, factor, dilation)
     return None
+
+
+def group_of(stage: Stage) -> Axis | None:
+    """The axis of groups, which has no counterpart among those that are summed over."""
+    return stage.spatial[-2] if len(stage.spatial) > len(stage.reduce) + 1 else None
+
+
+def places_of(stage: Stage) -> tuple[Axis, ...]:
+    """Images, planes of volumes, rows and columns."""
+    return stage.spatial[: len(stage.reduce)]
 
 
 def _place(load: TensorLoad) -> ir.Expr:
@@ -112,21 +122,27 @@ def _place(load: TensorLoad) -> ir.Expr:
 
 def _dilation(load: TensorLoad, stage: Stage) -> int | None:
     """How far the window's taps are apart, the same both ways; None where this is no image seen through a window."""
-    image, *deep, down, right, _result = (axis.var for axis in stage.spatial)
-    *steps_deep, step_down, step_right, channel = (axis.var for axis in stage.reduce)
-    if len(load.indices) != len(stage.spatial) or any(axis.size != WINDOW for axis in stage.reduce[-3:-1]):
+    image, *deep, down, right = (axis.var for axis in places_of(stage))
+    *steps_deep, step_down, step_right, _channel = (axis.var for axis in stage.reduce)
+    if len(load.indices) != len(stage.reduce) + 1 or any(axis.size != WINDOW for axis in stage.reduce[-3:-1]):
         return None
     apart = access.stride(load.indices[-3], step_down)
     by = None if apart is None else emit.static(apart)
     if by is None or by < 1:
         return None
     planes = list(load.indices[1:-3])
-    wanted = [image, *planes, down + step_down * by, right + step_right * by, channel]
+    wanted = [image, *planes, down + step_down * by, right + step_right * by, channel_of(stage)]
     is_window = all(map(is_same, load.indices, wanted)) and all(variables(at) <= {*deep, *steps_deep} for at in planes)
     return by if is_window else None
 
 
-def _needed(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
+def channel_of(stage: Stage) -> ir.Expr:
+    """Which of an image's channels a term sees."""
+    group, channel = group_of(stage), stage.reduce[-1]
+    return channel.var if group is None else group.var * channel.extent + channel.var
+
+
+def needed_part(stage: Stage, source: Stage | None, target: CpuTarget) -> float:
     """Which part of all products direct sums need: they leave out what lies in the border."""
     clips = () if source is None else with_clips(stage, [source], target).clips
     return prod(1 - clip.saved(1) for clip in clips)
@@ -137,11 +153,13 @@ def is_same(left: ir.Expr, right: ir.Expr) -> bool:
 
 
 def _shape(stage: Stage, dilation: int) -> Shape | None:
-    outer, channels = access.points(stage.spatial[:-3]), access.points((*stage.reduce[:-3], stage.reduce[-1]))
-    height, width, results = (axis.size for axis in stage.spatial[-3:])
-    if outer is None or channels is None or height is None or width is None or results is None:
+    *outer, down, right = places_of(stage)
+    group = group_of(stage)
+    images, channels = access.points(tuple(outer)), access.points((*stage.reduce[:-3], stage.reduce[-1]))
+    height, width, results, groups = down.size, right.size, stage.spatial[-1].size, 1 if group is None else group.size
+    if images is None or channels is None or height is None or width is None or results is None or groups is None:
         return None
-    return Shape(outer * dilation**2, -(-height // dilation), -(-width // dilation), channels, results)
+    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), channels, results, groups)
 
 
 def _is_constant(operands: Operands, stage: Stage) -> bool:
@@ -181,14 +199,15 @@ class _Writer:
         self.tiles = self.cut.rows * self.right
         panels = self.cut.panels(shape)
         channels, width, products = shape.channels, self.cut.width, self.transforms.products
-        self.panels = panels // self.cut.groups
+        self.panels, self.panels_a_group = panels // self.cut.groups, panels // shape.groups
+        self.channels = channels * shape.groups
         self.whole = shape.results // self.cut.width
         self.filter = emit.scratch([panels, products, channels, width], "float32", "filters")
         # One vector more a row, so that a tile's products don't all lie in one set of the cache.
-        self.inputs = emit.scratch([self.tiles, products, channels + self.lanes], "float32", "inputs")
+        self.inputs = emit.scratch([self.tiles, products, self.channels + self.lanes], "float32", "inputs")
         self.sums = emit.scratch([self.tiles, products, width + self.lanes], "float32", "sums")
         self.band = emit.scratch(
-            [self.transforms.side, self.right * self.transforms.size + 2, channels], "float32", "band"
+            [self.transforms.side, self.right * self.transforms.size + 2, self.channels], "float32", "band"
         )
 
     def write(self, parallel: bool) -> Stmt:
@@ -225,7 +244,7 @@ class _Writer:
             def read(row: int, column: int, lane: ir.Expr) -> ir.Expr:
                 places = zip((*deep, channel), emit.unflatten(at, steps), strict=True)
                 point = {down.var: index(row), right.var: index(column), **{axis.var: place for axis, place in places}}
-                return substitute(load, {**point, stage.spatial[-1].var: panel * self.cut.width + lane})
+                return substitute(load, {**point, **self._result(panel, lane)})
 
             def write(row: int, column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
                 place = row * self.transforms.side + column
@@ -234,6 +253,20 @@ class _Writer:
             return self._in_panel(panel, self.transforms.filters, read, write, self._empty(panel, at))
 
         return emit.fused([self.cut.panels(self.shape), self.shape.channels], body, parallel)
+
+    def _result(self, panel: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
+        """The group and the result that a lane of a panel stands for."""
+        group, result = group_of(self.group.first), self.group.first.spatial[-1].var
+        if group is None:
+            return {result: panel * self.cut.width + lane}
+        return {group.var: self._group(panel), result: self._own(panel) * self.cut.width + lane}
+
+    def _group(self, panel: ir.Expr) -> ir.Expr:
+        return emit.simplified(tirx.floordiv(panel, index(self.panels_a_group)))
+
+    def _own(self, panel: ir.Expr) -> ir.Expr:
+        """A panel's number in its group."""
+        return panel if self.shape.groups == 1 else emit.simplified(tirx.floormod(panel, index(self.panels_a_group)))
 
     def _in_panel(
         self, panel: ir.Expr, matrices: Sequence[Matrix], read: Read, write: Write, beyond: Stmt | None = None
@@ -244,7 +277,7 @@ class _Writer:
         if not rest:
             return full
         short = emit.sequence([self._along(rest, matrices, read, write), beyond])
-        return emit.when(panel < self.whole, full, short) or full
+        return emit.when(emit.simplified(self._own(panel) < self.whole), full, short) or full
 
     def _empty(self, panel: ir.Expr, channel: ir.Expr) -> Stmt | None:
         """Zeros for the results that a last panel doesn't have: they are summed up, though never stored."""
@@ -294,7 +327,7 @@ class _Writer:
         height, width = self.band.ty.shape[0], self.band.ty.shape[1]
 
         def copied(down: ir.Expr, right: ir.Expr) -> Stmt:
-            chunks = emit.lane_chunks(self.shape.channels, self.lanes)
+            chunks = emit.lane_chunks(self.channels, self.lanes)
             return emit.sequence([self._copied(image, top, down, right, *chunk) for chunk in chunks])
 
         def tile(number: ir.Expr) -> Stmt:
@@ -304,7 +337,7 @@ class _Writer:
             def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
                 return emit.store(self.inputs, item, [row * self.right + number, index(down * side + right), lane])
 
-            return self._along(self.shape.channels, self.transforms.inputs, read, write)
+            return self._along(self.channels, self.transforms.inputs, read, write)
 
         copy = emit.nest([height, width], lambda places: copied(*places))
         return emit.sequence([copy, emit.loop(self.right, tile)])
@@ -320,8 +353,9 @@ class _Writer:
         """An item of the convolution's input; zero where the last tiles reach beyond it."""
         source, stage, load = self.group.source, self.group.first, self.group.operands.image
         *deep, step_down, step_right, channel = stage.reduce
-        step, first = divmod(start, int(channel.extent))
-        point = {axis.var: at for axis, at in zip(stage.spatial, self._in_image(number, down, right))}
+        step, first = divmod(start, int(channel.extent) * self.shape.groups)
+        point = {axis.var: at for axis, at in zip(places_of(stage), self._in_image(number, down, right))}
+        point.update({axis.var: index(0) for axis in [group_of(stage)] if axis is not None})
         point.update({axis.var: index(step) for axis in deep})
         point.update({step_down.var: index(0), step_right.var: index(0), channel.var: lane + first})
         place = list(substitute(load, point).indices)
@@ -333,7 +367,7 @@ class _Writer:
 
     def _in_image(self, number: ir.Expr, down: ir.Expr, right: ir.Expr) -> list[ir.Expr]:
         """A place of one plane and phase of an image, among all places."""
-        outer = [axis.extent for axis in self.group.first.spatial[:-3]]
+        outer = [axis.extent for axis in places_of(self.group.first)[:-2]]
         *image, first, start = emit.unflatten(number, [*outer, self.apart, self.apart])
         return [*image, down * self.apart + first, right * self.apart + start]
 
@@ -355,7 +389,8 @@ class _Writer:
             ]
         )
         spatial = (tile, at, result)
-        left = emit.load(self.inputs, [tile.var, at.var, channel.var])
+        own_channel = self._group(panel) * self.shape.channels + channel.var if self.shape.groups > 1 else channel.var
+        left = emit.load(self.inputs, [tile.var, at.var, own_channel])
         right = emit.load(self.filter, [panel, at.var, channel.var, result.var])
         own = emit.load(self.sums, [axis.var for axis in spatial])
         stage = Stage(self.sums, spatial, (channel,), tirx.const(0, "float32"), own + left * right)
@@ -376,15 +411,17 @@ class _Writer:
             return emit.load(self.sums, [row * self.right + number, index(down * side + right), lane])
 
         def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-            place = [*self._in_image(image, top + down, left + right), panel * self.cut.width + lane]
-            store = finish.at(item, {axis.var: at for axis, at in zip(first.spatial, place, strict=True)})
+            place = self._in_image(image, top + down, left + right)
+            point = {axis.var: at for axis, at in zip(places_of(first), place, strict=True)}
+            store = finish.at(item, {**point, **self._result(panel, lane)})
             return emit.when(self._lies_inside(place, down, right), store) or store
 
         return self._in_panel(panel, self.transforms.results, read, write)
 
     def _lies_inside(self, place: list[ir.Expr], down: int, right: int) -> ir.Expr | bool:
         """Whether a result of a tile is one of the image's; the last tiles may reach beyond it."""
-        axes = zip(place[-3:-1], (down, right), self.group.first.spatial[-3:-1], (self.down, self.right), strict=True)
+        extents = places_of(self.group.first)[-2:]
+        axes = zip(place[-2:], (down, right), extents, (self.down, self.right), strict=True)
         size, by = self.transforms.size, self.apart
         tests = [at < axis.extent for at, own, axis, tiles in axes
                  if ((tiles - 1) * size + own) * by + by - 1 >= int(axis.extent)]  # fmt: skip

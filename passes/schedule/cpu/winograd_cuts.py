@@ -34,20 +34,21 @@ SQUARES_A_COPY = 2.5
 
 @dataclass(frozen=True)
 class Shape:
-    """The sizes of a convolution: `images` of `height` by `width` results."""
+    """The sizes of a convolution: `images` of `height` by `width` results; channels and results are those of one of `groups`."""
 
     images: int
     height: int
     width: int
     channels: int
     results: int
+    groups: int = 1
 
 
 @dataclass(frozen=True)
 class Cut:
     """How the work is cut: `rows` rows of tiles and one of `groups` groups of results a task, panels of `width`.
 
-    The last panel may be wider than what is left of the results.
+    The last panel, of each of the convolution's groups, may be wider than what is left of the results.
     """
 
     transforms: Transforms
@@ -60,7 +61,7 @@ class Cut:
         return -(-extent // self.transforms.size)
 
     def panels(self, shape: Shape) -> int:
-        return -(-shape.results // self.width)
+        return -(-shape.results // self.width) * shape.groups
 
 
 def best_cut(shape: Shape, is_constant: bool, target: CpuTarget, needed: float = 1.0) -> Cut | None:
@@ -91,7 +92,7 @@ def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
             cut = Cut(transforms, 1, 1, lanes * vectors)
             down, right = cut.tiles(shape.height), cut.tiles(shape.width)
             panels = cut.panels(shape)
-            if (panels - 1) * cut.width + lanes * (vectors - 1) >= shape.results:
+            if (panels // shape.groups - 1) * cut.width + lanes * (vectors - 1) >= shape.results:
                 continue
             for rows in _divisors(shape.images * down):
                 if rows == 1 or rows * right * transforms.products <= MOST_PLACES:
@@ -116,21 +117,21 @@ class FilterCut:
         return -(-extent // GRADIENT.size)
 
 
-def best_filter_cut(shape: Shape, target: CpuTarget) -> FilterCut | None:
-    """How to cut a filter's gradient; None where direct sums are as fast."""
+def best_filter_cut(shape: Shape, target: CpuTarget, needed: float = 1.0) -> FilterCut | None:
+    """How to cut a filter's gradient; None where direct sums, of the `needed` part, are as fast."""
     lanes, products = target.lanes(4), GRADIENT.products
     if shape.results < lanes or shape.channels < lanes:
         return None
     down, right = (-(-extent // GRADIENT.size) for extent in (shape.height, shape.width))
     near, least = LEVELS2_OF_OPERANDS * target.level2_bytes, LEVELS2_OF_CHUNK * target.level2_bytes
-    is_local = products * shape.channels * shape.results * 4 > near
+    is_local = products * shape.channels * shape.results * shape.groups * 4 > near
     results = _panel_width(shape.results, WIDEST_PANEL // (2 if is_local else 1), lanes)
-    row_bytes = products * right * (shape.channels + shape.results) * 4
+    row_bytes = products * right * (shape.channels + shape.results) * shape.groups * 4
     every = shape.images * down
     rows = every if is_local else max(count for count in _divisors(every) if count == 1 or count * row_bytes <= least)
     cut = FilterCut(rows, _panel_width(shape.channels, WIDEST_PANEL // 2, lanes), results, is_local)
-    direct = shape.images * shape.height * shape.width * WINDOW**2 * shape.channels * shape.results
-    direct_cycles = direct / lanes / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
+    direct = shape.images * shape.height * shape.width * WINDOW**2 * shape.channels * shape.results * shape.groups
+    direct_cycles = needed * direct / lanes / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
     pays = _filter_cycles(shape, cut, target) * GAIN_THAT_PAYS < direct_cycles
     return choice("winograd", cut if pays else None, lambda: [None, cut], lambda cut: "yes" if cut else "no")
 
@@ -148,7 +149,7 @@ def _filter_cycles(shape: Shape, cut: FilterCut, target: CpuTarget) -> float:
     channels, results = (
         -(-extent // width) * width for extent, width in [(shape.channels, cut.channels), (shape.results, cut.results)]
     )
-    both, filters = channels + results, channels * results
+    both, filters = (channels + results) * shape.groups, channels * results * shape.groups
     chunks = shape.images * cut.tiles(shape.height) // cut.rows
     sums = products * filters * (tiles / lanes / OPERATIONS_A_CYCLE / EFFICIENCY + chunks * 2 / lanes)
     moved = products * tiles * both * 4 * 2 * CYCLES_A_LEVEL3_BYTE
@@ -162,7 +163,7 @@ def _divisors(number: int) -> list[int]:
 
 def _bytes_of_task(shape: Shape, cut: Cut) -> int:
     tiles = cut.rows * cut.tiles(shape.width)
-    return cut.transforms.products * tiles * (shape.channels + cut.width) * 4
+    return cut.transforms.products * tiles * (shape.channels * shape.groups + cut.width) * 4
 
 
 def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> float:
@@ -171,7 +172,7 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
     tiles, results = cut.rows * cut.tiles(shape.width), cut.panels(shape) * cut.width / cut.groups
     tasks = shape.images * cut.tiles(shape.height) // cut.rows * cut.groups
     turns = -(-tasks // target.cores)
-    transforms = tiles * (shape.channels + results) / lanes * square
+    transforms = tiles * (shape.channels * shape.groups + results) / lanes * square
     sums = products * results / cut.width * _product_cycles(tiles, cut.width // lanes, shape.channels, target)
     filter_bytes = products * shape.channels * results * 4
     is_near = filter_bytes * min(cut.groups, target.cores) <= target.level2_bytes // 2
@@ -181,7 +182,7 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
     total = turns * (transforms + max(sums / EFFICIENCY, fetch) + CYCLES_A_TASK)
     if is_constant:
         return total
-    squares = shape.channels * shape.results / lanes / target.cores
+    squares = shape.channels * shape.results * shape.groups / lanes / target.cores
     written = CYCLES_A_LEVEL2_BYTE if filter_bytes * cut.groups <= target.level2_bytes // 2 else CYCLES_A_WRITTEN_BYTE
     return total + squares * (square + products * lanes * 4 * written)
 
@@ -199,8 +200,9 @@ def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) 
 
 def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
     places, taps = shape.images * shape.height * shape.width, WINDOW**2 * shape.channels
-    sums = places * taps * shape.results / target.lanes(4) / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
-    filter_bytes = taps * shape.results * 4 / target.cores
+    results = shape.results * shape.groups
+    sums = places * taps * results / target.lanes(4) / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
+    filter_bytes = taps * results * 4 / target.cores
     is_near = filter_bytes <= target.level2_bytes // 2
     packing = 0.0 if is_constant or is_near else filter_bytes * CYCLES_A_WRITTEN_BYTE
     return packing + max(sums, filter_bytes * (CYCLES_A_LEVEL2_BYTE if is_near else CYCLES_A_FAR_BYTE))

@@ -3,6 +3,8 @@
 What a tile of results' gradients adds to a filter is a convolution with windows of 4 by 4 that has 3 by 3 results. Its
 transforms are those of the convolution turned over. Inputs and gradients of all tiles are transformed, or of as many as
 the caches hold; each of a tile's places is a matrix product over tiles, and sums are transformed once, at the end.
+Dilated windows, volumes and groups are taken as in `winograd`: by phases, by planes with the channels of all planes of a
+window, and each group by itself.
 """
 
 from __future__ import annotations
@@ -14,18 +16,18 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from . import emit
+from . import access, emit
 from .box import on_same_axes
 from .combiner import combiner, is_zero
 from .emit import index
-from .kernel import Axis, Kernel, Opaque, Stage
+from .kernel import Axis, Kernel, Opaque, Stage, substitute, variables
 from .plan import plan_reduction
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Finish, Range
 from .toom import GRADIENT, WINDOW, Matrix, transformed_square
 from .ways import terms_of
-from .winograd import Operands, feeds_only, is_same
+from .winograd import Operands, feeds_only, is_same, needed_part
 from .winograd_cuts import FilterCut, Shape, best_filter_cut
 from .work import is_parallel
 
@@ -50,42 +52,102 @@ def as_winograd_filter(
 ) -> WinogradFilter | None:
     """The filter's gradient as Winograd's, where it is one and that is faster; `source` melts in if only it reads it."""
     operands = _operands(rest[0])
-    shape = None if operands is None else _shape(rest[0])
-    cut = None if shape is None else best_filter_cut(shape, target)
-    if operands is None or shape is None or cut is None:
+    shape = None if operands is None else _shape(rest[0], operands.dilation)
+    if operands is None or shape is None or not _has_whole_vectors(rest[0], shape, target.lanes(4)):
+        return None
+    cut = best_filter_cut(shape, target, 1.0 if operands.dilation == 1 else needed_part(rest[0], source, target))
+    if cut is None:
         return None
     if source is not None and not feeds_only(source, rest, others, operands, kernel):
         source = None
     return WinogradFilter(source, tuple(rest), operands, shape, cut)
 
 
+@dataclass(frozen=True)
+class _Axes:
+    """What the axes of a filter's gradient are; each of the `planes` of volumes has one of the `steps` of the window."""
+
+    steps: tuple[Axis, ...]
+    taps: tuple[Axis, Axis]
+    channel: Axis
+    group: Axis | None
+    result: Axis
+    image: Axis
+    planes: tuple[Axis, ...]
+    places: tuple[Axis, Axis]
+
+    @staticmethod
+    def of(stage: Stage) -> _Axes | None:
+        deep, groups = len(stage.reduce) - 3, len(stage.spatial) - len(stage.reduce) - 1
+        if deep not in (0, 1) or groups not in (0, 1) or (deep and groups):
+            return None
+        *steps, down, right, channel = stage.spatial[: 3 + deep]
+        image, *planes, row, column = stage.reduce
+        group = stage.spatial[-2] if groups else None
+        return _Axes(
+            tuple(steps), (down, right), channel, group, stage.spatial[-1], image, tuple(planes), (row, column)
+        )
+
+    def among_all(self, axis: Axis) -> ir.Expr:
+        """A channel or result of a group, among those of all groups."""
+        return axis.var if self.group is None else self.group.var * axis.extent + axis.var
+
+
 def _operands(stage: Stage) -> Operands | None:
     """The input at `[n, y + ky, x + kx, c]` and the gradient at `[n, y, x, k]`; None for any other stage."""
-    if len(stage.spatial) != 4 or len(stage.reduce) != 3 or stage.dtype != "float32" or not is_zero(stage.init):
+    axes = _Axes.of(stage)
+    if axes is None or stage.dtype != "float32" or not is_zero(stage.init):
         return None
     item, terms = stage.value, terms_of(stage)
     if not isinstance(item, tirx.Add) or not isinstance(item.b, tirx.Mul) or len(terms) != 2:
         return None
     if not all(isinstance(factor, TensorLoad) for factor in (item.b.a, item.b.b)):
         return None
-    tap_down, tap_right, channel, result = (axis.var for axis in stage.spatial)
-    image, down, right = (axis.var for axis in stage.reduce)
+    wanted = [axis.var for axis in (axes.image, *axes.planes, *axes.places)]
     for source, gradient in (terms, reversed(terms)):
-        wanted = [image, down + tap_down, right + tap_right, channel]
-        if _reads(source, wanted) and _reads(gradient, [image, down, right, result]):
-            return Operands(source, gradient)
+        dilation = _dilation(source, axes)
+        if dilation and _reads(gradient, [*wanted, axes.among_all(axes.result)]):
+            return Operands(source, gradient, dilation)
     return None
+
+
+def _dilation(load: TensorLoad, axes: _Axes) -> int | None:
+    """How far the window's taps are apart, the same both ways; None where this is no image seen through a window."""
+    if len(load.indices) != len(axes.planes) + 4:
+        return None
+    by = access.stride(load.indices[-3], axes.taps[0].var)
+    apart = None if by is None else emit.static(by)
+    if apart is None or apart < 1:
+        return None
+    planes = list(load.indices[1:-3])
+    window = [place.var + tap.var * apart for place, tap in zip(axes.places, axes.taps, strict=True)]
+    own = {axis.var for axis in (*axes.planes, *axes.steps)}
+    is_window = _reads(load, [axes.image.var, *planes, *window, axes.among_all(axes.channel)])
+    return apart if is_window and all(variables(at) <= own for at in planes) else None
 
 
 def _reads(load: TensorLoad, places: Sequence[ir.Expr]) -> bool:
     return len(load.indices) == len(places) and all(map(is_same, load.indices, places))
 
 
-def _shape(stage: Stage) -> Shape | None:
-    sizes = [axis.size for axis in (*stage.reduce, *stage.spatial[2:])]
-    known = [size for size in sizes if size is not None]
-    is_window = all(axis.size == WINDOW for axis in stage.spatial[:2])
-    return Shape(*known) if is_window and len(known) == len(sizes) else None
+def _shape(stage: Stage, dilation: int) -> Shape | None:
+    axes = _Axes.of(stage)
+    if axes is None or any(axis.size != WINDOW for axis in axes.taps):
+        return None
+    images, channels = access.points((axes.image, *axes.planes)), access.points((*axes.steps, axes.channel))
+    height, width, results = axes.places[0].size, axes.places[1].size, axes.result.size
+    groups = 1 if axes.group is None else axes.group.size
+    if images is None or channels is None or height is None or width is None or results is None or groups is None:
+        return None
+    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), channels, results, groups)
+
+
+def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
+    """Whether no vector crosses what lies apart: planes of a window, or groups."""
+    axes = _Axes.of(stage)
+    if axes is None or (not axes.steps and shape.groups == 1):
+        return True
+    return (axes.channel.size or 1) % lanes == 0 and (shape.groups == 1 or shape.results % lanes == 0)
 
 
 def emit_winograd_filter(group: WinogradFilter, needed: set[Var], target: CpuTarget) -> Stmt:
@@ -97,9 +159,11 @@ def emit_winograd_filter(group: WinogradFilter, needed: set[Var], target: CpuTar
 
 @dataclass(frozen=True)
 class _Side:
-    """One operand: how an item is read, and its transformed tiles `[block, place, tile and channel]`."""
+    """One operand: how an item is read, at a place of an image and a lane of a vector of channels; its transformed tiles
+    `[block, place, tile and channel]`.
+    """
 
-    item: Callable[[list[ir.Expr]], ir.Expr]
+    item: Callable[[list[ir.Expr], int, ir.Expr], ir.Expr]
     matrices: tuple[Matrix, ...]
     channels: int
     block: int
@@ -116,31 +180,55 @@ class _Writer:
 
     def __init__(self, group: WinogradFilter, stores: list[Stage], target: CpuTarget) -> None:
         self.group, self.stores, self.target, self.lanes = group, stores, target, target.lanes(4)
+        axes = _Axes.of(group.rest[0])
+        if axes is None:
+            raise ValueError("emit_winograd_filter: expected the axes that as_winograd_filter accepted")
+        self.axes, self.apart = axes, group.operands.dilation
         self.cut, self.shape = group.cut, group.shape
         self.down, self.right = self.cut.tiles(self.shape.height), self.cut.tiles(self.shape.width)
         self.tiles = self.cut.rows * self.right
-        self.input = self._side(group.operands.image, group.source, GRADIENT.inputs, self.cut.channels)
-        self.gradient = self._side(group.operands.filter, None, GRADIENT.filters, self.cut.results)
+        channels, results = self.shape.channels, self.shape.results
+        self.input = self._side(group.operands.image, group.source, GRADIENT.inputs, channels, self.cut.channels)
+        self.gradient = self._side(group.operands.filter, None, GRADIENT.filters, results, self.cut.results)
         own = [GRADIENT.products, self.cut.channels, self.cut.results]
-        blocks = [-(-side.channels // side.block) for side in (self.input, self.gradient)]
-        self.blocks, self.is_local = blocks, self.cut.is_local
-        self.sums = emit.scratch([*([1, 1] if self.is_local else blocks), *own], "float32", "sums")
+        self.blocks = [self.shape.groups, -(-channels // self.cut.channels), -(-results // self.cut.results)]
+        self.is_local = self.cut.is_local
+        self.sums = emit.scratch([*([1, 1, 1] if self.is_local else self.blocks), *own], "float32", "sums")
 
-    def _side(self, load: TensorLoad, source: Stage | None, matrices: tuple[Matrix, ...], block: int) -> _Side:
-        extents = [int(extent) for extent in load.source.ty.shape]
-        reach, size = len(matrices[0][0]), GRADIENT.size
+    def _side(
+        self, load: TensorLoad, source: Stage | None, matrices: tuple[Matrix, ...], channels: int, block: int
+    ) -> _Side:
+        extents = [int(extent) for extent in load.source.ty.shape[-3:-1]]
+        ends = [((tiles - 1) * GRADIENT.size + len(matrices[0][0])) * self.apart for tiles in (self.down, self.right)]
 
-        def item(place: list[ir.Expr]) -> ir.Expr:
+        def item(place: list[ir.Expr], start: int, lane: ir.Expr) -> ir.Expr:
             """Zero where the last tiles reach beyond the images."""
-            value = emit.load(load.source, place) if source is None else source.at(place)
-            most = [(tiles - 1) * size + reach for tiles in (self.down, self.right)]
-            tests = [at < extent for at, extent, end in zip(place[1:3], extents[1:3], most) if extent < end]
+            at = list(substitute(load, self._point(place, start, lane)).indices)
+            value = emit.load(load.source, at) if source is None else source.at(at)
+            tests = [own < extent for own, extent, end in zip(at[-3:-1], extents, ends) if extent < end]
             return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
         # A vector more a place: places of a tile don't all lie in one set of the cache.
         rows = self.tiles * block + self.lanes
-        buffer = emit.scratch([-(-extents[-1] // block), GRADIENT.products, rows], "float32", "transformed")
-        return _Side(item, matrices, extents[-1], block, buffer)
+        every = channels * self.shape.groups
+        buffer = emit.scratch([-(-every // block), GRADIENT.products, rows], "float32", "transformed")
+        return _Side(item, matrices, every, block, buffer)
+
+    def _point(self, place: list[ir.Expr], start: int, lane: ir.Expr) -> dict[Var, ir.Expr]:
+        """An operand's axes at a place; those of groups and steps are in the channels, of which a vector sees one step."""
+        axes, outer = self.axes, (self.axes.image, *self.axes.planes)
+        *own, first, left = emit.unflatten(place[0], [*(axis.extent for axis in outer), self.apart, self.apart])
+        step, channel = divmod(start, int(axes.channel.extent)) if axes.steps else (0, start)
+        zeros = [*axes.taps, *([] if axes.group is None else [axes.group])]
+        return {
+            **{axis.var: index(0) for axis in zeros},
+            **{axis.var: index(step) for axis in axes.steps},
+            **{axis.var: emit.simplified(at) for axis, at in zip(outer, own, strict=True)},
+            axes.places[0].var: place[1] * self.apart + first,
+            axes.places[1].var: place[2] * self.apart + left,
+            axes.channel.var: lane + channel,
+            axes.result.var: lane + start,
+        }
 
     def write(self, parallel: bool) -> Stmt:
         chunks = self.shape.images * self.down // self.cut.rows
@@ -149,19 +237,21 @@ class _Writer:
             *(emit.allocate(side.buffer) for side in sides),
             *([] if self.is_local else [emit.allocate(self.sums), self._zeros(parallel)]),
             emit.loop(chunks, lambda chunk: self._chunk(chunk, parallel)),
-            None if self.is_local else emit.fused(self.blocks, lambda places: self._results(*places, *places), parallel),
+            None if self.is_local else emit.fused(self.blocks, lambda at: self._results(at, at), parallel),
         ])  # fmt: skip
 
     def _zeros(self, parallel: bool) -> Stmt:
         def row(places: list[ir.Expr]) -> Stmt:
             zero = tirx.const(0, "float32")
-            return self._vectors(self.cut.results, lambda at: emit.store(self.sums, zero, [*places, at]))
+            return self._vectors(
+                self.cut.results, lambda start, lane: emit.store(self.sums, zero, [*places, lane + start])
+            )
 
         return emit.fused([*self.blocks, GRADIENT.products, self.cut.channels], row, parallel)
 
-    def _vectors(self, extent: int, body: Callable[[ir.Expr], Stmt]) -> Stmt:
+    def _vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
         def part(start: int, lanes: int) -> Stmt:
-            return emit.vectorized(lanes, lambda lane: body(lane + start))
+            return emit.vectorized(lanes, lambda lane: body(start, lane))
 
         return emit.sequence([part(*chunk) for chunk in emit.lane_chunks(extent, self.lanes)])
 
@@ -171,8 +261,8 @@ class _Writer:
 
         transformed = [rows(side) for side in (self.input, self.gradient)]
         if self.is_local:
-            return emit.sequence([*transformed, emit.fused(self.blocks, lambda at: self._panel(*at), parallel)])
-        each = emit.fused([*self.blocks, GRADIENT.products], lambda at: self._products(at[:2], at[:2], at[2]), parallel)
+            return emit.sequence([*transformed, emit.fused(self.blocks, self._panel, parallel)])
+        each = emit.fused([*self.blocks, GRADIENT.products], lambda at: self._products(at[:3], at[:3], at[3]), parallel)
         return emit.sequence([*transformed, each])
 
     def _row(self, side: _Side, chunk: ir.Expr, row: ir.Expr) -> Stmt:
@@ -185,7 +275,10 @@ class _Writer:
         def copied(places: list[ir.Expr]) -> Stmt:
             down, right = places
             start = [emit.simplified(image), emit.simplified(top + down), right]
-            return self._vectors(side.channels, lambda at: emit.store(band, side.item([*start, at]), [down, right, at]))
+            return self._vectors(
+                side.channels,
+                lambda first, lane: emit.store(band, side.item(start, first, lane), [down, right, lane + first]),
+            )
 
         copy = emit.nest([side.reach, width], copied)
         whole, rest = divmod(side.channels, self.lanes)
@@ -212,19 +305,20 @@ class _Writer:
             "float32",
         )
 
-    def _panel(self, block: ir.Expr, part: ir.Expr) -> Stmt:
+    def _panel(self, block: list[ir.Expr]) -> Stmt:
         """All products of some channels and results at once: their sums stay in the second-level cache."""
-        zero = [index(0), index(0)]
-        products = emit.loop(GRADIENT.products, lambda place: self._products([block, part], zero, place))
-        return emit.sequence([emit.allocate(self.sums), products, self._results(block, part, *zero)])
+        zero = [index(0)] * len(block)
+        products = emit.loop(GRADIENT.products, lambda place: self._products(block, zero, place))
+        return emit.sequence([emit.allocate(self.sums), products, self._results(block, zero)])
 
-    def _products(self, blocks: list[ir.Expr], held: list[ir.Expr], place: ir.Expr) -> Stmt:
+    def _products(self, block: list[ir.Expr], held: list[ir.Expr], place: ir.Expr) -> Stmt:
         """The matrix product of one place: channels by tiles times tiles by results."""
-        sizes = [1, 1, 1, self.cut.channels, self.cut.results, self.tiles]
+        sizes = [1, 1, 1, 1, self.cut.channels, self.cut.results, self.tiles]
         *outer, channel, result, tile = (Axis(Var("at", "int64"), index(size)) for size in sizes)
-        block, part = blocks
-        left = emit.load(self.input.buffer, [block, place, tile.var * self.cut.channels + channel.var])
-        right = emit.load(self.gradient.buffer, [part, place, tile.var * self.cut.results + result.var])
+        group, row, column = block
+        own_row, own_column = group * self.blocks[1] + row, group * self.blocks[2] + column
+        left = emit.load(self.input.buffer, [own_row, place, tile.var * self.cut.channels + channel.var])
+        right = emit.load(self.gradient.buffer, [own_column, place, tile.var * self.cut.results + result.var])
         spatial = (*outer, channel, result)
         own = emit.load(self.sums, [axis.var for axis in spatial])
         stage = Stage(self.sums, spatial, (tile,), tirx.const(0, "float32"), own + left * right)
@@ -236,16 +330,16 @@ class _Writer:
         fixed = dict(zip((axis.var for axis in outer), [*held, place], strict=True))
         return run_tasks(work, [Range.whole(tile)], False, fixed)
 
-    def _results(self, block: ir.Expr, part: ir.Expr, held: ir.Expr, held_part: ir.Expr) -> Stmt:
+    def _results(self, block: list[ir.Expr], held: list[ir.Expr]) -> Stmt:
         """The sums of some channels and results, turned into the filter's gradient, and the epilogue on it."""
-        channels = tirx.min(index(self.cut.channels), self.shape.channels - block * self.cut.channels)
-        left = self.shape.results - part * self.cut.results
+        channels = tirx.min(index(self.cut.channels), self.shape.channels - block[1] * self.cut.channels)
+        left = self.shape.results - block[2] * self.cut.results
         vectors = tirx.min(index(self.cut.results // self.lanes), tirx.floordiv(left, index(self.lanes)))
         rest = self.shape.results % self.lanes
 
         def row(channel: ir.Expr) -> Stmt:
             def square(start: ir.Expr, lanes: int) -> Stmt:
-                return self._result([block, part], [held, held_part], channel, start, lanes)
+                return self._result(block, held, channel, start, lanes)
 
             full = emit.loop(emit.simplified(vectors), lambda number: square(number * self.lanes, self.lanes))
             last = emit.when(left < self.cut.results, square(vectors * self.lanes, rest)) if rest else None
@@ -253,7 +347,7 @@ class _Writer:
 
         return emit.loop(emit.simplified(channels), row)
 
-    def _result(self, blocks: list[ir.Expr], held: list[ir.Expr], channel: ir.Expr, start: ir.Expr, lanes: int) -> Stmt:
+    def _result(self, block: list[ir.Expr], held: list[ir.Expr], channel: ir.Expr, start: ir.Expr, lanes: int) -> Stmt:
         first = self.group.rest[0]
         finish = Finish(first, tuple(self.stores))
 
@@ -262,8 +356,11 @@ class _Writer:
             return emit.load(self.sums, [*held, place, channel, start + lane])
 
         def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-            at = [blocks[0] * self.cut.channels + channel, blocks[1] * self.cut.results + start + lane]
-            point = [index(down), index(right), *at]
+            group, own_channel, own_result = block
+            among = own_channel * self.cut.channels + channel
+            *steps, own = emit.unflatten(among, [axis.extent for axis in (*self.axes.steps, self.axes.channel)])
+            groups = [] if self.axes.group is None else [group]
+            point = [*steps, index(down), index(right), own, *groups, own_result * self.cut.results + start + lane]
             return finish.at(item, dict(zip((axis.var for axis in first.spatial), point, strict=True)))
 
         return transformed_square(GRADIENT.results, read, write, lanes, "float32")
