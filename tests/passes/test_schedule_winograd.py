@@ -45,9 +45,23 @@ GROUPED = {
 }
 
 
+AROUND_FIVE = [(2, 2), (2, 2)]
+FIVES = {
+    "whole tiles of windows of five": ((4, 8, 12, 64), 64, AROUND_FIVE, 1, 1, 5),
+    "ragged tiles of windows of five": ((4, 11, 13, 36), 64, [(0, 3), (2, 0)], 1, 1, 5),
+    "dilated windows of five": ((2, 25, 24, 64), 64, [(4, 4), (4, 4)], 2, 1, 5),
+    "groups of windows of five": ((4, 14, 13, 128), 128, AROUND_FIVE, 1, 2, 5),
+}
+BLOCKS = {
+    "blocks of channels": ((4, 7, 7, 256), 192, ALL_AROUND),
+    "blocks of groups' channels": ((8, 8, 7, 256), 256, ALL_AROUND, 1, 2),
+    "blocks for odd results": ((8, 7, 7, 192), 180, ALL_AROUND),
+}
+
+
 def of_all(case: tuple) -> tuple:
-    """A case with its dilation and groups, which are one where it doesn't tell."""
-    return (*case, *(1, 1)[len(case) - 3 :])
+    """A case with its dilation, groups and window, which are 1, 1 and 3 where it doesn't tell."""
+    return (*case, *(1, 1, 3)[len(case) - 3 :])
 
 
 def test_windows_dilated_one_way_are_summed_directly() -> None:
@@ -69,15 +83,20 @@ def product(matrices: tuple[toom.Matrix, ...]) -> np.ndarray:
     return total
 
 
-def test_gradient_s_transforms_give_a_correlation() -> None:
-    x, dy = values((6,), "float64"), values((4,), "float64")
-    inputs, filters, results = map(product, (toom.GRADIENT.inputs, toom.GRADIENT.filters, toom.GRADIENT.results))
+@pytest.mark.parametrize("window", toom.GRADIENTS)
+def test_gradient_s_transforms_give_a_correlation(window: int) -> None:
+    of = toom.GRADIENTS[window]
+    x, dy = values((of.side,), "float64"), values((of.size,), "float64")
+    inputs, filters, results = map(product, (of.inputs, of.filters, of.results))
+    assert len(results) == window
     np.testing.assert_allclose(results @ ((filters @ dy) * (inputs @ x)), np.correlate(x, dy, "valid"), atol=1e-14)
 
 
-@pytest.mark.parametrize("transforms", [toom.OF_TWO, toom.OF_FOUR], ids=["two", "four"])
-def test_transforms_give_a_correlation(transforms: toom.Transforms) -> None:
-    x, w = values((transforms.side,), "float64"), values((3,), "float64")
+@pytest.mark.parametrize(
+    ("window", "transforms"), [(window, each) for window, known in toom.BY_WINDOW.items() for each in known]
+)
+def test_transforms_give_a_correlation(window: int, transforms: toom.Transforms) -> None:
+    x, w = values((transforms.side,), "float64"), values((window,), "float64")
     inputs, filters, results = map(product, (transforms.inputs, transforms.filters, transforms.results))
     np.testing.assert_allclose(results @ ((filters @ w) * (inputs @ x)), np.correlate(x, w, "valid"), atol=1e-14)
 
@@ -132,12 +151,14 @@ def test_volumes_strided_in_depth_and_those_of_odd_channels() -> None:
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
 @pytest.mark.parametrize(
-    "case", [*CASES.values(), *DILATED.values(), *GROUPED.values()], ids=[*CASES, *DILATED, *GROUPED]
+    "case",
+    [case for cases in (CASES, DILATED, GROUPED, FIVES, BLOCKS) for case in cases.values()],
+    ids=[*CASES, *DILATED, *GROUPED, *FIVES, *BLOCKS],
 )
 def test_convolution_and_its_input_gradient(case, target: Target) -> None:
-    x_shape, results, padding, dilation, groups = of_all(case)
+    x_shape, results, padding, dilation, groups, window = of_all(case)
     how = (STEPS, padding, (dilation, dilation), groups)
-    a, b = values(x_shape), values((3, 3, x_shape[-1] // groups, results))
+    a, b = values(x_shape), values((window, window, x_shape[-1] // groups, results))
     exact = [v.astype("float64") for v in (a, b)]
     want = convolve(*exact, *how)
     g = values(want.shape)
@@ -162,6 +183,8 @@ FILTERS = {
     "groups": ((4, 12, 12, 128), 128, ALL_AROUND, 1, 2),
     "more results than channels": ((8, 11, 14, 64), 192, [(0, 1), (2, 0)], 1, 2),
     "phases of groups": ((8, 24, 28, 128), 128, [(2, 2), (2, 2)], 2, 2),
+    "windows of five": ((4, 13, 16, 64), 96, AROUND_FIVE, 1, 1, 5),
+    "phases of windows of five": ((4, 25, 28, 64), 64, [(4, 4), (4, 4)], 2, 1, 5),
     "groups' sums of a panel": ((4, 8, 9, 512), 512, ALL_AROUND, 1, 4),
 }
 
@@ -169,9 +192,9 @@ FILTERS = {
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
 @pytest.mark.parametrize("case", FILTERS.values(), ids=FILTERS.keys())
 def test_filter_gradient(case, target: Target) -> None:
-    x_shape, results, padding, dilation, groups = of_all(case)
+    x_shape, results, padding, dilation, groups, window = of_all(case)
     how = (STEPS, padding, (dilation, dilation), groups)
-    a, b = values(x_shape), values((3, 3, x_shape[-1] // groups, results))
+    a, b = values(x_shape), values((window, window, x_shape[-1] // groups, results))
     g = values(convolve(a, b, *how).shape)
     want = gradients(*(v.astype("float64") for v in (a, b, g)), *how)[1]
     x, dy = tensor(a.shape), tensor(g.shape, name="dy")
@@ -233,6 +256,19 @@ def test_prologue_melts_into_the_copy() -> None:
 )
 def test_direct_sums_where_they_are_as_fast(shape: Shape) -> None:
     assert best_cut(shape, True, CpuTarget.of(HOST)) is None
+
+
+def test_few_tiles_of_a_large_filter_are_summed_in_blocks() -> None:
+    facts = CpuTarget(512, 32, 2)
+    for shape, is_taken in ((Shape(8, 7, 7, 512, 512), True), (Shape(8, 56, 56, 64, 64), False)):
+        cut = best_cut(shape, False, facts)
+        assert cut is not None
+        assert bool(cut.block) == is_taken
+    for case in BLOCKS.values():
+        (images, height, width, channels), results, _padding, _dilation, groups, _window = of_all(case)
+        cut = best_cut(Shape(images, height, width, channels // groups, results // groups, groups), False, facts)
+        assert cut is not None
+        assert cut.block
 
 
 def test_cores_share_a_single_image() -> None:

@@ -1,6 +1,6 @@
-"""Winograd's transforms of 3 by 3 windows: sparse matrices, applied to squares of vectors in registers.
+"""Winograd's transforms of windows of 3 by 3 and 5 by 5: sparse matrices, applied to squares of vectors in registers.
 
-Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016. Tiles of four results interpolate at
+Source: Lavin and Gray, "Fast Algorithms for Convolutional Neural Networks", 2016. Squares of six inputs interpolate at
 0, ±1/√2, ±√2 and infinity, where the numbers stay small: at the usual 0, ±1, ±2 their worst error is three times this
 one's (on choosing points: Barabasz et al., "Error Analysis and Improving the Accuracy of Winograd Convolution", 2020).
 """
@@ -16,7 +16,6 @@ from tvm.tirx import Stmt, Var
 
 from . import emit
 
-WINDOW = 3
 Matrix = Sequence[Sequence[float]]
 Column = Callable[[int, ir.Expr], ir.Expr]
 Read = Callable[[int, int, ir.Expr], ir.Expr]
@@ -25,7 +24,7 @@ Write = Callable[[int, int, ir.Expr, ir.Expr], Stmt]
 
 @dataclass(frozen=True)
 class Transforms:
-    """How a square of `size + 2` inputs and a window become `size` squared results: `results(filters * inputs)`.
+    """How a square of inputs and a window become `size` squared results: `results(filters * inputs)`.
 
     Each is a row of matrices, the first of which is applied first.
     """
@@ -37,7 +36,8 @@ class Transforms:
 
     @property
     def side(self) -> int:
-        return self.size + WINDOW - 1
+        """How many inputs a square has each way."""
+        return len(self.inputs[0][0])
 
     @property
     def products(self) -> int:
@@ -97,18 +97,39 @@ OF_FOUR = Transforms(
 )
 
 
+# At the points of tiles of four: what is multiplied are values there, whichever factor has the more terms.
+TWO_OF_FIVE = Transforms(
+    2,
+    OF_FOUR.inputs,
+    (
+        (
+            (1, 0, 0, 0, 0),
+            (-2 / 3, 0, -1 / 3, 0, -1 / 6),
+            (0, -2 / 3 * _NEAR, 0, -1 / 3 * _NEAR, 0),
+            (1 / 6, 0, 1 / 3, 0, 2 / 3),
+            (0, 1 / 6 * _FAR, 0, 1 / 3 * _FAR, 0),
+            (0, 0, 0, 0, 1),
+        ),
+        _BUTTERFLIES,
+    ),
+    (_BUTTERFLIES, ((1, 1, 0, 1, 0, 0), (0, 0, _NEAR, 0, _FAR, 1))),
+)
+BY_WINDOW = {3: (OF_TWO, OF_FOUR), 5: (TWO_OF_FIVE,)}
+
+
 def _turned(matrix: Matrix) -> Matrix:
     return tuple(zip(*matrix, strict=True))
 
 
-# A sum over three indices is the same whichever of its factors is asked for: the transforms of the others, turned over.
-GRADIENT = Transforms(
-    4,
-    OF_FOUR.inputs,
-    tuple(map(_turned, reversed(OF_FOUR.results))),
-    tuple(map(_turned, reversed(OF_FOUR.filters))),
-)
-"""How a square of six inputs and one of four results' gradients become what they add to a window."""
+def _gradient(of: Transforms) -> Transforms:
+    """A sum over three indices is the same whichever of its factors is asked for: the transforms of the others, turned over."""
+    return Transforms(
+        of.size, of.inputs, tuple(map(_turned, reversed(of.results))), tuple(map(_turned, reversed(of.filters)))
+    )
+
+
+GRADIENTS = {window: _gradient(known[-1]) for window, known in BY_WINDOW.items()}
+"""How a square of six inputs and one of results' gradients become what they add to a window."""
 
 
 @dataclass(frozen=True)

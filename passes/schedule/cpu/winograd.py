@@ -1,8 +1,10 @@
-"""Convolutions with windows of 3 by 3 by Winograd's method: a quarter (or 4/9) of the products, in float32.
+"""Convolutions with windows of 3 by 3 or 5 by 5 by Winograd's method: a quarter, 4/9 or 9/25 of the products, in float32.
 
 Images are cut into square tiles of results. A task takes a few rows of tiles: it transforms their inputs, multiplies
 them by the transformed filter as one matrix product for each of a tile's places, and transforms the products into
-results, on which the epilogue runs. Nothing but results leaves the second-level cache.
+results, on which the epilogue runs. Nothing but results leaves the second-level cache. Where tiles are few and the filter is
+large, a task takes all tiles and a panel of results instead: what it needs of the filter is transformed there, a block of
+channels at a time, since a transformed filter is four times as large, and would be written and read again.
 
 A dilated window meets only every so many rows and columns: those are images of their own, one for each phase. Of volumes each
 plane is an image, and has the channels of all planes that its window meets. Of groups, each has panels and channels of its own.
@@ -16,6 +18,7 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass, replace
+from functools import partial
 from math import prod
 
 from tvm import ir, tirx
@@ -33,7 +36,7 @@ from .plan import Packing, Plan, plan_reduction
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Finish, Range
-from .toom import WINDOW, Matrix, Read, Write, transformed_square
+from .toom import BY_WINDOW, Matrix, Read, Write, transformed_square
 from .ways import terms_of
 from .winograd_cuts import Cut, Shape, best_cut
 from .work import is_parallel
@@ -91,7 +94,7 @@ def as_winograd(
 
 
 def _operands(stage: Stage) -> Operands | None:
-    """The factors of a sum of products over a 3 by 3 window and channels, in steps of one; None for anything else."""
+    """The factors of a sum of products over a square window and channels, in steps of one; None for anything else."""
     if (len(stage.spatial), len(stage.reduce)) not in ((4, 3), (5, 4), (5, 3)) or stage.dtype != "float32":
         return None
     item, terms = stage.value, terms_of(stage)
@@ -124,7 +127,7 @@ def _dilation(load: TensorLoad, stage: Stage) -> int | None:
     """How far the window's taps are apart, the same both ways; None where this is no image seen through a window."""
     image, *deep, down, right = (axis.var for axis in places_of(stage))
     *steps_deep, step_down, step_right, _channel = (axis.var for axis in stage.reduce)
-    if len(load.indices) != len(stage.reduce) + 1 or any(axis.size != WINDOW for axis in stage.reduce[-3:-1]):
+    if len(load.indices) != len(stage.reduce) + 1 or window_of(stage.reduce[-3:-1]) is None:
         return None
     apart = access.stride(load.indices[-3], step_down)
     by = None if apart is None else emit.static(apart)
@@ -134,6 +137,12 @@ def _dilation(load: TensorLoad, stage: Stage) -> int | None:
     wanted = [image, *planes, down + step_down * by, right + step_right * by, channel_of(stage)]
     is_window = all(map(is_same, load.indices, wanted)) and all(variables(at) <= {*deep, *steps_deep} for at in planes)
     return by if is_window else None
+
+
+def window_of(taps: Sequence[Axis]) -> int | None:
+    """How many taps a square window has each way, where there are transforms for it."""
+    first, second = (axis.size for axis in taps)
+    return first if first is not None and first == second and first in BY_WINDOW else None
 
 
 def channel_of(stage: Stage) -> ir.Expr:
@@ -156,10 +165,17 @@ def _shape(stage: Stage, dilation: int) -> Shape | None:
     *outer, down, right = places_of(stage)
     group = group_of(stage)
     images, channels = access.points(tuple(outer)), access.points((*stage.reduce[:-3], stage.reduce[-1]))
-    height, width, results, groups = down.size, right.size, stage.spatial[-1].size, 1 if group is None else group.size
-    if images is None or channels is None or height is None or width is None or results is None or groups is None:
+    groups, results, window = 1 if group is None else group.size, stage.spatial[-1].size, window_of(stage.reduce[-3:-1])
+    return known_shape((images, down.size, right.size, channels, results, groups, window), dilation)
+
+
+def known_shape(sizes: Sequence[int | None], dilation: int) -> Shape | None:
+    """The sizes in the order of a shape's, of an image's phases."""
+    known = [size for size in sizes if size is not None]
+    if len(known) < len(sizes):
         return None
-    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), channels, results, groups)
+    images, height, width, *rest = known
+    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), *rest)
 
 
 def _is_constant(operands: Operands, stage: Stage) -> bool:
@@ -202,17 +218,28 @@ class _Writer:
         self.panels, self.panels_a_group = panels // self.cut.groups, panels // shape.groups
         self.channels = channels * shape.groups
         self.whole = shape.results // self.cut.width
-        self.filter = emit.scratch([panels, products, channels, width], "float32", "filters")
-        # One vector more a row, so that a tile's products don't all lie in one set of the cache.
+        # One row or vector more: what belongs to one window or tile doesn't all lie in one set of the cache.
+        held = (1, self.cut.block) if self.cut.block else (panels, channels)
+        self.filter = emit.scratch([held[0], products, held[1] + 1, width], "float32", "filters")
         self.inputs = emit.scratch([self.tiles, products, self.channels + self.lanes], "float32", "inputs")
         self.sums = emit.scratch([self.tiles, products, width + self.lanes], "float32", "sums")
         self.band = emit.scratch(
-            [self.transforms.side, self.right * self.transforms.size + 2, self.channels], "float32", "band"
+            [self.transforms.side, self.right * self.transforms.size + shape.window - 1, self.channels],
+            "float32",
+            "band",
         )
 
     def write(self, parallel: bool) -> Stmt:
         blocks = self.shape.images * self.down // self.cut.rows
         load, turned = self._turned_filter(parallel)
+        if self.cut.block:
+            row = partial(self._inputs, index(0))
+            return emit.sequence([
+                emit.allocate(self.inputs),
+                *turned,
+                emit.fused([self.tiles // self.right], lambda at: self._with(self.band, row(at[0])), parallel),
+                emit.fused([self.cut.groups], lambda at: self._blocks(load, at[0]), parallel),
+            ])  # fmt: skip
         return emit.sequence([
             emit.allocate(self.filter),
             *turned,
@@ -234,25 +261,47 @@ class _Writer:
 
     def _filters(self, load: TensorLoad, parallel: bool) -> Stmt:
         """The transformed filter, panel by panel."""
-        stage = self.group.first
-        *deep, down, right, channel = stage.reduce
+        extents = [self.cut.panels(self.shape), self.shape.channels]
+        return emit.fused(extents, lambda at: self._window(load, at[0], at[1], at), parallel)
+
+    def _window(self, load: TensorLoad, panel: ir.Expr, number: ir.Expr, held: Sequence[ir.Expr]) -> Stmt:
+        """The transformed window of one channel and a panel of results, and where it is held."""
+        *deep, down, right, channel = self.group.first.reduce
         steps = [channel.extent] if not deep else [deep[0].extent, channel.extent]
 
-        def body(places: list[ir.Expr]) -> Stmt:
-            panel, at = places
+        def read(row: int, column: int, lane: ir.Expr) -> ir.Expr:
+            places = zip((*deep, channel), emit.unflatten(number, steps), strict=True)
+            point = {down.var: index(row), right.var: index(column), **{axis.var: place for axis, place in places}}
+            return substitute(load, {**point, **self._result(panel, lane)})
 
-            def read(row: int, column: int, lane: ir.Expr) -> ir.Expr:
-                places = zip((*deep, channel), emit.unflatten(at, steps), strict=True)
-                point = {down.var: index(row), right.var: index(column), **{axis.var: place for axis, place in places}}
-                return substitute(load, {**point, **self._result(panel, lane)})
+        def write(row: int, column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
+            place = row * self.transforms.side + column
+            return emit.store(self.filter, item, [held[0], index(place), held[1], lane])
 
-            def write(row: int, column: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
-                place = row * self.transforms.side + column
-                return emit.store(self.filter, item, [panel, index(place), at, lane])
+        return self._in_panel(panel, self.transforms.filters, read, write, self._empty(*held))
 
-            return self._in_panel(panel, self.transforms.filters, read, write, self._empty(panel, at))
+    def _blocks(self, load: TensorLoad, panel: ir.Expr) -> Stmt:
+        """A panel of results of all tiles, summed block by block of channels."""
+        zero, size = tirx.const(0, "float32"), self.cut.block
+        vectors = [self.tiles, self.transforms.products, self.cut.width // self.lanes]
 
-        return emit.fused([self.cut.panels(self.shape), self.shape.channels], body, parallel)
+        def cleared(places: list[ir.Expr]) -> Stmt:
+            tile, place, vector = places
+            at = vector * self.lanes
+            return emit.vectorized(self.lanes, lambda lane: emit.store(self.sums, zero, [tile, place, at + lane]))
+
+        def block(number: ir.Expr) -> Stmt:
+            first = number * size
+            windows = emit.loop(size, lambda at: self._window(load, panel, first + at, [index(0), at]))
+            products = emit.loop(self.transforms.products, lambda place: self._products(panel, place, first))
+            return emit.sequence([windows, products])
+
+        rows = emit.nest([self.cut.rows, self.right], lambda places: self._results(index(0), panel, *places))
+        blocks = emit.loop(self.shape.channels // size, block)
+        return emit.sequence([*map(emit.allocate, (self.filter, self.sums)), emit.nest(vectors, cleared), blocks, rows])
+
+    def _with(self, buffer: Var, body: Stmt) -> Stmt:
+        return emit.sequence([emit.allocate(buffer), body])
 
     def _result(self, panel: ir.Expr, lane: ir.Expr) -> dict[Var, ir.Expr]:
         """The group and the result that a lane of a panel stands for."""
@@ -361,7 +410,8 @@ class _Writer:
         place = list(substitute(load, point).indices)
         value = emit.load(load.source, place) if source is None else source.at(place)
         extents = list(load.source.ty.shape)[-3:-1]
-        sizes = [(count * self.transforms.size + WINDOW - 1) * self.apart for count in (self.down, self.right)]
+        size, more = self.transforms.size, self.shape.window - 1
+        sizes = [(count * size + more) * self.apart for count in (self.down, self.right)]
         tests = [at < extent for at, extent, size in zip(place[-3:-1], extents, sizes) if int(extent) < size]
         return tirx.if_then_else(tirx.all(*tests), value, tirx.const(0, "float32")) if tests else value
 
@@ -377,27 +427,29 @@ class _Writer:
         rows = emit.nest([self.cut.rows, self.right], lambda places: self._results(block, panel, *places))
         return emit.sequence([products, rows])
 
-    def _products(self, panel: ir.Expr, place: ir.Expr) -> Stmt:
-        """The matrix product of one place: tiles by channels times channels by results."""
+    def _products(self, panel: ir.Expr, place: ir.Expr, first: ir.Expr | None = None) -> Stmt:
+        """The matrix product of one place: tiles by channels times channels by results; of a block from `first` on it is added."""
         at, tile, result, channel = (
             Axis(Var(name, "int64"), index(size))
             for name, size in [
                 ("place", self.transforms.products),
                 ("tile", self.tiles),
                 ("result", self.cut.width),
-                ("c", self.shape.channels),
+                ("c", self.cut.block or self.shape.channels),
             ]
         )
         spatial = (tile, at, result)
-        own_channel = self._group(panel) * self.shape.channels + channel.var if self.shape.groups > 1 else channel.var
-        left = emit.load(self.inputs, [tile.var, at.var, own_channel])
-        right = emit.load(self.filter, [panel, at.var, channel.var, result.var])
+        start = index(0) if first is None else first
+        start = self._group(panel) * self.shape.channels + start if self.shape.groups > 1 else start
+        left = emit.load(self.inputs, [tile.var, at.var, start + channel.var])
+        right = emit.load(self.filter, [panel if first is None else index(0), at.var, channel.var, result.var])
         own = emit.load(self.sums, [axis.var for axis in spatial])
         stage = Stage(self.sums, spatial, (channel,), tirx.const(0, "float32"), own + left * right)
         plan = plan_reduction(stage, self.target)
         if plan is None:
             raise ValueError("emit_winograd: expected a plan for the matrix product of a panel")
-        work = Work(stage, (stage,), replace(plan, packed=(), padded=False), combiner(stage), self.target)
+        plan, before = replace(plan, packed=(), padded=False), None if first is None else stage
+        work = Work(stage, (stage,), plan, combiner(stage), self.target, before)
         return run_tasks(work, [Range.whole(channel)], False, {at.var: place})
 
     def _results(self, block: ir.Expr, panel: ir.Expr, row: ir.Expr, number: ir.Expr) -> Stmt:

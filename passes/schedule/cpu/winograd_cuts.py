@@ -8,7 +8,7 @@ from dataclasses import dataclass, replace
 from ..choices import choice
 from .plan import CYCLES_A_LOAD, Loads, pieces_of, tile_cycles
 from .target import CpuTarget
-from .toom import GRADIENT, OF_FOUR, OF_TWO, WINDOW, Transforms
+from .toom import BY_WINDOW, GRADIENTS, Transforms
 
 # Transformed places of all tiles of a task: sixteen vectors of each and their sums stay in the second-level cache.
 MOST_PLACES = 1152
@@ -19,10 +19,14 @@ CYCLES_A_TASK = 2000
 CYCLES_A_LEVEL2_BYTE, CYCLES_A_LEVEL3_BYTE, CYCLES_A_FAR_BYTE = 0.02, 0.04, 0.15
 # Of a line that is fetched, filled and sent back to the memory.
 CYCLES_A_WRITTEN_BYTE = 0.28
-# A square of vectors, transformed and stored: loads, arithmetic and stores of both passes.
-CYCLES_A_SQUARE = {2: 45, 4: 120}
+# A square of vectors by its side, transformed and stored: loads, arithmetic and stores of both passes.
+CYCLES_A_SQUARE = {4: 45, 6: 120}
 GAIN_THAT_PAYS = 1.15
 CUTS_TO_TRY = 8
+# With fewer channels at a time sums are read and written too often.
+LEAST_BLOCK = 64
+# Of the filter, where it is used: nine streams of short rows, and stores all over the block.
+CYCLES_A_WINDOW = {4: 200, 6: 400}
 # Of a filter's gradient: transformed operands of a chunk, or the sums of all, and the widest panel of those.
 LEVELS2_OF_OPERANDS = 4
 # Chunks of twice the size are no faster, and are memory that no plan of a step's peak counts.
@@ -42,19 +46,22 @@ class Shape:
     channels: int
     results: int
     groups: int = 1
+    window: int = 3
 
 
 @dataclass(frozen=True)
 class Cut:
     """How the work is cut: `rows` rows of tiles and one of `groups` groups of results a task, panels of `width`.
 
-    The last panel, of each of the convolution's groups, may be wider than what is left of the results.
+    The last panel, of each of the convolution's groups, may be wider than what is left of the results. With a `block` of
+    channels a task takes one panel of all tiles, whose filter it transforms block by block.
     """
 
     transforms: Transforms
     rows: int
     groups: int
     width: int
+    block: int = 0
 
     def tiles(self, extent: int) -> int:
         """Tiles along a side of an image; the last one may reach beyond it."""
@@ -82,12 +89,13 @@ def _quickest(cuts: dict[Cut, float]) -> list[Cut]:
 def _label(cut: Cut | None) -> str:
     if cut is None:
         return "no"
-    return f"{cut.transforms.size} wide, {cut.rows} rows, {cut.groups} groups, panels of {cut.width}"
+    own = f"{cut.transforms.size} wide, {cut.rows} rows, {cut.groups} groups, panels of {cut.width}"
+    return f"{own}, blocks of {cut.block}" if cut.block else own
 
 
 def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
     lanes = target.lanes(4)
-    for transforms in (OF_TWO, OF_FOUR):
+    for transforms in BY_WINDOW[shape.window]:
         for vectors in (1, 2, 3, 4):
             cut = Cut(transforms, 1, 1, lanes * vectors)
             down, right = cut.tiles(shape.height), cut.tiles(shape.width)
@@ -98,6 +106,17 @@ def _cuts(shape: Shape, target: CpuTarget) -> Iterator[Cut]:
                 if rows == 1 or rows * right * transforms.products <= MOST_PLACES:
                     groups = [count for count in _divisors(panels) if count <= 2 * target.cores]
                     yield from (replace(cut, rows=rows, groups=count) for count in groups)
+            if shape.images * down * right * transforms.products <= MOST_PLACES:
+                yield from _in_blocks(shape, replace(cut, rows=shape.images * down, groups=panels), target)
+
+
+def _in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> Iterator[Cut]:
+    """Sums of all tiles and the largest block of the filter that share the second-level cache."""
+    products, tiles = cut.transforms.products, cut.rows * cut.tiles(shape.width)
+    left = target.level2_bytes * 3 // 4 - products * tiles * cut.width * 4
+    blocks = [count for count in _divisors(shape.channels) if products * count * cut.width * 4 <= left]
+    if blocks and blocks[-1] >= min(LEAST_BLOCK, shape.channels):
+        yield replace(cut, block=blocks[-1])
 
 
 @dataclass(frozen=True)
@@ -107,6 +126,7 @@ class FilterCut:
     With `is_local`, all tiles are taken at once, and the sums of a panel never leave their core.
     """
 
+    transforms: Transforms
     rows: int
     channels: int
     results: int
@@ -114,23 +134,25 @@ class FilterCut:
 
     def tiles(self, extent: int) -> int:
         """Tiles along a side of an image; the last one may reach beyond it."""
-        return -(-extent // GRADIENT.size)
+        return -(-extent // self.transforms.size)
 
 
 def best_filter_cut(shape: Shape, target: CpuTarget, needed: float = 1.0) -> FilterCut | None:
     """How to cut a filter's gradient; None where direct sums, of the `needed` part, are as fast."""
-    lanes, products = target.lanes(4), GRADIENT.products
+    lanes, transforms = target.lanes(4), GRADIENTS[shape.window]
+    products = transforms.products
     if shape.results < lanes or shape.channels < lanes:
         return None
-    down, right = (-(-extent // GRADIENT.size) for extent in (shape.height, shape.width))
+    down, right = (-(-extent // transforms.size) for extent in (shape.height, shape.width))
     near, least = LEVELS2_OF_OPERANDS * target.level2_bytes, LEVELS2_OF_CHUNK * target.level2_bytes
     is_local = products * shape.channels * shape.results * shape.groups * 4 > near
     results = _panel_width(shape.results, WIDEST_PANEL // (2 if is_local else 1), lanes)
     row_bytes = products * right * (shape.channels + shape.results) * shape.groups * 4
     every = shape.images * down
     rows = every if is_local else max(count for count in _divisors(every) if count == 1 or count * row_bytes <= least)
-    cut = FilterCut(rows, _panel_width(shape.channels, WIDEST_PANEL // 2, lanes), results, is_local)
-    direct = shape.images * shape.height * shape.width * WINDOW**2 * shape.channels * shape.results * shape.groups
+    cut = FilterCut(transforms, rows, _panel_width(shape.channels, WIDEST_PANEL // 2, lanes), results, is_local)
+    places, filters = shape.images * shape.height * shape.width, shape.channels * shape.results * shape.groups
+    direct = places * shape.window**2 * filters
     direct_cycles = needed * direct / lanes / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
     pays = _filter_cycles(shape, cut, target) * GAIN_THAT_PAYS < direct_cycles
     return choice("winograd", cut if pays else None, lambda: [None, cut], lambda cut: "yes" if cut else "no")
@@ -144,7 +166,7 @@ def _panel_width(extent: int, most: int, lanes: int) -> int:
 
 def _filter_cycles(shape: Shape, cut: FilterCut, target: CpuTarget) -> float:
     """Cycles until the last core is done."""
-    lanes, products, square = target.lanes(4), GRADIENT.products, CYCLES_A_SQUARE[GRADIENT.size]
+    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
     tiles = shape.images * cut.tiles(shape.height) * cut.tiles(shape.width)
     channels, results = (
         -(-extent // width) * width for extent, width in [(shape.channels, cut.channels), (shape.results, cut.results)]
@@ -168,7 +190,9 @@ def _bytes_of_task(shape: Shape, cut: Cut) -> int:
 
 def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> float:
     """Cycles until the last core is done."""
-    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.size]
+    if cut.block:
+        return _cycles_in_blocks(shape, cut, target)
+    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
     tiles, results = cut.rows * cut.tiles(shape.width), cut.panels(shape) * cut.width / cut.groups
     tasks = shape.images * cut.tiles(shape.height) // cut.rows * cut.groups
     turns = -(-tasks // target.cores)
@@ -187,6 +211,19 @@ def _cycles(shape: Shape, cut: Cut, is_constant: bool, target: CpuTarget) -> flo
     return total + squares * (square + products * lanes * 4 * written)
 
 
+def _cycles_in_blocks(shape: Shape, cut: Cut, target: CpuTarget) -> float:
+    """Where a task takes all tiles: it reads all inputs, and its part of the filter as it is."""
+    lanes, products, square = target.lanes(4), cut.transforms.products, CYCLES_A_SQUARE[cut.transforms.side]
+    tiles, width = cut.rows * cut.tiles(shape.width), cut.width
+    inputs = tiles * shape.channels * shape.groups / lanes * square / target.cores
+    sums = products * shape.channels // cut.block * _product_cycles(tiles, width // lanes, cut.block, target)
+    read = products * tiles * shape.channels * 4 * CYCLES_A_LEVEL3_BYTE
+    filters = shape.window**2 * shape.channels * width * 4 * CYCLES_A_FAR_BYTE
+    squares = (shape.channels * CYCLES_A_WINDOW[cut.transforms.side] + tiles * square) * width / lanes
+    turns = -(-cut.panels(shape) // target.cores)
+    return inputs + turns * (sums / EFFICIENCY + read + filters + squares + CYCLES_A_TASK) + CYCLES_A_TASK
+
+
 def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) -> float:
     """Cycles of one matrix product for all tiles: as many of them at a time as registers hold."""
     most = max(1, (target.vector_registers - 2 - vectors) // vectors)
@@ -199,7 +236,7 @@ def _product_cycles(tiles: int, vectors: int, channels: int, target: CpuTarget) 
 
 
 def _direct_cycles(shape: Shape, is_constant: bool, target: CpuTarget) -> float:
-    places, taps = shape.images * shape.height * shape.width, WINDOW**2 * shape.channels
+    places, taps = shape.images * shape.height * shape.width, shape.window**2 * shape.channels
     results = shape.results * shape.groups
     sums = places * taps * results / target.lanes(4) / OPERATIONS_A_CYCLE / target.cores / EFFICIENCY
     filter_bytes = taps * results * 4 / target.cores

@@ -1,6 +1,6 @@
-"""The filter's gradient of convolutions with windows of 3 by 3 by Winograd's method: a quarter of the products.
+"""The filter's gradient of convolutions with windows of 3 by 3 or 5 by 5 by Winograd's method: 1/4 or 9/25 of the products.
 
-What a tile of results' gradients adds to a filter is a convolution with windows of 4 by 4 that has 3 by 3 results. Its
+What a tile of results' gradients adds to a filter is a convolution with windows of the tile's size. Its
 transforms are those of the convolution turned over. Inputs and gradients of all tiles are transformed, or of as many as
 the caches hold; each of a tile's places is a matrix product over tiles, and sums are transformed once, at the end.
 Dilated windows, volumes and groups are taken as in `winograd`: by phases, by planes with the channels of all planes of a
@@ -25,9 +25,9 @@ from .plan import plan_reduction
 from .target import CpuTarget
 from .tasks import Work, run_tasks
 from .tile import Finish, Range
-from .toom import GRADIENT, WINDOW, Matrix, transformed_square
+from .toom import Matrix, transformed_square
 from .ways import terms_of
-from .winograd import Operands, feeds_only, is_same, needed_part
+from .winograd import Operands, feeds_only, is_same, known_shape, needed_part, window_of
 from .winograd_cuts import FilterCut, Shape, best_filter_cut
 from .work import is_parallel
 
@@ -132,14 +132,12 @@ def _reads(load: TensorLoad, places: Sequence[ir.Expr]) -> bool:
 
 def _shape(stage: Stage, dilation: int) -> Shape | None:
     axes = _Axes.of(stage)
-    if axes is None or any(axis.size != WINDOW for axis in axes.taps):
+    if axes is None:
         return None
     images, channels = access.points((axes.image, *axes.planes)), access.points((*axes.steps, axes.channel))
-    height, width, results = axes.places[0].size, axes.places[1].size, axes.result.size
-    groups = 1 if axes.group is None else axes.group.size
-    if images is None or channels is None or height is None or width is None or results is None or groups is None:
-        return None
-    return Shape(images * dilation**2, -(-height // dilation), -(-width // dilation), channels, results, groups)
+    height, width = (axis.size for axis in axes.places)
+    groups, window = 1 if axes.group is None else axes.group.size, window_of(axes.taps)
+    return known_shape((images, height, width, channels, axes.result.size, groups, window), dilation)
 
 
 def _has_whole_vectors(stage: Stage, shape: Shape, lanes: int) -> bool:
@@ -184,13 +182,13 @@ class _Writer:
         if axes is None:
             raise ValueError("emit_winograd_filter: expected the axes that as_winograd_filter accepted")
         self.axes, self.apart = axes, group.operands.dilation
-        self.cut, self.shape = group.cut, group.shape
+        self.cut, self.shape, self.transforms = group.cut, group.shape, group.cut.transforms
         self.down, self.right = self.cut.tiles(self.shape.height), self.cut.tiles(self.shape.width)
         self.tiles = self.cut.rows * self.right
         channels, results = self.shape.channels, self.shape.results
-        self.input = self._side(group.operands.image, group.source, GRADIENT.inputs, channels, self.cut.channels)
-        self.gradient = self._side(group.operands.filter, None, GRADIENT.filters, results, self.cut.results)
-        own = [GRADIENT.products, self.cut.channels, self.cut.results]
+        self.input = self._side(group.operands.image, group.source, self.transforms.inputs, channels, self.cut.channels)
+        self.gradient = self._side(group.operands.filter, None, self.transforms.filters, results, self.cut.results)
+        own = [self.transforms.products, self.cut.channels, self.cut.results]
         self.blocks = [self.shape.groups, -(-channels // self.cut.channels), -(-results // self.cut.results)]
         self.is_local = self.cut.is_local
         self.sums = emit.scratch([*([1, 1, 1] if self.is_local else self.blocks), *own], "float32", "sums")
@@ -199,7 +197,9 @@ class _Writer:
         self, load: TensorLoad, source: Stage | None, matrices: tuple[Matrix, ...], channels: int, block: int
     ) -> _Side:
         extents = [int(extent) for extent in load.source.ty.shape[-3:-1]]
-        ends = [((tiles - 1) * GRADIENT.size + len(matrices[0][0])) * self.apart for tiles in (self.down, self.right)]
+        ends = [
+            ((tiles - 1) * self.transforms.size + len(matrices[0][0])) * self.apart for tiles in (self.down, self.right)
+        ]
 
         def item(place: list[ir.Expr], start: int, lane: ir.Expr) -> ir.Expr:
             """Zero where the last tiles reach beyond the images."""
@@ -211,7 +211,7 @@ class _Writer:
         # A vector more a place: places of a tile don't all lie in one set of the cache.
         rows = self.tiles * block + self.lanes
         every = channels * self.shape.groups
-        buffer = emit.scratch([-(-every // block), GRADIENT.products, rows], "float32", "transformed")
+        buffer = emit.scratch([-(-every // block), self.transforms.products, rows], "float32", "transformed")
         return _Side(item, matrices, every, block, buffer)
 
     def _point(self, place: list[ir.Expr], start: int, lane: ir.Expr) -> dict[Var, ir.Expr]:
@@ -247,7 +247,7 @@ class _Writer:
                 self.cut.results, lambda start, lane: emit.store(self.sums, zero, [*places, lane + start])
             )
 
-        return emit.fused([*self.blocks, GRADIENT.products, self.cut.channels], row, parallel)
+        return emit.fused([*self.blocks, self.transforms.products, self.cut.channels], row, parallel)
 
     def _vectors(self, extent: int, body: Callable[[int, ir.Expr], Stmt]) -> Stmt:
         def part(start: int, lanes: int) -> Stmt:
@@ -262,14 +262,19 @@ class _Writer:
         transformed = [rows(side) for side in (self.input, self.gradient)]
         if self.is_local:
             return emit.sequence([*transformed, emit.fused(self.blocks, self._panel, parallel)])
-        each = emit.fused([*self.blocks, GRADIENT.products], lambda at: self._products(at[:3], at[:3], at[3]), parallel)
+        each = emit.fused(
+            [*self.blocks, self.transforms.products], lambda at: self._products(at[:3], at[:3], at[3]), parallel
+        )
         return emit.sequence([*transformed, each])
 
     def _row(self, side: _Side, chunk: ir.Expr, row: ir.Expr) -> Stmt:
         """Copy what a row of tiles reads, zeros around it, and transform it."""
         number = chunk * self.cut.rows + row
-        image, top = tirx.floordiv(number, index(self.down)), tirx.floormod(number, index(self.down)) * GRADIENT.size
-        width = (self.right - 1) * GRADIENT.size + side.reach
+        image, top = (
+            tirx.floordiv(number, index(self.down)),
+            tirx.floormod(number, index(self.down)) * self.transforms.size,
+        )
+        width = (self.right - 1) * self.transforms.size + side.reach
         band = emit.scratch([side.reach, width, side.channels], "float32", "band")
 
         def copied(places: list[ir.Expr]) -> Stmt:
@@ -297,9 +302,9 @@ class _Writer:
         at = (row * self.right + tile) * side.block + first
         return transformed_square(
             side.matrices,
-            lambda down, right, lane: emit.load(band, [index(down), tile * GRADIENT.size + right, start + lane]),
+            lambda down, right, lane: emit.load(band, [index(down), tile * self.transforms.size + right, start + lane]),
             lambda down, right, lane, item: emit.store(
-                side.buffer, item, [block, index(down * GRADIENT.side + right), at + lane]
+                side.buffer, item, [block, index(down * self.transforms.side + right), at + lane]
             ),
             lanes,
             "float32",
@@ -308,7 +313,7 @@ class _Writer:
     def _panel(self, block: list[ir.Expr]) -> Stmt:
         """All products of some channels and results at once: their sums stay in the second-level cache."""
         zero = [index(0)] * len(block)
-        products = emit.loop(GRADIENT.products, lambda place: self._products(block, zero, place))
+        products = emit.loop(self.transforms.products, lambda place: self._products(block, zero, place))
         return emit.sequence([emit.allocate(self.sums), products, self._results(block, zero)])
 
     def _products(self, block: list[ir.Expr], held: list[ir.Expr], place: ir.Expr) -> Stmt:
@@ -352,7 +357,7 @@ class _Writer:
         finish = Finish(first, tuple(self.stores))
 
         def read(down: int, right: int, lane: ir.Expr) -> ir.Expr:
-            place = index(down * GRADIENT.side + right)
+            place = index(down * self.transforms.side + right)
             return emit.load(self.sums, [*held, place, channel, start + lane])
 
         def write(down: int, right: int, lane: ir.Expr, item: ir.Expr) -> Stmt:
@@ -363,4 +368,4 @@ class _Writer:
             point = [*steps, index(down), index(right), own, *groups, own_result * self.cut.results + start + lane]
             return finish.at(item, dict(zip((axis.var for axis in first.spatial), point, strict=True)))
 
-        return transformed_square(GRADIENT.results, read, write, lanes, "float32")
+        return transformed_square(self.transforms.results, read, write, lanes, "float32")
