@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 import threading
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -161,15 +161,27 @@ class DatasetSteps(Steps):
 
 def next_of(iterator: OwnedIterator) -> Element:
     """The next element, whenever the traced program comes by."""
-    spec = iterator.element_spec
-    numbers, find = _found_by(iterator)
-    flat = nest.flatten(spec, expand_composites=True)
 
-    def take(*n: np.ndarray) -> tuple[np.ndarray, ...]:
-        element = next(find(*n), None)
+    def take(found: OwnedIterator) -> list[np.ndarray]:
+        element = next(found, None)
         if element is None:
             raise _at_the_end()
-        return tuple(arrays(element))
+        return arrays(element)
 
-    found = traced(take, numbers, flat)
+    return _taken(iterator, take, iterator.element_spec)
+
+
+def next_or(iterator: OwnedIterator, blanks: Sequence[np.ndarray]) -> tuple[Tensor, Element]:
+    """Whether there is another element whenever the traced program comes by, and that element; at the end, ``blanks``."""
+
+    def take(found: OwnedIterator) -> list[np.ndarray]:
+        element = next(found, None)
+        return [np.array(False), *blanks] if element is None else [np.array(True), *arrays(element)]
+
+    return _taken(iterator, take, (TensorSpec([], bool_), iterator.element_spec))
+
+
+def _taken(iterator: OwnedIterator, take: Callable[[OwnedIterator], list[np.ndarray]], spec: Any) -> Any:
+    numbers, find = _found_by(iterator)
+    found = traced(lambda *n: tuple(take(find(*n))), numbers, nest.flatten(spec, expand_composites=True))
     return nest.pack_sequence_as(spec, list(found), expand_composites=True)

@@ -7,17 +7,24 @@ from typing import Any
 
 import numpy as np
 
+from tvtf import nest
+from tvtf.composite import CompositeTensor, TypeSpec
 from tvtf.context import state
 from tvtf.data.base import OwnedIterator
-from tvtf.data.structure import Element, spec_of, tensors_of
+from tvtf.data.loops import next_or
+from tvtf.data.structure import Element, packer, spec_of, tensors_of
+from tvtf.dtypes import bool as bool_
+from tvtf.dtypes import string
 from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.host import traced
 from tvtf.primitive import export
-from tvtf.tensor import EagerTensor, Tensor
+from tvtf.spec import TensorSpec
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("OptionalSpec")
-class OptionalSpec:
-    """What an optional holds, where it holds something.
+class OptionalSpec(TypeSpec):
+    """The type of an optional: what it holds, where it holds something.
 
     >>> import tvtf as tf
     >>> tf.OptionalSpec(tf.TensorSpec([], tf.int32))
@@ -38,22 +45,23 @@ class OptionalSpec:
         """The spec of an optional."""
         return OptionalSpec(value.element_spec)
 
-    def is_compatible_with(self, value: Any) -> bool:
-        return isinstance(value, Optional) and value.element_spec == self.element_spec
+    @property
+    def _component_specs(self) -> Any:
+        return TensorSpec([], bool_), self.element_spec
 
-    def __eq__(self, other: object) -> bool:
-        return isinstance(other, OptionalSpec) and other.element_spec == self.element_spec
+    def _to_components(self, value: Any) -> Any:
+        return value._present, value._element
 
-    def __hash__(self) -> int:
-        return hash(repr(self))
+    def _from_components(self, components: Any) -> Optional:
+        return _Optional(self.element_spec, *components)
 
-    def __repr__(self) -> str:
-        return f"OptionalSpec({self.element_spec!r},)"
+    def _serialize(self) -> tuple[Any, ...]:
+        return (self.element_spec,)
 
 
 @export("experimental.Optional", "data.experimental.Optional")
-class Optional(abc.ABC):
-    """An element, or none; functions that are traced take and give its parts instead.
+class Optional(CompositeTensor):
+    """An element, or none: a tensor that tells which, and the element or what stands for it.
 
     >>> import tvtf as tf
     >>> made = tf.experimental.Optional.from_value(3)
@@ -69,12 +77,12 @@ class Optional(abc.ABC):
     def from_value(value: Any) -> Optional:
         """One that holds ``value``, a nest of tensors."""
         element = tensors_of(value)
-        return _Optional(spec_of(element), [element])
+        return _Optional(spec_of(element), convert_to_tensor(True), element)
 
     @staticmethod
     def empty(element_spec: Any) -> Optional:
         """One that holds nothing."""
-        return _Optional(element_spec, [])
+        return _Optional(element_spec, convert_to_tensor(False), packer(element_spec)(blanks(element_spec)))
 
     @abc.abstractmethod
     def has_value(self, name: str | None = None) -> Tensor:
@@ -93,40 +101,62 @@ class Optional(abc.ABC):
     def element_spec(self) -> Any:
         """The specs of what it holds, or would hold."""
 
+    @property
+    def _type_spec(self) -> OptionalSpec:
+        return OptionalSpec(self.element_spec)
+
 
 class _Optional(Optional):
-    def __init__(self, spec: Any, held: list[Element]) -> None:
-        self._spec, self._held = spec, held
+    def __init__(self, spec: Any, present: Tensor, element: Element) -> None:
+        self._spec, self._present, self._element = spec, present, element
 
     def has_value(self, name: str | None = None) -> Tensor:
-        return EagerTensor(np.array(bool(self._held)))
+        return self._present
 
     def get_value(self, name: str | None = None) -> Element:
-        if not self._held:
-            raise InvalidArgumentError(
-                None, "OptionalGetValue", "The given optional does not have a value. [Op:OptionalGetValue] name: "
-            )
-        return self._held[0]
+        if isinstance(self._present, EagerTensor):
+            _require(self._present.eager_array(), " [Op:OptionalGetValue] name: ")
+        else:
+            traced(_require, [self._present], [])
+        return self._element
 
     @property
     def element_spec(self) -> Any:
         return self._spec
 
 
+def _require(present: np.ndarray, by: str = "") -> tuple[()]:
+    if not present:
+        raise InvalidArgumentError(None, "OptionalGetValue", f"The given optional does not have a value.{by}")
+    return ()
+
+
+def blanks(element_spec: Any) -> list[np.ndarray]:
+    """Arrays in the place of an element's: unknown dims are empty."""
+    return [array for spec in nest.flatten(element_spec) for array in _blanks(spec)]
+
+
+def _blanks(spec: Any) -> list[np.ndarray]:
+    if isinstance(spec, TensorSpec):
+        return [_blank(spec)]
+    return spec._blanks() if hasattr(spec, "_blanks") else blanks(getattr(spec, "_component_specs", ()))
+
+
+def _blank(spec: TensorSpec) -> np.ndarray:
+    dims = [0] if spec.shape.rank is None else [d or 0 for d in spec.shape.as_list()]
+    return np.full(dims, b"", object) if spec.dtype is string else np.zeros(dims, spec.dtype.np)
+
+
 def get_next_as_optional(self: OwnedIterator) -> Optional:
     """The next element, or nothing at the end.
 
-    Raises:
-      NotImplementedError: while tracing; a ``for`` loop over the iterator is compiled.
-
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Iterator#get_next_as_optional
     """
+    spec = self.element_spec
     if state.trace is not None:
-        raise NotImplementedError(
-            "compiled code has no optionals: loop over the dataset or iterator in the tf.function, or take optionals outside"
-        )
+        return _Optional(spec, *next_or(self, blanks(spec)))
     found = next(self, _END)
-    return Optional.empty(self.element_spec) if found is _END else _Optional(self.element_spec, [found])
+    return Optional.empty(spec) if found is _END else _Optional(spec, convert_to_tensor(True), found)
 
 
 @export("data.experimental.get_next_as_optional")

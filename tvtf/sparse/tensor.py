@@ -247,6 +247,11 @@ class SparseTensorSpec(BatchableTypeSpec):
         rank = self._shape.rank
         return [TensorSpec([None, rank], int64), TensorSpec([None], self._dtype), TensorSpec([rank], int64)]
 
+    def _blanks(self) -> list[np.ndarray]:
+        """The arrays of a value without elements, whose unknown dims are empty."""
+        dims = np.array([] if self._shape.rank is None else [d or 0 for d in self._shape.as_list()], np.int64)
+        return [np.zeros((0, dims.size), np.int64), np.zeros(0, self._dtype.np), dims]
+
     def _to_components(self, value: Any) -> list[Tensor]:
         parts = as_sparse(value)
         return [parts.indices, parts.values, parts.dense_shape]
