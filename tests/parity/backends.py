@@ -4,7 +4,7 @@ import numpy as np
 
 
 def programs(tf):
-    return {**_operators(tf), **_known(tf), **_seeded(tf), **_fed_by_nobody(tf)}
+    return {**_operators(tf), **_known(tf), **_seeded(tf), **_fed_by_nobody(tf), **_in_graphs(tf)}
 
 
 def _operators(tf):
@@ -71,4 +71,58 @@ def _fed_by_nobody(tf):
         "a placeholder": lambda: tf.compat.v1.placeholder(tf.float32, [2]),
         "defaults": lambda: [placeholder([1.0, 2.0], shape) for shape in ([2], [None], None, [3])],
         "defaults in functions": lambda: [shaped(shape) for shape in ([2], [None])],
+    }
+
+
+def _in_graphs(tf):
+    """The graph of a function being traced, by TensorFlow 1's name for it."""
+    v1 = tf.compat.v1
+
+    def told(answers):
+        @tf.function
+        def traced(x):
+            answers.append(answer(v1.get_default_graph(), x))
+            return x
+
+        def answer(graph, x):
+            with tf.name_scope("s"):
+                scoped = graph.unique_name("a"), graph.unique_name("a"), graph.get_name_scope()
+            names = [
+                graph.unique_name(name, mark_as_used=used) for name, used in (("a", True), ("a", False), ("a", True))
+            ]
+            return graph.name, names, scoped, graph.building_function, graph is x.graph, isinstance(graph, tf.Graph)
+
+        traced(tf.constant(1.0))
+        return answers
+
+    def of_a_branch():
+        found = []
+
+        @tf.function
+        def traced(x):
+            outer = v1.get_default_graph()
+            if x > 0.0:
+                found.append((v1.get_default_graph() is outer, v1.get_default_graph().outer_graph is outer))
+                x = x + 1.0
+            return x
+
+        return traced(tf.constant(1.0)), found
+
+    def collected():
+        @tf.function
+        def traced(x):
+            v1.add_to_collection("kept", x)
+            return len(v1.get_collection("kept")), len(v1.get_default_graph().get_collection("other"))
+
+        return traced(tf.constant(1.0))
+
+    def seeded():
+        tf.random.set_seed(7)
+        return tf.function(lambda: [tf.constant(s) for s in v1.get_seed(3)])()
+
+    return {
+        "the graph of a function": lambda: told([]),
+        "the graph of a branch": of_a_branch,
+        "collections of a function": collected,
+        "seeds of a function": seeded,
     }

@@ -22,6 +22,7 @@ from tvtf.operation import Operation as AnyOperation
 from tvtf.ops.rules import bind, ones_like
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.primitive import export, public_names
+from tvtf.seeds import seeds
 from tvtf.shape import TensorType, as_shape, fresh_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 from tvtf.variable import ReadVariable, Variable
@@ -630,9 +631,32 @@ class _Default:
     graph = Graph()
 
 
+class FunctionGraph(Graph):
+    """What a function that is traced has of a graph: names, collections, a seed. Its ops are those of its trace."""
+
+    def __init__(self, trace: Trace) -> None:
+        super().__init__()
+        self.name, self.building_function, self.seed = trace.name, True, seeds.seed
+        self.outer_graph = _graph_of(trace.parent)
+
+    @contextmanager
+    def as_default(self) -> Iterator[Graph]:
+        yield self
+
+
 def get_default_graph() -> Graph:
     """The graph that ops are added to, or one for all programs."""
-    return _Default.graph if state.trace is None else current_graph()
+    return _graph_of(state.trace)
+
+
+def _graph_of(trace: Any) -> Any:
+    if trace is None:
+        return _Default.graph
+    if isinstance(trace.root, GraphTrace):
+        return trace.root.graph
+    if not hasattr(trace, "graph"):
+        trace.graph = FunctionGraph(trace)
+    return trace.graph
 
 
 def reset_default_graph() -> None:
