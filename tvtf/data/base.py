@@ -132,7 +132,12 @@ def method(function: Method) -> Method:
     """Makes a function of a dataset one of its methods; a trailing underscore keeps it from hiding a builtin."""
     function.__name__ = function.__name__.rstrip("_")
     setattr(Dataset, function.__name__, patient(function))
+    methods.append(function.__name__)
     return function
+
+
+methods: list[str] = []
+"""What `method` has added."""
 
 
 class Through(Dataset):

@@ -13,6 +13,7 @@ from tvtf import nest
 from tvtf.context import state
 from tvtf.data.base import Dataset, OwnedIterator
 from tvtf.data.held import number_of, object_of
+from tvtf.data.made import MadeDataset
 from tvtf.data.structure import Element, arrays
 from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import int64
@@ -113,6 +114,8 @@ def _found_by(source: Any) -> tuple[list[Tensor], Callable[..., Any]]:
     """Tensors, and how running code finds what is iterated by their values."""
     if isinstance(source, (HeldDataset, HeldIterator)):
         return [source.number], object_of
+    if isinstance(source, MadeDataset):
+        return source.tensors, source.build
     return [], lambda: source
 
 

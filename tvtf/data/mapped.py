@@ -7,7 +7,7 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tvtf import nest
+from tvtf import context, nest
 from tvtf.composite import CompositeTensor, TypeSpec
 from tvtf.data.base import UNKNOWN, Dataset, method
 from tvtf.data.numbers import number
@@ -409,11 +409,28 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#reduce
     """
-    state = tensors_of(initial_state)
-    step = _settled(reduce_func, self, spec_of(state), lambda result: result)
+    start = tensors_of(initial_state)
+    if context.state.trace is not None:
+        return _reduced_when_run(self, start, Eager(function(reduce_func)))
+    step = _settled(reduce_func, self, spec_of(start), lambda result: result)
     for element in self.elements():
-        state = step(state, element)
-    return state
+        start = step(start, element)
+    return start
+
+
+def _reduced_when_run(source: Dataset, start: Any, step: Eager) -> Any:
+    from tvtf.frontend.control import while_loop
+
+    steps = source._traced_steps()
+
+    def body(more: Any, *held: Any) -> Any:
+        new = step(nest.pack_sequence_as(start, held), steps.element())
+        steps.advance()
+        return (steps.more(), *nest.flatten(new))
+
+    _, *final = while_loop(lambda more, *_: more, body, (steps.more(), *nest.flatten(start)))
+    steps.end()
+    return nest.pack_sequence_as(start, final)
 
 
 @method

@@ -17,7 +17,8 @@ from tvtf.data import features as _features  # noqa: F401 - adds names
 from tvtf.data import lookups as _lookups  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
 from tvtf.data import tables as _tables  # noqa: F401 - adds names
-from tvtf.data.base import INFINITE, UNKNOWN, Dataset, NumpyIterator, method
+from tvtf.data.base import INFINITE, UNKNOWN, Dataset, NumpyIterator, method, methods
+from tvtf.data.made import deferring
 from tvtf.data.numbers import flag, number
 from tvtf.data.options import Options
 from tvtf.data.structure import Element, tensors_of
@@ -146,8 +147,8 @@ for _function in (
     from_tensors, from_tensor_slices, from_generator, zip_, counter, random, load,
     readers.list_files, choice.choose_from_datasets, choice.sample_from_datasets,
 ):  # fmt: skip
-    setattr(Dataset, _function.__name__.rstrip("_"), staticmethod(_function))
-Dataset.range = staticmethod(sources.Range)  # type: ignore[attr-defined]
+    setattr(Dataset, _function.__name__.rstrip("_"), staticmethod(deferring(_function)))
+Dataset.range = staticmethod(deferring(sources.Range))  # type: ignore[attr-defined]
 exports["data.experimental.Counter"] = counter
 exports["data.experimental.choose_from_datasets"] = choice.choose_from_datasets
 exports["data.experimental.sample_from_datasets"] = choice.sample_from_datasets
@@ -325,3 +326,9 @@ def get_structure(dataset_or_iterator: Any) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/data/experimental/get_structure
     """
     return dataset_or_iterator.element_spec
+
+
+_ENDS = {"apply", "get_single_element", "options", "reduce", "save"}
+"""Methods that give something else than another dataset."""
+for _name in {*methods} - _ENDS:
+    setattr(Dataset, _name, deferring(getattr(Dataset, _name)))
