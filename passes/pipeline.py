@@ -34,6 +34,7 @@ from tvtf.passes.scalars import scalars_as_dims
 from tvtf.passes.scales import fold_scales
 from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
+from tvtf.passes.share import share_kernels
 from tvtf.passes.simplify import simplify
 from tvtf.passes.sums import pair_sums
 from tvtf.passes.trim import trim_loops
@@ -80,6 +81,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("fuse", stock.FuseOps()),
         Phase("scalars", scalars_as_dims),
         Phase("fuse-kernels", stock.FuseTIR()),
+        Phase("share", share_kernels),
         *([] if on_gpu(target) else [Phase("chains", lambda mod: chain_kernels(mod, target))]),
         Phase("in-place", mark_inplace),
         Phase("constants", mark_constants),
