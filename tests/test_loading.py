@@ -34,6 +34,9 @@ rooms = [m for m in ('tvtf.ragged', 'tvtf.sparse', 'tvtf.ops.strings') if m in s
 double = tf.math.square
 print(rooms, double(tf.ragged.constant([[1], [2, 3]])).to_list(), double(tf.sparse.eye(2, dtype=tf.int32)).values.numpy())
 """,
+    "files of modules": """
+print([hasattr(m, '__file__') for m in list(sys.modules.values()) if 'v1' in m.__name__] != [], 'tvtf.v1.saver' in sys.modules)
+""",
     "a trace": """
 tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpec([2]))
 print('tvm' in sys.modules, 'tvm.backend.cuda.ptx' in sys.modules, gc.isenabled(), os.environ.get('TVM_DEVICE_BACKEND_AUTOLOAD'))
@@ -54,6 +57,7 @@ PRINTED = {
     "late primitives": "False False bessel_i0 True",
     "lessons": "set() set()",
     "tensors of late rooms": "[] [[1], [4, 9]] [1 1]",
+    "files of modules": "True False",
     "a trace": "True False True None",
     "a target of a GPU": "cuda True False",
 }

@@ -24,6 +24,7 @@ def find(name: str) -> Any:
     """
     from tvtf.v1 import registry
 
-    for each in _FILES:
-        import_module(f"tvtf.v1.{each}")
+    if not name.endswith("__"):  # AutoGraph asks every module for its file
+        for each in _FILES:
+            import_module(f"tvtf.v1.{each}")
     return registry.find(name)
