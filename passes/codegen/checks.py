@@ -2,12 +2,22 @@
 
 from __future__ import annotations
 
-import tvm_ffi
+from collections.abc import Sequence
+from typing import Any
+
 from tvm import IRModule, ir, relax, tirx
+from tvm.tirx.buffer import is_buffer_var
+
+from tvtf.passes.schedule.cpu import emit
+from tvtf.structure import structural_walk
 
 TRUSTED = "tvtf.trusted_arguments"
 COMPUTED = "compute_scope"
 """The attribute in which `tirx.transform.MakePackedAPI` puts a kernel's own body."""
+ALIGNED = "storage_alignment"
+CHOOSE = ir.Op.get("prim.if_then_else")
+TENSOR_OBJECT = 70
+"""`kTVMFFITensor` in tvm/ffi/c_api.h."""
 TYPE_CHECKS = frozenset(
     f"vm.builtin.{name}"
     for name in ("check_tensor_info", "check_shape_info", "check_prim_value_info", "check_tuple_info")
@@ -51,26 +61,62 @@ def _dim_codes(match_shape: relax.Call) -> set[int]:
 def has_asserts(kernel: tirx.PrimFunc) -> bool:
     """Whether a kernel, not lowered yet, checks something by itself."""
     found: list[tirx.AssertStmt] = []
-    tvm_ffi.structural_walk(kernel.body, (tirx.AssertStmt, found.append))
+    structural_walk(kernel.body, (tirx.AssertStmt, found.append))
     return bool(found)
 
 
 def without_needless_checks(kernels: IRModule) -> IRModule:
-    """Drop what lowered kernels marked as trusted check of their arguments: half of LLVM's work on all kernels."""
+    """Drop what lowered kernels marked as trusted check and take apart of their arguments: most of LLVM's work on small kernels."""
     result = kernels.clone()
     for name, func in kernels.functions_items():
         if func.attrs and TRUSTED in func.attrs:
-            result.update_func(name, func.with_body(_unchecked(func.body)))
+            result.update_func(name, func.with_body(_Arguments().unchecked(func.body)))
     return result
 
 
-def _unchecked(stmt: tirx.Stmt) -> tirx.Stmt:
-    """The start of a lowered kernel without its checks; what the kernel computes, and asserts, is as it was."""
-    if isinstance(stmt, tirx.AttrStmt) and stmt.attr_key != COMPUTED:
-        return tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, _unchecked(stmt.body))
-    if isinstance(stmt, tirx.SeqStmt):
-        return tirx.SeqStmt([_unchecked(part) for part in stmt.seq if not _only_checks(part)])
-    return stmt
+class _Arguments:
+    """The start of a lowered kernel, from its end on: what is used of the arguments is known before they are taken apart."""
+
+    def __init__(self) -> None:
+        self.used: set[tirx.Var] = set()
+
+    def unchecked(self, stmt: tirx.Stmt) -> tirx.Stmt:
+        """The start without its checks and without what nothing uses; what the kernel computes, and asserts, is as it was."""
+        if isinstance(stmt, tirx.AttrStmt) and stmt.attr_key == ALIGNED and int(stmt.value) <= _item_bytes(stmt.node):
+            return self.unchecked(stmt.body)
+        if isinstance(stmt, tirx.AttrStmt) and stmt.attr_key != COMPUTED:
+            body = self.unchecked(stmt.body)
+            self.use(stmt.value)
+            return tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body)
+        if isinstance(stmt, tirx.SeqStmt):
+            return emit.sequence(self.sequence(stmt.seq))
+        self.use(stmt)
+        return stmt
+
+    def sequence(self, parts: Sequence[tirx.Stmt]) -> list[tirx.Stmt]:
+        kept = []
+        for part in reversed(parts):
+            if _only_checks(part) or (isinstance(part, tirx.Bind) and part.var not in self.used):
+                continue
+            kept.append(self.unchecked(_of_a_tensor(part)))
+        return kept[::-1]
+
+    def use(self, node: tirx.Stmt | ir.Expr) -> None:
+        structural_walk(node, (tirx.Var, self.used.add))
+
+
+def _item_bytes(buffer: Any) -> int:
+    return int(buffer.ty.dtype.dtype.itemsize) if is_buffer_var(buffer) else 0
+
+
+def _of_a_tensor(stmt: tirx.Stmt) -> tirx.Stmt:
+    """Where an argument's memory is described: the machine has tensors alone, no DLTensor."""
+    value = stmt.value if isinstance(stmt, tirx.Bind) else None
+    if not isinstance(value, ir.Call) or not value.op.same_as(CHOOSE):
+        return stmt
+    test = value.args[0]
+    is_asked = isinstance(test, tirx.EQ) and isinstance(test.b, tirx.IntImm) and int(test.b) == TENSOR_OBJECT
+    return tirx.Bind(stmt.var, value.args[1]) if is_asked else stmt
 
 
 def _only_checks(stmt: tirx.Stmt) -> bool:

@@ -148,6 +148,31 @@ def test_kernels_check_nothing_of_a_trusted_caller():
     assert [asserts(func) for func in host.functions.values()] == [0, 0]
 
 
+def test_kernels_take_from_a_trusted_caller_only_the_memory_of_tensors():
+    """What describes their shapes, and asks whether they are tensors, is twice the code of a small kernel."""
+    host, _ = lower_kernels(generate(relax.ExecBuilder(), two_products()), TARGET)
+    for func in host.functions.values():
+        names = bound_names(func)
+        assert [name.partition(".")[2] for name in names] == ["handle"] * 3 + [""], names
+
+
+def test_kernels_of_unknown_dims_read_them_from_a_trusted_caller():
+    n = tirx.Var("n", "int64")
+    x, y = (tirx.decl_buffer((n, 4), "float32", name) for name in "xy")
+    i = tirx.Var("i", "int64")
+    copied = tirx.For(i, 0, n, tirx.ForKind.SERIAL, tirx.BufferStore(y, tirx.BufferLoad(x, [i, 0]), [i, 0]))
+    kernel = tirx.PrimFunc([x, y], copied).with_attrs({TRUSTED: True, "s_tir": True})
+    host, _ = lower_kernels(tvm.IRModule({ir.GlobalVar("copy"): kernel}), TARGET)
+    (func,) = host.functions.values()
+    assert len([name for name in bound_names(func) if "shape" in name]) == 1
+
+
+def bound_names(func):
+    found = []
+    tvm_ffi.structural_walk(func.body, (tirx.Bind, lambda bind: found.append(bind.var.name)))
+    return found
+
+
 def test_what_a_trusted_kernel_asserts_itself_is_kept(tmp_path):
     kernels = tvm.IRModule({ir.GlobalVar("refuse"): refusing_kernel().with_attr(TRUSTED, True)})
     host, _ = lower_kernels(kernels, TARGET)

@@ -80,3 +80,12 @@ def test_turned_block(lanes: int, rows: int, dtype: str) -> None:
     want = given.T.copy()
     want[:, rows:] = 0
     np.testing.assert_array_equal(result.numpy(), want)
+
+
+@pytest.mark.parametrize(("size", "is_turned"), [(32, False), (64, True)])
+def test_little_operands_are_not_turned_over_in_registers(size, is_turned) -> None:
+    """The shuffles of one block are longer than all else: what is done within a microsecond needs none."""
+    x, a = tensor((size, size)), values((size, size))
+    y = transposed(x, (1, 0))
+    np.testing.assert_array_equal(run_te(y, {x: a}, a.shape, HOST), a.T)
+    assert ("Shuffle" in schedule(te.create_prim_func([x, y]), HOST).script()) == is_turned

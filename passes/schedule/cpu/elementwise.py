@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.tirx import Stmt, Var
+
+from tvtf.structure import structural_map, structural_walk
 
 from . import access, emit
 from .box import Loop, Point, merged_loops, on_same_axes, stores_at
@@ -17,7 +18,7 @@ from .periods import emit_periods, periods_of
 from .short import emit_short, shares_work
 from .target import CpuTarget
 from .turned import emit_turned, turned_operands
-from .work import is_parallel
+from .work import is_little, is_parallel
 
 TASKS_A_CORE = 16
 COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
@@ -39,7 +40,7 @@ def _emit(stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: b
         return stores_at(stages, fixed)
     if not fixed and all(map(shares_work, stages)):
         return emit_short(stages, target, parallel)
-    turned = turned_operands(stages, loops)
+    turned = None if is_little(stages[0].spatial) else turned_operands(stages, loops)
     if turned is not None:
         return emit_turned(stages, turned, target, parallel, fixed)
     outer, inner = loops[:-1], loops[-1]
@@ -153,7 +154,7 @@ def _cut(stages: list[Stage], var: Var, start: int, stop: int) -> Segment:
 def comparisons(value: ir.Expr) -> list[ir.Expr]:
     """All tests of order in an expression."""
     found: list[ir.Expr] = []
-    tvm_ffi.structural_walk(value, (COMPARISONS, found.append))
+    structural_walk(value, (COMPARISONS, found.append))
     return found
 
 
@@ -178,4 +179,4 @@ def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
             return test
         return analyzer.simplify(substitute(test, {var: index(start)}))
 
-    return analyzer.simplify(tvm_ffi.structural_map(value, (COMPARISONS, decide)))
+    return analyzer.simplify(structural_map(value, (COMPARISONS, decide)))

@@ -9,6 +9,8 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
+from tvtf.structure import structural_map
+
 from . import access, emit
 from .elementwise import emit_elementwise
 from .emit import index
@@ -17,7 +19,7 @@ from .plan import Packing, Plan
 from .target import CpuTarget
 from .transpose import turned_block
 from .ways import PAGE_BYTES
-from .work import WORTHWHILE_CYCLES
+from .work import WORTHWHILE_CYCLES, is_little
 
 CYCLES_AN_ITEM = 1
 STEPS_A_BLOCK = 8
@@ -70,6 +72,8 @@ class Panel:
         last = self.axes[-1] if self.axes else None
         if last is None or last.size is None or last.size < self.lanes or self.lanes & (self.lanes - 1):
             return False
+        if is_little((self.vector, *self.axes)):
+            return False
         return not self.is_contiguous and self.width == self.pitch and access.load_stride(self.load, last.var) == 1
 
 
@@ -99,7 +103,7 @@ def turned(stage: Stage, plan: Plan, target: CpuTarget) -> tuple[Stage, list[Stm
     def swap(other: TensorLoad) -> TensorLoad:
         return emit.load(buffer, places) if tvm_ffi.structural_equal(other, load) else other
 
-    value = tvm_ffi.structural_map(stage.value, (TensorLoad, swap))
+    value = structural_map(stage.value, (TensorLoad, swap))
     return with_value(stage, value), [emit.allocate(buffer), copy]
 
 
@@ -127,7 +131,7 @@ def _with_panel(value: ir.Expr, panel: Panel) -> ir.Expr:
     def swap(load: TensorLoad) -> ir.Expr:
         return panel.at() if tvm_ffi.structural_equal(load, panel.load) else load
 
-    return tvm_ffi.structural_map(value, (TensorLoad, swap))
+    return structural_map(value, (TensorLoad, swap))
 
 
 def _pack(panel: Panel, parallel: bool) -> Stmt:

@@ -9,7 +9,7 @@ from tvm.tirx import Stmt
 
 from ..choices import choice
 from . import access, emit
-from .kernel import Stage, loads
+from .kernel import Axis, Stage
 from .target import CpuTarget
 
 WORTHWHILE_CYCLES = 40_000
@@ -18,6 +18,8 @@ WORTHWHILE_CYCLES_OF_TILES = 4 * WORTHWHILE_CYCLES
 CYCLES_PER_LOADED_VECTOR = 2
 # So many times more or less, and it is no question: a busy machine would answer it for all others.
 CLEAR_CASE = 16
+LITTLE = 2048
+"""Points that are done within a microsecond one by one: code that is quicker takes some 100 ms longer to compile."""
 
 
 def is_parallel(
@@ -45,6 +47,12 @@ def total_cycles(stages: Sequence[Stage], target: CpuTarget) -> ir.Expr:
 def stage_cycles(stage: Stage, target: CpuTarget) -> ir.Expr:
     """Points times operations and loads, at one vector operation a cycle."""
     lanes = target.lanes(stage.item_bytes)
-    each = access.operations(stage.value) + CYCLES_PER_LOADED_VECTOR * len(loads(stage.value))
+    each = access.operations(stage.value) + CYCLES_PER_LOADED_VECTOR * len(stage.loads)
     points = emit.volume([axis.extent for axis in stage.axes])
     return tirx.floordiv(points * each, emit.index(lanes)) + 1
+
+
+def is_little(axes: tuple[Axis, ...]) -> bool:
+    """Whether loops are known to visit so few points that the shortest code is as good as any."""
+    points = access.points(axes)
+    return points is not None and points <= LITTLE
