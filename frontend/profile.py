@@ -15,7 +15,6 @@ from typing import Any, NamedTuple
 
 import numpy as np
 import tvm
-import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.memory import handle_of, to_handle
@@ -24,6 +23,7 @@ from tvtf.passes.pipeline import phases
 from tvtf.passes.schedule.cpu.access import FREE_CALLS
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.runtime.target import host_target
+from tvtf.structure import structural_walk
 from tvtf.variable import Variable
 
 ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tvm.ir.Call)
@@ -146,7 +146,7 @@ def _stage_flops(stage: Stage) -> int | None:
 def _arithmetic(value: Any) -> int:
     """Floating-point operations of an expression; those that compute indices are on integers."""
     found: list[Any] = []
-    tvm_ffi.structural_walk(value, (tvm.ir.Expr, lambda node: found.append(node)))
+    structural_walk(value, (tvm.ir.Expr, lambda node: found.append(node)))
     return sum(isinstance(node, ARITHMETIC) and "float" in str(node.ty.dtype) and not _is_free(node) for node in found)
 
 

@@ -10,7 +10,6 @@ from collections.abc import Collection, Iterable, Sequence
 from functools import cache
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
@@ -23,6 +22,7 @@ from tvtf.passes.autodiff import Record, Recorder, sweep
 from tvtf.passes.trim import Needs, is_loop
 from tvtf.primitive import as_tuple, table
 from tvtf.shape import TensorType, same_shape
+from tvtf.structure import structural_walk
 from tvtf.tensor import Tensor
 
 
@@ -256,5 +256,5 @@ def _tellers(trace: Trace) -> dict[Any, relax.Var]:
 def _dims(part: Any) -> list[Any]:
     """The symbolic dims that a type or an expression names."""
     found: list[Any] = []
-    tvm_ffi.structural_walk(part, (tirx.Var, found.append))
+    structural_walk(part, (tirx.Var, found.append))
     return [var for var in found if isinstance(var.ty, ir.PrimType)]

@@ -8,7 +8,6 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.target import Target
 
@@ -17,6 +16,7 @@ from tvtf.passes.hoist import CONSTANTS, PREPARE, is_kernel_call
 from tvtf.passes.pipeline import Phase, phases
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS, read_kernel
+from tvtf.structure import structural_walk
 
 
 class Alone(NamedTuple):
@@ -75,7 +75,7 @@ def _can_be_alone(func: tirx.PrimFunc, call: relax.Call) -> bool:
         return False
     told = [dim for x in operands for dim in x.ty.shape.values]
     mentioned: list[tirx.Var] = []
-    tvm_ffi.structural_walk([told, call.ty_args], (tirx.Var, mentioned.append))
+    structural_walk([told, call.ty_args], (tirx.Var, mentioned.append))
     known = [dim for dim in told if isinstance(dim, tirx.Var)]
     return all(any(var.same_as(dim) for dim in known) for var in mentioned) and read_kernel(func) is not None
 

@@ -17,6 +17,7 @@ from tvm import ir, relax, tirx
 from tvtf.passes.codegen.loop import LOOPS
 from tvtf.passes.offsets import Interval, extent, most_live, placed, rounded
 from tvtf.passes.rewrite import Bindings
+from tvtf.structure import structural_walk
 
 PLACE = "tvtf.arena_tensor"
 RESHAPE = "tvtf.reshape"
@@ -146,20 +147,20 @@ def _functions(mod: tvm.IRModule) -> dict[ir.GlobalVar, relax.Function]:
 
 def _loops(func: relax.Function) -> Iterator[relax.Call]:
     found: list[relax.Call] = []
-    tvm_ffi.structural_walk(func.body, (relax.Call, found.append))
+    structural_walk(func.body, (relax.Call, found.append))
     return (call for call in found if isinstance(call.op, ir.Op) and call.op.name in LOOPS)
 
 
 def _callees(mod: tvm.IRModule, value: Any) -> list[str]:
     found: list[ir.GlobalVar] = []
-    tvm_ffi.structural_walk(value, (ir.GlobalVar, found.append))
+    structural_walk(value, (ir.GlobalVar, found.append))
     return [var.name_hint for var in found if isinstance(mod[var], relax.Function)]
 
 
 def variables(value: Any) -> list[Any]:
     """Every variable in a value."""
     found: list[Any] = []
-    tvm_ffi.structural_walk(value, (ir.Var, found.append))
+    structural_walk(value, (ir.Var, found.append))
     return found
 
 

@@ -7,7 +7,6 @@ from math import prod
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.target import Target
 
@@ -19,6 +18,7 @@ from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.ways import terms_of
+from tvtf.structure import structural_walk
 
 # Of a core's cache: what is between kernels comes back from there only in part, since cores share it out anew.
 SHARE_OF_LEVEL2 = 0.2
@@ -53,7 +53,7 @@ class _Line:
 
     def _read(self, value: Any, reader: Any) -> None:
         found: set[Any] = set()
-        tvm_ffi.structural_walk(value, (ir.Var, found.add))
+        structural_walk(value, (ir.Var, found.add))
         for var in found:
             self.readers.setdefault(var, []).append(reader)
 

@@ -10,12 +10,12 @@ from collections.abc import Iterable
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
 from tvtf.passes.rewrite import Bindings
 from tvtf.primitive import table
+from tvtf.structure import structural_walk
 
 
 def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
@@ -33,7 +33,7 @@ def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:
 
 def _named(function: Any) -> list[ir.GlobalVar]:
     found: list[ir.GlobalVar] = []
-    tvm_ffi.structural_walk(function, (ir.GlobalVar, found.append))
+    structural_walk(function, (ir.GlobalVar, found.append))
     return found
 
 
@@ -88,7 +88,7 @@ def _dims_of_type(ty: Any) -> list[Any]:
 def _dims(of: Any) -> list[Any]:
     """The symbols in a type or an expression."""
     found: list[Any] = []
-    tvm_ffi.structural_walk(of, (tirx.Var, found.append))
+    structural_walk(of, (tirx.Var, found.append))
     return found
 
 

@@ -23,6 +23,7 @@ from tvtf.passes.codegen.loop_kernel import MAY_FAIL, SAFE
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu.access import reads_of
 from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, loads, read_kernel
+from tvtf.structure import structural_map, structural_walk
 
 DONATE = "tvtf.donate"
 GIVEN = "tvtf.given"
@@ -120,10 +121,10 @@ def copies(body: Any) -> list[tuple[Any, Any]]:
     def visit(loop: tirx.For) -> None:
         if COPY in loop.annotations:
             stored: list[tirx.BufferStore] = []
-            tvm_ffi.structural_walk(loop.body, (tirx.BufferStore, stored.append))
+            structural_walk(loop.body, (tirx.BufferStore, stored.append))
             found.extend((s.buffer, s.value.source) for s in stored if isinstance(s.value, TensorLoad))
 
-    tvm_ffi.structural_walk(body, (tirx.For, visit))
+    structural_walk(body, (tirx.For, visit))
     return found
 
 
@@ -134,7 +135,7 @@ def without_copies(body: Any, output: Any) -> Any:
         own = COPY in loop.annotations and any(out.same_as(output) for out, _ in copies(loop))
         return tirx.Evaluate(tirx.IntImm("int32", 0)) if own else loop
 
-    return tvm_ffi.structural_map(body, (tirx.For, left))
+    return structural_map(body, (tirx.For, left))
 
 
 def is_at_own_point(load: Any, stage: Stage) -> bool:
@@ -184,7 +185,7 @@ def _without_last_copies(mod: tvm.IRModule, main: relax.Function) -> relax.Funct
 
 
 def _replaced(expr: Any, values: dict[Any, Any]) -> Any:
-    return tvm_ffi.structural_map(expr, (ir.Var, lambda v: values.get(v, v)))
+    return structural_map(expr, (ir.Var, lambda v: values.get(v, v)))
 
 
 def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int) -> ir.GlobalVar:
@@ -326,7 +327,7 @@ def _rewritten(main: relax.Function, chosen: dict[Any, Any], kernels: dict[int, 
     """``main`` without the allocations of donated values, their variables replaced by the parameters."""
 
     def replace(expr: Any) -> Any:
-        return tvm_ffi.structural_map(expr, (ir.Var, lambda v: chosen.get(v, v)))
+        return structural_map(expr, (ir.Var, lambda v: chosen.get(v, v)))
 
     out = Bindings()
     for position, binding in enumerate(b for block in main.body.blocks for b in block.bindings):

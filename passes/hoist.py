@@ -10,13 +10,13 @@ from math import inf, prod
 from typing import Any, NamedTuple
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf.passes.codegen.loop_kernel import SAFE
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS
+from tvtf.structure import structural_map, structural_walk
 
 CONSTANTS = "tvtf.constants"
 PREPARE = "prepare"
@@ -43,7 +43,7 @@ def constants_apart(mod: tvm.IRModule) -> tvm.IRModule:
     given = {var: relax.Var(var.name, var.ty, var.span) for var in inner}
     apart = mod.clone()
     if given:
-        outer = tvm_ffi.structural_map(main, (ir.Var, lambda var: given.get(var, var)))
+        outer = structural_map(main, (ir.Var, lambda var: given.get(var, var)))
         apart.update_func(mod.get_global_var("main"), outer)
     return apart
 
@@ -95,7 +95,7 @@ def _called_elsewhere(mod: tvm.IRModule) -> set[Any]:
     functions = (f for name, f in mod.functions_items() if isinstance(f, relax.Function) and name.name_hint != "main")
     found: set[Any] = set()
     for func in functions:
-        tvm_ffi.structural_walk(func.body, (ir.GlobalVar, found.add))
+        structural_walk(func.body, (ir.GlobalVar, found.add))
     return found
 
 
@@ -247,7 +247,7 @@ def _copies(func: tirx.PrimFunc, fixed: set[Any]) -> tuple[dict[Any, list[tirx.S
 
 def _fills(statement: tirx.Stmt, buffer: Any, fixed: set[Any]) -> bool:
     reads: list[Any] = []
-    tvm_ffi.structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
+    structural_walk(statement, (ir.TensorLoad, lambda load: reads.append(load.source)))
     own = [inner.buffer for inner in _allocations(statement)]
     known = all(source in fixed or source in own or source.same_as(buffer) for source in reads)
     return known and any(source in fixed for source in reads) and _written(statement) <= {buffer, *own}
@@ -255,13 +255,13 @@ def _fills(statement: tirx.Stmt, buffer: Any, fixed: set[Any]) -> bool:
 
 def _written(statement: tirx.Stmt) -> set[Any]:
     found: set[Any] = set()
-    tvm_ffi.structural_walk(statement, (tirx.BufferStore, lambda store: found.add(store.buffer)))
+    structural_walk(statement, (tirx.BufferStore, lambda store: found.add(store.buffer)))
     return found
 
 
 def _allocations(statement: tirx.Stmt) -> list[Any]:
     found: list[Any] = []
-    tvm_ffi.structural_walk(statement, (tirx.AllocBuffer, found.append))
+    structural_walk(statement, (tirx.AllocBuffer, found.append))
     return found
 
 
@@ -272,11 +272,11 @@ def _kernel(like: tirx.PrimFunc, params: list[Any], statements: list[tirx.Stmt])
 
 
 def _replaced(value: Any, by: dict[Any, Any]) -> Any:
-    return tvm_ffi.structural_map(value, (ir.Var, lambda var: by.get(var, var)))
+    return structural_map(value, (ir.Var, lambda var: by.get(var, var)))
 
 
 def _variables(values: list[Any]) -> set[Any]:
     found: set[Any] = set()
     for value in values:
-        tvm_ffi.structural_walk(value, (ir.Var, found.add))
+        structural_walk(value, (ir.Var, found.add))
     return found

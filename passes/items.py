@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-import tvm_ffi
 from tvm import ir, relax, transform
 
 from tvtf.passes.rewrite import Bindings
+from tvtf.structure import structural_map, structural_walk
 
 
 @transform.module_pass(opt_level=0, name="TakeItems")
@@ -30,7 +30,7 @@ def _items_given_out(func: relax.Function) -> relax.Function:
         for binding in block.bindings
         if isinstance(binding.var, relax.DataflowVar) and isinstance(binding.value, relax.TupleGetItem)
     }
-    return tvm_ffi.structural_map(func, (ir.Var, lambda var: inner.get(var, var))) if inner else func
+    return structural_map(func, (ir.Var, lambda var: inner.get(var, var))) if inner else func
 
 
 def known_items(mod: ir.IRModule) -> ir.IRModule:
@@ -59,7 +59,7 @@ def without_unread(func: relax.Function, candidates: set[relax.Var]) -> relax.Fu
     read: set[relax.Var] = set()
     bindings = [binding for block in func.body.blocks for binding in block.bindings]
     for value in (*(b.value for b in bindings), func.body.body):
-        tvm_ffi.structural_walk(value, (ir.Var, read.add))
+        structural_walk(value, (ir.Var, read.add))
     out = Bindings()
     for binding in bindings:
         if binding.var in read or binding.var not in candidates:

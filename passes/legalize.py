@@ -10,7 +10,6 @@ from collections.abc import Callable
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax, te, tirx
 from tvm.relax.utils import gen_call_tir_inputs
 
@@ -23,6 +22,7 @@ from tvtf.ops.rules import scalar
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
 from tvtf.passes.inplace import InPlace, rows_kernel, slice_kernel
 from tvtf.passes.rewrite import Bindings, rewrite_functions
+from tvtf.structure import structural_map
 
 
 def legalize(mod: tvm.IRModule) -> tvm.IRModule:
@@ -52,7 +52,7 @@ def _joined(mod: tvm.IRModule) -> tvm.IRModule:
 
 
 def _replaced(value: Any, by: dict[Any, Any]) -> Any:
-    return tvm_ffi.structural_map(value, (ir.Var, lambda var: by.get(var, var))) if by else value
+    return structural_map(value, (ir.Var, lambda var: by.get(var, var))) if by else value
 
 
 class _Legalizer:

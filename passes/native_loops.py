@@ -11,13 +11,13 @@ from itertools import count
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf.passes.codegen.loop import PRIVATE, all_calls, carried_count, has_symbol, is_loop
 from tvtf.passes.codegen.loop_kernel import LoopKernel, NotNative
 from tvtf.passes.effects import void_call
 from tvtf.passes.rewrite import Bindings
+from tvtf.structure import structural_walk
 
 
 def native_loops(mod: tvm.IRModule, polls: bool = True) -> tvm.IRModule:
@@ -59,7 +59,7 @@ def _is_entry(func: ir.BaseFunc) -> bool:
 
 def _mentioned(func: ir.BaseFunc) -> list[ir.GlobalVar]:
     found: list[ir.GlobalVar] = []
-    tvm_ffi.structural_walk(func.body, (ir.GlobalVar, found.append))
+    structural_walk(func.body, (ir.GlobalVar, found.append))
     return found
 
 

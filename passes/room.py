@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, relax, tirx, transform
 from tvm.tirx import Add, FloatImm, IntImm, Max, Mul, PrimFunc, Select, Sub
+
+from tvtf.structure import structural_map
 
 MOST = 1 << 58
 """Bytes that no machine gives: asked for, they are refused as memory is that can't be had."""
@@ -52,5 +53,5 @@ def WithinReach(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModul
     result = mod.clone()
     for name, func in mod.functions.items():
         if not isinstance(func, PrimFunc):
-            result.update_func(name, tvm_ffi.structural_map(func, (relax.Call, _bounded)))
+            result.update_func(name, structural_map(func, (relax.Call, _bounded)))
     return result

@@ -9,10 +9,10 @@ from __future__ import annotations
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax
 
 from tvtf.passes.rewrite import Bindings
+from tvtf.structure import structural_map
 
 
 def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
@@ -33,7 +33,7 @@ def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:
         return relax.Call(named[call.op], args, call.attrs, call.ty_args, call.span, ret_ty=call.ty)
 
     others = {var: f for var, f in mod.functions_items() if var not in old}
-    changed = {var: tvm_ffi.structural_map(f, (relax.Call, moved)) for var, f in others.items()}
+    changed = {var: structural_map(f, (relax.Call, moved)) for var, f in others.items()}
     return tvm.IRModule(changed | {named[var]: f for var, f in made.items()}, attrs=mod.attrs)
 
 

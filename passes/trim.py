@@ -11,12 +11,12 @@ from itertools import count
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
 from tvtf.passes.dead import drop_dead, needed_bindings
 from tvtf.passes.rewrite import Bindings
+from tvtf.structure import structural_walk
 
 ROUNDS = 8
 """Loops within loops: what an outer one drops may leave an inner one less to do."""
@@ -139,7 +139,7 @@ def _dims(things: Iterable[Any]) -> set[Any]:
     """The symbolic dims in types and expressions."""
     found: list[Any] = []
     for thing in things:
-        tvm_ffi.structural_walk(thing, (tirx.Var, found.append))
+        structural_walk(thing, (tirx.Var, found.append))
     return {v for v in found if isinstance(v.ty, ir.PrimType)}
 
 

@@ -114,14 +114,15 @@ def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
     """The dim with symbols replaced by other dims."""
     if isinstance(dim, int) or not values:
         return dim
-    import tvm_ffi
     from tvm import ir, tirx
+
+    from tvtf.structure import structural_map
 
     def value(symbol: Any) -> Any:
         found = values.get(symbol, symbol)
         return tirx.IntImm("int64", found) if isinstance(found, int) else found
 
-    return simplify_dim(tvm_ffi.structural_map(dim, (ir.Var, value)))
+    return simplify_dim(structural_map(dim, (ir.Var, value)))
 
 
 def size_of(shape: Iterable[Dim]) -> Dim:

@@ -2,12 +2,12 @@
 
 from __future__ import annotations
 
-import tvm_ffi
 from tvm import ir, transform
 from tvm.tirx import PrimFunc, Var, decl_buffer
 from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.passes.codegen.divisors import divisible
+from tvtf.structure import structural_map
 
 
 def item_aligned(func: PrimFunc) -> PrimFunc:
@@ -31,7 +31,7 @@ def item_aligned(func: PrimFunc) -> PrimFunc:
     Source: alignment of TIR buffers is `data_alignment` of `tvm.tirx.decl_buffer` (apache-tvm 0.27).
     """
     aligned = {param: _item_aligned_buffer(param) for param in func.params if is_buffer_var(param)}
-    body = tvm_ffi.structural_map(func.body, (Var, lambda var: aligned.get(var, var)))
+    body = structural_map(func.body, (Var, lambda var: aligned.get(var, var)))
     params = [aligned.get(param, param) for param in func.params]
     return PrimFunc(params, body, func.ret_type, func.attrs, func.span)
 

@@ -15,12 +15,13 @@ from typing import Any, TypeVar
 
 import ml_dtypes
 import numpy as np
-import tvm_ffi
 from tvm import ir, tirx, transform
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferStore, PrimFunc, Stmt, Var, decl_buffer
 from tvm.tirx.buffer import is_buffer_var
+
+from tvtf.structure import structural_map, structural_walk
 
 Node = TypeVar("Node")
 NARROW, WIDE, BITS = "bfloat16", "float32", "uint16"
@@ -113,7 +114,7 @@ class _Widening:
             (tirx.Cast, _cast),
             (ir.Call, _call),
         ]
-        return tvm_ffi.structural_map(body, rules)
+        return structural_map(body, rules)
 
     def variable(self, var: Var) -> Var:
         """A buffer of the kernel's own, or a name, as float32."""
@@ -183,7 +184,7 @@ def _address(node: ir.Call) -> ir.Expr:
     if isinstance(element, TensorLoad):
         return node
     found: list[TensorLoad] = []
-    tvm_ffi.structural_walk(element, (TensorLoad, found.append))
+    structural_walk(element, (TensorLoad, found.append))
     return tirx.address_of(found[-1])
 
 
@@ -214,7 +215,7 @@ def _retyped(buffer: Var, dtype: str, alignment: int) -> Var:
 def _mentions(func: PrimFunc) -> bool:
     found: list[Any] = []
     every = (Var, tirx.Cast, ir.Call, tirx.FloatImm)
-    tvm_ffi.structural_walk(func, (every, lambda node: found.append(node) if _is_narrow(node) else None))
+    structural_walk(func, (every, lambda node: found.append(node) if _is_narrow(node) else None))
     return bool(found)
 
 

@@ -22,6 +22,8 @@ from tvm import IRModule, ir, s_tir, tirx
 from tvm.target import Target
 from tvm.tirx.build import codegen_build
 
+from tvtf.structure import structural_map
+
 REINTERPRET = ir.Op.get("tirx.reinterpret")
 LOADS_CUDA = "ffi.Module.load_from_bytes.cuda"
 COMPILES_CUDA = "tvm_callback_cuda_compile"
@@ -112,11 +114,9 @@ def with_plain_bits(part: IRModule) -> IRModule:
 
 
 def _folded(body: tirx.Stmt) -> tirx.Stmt:
-    unmarked = tvm_ffi.structural_map(body, (ir.Call, _without_mark))
-    plain = tvm_ffi.structural_map(
-        unmarked, (ir.Call, lambda call: _bits(call) if call.op.same_as(REINTERPRET) else call)
-    )
-    return tvm_ffi.structural_map(plain, (tirx.FloatImm, _exact))
+    unmarked = structural_map(body, (ir.Call, _without_mark))
+    plain = structural_map(unmarked, (ir.Call, lambda call: _bits(call) if call.op.same_as(REINTERPRET) else call))
+    return structural_map(plain, (tirx.FloatImm, _exact))
 
 
 def _without_mark(call: ir.Call) -> ir.Expr:

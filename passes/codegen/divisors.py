@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
-import tvm_ffi
 from tvm import ir, tirx, transform
 from tvm.tirx import FloorDiv, FloorMod, For, IntImm, PrimFunc, Var
 
 from tvtf.passes.schedule.cpu.kernel import loads, variables
+from tvtf.structure import structural_map, structural_walk
 
 
 def never_by_zero(func: PrimFunc) -> PrimFunc:
@@ -39,7 +39,7 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
     are: TVM takes minutes to simplify places among six unknown dims otherwise.
     """
     places: set[Var] = set()
-    tvm_ffi.structural_walk(node, (For, lambda loop: places.add(loop.loop_var)))
+    structural_walk(node, (For, lambda loop: places.add(loop.loop_var)))
 
     def guarded(division: Any) -> Any:
         by = division.b
@@ -51,7 +51,7 @@ def divisible(node: Any, by_memory: bool = False) -> Any:
         return type(division)(division.a, by + is_zero.astype("int64"))
 
     for kind in (FloorDiv, FloorMod):
-        node = tvm_ffi.structural_map(node, (kind, guarded))
+        node = structural_map(node, (kind, guarded))
     return node
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-import tvm_ffi
 from tvm import IRModule, ir, s_tir, tirx, transform
 from tvm.tirx import AllocBuffer, For, ForKind, PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.passes.codegen.stack import MOST_BYTES
 from tvtf.passes.schedule.cpu import emit
+from tvtf.structure import structural_map, structural_walk
 
 STACK_BYTES = 1024
 """What TVM puts on the stack by itself; a larger buffer is allocated by a call, each time its kernel runs."""
@@ -38,8 +38,8 @@ def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var
         moved.append(own)
         return tirx.Evaluate(tirx.IntImm("int32", 0))
 
-    body = tvm_ffi.structural_map(func.body, (AllocBuffer, allocation))
-    return tvm_ffi.structural_map(body, (Var, lambda var: instead.get(var, var))), moved
+    body = structural_map(func.body, (AllocBuffer, allocation))
+    return structural_map(body, (Var, lambda var: instead.get(var, var))), moved
 
 
 def without_blocks(func: PrimFunc) -> PrimFunc:
@@ -76,13 +76,13 @@ def _in_parallel_loops(body: Stmt) -> list[AllocBuffer]:
 
     def visit(loop: For) -> None:
         if loop.kind == ForKind.PARALLEL:
-            tvm_ffi.structural_walk(loop.body, (AllocBuffer, found.append))
+            structural_walk(loop.body, (AllocBuffer, found.append))
 
-    tvm_ffi.structural_walk(body, (For, visit))
+    structural_walk(body, (For, visit))
     return found
 
 
 def _resized(buffer: Var, instead: dict[Any, ir.Expr]) -> Var:
-    shape = [tvm_ffi.structural_map(dim, (Var, lambda var: instead.get(var, var))) for dim in buffer.ty.shape]
+    shape = [structural_map(dim, (Var, lambda var: instead.get(var, var))) for dim in buffer.ty.shape]
     kind = buffer.ty
     return tirx.decl_buffer(shape, kind.dtype, buffer.name, scope=kind.storage_scope)

@@ -4,9 +4,10 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tvm_ffi
 from tvm import ir, tirx
 from tvm.tirx import AllocBuffer, BufferStore, Stmt, Var
+
+from tvtf.structure import structural_walk
 
 PLAIN = (tirx.For, tirx.SeqStmt, tirx.IfThenElse, BufferStore, AllocBuffer)
 
@@ -39,7 +40,7 @@ def _flat(stmt: Stmt) -> list[Stmt]:
 def _is_plain(stmt: Stmt) -> bool:
     """Whether a statement only loops and stores."""
     found: list[Stmt] = []
-    tvm_ffi.structural_walk(stmt, (Stmt, found.append))
+    structural_walk(stmt, (Stmt, found.append))
     return all(isinstance(inner, PLAIN) for inner in found)
 
 
@@ -50,13 +51,13 @@ def _touched(stmt: Stmt) -> set[Var]:
 
 def _written(stmt: Stmt) -> set[Var]:
     own: set[Var] = set()
-    tvm_ffi.structural_walk(stmt, (AllocBuffer, lambda node: own.add(node.buffer)))
+    structural_walk(stmt, (AllocBuffer, lambda node: own.add(node.buffer)))
     found: set[Var] = set()
-    tvm_ffi.structural_walk(stmt, (BufferStore, lambda node: found.add(node.buffer)))
+    structural_walk(stmt, (BufferStore, lambda node: found.add(node.buffer)))
     return found - own
 
 
 def _mentioned(stmt: Stmt) -> set[Var]:
     found: set[Var] = set()
-    tvm_ffi.structural_walk(stmt, (ir.Var, found.add))
+    structural_walk(stmt, (ir.Var, found.add))
     return found

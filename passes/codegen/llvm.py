@@ -9,7 +9,6 @@ from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
 
 import tvm
-import tvm_ffi
 from tvm import IRModule, ir, relax, s_tir, tirx
 from tvm.relax import _ffi_api as relax_api
 from tvm.runtime import _ffi_api as runtime_api
@@ -22,6 +21,7 @@ from tvtf.passes.codegen.linker import link
 from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.stack import with_local_stack
 from tvtf.passes.codegen.vm import generate
+from tvtf.structure import structural_walk
 from tvtf.threads import available_cores
 
 _EMISSION = threading.Lock()
@@ -202,11 +202,11 @@ def _size(func: tirx.PrimFunc) -> int:
         nonlocal nodes
         nodes += 1
 
-    tvm_ffi.structural_walk(func.body, (tirx.Stmt, count))
+    structural_walk(func.body, (tirx.Stmt, count))
     return nodes
 
 
 def _mentions(func: tirx.PrimFunc) -> bool:
     found: list[ir.GlobalVar] = []
-    tvm_ffi.structural_walk(func.body, (ir.GlobalVar, found.append))
+    structural_walk(func.body, (ir.GlobalVar, found.append))
     return bool(found)

@@ -7,6 +7,8 @@ import functools
 import tvm_ffi
 from tvm import ir, relax, tirx, transform
 
+from tvtf.structure import structural_walk
+
 PURE_LOOP, IMPURE_LOOP = LOOPS = "tvtf.while_loop", "tvtf.impure_while_loop"
 POLL_SYMBOL = "tvtf_poll_signals"
 PRIVATE = "tvtf.private"
@@ -76,7 +78,7 @@ def all_calls(mod: ir.IRModule) -> list[relax.Call]:
     found: list[relax.Call] = []
     for func in mod.functions.values():
         if isinstance(func, relax.Function):
-            tvm_ffi.structural_walk(func.body, (relax.Call, found.append))
+            structural_walk(func.body, (relax.Call, found.append))
     return found
 
 

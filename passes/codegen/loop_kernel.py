@@ -12,7 +12,6 @@ from functools import partial
 from typing import Any
 
 import tvm
-import tvm_ffi
 from tvm import ir, relax, tirx
 from tvm.tirx import PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
@@ -22,6 +21,7 @@ from tvtf.passes.codegen.inlined import inlined, is_large
 from tvtf.passes.codegen.lasting import lasting
 from tvtf.passes.codegen.loop import carried_count, is_loop, seconds, signal_check
 from tvtf.passes.schedule.cpu import emit
+from tvtf.structure import structural_map, structural_walk
 
 MAY_FAIL = "tvtf.may_fail"
 SAFE = "tvtf.inplace"
@@ -174,7 +174,7 @@ class LoopKernel:
         return place
 
     def scalar(self, expr: ir.Expr) -> ir.Expr:
-        return tvm_ffi.structural_map(expr, (Var, lambda var: self.dims.get(var, var)))
+        return structural_map(expr, (Var, lambda var: self.dims.get(var, var)))
 
     def call(self, call: relax.Call, env: dict[Any, Value]) -> Value:
         if is_loop(call):
@@ -399,7 +399,7 @@ def _copy(source: Var, target: Var) -> Stmt:
 
 def _length(stmt: Stmt) -> int:
     found: list[Stmt] = []
-    tvm_ffi.structural_walk(stmt, (Stmt, found.append))
+    structural_walk(stmt, (Stmt, found.append))
     return len(found)
 
 

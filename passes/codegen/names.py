@@ -7,12 +7,12 @@ LLVM keeps such a buffer in registers.
 
 from __future__ import annotations
 
-import tvm_ffi
 from tvm import ir, tirx, transform
 from tvm.tirx import BufferStore, PrimFunc, SeqStmt, Stmt, Var
 
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import loads
+from tvtf.structure import structural_map, structural_walk
 
 CHOOSE, REINTERPRET = ir.Op.get("prim.if_then_else"), ir.Op.get("tirx.reinterpret")
 LONG = 60
@@ -37,9 +37,9 @@ def with_names_first(func: PrimFunc) -> PrimFunc:
     """
     if not _has_names(func.body):
         return func
-    in_vectors = tvm_ffi.structural_map(func.body, (tirx.For, _vector_loop))
+    in_vectors = structural_map(func.body, (tirx.For, _vector_loop))
     return func.with_body(
-        tvm_ffi.structural_map(in_vectors, (BufferStore, lambda store: emit.sequence(_Statements().before(store))))
+        structural_map(in_vectors, (BufferStore, lambda store: emit.sequence(_Statements().before(store))))
     )
 
 
@@ -55,14 +55,14 @@ def NamesFirst(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule
 
 def _has_names(body: Stmt) -> bool:
     found: list[tirx.Let] = []
-    tvm_ffi.structural_walk(body, (tirx.Let, found.append))
+    structural_walk(body, (tirx.Let, found.append))
     return bool(found)
 
 
 def _runs_by_lane(body: Stmt) -> bool:
     """Whether TVM may run a statement lane by lane, where it does not find the names of whole vectors."""
     called: list[object] = []
-    tvm_ffi.structural_walk(body, (ir.Call, lambda call: called.append(call.op)))
+    structural_walk(body, (ir.Call, lambda call: called.append(call.op)))
     return not all(_is_vectorizable(op) for op in called)
 
 
@@ -86,7 +86,7 @@ def _vector_loop(loop: tirx.For) -> Stmt:
     if _are_apart(loop.body):
         body = bound(list(loop.body.seq))
     else:
-        body = tvm_ffi.structural_map(loop.body, (BufferStore, lambda store: bound([store])))
+        body = structural_map(loop.body, (BufferStore, lambda store: bound([store])))
     return emit.sequence([*made, tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, body)])
 
 
@@ -149,12 +149,12 @@ class _Statements:
             nonlocal found
             found += self.sizes.get(node, 1) if isinstance(node, Var) else 1
 
-        tvm_ffi.structural_walk(value, (ir.Expr, count))
+        structural_walk(value, (ir.Expr, count))
         return found
 
 
 def _with(value: ir.Expr, instead: dict[Var, ir.Expr]) -> ir.Expr:
-    return tvm_ffi.structural_map(value, (Var, lambda var: instead.get(var, var)))
+    return structural_map(value, (Var, lambda var: instead.get(var, var)))
 
 
 def _unnamed(value: ir.Expr, names: Names) -> ir.Expr:
@@ -167,7 +167,7 @@ def _unnamed(value: ir.Expr, names: Names) -> ir.Expr:
             node = node.body
         return _set_aside(node, branches) if _is_choice(node) else node
 
-    rest = tvm_ffi.structural_map(value, ((tirx.Let, ir.Call), visit), order="pre")
+    rest = structural_map(value, ((tirx.Let, ir.Call), visit), order="pre")
     return _with(rest, branches) if branches else rest
 
 

@@ -2,9 +2,10 @@
 
 from __future__ import annotations
 
-import tvm_ffi
 from tvm import IRModule, tirx
 from tvm.tirx import AllocBuffer, PrimFunc
+
+from tvtf.structure import structural_map
 
 KEPT_AS_IT_IS = {"disable_lower_builtin": tirx.IntImm("int32", 1)}
 """What LowerTVMBuiltin leaves to LLVM. It puts small buffers of scope "global" on the stack by itself, but takes all of
@@ -20,7 +21,7 @@ def with_local_stack(mod: IRModule) -> IRModule:
 
 
 def _marked(func: PrimFunc) -> PrimFunc:
-    return func.with_body(tvm_ffi.structural_map(func.body, (AllocBuffer, _on_stack)))
+    return func.with_body(structural_map(func.body, (AllocBuffer, _on_stack)))
 
 
 def _on_stack(stmt: AllocBuffer) -> AllocBuffer:

@@ -42,6 +42,7 @@ from tvtf.passes.codegen.loop import (
 from tvtf.passes.codegen.scratch import OUTPUTS, Place, Scratch, emit_constants
 from tvtf.passes.donate import GIVEN
 from tvtf.passes.effects import READS_ON_HOST
+from tvtf.structure import structural_walk
 
 SHAPE_HEAP = "vm.builtin.alloc_shape_heap"
 TO_DEVICE, CPU = "vm.builtin.to_device", 1
@@ -91,7 +92,7 @@ class _Program:
         self.wary: set[str] = set()
         self.mentions: Counter[str] = Counter()
         for func in self.relax_functions().values():
-            tvm_ffi.structural_walk(func.body, (ir.GlobalVar, self._count))
+            structural_walk(func.body, (ir.GlobalVar, self._count))
         calls = all_calls(mod)
         self.calls = Counter(call.op.name_hint for call in calls if isinstance(call.op, ir.GlobalVar))
         self.loop_parts = Counter(part.name_hint for call in calls if is_loop(call) for part in call.args[:2])

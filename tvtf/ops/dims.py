@@ -14,14 +14,15 @@ from tvtf.tensor import EagerTensor, Tensor
 
 def _analyzer(*dims: Dim) -> Any:
     """TVM's arithmetic prover, told that no unknown dim is negative."""
-    import tvm_ffi
     from tvm import sym, tirx
+
+    from tvtf.structure import structural_walk
 
     analyzer = sym.Analyzer()
     unbounded = sym.ConstIntBound(0, sym.ConstIntBound.POS_INF)
     for dim in dims:
         if not isinstance(dim, int):
-            tvm_ffi.structural_walk(dim, (tirx.Var, lambda var: analyzer.update(var, unbounded, override=True)))
+            structural_walk(dim, (tirx.Var, lambda var: analyzer.update(var, unbounded, override=True)))
     return analyzer
 
 

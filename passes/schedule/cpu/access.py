@@ -4,13 +4,14 @@ from __future__ import annotations
 
 from math import prod
 
-import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import Var
 
+from tvtf.structure import structural_map, structural_walk
+
 from .emit import as_expr, simplified, static
-from .kernel import Axis, Stage, loads, variables
+from .kernel import Axis, Stage, variables
 
 FREE_CALLS = {"prim.if_then_else", "tirx.if_then_else", "tirx.likely"}
 CHEAP_CALLS = {"tirx.isnan"}
@@ -47,9 +48,7 @@ def is_contiguous(load: TensorLoad, var: Var) -> bool:
 def free_variables(value: ir.Expr) -> set[Var]:
     """Variables an expression uses other than to index a load (bounds tests, iota)."""
     zero = tirx.IntImm("int64", 0)
-    bare = tvm_ffi.structural_map(
-        value, (TensorLoad, lambda load: tirx.BufferLoad(load.source, [zero] * len(load.indices)))
-    )
+    bare = structural_map(value, (TensorLoad, lambda load: tirx.BufferLoad(load.source, [zero] * len(load.indices))))
     return variables(bare)
 
 
@@ -61,7 +60,7 @@ def operations(value: ir.Expr) -> int:
         nonlocal count
         count += _operations_of(node)
 
-    tvm_ffi.structural_walk(value, (ir.Expr, visit))
+    structural_walk(value, (ir.Expr, visit))
     return max(1, count)
 
 
@@ -82,7 +81,7 @@ def points(axes: tuple[Axis, ...]) -> int | None:
 
 def reads_of(stage: Stage, buffer: Var) -> list[TensorLoad]:
     """The loads of one buffer in a stage."""
-    return [load for load in loads(stage.value) if load.source.same_as(buffer)]
+    return [load for load in stage.loads if load.source.same_as(buffer)]
 
 
 def walks_as_one(offset: ir.Expr, outer: Axis, inner: Axis) -> bool:

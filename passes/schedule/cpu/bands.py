@@ -16,6 +16,8 @@ from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, Stmt, Var
 
+from tvtf.structure import structural_map
+
 from . import access, emit
 from .emit import index, static
 from .kernel import Kernel, Opaque, Stage, loads, reads, replace_loads, substitute, variables
@@ -99,7 +101,7 @@ def _are_images(stages: Sequence[Stage], kernel: Kernel) -> bool:
             return False
         if stage.spatial[0].size != stages[0].spatial[0].size or (stage.reduce and not is_convolution(stage)):
             return False
-        own = [load for load in loads(stage.value) if kernel.is_local(load.source)]
+        own = [load for load in stage.loads if kernel.is_local(load.source)]
         if not all(tvm_ffi.structural_equal(load.indices[0], stage.spatial[0].var) for load in own):
             return False
     inner = [stage.buffer for stage in stages if kernel.is_local(stage.buffer)]
@@ -113,7 +115,7 @@ def _rows_of(stages: Sequence[Stage], height: int, kernel: Kernel) -> tuple[Rows
         own = needed.get(stage.buffer)
         if own is None:
             return None
-        for load in loads(stage.value):
+        for load in stage.loads:
             if kernel.is_local(load.source) and not load.source.same_as(stage.buffer):
                 read = _rows_read(load.indices[1], stage, own)
                 known = needed.get(load.source)
@@ -230,7 +232,7 @@ class Border:
             row, column, channel = node.indices
             return BufferStore(self.copy.buffer, node.value, [row, column + self.left, channel])
 
-        return tvm_ffi.structural_map(body, (BufferStore, store))
+        return structural_map(body, (BufferStore, store))
 
 
 def _border(stage: Stage, after: Stage, stages: Sequence[Stage]) -> Border | None:
@@ -305,4 +307,4 @@ def _stored(body: Stmt, held: Var, buffer: Var, image: ir.Expr, start: ir.Expr) 
     def load(node: TensorLoad) -> ir.Expr:
         return tirx.BufferLoad(buffer, whole(node.indices)) if node.source.same_as(held) else node
 
-    return tvm_ffi.structural_map(tvm_ffi.structural_map(body, (BufferStore, store)), (TensorLoad, load))
+    return structural_map(structural_map(body, (BufferStore, store)), (TensorLoad, load))

@@ -17,7 +17,7 @@ from tvm.tirx import Stmt, Var
 
 from . import access, emit
 from .emit import static
-from .kernel import Axis, Kernel, Opaque, Stage, loads
+from .kernel import Axis, Kernel, Opaque, Stage
 from .parts import held_part, part_of, redirected
 from .strips import emit_strips, rounds, strips_of
 from .target import CpuTarget
@@ -75,7 +75,7 @@ def _as_blocks(stages: Sequence[Stage | Opaque]) -> Blocks | None:
 
 def _rows_first(stage: Stage, own: Sequence[Var]) -> Stage:
     """The stage with its axes in the order in which it reads another's result of as many, so that rows come first."""
-    for load in loads(stage.value):
+    for load in stage.loads:
         if not stage.reduce and len(load.indices) == len(stage.spatial) and _is_any(load.source, own):
             axes = [next((a for a in stage.spatial if _is_place(place, a)), None) for place in load.indices]
             if None not in axes and len(set(axes)) == len(axes):
@@ -89,7 +89,7 @@ def _stays_in_row(stage: Stage, first: Stage, own: Sequence[Var], depth: int) ->
         return False
     return all(
         all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], stage.spatial[:depth], strict=True))
-        for load in loads(stage.value)
+        for load in stage.loads
         if _is_any(load.source, own)
     )
 

@@ -9,7 +9,7 @@ from tvm import ir
 from tvm.tirx import Stmt, Var
 
 from . import access, emit
-from .kernel import Axis, Stage, loads, substitute
+from .kernel import Axis, Stage, substitute
 
 Point = dict[Var, ir.Expr]
 
@@ -57,7 +57,7 @@ def merged_loops(stages: Sequence[Stage], fixed: Point) -> list[Loop]:
 
 
 def _offsets(stages: Sequence[Stage]) -> list[ir.Expr]:
-    found = [access.flat_offset(load.source, list(load.indices)) for stage in stages for load in loads(stage.value)]
+    found = [access.flat_offset(load.source, list(load.indices)) for stage in stages for load in stage.loads]
     found += [access.flat_offset(stage.buffer, [axis.var for axis in stage.spatial]) for stage in stages]
     return found
 

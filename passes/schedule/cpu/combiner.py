@@ -9,6 +9,8 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Var
 
+from tvtf.structure import structural_map
+
 from .kernel import Stage, loads, replace_loads, substitute, variables
 
 Combine = Callable[[ir.Expr, ir.Expr], ir.Expr]
@@ -63,4 +65,4 @@ def _replace_equal(value: ir.Expr, old: ir.Expr, new: Var) -> ir.Expr:
     def swap(node: ir.Expr) -> ir.Expr:
         return new if tvm_ffi.structural_equal(node, old) else node
 
-    return tvm_ffi.structural_map(value, (ir.Expr, swap))
+    return structural_map(value, (ir.Expr, swap))

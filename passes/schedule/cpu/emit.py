@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from math import prod
 
-import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
+
+from tvtf.structure import structural_map, structural_walk
 
 Body = Callable[[ir.Expr], Stmt]
 # LLVM code generation of apache-tvm 0.27 knows these for scalars only.
@@ -173,10 +174,10 @@ def with_scalar_calls(body: Stmt) -> Stmt:
             return node
         return For(node.loop_var, node.min, node.extent, ForKind.SERIAL, node.body)
 
-    return tvm_ffi.structural_map(body, (For, plain))
+    return structural_map(body, (For, plain))
 
 
 def _calls_scalar_function(body: Stmt) -> bool:
     names: set[str] = set()
-    tvm_ffi.structural_walk(body, (ir.Call, lambda call: names.add(str(getattr(call.op, "name", "")))))
+    structural_walk(body, (ir.Call, lambda call: names.add(str(getattr(call.op, "name", "")))))
     return bool(names & SCALAR_CALLS)

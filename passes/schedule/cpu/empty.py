@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from dataclasses import replace
 
-import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Var
+
+from tvtf.structure import structural_map
 
 from . import emit
 from .kernel import Axis, Kernel, Opaque, Stage, with_value
@@ -26,7 +27,7 @@ def _any_empty(axes: tuple[Axis, ...]) -> bool:
 def _filled(stage: Stage) -> Stage:
     if _any_empty(stage.reduce):
         stage = replace(stage, reduce=(), init=None, value=stage.init)
-    return with_value(stage, tvm_ffi.structural_map(stage.value, (TensorLoad, _without_load)))
+    return with_value(stage, structural_map(stage.value, (TensorLoad, _without_load)))
 
 
 def _without_load(load: TensorLoad) -> ir.Expr:

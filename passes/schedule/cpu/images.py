@@ -17,7 +17,7 @@ from .box import on_same_axes
 from .clips import with_clips
 from .combiner import combiner
 from .elementwise import emit_elementwise
-from .kernel import Axis, Kernel, Opaque, Stage, loads, reads, replace_loads, substitute, variables, with_value
+from .kernel import Axis, Kernel, Opaque, Stage, reads, replace_loads, substitute, variables, with_value
 from .pack import packed
 from .plan import Plan, plan_reduction
 from .reduction import merged_reduction
@@ -165,7 +165,7 @@ def _plan(stage: Stage, target: CpuTarget) -> Plan | None:
     plan, image = plan_reduction(stage, target), stage.spatial[0].var
     if plan is None or (plan.along_rows and combiner(stage) is None):
         return None
-    copies = [load.source for load in loads(stage.value) if load.source.name == "image"]
+    copies = [load.source for load in stage.loads if load.source.name == "image"]
     for packing in plan.packed:
         if image in variables(access.flat_offset(packing.load.source, list(packing.load.indices))):
             return None
@@ -184,7 +184,7 @@ def emit_images(images: Images, needed: set[Var], target: CpuTarget) -> Stmt:
 
 def _run(images: Images, stores: Sequence[Stage], target: CpuTarget, parallel: bool) -> Stmt:
     stage = _stage_of_image(images, target)
-    copy = next(load.source for load in loads(stage.value) if load.source.name == "image")
+    copy = next(load.source for load in stage.loads if load.source.name == "image")
     plan = _plan(stage, target)
     if plan is None:
         raise ValueError("emit_images: expected images that as_images accepted")

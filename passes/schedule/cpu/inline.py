@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from . import access
-from .kernel import Kernel, Opaque, Stage, loads, reads, replace_loads, with_value
+from .kernel import Kernel, Opaque, Stage, reads, replace_loads, with_value
 from .short import shares_work
 from .ways import has_reused_operand
 
@@ -55,7 +55,7 @@ def is_reindexing(stage: Stage) -> bool:
     return (
         access.operations(stage.value) <= 1
         and not access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
-        and len(loads(stage.value)) <= 1
+        and len(stage.loads) <= 1
         and not _has_call(stage)
     )
 

@@ -4,12 +4,14 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
+from functools import cached_property
 
-import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt, Stmt, Var
+
+from tvtf.structure import structural_map, structural_walk
 
 CONSTANT_OPERANDS = "tvtf.constant_operands"
 """Attribute of a function: the positions of its parameters that are the same tensors in every call."""
@@ -96,6 +98,11 @@ class Stage:
     def axes(self) -> tuple[Axis, ...]:
         return self.spatial + self.reduce
 
+    @cached_property
+    def loads(self) -> tuple[TensorLoad, ...]:
+        """All loads in the value, inner ones first."""
+        return tuple(loads(self.value))
+
     def at(self, indices: list[ir.Expr]) -> ir.Expr:
         """The value of an elementwise stage at a point."""
         return substitute(self.value, {axis.var: index for axis, index in zip(self.spatial, indices, strict=True)})
@@ -124,18 +131,18 @@ def substitute(node: ir.Expr | Stmt, values: dict[Var, ir.Expr]) -> ir.Expr | St
     values = {**values, **_fresh_names(node)}
     if not values:
         return node
-    return tvm_ffi.structural_map(node, (Var, lambda var: values.get(var, var)))
+    return structural_map(node, (Var, lambda var: values.get(var, var)))
 
 
 def _fresh_names(node: ir.Expr | Stmt) -> dict[Var, Var]:
     bound: list[Var] = []
-    tvm_ffi.structural_walk(node, (tirx.Let, lambda let: bound.append(let.var)))
+    structural_walk(node, (tirx.Let, lambda let: bound.append(let.var)))
     return {var: Var(var.name, var.ty) for var in bound}
 
 
 def replace_loads(node: ir.Expr, buffer: Var, value: Callable[[list[ir.Expr]], ir.Expr]) -> ir.Expr:
     """Replace each load from `buffer` by `value(indices)`."""
-    return tvm_ffi.structural_map(
+    return structural_map(
         node, (TensorLoad, lambda load: value(list(load.indices)) if load.source.same_as(buffer) else load)
     )
 
@@ -143,27 +150,27 @@ def replace_loads(node: ir.Expr, buffer: Var, value: Callable[[list[ir.Expr]], i
 def loads(node: ir.Expr) -> list[TensorLoad]:
     """All loads in an expression, inner ones first."""
     found: list[TensorLoad] = []
-    tvm_ffi.structural_walk(node, (TensorLoad, lambda load: found.append(load)))
+    structural_walk(node, (TensorLoad, lambda load: found.append(load)))
     return found
 
 
 def reads(member: Stage | Opaque, buffer: Var) -> bool:
     """True where a stage or a nest loads from a buffer."""
-    node = member.body if isinstance(member, Opaque) else member.value
-    return any(load.source.same_as(buffer) for load in loads(node))
+    found = loads(member.body) if isinstance(member, Opaque) else member.loads
+    return any(load.source.same_as(buffer) for load in found)
 
 
 def variables(node: ir.Expr) -> set[Var]:
     """All variables in an expression."""
     found: set[Var] = set()
-    tvm_ffi.structural_walk(node, (Var, lambda var: found.add(var)))
+    structural_walk(node, (Var, lambda var: found.add(var)))
     return found
 
 
 def has_calls(node: ir.Expr) -> bool:
     """Whether an expression calls functions, or chooses among values."""
     found: list[ir.Expr] = []
-    tvm_ffi.structural_walk(node, ((ir.Call, tirx.Select), lambda call: found.append(call)))
+    structural_walk(node, ((ir.Call, tirx.Select), lambda call: found.append(call)))
     return bool(found)
 
 
@@ -308,7 +315,7 @@ def _guarded_init(block: SBlock) -> Stmt:
 
 def _has_blocks(node: Stmt) -> bool:
     found: list[SBlock] = []
-    tvm_ffi.structural_walk(node, (SBlock, lambda block: found.append(block)))
+    structural_walk(node, (SBlock, lambda block: found.append(block)))
     return bool(found)
 
 

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from functools import partial
 
-import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, Stmt, Var
+
+from tvtf.structure import structural_map
 
 from . import emit
 from .emit import index
@@ -58,4 +59,4 @@ def redirected(
     def load(node: TensorLoad) -> ir.Expr:
         return tirx.BufferLoad(stage.buffer, whole(node.indices)) if node.source.same_as(held) else node
 
-    return tvm_ffi.structural_map(tvm_ffi.structural_map(body, (BufferStore, store)), (TensorLoad, load))
+    return structural_map(structural_map(body, (BufferStore, store)), (TensorLoad, load))

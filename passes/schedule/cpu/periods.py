@@ -5,9 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 
-import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.tirx import FloorDiv, FloorMod, Stmt, Var
+
+from tvtf.structure import structural_map, structural_walk
 
 from . import emit
 from .box import Loop, Point, stores_at
@@ -61,7 +62,7 @@ def _lengths(value: ir.Expr, var: Var, size: int) -> set[int | None]:
 
 def _divisions(value: ir.Expr, var: Var) -> list[FloorDiv | FloorMod]:
     found: list[FloorDiv | FloorMod] = []
-    tvm_ffi.structural_walk(value, ((FloorDiv, FloorMod), found.append))
+    structural_walk(value, ((FloorDiv, FloorMod), found.append))
     return [division for division in found if var in variables(division)]
 
 
@@ -73,7 +74,7 @@ def _simplified(value: ir.Expr, sizes: dict[Var, int]) -> ir.Expr:
     def plain(node: FloorDiv | FloorMod) -> ir.Expr:
         return analyzer.simplify(node)
 
-    return tvm_ffi.structural_map(value, ((FloorDiv, FloorMod), plain))
+    return structural_map(value, ((FloorDiv, FloorMod), plain))
 
 
 def emit_periods(periods: Periods, point: Point, lanes: int, chunks: int, chunk: ir.Expr, vectors: Vectors) -> Stmt:

@@ -14,6 +14,8 @@ from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, Stmt, Var
 
+from tvtf.structure import structural_map, structural_walk
+
 from . import access, emit
 from .bands import is_choice
 from .emit import index
@@ -56,7 +58,7 @@ class Phases:
             part = known.get(node.buffer)
             return node if part is None else BufferStore(self.chosen.buffer, node.value, part.places(node.indices))
 
-        return tvm_ffi.structural_map(body, (BufferStore, store))
+        return structural_map(body, (BufferStore, store))
 
 
 def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None:
@@ -87,14 +89,14 @@ def _makes(stage: Stage | Opaque, load: TensorLoad) -> bool:
 def _choice_of(value: ir.Expr) -> ir.Expr | None:
     """The outermost choice, wherever it stands in the value."""
     found: list[ir.Expr] = []
-    tvm_ffi.structural_walk(value, (ir.Call, lambda call: found.append(call) if is_choice(call) else None))
+    structural_walk(value, (ir.Call, lambda call: found.append(call) if is_choice(call) else None))
     outer = [call for call in found if sum(_has(other, call) for other in found) == 1]
     return outer[0] if len({str(call) for call in outer}) == 1 else None
 
 
 def _has(outer: ir.Expr, inner: ir.Expr) -> bool:
     found: list[ir.Expr] = []
-    tvm_ffi.structural_walk(outer, (ir.Call, found.append))
+    structural_walk(outer, (ir.Call, found.append))
     return any(each.same_as(inner) for each in found)
 
 
@@ -134,9 +136,9 @@ def _phase(chosen: Stage, choice: ir.Expr, test: ir.Expr, load: TensorLoad, sums
     if not all(analyzer.can_prove_equal(substitute(p, at), a.var) for p, a in zip(load.indices, own_axes)):
         return None
     here = emit.load(sums.buffer, [axis.var for axis in own_axes])
-    value = tvm_ffi.structural_map(chosen.value, (ir.Call, lambda call: load if _is_same(call, choice) else call))
+    value = structural_map(chosen.value, (ir.Call, lambda call: load if _is_same(call, choice) else call))
     value = substitute(value, at)
-    value = tvm_ffi.structural_map(value, (TensorLoad, lambda each: here if each.source.same_as(load.source) else each))
+    value = structural_map(value, (TensorLoad, lambda each: here if each.source.same_as(load.source) else each))
     buffer = emit.scratch([axis.extent for axis in own_axes], chosen.dtype, "phase")
     return Phase(sums, Stage(buffer, tuple(own_axes), (), None, value), tuple(first), tuple(step))
 

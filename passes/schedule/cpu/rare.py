@@ -7,6 +7,8 @@ from tvm import ir, tirx
 from tvm.ir import Call
 from tvm.tirx import BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
 
+from tvtf.structure import structural_map, structural_walk
+
 from . import emit
 from .emit import index
 from .kernel import substitute, variables
@@ -27,7 +29,7 @@ def with_rare_cases(body: Stmt) -> Stmt:
         # All lanes do one statement before any does the next.
         return emit.sequence([_tested(node, part) for part in parts])
 
-    return tvm_ffi.structural_map(tvm_ffi.structural_map(body, (For, tested)), (BufferStore, _by_statement))
+    return structural_map(structural_map(body, (For, tested)), (BufferStore, _by_statement))
 
 
 def choices(node: ir.Expr | Stmt) -> list[Call]:
@@ -38,7 +40,7 @@ def choices(node: ir.Expr | Stmt) -> list[Call]:
         if _name(call) in CHOICES and isinstance(call.args[0], Call) and _name(call.args[0]) in MARKS:
             found.append(call)
 
-    tvm_ffi.structural_walk(node, (Call, visit))
+    structural_walk(node, (Call, visit))
     return found
 
 
@@ -65,7 +67,7 @@ def _tested(loop: For, store: BufferStore) -> Stmt:
 
 def _chosen(store: BufferStore, made: list[Call], way: int) -> BufferStore:
     """The store with one side of the choices."""
-    return tvm_ffi.structural_map(store, (Call, lambda call: call.args[way] if _is_in(call, made) else call))  # type: ignore[no-any-return]
+    return structural_map(store, (Call, lambda call: call.args[way] if _is_in(call, made) else call))  # type: ignore[no-any-return]
 
 
 def _by_statement(store: BufferStore) -> Stmt:
@@ -90,5 +92,5 @@ def _is_in(call: Call, calls: list[Call]) -> bool:
 
 def _bound(store: BufferStore) -> set[Var]:
     found: set[Var] = set()
-    tvm_ffi.structural_walk(store, (tirx.Let, lambda let: found.add(let.var)))
+    structural_walk(store, (tirx.Let, lambda let: found.add(let.var)))
     return found

@@ -11,7 +11,7 @@ from tvm.tirx import IntImm, Stmt, Var
 
 from . import access, emit
 from .elementwise import emit_elementwise
-from .kernel import Axis, Kernel, Opaque, Stage, loads, replace_loads, substitute
+from .kernel import Axis, Kernel, Opaque, Stage, replace_loads, substitute
 from .reduction import emit_reduction
 from .scalar import emit_scalar
 from .stacked import emit_stacked, is_short
@@ -55,7 +55,7 @@ def _stays_in_row(stage: Stage, stages: Sequence[Stage], depth: int) -> bool:
     own = stage.spatial[:depth]
     return same and all(
         all(_is_place(place, axis) for place, axis in zip(load.indices[:depth], own, strict=True))
-        for load in loads(stage.value)
+        for load in stage.loads
         if any(load.source.same_as(other.buffer) for other in stages)
     )
 
@@ -90,7 +90,7 @@ def _runs_across(stage: Stage, chain: Chain, target: CpuTarget) -> bool:
     if last.size is not None and last.size < target.lanes(stage.item_bytes):
         return False
     own = [other.buffer for other in chain.stages]
-    read = [load for load in loads(stage.value) if not any(load.source.same_as(buffer) for buffer in own)]
+    read = [load for load in stage.loads if not any(load.source.same_as(buffer) for buffer in own)]
     inner = [axis.var for axis in (*stage.spatial[chain.depth :], *stage.reduce)]
     return any(
         access.load_stride(load, last.var) == 1 and all(access.load_stride(load, var) not in (0, 1) for var in inner)

@@ -7,13 +7,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 
-import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.tirx import Stmt, Var
 
+from tvtf.structure import structural_map, structural_walk
+
 from . import access, emit
 from .emit import index
-from .kernel import Axis, Stage, loads, substitute
+from .kernel import Axis, Stage, substitute
 from .target import CpuTarget
 
 LENGTHS = (2, 4)
@@ -26,13 +27,13 @@ def shares_work(stage: Stage) -> bool:
     if stage.reduce or len(stage.spatial) != 2 or stage.spatial[-1].size not in LENGTHS:
         return False
     last = stage.spatial[-1].var
-    same_reads = all(access.load_stride(load, last) == 0 for load in loads(stage.value))
+    same_reads = all(access.load_stride(load, last) == 0 for load in stage.loads)
     return same_reads and access.operations(stage.value) >= SHARED_OPERATIONS and last in _tested(stage.value)
 
 
 def _tested(value: ir.Expr) -> set[Var]:
     found: list[ir.Expr] = []
-    tvm_ffi.structural_walk(value, (TESTS, found.append))
+    structural_walk(value, (TESTS, found.append))
     return set().union(*(access.free_variables(test) for test in found))
 
 
@@ -105,6 +106,6 @@ def _chosen(value: ir.Expr, axis: Axis, place: int) -> ir.Expr:
             return choice
         return choice.true_value if int(choice.condition) else choice.false_value
 
-    tested = tvm_ffi.structural_map(value, (TESTS, decided))
-    chosen = tvm_ffi.structural_map(tested, (tirx.Select, made))
-    return tvm_ffi.structural_map(chosen, (Var, lambda var: index(place) if var.same_as(axis.var) else var))
+    tested = structural_map(value, (TESTS, decided))
+    chosen = structural_map(tested, (tirx.Select, made))
+    return structural_map(chosen, (Var, lambda var: index(place) if var.same_as(axis.var) else var))

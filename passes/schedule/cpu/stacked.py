@@ -11,10 +11,12 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, Stmt, Var
 
+from tvtf.structure import structural_map
+
 from . import access, emit
 from .elementwise import emit_elementwise
 from .emit import index
-from .kernel import Axis, Stage, loads, substitute, variables
+from .kernel import Axis, Stage, substitute, variables
 from .reduction import emit_reduction
 from .scalar import emit_scalar
 from .target import CpuTarget
@@ -56,7 +58,7 @@ def _is_row(load: TensorLoad, stage: Stage, depth: int) -> bool:
 
 def _given(stage: Stage, stages: Sequence[Stage]) -> list[TensorLoad]:
     """What a stage reads that comes from outside."""
-    return [load for load in loads(stage.value) if not any(load.source.same_as(other.buffer) for other in stages)]
+    return [load for load in stage.loads if not any(load.source.same_as(other.buffer) for other in stages)]
 
 
 def _axes_of(load: TensorLoad, stage: Stage, depth: int) -> list[Axis]:
@@ -147,7 +149,7 @@ class _Block:
             along = _axes_of(load, stage, self.depth)
             return emit.load(self._copied(load, stage, copies), [*(axis.var for axis in along), lane.var])
 
-        value = self._at_row(tvm_ffi.structural_map(stage.value, (TensorLoad, given)), stage, lane)
+        value = self._at_row(structural_map(stage.value, (TensorLoad, given)), stage, lane)
         return replace(
             stage,
             buffer=held[stage.buffer],
@@ -190,7 +192,7 @@ class _Block:
             places[self.depth - 1] = places[self.depth - 1] + self.start
             return BufferStore(buffer, store.value, places)
 
-        return tvm_ffi.structural_map(nest, (BufferStore, moved))
+        return structural_map(nest, (BufferStore, moved))
 
 
 def _nest(stage: Stage, target: CpuTarget) -> Stmt:

@@ -16,7 +16,7 @@ from tvm.tirx import Stmt, Var
 
 from . import access, emit
 from .emit import index
-from .kernel import Axis, Kernel, Stage, loads, replace_loads, substitute
+from .kernel import Axis, Kernel, Stage, replace_loads, substitute
 from .parts import held_part, load_part, part_of, redirected
 from .target import CpuTarget
 from .triangle import has_triangle, is_zero, shortened
@@ -85,7 +85,7 @@ def _reads_any(stage: Stage, others: Sequence[Stage]) -> bool:
 
 def _row(stage: Stage, own: Sequence[Var], extent: int | None) -> Axis | None:
     """The axis along which a stage goes over the rows of others' results, its first axis where it reads none."""
-    read = [load for load in loads(stage.value) if any(load.source.same_as(buffer) for buffer in own)]
+    read = [load for load in stage.loads if any(load.source.same_as(buffer) for buffer in own)]
     first = {load.indices[0] for load in read}
     axis = stage.spatial[0] if stage.spatial and not read else None
     if len(first) == 1:

@@ -5,10 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
 
-import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
+
+from tvtf.structure import structural_map
 
 from . import access, emit
 from .combiner import Combine
@@ -118,7 +119,7 @@ def update_value(stage: Stage, old: ir.Expr, point: Point) -> ir.Expr:
     """The reduction's update at a point, with its old value held elsewhere."""
     value = substitute(stage.value, point)
     if stage.clips:  # of a single term left, its place and the result's cancel, where TVM 0.27 divides by zero
-        value = tvm_ffi.structural_map(
+        value = structural_map(
             value, (TensorLoad, lambda load: emit.load(load.source, [*map(emit.simplified, load.indices)]))
         )
     return replace_loads(value, stage.buffer, lambda _indices: old)

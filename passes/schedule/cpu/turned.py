@@ -10,10 +10,12 @@ from tvm import ir
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
+from tvtf.structure import structural_map, structural_walk
+
 from . import access, emit
 from .box import Loop, Point, stores_at
 from .emit import index, static
-from .kernel import Axis, Stage, loads, substitute, with_value
+from .kernel import Axis, Stage, substitute, with_value
 from .target import CpuTarget
 from .tasks import TASKS_A_CORE, along_axis
 from .transpose import turned_block
@@ -40,7 +42,7 @@ def turned_operands(stages: Sequence[Stage], loops: Sequence[Loop]) -> Turned | 
     if len(loops) < 2 or any(has_branch(stage.value) for stage in stages):
         return None
     along = loops[-1]
-    far = [load for stage in stages for load in loads(stage.value) if _is_far(load, along)]
+    far = [load for stage in stages for load in stage.loads if _is_far(load, along)]
     loop = next((loop for loop in loops[:-1] if far and access.load_stride(far[0], loop.axes[-1].var) == 1), None)
     if loop is None or not all(access.load_stride(load, loop.axes[-1].var) == 1 for load in far):
         return None
@@ -56,7 +58,7 @@ def _is_far(load: TensorLoad, along: Loop) -> bool:
 
 def has_branch(value: ir.Expr) -> bool:
     names: set[str] = set()
-    tvm_ffi.structural_walk(value, (ir.Call, lambda call: names.add(str(getattr(call.op, "name", "")))))
+    structural_walk(value, (ir.Call, lambda call: names.add(str(getattr(call.op, "name", "")))))
     return bool(names & BRANCHES)
 
 
@@ -146,7 +148,7 @@ def _reading(stage: Stage, turned: Turned, held: Sequence[Var], place: ir.Expr) 
         pairs = zip(turned.loads, held, strict=True)
         return next((emit.load(own, [place]) for other, own in pairs if tvm_ffi.structural_equal(load, other)), load)
 
-    return with_value(stage, tvm_ffi.structural_map(stage.value, (TensorLoad, given)))
+    return with_value(stage, structural_map(stage.value, (TensorLoad, given)))
 
 
 def dtype_of(load: TensorLoad) -> str:

@@ -10,7 +10,7 @@ from tvm.ir import TensorLoad
 
 from . import access
 from .emit import static
-from .kernel import Axis, Stage, loads
+from .kernel import Axis, Stage
 from .target import CpuTarget
 
 UNKNOWN_SIZE = 512
@@ -98,7 +98,7 @@ def wide_axes(axes: tuple[Axis, ...]) -> list[Axis]:
 def terms_of(stage: Stage) -> list[TensorLoad]:
     """What a reduction reads besides its own partial result, each element once."""
     found: list[TensorLoad] = []
-    for load in loads(stage.value):
+    for load in stage.loads:
         if not load.source.same_as(stage.buffer) and not any(tvm_ffi.structural_equal(load, other) for other in found):
             found.append(load)
     return found

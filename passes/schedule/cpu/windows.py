@@ -15,6 +15,8 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
+from tvtf.structure import structural_walk
+
 from ..choices import choice
 from . import access, emit
 from .bands import is_choice
@@ -182,7 +184,7 @@ def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
 
 def _nodes(test: ir.Expr) -> list[ir.Expr]:
     found: list[ir.Expr] = []
-    tvm_ffi.structural_walk(test, (ir.Expr, found.append))
+    structural_walk(test, (ir.Expr, found.append))
     return found
 
 

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import tvm_ffi
 from tvm import ir
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
+
+from tvtf.structure import structural_map, structural_walk
 
 from ..cpu import access, emit
 from ..cpu.elementwise import merged_loops, on_same_axes
@@ -65,7 +66,7 @@ def _contiguous(stage: Stage, axis: Axis) -> list[TensorLoad]:
 def _is_sure(stage: Stage, load: TensorLoad) -> bool:
     """Whether no test keeps the load from being done."""
     tests: list[ir.Expr] = []
-    tvm_ffi.structural_walk(stage.value, (ir.Call, lambda call: tests.append(call)))
+    structural_walk(stage.value, (ir.Call, lambda call: tests.append(call)))
     guards = [call for call in tests if str(getattr(call.op, "name", "")) in access.FREE_CALLS]
     return not any(found.same_as(load) for call in guards for found in loads(call))
 
@@ -120,7 +121,7 @@ def _from_registers(value: ir.Expr, fetched: list[tuple[TensorLoad, Var]], lane:
         held = next((held for other, held in fetched if load.same_as(other)), None)
         return load if held is None else emit.load(held, [lane])
 
-    return tvm_ffi.structural_map(value, (TensorLoad, swap))
+    return structural_map(value, (TensorLoad, swap))
 
 
 def _put(stage: Stage, held: Var, point: Point, lane: ir.Expr) -> Stmt:

@@ -4,10 +4,11 @@ from __future__ import annotations
 
 from collections.abc import Callable, Sequence
 
-import tvm_ffi
 from tvm import ir
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
+
+from tvtf.structure import structural_map
 
 from ..cpu import emit
 from ..cpu.kernel import Stage, loads, substitute
@@ -40,7 +41,7 @@ def reading(value: ir.Expr, known: Known) -> ir.Expr:
     """A value with loads of known buffers replaced."""
     if not known:
         return value
-    return tvm_ffi.structural_map(value, (TensorLoad, lambda load: known.get(load.source, load)))
+    return structural_map(value, (TensorLoad, lambda load: known.get(load.source, load)))
 
 
 def _reads(stage: Stage, buffer: Var) -> bool:

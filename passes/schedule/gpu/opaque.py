@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-import tvm_ffi
 from tvm import ir, tirx
 from tvm.tirx import For, ForKind, SeqStmt, Stmt, Var
 
 from tvtf.ops.kernels.common import INDEPENDENT
+from tvtf.structure import structural_map, structural_walk
 
 from ..cpu import emit
 from ..cpu.kernel import substitute, variables
@@ -59,33 +59,31 @@ def _is_independent(loop: For) -> bool:
 def _only_writer(body: Stmt) -> For | None:
     """An independent loop somewhere in a nest that does all of its writing."""
     found: list[For] = []
-    tvm_ffi.structural_walk(body, (For, found.append))
+    structural_walk(body, (For, found.append))
     known = [loop for loop in found if _is_independent(loop) and not _bound_within(body) & variables(loop.extent)]
     return next((loop for loop in known if _stores(loop) == _stores(body)), None)
 
 
 def _stores(body: Stmt) -> int:
     found: list[tirx.BufferStore] = []
-    tvm_ffi.structural_walk(body, (tirx.BufferStore, found.append))
+    structural_walk(body, (tirx.BufferStore, found.append))
     return len(found)
 
 
 def _bound_within(body: Stmt) -> set[Var]:
     found: set[Var] = set()
-    tvm_ffi.structural_walk(body, (For, lambda loop: found.add(loop.loop_var)))
-    tvm_ffi.structural_walk(body, (tirx.Bind, lambda bind: found.add(bind.var)))
+    structural_walk(body, (For, lambda loop: found.add(loop.loop_var)))
+    structural_walk(body, (tirx.Bind, lambda bind: found.add(bind.var)))
     return found
 
 
 def _without(body: Stmt, inner: For) -> Stmt:
     """The nest with one turn of a loop in the loop's place."""
-    return tvm_ffi.structural_map(
-        body, (For, lambda loop: loop.body if loop.loop_var.same_as(inner.loop_var) else loop)
-    )
+    return structural_map(body, (For, lambda loop: loop.body if loop.loop_var.same_as(inner.loop_var) else loop))
 
 
 def _serial(body: Stmt) -> Stmt:
     """The statement with parallel loops as plain ones."""
-    return tvm_ffi.structural_map(
+    return structural_map(
         body, (For, lambda loop: For(loop.loop_var, loop.min, loop.extent, ForKind.SERIAL, loop.body))
     )
