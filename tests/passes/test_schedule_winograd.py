@@ -19,6 +19,8 @@ ALL_AROUND = [(1, 1), (1, 1)]
 PLAIN = (STEPS, ALL_AROUND, (1, 1), 1)
 WORST_ERROR = 3e-5
 """Of a result, in standard deviations of all; direct sums stay within a tenth of it."""
+WORST_ERROR_OF_FIVES = 6e-5
+"""Of a gradient for windows of five, whose transform back multiplies sums by up to four."""
 CASES = {
     "whole tiles": ((2, 8, 12, 32), 32, ALL_AROUND),
     "ragged tiles": ((8, 9, 13, 20), 32, ALL_AROUND),
@@ -109,8 +111,8 @@ def is_filter_winograd(result: te.Tensor, operands: list[te.Tensor], target: Tar
     return "transformed = T.alloc_buffer" in schedule(te.create_prim_func([*operands, result]), target).script()
 
 
-def assert_near(y: np.ndarray, want: np.ndarray) -> None:
-    np.testing.assert_allclose(y, want, rtol=0, atol=WORST_ERROR * want.std())
+def assert_near(y: np.ndarray, want: np.ndarray, worst: float = WORST_ERROR) -> None:
+    np.testing.assert_allclose(y, want, rtol=0, atol=worst * want.std())
 
 
 VOLUMES = {
@@ -200,7 +202,8 @@ def test_filter_gradient(case, target: Target) -> None:
     x, dy = tensor(a.shape), tensor(g.shape, name="dy")
     dw = conv.conv_nd_filter_grad(x, dy, b.shape, *how)
     assert is_filter_winograd(dw, [x, dy], target)
-    assert_near(run_te(dw, {x: a, dy: g}, b.shape, target), want)
+    worst = WORST_ERROR_OF_FIVES if window == 5 else WORST_ERROR
+    assert_near(run_te(dw, {x: a, dy: g}, b.shape, target), want, worst)
 
 
 def test_filter_gradients_dilated_one_way_and_of_odd_groups_are_direct_sums() -> None:
