@@ -184,7 +184,7 @@ def _loss_and_gradient(
     whole = reduce_logsumexp(first + seen[0] + after[0], axis=-1)  # type: ignore[index]
     empty = bind.select(counts == 0, convert_to_tensor(0, dtype), convert_to_tensor(limit, dtype))
     likelihood = where(lengths == 0, empty, whole)
-    loss = where(likelihood < NEVER / 2, np.inf, -likelihood)
+    loss = where(likelihood < NEVER / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
 
     def gradient(ct: Tensor) -> tuple[Any, ...]:
         before = scan(lambda value, frame: paths.forward(value) + frame, seen[1:], initializer=first + seen[0])  # type: ignore[index]

@@ -122,7 +122,7 @@ def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
 
 
 @export("custom_gradient")
-def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
+def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """Decorates ``f(*tensors) -> (result, grad_fn)``: tapes use ``grad_fn(*cotangents)`` as its gradient.
 
     Args:
@@ -131,7 +131,7 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
         In a ``tf.function`` both are traced once; what the gradient function does is done when a gradient is taken.
 
     Returns:
-      A function that gives the result alone.
+      A function that gives the result alone; without ``f``, the decorator.
 
     >>> import tvtf as tf
     >>> @tf.custom_gradient
@@ -150,6 +150,8 @@ def custom_gradient(f: Callable[..., Any]) -> Callable[..., Any]:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
     """
+    if f is None:
+        return custom_gradient
     name = getattr(f, "__name__", "custom_gradient")
 
     @functools.wraps(f)

@@ -14,6 +14,7 @@ from tvtf.dtypes import as_dtype
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import repack, traced_while
 from tvtf.ops.control import call
+from tvtf.ops.create import zeros
 from tvtf.ops.rules import bind, number
 from tvtf.ops.stack import new_stack, stack_read, stack_write
 from tvtf.primitive import export, hooks
@@ -195,9 +196,10 @@ def map_fn(
     if state.trace is None and _is_composite((elems, fn_output_signature)):
         return _map_of_rows(fn, elems)
     flat, size = _elements(elems)
-    fn = _of_signature(fn, dtype if fn_output_signature is None else fn_output_signature)
+    signature = dtype if fn_output_signature is None else fn_output_signature
+    fn = _of_signature(fn, signature)
     if state.trace is None:
-        return _packed([fn(_at(flat, elems, i)) for i in range(size)])
+        return _packed([fn(_at(flat, elems, i)) for i in range(size)]) if size else _of_none(elems, signature)
     if size is None:
         return over_rows(fn, flat, elems, mapped_rows)
     example = _example(lambda tensors: fn(_at(tensors, elems, 0)), flat)
@@ -212,6 +214,12 @@ def map_fn(
     start = (convert_to_tensor(0), stacks.buffers)
     _, buffers = traced_while(lambda i, _: bind.less(i, limit), body, start, bound=size)
     return nest.pack_sequence_as(stacks.structure, buffers)
+
+
+def _of_none(elems: Any, signature: Any) -> Any:
+    """What a map of no elements gives, whose function was never asked: vectors without elements, of the dtypes told."""
+    told = nest.map_structure(convert_to_tensor, elems) if signature is None else signature
+    return nest.map_structure(lambda s: zeros([0], s.dtype if hasattr(s, "dtype") else s), told)
 
 
 def _of_signature(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:

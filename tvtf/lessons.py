@@ -25,7 +25,7 @@ RAGGED = (
     "math.erfc math.erfcinv math.erfinv math.expm1 math.floordiv math.floormod math.igamma math.igammac "
     "math.imag math.is_finite math.is_inf math.is_nan math.lgamma math.log1p math.log_sigmoid math.logical_not "
     "math.logical_xor math.multiply_no_nan math.ndtri math.nextafter math.real math.reciprocal "
-    "math.reciprocal_no_nan math.reduce_std math.reduce_variance math.rint math.rsqrt math.softplus "
+    "math.reciprocal_no_nan math.reduce_std math.reduce_variance reduce_logsumexp math.rint math.rsqrt math.softplus "
     "math.softsign math.special.sinc math.squared_difference math.truediv math.xdivy math.xlog1py math.xlogy "
     "math.zeta maximum minimum multiply negative nn.dropout nn.elu nn.embedding_lookup "
     "nn.experimental.stateless_dropout nn.gelu nn.leaky_relu nn.relu nn.relu6 nn.selu nn.silu nn.softmax "

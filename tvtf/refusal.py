@@ -36,6 +36,8 @@ class Refused(Exception):
         told = self.traced.replace("{op}", op) if "{op}" in self.traced else f"{op}: {self.traced}"
         if issubclass(self.graph, OpError):
             return self.graph(None, op, told)
+        if self.graph is TypeError:  # for a dtype, which no size changes
+            return TypeError(told)
         return until_told(self.graph(told), meant=False)
 
 

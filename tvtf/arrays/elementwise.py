@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
@@ -47,19 +47,20 @@ def _declare_unary() -> None:
     for names, ours in (
         (("abs", "absolute", "fabs"), tf.abs),
         (("conj", "conjugate"), tf.math.conj),
-        (("imag",), tf.math.imag),
-        (("real",), tf.math.real),
         (("negative",), tf.negative),
         (("square",), tf.square),
-        (("sign",), tf.sign),
         (("positive",), tf.identity),
         (("reciprocal",), tf.math.reciprocal),
     ):
         numpy_like(*names, shows="[-1.5, 2.]")(_unary(ours, to_tensor))
 
 
-def _pairs(function: Function) -> Function:
-    return lambda x1, x2: function(*together(x1, x2))
+def _pairs(function: Function, convert: Function = together) -> Function:
+    return lambda x1, x2: function(*convert(x1, x2))
+
+
+def _bools(*xs: Any) -> Iterator[Tensor]:
+    return (to_tensor(x, tf.bool) for x in xs)
 
 
 def _on_bools(of_numbers: Function, of_bools: Function) -> Function:
@@ -69,10 +70,6 @@ def _on_bools(of_numbers: Function, of_bools: Function) -> Function:
 
 def _bools_as(dtype: Any, function: Function) -> Function:
     return lambda *xs: function(*(tf.cast(x, dtype) if x.dtype.is_bool else x for x in xs))
-
-
-def _as_bools(function: Function) -> Function:
-    return lambda *xs: function(*(to_tensor(x, tf.bool) for x in xs))
 
 
 def _divided(x1: Tensor, x2: Tensor) -> Tensor:
@@ -110,12 +107,30 @@ def _declare_binary() -> None:
     for name in ("bitwise_and", "bitwise_or", "bitwise_xor"):
         numpy_like(name, shows=INTEGERS)(_pairs(_bits(getattr(tf.bitwise, name))))
     for name in ("logical_and", "logical_or", "logical_xor"):
-        numpy_like(name, shows="[True, False], [1, 1]")(_as_bools(getattr(tf.math, name)))
-    numpy_like("logical_not", shows="[True, False]")(_as_bools(tf.logical_not))
+        numpy_like(name, shows="[True, False], [1, 1]")(_pairs(getattr(tf.math, name), _bools))
+    numpy_like("logical_not", shows="[True, False]")(_unary(tf.logical_not, lambda x: to_tensor(x, tf.bool)))
 
 
 _declare_unary()
 _declare_binary()
+
+
+@numpy_like("real", shows="[1., 1j]")
+def real(val: Any) -> Tensor:
+    return tf.math.real(to_tensor(val))
+
+
+@numpy_like("imag", shows="[1., 1j]")
+def imag(val: Any) -> Tensor:
+    return tf.math.imag(to_tensor(val))
+
+
+@numpy_like("sign", shows="[-1.5, 2.]")
+def sign(x: Any, out: Any = None, where: Any = None, **kwargs: Any) -> Tensor:
+    for name, given in {"out": out, "where": where, **kwargs}.items():
+        if given:
+            raise ValueError(f"tf.numpy doesn't support setting {name}.")
+    return tf.sign(to_tensor(x))
 
 
 @numpy_like("bitwise_not", shows="[0, 5]")
@@ -166,7 +181,8 @@ def logaddexp2(x1: Any, x2: Any) -> Tensor:
 
 @numpy_like("exp2", shows="[0.25, 3.]")
 def exp2(x: Any) -> Tensor:
-    return tf.pow(2, in_floats(x))
+    x = in_floats(x)
+    return tf.pow(tf.constant(2, x.dtype), x)
 
 
 @numpy_like("log2", shows="[0.25, 3.]")

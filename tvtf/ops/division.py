@@ -9,6 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import FLOATING_AND_COMPLEX, REAL, as_dtype
 from tvtf.ops.elementwise import binary_op, conj, nodes, operands
+from tvtf.ops.math import as_quotient
 from tvtf.ops.rules import bind, full_like, number, unbroadcast, zeros_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -231,7 +232,7 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
       y: tensor of the same dtype, of a shape that broadcasts with x's.
 
     Returns:
-      A tensor of the broadcast shape and that dtype; of float64 for integers.
+      A tensor of the broadcast shape and that dtype; of the dtype of their quotient for integers.
 
     >>> import tvtf as tf
     >>> tf.math.divide_no_nan([3., 3.], [2., 0.]).numpy()
@@ -241,7 +242,7 @@ def divide_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
     """
     pair = operands(x, y)
     if all(p.dtype.is_integer for p in pair):
-        pair = tuple(bind.cast(p, dtype=as_dtype("float64")) for p in pair)  # type: ignore[assignment]
+        pair = tuple(map(as_quotient, pair))  # type: ignore[assignment]
     return float_divide_no_nan.bind(*pair)
 
 

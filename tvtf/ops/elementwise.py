@@ -114,6 +114,8 @@ class Ufunc(Primitive[Any]):
 def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     """Two operands as tensors; a Python or NumPy value takes the dtype of the tensor, or of the first.
 
+    While tracing it is always the first, as TensorFlow's graphs infer dtypes.
+
     Raises:
       TypeError: a Python value that the dtype can't hold (2.5 next to int32).
     """
@@ -122,7 +124,7 @@ def operands(x: Any, y: Any) -> tuple[Tensor, Tensor]:
     if is_tensor(x):
         x = convert_to_tensor(x)
         return x, like(y, x.dtype)
-    if is_tensor(y):
+    if is_tensor(y) and state.trace is None:
         y = convert_to_tensor(y)
         return like(x, y.dtype), y
     x = convert_to_tensor(x)

@@ -370,7 +370,7 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
 
 @export("image.crop_to_bounding_box")
 def crop_to_bounding_box(
-    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int, name: str | None = None
+    image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
     """A rectangle of the image, or of each of a batch.
 

@@ -13,9 +13,9 @@ from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexed_slices import rows_of
-from tvtf.ops.rules import bind, draw, kernel, static_int, stretch, zeros_like
+from tvtf.ops.rules import attribute_text, bind, draw, kernel, static_int, stretch, zeros_like
 from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import Dim, TensorType, agree_dim, agree_shape, brackets, size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -288,14 +288,34 @@ def check_nd(indices: np.ndarray, shape: Sequence[int], what: str = "shape") -> 
 
 
 def guard_nd(indices: Tensor, shape: Sequence[Dim], what: str = "shape") -> list[tuple[Tensor, str]]:
-    depth = index_depth(indices._type)
-    if not depth:
+    if not index_depth(indices._type):
         return []
-    limits = bind.stack(*(scalar_of(d) for d in shape[:depth]), axis=0)
-    wide = bind.cast(indices, dtype=int64)
-    fits = bind.logical_and(bind.less(wide, limits), bind.greater_equal(wide, EagerTensor(np.array(0))))
-    inside = bind.reduce_all(fits, axis=tuple(range(indices.ndim)), keepdims=False)
+    inside = bind.reduce_all(_fits(indices, shape), axis=tuple(range(indices.ndim)), keepdims=False)
     return [(inside, f"indices do not index into {what} {brackets(shape)}")]
+
+
+def _fits(indices: Tensor, shape: Sequence[Dim]) -> Tensor:
+    """Which numbers of index vectors are in range."""
+    limits = bind.stack(*(scalar_of(d) for d in shape[: index_depth(indices._type)]), axis=0)
+    wide = bind.cast(indices, dtype=int64)
+    return bind.logical_and(bind.less(wide, limits), bind.greater_equal(wide, EagerTensor(np.array(0))))
+
+
+def by_policy(policy: str | None, indices: Tensor, shape: Sequence[Dim], op: str) -> tuple[Tensor, Tensor | None]:
+    """Index vectors, and which of them count: None where those out of range are to be refused, as it is the default."""
+    if policy is not None and attribute_text(policy, "bad_indices_policy") not in ("", "DEFAULT", "ERROR", "IGNORE"):
+        raise RefusedValue(f"Unknown bad indices handling attribute: {policy}").told_by(op)
+    if policy != "IGNORE" or not index_depth(indices._type):
+        return indices, None
+    fits = bind.reduce_all(_fits(indices, shape), axis=(indices.ndim - 1,), keepdims=True)
+    counts = bind.reshape(fits, shape=indices._type.shape[:-1])
+    return bind.select(fits, indices, zeros_like(indices)), counts
+
+
+def where_counted(counts: Tensor, values: Tensor, others: Tensor) -> Tensor:
+    """The slices of ``values`` whose index vectors count, and ``others`` in place of those that don't."""
+    shape = (*counts._type.shape, *(1,) * (values.ndim - counts.ndim))
+    return bind.select(bind.reshape(counts, shape=shape), values, others)
 
 
 def nd_places(indices: np.ndarray) -> tuple[np.ndarray, ...]:
@@ -374,6 +394,7 @@ def gather_nd(
       params: tensor of shape p.
       indices: int16, int32 or int64 tensor of shape (..., k), k <= rank of params.
       batch_dims: number of leading axes that params and indices share.
+      bad_indices_policy: "IGNORE" gives zeros for indices out of range.
 
     Returns:
       A tensor of shape ``indices.shape[:-1] + p[batch_dims + k:]``.
@@ -390,7 +411,9 @@ def gather_nd(
     x, at = convert_to_tensor(params), convert_to_tensor(indices)
     if batch_dims:
         at = with_batch_places(at, static_int(batch_dims, "batch_dims"))
-    return bind.gather_nd(x, at)
+    at, counts = by_policy(bad_indices_policy, at, x._type.shape, "GatherNd")
+    found = bind.gather_nd(x, at)
+    return found if counts is None else where_counted(counts, found, zeros_like(found))
 
 
 # -- places that hold

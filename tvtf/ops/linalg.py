@@ -23,6 +23,9 @@ MATMUL_TYPES = NUMERIC
 def _matmul_type(
     a: TensorType, b: TensorType, *, transpose_a: bool, transpose_b: bool, output_type: DType | None
 ) -> TensorType:
+    if output_type is None:
+        require_same_dtype((a, b), "ab")
+    require_dtype(a, MATMUL_TYPES, "a")
     for i, x in enumerate((a, b)):
         if len(x.shape) < 2:
             raise Refused(
@@ -30,9 +33,6 @@ def _matmul_type(
                 ValueError,
                 f"Shape must be at least rank 2 but is rank {len(x.shape)}: {'ab'[i]} is shaped {brackets(x.shape)}",
             )
-    if output_type is None:
-        require_same_dtype((a, b), "ab")
-    require_dtype(a, MATMUL_TYPES, "a")
     rows, inner = a.shape[-2:][:: -1 if transpose_a else 1]
     inner_b, columns = b.shape[-2:][:: -1 if transpose_b else 1]
     shown = f"{brackets(a.shape)}, {brackets(b.shape)}"
@@ -214,10 +214,7 @@ def _other_type(x: Tensor, output_type: Any) -> DType | None:
 
 
 def _operands(a: Any, b: Any) -> tuple[Tensor, Tensor]:
-    """Two tensors, a Python list taking the other's dtype."""
-    if isinstance(b, Tensor) and not isinstance(a, Tensor):
-        b = convert_to_tensor(b)
-        return convert_to_tensor(a, dtype_hint=b.dtype), b
+    """Two tensors, the second of the first's dtype where it can be."""
     a = convert_to_tensor(a)
     return a, convert_to_tensor(b, dtype_hint=a.dtype)
 

@@ -22,6 +22,7 @@ from tvtf.ops.lapack import (
     only_diagonal,
     product,
     require_matrices,
+    require_square,
     samples_of,
     upper_part,
 )
@@ -114,15 +115,15 @@ def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> Lu:
     """The LU factors of each matrix with its rows in the order ``p``.
 
     Args:
-      input: float32, float64, complex64 or complex128 tensor of shape (..., m, n).
+      input: float32, float64, complex64 or complex128 tensor of shape (..., m, m).
       output_idx_type: int32 or int64, of ``p``.
 
     Returns:
-      A named tuple of ``lu``, shape (..., m, n), which holds U in its upper triangle and below it L, whose diagonal is one; and
+      A named tuple of ``lu``, shape (..., m, m), which holds U in its upper triangle and below it L, whose diagonal is one; and
       ``p``, shape (..., m).
 
     Raises:
-      InvalidArgumentError: a matrix is singular.
+      InvalidArgumentError: a matrix is singular, or (ValueError while tracing) not square.
 
     >>> import tvtf as tf
     >>> lu, p = tf.linalg.lu([[1., 2.], [4., 4.]])
@@ -132,7 +133,10 @@ def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> Lu:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/lu
     """
-    factors, order = bind.lu_factors(convert_to_tensor(input))
+    x = convert_to_tensor(input)
+    if x.ndim > 1:
+        require_square(x._type)
+    factors, order = bind.lu_factors(x)
     kind = as_dtype(output_idx_type)
     return Lu(factors, order if kind is int32 else table["cast"](order, kind))
 

@@ -124,9 +124,17 @@ def _divide_vjp(ct: Tensor, z: Tensor, x: Tensor, y: Tensor) -> tuple[Tensor, Te
     vjp=_divide_vjp,
     onnx="Div",
     samples=(0.5, 3.0),
+    public=("realdiv",),
 )
-def real_divide(x: Any, y: Any) -> Any:
-    """``x / y`` of floating or complex operands; :func:`divide` converts integers first."""
+def real_divide(x: Any, y: Any, name: str | None = None) -> Any:
+    """``x / y`` of floating or complex operands; :func:`divide` converts integers first.
+
+    >>> import tvtf as tf
+    >>> tf.realdiv([1., 2.], 4.).numpy()
+    array([0.25, 0.5 ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/realdiv
+    """
     return operands(x, y), {}
 
 
@@ -136,7 +144,7 @@ _QUOTIENT = {"int8": "float32", "uint8": "float32", "int16": "float32", "uint16"
 _DIVIDED = "uint8 int8 uint16 int16 uint32 int32 uint64 int64 bfloat16 float16 float32 float64 complex64 complex128"
 
 
-@export("divide", "math.divide", "truediv", "math.truediv", "realdiv")
+@export("divide", "math.divide")
 def divide(x: Any, y: Any, name: str | None = None) -> Any:
     """``x / y`` elementwise, with broadcasting: the true quotient, of integers too.
 
@@ -156,16 +164,30 @@ def divide(x: Any, y: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/divide
     """
+    return truediv(x if is_tensor(x) or not is_tensor(y) else convert_to_tensor(x, y.dtype), y)
+
+
+@export("truediv", "math.truediv")
+def truediv(x: Any, y: Any, name: str | None = None) -> Any:
+    """As `tf.divide`, but a Python ``x`` keeps the dtype that it has alone.
+
+    >>> import tvtf as tf
+    >>> tf.truediv([1., 2.], 4).numpy()
+    array([0.25, 0.5 ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/truediv
+    """
     x, y = hinted_operands(x, y)
     if x.dtype is not y.dtype:
         raise TypeError(f"`x` and `y` must have the same dtype, got {x.dtype!r} != {y.dtype!r}.")
     if not x.dtype.is_numeric:
         allowed = ", ".join(f"tf.{name}" for name in _DIVIDED.split())
         raise TypeError(f"Invalid dtype {x.dtype!r} in __truediv__. Expected one of {{{allowed}}}.")
-    return real_divide.bind(*map(_as_quotient, (x, y)))
+    return real_divide.bind(*map(as_quotient, (x, y)))
 
 
-def _as_quotient(x: Tensor) -> Tensor:
+def as_quotient(x: Tensor) -> Tensor:
+    """``x`` in the dtype in which integers are divided."""
     target = _QUOTIENT.get(x.dtype.name)
     return x if target is None else bind.cast(x, dtype=as_dtype(target))
 
@@ -279,7 +301,7 @@ def pow(x: Any, y: Any, name: str | None = None) -> Any:
 
 @unary_op(
     tf_name="Neg",
-    domain=NUMERIC,
+    domain=FLOATING + SIGNED + COMPLEX,
     numpy=np.negative,
     lower=lambda t, x: t.negative(x),
     vjp=lambda ct, y, x: bind.negative(ct),
@@ -288,7 +310,7 @@ def pow(x: Any, y: Any, name: str | None = None) -> Any:
     public=("negative", "math.negative"),
 )
 def negative(x: Any, name: str | None = None) -> Any:
-    """``-x`` elementwise; unsigned integers wrap around.
+    """``-x`` elementwise, of what has a sign.
 
     >>> import tvtf as tf
     >>> tf.negative([1, -2]).numpy()
@@ -444,13 +466,13 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     """The sum of tensors of one shape and dtype.
 
     Args:
-      inputs: a tensor, or a list of tensors of the same numeric dtype and shape (...).
+      inputs: tensors, or one whose rows they are, of the same numeric dtype and shape (...).
 
     Returns:
       A tensor of that dtype and shape.
 
     Raises:
-      ValueError: an empty list, or shapes that differ.
+      ValueError: none, or shapes that differ.
 
     >>> import tvtf as tf
     >>> tf.add_n([[1., 2.], [3., 4.]]).numpy()
@@ -458,7 +480,9 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/add_n
     """
-    tensors = _terms("add_n", inputs)
+    tensors = [convert_to_tensor(term) for term in inputs]
+    if not tensors:
+        raise ValueError("add_n: inputs must be an iterable of at least one tensor")
     total = tensors[0]
     for term in tensors[1:]:
         if not total.shape.is_compatible_with(term.shape):

@@ -7,7 +7,8 @@ from typing import Any
 from tvtf.ops.aggregate import norm
 from tvtf.ops.lapack import adjoint as adjoint_of
 from tvtf.ops.lapack import as_dtype_of, diagonal_matrix
-from tvtf.ops.rules import bind
+from tvtf.ops.operands import operands
+from tvtf.ops.rules import bind, require_same_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import brackets, same_shape, size_of
@@ -45,17 +46,13 @@ def cross(a: Any, b: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/cross
     """
-    x = convert_to_tensor(a)
-    y = convert_to_tensor(b, x.dtype)
+    x, y = operands(a, b)
+    require_same_dtype((x._type, y._type), "ab")
     shape = x._type.shape
     if not same_shape(shape, y._type.shape):
-        raise Refused(f"Both inputs must be of same shape: {brackets(shape)} vs. {brackets(y._type.shape)}").told_by(
-            "Cross"
-        )
+        raise Refused(f"Both inputs must be of same shape: {brackets(shape)} vs. {brackets(y._type.shape)}")
     if not shape or shape[-1] != 3:
-        raise Refused(
-            f"Cross-products are only defined for 3-element vectors, but got shape {brackets(shape)}"
-        ).told_by("Cross")
+        raise Refused(f"Cross-products are only defined for 3-element vectors, but got shape {brackets(shape)}")
     ahead, behind = bind.multiply(_rolled(x, 1), _rolled(y, 2)), bind.multiply(_rolled(x, 2), _rolled(y, 1))
     return bind.subtract(ahead, behind)
 

@@ -135,8 +135,11 @@ def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
 
 def operands(*values: Any) -> list[Tensor]:
-    """Inputs of one dtype, as TensorFlow's ops match them: Python values become what the first tensor among them is."""
-    first = next((value for value in values if is_tensor(value)), values[0])
+    """Inputs of one dtype, as TensorFlow's ops match them: Python values become what the first tensor among them is.
+
+    While tracing they become what the first value is, tensor or not.
+    """
+    first = values[0] if state.trace else next((value for value in values if is_tensor(value)), values[0])
     kind = convert_to_tensor(first).dtype
     return [_matched(value, kind) for value in values]
 

@@ -204,7 +204,7 @@ QUICK: dict[str, tuple[np.ufunc, str]] = {
     "ne": (np.not_equal, "fiucb"),
 }
 
-QUICK_UNARY: dict[str, tuple[np.ufunc, str]] = {"neg": (np.negative, "fiuc"), "abs": (np.absolute, "fi")}
+QUICK_UNARY: dict[str, tuple[np.ufunc, str]] = {"neg": (np.negative, "fic"), "abs": (np.absolute, "fi")}
 
 
 def _as_method(function: Callable[..., Any], arity: int) -> Callable[..., Any]:

@@ -8,9 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import NUMERIC, REAL, DType, as_dtype, int32, int64
+from tvtf.dtypes import COMPILED, NUMERIC, REAL, DType, as_dtype, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.operands import operand
 from tvtf.ops.rules import (
     batch_axes,
     bind,
@@ -334,7 +335,7 @@ def reduce_prod(input_tensor: Any, axis: Any = None, keepdims: bool = False, nam
 
 
 def _flag_front(input_tensor: Any, axis: Any, keepdims: bool) -> Any:
-    return front(convert_to_tensor(input_tensor, boolean), axis, keepdims)
+    return front(operand(input_tensor, boolean), axis, keepdims)
 
 
 def _any_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: tuple[int, ...], keepdims: bool) -> None:
@@ -405,7 +406,7 @@ def reduce_all(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 
 
 def _arg_type(x: TensorType, *, axis: int, output_type: DType) -> TensorType:
-    require_dtype(x, (*NUMERIC, boolean), "input")
+    require_dtype(x, COMPILED, "input")
     rank = len(x.shape)
     if not 0 <= axis < rank:
         raise Refused(f"Expected dimension in the range [{-rank}, {rank}), but got {axis}")

@@ -70,6 +70,10 @@ def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
     """Reduction axes, sorted: all where ``axis`` is None. Out-of-range axes are kept for the type rule to refuse."""
     if axis is None:
         return tuple(range(rank))
+    if _is_array(axis) and axis.dtype.kind == "f":
+        axis = axis.astype(np.int32)  # as TensorFlow's, which refuses floats of Python
+    if type(axis) is float and state.trace is None:
+        raise TypeError(f"Cannot convert {axis} to EagerTensor of dtype int32")
     _require_sizes(np.ravel(static_value(axis, "axis")).tolist(), "axis")
     found = (static_int(a, "axis") for a in np.ravel(static_value(axis, "axis")))
     return tuple(sorted({a % rank if -rank <= a < rank else a for a in found}))

@@ -11,12 +11,14 @@ import numpy as np
 from tvtf.dtypes import COMPILED, FLOATING, NUMERIC, REAL, DType, float32, int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import (
+    by_policy,
     check_nd,
     guard_nd,
     in_range,
     index_depth,
     nd_places,
     require_index,
+    where_counted,
     with_batch_places,
 )
 from tvtf.ops.operands import operands
@@ -418,9 +420,14 @@ def tensor_scatter_nd_update(tensor: Any, indices: Any, updates: Any, name: str 
     return _scatter_front(tensor, indices, updates)
 
 
-def _scatter_front(tensor: Any, indices: Any, updates: Any) -> Any:
+def _scatter_front(tensor: Any, indices: Any, updates: Any, policy: str | None = "", op: str = "") -> Any:
+    """The operands; those out of range that a policy ignores write to the first slice what leaves it as it is."""
     x, new = operands(tensor, updates)
-    return (x, convert_to_tensor(indices), new), {}
+    places, counts = by_policy(policy, convert_to_tensor(indices), x._type.shape, op)
+    if counts is not None:
+        adds = op in ("TensorScatterAdd", "TensorScatterSub", "ScatterNd")
+        new = where_counted(counts, new, zeros_like(new) if adds else bind.gather_nd(x, places))
+    return (x, places, new), {}
 
 
 @primitive(
@@ -435,7 +442,9 @@ def _scatter_front(tensor: Any, indices: Any, updates: Any) -> Any:
     samples=_scatter_samples(NUMERIC),
     public=("tensor_scatter_nd_add",),
 )
-def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+def tensor_scatter_nd_add(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Any:
     """A copy of ``tensor`` with ``updates`` added to the slices that the index vectors name.
 
     >>> import tvtf as tf
@@ -447,11 +456,13 @@ def tensor_scatter_nd_add(tensor: Any, indices: Any, updates: Any, name: str | N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_add
     """
-    return _scatter_front(tensor, indices, updates)
+    return _scatter_front(tensor, indices, updates, bad_indices_policy, "TensorScatterAdd")
 
 
 @export("tensor_scatter_nd_sub")
-def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Tensor:
+def tensor_scatter_nd_sub(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Tensor:
     """A copy of ``tensor`` with ``updates`` subtracted from the slices that the index vectors name.
 
     >>> import tvtf as tf
@@ -460,8 +471,8 @@ def tensor_scatter_nd_sub(tensor: Any, indices: Any, updates: Any, name: str | N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_sub
     """
-    (x, places, new), _ = _scatter_front(tensor, indices, updates)
-    return bind.tensor_scatter_add(x, places, bind.negative(new))
+    (x, places, new), _ = _scatter_front(tensor, indices, updates, bad_indices_policy, "TensorScatterSub")
+    return bind.tensor_scatter_add(x, places, bind.subtract(zeros_like(new), new))
 
 
 def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, updates: Tensor) -> tuple[Any, ...]:
@@ -484,7 +495,9 @@ def _scatter_extreme_vjp(ct: Tensor, y: Tensor, x: Tensor, indices: Tensor, upda
     samples=_scatter_samples(REAL),
     public=("tensor_scatter_nd_max",),
 )
-def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+def tensor_scatter_nd_max(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Any:
     """A copy of ``tensor`` with the larger of old and new at the slices that the index vectors name.
 
     >>> import tvtf as tf
@@ -493,7 +506,7 @@ def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_max
     """
-    return _scatter_front(tensor, indices, updates)
+    return _scatter_front(tensor, indices, updates, bad_indices_policy, "TensorScatterMax")
 
 
 @primitive(
@@ -508,7 +521,9 @@ def tensor_scatter_nd_max(tensor: Any, indices: Any, updates: Any, name: str | N
     samples=_scatter_samples(REAL),
     public=("tensor_scatter_nd_min",),
 )
-def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | None = None) -> Any:
+def tensor_scatter_nd_min(
+    tensor: Any, indices: Any, updates: Any, bad_indices_policy: str = "", name: str | None = None
+) -> Any:
     """A copy of ``tensor`` with the smaller of old and new at the slices that the index vectors name.
 
     >>> import tvtf as tf
@@ -517,12 +532,12 @@ def tensor_scatter_nd_min(tensor: Any, indices: Any, updates: Any, name: str | N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/tensor_scatter_nd_min
     """
-    return _scatter_front(tensor, indices, updates)
+    return _scatter_front(tensor, indices, updates, bad_indices_policy, "TensorScatterMin")
 
 
 @export("scatter_nd")
-def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) -> Tensor:
-    """Zeros of ``shape`` with ``updates`` added where the index vectors say.
+def scatter_nd(indices: Any, updates: Any, shape: Any, bad_indices_policy: str = "", name: str | None = None) -> Tensor:
+    """Zeros of ``shape`` with ``updates`` added where the index vectors say; ``"IGNORE"`` leaves out those out of range.
 
     >>> import tvtf as tf
     >>> tf.scatter_nd([[1], [1]], [2, 3], [3]).numpy()
@@ -535,4 +550,4 @@ def scatter_nd(indices: Any, updates: Any, shape: Any, name: str | None = None) 
     """
     new = convert_to_tensor(updates)
     start = bind.broadcast_to(EagerTensor(np.zeros((), new.dtype.np)), shape=static_dims(shape))
-    return bind.tensor_scatter_add(start, convert_to_tensor(indices), new)
+    return bind.tensor_scatter_add(*_scatter_front(start, indices, new, bad_indices_policy, "ScatterNd")[0])

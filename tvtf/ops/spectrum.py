@@ -283,11 +283,13 @@ def _whole_lengths(x: Tensor, axes: tuple[int, ...], fft_length: Any) -> Tensor:
 
 
 @export("signal.fftnd", "fftnd")
-def fftnd(input: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None) -> Tensor:
+def fftnd(
+    input_tensor: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None
+) -> Tensor:
     """The discrete Fourier transform over any axes of a complex tensor.
 
     Args:
-      input: complex64 or complex128 tensor.
+      input_tensor: complex64 or complex128 tensor.
       fft_length: the sizes to which these axes are cut or padded with zeros.
       axes: ints; all where not given.
       norm: "backward" (also None), "forward" or "ortho": which transform is divided by the number of elements.
@@ -299,13 +301,15 @@ def fftnd(input: Any, fft_length: Any = None, axes: Any = None, norm: Any = None
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/fftnd
     """
     return _over_axes(
-        convert_to_tensor(input), axes, norm,
+        convert_to_tensor(input_tensor), axes, norm,
         lambda x, at, how: bind.fourier(_whole_lengths(x, at, fft_length), axes=at, inverse=False, norm=how),
     )  # fmt: skip
 
 
 @export("signal.ifftnd", "ifftnd")
-def ifftnd(input: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None) -> Tensor:
+def ifftnd(
+    input_tensor: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None
+) -> Tensor:
     """The inverse of `tf.signal.fftnd`.
 
     >>> import tvtf as tf
@@ -315,13 +319,15 @@ def ifftnd(input: Any, fft_length: Any = None, axes: Any = None, norm: Any = Non
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/ifftnd
     """
     return _over_axes(
-        convert_to_tensor(input), axes, norm,
+        convert_to_tensor(input_tensor), axes, norm,
         lambda x, at, how: bind.fourier(_whole_lengths(x, at, fft_length), axes=at, inverse=True, norm=how),
     )  # fmt: skip
 
 
 @export("signal.rfftnd", "rfftnd")
-def rfftnd(input: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None) -> Tensor:
+def rfftnd(
+    input_tensor: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None
+) -> Tensor:
     """Half of the Fourier transform over any axes of a real tensor; see `tf.signal.fftnd`.
 
     >>> import tvtf as tf
@@ -330,11 +336,13 @@ def rfftnd(input: Any, fft_length: Any = None, axes: Any = None, norm: Any = Non
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/rfftnd
     """
-    return _over_axes(convert_to_tensor(input), axes, norm, lambda x, at, how: _to_half(x, at, fft_length, how))
+    return _over_axes(convert_to_tensor(input_tensor), axes, norm, lambda x, at, how: _to_half(x, at, fft_length, how))
 
 
 @export("signal.irfftnd", "irfftnd")
-def irfftnd(input: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None) -> Tensor:
+def irfftnd(
+    input_tensor: Any, fft_length: Any = None, axes: Any = None, norm: Any = None, name: str | None = None
+) -> Tensor:
     """The inverse of `tf.signal.rfftnd`.
 
     >>> import tvtf as tf
@@ -343,7 +351,7 @@ def irfftnd(input: Any, fft_length: Any = None, axes: Any = None, norm: Any = No
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/irfftnd
     """
-    return _over_axes(convert_to_tensor(input), axes, norm, lambda x, at, how: _to_whole(x, at, fft_length, how))
+    return _over_axes(convert_to_tensor(input_tensor), axes, norm, lambda x, at, how: _to_whole(x, at, fft_length, how))
 
 
 # -- order of frequencies

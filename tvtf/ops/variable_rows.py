@@ -12,7 +12,7 @@ from tvtf.context import state
 from tvtf.errors import InvalidArgumentError, OutOfRangeError
 from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.indexing import check_nd, check_range, gather, gather_nd
-from tvtf.ops.rules import bind
+from tvtf.ops.rules import bind, zeros_like
 from tvtf.refusal import Refused
 from tvtf.shape import brackets, same_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -20,7 +20,7 @@ from tvtf.variable import Variable
 
 _BINDS = {
     "add": lambda x, places, new: bind.tensor_scatter_add(x, places, new),
-    "sub": lambda x, places, new: bind.tensor_scatter_add(x, places, bind.negative(new)),
+    "sub": lambda x, places, new: bind.tensor_scatter_add(x, places, bind.subtract(zeros_like(new), new)),
     "update": lambda x, places, new: bind.tensor_scatter_update(x, places, new),
     "max": lambda x, places, new: bind.tensor_scatter_max(x, places, new),
     "min": lambda x, places, new: bind.tensor_scatter_min(x, places, new),

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvtf.dtypes import bool as boolean
 from tvtf.dtypes import int32, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
@@ -167,15 +168,38 @@ def reduction(name: str) -> Handler:
     """What ``tf.reduce_...`` does on ragged tensors."""
 
     def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
-        if axis is None:
-            return function(input_tensor.flat_values, None, keepdims, **kwargs)
         rank = input_tensor.shape.rank or 0
+        if axis is None:
+            found = function(input_tensor.flat_values, None, False, **kwargs)
+            return bind.reshape(found, shape=(1,) * rank) if keepdims else found
         axes = axis if isinstance(axis, (list, tuple)) else [axis]
-        wanted = sorted({static_int(a, "axis") % rank for a in axes}, reverse=True)
+        wanted = {_positive(static_int(a, "axis"), rank) for a in axes}
         found = input_tensor
-        for each in wanted:
+        for each in sorted(wanted, reverse=True):
             found = _reduced(name, function, found, each, keepdims)
         return found
+
+    return reduce
+
+
+def _positive(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis={axis} out of bounds: expected {-rank}<=axis<{rank}")
+    return axis % rank
+
+
+def mean(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+    total = public_names()["reduce_sum"]
+    ones = input_tensor.with_flat_values(ones_like(input_tensor.flat_values))
+    return total(input_tensor, axis, keepdims) / total(ones, axis, keepdims)
+
+
+def of_flags(kind: str) -> Handler:
+    """What ``tf.reduce_any`` and ``tf.reduce_all`` do: the sum, or the product, of flags as ints."""
+
+    def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        numbers = input_tensor.with_flat_values(bind.cast(input_tensor.flat_values, dtype=int32))
+        return public_names()["cast"](public_names()[kind](numbers, axis, keepdims), boolean)
 
     return reduce
 
@@ -185,17 +209,10 @@ def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) ->
         return function(value, axis, keepdims)
     if axis > 1:
         return value.with_values(_reduced(name, function, value.values, axis - 1, keepdims))
-    if name == "reduce_mean":
-        total = _reduced("reduce_sum", public_names()["reduce_sum"], value, axis, keepdims)
-        ones = value.with_flat_values(ones_like(value.flat_values))
-        return total / _reduced("reduce_sum", public_names()["reduce_sum"], ones, axis, keepdims)
-    if name in ("reduce_any", "reduce_all"):
-        kind = "reduce_max" if name == "reduce_any" else "reduce_min"
-        numbers = value.with_flat_values(bind.cast(value.flat_values, dtype=int32))
-        found = _reduced(kind, public_names()[kind], numbers, axis, keepdims)
-        limit = 0 if name == "reduce_any" else 1
-        return found > limit if name == "reduce_any" else found >= limit
-    return _over_columns(name, value) if axis == 0 else _over_rows(name, value, keepdims)
+    if axis:
+        return _over_rows(name, value, keepdims)
+    found = _over_columns(name, value)
+    return public_names()["expand_dims"](found, 0) if keepdims else found
 
 
 def _over_rows(name: str, value: RaggedTensor, keepdims: bool) -> Any:
@@ -286,7 +303,10 @@ LESSONS: dict[str, Handler] = {
     **dict.fromkeys(UNARY, unary),
     **dict.fromkeys(BINARY, binary),
     **{f"debugging.{name}": asserting for name in ASSERTIONS},
-    **{name: reduction(name) for name in (*SEGMENTS, "reduce_mean", "reduce_any", "reduce_all")},
+    **{name: reduction(name) for name in SEGMENTS},
+    "reduce_mean": mean,
+    "reduce_any": of_flags("reduce_sum"),
+    "reduce_all": of_flags("reduce_prod"),
     **structure.HANDLERS,
     "strings.format": ragged_format,
 }

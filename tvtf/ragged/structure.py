@@ -245,6 +245,13 @@ def _softmax(function: Any, logits: Any, axis: Any = None, name: Any = None) -> 
     return powers / names["reduce_sum"](powers, axis=place, keepdims=True)
 
 
+def _logsumexp(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
+    names = public_names()
+    top = names["reduce_max"](input_tensor, axis, True)
+    total = names["reduce_sum"](names["exp"](input_tensor - top), axis, True)
+    return names["reduce_sum"](names["math.log"](total) + top, axis, keepdims)
+
+
 def _variance(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
     if input_tensor.dtype.is_complex:
         raise ValueError("reduce_variance is not supported for RaggedTensors with complex dtypes.")
@@ -371,6 +378,7 @@ HANDLERS: dict[str, Handler] = {
     "one_hot": _one_hot,
     "cumsum": _cumsum,
     "nn.softmax": _softmax,
+    "reduce_logsumexp": _logsumexp,
     "math.reduce_variance": _variance,
     "math.reduce_std": _std,
     "nn.embedding_lookup": _embedding_lookup,
