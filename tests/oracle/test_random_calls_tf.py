@@ -1,0 +1,39 @@
+"""Random calls have the same outcome under TensorFlow and tvtf, and functions the same parameters."""
+
+import inspect
+import os
+
+import pytest
+
+os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
+tf = pytest.importorskip("tensorflow", reason="the oracle group needs tensorflow-cpu")
+
+import random_calls  # noqa: E402 - after the group's condition
+
+import tvtf  # noqa: E402
+
+pytestmark = pytest.mark.oracle
+
+OWN_PARAMETERS = {"meshgrid"}
+"""Named here instead of **kwargs."""
+
+
+def parameters(tf, name):
+    each = inspect.signature(random_calls.found(tf, name)).parameters.values()
+    return [(p.name, p.kind, p.default is p.empty) for p in each]
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_parameters():
+    names = [n for n in random_calls.names() if n not in OWN_PARAMETERS]
+    assert [n for n in names if parameters(tf, n) != parameters(tvtf, n)] == []
+
+
+def test_outcomes():
+    """What TensorFlow takes has its values, shapes and dtypes here; how it refuses may differ in one call of eight."""
+    calls = list(random_calls.differences(seed=0, count=100))
+    assert len(calls) > 90
+    told = [(each["kind"], each["call"], each["how"]) for each in calls if each["how"]]
+    refusals = [each for each in told if each[2].startswith(("type", "takes"))]
+    assert [each for each in told if each not in refusals] == []
+    assert len(refusals) <= 12, refusals
