@@ -7,13 +7,16 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tvtf.errors import InvalidArgumentError
 from tvtf.namespaces import install as _install
 from tvtf.ops.batch_norm import fused_batch_norm
 from tvtf.ops.incomplete import igamma_grad_a
 from tvtf.ops.rules import bind, number
 from tvtf.primitive import export, public_names
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.shape import Dim, brackets, same_dim
+from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 
 class _Normalized(NamedTuple):
@@ -117,15 +120,48 @@ def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Redu
     tf = public_names()
     shapes = [tf["cast"](s, "int32") if isinstance(s, list) and not s else convert_to_tensor(s) for s in (s0, s1)]
     rank = max(int(s.shape[0]) for s in shapes)
+    known = _axes_apart(*map(_known_dims, shapes), name)
+    if known is not None:
+        return _Reduced(*(convert_to_tensor(np.array(axes, shapes[0].dtype.np)) for axes in known))
     first, second = (tf["pad"](s, [[rank - int(s.shape[0]), 0]], constant_values=1) for s in shapes)
-    same, one = tf["equal"](first, second), number(1, first)
-    fits = tf["reduce_all"](same | tf["equal"](first, one) | tf["equal"](second, one))
-    known = tf["get_static_value"](fits)
-    if known is not None and not known:
-        raise InvalidArgumentError(None, name, f"Incompatible shapes: {s0} vs. {s1} [Op:BroadcastGradientArgs]")
-    apart = tf["logical_not"](tf["reduce_all"](same))
+    one = number(1, first)
+    apart = shapes[0].shape != shapes[1].shape or tf["reduce_any"](tf["not_equal"](first, second))
     found = (tf["where"](tf["logical_and"](tf["equal"](s, one), apart)) for s in (first, second))
     return _Reduced(*(tf["cast"](tf["reshape"](axes, [-1]), first.dtype) for axes in found))
+
+
+def _known_dims(vector: Any) -> list[Dim] | None:
+    """What is known of a shape that a program computes."""
+    found = static_value(vector)
+    known = vector.known if found is None else found
+    return None if known is None else known.tolist()  # type: ignore[no-any-return]
+
+
+def _axes_apart(
+    first: list[Dim] | None, second: list[Dim] | None, name: str | None
+) -> tuple[list[int], list[int]] | None:
+    """Where each of two shapes is 1, if they aren't the same; None where only running tells.
+
+    An unknown dim that meets 1 is taken for none: where it is 1, too, there is nothing to sum.
+    """
+    if first is None or second is None:
+        return None
+    rank = max(len(first), len(second))
+    wide = [[1] * (rank - len(dims)) + dims for dims in (first, second)]
+    for a, b in zip(*wide):
+        if not (same_dim(a, b) or _is_one(a) or _is_one(b)):
+            if isinstance(a, int) and isinstance(b, int):
+                told = f"Incompatible shapes: {brackets(first)} vs. {brackets(second)} [Op:BroadcastGradientArgs]"
+                raise InvalidArgumentError(None, name, told)
+            return None
+    if len(first) == len(second) and all(map(same_dim, first, second)):
+        return [], []
+    ones = [[axis for axis, dim in enumerate(dims) if _is_one(dim)] for dims in wide]
+    return ones[0], ones[1]
+
+
+def _is_one(dim: Dim) -> bool:
+    return isinstance(dim, int) and dim == 1
 
 
 @export("raw_ops.IgammaGradA")

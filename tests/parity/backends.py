@@ -4,7 +4,15 @@ import numpy as np
 
 
 def programs(tf):
-    return {**_operators(tf), **_known(tf), **_seeded(tf), **_fed_by_nobody(tf), **_in_graphs(tf)}
+    return {
+        **_operators(tf),
+        **_known(tf),
+        **_seeded(tf),
+        **_fed_by_nobody(tf),
+        **_in_graphs(tf),
+        **_summed(tf),
+        **_empty(tf),
+    }
 
 
 def _operators(tf):
@@ -125,4 +133,45 @@ def _in_graphs(tf):
         "the graph of a branch": of_a_branch,
         "collections of a function": collected,
         "seeds of a function": seeded,
+    }
+
+
+def _summed(tf):
+    """Gradients of own making, summed over the axes that were broadcast."""
+
+    def axes(x, y):
+        return tuple(tf.raw_ops.BroadcastGradientArgs(s0=tf.shape(x), s1=tf.shape(y)))
+
+    def summed(x, y):
+        return [tf.reshape(tf.reduce_sum(x * y, of), tf.shape(t)) for of, t in zip(axes(x, y), (x, y))]
+
+    shapes = [((), (3,)), ((3,), ()), ((2, 1), (3,)), ((2, 1, 3), (4, 1, 5, 3)), ((2, 3), (2, 3)), ((1,), (1,))]
+    shapes += [((1, 1), (1,)), ((), ()), ((0,), (1,)), ((0, 3), (3,))]
+    unknown = [([None], [], (3,), ()), ([None, 3], [3], (2, 3), (3,)), ([None, 1], [3], (2, 1), (3,))]
+    unknown += [([None], [1], (4,), (1,)), ([None], [None], (3,), (3,)), ([None], [3], (1,), (3,))]
+
+    def traced(first, second, *given):
+        run = tf.function(summed, input_signature=[tf.TensorSpec(first), tf.TensorSpec(second)])
+        return run(*map(tf.ones, given))
+
+    return {
+        "axes that were broadcast": lambda: [axes(*map(tf.ones, pair)) for pair in shapes],
+        "axes that were broadcast, traced": lambda: [tf.function(axes)(*map(tf.ones, pair)) for pair in shapes],
+        "axes that don't fit": lambda: tf.raw_ops.BroadcastGradientArgs(s0=[2, 3], s1=[4]),
+        "summed": lambda: [tf.function(summed)(*map(tf.ones, pair)) for pair in shapes],
+        **{f"summed, {case}": lambda case=case: traced(*case) for case in unknown},
+    }
+
+
+def _empty(tf):
+    """Matrices without elements."""
+    shapes = ((0, 0), (0, 3), (3, 0), (2, 0, 0), (0, 2, 2))
+
+    def diagonals(run):
+        return [run(tf.zeros(shape)) for shape in shapes]
+
+    return {
+        "empty diagonals": lambda: diagonals(tf.linalg.diag_part),
+        "empty diagonals, traced": lambda: diagonals(tf.function(tf.linalg.diag_part)),
+        "empty diagonals set": lambda: diagonals(lambda x: tf.linalg.set_diag(x, tf.linalg.diag_part(x))),
     }

@@ -82,7 +82,7 @@ def _padding(value: Any, x: Tensor) -> Tensor:
 def _picked(source: Tensor, places: np.ndarray, shape: tuple[Dim, ...], otherwise: Tensor) -> Tensor:
     """``source[..., places]`` in another shape; ``otherwise`` where there is no place."""
     if (places == NOWHERE).all():
-        return otherwise
+        return bind.broadcast_to(otherwise, shape=(*source._type.shape[:-1], *shape))  # type: ignore[no-any-return]
     found = bind.gather(source, EagerTensor(np.maximum(places, 0)), axis=source.ndim - 1, batch_dims=0)
     found = bind.reshape(found, shape=(*source._type.shape[:-1], *shape))
     there = EagerTensor((places != NOWHERE).reshape([d for d in shape if isinstance(d, int)]))
