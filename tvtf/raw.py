@@ -120,7 +120,7 @@ def BroadcastGradientArgs(*, s0: Any, s1: Any, name: str | None = None) -> _Redu
     tf = public_names()
     shapes = [tf["cast"](s, "int32") if isinstance(s, list) and not s else convert_to_tensor(s) for s in (s0, s1)]
     rank = max(int(s.shape[0]) for s in shapes)
-    known = _axes_apart(*map(_known_dims, shapes), name)
+    known = _axes_apart(_known_dims(shapes[0]), _known_dims(shapes[1]), name)
     if known is not None:
         return _Reduced(*(convert_to_tensor(np.array(axes, shapes[0].dtype.np)) for axes in known))
     first, second = (tf["pad"](s, [[rank - int(s.shape[0]), 0]], constant_values=1) for s in shapes)

@@ -13,6 +13,7 @@ from typing import Any
 import numpy as np
 
 from tvtf import nest
+from tvtf.context import state
 from tvtf.errors import OpError
 from tvtf.frontend.tape import GradientTape
 from tvtf.namespaces import install as _install
@@ -21,6 +22,10 @@ from tvtf.seeds import set_seed
 from tvtf.tensor import convert_to_tensor, is_tensor
 
 SEED = 87654321
+
+
+def _v1() -> Any:
+    return sys.modules["tvtf"].compat.v1
 
 
 @export("test.TestCase")
@@ -57,15 +62,37 @@ class TestCase(unittest.TestCase):
         return self._folder.name
 
     def evaluate(self, tensors: Any) -> Any:
-        """NumPy values in place of tensors."""
-        return nest.map_structure(lambda t: t.numpy() if hasattr(t, "numpy") else t, tensors)
+        """NumPy values in place of tensors; of a graph's, as the session in force has them."""
+        if state.trace is None:
+            return nest.map_structure(lambda t: t.numpy() if hasattr(t, "numpy") else t, tensors)
+        session = _v1().get_default_session()
+        if session is not None:
+            return session.run(tensors)
+        with self.cached_session() as session:
+            return session.run(tensors)
 
     @contextmanager
-    def session(self, *_: Any, **__: Any) -> Any:
-        """Nothing to run in: programs are eager."""
-        yield None
+    def session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
+        """A session of TensorFlow 1 for the graph around; None outside graphs, where programs are eager."""
+        if state.trace is None:
+            yield None
+        else:
+            with _v1().Session(graph=graph, config=config) as session:
+                yield session
 
-    cached_session = test_session = session
+    @contextmanager
+    def cached_session(self, graph: Any = None, config: Any = None, **_: Any) -> Any:
+        """The same session each time in a test."""
+        if state.trace is None:
+            yield None
+            return
+        if not hasattr(self, "_cached_session"):
+            self._cached_session = _v1().Session(graph=graph, config=config)
+            self.addCleanup(self._cached_session.close)
+        with self._cached_session.graph.as_default(), self._cached_session.as_default():
+            yield self._cached_session
+
+    test_session = cached_session
 
     # -- comparing
 

@@ -12,6 +12,7 @@ def programs(tf):
         **_in_graphs(tf),
         **_summed(tf),
         **_empty(tf),
+        **_tested(tf),
     }
 
 
@@ -175,3 +176,36 @@ def _empty(tf):
         "empty diagonals, traced": lambda: diagonals(tf.function(tf.linalg.diag_part)),
         "empty diagonals set": lambda: diagonals(lambda x: tf.linalg.set_diag(x, tf.linalg.diag_part(x))),
     }
+
+
+def _tested(tf):
+    """Tests of TensorFlow 1's graphs."""
+    v1 = tf.compat.v1
+
+    class Tests(tf.test.TestCase):
+        def test_sessions(self):
+            with self.session() as session:
+                self.assertNotIsInstance(session, v1.Session)
+            with tf.Graph().as_default():
+                self.of_graph()
+            self.assertAllEqual(self.evaluate(tf.constant([1.0])), [1.0])
+
+        def of_graph(self):
+            x, kept = v1.placeholder(tf.float32, [2]), v1.get_variable("kept", initializer=1.0)
+            with self.session() as session:
+                self.assertAllEqual(session.run(x * 2.0, {x: [1.0, 2.0]}), [2.0, 4.0])
+                session.run(kept.initializer)
+                session.run(kept.assign_add(1.0))
+                self.assertEqual(self.evaluate(kept), 2.0)
+            with self.cached_session() as first:
+                first.run(kept.initializer)
+            with self.test_session() as second:
+                self.assertIs(first, second)
+                self.assertEqual(self.evaluate({"a": kept}), {"a": 1.0})
+            self.assertEqual(self.evaluate(kept + 2.0), 3.0)
+
+    def failures():
+        result = Tests("test_sessions").run()
+        return result.testsRun, [text for _, text in (*result.failures, *result.errors)]
+
+    return {"sessions of tests": failures}
