@@ -8,6 +8,7 @@ from __future__ import annotations
 import functools
 import inspect
 from collections.abc import Callable, Sequence
+from contextvars import ContextVar
 from typing import Any
 
 from tvtf import nest
@@ -31,7 +32,7 @@ class _Call:
     """Whether the gradient function assigns Variables."""
 
     def __init__(self, name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
-        self.name, self.args = name, args
+        self.name, self.args, self.function = name, args, getattr(f, "__code__", f)
         watcher = _Watcher()
         state.tapes, tapes = [*state.tapes, watcher], state.tapes
         try:
@@ -204,11 +205,24 @@ def _traced(call: _Call) -> Any:
     return call.given_back(outputs)
 
 
+ORDERS = 2
+"""How often the gradient of a function whose gradient calls it is traced: the function itself can't tell when to stop."""
+
+_tracing: ContextVar[tuple[Any, ...]] = ContextVar("_tracing", default=())
+
+
 def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Tensor], dict[str, Any]]:
     """What it uses of the active trace, and the attributes that say what it is."""
     from tvtf.frontend.lift import Inner, assigned_variables, lift
 
-    inner = Inner(f"{call.name}_gradient", lambda *cts: call.way_back(cts), [x._type for x in outputs])
+    around = _tracing.get()
+    if around.count(call.function) == ORDERS:
+        return _refusal(f"{call.name!r} is called by its own gradient, which compiled code has up to order {ORDERS}")
+    token = _tracing.set((*around, call.function))
+    try:
+        inner = Inner(f"{call.name}_gradient", lambda *cts: call.way_back(cts), [x._type for x in outputs])
+    finally:
+        _tracing.reset(token)
     assigned = assigned_variables([inner])
     if assigned:
         call.assigns = True

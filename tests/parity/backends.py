@@ -13,6 +13,7 @@ def programs(tf):
         **_summed(tf),
         **_empty(tf),
         **_tested(tf),
+        **_calling_itself(tf),
     }
 
 
@@ -209,3 +210,50 @@ def _tested(tf):
         return result.testsRun, [text for _, text in (*result.failures, *result.errors)]
 
     return {"sessions of tests": failures}
+
+
+def _calling_itself(tf):
+    """A gradient of own making that calls its function."""
+
+    def doubled(x):
+        @tf.custom_gradient
+        def of_own_making(x):
+            return x * 2.0, lambda dy: dy * doubled(x)
+
+        return of_own_making(x)
+
+    def first(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = doubled(x)
+        return y, tape.gradient(y, x)
+
+    def second(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            _, found = first(x)
+        return tape.gradient(found, x)
+
+    def repeated(x):
+        for _ in tf.range(2):
+            x = doubled(x)
+        return x
+
+    def of_a_loop():
+        x = tf.constant(3.0)
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.function(repeated)(x)
+        return y, tape.gradient(y, x)
+
+    runs = {"alone": doubled, "once": first, "twice": second}
+    return {
+        **{
+            f"a gradient that calls itself, {told}": lambda run=run: run(tf.constant(3.0)) for told, run in runs.items()
+        },
+        **{
+            f"a gradient that calls itself, {told}, traced": lambda run=run: tf.function(run)(tf.constant(3.0))
+            for told, run in runs.items()
+        },
+        "a gradient that calls itself, of a loop": of_a_loop,
+    }
