@@ -25,7 +25,7 @@ from tvtf.dtypes import string
 from tvtf.errors import InaccessibleTensorError
 from tvtf.operation import Operation
 from tvtf.primitive import Primitive, as_tuple, hooks, table
-from tvtf.shape import TensorType, fresh_dim, same_dim, substitute_dim
+from tvtf.shape import TensorType, fresh_dim, same_dim, solved, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 COMPUTE = "tvtf.compute"
@@ -377,12 +377,16 @@ class Trace:
         return substitute_dim(dim, self.assumptions)
 
     def assume_equal(self, a: Any, b: Any) -> bool:
-        """Lets one of two dims be the other, where one is a plain unknown that the other does not contain."""
-        for symbol, value in ((self.known_dim(b), self.known_dim(a)), (self.known_dim(a), self.known_dim(b))):
+        """Lets an unknown be what makes two dims equal: one of them, or what stands plainly in one."""
+        a, b = self.known_dim(a), self.known_dim(b)
+        for symbol, value in ((b, a), (a, b)):
             if isinstance(symbol, tirx.Var) and not _mentions(value, symbol):
                 self._assume(symbol, value)
                 return True
-        return False
+        found = solved(a, b)
+        if found is not None:
+            self._assume(*found)
+        return found is not None
 
     def _assume(self, symbol: tirx.Var, value: Any) -> None:
         earlier = {k: substitute_dim(v, {symbol: value}) for k, v in self.assumptions.items()}

@@ -125,6 +125,26 @@ def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
     return simplify_dim(structural_map(dim, (ir.Var, value)))
 
 
+def solved(a: Dim, b: Dim) -> tuple[Any, Dim] | None:
+    """A symbol, and what it must be for two dims to be equal; None where no symbol stands in them plainly.
+
+    >>> n, m = fresh_dim("n"), fresh_dim("m")
+    >>> str(solved(10, m + 10 - n)), solved(2 * n, 3), solved(n, n + 1)
+    ('(n, m)', None, None)
+    """
+    from tvm import sym, tirx
+
+    difference = simplify_dim(a - b)
+    if isinstance(difference, int):
+        return None
+    for symbol in tirx.analysis.undefined_vars(difference):
+        found = sym.detect_linear_equation(difference, [symbol])
+        factor = simplify_dim(found[0]) if found else 0
+        if factor in (1, -1):
+            return symbol, simplify_dim(-factor * found[1])
+    return None
+
+
 def size_of(shape: Iterable[Dim]) -> Dim:
     """The number of elements: the product of the dims.
 

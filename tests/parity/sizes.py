@@ -2,7 +2,7 @@
 
 
 def programs(tf):
-    return _made(tf) | _reshaped(tf) | _taken(tf) | _counted(tf) | _flow(tf) | _refused(tf)
+    return _made(tf) | _reshaped(tf) | _taken(tf) | _counted(tf) | _flow(tf) | _refused(tf) | _solved(tf)
 
 
 def _at(tf, function, *numbers):
@@ -174,4 +174,41 @@ def _refused(tf):
         "not ascending": lambda: kind(lambda ids: tf.math.segment_sum(x, ids), [0, 2, 1, 3]),
         "no step": lambda: kind(lambda n: tf.range(0, 5, n), 0),
         "unused": lambda: _at(tf, lambda n: (tf.zeros([n]), n)[1], -1),
+    }
+
+
+def _solved(tf):
+    """Sizes that must be equal where unknown ones stand in sums."""
+    vector, matrix = tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, None])
+
+    @tf.function(input_signature=[vector] * 2)
+    def filled(a, b):
+        counts = tf.concat([b, tf.zeros([10 - tf.shape(a)[0]], tf.int32)], 0)
+        return tf.repeat(tf.range(10), counts), tf.range(10) + counts
+
+    @tf.function(input_signature=[vector] * 2)
+    def filled_twice(a, b):
+        return tf.repeat(tf.range(10), tf.concat([b, tf.zeros([10 - 2 * tf.shape(a)[0]], tf.int32)], 0))
+
+    @tf.function(input_signature=[vector] * 2)
+    def joined(a, b):
+        return tf.tensordot(tf.concat([a, b], 0), tf.range(5), 1)
+
+    @tf.function(input_signature=[matrix])
+    def twice(a):
+        return tf.linalg.matvec(tf.concat([a, a], 1), tf.ones([6]))
+
+    def kind(function, *arguments):
+        try:
+            return function(*map(tf.constant, arguments))
+        except tf.errors.OpError as error:
+            return type(error).__name__
+
+    return {
+        "filled up": lambda: kind(filled, [1, 2, 3], [1, 2, 3]),
+        "filled up too far": lambda: kind(filled, [1, 2], [1, 2, 3]),
+        "filled up twice": lambda: kind(filled_twice, [1, 2], [3, 4, 0, 1]),
+        "filled up twice too far": lambda: kind(filled_twice, [1, 2], [3, 4]),
+        "joined": lambda: [kind(joined, [1] * n, [3, 4, 5]) for n in (2, 1)],
+        "beside itself": lambda: [kind(twice, [[1.0] * n] * 2) for n in (3, 4)],
     }
