@@ -377,13 +377,15 @@ class Trace:
         return substitute_dim(dim, self.assumptions)
 
     def assume_equal(self, a: Any, b: Any) -> bool:
-        """Lets an unknown be what makes two dims equal: one of them, or what stands plainly in one."""
+        """Lets an unknown be what makes two dims equal: one of them, or what stands plainly in dims of the arguments."""
         a, b = self.known_dim(a), self.known_dim(b)
         for symbol, value in ((b, a), (a, b)):
             if isinstance(symbol, tirx.Var) and not _mentions(value, symbol):
                 self._assume(symbol, value)
                 return True
-        found = solved(a, b)
+        shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
+        told = {symbol for shape in shapes for dim in shape for symbol in _symbols(dim)}
+        found = solved(a, b) if told.issuperset([*_symbols(a), *_symbols(b)]) else None
         if found is not None:
             self._assume(*found)
         return found is not None
