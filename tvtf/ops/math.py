@@ -482,7 +482,9 @@ def add_n(inputs: Any, name: str | None = None) -> Any:
     """
     tensors = [convert_to_tensor(term) for term in inputs]
     if not tensors:
-        raise ValueError("add_n: inputs must be an iterable of at least one tensor")
+        raise ValueError(
+            "Inputs must be an iterable of at least one Tensor/IndexedSlices with the same dtype and shape."
+        )
     total = tensors[0]
     for term in tensors[1:]:
         if not total.shape.is_compatible_with(term.shape):
