@@ -149,10 +149,10 @@ for _function in (
 ):  # fmt: skip
     setattr(Dataset, _function.__name__.rstrip("_"), staticmethod(deferring(_function)))
 Dataset.range = staticmethod(deferring(sources.Range))  # type: ignore[attr-defined]
-exports["data.experimental.Counter"] = counter
-exports["data.experimental.choose_from_datasets"] = choice.choose_from_datasets
-exports["data.experimental.sample_from_datasets"] = choice.sample_from_datasets
-exports["data.experimental.RandomDataset"] = random
+exports["data.experimental.Counter"] = Dataset.counter  # type: ignore[attr-defined]
+exports["data.experimental.choose_from_datasets"] = Dataset.choose_from_datasets  # type: ignore[attr-defined]
+exports["data.experimental.sample_from_datasets"] = Dataset.sample_from_datasets  # type: ignore[attr-defined]
+exports["data.experimental.RandomDataset"] = Dataset.random  # type: ignore[attr-defined]
 
 
 @method

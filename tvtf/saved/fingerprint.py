@@ -18,7 +18,8 @@ from tvtf.saved.description import checksum
 class VariablePolicy(enum.Enum):
     """What is saved of Variables' places; there is one device, so that all policies save the same.
 
-    >>> VariablePolicy.from_obj("save_variable_devices")
+    >>> import tvtf as tf
+    >>> tf.saved_model.experimental.VariablePolicy.from_obj("save_variable_devices")
     <VariablePolicy.SAVE_VARIABLE_DEVICES: 'save_variable_devices'>
 
     Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/experimental/VariablePolicy
@@ -50,9 +51,11 @@ class Fingerprint:
 
     ``saved_model_checksum`` is of all that stands in ``saved_model.json``, so of the release that wrote it, too.
 
-    >>> Fingerprint(1, 2, 3, 4, 5)
+    >>> import tvtf as tf
+    >>> one = tf.saved_model.experimental.Fingerprint(1, 2, 3, 4, 5)
+    >>> one
     Fingerprint(1, 2, 3, 4, 5)
-    >>> Fingerprint(1, 2, 3, 4, 5).singleprint()
+    >>> one.singleprint()
     '2/3/4/5'
 
     Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/experimental/Fingerprint
