@@ -27,20 +27,26 @@ COMPARISONS = (tirx.LT, tirx.LE, tirx.GT, tirx.GE)
 def emit_elementwise(
     stages: Sequence[Stage], target: CpuTarget, parallel: bool | None = None, fixed: Point | None = None
 ) -> Stmt:
-    """Write stages that share one box of points as a single nest; `fixed` holds the value of some axes."""
+    """Write stages that share one box of points as a single nest; `fixed` holds the value of some axes.
+
+    A part of a kernel, however little, runs again and again: it says itself whether it is `parallel`.
+    """
     aligned, fixed = on_same_axes(stages), fixed or {}
     loops = merged_loops(aligned, fixed)
     if parallel is None:
-        return is_parallel(aligned, target, lambda choice: _emit(aligned, loops, target, choice, fixed))
+        little = is_little(aligned[0].spatial)
+        return is_parallel(aligned, target, lambda choice: _emit(aligned, loops, target, choice, fixed, little))
     return _emit(aligned, loops, target, parallel, fixed)
 
 
-def _emit(stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point) -> Stmt:
+def _emit(
+    stages: list[Stage], loops: list[Loop], target: CpuTarget, parallel: bool, fixed: Point, little: bool = False
+) -> Stmt:
     if not loops:
         return stores_at(stages, fixed)
     if not fixed and all(map(shares_work, stages)):
         return emit_short(stages, target, parallel)
-    turned = None if is_little(stages[0].spatial) else turned_operands(stages, loops)
+    turned = None if little else turned_operands(stages, loops)
     if turned is not None:
         return emit_turned(stages, turned, target, parallel, fixed)
     outer, inner = loops[:-1], loops[-1]
