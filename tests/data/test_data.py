@@ -258,3 +258,13 @@ def test_what_a_generator_raises_is_told_as_tensorflow_tells_it(raised, told):
     assert next(iterator).numpy() == 1
     with pytest.raises(told, match="lost"):
         next(iterator)
+
+
+def test_datasets_made_of_a_functions_tensors_are_refused_where_nothing_tells_their_elements():
+    made = []
+    make = tf.function(lambda x: made.append(Dataset.from_tensor_slices(x)) or x)
+    make(tf.ones([2]))
+    with pytest.raises(NotImplementedError, match="has elements only when that runs"):
+        list(made[0])
+    with pytest.raises(NotImplementedError, match="give the rank in the input_signature"):
+        make.get_concrete_function(tf.TensorSpec(None, tf.float32))

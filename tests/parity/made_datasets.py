@@ -2,7 +2,7 @@
 
 
 def programs(tf):
-    return {**_looped(tf), **_reduced(tf), **_captured(tf), **_nested(tf)}
+    return {**_looped(tf), **_reduced(tf), **_captured(tf), **_nested(tf), **_single(tf)}
 
 
 def _long(value):
@@ -116,7 +116,16 @@ def _reduced(tf):
 
         return data.from_tensor_slices(x).reduce(0, step)
 
+    @tf.function
+    def grown(x):
+        return data.from_tensor_slices(x).reduce(tf.zeros([0]), lambda rows, v: tf.concat([rows, [v]], 0))
+
+    @tf.function
+    def grown_of_known():
+        return data.range(3).reduce(tf.zeros([0], tf.int64), lambda rows, v: tf.concat([rows, [v]], 0))
+
     return {
+        "growing states": lambda: (grown(tf.constant([1.0, 2.0])), grown_of_known()),
         "unknown rows": lambda: (rows(tf.ones([3, 2])), rows(tf.ones([4, 5]))),
         "read each time": read_each_time,
         "two states": lambda: pair(tf.constant(5, tf.int64)),
@@ -175,4 +184,38 @@ def _nested(tf):
                 lambda n: data.from_tensors(n).repeat(tf.cast(n, tf.int64)), cycle_length=2
             )
         ),
+    }
+
+
+def _single(tf):
+    """The one element of a dataset, as functions that prepare what they are given ask for it."""
+    data = tf.data.Dataset
+
+    @tf.function
+    def mapped(x):
+        return data.from_tensors(x).map(lambda v: v * 2.0).get_single_element()
+
+    @tf.function
+    def batched(x):
+        return data.from_tensor_slices({"a": x, "b": x * 2.0}).batch(8).get_single_element()
+
+    @tf.function
+    def of_known():
+        return data.range(3).batch(3).get_single_element()
+
+    @tf.function
+    def one_of(x):
+        return data.from_tensor_slices(x).get_single_element()
+
+    def refused(x):
+        try:
+            one_of(tf.constant(x))
+        except tf.errors.InvalidArgumentError as error:
+            return "more than one" in error.message, "empty" in error.message
+
+    return {
+        "one element": lambda: mapped(tf.constant([1.0, 2.0])),
+        "one batch": lambda: batched(tf.constant([1.0, 2.0])),
+        "one of what is known": of_known,
+        "more than one, or none": lambda: (one_of(tf.constant([5])), refused([1, 2])),
     }

@@ -184,7 +184,12 @@ def next_or(iterator: OwnedIterator, blanks: Sequence[np.ndarray]) -> tuple[Tens
     return _taken(iterator, take, (TensorSpec([], bool_), iterator.element_spec))
 
 
-def _taken(iterator: OwnedIterator, take: Callable[[OwnedIterator], list[np.ndarray]], spec: Any) -> Any:
-    numbers, find = _found_by(iterator)
+def single_of(dataset: Dataset, single: Callable[[Any], Element]) -> Element:
+    """The one element, of what the dataset is whenever the traced program comes by."""
+    return _taken(dataset, lambda found: arrays(single(found)), dataset.element_spec)
+
+
+def _taken(source: Any, take: Callable[[Any], list[np.ndarray]], spec: Any) -> Any:
+    numbers, find = _found_by(source)
     found = traced(lambda *n: tuple(take(find(*n))), numbers, nest.flatten(spec, expand_composites=True))
     return nest.pack_sequence_as(spec, list(found), expand_composites=True)

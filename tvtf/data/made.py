@@ -114,6 +114,10 @@ def _example(leaf: Any, which: int) -> Any:
 
 
 def _ones(tensor: SymbolicTensor, which: int) -> EagerTensor:
+    if tensor.shape.rank is None:
+        raise NotImplementedError(
+            f"a dataset is made of {tensor}, whose rank only a call tells: give the rank in the input_signature"
+        )
     dims = [EXAMPLES[which] if d is None else d for d in tensor.shape.as_list()]
     return EagerTensor(np.full(dims, b"", object) if tensor.dtype is string else np.ones(dims, tensor.dtype.np))
 

@@ -358,7 +358,7 @@ class ParallelInterleave(Interleave):
 class Scan(Dataset):
     def __init__(self, source: Dataset, initial: Any, user: Callable[..., Any]) -> None:
         self.source, self.initial = source, tensors_of(initial)
-        self.function = _settled(user, source, spec_of(self.initial), _state_of_two)
+        self.function, _ = _settled(user, source, spec_of(self.initial), _state_of_two)
         super().__init__(self.function.spec[1], source.size)
 
     def handles(self) -> Iterator[Any]:
@@ -377,8 +377,10 @@ def _state_of_two(results: Any) -> Any:
     return results[0]
 
 
-def _settled(user: Callable[..., Any], source: Dataset, spec: Any, state_of: Callable[[Any], Any]) -> Traced:
-    """A function of a state and an element, traced for all shapes that its states take."""
+def _settled(
+    user: Callable[..., Any], source: Dataset, spec: Any, state_of: Callable[[Any], Any]
+) -> tuple[Traced, Any]:
+    """A function of a state and an element, traced for all shapes that its states take, and the specs of these."""
     while True:
         step = Traced(user, source, spec)
         new = state_of(step.spec)
@@ -390,7 +392,7 @@ def _settled(user: Callable[..., Any], source: Dataset, spec: Any, state_of: Cal
                 )
         wider = relaxed(spec, new)
         if wider == spec:
-            return step
+            return step, spec
         spec = wider
 
 
@@ -411,24 +413,26 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
     """
     start = tensors_of(initial_state)
     if context.state.trace is not None:
-        return _reduced_when_run(self, start, Eager(function(reduce_func)))
-    step = _settled(reduce_func, self, spec_of(start), lambda result: result)
+        return _reduced_when_run(self, start, reduce_func)
+    step, _ = _settled(reduce_func, self, spec_of(start), lambda result: result)
     for element in self.elements():
         start = step(start, element)
     return start
 
 
-def _reduced_when_run(source: Dataset, start: Any, step: Eager) -> Any:
+def _reduced_when_run(source: Dataset, start: Any, reduce_func: Callable[..., Any]) -> Any:
     from tvtf.frontend.control import while_loop
 
-    steps = source._traced_steps()
+    step, steps = Eager(function(reduce_func)), source._traced_steps()
+    _, spec = _settled(reduce_func, source, spec_of(start), lambda result: result)
 
     def body(more: Any, *held: Any) -> Any:
         new = step(nest.pack_sequence_as(start, held), steps.element())
         steps.advance()
         return (steps.more(), *nest.flatten(new))
 
-    _, *final = while_loop(lambda more, *_: more, body, (steps.more(), *nest.flatten(start)))
+    given, shapes = [steps.more(), *nest.flatten(start)], [TensorSpec([], bool_), *nest.flatten(spec)]
+    _, *final = while_loop(lambda more, *_: more, body, given, shape_invariants=shapes)
     steps.end()
     return nest.pack_sequence_as(start, final)
 

@@ -18,6 +18,7 @@ from tvtf.data import lookups as _lookups  # noqa: F401 - adds names
 from tvtf.data import optional as _optional  # noqa: F401 - adds names
 from tvtf.data import tables as _tables  # noqa: F401 - adds names
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, NumpyIterator, method, methods
+from tvtf.data.loops import single_of
 from tvtf.data.made import deferring
 from tvtf.data.numbers import flag, number
 from tvtf.data.options import Options
@@ -179,6 +180,8 @@ def get_single_element(self: Dataset, name: str | None = None) -> Element:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#get_single_element
     """
+    if state.trace is not None:
+        return single_of(self, get_single_element)
     found = list(order.Take(self, 2).elements())
     if len(found) != 1:
         many = "had more than one element" if found else "was empty"
