@@ -59,7 +59,7 @@ class _Legalizer:
     def __init__(self, mod: tvm.IRModule) -> None:
         self.mod = mod
         self.kernels: dict[ir.GlobalVar, tirx.PrimFunc] = {}
-        self.known: dict[Any, tuple[ir.GlobalVar, Any]] = {}
+        self.known: dict[Any, ir.GlobalVar] = {}
         self.taken = {gv.name_hint for gv in mod.get_global_vars()}
         self.in_place = InPlace(mod)
         self.recorded = recorded_calls(mod)
@@ -100,24 +100,25 @@ class _Legalizer:
         if is_empty(call.ty):
             lower, inputs, attrs = (lambda: nothing(call.ty)), [], {}
         if key is not None and key in self.known:
-            kernel, out_types = self.known[key]
-            return call_kernel(kernel, inputs, out_types, call)
+            return call_kernel(self.known[key], inputs, call.ty, call)
         func, args, out_types = gen_call_tir_inputs(lower, *inputs, **attrs)
         kernel = self.add(bound.primitive.name, func)
         if key is not None:
-            self.known[key] = kernel, out_types
+            self.known[key] = kernel
         return call_kernel(kernel, args, out_types, call)
 
     @staticmethod
     def key(bound: dialect.Bound, attrs: dict[str, Any], call: relax.Call) -> Any:
-        """What makes two static calls the same kernel; None where symbolic dims or repeated operands are in it."""
-        types = [str(x.ty) for x in bound.inputs]
-        dims = [d for x in bound.inputs for d in x.ty.shape.values]
-        if not all(isinstance(d, tirx.IntImm) for d in dims) or isinstance(
+        """What makes two calls the same kernel; None where sizes are computed, or attributes."""
+        types = [(str(x.ty.dtype), list(x.ty.shape.values)) for x in bound.inputs]
+        dims = [d for _, shape in types for d in shape]
+        if not all(isinstance(d, (tirx.IntImm, tirx.Var)) for d in dims) or isinstance(
             call.args[-1:] and call.args[-1], relax.ShapeExpr
         ):
             return None
-        return bound.primitive.name, repr(sorted(attrs.items())), tuple(types)
+        places = {d: place for place, d in reversed([*enumerate(dims)]) if isinstance(d, tirx.Var)}
+        shapes = [(dtype, *(f"as {places[d]}" if d in places else int(d) for d in shape)) for dtype, shape in types]
+        return bound.primitive.name, repr(sorted(attrs.items())), tuple(shapes)
 
     def add_impure(self, name: str, func: tirx.PrimFunc) -> ir.GlobalVar:
         """Adds a kernel that is called for its effect: Relax takes one that writes nothing for pure, and drops the call."""
