@@ -135,10 +135,11 @@ class Call:
         try:
             return self.tries.example(0)
         except (Exception, UnknownRank) as refused:  # any op's refusal
+            needed = self.needed
             others = range(2, len(RANKS)) if self.has_examples else ()
             found = next(filter(None, map(self._tried_if_possible, others)), None)
             if found is None:
-                raise (self.needed or refused) from None
+                raise (needed or refused) from None
             return found
 
     def _tried_if_possible(self, index: int) -> Example | None:

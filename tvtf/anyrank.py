@@ -39,6 +39,10 @@ class UnknownSizes(BaseException):
         self.meant = meant
 
 
+class NoRank(ValueError):
+    """Raised by a public shape of unknown rank where it is asked for dims: public functions of ours wait for them."""
+
+
 def until_told(error: Exception, meant: bool = True) -> BaseException:
     """``error``, of a size that is a symbol, or the signal that calls tell it: they have traces of their own then."""
     if state.trace is not None and (state.trace.root.calls_tell or state.trace.root.has_sizes):

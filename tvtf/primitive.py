@@ -24,7 +24,7 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from tvtf.anyrank import UnknownRank, UnknownSizes
+from tvtf.anyrank import NoRank, UnknownRank, UnknownSizes, of_any_rank
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.refusal import MISTAKES, Refused, instead
@@ -99,6 +99,8 @@ class Primitive(Generic[P]):
             return self.bind(*inputs, **attrs)
         except (UnknownRank, UnknownSizes) as needed:
             return hooks.wait(self, args, kwargs, needed)
+        except NoRank as refusal:
+            return _when_told(self, args, kwargs, refusal)
         except Refused as refusal:
             raise refusal.told_by(self.tf_name) from None
         except MISTAKES as error:
@@ -286,9 +288,21 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
             return refusing_function(*args, **kwargs)
         except (UnknownRank, UnknownSizes) as needed:
             return hooks.wait(function, args, kwargs, needed)
+        except NoRank as refusal:
+            return _when_told(function, args, kwargs, refusal)  # type: ignore[no-any-return]
 
     run.overrides = overrides  # type: ignore[attr-defined]
     return run
+
+
+def _when_told(function: Callable[..., Any], args: Any, kwargs: Any, refusal: NoRank) -> Any:
+    """What a public function gives that asked a shape of unknown rank for its dims: it waits for them if it can."""
+    if not of_any_rank():
+        raise refusal
+    try:
+        return hooks.wait(function, args, kwargs, UnknownRank(str(refusal)))
+    except UnknownRank:
+        raise refusal from None
 
 
 def check_name(kwargs: Any) -> None:
@@ -315,7 +329,7 @@ def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
             return function(*args, **kwargs)
-        except (UnknownRank, UnknownSizes):
+        except (UnknownRank, UnknownSizes, NoRank):
             raise
         except Refused as refusal:
             raise refusal.told_by(name) from None

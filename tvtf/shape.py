@@ -13,7 +13,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.anyrank import AnyShape
+from tvtf.anyrank import AnyShape, NoRank
 from tvtf.context import state
 
 Dim = Any
@@ -234,7 +234,7 @@ class TensorShape:
 
     def as_list(self) -> list[int | None]:
         if self._dims is None:
-            raise ValueError("as_list() is not defined on an unknown TensorShape.")
+            raise NoRank("as_list() is not defined on an unknown TensorShape.")
         return list(self._dims)
 
     def is_fully_defined(self) -> bool:
@@ -314,12 +314,12 @@ class TensorShape:
 
     def __len__(self) -> int:
         if self._dims is None:
-            raise ValueError("Cannot take the length of shape with unknown rank.")
+            raise NoRank("Cannot take the length of shape with unknown rank.")
         return len(self._dims)
 
     def __iter__(self) -> Iterator[int | None]:
         if self._dims is None:
-            raise ValueError("Cannot iterate over a shape with unknown rank.")
+            raise NoRank("Cannot iterate over a shape with unknown rank.")
         return iter(self._dims)
 
     def __getitem__(self, key: Any) -> Any:
