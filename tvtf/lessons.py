@@ -20,7 +20,7 @@ RAGGED = (
     "divide dtypes.complex dtypes.saturate_cast dynamic_partition equal exp expand_dims fill floor gather "
     "gather_nd greater greater_equal identity image.adjust_brightness image.adjust_gamma "
     "image.convert_image_dtype image.random_brightness image.stateless_random_brightness io.decode_base64 "
-    "io.encode_base64 less less_equal linalg.matmul log logical_and logical_or math.angle math.bessel_i0 "
+    "io.encode_base64 less less_equal linalg.matmul log logical_and logical_or math.angle math.bincount math.bessel_i0 "
     "math.bessel_i0e math.bessel_i1 math.bessel_i1e math.conj math.digamma math.divide_no_nan math.erf "
     "math.erfc math.erfcinv math.erfinv math.expm1 math.floordiv math.floormod math.igamma math.igammac "
     "math.imag math.is_finite math.is_inf math.is_nan math.lgamma math.log1p math.log_sigmoid math.logical_not "
@@ -38,7 +38,7 @@ RAGGED = (
     "truncatemod where zeros zeros_like"
 )
 SPARSE = (
-    "abs asin asinh atan atanh cast divide identity math.bessel_i0e math.bessel_i1e math.erf math.negative "
+    "abs asin asinh atan atanh cast divide identity math.bessel_i0e math.bessel_i1e math.bincount math.erf math.negative "
     "math.sign math.sin math.sqrt math.square math.tan math.tanh rank shape size stop_gradient"
 )
 TEACHERS = {"tvtf.ragged.dispatch": RAGGED, "tvtf.sparse.operators": SPARSE}

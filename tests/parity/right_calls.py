@@ -36,5 +36,24 @@ def _ranks(tf):
     }
 
 
+def _counts(tf):
+    """Numbers counted in sparse and ragged tensors, and of other dtypes; segments of integers."""
+    ids, flags = np.array([1, 0, 2], np.int32), np.array([True, False, True])
+    sp, rows = tf.sparse.from_dense([[1, 0, 2], [0, 3, 0]]), tf.ragged.constant([[1, 2], [3]])
+    shares, weights = tf.sparse.from_dense([[1.0, 0, 2], [0, 3, 0]]), tf.ragged.constant([[1.0, 2.0], [3.0]])
+    bincount, splits = tf.math.bincount, tf.ragged.segment_ids_to_row_splits
+    return {
+        "sparse": _call(tf, lambda: (bincount(sp), bincount(sp, axis=-1), bincount(sp, shares, axis=-1, maxlength=3))),
+        "ragged": _call(tf, lambda: (bincount(rows), bincount(rows, axis=-1), bincount(rows, weights, 6, axis=-1))),
+        "matrix in rows": _call(tf, lambda x: bincount(x, axis=-1, binary_output=True), ids.reshape(1, 3)),
+        "floats and flags": _call(tf, lambda x, y: (bincount(x), bincount(y)), _array(3) ** 2, flags),
+        "nothing": _call(tf, lambda: bincount([])),
+        "least computed": _call(tf, lambda x, n: bincount(x, minlength=n, maxlength=4), ids, np.int32(7)),
+        "splits of ids": _call(tf, lambda x: (splits(x), splits(x, 5), splits(x, None, tf.int64)), ids),
+        "known ids": _call(tf, lambda x: (tf.math.segment_sum(x, [0, 0, 2]), tf.math.segment_mean(x, [0, 0, 1])), ids),
+        "mean": _call(tf, lambda x, at: tf.math.unsorted_segment_mean(x, at, 3), ids.reshape(1, 3), ids.reshape(1, 3)),
+    }
+
+
 def programs(tf):
-    return _ranks(tf)
+    return _ranks(tf) | _counts(tf)

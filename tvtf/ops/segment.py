@@ -1,4 +1,4 @@
-"""Segments composed from the unsorted reductions: segment_*, means, bincount."""
+"""Segments composed from the unsorted reductions: segment_*, means."""
 
 from __future__ import annotations
 
@@ -6,13 +6,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import as_dtype, int32
-from tvtf.ops.arrange import flattened
-from tvtf.ops.dims import scalar_of
-from tvtf.ops.rules import bind, number, size_argument, static_dims, static_int
+from tvtf.ops.rules import bind, number, size_argument, static_dims
 from tvtf.primitive import export
 from tvtf.refusal import Refused
-from tvtf.shape import Dim
+from tvtf.shape import Dim, agree_dim
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
@@ -43,7 +40,7 @@ def unsorted_segment_mean(data: Any, segment_ids: Any, num_segments: Any, name: 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/unsorted_segment_mean
     """
     x, ids, count = _operands(data, segment_ids, num_segments)
-    return bind.divide(bind.unsorted_segment_sum(x, ids, num_segments=count), _counts(x, ids, count))
+    return bind.unsorted_segment_sum(x, ids, num_segments=count) / _counts(x, ids, count)  # type: ignore[no-any-return]
 
 
 @export("math.unsorted_segment_sqrt_n")
@@ -66,7 +63,7 @@ def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
     if not isinstance(ids, EagerTensor):
         return x, *_sorted_when_run(ids)
     array = ids.eager_array()
-    if array.ndim != 1 or len(array) != x.shape[0]:
+    if array.ndim != 1 or not agree_dim(x._type.shape[0], len(array)):
         raise Refused("segment_ids should be the same size as dimension 0 of input.").told_by(op)
     if (np.diff(array) < 0).any():
         raise Refused("segment ids are not increasing").told_by(op)
@@ -166,94 +163,6 @@ def segment_mean(data: Any, segment_ids: Any, name: str | None = None) -> Tensor
     Source: https://www.tensorflow.org/api_docs/python/tf/math/segment_mean
     """
     x, ids, count = _sorted(data, segment_ids, "SegmentMean")
-    return unsorted_segment_mean(x, ids, count)
-
-
-@export("math.bincount")
-def bincount(
-    arr: Any,
-    weights: Any = None,
-    minlength: Any = None,
-    maxlength: Any = None,
-    dtype: Any = int32,
-    name: str | None = None,
-    axis: int | None = None,
-    binary_output: bool = False,
-) -> Tensor:
-    """How often each number occurs (or the sum of its weights), in the whole tensor or in each row.
-
-    Args:
-      arr: tensor of integers, not negative.
-      weights: tensor of the same shape.
-      minlength: at least so many counts.
-      maxlength: at most so many: larger numbers are left out.
-      dtype: of the counts, where there are no weights.
-      axis: None or 0 for the whole tensor, -1 for each row of a matrix.
-      binary_output: 1 for whatever occurs.
-
-    >>> import tvtf as tf
-    >>> tf.math.bincount([1, 1, 3]).numpy()
-    array([0, 2, 0, 1], dtype=int32)
-
-    Raises:
-      InvalidArgumentError: for a negative number.
-
-    Source: https://www.tensorflow.org/api_docs/python/tf/math/bincount
-    """
-    numbers = convert_to_tensor(arr)
-    length = _bins(numbers, minlength, maxlength)
-    if axis == -1 and numbers.ndim == 2:
-        return _rowwise(numbers, weights, length, as_dtype(dtype), binary_output)
-    kept = flattened(numbers)
-    return _counted(kept, weights, length, as_dtype(dtype), binary_output)
-
-
-def _bins(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
-    low, high = (None if v is None else static_int(v, "length") for v in (minlength, maxlength))
-    if low is not None and low == high:
-        return low
-    if not isinstance(numbers, EagerTensor):
-        return _computed_bins(numbers, low, high)
-    array = numbers.eager_array()
-    if array.size and array.min() < 0:
-        raise Refused("Input arr must be non-negative!").told_by("DenseBincount")
-    found = max(int(array.max()) + 1 if array.size else 0, low or 0)
-    return found if high is None else min(found, high)
-
-
-def _computed_bins(numbers: Tensor, low: int | None, high: int | None) -> Dim:
-    """One more than the largest number that the program computes, within the bounds; a negative number is refused."""
-    flat = bind.concat(number([-1], numbers), flattened(numbers), axis=0)
-    found = bind.add(bind.reduce_max(flat, axis=(0,), keepdims=False), number(1, numbers))
-    least = bind.reduce_min(bind.maximum(flattened(numbers), number(-1, numbers)), axis=(0,), keepdims=False)
-    found = bind.initialized(
-        found, bind.greater_equal(least, number(0, least)), message="Input arr must be non-negative!"
-    )
-    if low is not None:
-        found = bind.maximum(found, number(low, found))
-    if high is not None:
-        found = bind.minimum(found, number(high, found))
-    return static_dims(found, "bincount")[0]
-
-
-def _counted(numbers: Tensor, weights: Any, length: Dim, dtype: Any, binary: bool) -> Tensor:
-    """Counts of a vector; numbers past the last bin are left out as negative ids are."""
-    bound = bind.cast(scalar_of(length), dtype=numbers.dtype)
-    ids = bind.select(bind.less(numbers, bound), numbers, EagerTensor(np.array(-1, numbers.dtype.np)))
-    if weights is None or binary:
-        terms = bind.broadcast_to(EagerTensor(np.ones((), dtype.np)), shape=numbers._type.shape)
-    else:
-        terms = bind.reshape(convert_to_tensor(weights), shape=numbers._type.shape)
-    total = bind.unsorted_segment_sum(terms, ids, num_segments=length)
-    return bind.minimum(total, EagerTensor(np.ones((), dtype.np))) if binary else total
-
-
-def _rowwise(numbers: Tensor, weights: Any, length: Dim, dtype: Any, binary: bool) -> Tensor:
-    rows = bind.split(numbers, sizes=(1,) * numbers.shape[0], axis=0)
-    shares = (
-        [None] * len(rows)
-        if weights is None
-        else bind.split(convert_to_tensor(weights), sizes=(1,) * len(rows), axis=0)
-    )
-    flat = (flattened(row) for row in rows)
-    return bind.stack(*(_counted(r, w, length, dtype, binary) for r, w in zip(flat, shares)), axis=0)
+    divide = bind.truncatediv if x.dtype.is_integer else bind.divide
+    total = bind.unsorted_segment_sum(x, ids, num_segments=count)
+    return divide(total, _counts(x, ids, count))  # type: ignore[no-any-return]

@@ -7,10 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import DType, as_dtype, int64, string
+from tvtf.dtypes import DType, as_dtype, int32, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.array import shape as shape_of
-from tvtf.ops.cast import cast
+from tvtf.ops.bincount import bincount
+from tvtf.ops.cast import cast, cast_tensor
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.indexing import boolean_mask as dense_mask
 from tvtf.ops.indexing import gather
@@ -294,10 +295,20 @@ def segment_ids_to_row_splits(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/segment_ids_to_row_splits
     """
-    ids = convert_to_tensor(segment_ids, dtype_hint=int64)
-    ids = cast(ids, int64) if ids.dtype.np.itemsize < 4 else ids
-    found = RaggedTensor.from_value_rowids(ids, cast(ids, int64), num_segments, validate=False).row_splits
-    return cast(found, as_dtype(out_type or int64))
+    given = (x.dtype for x in (segment_ids, num_segments) if isinstance(x, Tensor))
+    kind = as_dtype(out_type or next(given, int64))
+    ids = _as_int32(segment_ids, "segment_ids")
+    ids.shape.assert_has_rank(1)
+    count = None if num_segments is None else _as_int32(num_segments, "num_segments")
+    return splits_of_lengths(bincount(ids, minlength=count, maxlength=count, dtype=kind))
+
+
+def _as_int32(value: Any, what: str) -> Tensor:
+    found = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
+    if not found.dtype.is_integer:
+        kind = f"of dtype: {found.dtype!r}"
+        raise TypeError(f"Argument `tensor` (name: {what}) must be of type integer. Received `tensor` = {found} {kind}")
+    return cast_tensor(found, int32)
 
 
 @export("ragged.boolean_mask")

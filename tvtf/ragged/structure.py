@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.ops.assert_values import assert_equal, assert_less, assert_non_negative
 from tvtf.ops.assertion import Assert
+from tvtf.ops.bincount import counts
 from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, static_int, static_value
@@ -352,7 +353,25 @@ def _dynamic_partition(function: Any, data: Any, partitions: Any, num_partitions
     return [found[i] for i in range(num_partitions)]
 
 
+def _bincount(
+    function: Any,
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = int32,
+    name: Any = None,
+    axis: int | None = None,
+    binary_output: bool = False,
+) -> Any:
+    shares = None if weights is None else convert_to_tensor(weights.flat_values)
+    rows = cast(arr.value_rowids(), int64) if axis == -1 else None
+    count = None if rows is None else arr.row_splits._type.shape[0] - 1
+    return counts(arr.flat_values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
+
+
 HANDLERS: dict[str, Handler] = {
+    "math.bincount": _bincount,
     "concat": _concat,
     "stack": _stack,
     "gather": ragged_gather,

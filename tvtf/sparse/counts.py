@@ -75,7 +75,7 @@ def bincount(
 def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any, Any]:
     """The rows of the numbers, the numbers, what they count, and how many rows there are."""
     if isinstance(values, SparseTensor):
-        shares = None if weights is None else _sparse_weights(values, weights)
+        shares = None if weights is None else sparse_weights(values, weights)
         return values.indices[:, 0], values.values, shares, values.dense_shape[:1] if by_row else None
     x = convert_to_tensor(values)
     shares = None if weights is None else convert_to_tensor(weights)
@@ -93,7 +93,7 @@ def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any
     return rows, flat[0], flat[1], shape_of(x, int64)[:1] if len(shape) == 2 else vector([1])  # type: ignore[return-value]
 
 
-def _sparse_weights(values: SparseTensor, weights: Any) -> Tensor:
+def sparse_weights(values: SparseTensor, weights: Any) -> Tensor:
     if not isinstance(weights, SparseTensor):
         raise ValueError(
             f"Argument `weights` must be a SparseTensor if `values` is a SparseTensor. Received weights={weights} of type: "

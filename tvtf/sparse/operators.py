@@ -8,7 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import as_dtype, int32
-from tvtf.ops.rules import bind
+from tvtf.ops.bincount import counts
+from tvtf.ops.rules import bind, static_dims
+from tvtf.sparse.counts import sparse_weights
 from tvtf.sparse.math import divided, times
 from tvtf.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
 from tvtf.tensor import EagerTensor, is_tensor
@@ -64,12 +66,31 @@ def _rank(function: Any, input: Any, name: str | None = None) -> Any:
     return EagerTensor(np.array(rank_of(as_sparse(input)), np.int32))
 
 
+def _bincount(
+    function: Any,
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = int32,
+    name: str | None = None,
+    axis: int | None = None,
+    binary_output: bool = False,
+) -> Any:
+    sp = as_sparse(arr)
+    shares = None if weights is None else sparse_weights(sp, weights)
+    rows = sp.indices[:, 0] if axis == -1 else None
+    count = None if rows is None else static_dims(sp.dense_shape[:1])[0]
+    return counts(sp.values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
+
+
 LESSONS: dict[str, Callable[..., Any]] = {
     **dict.fromkeys(ON_VALUES, on_values),
     "divide": _divide,
     "shape": _shape,
     "size": _size,
     "rank": _rank,
+    "math.bincount": _bincount,
 }
 """What public functions do on sparse tensors (see ``tvtf/lessons.py``)."""
 takes = is_sparse

@@ -1,0 +1,128 @@
+"""How often numbers occur, in all or row by row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.dtypes import as_dtype, float32, float64, int32, int64
+from tvtf.ops.arrange import flattened
+from tvtf.ops.cast import cast_tensor
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, number, require_dtype, static_dims, static_int
+from tvtf.primitive import export
+from tvtf.refusal import Refused
+from tvtf.shape import Dim
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+
+@export("math.bincount")
+def bincount(
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = int32,
+    name: str | None = None,
+    axis: int | None = None,
+    binary_output: bool = False,
+) -> Tensor:
+    """How often each number occurs (or the sum of its weights), in the whole tensor or in each row.
+
+    Args:
+      arr: tensor, ragged tensor or SparseTensor of integers, not negative; others are cast to int32.
+      weights: of the same kind and shape.
+      minlength: at least so many counts.
+      maxlength: at most so many: larger numbers are left out.
+      dtype: of the counts, where there are no weights.
+      axis: None or 0 for the whole tensor, -1 for each row of a matrix.
+      binary_output: 1 for whatever occurs.
+
+    >>> import tvtf as tf
+    >>> tf.math.bincount([1, 1, 3]).numpy()
+    array([0, 2, 0, 1], dtype=int32)
+
+    Raises:
+      InvalidArgumentError: for a negative number.
+      ValueError: for another axis, or weights beside ``binary_output``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/math/bincount
+    """
+    numbers = convert_to_tensor(arr)
+    terms = None if weights is None else flattened(convert_to_tensor(weights))
+    bounds = minlength, maxlength
+    if axis == -1 and numbers.ndim > 2:
+        raise Refused(f"Shape must be at most rank 2 but is rank {numbers.ndim}").told_by("DenseBincount")
+    if axis != -1 or numbers.ndim < 2:
+        return counts(flattened(numbers), terms, None, None, bounds, dtype, axis, binary_output)
+    count, width = numbers._type.shape
+    steps = bind.reshape(bind.range(size=count, start=0, delta=1, dtype=int64), shape=(count, 1))
+    rows = flattened(bind.broadcast_to(steps, shape=(count, width)))
+    return counts(flattened(numbers), terms, rows, count, bounds, dtype, axis, binary_output)
+
+
+def counts(
+    values: Tensor,
+    weights: Tensor | None,
+    rows: Tensor | None,
+    row_count: Dim | None,
+    bounds: tuple[Any, Any],
+    dtype: Any,
+    axis: int | None,
+    binary: bool,
+) -> Tensor:
+    """Counts of a vector of numbers, in the rows where they stand if those are told."""
+    if weights is not None and binary:
+        raise ValueError("Arguments `binary_output` and `weights` are mutually exclusive. Please specify only one.")
+    if axis not in (None, 0, -1):
+        raise ValueError(f"Unsupported value for argument axis={axis}. Only 0 and -1 are currently supported.")
+    numbers = values if values.dtype.is_integer else cast_tensor(values, int32)
+    require_dtype(numbers._type, (int32, int64), "input")
+    if weights is None:
+        weights = bind.broadcast_to(EagerTensor(np.ones((), as_dtype(dtype).np)), shape=numbers._type.shape)
+    require_dtype(weights._type, (int32, int64, float32, float64), "weights")
+    length = _bins(numbers, *bounds)
+    total = bind.reshape(weights, shape=numbers._type.shape)
+    if rows is None:
+        total = bind.unsorted_segment_sum(total, _within(numbers, numbers, length), num_segments=length)
+    else:
+        wide = cast_tensor(numbers, int64)
+        places = bind.add(bind.multiply(rows, cast_tensor(scalar_of(length), int64)), wide)
+        total = bind.unsorted_segment_sum(total, _within(wide, places, length), num_segments=row_count * length)
+        total = bind.reshape(total, shape=(row_count, length))
+    return bind.minimum(total, number(1, total)) if binary else total  # type: ignore[no-any-return]
+
+
+def _within(numbers: Tensor, ids: Tensor, length: Dim) -> Tensor:
+    """The ids of numbers that have a bin; others are left out as negative ids are."""
+    bound = cast_tensor(scalar_of(length), numbers.dtype)
+    return bind.select(bind.less(numbers, bound), ids, number(-1, ids))  # type: ignore[no-any-return]
+
+
+def _bins(numbers: Tensor, minlength: Any, maxlength: Any) -> Dim:
+    low, high = (None if v is None else convert_to_tensor(v, numbers.dtype) for v in (minlength, maxlength))
+    if not all(x is None or isinstance(x, EagerTensor) for x in (numbers, low, high)):
+        return _computed_bins(numbers, low, high)
+    array = numbers.eager_array()
+    if array.size and array.min() < 0:
+        raise Refused("Input arr must be non-negative!").told_by("DenseBincount")
+    found = max(int(array.max()) + 1 if array.size else 0, 0 if low is None else static_int(low, "minlength"))
+    return found if high is None else min(found, static_int(high, "maxlength"))
+
+
+def _computed_bins(numbers: Tensor, low: Tensor | None, high: Tensor | None) -> Dim:
+    """One more than the largest number that the program computes, within the bounds; a negative number is refused."""
+    flat = bind.concat(number([-1], numbers), flattened(numbers), axis=0)
+    found = bind.add(bind.reduce_max(flat, axis=(0,), keepdims=False), number(1, numbers))
+    least = bind.reduce_min(bind.maximum(flattened(numbers), number(-1, numbers)), axis=(0,), keepdims=False)
+    found = bind.initialized(
+        found, bind.greater_equal(least, number(0, least)), message="Input arr must be non-negative!"
+    )
+    if low is not None and low is not high:
+        found = bind.maximum(found, low)
+    if high is not None:
+        found = bind.minimum(found, high)
+    if isinstance(low, EagerTensor) and isinstance(high, EagerTensor) and int(low) >= int(high):
+        return int(high)
+    return static_dims(found, "bincount")[0]
