@@ -72,8 +72,9 @@ class IndexedSlices(CompositeTensor):
 
     @property
     def _type_spec(self) -> IndexedSlicesSpec:
-        count = self._indices.shape.merge_with(self._values.shape[:1])
-        shape = TensorShape([None]).concatenate(self._values.shape[1:])
+        rows = as_shape(self._values.shape)  # of NumPy's arrays, too
+        count = as_shape(self._indices.shape).merge_with(rows[:1])
+        shape = TensorShape([None]).concatenate(rows[1:])
         if self._dense_shape is None:
             return IndexedSlicesSpec(shape, self.dtype, self._indices.dtype, None, count)
         shape = shape.merge_with(constant_shape(self._dense_shape))

@@ -55,5 +55,20 @@ def _counts(tf):
     }
 
 
+def _dtypes(tf):
+    """Arguments of other dtypes than one would think."""
+    ids, complexes = np.array([2, 0, 1], np.int32), _array(2, 3) + 1j
+    rows = tf.IndexedSlices(_array(3, 2), ids)
+    return {
+        "moments of integers": _call(tf, lambda x: tf.nn.moments(x, [0]), ids),
+        "moments of complex numbers": _call(tf, lambda x: tf.nn.moments(x, [1], keepdims=True), complexes),
+        "mask to a float": _call(tf, lambda x: (tf.sequence_mask(x, 2.5), tf.sequence_mask(1.5, 4)), ids),
+        "mask to a computed size": _call(tf, lambda x, n: tf.sequence_mask(x, n), ids, np.int64(4)),
+        "masked rows of arrays": _call(tf, lambda x: tf.sparse.mask(rows, x), ids[:2]),
+        "a loss of integers": _call(tf, lambda x: tf.nn.scale_regularization_loss(x), ids),
+        "ngrams by an array": _call(tf, lambda: tf.strings.ngrams(["a", "b", "c"], np.array(2))),
+    }
+
+
 def programs(tf):
-    return _ranks(tf) | _counts(tf)
+    return _ranks(tf) | _counts(tf) | _dtypes(tf)

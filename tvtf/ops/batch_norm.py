@@ -105,7 +105,7 @@ def moments(
     """Mean and variance over axes.
 
     Args:
-      x: floating tensor; 16-bit ones compute in float32.
+      x: tensor of numbers; 16-bit floats compute in float32, integers truncate.
       axes: ints.
       shift: accepted as in TensorFlow, not used.
       keepdims: keep reduced axes with size 1.
@@ -123,10 +123,16 @@ def moments(
     over = canonical_axes(axes, x.ndim)
     wide = _cast(x, "float32") if x.dtype.name in HALF else x
     mean = _mean(wide, over)
-    variance = bind.variance_about(wide, mean, axis=over)
+    variance = _variance(wide, mean, over)
     if not keepdims:
         mean, variance = _without(mean, over), _without(variance, over)
     return _cast(mean, x.dtype), _cast(variance, x.dtype)
+
+
+def _variance(x: Tensor, mean: Tensor, axes: tuple[int, ...]) -> Tensor:
+    if x.dtype in FLOATING:
+        return bind.variance_about(x, mean, axis=axes)
+    return _mean(bind.squared_difference(x, bind.stop_gradient(mean)), axes)
 
 
 @export("nn.weighted_moments")

@@ -12,6 +12,7 @@ from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.arrange import flattened
 from tvtf.ops.array import reshape
+from tvtf.ops.cast import cast_tensor
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import attribute_int, bind, draw, is_computed, kernel, number, static_dims, static_int
@@ -190,7 +191,7 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: 
     """For each length so many True (or ones), then False, in a new last axis of ``maxlen``.
 
     Args:
-      lengths: integer tensor of any shape.
+      lengths: integer tensor of any shape; cast to the dtype of ``maxlen``.
       maxlen: int or integer scalar; the largest length where None.
       dtype: of the result.
 
@@ -202,14 +203,19 @@ def sequence_mask(lengths: Any, maxlen: Any = None, dtype: Any = boolean, name: 
     Source: https://www.tensorflow.org/api_docs/python/tf/sequence_mask
     """
     counts = convert_to_tensor(lengths)
-    if maxlen is None:
-        maxlen = bind.maximum(
-            bind.reduce_max(counts, axis=tuple(range(counts.ndim)), keepdims=False), number(0, counts)
-        )
-    steps = arange(maxlen, dtype=counts.dtype)
-    lifted = bind.reshape(counts, shape=(*counts._type.shape, 1))
+    most = _largest(counts) if maxlen is None else convert_to_tensor(maxlen)
+    if most.ndim:
+        told = f"received `maxlen` = {maxlen} with shape '{most.shape}' instead"
+        raise ValueError(f"Argument `maxlen` must be scalar for sequence_mask, {told}")
+    steps = arange(most, dtype=most.dtype)
+    lifted = bind.reshape(cast_tensor(counts, steps.dtype), shape=(*counts._type.shape, 1))
     mask = bind.less(steps, lifted)
     return mask if as_dtype(dtype) is boolean else bind.cast(mask, dtype=as_dtype(dtype))
+
+
+def _largest(counts: Tensor) -> Tensor:
+    found = bind.reduce_max(counts, axis=tuple(range(counts.ndim)), keepdims=False)
+    return bind.maximum(found, number(0, counts))  # type: ignore[no-any-return]
 
 
 # -- shapes that broadcast

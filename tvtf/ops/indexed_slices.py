@@ -25,7 +25,8 @@ def _densified(value: IndexedSlices, dtype: Any = None, **_: Any) -> Tensor:
             f"Tensor conversion requested for IndexedSlices for argument `value` without dense_shape: {value!s}"
         )
     (count,) = static_dims(value.dense_shape[0], "dense_shape[0]")
-    return bind.unsorted_segment_sum(value.values, value.indices, num_segments=count)
+    values, indices = convert_to_tensor(value.values), convert_to_tensor(value.indices)
+    return bind.unsorted_segment_sum(values, indices, num_segments=count)
 
 
 register_tensor_conversion_function(IndexedSlices, _densified)

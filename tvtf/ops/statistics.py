@@ -151,4 +151,4 @@ def scale_regularization_loss(regularization_loss: Any) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/scale_regularization_loss
     """
     losses = convert_to_tensor(regularization_loss)
-    return bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False)
+    return bind.reduce_sum(losses, axis=tuple(range(losses.ndim)), keepdims=False) / 1  # type: ignore[no-any-return]

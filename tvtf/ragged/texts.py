@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.cast import cast
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.rules import bind, require_dtype
+from tvtf.ops.rules import bind, require_dtype, static_int
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.ops.strings.unicode import options, output_codec, points_of, splits_of
 from tvtf.primitive import export
@@ -322,6 +322,7 @@ def ngrams(
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/ngrams
     """
     widths = tuple(ngram_width) if isinstance(ngram_width, (list, tuple)) else (ngram_width,)
+    widths = tuple(static_int(width, "ngram_width") for width in widths)
     if any(width < 1 for width in widths):
         raise ValueError(f"All ngram_widths must be greater than 0. Received: ngram_width={ngram_width}")
     if pad_values is None and padding_width is not None:

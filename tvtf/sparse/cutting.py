@@ -180,11 +180,11 @@ def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> Indexe
 
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/mask
     """
-    at = a.indices
+    values, at = convert_to_tensor(a.values), convert_to_tensor(a.indices)
     out = convert_to_tensor(mask_indices, dtype_hint=at.dtype)
     equal = bind.equal(bind.reshape(at, shape=(*at._type.shape, 1)), out)
     kept = _where(bind.logical_not(bind.reduce_any(equal, axis=(1,), keepdims=False)))
-    return IndexedSlices(gather_densely(a.values, kept), bind.gather(at, kept, axis=0, batch_dims=0), a.dense_shape)
+    return IndexedSlices(gather_densely(values, kept), bind.gather(at, kept, axis=0, batch_dims=0), a.dense_shape)
 
 
 # -- rows
