@@ -12,7 +12,7 @@ from tvtf.dtypes import float32, float64, int32, int64
 from tvtf.errors import FailedPreconditionError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.operands import attributes, operand, positive
-from tvtf.ops.rules import attribute_int, bind, require_dtype
+from tvtf.ops.rules import attribute_int, bind, optional_flag, require_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import TensorType
@@ -84,7 +84,7 @@ def ctc_greedy(inputs: Tensor, lengths: Tensor, counts: tuple[Any, ...], blank: 
 
 
 @export("nn.ctc_greedy_decoder")
-@attributes(merge_repeated=bool, blank_index=blank_class)
+@attributes(blank_index=blank_class)
 def ctc_greedy_decoder(
     inputs: Any, sequence_length: Any, merge_repeated: bool = True, blank_index: int | None = None
 ) -> tuple[list[SparseTensor], Tensor]:
@@ -114,13 +114,12 @@ def ctc_greedy_decoder(
     scores, lengths = convert_to_tensor(inputs), operand(sequence_length, int32, 1)
     if scores.ndim != 3:
         raise Refused("inputs is not a 3-Tensor").told_by("CTCGreedyDecoder")
+    merges = optional_flag(merge_repeated, "merge_repeated")
     blank, classes = -1 if blank_index is None else blank_index, scores.shape[2]
     if not -classes <= blank < classes:
         told = f"blank_index expected to be between {-classes} and {classes - 1} but was {blank}"
         raise RefusedValue(told).told_by("CTCGreedyDecoder")
-    *parts, sums = bind.ctc_greedy(
-        scores, lengths, counts=(unknown_dim(),), blank=blank % classes, merges=merge_repeated
-    )
+    *parts, sums = bind.ctc_greedy(scores, lengths, counts=(unknown_dim(),), blank=blank % classes, merges=merges)
     return [SparseTensor(*parts)], sums
 
 

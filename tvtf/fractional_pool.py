@@ -17,6 +17,7 @@ from tvtf.ops import philox
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
 from tvtf.primitive import export, public_names
 from tvtf.random_state import advanced, first_state
@@ -144,6 +145,7 @@ def _along(x: Tensor, axis: int, edges: Tensor, width: int, overlapping: bool, t
 
 
 @export("nn.fractional_max_pool")
+@attributes(pseudo_random=bool, overlapping=bool)
 def fractional_max_pool(
     value: Any,
     pooling_ratio: float | Sequence[float],
@@ -178,6 +180,7 @@ def fractional_max_pool(
 
 
 @export("nn.fractional_avg_pool")
+@attributes(pseudo_random=bool, overlapping=bool)
 def fractional_avg_pool(
     value: Any,
     pooling_ratio: float | Sequence[float],

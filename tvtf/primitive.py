@@ -57,6 +57,8 @@ class Primitive(Generic[P]):
     """An op of the ``tvtf`` dialect; see the module's docstring for its columns."""
 
     def __init__(self, front: Callable[P, Any], name: str, columns: dict[str, Any]) -> None:
+        self.attributes: Rule | None = None
+        """Converts the arguments that are attributes of TensorFlow's op (see ``tvtf/ops/operands.py``)."""
         update_wrapper(self, front)
         self.front = front
         self.name = name
@@ -95,6 +97,8 @@ class Primitive(Generic[P]):
         if self.overrides and (found := overridden(self.overrides, args, kwargs)) is not NotImplemented:
             return found
         try:
+            if self.attributes is not None:
+                args, kwargs = self.attributes(args, kwargs)
             inputs, attrs = self.front(*args, **kwargs)
             return self.bind(*inputs, **attrs)
         except (UnknownRank, UnknownSizes) as needed:
@@ -324,10 +328,13 @@ def overridden(rules: Iterable[Rule], args: Any, kwargs: Any) -> Any:
 def refusing(function: Callable[P, R], op: str | None = None) -> Callable[P, R]:
     """``function``, whose refusals, and what arguments it can't work with break in it, are told in its name."""
     name = op or _camel(function.__name__)
+    convert = getattr(function, "attributes", None)
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
         try:
+            if convert is not None:
+                args, kwargs = convert(args, kwargs)
             return function(*args, **kwargs)
         except (UnknownRank, UnknownSizes, NoRank):
             raise

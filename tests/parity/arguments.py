@@ -138,6 +138,8 @@ def _sizes(tf):
     return {
         "window of long ints": lambda: tf.round(tf.signal.kaiser_window(long) * 1e4),
         "window of a list": lambda: tf.signal.hann_window([4]),
+        "a window periodic by a number": lambda: tf.signal.hann_window(4, periodic=1),
+        "a window periodic by nothing": lambda: tf.signal.hann_window(4, periodic=None),
         "window below": lambda: tf.signal.hamming_window(-1),
         "frames of long ints": lambda: tf.signal.frame(floats, long, 2),
         "frames of floats": lambda: tf.signal.frame(floats, 1.5, 2),

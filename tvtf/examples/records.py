@@ -12,6 +12,7 @@ import numpy as np
 from tvtf.dtypes import as_dtype, float32, float64, int32, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.host import unknown_dim
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.files import matching_files
 from tvtf.ops.strings.raw import parse_tensor, serialize_tensor
@@ -116,6 +117,7 @@ def csv_columns(records: Tensor, *defaults: Tensor, delimiter: str, quoted: bool
 
 
 @export("io.decode_csv")
+@attributes(use_quote_delim=bool)
 def decode_csv(
     records: Any,
     record_defaults: Sequence[Any],

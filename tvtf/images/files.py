@@ -12,7 +12,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.images import codecs
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
-from tvtf.ops.operands import operand
+from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.primitive import export
@@ -153,6 +153,7 @@ def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Ten
 
 
 @export("io.decode_jpeg", "image.decode_jpeg")
+@attributes(fancy_upscaling=bool, try_recover_truncated=bool)
 def decode_jpeg(
     contents: Any,
     channels: int = 0,
@@ -185,6 +186,7 @@ def decode_jpeg(
 
 
 @export("io.decode_and_crop_jpeg", "image.decode_and_crop_jpeg")
+@attributes(fancy_upscaling=bool, try_recover_truncated=bool)
 def decode_and_crop_jpeg(
     contents: Any,
     crop_window: Any,
@@ -251,6 +253,7 @@ def decode_webp(contents: Any, channels: int = 0, dtype: Any = uint8, name: str 
 
 
 @export("io.decode_image", "image.decode_image")
+@attributes(expand_animations=bool)
 def decode_image(
     contents: Any,
     channels: int | None = None,
@@ -346,6 +349,7 @@ def jpeg_of_image(image: Tensor, quality: Tensor, options: str) -> Any:
 
 
 @export("io.encode_jpeg", "image.encode_jpeg")
+@attributes(progressive=bool, optimize_size=bool, chroma_downsampling=bool)
 def encode_jpeg(
     image: Any,
     format: str = "",

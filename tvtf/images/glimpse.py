@@ -12,6 +12,7 @@ from tvtf.ops.cast import cast
 from tvtf.ops.compare import where
 from tvtf.ops.create import arange
 from tvtf.ops.indexing import gather
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -23,6 +24,7 @@ NOISES = ("uniform", "gaussian", "zero")
 
 
 @export("image.extract_glimpse")
+@attributes(centered=bool, normalized=bool)
 def extract_glimpse(
     input: Any,
     size: Any,

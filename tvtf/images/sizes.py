@@ -18,7 +18,7 @@ from tvtf.ops.indexing import gather
 from tvtf.ops.linalg import matmul
 from tvtf.ops.operands import scalar_int
 from tvtf.ops.pad import pad
-from tvtf.ops.rules import attribute_int, attribute_text, bind, static_dims, static_value
+from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, bind, static_dims, static_value
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, simplify_dim
@@ -46,6 +46,7 @@ class ResizeMethod:
     MITCHELLCUBIC = "mitchellcubic"
 
 
+UNLESS_SMOOTHED = (ResizeMethod.BILINEAR, ResizeMethod.BICUBIC)
 METHODS = tuple(value for name, value in vars(ResizeMethod).items() if name.isupper())
 
 
@@ -104,6 +105,13 @@ def resize(
     return in_batch(x, lambda batch: _resized(batch, wanted, method, antialias))
 
 
+def _smoothed(method: str, antialias: Any) -> bool:
+    """Whether a smaller image is smoothed: two methods are other ops of TensorFlow's where it is not."""
+    if method == ResizeMethod.AREA or (method in UNLESS_SMOOTHED and not antialias):
+        return False
+    return antialias is None or attribute_bool(antialias, "antialias")
+
+
 def _size(size: Any) -> tuple[Dim, Dim]:
     try:
         found = static_dims(size, "size")
@@ -129,11 +137,12 @@ def _in_proportion(shape: Sequence[Dim], size: tuple[Dim, Dim]) -> tuple[int, in
     return int(np.rint(scale * height)), int(np.rint(scale * width))
 
 
-def _resized(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: bool) -> Tensor:
+def _resized(x: Tensor, size: tuple[Dim, Dim], method: str, antialias: Any) -> Tensor:
     if method == ResizeMethod.NEAREST_NEIGHBOR:
         for axis, to in zip((1, 2), size):
             x = gather(x, _nearest(x, axis, to), axis=axis)
         return x
+    antialias = _smoothed(method, antialias)
     batch, height, width, depth = x._type.shape
     flat = bind.reshape(cast(x, float32), shape=(batch, height, simplify_dim(width * depth)))
     tall = _along(flat, size[0], method, antialias)

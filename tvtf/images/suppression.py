@@ -14,7 +14,7 @@ import numpy as np
 from tvtf.dtypes import float16, float32, int32
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive, unknown_dim
-from tvtf.ops.operands import operand, scalar_int
+from tvtf.ops.operands import attributes, operand, scalar_int
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -325,6 +325,7 @@ def kept_by_class(
 
 
 @export("image.combined_non_max_suppression")
+@attributes(pad_per_class=bool, clip_boxes=bool)
 def combined_non_max_suppression(
     boxes: Any,
     scores: Any,

@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.dtypes import as_dtype, float32, int32
-from tvtf.ops.operands import operand
+from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import bind, canonical_axis, number, static_int
 from tvtf.ops.sort import top_k
 from tvtf.primitive import export
@@ -65,6 +65,7 @@ class ApproxTopK(NamedTuple):
 
 
 @export("math.approx_max_k", "nn.approx_max_k")
+@attributes(aggregate_to_topk=bool)
 def approx_max_k(
     operand: Any,
     k: int,
@@ -91,6 +92,7 @@ def approx_max_k(
 
 
 @export("math.approx_min_k", "nn.approx_min_k")
+@attributes(aggregate_to_topk=bool)
 def approx_min_k(
     operand: Any,
     k: int,
@@ -113,6 +115,7 @@ def approx_min_k(
 
 
 @export("approx_top_k")
+@attributes(is_max_k=bool, aggregate_to_topk=bool)
 def approx_top_k(
     input: Any,
     k: int,

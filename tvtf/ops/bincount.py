@@ -10,6 +10,7 @@ from tvtf.dtypes import as_dtype, float32, float64, int32, int64
 from tvtf.ops.arrange import flattened
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, number, require_dtype, static_dims, static_int
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -18,6 +19,7 @@ from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("math.bincount")
+@attributes(binary_output=bool)
 def bincount(
     arr: Any,
     weights: Any = None,

@@ -10,7 +10,17 @@ import numpy as np
 
 from tvtf.dtypes import FLOATING, NUMERIC, DType, as_dtype, int32, int64
 from tvtf.ops import blas
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_value, unbroadcast
+from tvtf.ops.operands import attributes
+from tvtf.ops.rules import (
+    bind,
+    draw,
+    kernel,
+    optional_flag,
+    require_dtype,
+    require_same_dtype,
+    static_value,
+    unbroadcast,
+)
 from tvtf.ops.softmax import wide
 from tvtf.primitive import Sample, export, primitive, table
 from tvtf.refusal import Refused
@@ -158,6 +168,7 @@ def _matmul_sample(seed: int, a: Any, b: Any, ta: bool, tb: bool, **options: Any
     broadcasts="batches",
     public=("matmul", "linalg.matmul"),
 )
+@attributes(a_is_sparse=bool, b_is_sparse=bool, grad_a=bool, grad_b=bool)
 def matmul(
     a: Any,
     b: Any,
@@ -203,8 +214,18 @@ def matmul(
             )
     x, y = _operands(a, b)
     x, y = conjugate(x) if adjoint_a else x, conjugate(y) if adjoint_b else y
-    attrs = {"transpose_a": bool(transpose_a or adjoint_a), "transpose_b": bool(transpose_b or adjoint_b)}
+    batches = x.ndim > 2 or y.ndim > 2
+    turned = _turned(transpose_a, adjoint_a, batches, ("transpose_a", "adj_x"))
+    attrs = {"transpose_a": turned, "transpose_b": _turned(transpose_b, adjoint_b, batches, ("transpose_b", "adj_y"))}
     return (x, y), {**attrs, "output_type": _other_type(x, output_type)}
+
+
+def _turned(transpose: Any, adjoint: Any, batches: bool, told: tuple[str, str]) -> bool:
+    """Whether to swap two axes: TensorFlow's op has one attribute for that, and batches another op with another one."""
+    if transpose is False is adjoint:
+        return False
+    attribute, other = (adjoint, transpose) if batches else (transpose, adjoint)
+    return bool(other) or optional_flag(attribute, told[batches])
 
 
 def _other_type(x: Tensor, output_type: Any) -> DType | None:
@@ -220,6 +241,7 @@ def _operands(a: Any, b: Any) -> tuple[Tensor, Tensor]:
 
 
 @export("linalg.matvec")
+@attributes(a_is_sparse=bool, b_is_sparse=bool)
 def matvec(
     a: Any,
     b: Any,

@@ -12,7 +12,7 @@ from tvtf.anyrank import until_told
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.cast import cast
-from tvtf.ops.operands import operands
+from tvtf.ops.operands import attributes, operands
 from tvtf.ops.pad import reverse
 from tvtf.ops.rules import attribute_ints, attribute_text, bind, number, static_value
 from tvtf.primitive import export
@@ -80,6 +80,7 @@ class MaxPoolWithArgmax(NamedTuple):
 
 
 @export("nn.max_pool_with_argmax")
+@attributes(include_batch_in_index=bool)
 def max_pool_with_argmax(
     input: Any,
     ksize: Any,

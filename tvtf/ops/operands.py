@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import inspect
 from collections.abc import Callable
-from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
@@ -107,31 +106,61 @@ KINDS: dict[type, Callable[[Any, str], Any]] = {
 }
 
 
-def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
-    """Converts arguments that are attributes of TensorFlow's op: by their type, or by ``(value, name) -> value``.
+class Attributes:
+    """Arguments of a public function that TensorFlow keeps as attributes of its op; None is the default, where there is one."""
 
-    >>> @attributes(num_bits=int)
+    def __init__(self, function: Callable[..., Any], kinds: dict[str, Any]) -> None:
+        self.kinds = kinds
+        parameters = list(inspect.signature(function).parameters.values())
+        self.defaults = {p.name: p.default for p in parameters if p.default is not p.empty}
+        self.places = [(place, p.name) for place, p in enumerate(parameters) if p.name in kinds]
+        self.first = self.places[0][0]
+
+    def __call__(self, args: Any, kwargs: Any) -> tuple[Any, Any]:
+        """The arguments converted."""
+        if len(args) > self.first:
+            args = list(args)
+            for place, name in self.places:
+                if place < len(args):
+                    args[place] = self._converted(name, args[place])
+        found = self.kinds.keys() & kwargs.keys() if kwargs else ()
+        return args, kwargs | {name: self._converted(name, kwargs[name]) for name in found} if found else kwargs
+
+    def _converted(self, name: str, value: Any) -> Any:
+        if value is None and name in self.defaults:
+            return self.defaults[name]
+        kind = self.kinds[name]
+        return KINDS.get(kind, kind)(value, name)
+
+
+def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
+    """Marks arguments that are attributes of TensorFlow's op: by their type, or by ``(value, name) -> value``.
+
+    Primitives and exported functions convert them when they are called.
+
+    >>> from tvtf.primitive import refusing
+    >>> @refusing
+    ... @attributes(num_bits=int)
     ... def bits(num_bits=8):
     ...     return num_bits
+    >>> bits(None), bits(4.5)
+    (8, 4)
     >>> bits("2")
     Traceback (most recent call last):
     TypeError: Expected int for argument 'num_bits' not '2'.
     """
 
-    def convert(function: Callable[P, R]) -> Callable[P, R]:
-        signature = inspect.signature(function)
-        converters = {name: KINDS.get(kind, kind) for name, kind in kinds.items()}
+    def mark(function: Callable[P, R]) -> Callable[P, R]:
+        marked = getattr(function, "attributes", None)
+        function.attributes = Attributes(function, kinds | (marked.kinds if marked else {}))  # type: ignore[attr-defined]
+        return function
 
-        @wraps(function)
-        def run(*args: P.args, **kwargs: P.kwargs) -> R:
-            bound = signature.bind(*args, **kwargs)
-            for name in converters.keys() & bound.arguments.keys():
-                bound.arguments[name] = converters[name](bound.arguments[name], name)
-            return function(*bound.args, **bound.kwargs)
+    return mark
 
-        return run
 
-    return convert
+def flag(told: str) -> Callable[[Any, str], bool]:
+    """How a bool is converted that TensorFlow's op calls otherwise than its public function."""
+    return lambda value, _: attribute_bool(value, told)
 
 
 def operands(*values: Any) -> list[Tensor]:

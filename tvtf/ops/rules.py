@@ -284,6 +284,11 @@ def attribute_bool(value: Any, what: str) -> bool:
     return value
 
 
+def optional_flag(value: Any, what: str) -> bool:
+    """As :func:`attribute_bool`, of an attribute that None leaves False."""
+    return value is not None and attribute_bool(value, what)
+
+
 def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
     shape = values._type.shape
     if not is_static_shape(shape) or not values.dtype.is_integer:

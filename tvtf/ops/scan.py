@@ -9,6 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import FLOATING, NUMERIC
 from tvtf.ops.dims import at_least_zero
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -87,6 +88,7 @@ def _cumsum_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axis: int, e
     samples=_scan_samples,
     public=("cumsum", "math.cumsum"),
 )
+@attributes(exclusive=bool, reverse=bool)
 def cumsum(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
     """Running sum along ``axis``.
 
@@ -147,6 +149,7 @@ def shifted(x: Tensor, axis: int, step: int) -> Tensor:
     public=("math.cumprod",),
     why_not={"onnx": NO_ONNX},
 )
+@attributes(exclusive=bool, reverse=bool)
 def cumprod(x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None) -> Any:
     """Running product along ``axis``; its gradient is right where elements are zero, too.
 
@@ -267,6 +270,7 @@ def running_logsumexp(x: Tensor, axis: int, reverse: bool) -> Any:
 
 
 @export("math.cumulative_logsumexp")
+@attributes(exclusive=bool, reverse=bool)
 def cumulative_logsumexp(
     x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: str | None = None
 ) -> Tensor:

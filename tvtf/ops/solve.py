@@ -35,8 +35,8 @@ from tvtf.ops.lapack import (
     upper_part,
 )
 from tvtf.ops.linalg import lifted
-from tvtf.ops.operands import operands
-from tvtf.ops.rules import attribute_bool, bind, broadcast_types, require_same_dtype, unbroadcast, zeros_like
+from tvtf.ops.operands import attributes, operands
+from tvtf.ops.rules import bind, broadcast_types, require_same_dtype, unbroadcast, zeros_like
 from tvtf.primitive import Sample, export
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, agree_dim
@@ -61,6 +61,7 @@ def _inverse_type(x: TensorType) -> TensorType:
     samples=lambda: samples_of((2, 2), (2, 3, 3), (0, 2, 2)),
     public=("linalg.inv",),
 )
+@attributes(adjoint=bool)
 def matrix_inverse(input: Any, adjoint: bool = False, name: str | None = None) -> Any:
     """The inverse of each matrix.
 
@@ -225,6 +226,7 @@ def _pairs(*shapes: tuple[Any, Any], **attrs: Any) -> list[Sample]:
     samples=lambda: _pairs(((3, 3), (3, 2)), ((2, 2, 2), (2, 2, 1)), ((0, 2, 2), (0, 2, 1))),
     public=("linalg.solve",),
 )
+@attributes(adjoint=bool)
 def matrix_solve(matrix: Any, rhs: Any, adjoint: bool = False, name: str | None = None) -> Any:
     """The solution x of ``matrix @ x = rhs``.
 
@@ -296,6 +298,7 @@ def _triangular_batch(size: Any, inputs: Any, batched: Any, lower: bool) -> Tens
     ],
     public=("linalg.triangular_solve",),
 )
+@attributes(lower=bool, adjoint=bool)
 def matrix_triangular_solve(
     matrix: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Any:
@@ -321,8 +324,7 @@ def matrix_triangular_solve(
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/triangular_solve
     """
     a, b = operands(matrix, rhs)
-    below, turned = attribute_bool(lower, "lower"), attribute_bool(adjoint, "adjoint")
-    return (_adjoint_if(turned, a), b), {"lower": below != turned}
+    return (_adjoint_if(adjoint, a), b), {"lower": lower != adjoint}
 
 
 # -- Cholesky

@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.dtypes import REAL, DType, as_dtype, int32, int64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import (
     bind,
     canonical_axis,
@@ -251,6 +252,7 @@ def top_rows(x: Tensor, k: Dim, index_type: DType) -> Any:
 
 
 @export("math.top_k", "nn.top_k")
+@attributes(sorted=bool)
 def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, name: str | None = None) -> TopKV2:
     """The ``k`` largest elements of the last axis, largest first, and their places.
 

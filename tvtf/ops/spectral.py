@@ -32,7 +32,8 @@ from tvtf.ops.lapack import (
     square_type,
     upper_part,
 )
-from tvtf.ops.rules import attribute_bool, bind, number, ones_like
+from tvtf.ops.operands import attributes
+from tvtf.ops.rules import bind, number, ones_like, optional_flag
 from tvtf.primitive import export
 from tvtf.shape import Dim, TensorType
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -119,6 +120,7 @@ class Qr(NamedTuple):
 
 
 @export("linalg.qr")
+@attributes(full_matrices=bool)
 def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
     """The QR decomposition of each matrix: ``input = q @ r``, with orthonormal columns in q and an upper triangular r.
 
@@ -137,7 +139,7 @@ def qr(input: Any, full_matrices: bool = False, name: str | None = None) -> Qr:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/qr
     """
-    return Qr(*bind.qr_factors(convert_to_tensor(input), full_matrices=attribute_bool(full_matrices, "full_matrices")))
+    return Qr(*bind.qr_factors(convert_to_tensor(input), full_matrices=full_matrices))
 
 
 # -- singular values
@@ -250,6 +252,7 @@ def singular_values(x: Tensor) -> Any:
 
 
 @export("linalg.svd")
+@attributes(full_matrices=bool)
 def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name: str | None = None) -> Any:
     """The singular value decomposition of each matrix: ``tensor = u @ diag(s) @ adjoint(v)``.
 
@@ -269,10 +272,9 @@ def svd(tensor: Any, full_matrices: bool = False, compute_uv: bool = True, name:
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/svd
     """
     x = convert_to_tensor(tensor)
-    whole = attribute_bool(full_matrices, "full_matrices")
-    if not attribute_bool(compute_uv, "compute_uv"):
+    if not optional_flag(compute_uv, "compute_uv"):
         return bind.singular_values(x)
-    return bind.svd_factors(x, full_matrices=whole)
+    return bind.svd_factors(x, full_matrices=full_matrices)
 
 
 # -- eigenvalues of Hermitian matrices

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32, int32
-from tvtf.ops.operands import scalar_int
+from tvtf.ops.operands import converted, scalar_int
 from tvtf.ops.rules import static_int, static_value
 from tvtf.primitive import export, refusing
 from tvtf.refusal import Refused
@@ -36,6 +36,7 @@ def _made(values: np.ndarray, dtype: DType) -> Tensor:
 def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -> Tensor:
     """As in TensorFlow a window of odd length is symmetric, periodic or not."""
     length, kind = _checked(window_length, dtype)
+    periodic = static_value(converted(periodic, as_dtype("bool")), "periodic")
     if length == 1:
         return _made(np.ones(1), kind)
     turns = length + bool(periodic) * (1 - length % 2) - 1

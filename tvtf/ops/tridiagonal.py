@@ -23,8 +23,8 @@ from tvtf.ops.lapack import (
     unequal,
 )
 from tvtf.ops.linalg import conjugate
-from tvtf.ops.operands import operands
-from tvtf.ops.rules import attribute_bool, bind, require_dtype, require_same_dtype, zeros_like
+from tvtf.ops.operands import attributes, operands
+from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
 from tvtf.primitive import Sample, export, public_names
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, agree_dim, brackets
@@ -161,6 +161,7 @@ def _of_matrix(x: Tensor) -> Tensor:
 
 
 @export("linalg.tridiagonal_solve")
+@attributes(partial_pivoting=bool, perturb_singular=bool)
 def tridiagonal_solve(
     diagonals: Any,
     rhs: Any,
@@ -235,6 +236,7 @@ def tridiagonal_matmul(diagonals: Any, rhs: Any, diagonals_format: str = "compac
 
 
 @export("linalg.banded_triangular_solve")
+@attributes(lower=bool, adjoint=bool)
 def banded_triangular_solve(
     bands: Any, rhs: Any, lower: bool = True, adjoint: bool = False, name: str | None = None
 ) -> Tensor:
@@ -270,9 +272,7 @@ def banded_triangular_solve(
         raise Refused(f"The number of bands is {count}, and the matrices have {size} rows").told_by(
             "BandedTriangularSolve"
         )
-    return public_names()["linalg.triangular_solve"](
-        _dense(x, count, size, attribute_bool(lower, "lower")), right, lower=lower, adjoint=adjoint
-    )
+    return public_names()["linalg.triangular_solve"](_dense(x, count, size, lower), right, lower=lower, adjoint=adjoint)
 
 
 def _dense(bands: Tensor, count: int, size: int, lower: bool) -> Tensor:

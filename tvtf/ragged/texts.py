@@ -10,7 +10,8 @@ import numpy as np
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.cast import cast
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.rules import bind, require_dtype, static_int
+from tvtf.ops.operands import attributes
+from tvtf.ops.rules import attribute_bool, bind, require_dtype, static_int
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.ops.strings.unicode import options, output_codec, points_of, splits_of
 from tvtf.primitive import export
@@ -116,6 +117,7 @@ def _points(input: Any, encoding: str, errors: str, replacement: int, controls: 
 
 
 @export("strings.unicode_decode")
+@attributes(replace_control_characters=bool)
 def unicode_decode(
     input: Any,
     input_encoding: str,
@@ -141,6 +143,7 @@ def unicode_decode(
 
 
 @export("strings.unicode_decode_with_offsets")
+@attributes(replace_control_characters=bool)
 def unicode_decode_with_offsets(
     input: Any,
     input_encoding: str,
@@ -332,7 +335,7 @@ def ngrams(
     left, right = pad_values if isinstance(pad_values, (list, tuple)) else (pad_values or "",) * 2
     pad = (-1 if padding_width is None else int(padding_width)) if pad_values is not None else 0
     attrs = {"widths": widths, "separator": separator, "left": left, "right": right, "pad": pad}
-    attrs |= {"short": bool(preserve_short_sequences)}
+    attrs |= {"short": attribute_bool(preserve_short_sequences, "preserve_short_sequences")}
     if isinstance(data, RaggedTensor):
         return _ngrams_of(data, attrs)
     x = text(data)

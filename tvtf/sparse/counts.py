@@ -8,7 +8,7 @@ import numpy as np
 
 from tvtf.dtypes import int64
 from tvtf.ops.array import shape as shape_of
-from tvtf.ops.rules import bind, number
+from tvtf.ops.rules import attribute_bool, bind, number
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import size_of
@@ -67,7 +67,7 @@ def bincount(
         listed = retain(listed, bind.less(wide, number(maxlength, wide)))
     found, back = distinct_places(listed.indices)
     counts = bind.unsorted_segment_sum(listed.values, back, num_segments=found._type.shape[0])
-    counts = bind.minimum(counts, number(1, counts)) if binary_output else counts
+    counts = bind.minimum(counts, number(1, counts)) if attribute_bool(binary_output, "binary_output") else counts
     last = _length(wide, minlength, maxlength)
     return SparseTensor(found, counts, last if lead is None else bind.concat(lead, last, axis=0))
 

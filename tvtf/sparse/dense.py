@@ -10,6 +10,7 @@ from tvtf.dtypes import DType, as_dtype, float32, int64, string, type_name
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.dims import dim_min, scalar_of
 from tvtf.ops.indexing import places
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, number, size_argument
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -48,6 +49,7 @@ def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
 
 
 @export("sparse.to_dense")
+@attributes(validate_indices=bool)
 def to_dense(
     sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
 ) -> Tensor:

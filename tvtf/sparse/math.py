@@ -11,6 +11,7 @@ from tvtf.dtypes import FLOATING, NUMERIC, DType, float32, float64, int64
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import gather_densely
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_same_dtype
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
@@ -317,6 +318,7 @@ def sparse_matmul(indices: Tensor, values: Tensor, b: Tensor, rows: Dim) -> Any:
 
 
 @export("sparse.sparse_dense_matmul")
+@attributes(adjoint_a=bool, adjoint_b=bool)
 def sparse_dense_matmul(
     sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
 ) -> Tensor:

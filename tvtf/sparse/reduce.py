@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import int32, int64
 from tvtf.ops.indexing import gather, gather_densely
-from tvtf.ops.operands import operand
+from tvtf.ops.operands import attributes, flag, operand
 from tvtf.ops.rules import bind, number, size_argument, static_value
 from tvtf.ops.segment import unsorted_segment_mean, unsorted_segment_sqrt_n
 from tvtf.ops.told import dims_of
@@ -22,6 +22,7 @@ from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("sparse.reduce_sum")
+@attributes(keepdims=flag("keep_dims"))
 def reduce_sum(
     sp_input: Any, axis: Any = None, keepdims: Any = None, output_is_sparse: bool = False, name: str | None = None
 ) -> Any:
@@ -49,6 +50,7 @@ def reduce_sum(
 
 
 @export("sparse.reduce_max")
+@attributes(keepdims=flag("keep_dims"))
 def reduce_max(
     sp_input: Any, axis: Any = None, keepdims: Any = None, output_is_sparse: bool = False, name: str | None = None
 ) -> Any:
@@ -133,6 +135,7 @@ def _sparsely(sp: SparseTensor, indices: Tensor, kept: list[int], keepdims: bool
 
 
 @export("sparse.segment_sum")
+@attributes(sparse_gradient=bool)
 def segment_sum(
     data: Any,
     indices: Any,
@@ -166,6 +169,7 @@ def segment_sum(
 
 
 @export("sparse.segment_mean")
+@attributes(sparse_gradient=bool)
 def segment_mean(
     data: Any,
     indices: Any,
@@ -187,6 +191,7 @@ def segment_mean(
 
 
 @export("sparse.segment_sqrt_n")
+@attributes(sparse_gradient=bool)
 def segment_sqrt_n(
     data: Any,
     indices: Any,

@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import places
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
 from tvtf.ops.told import dims_of
 from tvtf.primitive import export
@@ -108,6 +109,7 @@ def _checked(a: Any, b: Any) -> tuple[SparseTensor, SparseTensor]:
 
 
 @export("sets.intersection")
+@attributes(validate_indices=bool)
 def intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
     """What the rows of two tensors have in common, row by row of the last axis, in order.
 
@@ -128,6 +130,7 @@ def intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
 
 
 @export("sets.union")
+@attributes(validate_indices=bool)
 def union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
     """What either of the rows of two tensors has, row by row of the last axis, in order.
 
@@ -144,6 +147,7 @@ def union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
 
 
 @export("sets.difference")
+@attributes(validate_indices=bool)
 def difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
     """What the rows of one tensor have and those of the other don't, row by row of the last axis, in order.
 
@@ -180,6 +184,7 @@ def set_sizes(indices: Tensor, values: Tensor, shape: Tensor, dims: Any) -> Any:
 
 
 @export("sets.size")
+@attributes(validate_indices=bool)
 def size(a: Any, validate_indices: bool = True) -> Tensor:
     """How many distinct elements each row of the last axis of a SparseTensor has.
 
@@ -239,6 +244,7 @@ def distances(*parts: Tensor, normalize: bool, dims: Any) -> Any:
 
 
 @export("edit_distance")
+@attributes(normalize=bool)
 def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance") -> Tensor:
     """The Levenshtein distance of each row of the last axis from that of ``truth``.
 

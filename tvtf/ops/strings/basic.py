@@ -9,6 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
+from tvtf.ops.operands import attributes, flag
 from tvtf.ops.rules import attribute_text, bind, broadcast_types, canonical_axes, require_dtype, static_int
 from tvtf.ops.shown import filled, shown
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
@@ -244,6 +245,7 @@ def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separ
 
 
 @text_op(tf_name="ReduceJoin", type=_reduce_join_type, numpy=_reduce_join, public=("strings.reduce_join",))
+@attributes(keepdims=flag("keep_dims"))
 def reduce_join(
     inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: str | None = None
 ) -> Any:

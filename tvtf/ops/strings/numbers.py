@@ -9,6 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import COMPLEX, FLOATING, DType, as_dtype, float32, float64, int32, int64, string
 from tvtf.dtypes import bool as bool_
+from tvtf.ops.operands import attributes
 from tvtf.ops.strings.rules import mapped, text, text_op
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
@@ -95,6 +96,7 @@ def _written(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
     numpy=_written,
     public=("as_string", "strings.as_string", "dtypes.as_string"),
 )
+@attributes(scientific=bool, shortest=bool)
 def as_string(
     input: Any,
     precision: int = -1,

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import bool as bool_
+from tvtf.ops.operands import attributes
 from tvtf.ops.strings.patterns import compiled, is_rewrite, replaced
 from tvtf.ops.strings.rules import from_text, like_text, mapped, text, text_op
 from tvtf.tensor import EagerTensor
@@ -39,6 +40,7 @@ def _replace(array: np.ndarray, pattern: str, rewrite: str, replace_global: bool
 
 
 @text_op(tf_name="StaticRegexReplace", type=like_text, numpy=_replace, public=("strings.regex_replace",))
+@attributes(replace_global=bool)
 def regex_replace(input: Any, pattern: Any, rewrite: Any, replace_global: bool = True, name: str | None = None) -> Any:
     """Each string with the matches of a pattern replaced.
 

@@ -15,6 +15,7 @@ import numpy as np
 from tvtf.dtypes import int32, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.host import unknown_dim
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import attribute_text, require_dtype
 from tvtf.ops.strings.rules import like_text, mapped, text, text_op
 from tvtf.ops.strings.scripts import LAST, scripts_of
@@ -189,6 +190,7 @@ def _transcode(array: np.ndarray, codec: str, output: str, errors: str, replacem
 
 
 @text_op(tf_name="UnicodeTranscode", type=like_text, numpy=_transcode, public=("strings.unicode_transcode",))
+@attributes(replace_control_characters=bool)
 def unicode_transcode(
     input: Any,
     input_encoding: str,

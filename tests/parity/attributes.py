@@ -1,0 +1,143 @@
+"""Arguments that TensorFlow keeps as attributes of its ops: what they refuse, eagerly and while traced, and what None means."""
+
+import numpy as np
+
+
+def programs(tf):
+    calls = _math(tf) | _linalg(tf) | _images(tf) | _texts(tf) | _sparse(tf)
+    return {
+        f"{name}: {argument}={value!r}": _outcome(tf, call, argument, value)
+        for name, (call, arguments) in calls.items()
+        for argument in arguments.split()
+        for value in (1.5, None, np.True_)
+    }
+
+
+def _outcome(tf, call, argument, value):
+    def run():
+        return call(**{argument: value})
+
+    def told():
+        usual = _told(tf, call)
+        outcomes = [_told(tf, run), _told(tf, tf.function(run, autograph=False))]
+        return ["as by default" if each == usual else each for each in outcomes]
+
+    return told
+
+
+def _told(tf, call):
+    try:
+        return str([np.asarray(part).round(3).tolist() for part in tf.nest.flatten(call(), expand_composites=True)])
+    except Exception as error:
+        return f"{type(error).__name__}: {error}".partition("\n")[0]
+
+
+def _math(tf):
+    x, segments = tf.constant([[1.0, 2.0], [3.0, 4.0]]), ([0, 1], [0, 0])
+    batch = tf.reshape(tf.range(1.0, 5.0), [1, 2, 2])
+    turned = "transpose_a transpose_b adjoint_a adjoint_b"
+    return {
+        "cumsum": (lambda **k: tf.cumsum(x, **k), "exclusive reverse"),
+        "cumprod": (lambda **k: tf.math.cumprod(x, **k), "exclusive reverse"),
+        "cumulative_logsumexp": (lambda **k: tf.math.cumulative_logsumexp(x, **k), "exclusive reverse"),
+        "bincount": (lambda **k: tf.math.bincount([1, 1, 2], **k), "binary_output"),
+        "top_k": (lambda **k: tf.math.top_k(x, **k), "sorted"),
+        "approx_max_k": (lambda **k: tf.math.approx_max_k(x, 1, **k), "aggregate_to_topk"),
+        "matmul": (lambda **k: tf.matmul(x, x, **k), f"{turned} grad_a grad_b"),
+        "matmul of batches": (lambda **k: tf.matmul(batch, batch, **k), turned),
+        "matmul of a batch": (lambda **k: tf.matmul(x, batch, **k), turned),
+        "matvec": (lambda **k: tf.linalg.matvec(x, [1.0, 2.0], **k), "transpose_a adjoint_a"),
+        "fake_quant": (lambda **k: tf.quantization.fake_quant_with_min_max_args(x, **k), "narrow_range"),
+        "max_pool_with_argmax": (
+            lambda **k: tf.nn.max_pool_with_argmax(x[None, ..., None], 2, 1, "VALID", **k),
+            "include_batch_in_index",
+        ),
+        "segment_sum": (lambda **k: tf.sparse.segment_sum(x, *segments, **k), "sparse_gradient"),
+    }
+
+
+def _linalg(tf):
+    x, linalg = tf.constant([[2.0, 1.0], [1.0, 3.0]]), tf.linalg
+    return {
+        "inv": (lambda **k: linalg.inv(x, **k), "adjoint"),
+        "solve": (lambda **k: linalg.solve(x, x, **k), "adjoint"),
+        "triangular_solve": (lambda **k: linalg.triangular_solve(x, x, **k), "lower adjoint"),
+        "banded_triangular_solve": (lambda **k: linalg.banded_triangular_solve(x, x, **k), "lower adjoint"),
+        "qr": (lambda **k: [tf.abs(y) for y in linalg.qr(x, **k)], "full_matrices"),
+        "svd": (lambda **k: [tf.abs(y) for y in tf.nest.flatten(linalg.svd(x, **k))], "full_matrices compute_uv"),
+        "tridiagonal_solve": (
+            lambda **k: linalg.tridiagonal_solve(tf.ones([3, 2]) + x[0], tf.ones([2]), **k),
+            "partial_pivoting perturb_singular",
+        ),
+    }
+
+
+def _images(tf):
+    image, boxes = tf.reshape(tf.range(32.0), [1, 4, 4, 2]), tf.constant([[[[0.0, 0.0, 1.0, 2.0]]]])
+    small = tf.image.encode_png(tf.zeros([1, 1, 3], tf.uint8))
+    jpeg = tf.image.encode_jpeg(tf.zeros([1, 1, 3], tf.uint8))
+    return {
+        "extract_glimpse": (
+            lambda **k: tf.image.extract_glimpse(image, [2, 2], [[0.5, 0.0]], **k),
+            "centered normalized",
+        ),
+        "resize": (lambda **k: tf.image.resize(image, [2, 2], **k), "antialias"),
+        "resize_with_pad": (lambda **k: tf.image.resize_with_pad(image, 2, 2, **k), "antialias"),
+        "resize nearest": (lambda **k: tf.image.resize(image, [2, 2], "nearest", **k), "antialias"),
+        "resize lanczos3": (lambda **k: tf.image.resize(image, [2, 2], "lanczos3", **k), "antialias"),
+        "combined_non_max_suppression": (
+            lambda **k: tf.image.combined_non_max_suppression(boxes, [[[0.5]]], 1, 2, **k),
+            "pad_per_class clip_boxes",
+        ),
+        "decode_image": (lambda **k: tf.io.decode_image(small, **k), "expand_animations"),
+        "decode_jpeg": (lambda **k: tf.io.decode_jpeg(jpeg, **k), "fancy_upscaling try_recover_truncated"),
+        "encode_jpeg": (
+            lambda **k: tf.io.decode_jpeg(tf.io.encode_jpeg(tf.zeros([1, 1, 3], tf.uint8), **k)),
+            "progressive optimize_size chroma_downsampling",
+        ),
+        "fractional_max_pool": (
+            lambda **k: tf.shape(tf.nn.fractional_max_pool(image, [1.0, 2.0, 2.0, 1.0], seed=1, **k)[0]),
+            "pseudo_random overlapping",
+        ),
+    }
+
+
+def _texts(tf):
+    text, strings = tf.constant(["ab", "c"]), tf.strings
+    return {
+        "as_string": (lambda **k: strings.as_string([1.5, 2.0], **k), "scientific shortest"),
+        "reduce_join": (lambda **k: strings.reduce_join(text, **k), "keepdims"),
+        "regex_replace": (lambda **k: strings.regex_replace(text, "a|b", "x", **k), "replace_global"),
+        "ngrams": (lambda **k: strings.ngrams(text, 3, **k), "preserve_short_sequences"),
+        "unicode_decode": (lambda **k: strings.unicode_decode(text, "UTF-8", **k), "replace_control_characters"),
+        "unicode_transcode": (
+            lambda **k: strings.unicode_transcode(text, "UTF-8", "UTF-16-BE", **k),
+            "replace_control_characters",
+        ),
+        "decode_raw": (lambda **k: tf.io.decode_raw([b"ab"], tf.int16, **k), "little_endian"),
+        "decode_csv": (lambda **k: tf.io.decode_csv(["1,'2'"], [[0], [""]], **k), "use_quote_delim"),
+        "encode_base64": (lambda **k: tf.io.encode_base64(text, **k), "pad"),
+    }
+
+
+def _sparse(tf):
+    sp, sets = tf.sparse.from_dense([[1, 0, 2], [0, 3, 0]]), ([[1, 2]], [[2, 3]])
+    words = [tf.sparse.from_dense([[each, "b"]]) for each in ("a", "c")]
+    return {
+        "edit_distance": (lambda **k: tf.edit_distance(*words, **k), "normalize"),
+        "sets.union": (lambda **k: tf.sets.union(*sets, **k), "validate_indices"),
+        "sets.difference": (lambda **k: tf.sets.difference(*sets, **k), "validate_indices"),
+        "sets.size": (lambda **k: tf.sets.size(sp, **k), "validate_indices"),
+        "sparse.to_dense": (lambda **k: tf.sparse.to_dense(sp, **k), "validate_indices"),
+        "sparse.reduce_sum": (lambda **k: tf.sparse.reduce_sum(sp, 1, **k), "keepdims"),
+        "sparse.reduce_max": (lambda **k: tf.sparse.reduce_max(sp, 1, **k), "keepdims"),
+        "sparse.bincount": (lambda **k: tf.sparse.bincount([1, 1], **k), "binary_output"),
+        "sparse_dense_matmul": (
+            lambda **k: tf.sparse.sparse_dense_matmul(tf.sparse.from_dense([[1.0]]), [[2.0]], **k),
+            "adjoint_a adjoint_b",
+        ),
+        "ctc_greedy_decoder": (
+            lambda **k: tf.nn.ctc_greedy_decoder(tf.one_hot([[1], [1], [2]], 3), [3], **k),
+            "merge_repeated",
+        ),
+    }
