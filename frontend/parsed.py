@@ -10,6 +10,7 @@ from tvtf.context import state
 from tvtf.dtypes import as_dtype
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.host import traced
+from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.strings import raw
 from tvtf.ops.strings.rules import text
 from tvtf.primitive import export
@@ -19,6 +20,7 @@ from tvtf.tensor import Tensor
 
 
 @export("io.parse_tensor")
+@attributes(out_type=one_of())
 def parse_tensor(serialized: Any, out_type: Any, name: str | None = None) -> Tensor:
     """The tensor that ``tf.io.serialize_tensor`` wrote.
 

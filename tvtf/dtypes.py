@@ -240,9 +240,10 @@ def _lookup(value: Any) -> DType | None:
         return _BY_NAME.get(value)
     if isinstance(value, type):
         return _BY_PYTHON.get(value) or _from_numpy(value)
-    if isinstance(value, int):
-        return _BY_ENUM.get(value)
-    return None if value is None or isinstance(value, bytes) else _from_numpy(value)
+    if isinstance(value, (int, float, np.generic)) and value in _BY_ENUM:
+        return _BY_ENUM[int(value)]
+    found = value if isinstance(value, np.dtype) else getattr(value, "dtype", None)
+    return _from_numpy(found) if isinstance(found, np.dtype) else None
 
 
 def _from_numpy(value: Any) -> DType | None:

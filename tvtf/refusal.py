@@ -27,13 +27,13 @@ class Refused(Exception):
         super().__init__(message)
         self.message = message
         self.graph = graph
-        self.traced = traced or message
+        self.traced = traced or (message if "{op}" in message else f"{{op}}: {message}")
 
     def told_by(self, op: str) -> BaseException:
         """The error to raise; where sizes are unknown that calls tell, those decide whether it is one."""
         if state.trace is None:
             return self.eager(None, op, f"{self.message.replace('{op}', op)} [Op:{op}] name: ")
-        told = self.traced.replace("{op}", op) if "{op}" in self.traced else f"{op}: {self.traced}"
+        told = self.traced.replace("{op}", op)
         if issubclass(self.graph, OpError):
             return self.graph(None, op, told)
         if self.graph is TypeError:  # for a dtype, which no size changes

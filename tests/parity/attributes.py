@@ -4,12 +4,20 @@ import numpy as np
 
 
 def programs(tf):
-    calls = _math(tf) | _linalg(tf) | _images(tf) | _texts(tf) | _sparse(tf)
+    flags = _math(tf) | _linalg(tf) | _images(tf) | _texts(tf) | _sparse(tf)
+    kinds = (
+        (flags, (1.5, None, np.True_)),
+        (_numbers(tf), ("x", [1], None)),
+        (_words(tf), (1.5, [1], None)),
+        (_dtypes(tf), ("x", [1], True, np.complex64(1.5))),
+        (_formats(tf), ("x", [1], np.zeros(1, np.float32))),
+    )
     return {
         f"{name}: {argument}={value!r}": _outcome(tf, call, argument, value)
+        for calls, values in kinds
         for name, (call, arguments) in calls.items()
         for argument in arguments.split()
-        for value in (1.5, None, np.True_)
+        for value in values
     }
 
 
@@ -29,7 +37,98 @@ def _told(tf, call):
     try:
         return str([np.asarray(part).round(3).tolist() for part in tf.nest.flatten(call(), expand_composites=True)])
     except Exception as error:
-        return f"{type(error).__name__}: {error}".partition("\n")[0]
+        return f"{type(error).__name__}: {error}".partition("\n")[0].partition(" [Op:")[0]
+
+
+def _numbers(tf):
+    x, image = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.zeros([1, 1, 3], tf.uint8)
+    png, jpeg = tf.image.encode_png(image), tf.image.encode_jpeg(image)
+    wav = tf.audio.encode_wav([[0.5]], 8)
+    return {
+        "approx_max_k": (
+            lambda **k: tf.math.approx_max_k(x, **({"k": 1} | k)),
+            "k reduction_dimension recall_target reduction_input_size_override",
+        ),
+        "as_string": (lambda **k: tf.strings.as_string(x, **k), "precision width"),
+        "decode_wav": (lambda **k: tf.audio.decode_wav(wav, **k), "desired_channels desired_samples"),
+        "decode_png": (lambda **k: tf.image.decode_png(png, **k), "channels"),
+        "decode_image": (lambda **k: tf.image.decode_image(png, **k), "channels"),
+        "decode_jpeg": (lambda **k: tf.image.decode_jpeg(jpeg, **k), "channels ratio acceptable_fraction"),
+        "encode_png": (lambda **k: tf.image.decode_png(tf.image.encode_png(image, **k)), "compression"),
+        "encode_jpeg": (
+            lambda **k: tf.image.decode_jpeg(tf.image.encode_jpeg(image, **k)),
+            "quality x_density y_density",
+        ),
+        "crop_and_resize": (
+            lambda **k: tf.image.crop_and_resize(x[None, ..., None], [[0.0, 0.0, 1.0, 1.0]], [0], [1, 1], **k),
+            "extrapolation_value",
+        ),
+        "dynamic_partition": (
+            lambda **k: tf.dynamic_partition(x, [0, 1], **({"num_partitions": 2} | k)),
+            "num_partitions",
+        ),
+        "fake_quant": (lambda **k: tf.quantization.fake_quant_with_min_max_args(x, **k), "min max num_bits"),
+    }
+
+
+def _words(tf):
+    x, image = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.zeros([1, 1, 3], tf.uint8)
+    jpeg, text, strings = tf.image.encode_jpeg(image), tf.constant(["ab", "c"]), tf.strings
+    return {
+        "as_string": (lambda **k: strings.as_string(x, **k), "fill"),
+        "decode_jpeg": (lambda **k: tf.image.decode_jpeg(jpeg, **k), "dct_method"),
+        "encode_jpeg": (
+            lambda **k: tf.image.decode_jpeg(tf.image.encode_jpeg(image, **k)),
+            "format density_unit xmp_metadata",
+        ),
+        "extract_glimpse": (
+            lambda **k: tf.image.extract_glimpse(x[None, ..., None], [1, 1], [[0.0, 0.0]], **k),
+            "noise",
+        ),
+        "crop_and_resize": (
+            lambda **k: tf.image.crop_and_resize(x[None, ..., None], [[0.0, 0.0, 1.0, 1.0]], [0], [1, 1], **k),
+            "method",
+        ),
+        "decode_compressed": (lambda **k: tf.io.decode_compressed(["ab"], **k), "compression_type"),
+        "decode_csv": (lambda **k: tf.io.decode_csv(["1,2"], [[0], [0]], **k), "field_delim na_value"),
+        "linalg.diag": (lambda **k: tf.linalg.diag(x, k=(0, 1), **k), "align"),
+        "linalg.diag_part": (lambda **k: tf.linalg.diag_part(x, k=(0, 1), **k), "align"),
+        "linalg.set_diag": (lambda **k: tf.linalg.set_diag(x, x, k=(0, 1), **k), "align"),
+        "strings.join": (lambda **k: strings.join(["a", text], **k), "separator"),
+        "strings.length": (lambda **k: strings.length(text, **k), "unit"),
+        "strings.substr": (lambda **k: strings.substr(text, 0, 1, **k), "unit"),
+        "reduce_join": (lambda **k: strings.reduce_join(text, **k), "separator"),
+    }
+
+
+def _dtypes(tf):
+    x, image = tf.constant([[1.0, 2.0], [3.0, 4.0]]), tf.zeros([1, 1, 3], tf.uint8)
+    png, jpeg = tf.image.encode_png(image), tf.image.encode_jpeg(image)
+    return {
+        "argmax": (lambda **k: tf.argmax(x, **k), "output_type"),
+        "argmin": (lambda **k: tf.argmin(x, **k), "output_type"),
+        "top_k": (lambda **k: tf.math.top_k(x, **k), "index_type"),
+        "lu": (lambda **k: tf.linalg.lu(x, **k), "output_idx_type"),
+        "unique": (lambda **k: tf.unique([1, 1], **k), "out_idx"),
+        "unique_with_counts": (lambda **k: tf.unique_with_counts([1, 1], **k), "out_idx"),
+        "sobol_sample": (lambda **k: tf.math.sobol_sample(1, 1, **k), "dtype"),
+        "histogram_fixed_width": (lambda **k: tf.histogram_fixed_width(x, [0.0, 5.0], 2, **k), "dtype"),
+        "decode_png": (lambda **k: tf.image.decode_png(png, **k), "dtype"),
+        "extract_jpeg_shape": (lambda **k: tf.image.extract_jpeg_shape(jpeg, **k), "output_type"),
+        "to_number": (lambda **k: tf.strings.to_number(["1"], **k), "out_type"),
+        "bitcast": (lambda **k: tf.bitcast(x, **({"type": tf.int32} | k)), "type"),
+    }
+
+
+def _formats(tf):
+    x = tf.constant([1.0, 2.0])
+    return {
+        "decode_raw": (lambda **k: tf.io.decode_raw("abcd", **({"out_type": tf.int32} | k)), "out_type"),
+        "parse_tensor": (
+            lambda **k: tf.io.parse_tensor(tf.io.serialize_tensor(x), **({"out_type": tf.float32} | k)),
+            "out_type",
+        ),
+    }
 
 
 def _math(tf):

@@ -9,10 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import as_dtype, float32, float64, int32, int64, string
+from tvtf.dtypes import as_dtype, float32, float64, int32, int64, string, variant
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.operands import attributes
+from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.files import matching_files
 from tvtf.ops.strings.raw import parse_tensor, serialize_tensor
@@ -117,7 +117,7 @@ def csv_columns(records: Tensor, *defaults: Tensor, delimiter: str, quoted: bool
 
 
 @export("io.decode_csv")
-@attributes(use_quote_delim=bool)
+@attributes(use_quote_delim=bool, field_delim=str, na_value=str)
 def decode_csv(
     records: Any,
     record_defaults: Sequence[Any],
@@ -189,6 +189,7 @@ def inflated(x: Tensor, kind: str) -> Any:
 
 
 @export("io.decode_compressed")
+@attributes(compression_type=str)
 def decode_compressed(bytes: Any, compression_type: str = "", name: str | None = None) -> Tensor:
     """What each string was before it was compressed.
 
@@ -253,6 +254,7 @@ def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
 
 
 @export("io.serialize_sparse")
+@attributes(out_type=one_of(string, variant))
 def serialize_sparse(sp_input: Any, out_type: Any = string, name: str | None = None) -> Tensor:
     """A sparse tensor as three strings: indices, values and shape, each a ``TensorProto``.
 
@@ -296,6 +298,7 @@ def rows_of_sparse(indices: Tensor, values: Tensor, shape: Tensor, rows: Any) ->
 
 
 @export("io.serialize_many_sparse")
+@attributes(out_type=one_of(string, variant))
 def serialize_many_sparse(sp_input: Any, out_type: Any = string, name: str | None = None) -> Tensor:
     """Each row of a sparse tensor as three strings, shape (rows, 3).
 

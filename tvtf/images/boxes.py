@@ -11,7 +11,7 @@ from tvtf.dtypes import as_dtype, float32, float64, int8, int16, int32, int64, u
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
-from tvtf.ops.operands import converted, operand
+from tvtf.ops.operands import attributes, converted, operand
 from tvtf.ops.random import stateless_uniform
 from tvtf.ops.rules import attribute_text, bind, number, require_dtype, static_dims, zeros_like
 from tvtf.primitive import export
@@ -110,6 +110,7 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: str | None =
 
 
 @export("image.crop_and_resize")
+@attributes(method=str, extrapolation_value=float)
 def crop_and_resize(
     image: Any,
     boxes: Any,

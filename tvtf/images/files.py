@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import DType, as_dtype, int32, string, uint8, uint16
+from tvtf.dtypes import DType, as_dtype, int32, int64, string, uint8, uint16
 from tvtf.errors import InvalidArgumentError
 from tvtf.images import codecs
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
-from tvtf.ops.operands import attributes, operand
+from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.primitive import export
@@ -109,6 +109,7 @@ def _require_channels(channels: Any, allowed: tuple[int, ...]) -> None:
 
 
 @export("io.decode_png", "image.decode_png")
+@attributes(channels=int, dtype=one_of(uint8, uint16))
 def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None) -> Tensor:
     """A PNG file's contents as an image.
 
@@ -134,6 +135,7 @@ def decode_png(contents: Any, channels: int = 0, dtype: Any = uint8, name: str |
 
 
 @export("io.decode_bmp", "image.decode_bmp")
+@attributes(channels=int)
 def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Tensor:
     """A BMP file's contents as an image.
 
@@ -153,7 +155,9 @@ def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Ten
 
 
 @export("io.decode_jpeg", "image.decode_jpeg")
-@attributes(fancy_upscaling=bool, try_recover_truncated=bool)
+@attributes(
+    fancy_upscaling=bool, try_recover_truncated=bool, channels=int, ratio=int, acceptable_fraction=float, dct_method=str
+)
 def decode_jpeg(
     contents: Any,
     channels: int = 0,
@@ -186,7 +190,9 @@ def decode_jpeg(
 
 
 @export("io.decode_and_crop_jpeg", "image.decode_and_crop_jpeg")
-@attributes(fancy_upscaling=bool, try_recover_truncated=bool)
+@attributes(
+    fancy_upscaling=bool, try_recover_truncated=bool, channels=int, ratio=int, acceptable_fraction=float, dct_method=str
+)
 def decode_and_crop_jpeg(
     contents: Any,
     crop_window: Any,
@@ -236,6 +242,7 @@ def decode_gif(contents: Any, name: str | None = None) -> Tensor:
 
 
 @export("io.decode_webp", "image.decode_webp")
+@attributes(channels=int, dtype=one_of(uint8))
 def decode_webp(contents: Any, channels: int = 0, dtype: Any = uint8, name: str | None = None) -> Tensor:
     """A WebP file's contents as an image; needs Pillow (``pip install tvtf[image]``).
 
@@ -253,7 +260,7 @@ def decode_webp(contents: Any, channels: int = 0, dtype: Any = uint8, name: str 
 
 
 @export("io.decode_image", "image.decode_image")
-@attributes(expand_animations=bool)
+@attributes(expand_animations=bool, channels=int)
 def decode_image(
     contents: Any,
     channels: int | None = None,
@@ -311,6 +318,7 @@ def png_of_image(image: Tensor, compression: int) -> Any:
 
 
 @export("io.encode_png", "image.encode_png")
+@attributes(compression=int)
 def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Tensor:
     """An image, or each of a batch, as the contents of a PNG file.
 
@@ -349,7 +357,17 @@ def jpeg_of_image(image: Tensor, quality: Tensor, options: str) -> Any:
 
 
 @export("io.encode_jpeg", "image.encode_jpeg")
-@attributes(progressive=bool, optimize_size=bool, chroma_downsampling=bool)
+@attributes(
+    progressive=bool,
+    optimize_size=bool,
+    chroma_downsampling=bool,
+    format=str,
+    quality=int,
+    density_unit=str,
+    x_density=int,
+    y_density=int,
+    xmp_metadata=str,
+)
 def encode_jpeg(
     image: Any,
     format: str = "",
@@ -402,6 +420,7 @@ def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
 
 
 @export("image.adjust_jpeg_quality")
+@attributes(dct_method=str)
 def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None) -> Tensor:
     """The image as a JPEG file of a quality shows it; needs Pillow (``pip install tvtf[image]``).
 
@@ -468,6 +487,7 @@ def jpeg_sizes(contents: Tensor, output_type: DType) -> Any:
 
 
 @export("io.extract_jpeg_shape", "image.extract_jpeg_shape")
+@attributes(output_type=one_of(int32, int64))
 def extract_jpeg_shape(contents: Any, output_type: Any = int32, name: str | None = None) -> Tensor:
     """Height, width and channels of a JPEG file; needs Pillow (``pip install tvtf[image]``).
 

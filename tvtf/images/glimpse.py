@@ -24,7 +24,7 @@ NOISES = ("uniform", "gaussian", "zero")
 
 
 @export("image.extract_glimpse")
-@attributes(centered=bool, normalized=bool)
+@attributes(centered=bool, normalized=bool, noise=str)
 def extract_glimpse(
     input: Any,
     size: Any,

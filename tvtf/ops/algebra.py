@@ -6,8 +6,8 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.dtypes import as_dtype, float32, int32
-from tvtf.ops.operands import attributes, operand
+from tvtf.dtypes import as_dtype, float32, float64, int32
+from tvtf.ops.operands import at_least, attributes, one_of, operand
 from tvtf.ops.rules import bind, canonical_axis, number, static_int
 from tvtf.ops.sort import top_k
 from tvtf.primitive import export
@@ -65,7 +65,13 @@ class ApproxTopK(NamedTuple):
 
 
 @export("math.approx_max_k", "nn.approx_max_k")
-@attributes(aggregate_to_topk=bool)
+@attributes(
+    aggregate_to_topk=bool,
+    k=at_least(0),
+    reduction_dimension=int,
+    recall_target=float,
+    reduction_input_size_override=int,
+)
 def approx_max_k(
     operand: Any,
     k: int,
@@ -92,7 +98,13 @@ def approx_max_k(
 
 
 @export("math.approx_min_k", "nn.approx_min_k")
-@attributes(aggregate_to_topk=bool)
+@attributes(
+    aggregate_to_topk=bool,
+    k=at_least(0),
+    reduction_dimension=int,
+    recall_target=float,
+    reduction_input_size_override=int,
+)
 def approx_min_k(
     operand: Any,
     k: int,
@@ -115,7 +127,14 @@ def approx_min_k(
 
 
 @export("approx_top_k")
-@attributes(is_max_k=bool, aggregate_to_topk=bool)
+@attributes(
+    is_max_k=bool,
+    aggregate_to_topk=bool,
+    k=at_least(0),
+    reduction_dimension=int,
+    recall_target=float,
+    reduction_input_size_override=int,
+)
 def approx_top_k(
     input: Any,
     k: int,
@@ -138,6 +157,7 @@ def approx_top_k(
 
 
 @export("math.sobol_sample")
+@attributes(dtype=one_of(float32, float64))
 def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32, name: str | None = None) -> Tensor:
     """Points of the Sobol sequence, shape (num_results, dim), after the first, zero, and ``skip`` more.
 

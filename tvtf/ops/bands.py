@@ -11,6 +11,7 @@ import numpy as np
 
 from tvtf.anyrank import until_told
 from tvtf.dtypes import int64
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -120,6 +121,7 @@ def _shape_of(band: Band) -> tuple[int, ...]:
 
 
 @export("linalg.diag_part")
+@attributes(align=str)
 def diag_part(
     input: Any, name: str = "diag_part", k: Any = 0, padding_value: Any = 0, align: str = "RIGHT_LEFT"
 ) -> Tensor:
@@ -153,6 +155,7 @@ def diag_part(
 
 
 @export("linalg.diag")
+@attributes(align=str)
 def diag(
     diagonal: Any,
     name: str = "diag",
@@ -235,6 +238,7 @@ def _placed(diagonals: Tensor, band: Band, matrix: Tensor, op: str) -> Tensor:
 
 
 @export("linalg.set_diag")
+@attributes(align=str)
 def set_diag(input: Any, diagonal: Any, name: str = "set_diag", k: Any = 0, align: str = "RIGHT_LEFT") -> Tensor:
     """Matrices with their k-th diagonal, or a band of diagonals, replaced.
 

@@ -8,6 +8,7 @@ import numpy as np
 
 from tvtf.dtypes import COMPILED, DType, as_dtype
 from tvtf.errors import UnimplementedError
+from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import bind, draw, kernel, number
 from tvtf.primitive import Sample, export, hooks, primitive
 from tvtf.refusal import Refused
@@ -194,6 +195,7 @@ def _bitcast_samples() -> list[Sample]:
     samples=_bitcast_samples,
     public=("bitcast",),
 )
+@attributes(type=one_of())
 def bitcast(input: Any, type: Any, name: str | None = None) -> Any:
     """The same bits as another dtype.
 

@@ -11,7 +11,7 @@ from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.arrange import stack
 from tvtf.ops.cast import cast
-from tvtf.ops.operands import operand, scalar_int
+from tvtf.ops.operands import attributes, one_of, operand, scalar_int
 from tvtf.ops.rules import bind, number, ones_like, size_argument
 from tvtf.ops.scatter import scatter_nd
 from tvtf.primitive import export
@@ -122,6 +122,7 @@ def histogram_fixed_width_bins(
 
 
 @export("histogram_fixed_width")
+@attributes(dtype=one_of(int32, int64))
 def histogram_fixed_width(
     values: Any, value_range: Any, nbins: Any = 100, dtype: Any = int32, name: str | None = None
 ) -> Tensor:

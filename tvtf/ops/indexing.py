@@ -13,6 +13,7 @@ from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexed_slices import rows_of
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import attribute_text, bind, draw, kernel, static_int, stretch, zeros_like
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused, RefusedValue
@@ -200,6 +201,7 @@ def _known_gathered(params: Any, indices: Any, axis: int, batch_dims: int) -> np
 
 
 @export("gather")
+@attributes(batch_dims=int)
 def gather(
     params: Any,
     indices: Any,

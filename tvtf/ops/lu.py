@@ -8,7 +8,7 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.anyrank import until_told
-from tvtf.dtypes import as_dtype, int32
+from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import (
@@ -26,7 +26,7 @@ from tvtf.ops.lapack import (
     samples_of,
     upper_part,
 )
-from tvtf.ops.operands import operand
+from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.primitive import export, table
 from tvtf.refusal import Refused
@@ -111,6 +111,7 @@ class Lu(NamedTuple):
 
 
 @export("linalg.lu")
+@attributes(output_idx_type=one_of(int32, int64))
 def lu(input: Any, output_idx_type: Any = int32, name: str | None = None) -> Lu:
     """The LU factors of each matrix with its rows in the order ``p``.
 

@@ -3,14 +3,15 @@
 from __future__ import annotations
 
 import inspect
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
+from numbers import Real
 from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
 from tvtf.context import state
-from tvtf.dtypes import DType, int32, int64, type_name
-from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, require_dtype, static_int
+from tvtf.dtypes import DType, as_dtype, int32, int64, type_name
+from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, not_among, require_dtype, static_int
 from tvtf.refusal import Refused
 from tvtf.shape import TensorShape, is_dim, show_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -82,9 +83,20 @@ def _is_known(value: Any) -> bool:
     return not (isinstance(value, (SymbolicTensor, TensorShape)) or is_dim(value))
 
 
-def positive(value: Any, what: str) -> int:
-    """An attribute of at least one."""
-    return attribute_int(value, what, 1)
+Converter = Callable[[Any, str], Any]
+
+
+def at_least(least: int) -> Converter:
+    """How an int is converted that has a least value."""
+    return lambda value, what: attribute_int(value, what, least)
+
+
+positive = at_least(1)
+
+
+def one_of(*allowed: DType) -> Converter:
+    """How a dtype is converted, of some or of any."""
+    return lambda value, what: attribute_dtype(value, what, allowed)
 
 
 def attribute_float(value: Any, what: str) -> float:
@@ -93,14 +105,30 @@ def attribute_float(value: Any, what: str) -> float:
     Raises:
       TypeError: it is no number.
     """
-    if isinstance(value, (str, bytes, list, tuple)) or is_tensor(value) or not hasattr(value, "__float__"):
+    if not isinstance(value, (Real, np.integer, np.floating)):
         raise TypeError(f"Expected float for argument '{what}' not {value!r}.")
     return float(value)
 
 
-KINDS: dict[type, Callable[[Any, str], Any]] = {
+def attribute_dtype(value: Any, what: str, allowed: Sequence[DType] = ()) -> DType:
+    """A dtype that TensorFlow keeps as an attribute of the op.
+
+    Raises:
+      TypeError: it names none.
+      Refused: it is none of those ``allowed``.
+    """
+    try:
+        found = as_dtype(value)
+    except TypeError:
+        raise TypeError(f"Expected DataType for argument '{what}' not {value!r}.") from None
+    if allowed and found not in allowed:
+        raise not_among(found, allowed, what, what)
+    return found
+
+
+KINDS: dict[type, Converter] = {
     bool: attribute_bool,
-    int: attribute_int,
+    int: at_least(-(2**31)),
     float: attribute_float,
     str: attribute_text,
 }
@@ -158,7 +186,7 @@ def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return mark
 
 
-def flag(told: str) -> Callable[[Any, str], bool]:
+def flag(told: str) -> Converter:
     """How a bool is converted that TensorFlow's op calls otherwise than its public function."""
     return lambda value, _: attribute_bool(value, told)
 

@@ -12,7 +12,7 @@ from tvtf.dtypes import int32
 from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, places
-from tvtf.ops.operands import integers
+from tvtf.ops.operands import attributes, integers, positive
 from tvtf.ops.rules import (
     attribute_int,
     attribute_ints,
@@ -32,6 +32,7 @@ from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("dynamic_partition")
+@attributes(num_partitions=positive)
 def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str | None = None) -> list[Tensor]:
     """The slices of a tensor sorted into ``num_partitions`` tensors.
 

@@ -8,10 +8,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import COMPILED, NUMERIC, REAL, DType, as_dtype, int32, int64
+from tvtf.dtypes import COMPILED, NUMERIC, REAL, DType, as_dtype, int16, int32, int64, uint16
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.operands import operand
+from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import (
     batch_axes,
     bind,
@@ -473,6 +473,7 @@ def _arg_front(input: Any, axis: Any, output_type: Any) -> Any:
     samples=_arg_samples,
     public=("argmax", "math.argmax"),
 )
+@attributes(output_type=one_of(int16, uint16, int32, int64))
 def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
     """The place of the largest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
 
@@ -507,6 +508,7 @@ def argmax(input: Any, axis: Any = None, output_type: Any = int64, name: str | N
     samples=_arg_samples,
     public=("argmin", "math.argmin"),
 )
+@attributes(output_type=one_of(int32, int64))
 def argmin(input: Any, axis: Any = None, output_type: Any = int64, name: str | None = None) -> Any:
     """The place of the smallest element along ``axis`` (0 where None), the first of equal ones; NaN is passed over.
 

@@ -303,13 +303,18 @@ def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
 
 def require_dtype(x: TensorType, domain: Sequence[DType], name: str = "x") -> None:
     if x.dtype not in domain:
-        allowed = ", ".join(d.name for d in domain)
-        message = f"Value for attr 'T' of {type_name(x.dtype)} is not in the list of allowed values: {allowed}"
-        raise Refused(
-            message,
-            TypeError,
-            f"{name} has dtype {x.dtype.name}, which is not in the list of allowed values: {allowed}",
-        )
+        raise not_among(x.dtype, domain, "T", name)
+
+
+def not_among(found: DType, allowed: Sequence[DType], attribute: str, parameter: str) -> Refused:
+    """A dtype refused in the words of TensorFlow's ops: kernels call dtypes by other names."""
+    return Refused(
+        f"Value for attr '{attribute}' of {type_name(found)} is not in the list of allowed values: "
+        + ", ".join(map(type_name, allowed)),
+        TypeError,
+        f"Value passed to parameter '{parameter}' has DataType {found.name} not in list of allowed values: "
+        + ", ".join(each.name for each in allowed),
+    )
 
 
 def require_same_dtype(types: Sequence[TensorType], names: Sequence[str] = ("x", "y", "z")) -> None:

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.dtypes import REAL, DType, as_dtype, int32, int64
+from tvtf.dtypes import REAL, DType, as_dtype, int16, int32, int64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
-from tvtf.ops.operands import attributes
+from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import (
     bind,
     canonical_axis,
@@ -252,7 +252,7 @@ def top_rows(x: Tensor, k: Dim, index_type: DType) -> Any:
 
 
 @export("math.top_k", "nn.top_k")
-@attributes(sorted=bool)
+@attributes(sorted=bool, index_type=one_of(int16, int32, int64))
 def top_k(input: Any, k: Any = 1, sorted: bool = True, index_type: Any = int32, name: str | None = None) -> TopKV2:
     """The ``k`` largest elements of the last axis, largest first, and their places.
 
@@ -454,6 +454,7 @@ def distinct(x: Tensor, out_idx: DType, count: Any) -> Any:
 
 
 @export("unique")
+@attributes(out_idx=one_of(int32, int64))
 def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
     """The distinct elements of a vector in order of first occurrence, and for each element the place of its like.
 
@@ -469,6 +470,7 @@ def unique(x: Any, out_idx: Any = int32, name: str | None = None) -> Unique:
 
 
 @export("unique_with_counts")
+@attributes(out_idx=one_of(int32, int64))
 def unique_with_counts(x: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:
     """As :func:`unique`, and how often each distinct element occurs.
 

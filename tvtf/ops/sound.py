@@ -10,6 +10,7 @@ import numpy as np
 
 from tvtf.dtypes import float32, int32, string
 from tvtf.ops.host import unknown_dim
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.primitive import export
@@ -102,6 +103,7 @@ def wav_samples(contents: Tensor, wanted_channels: int, wanted_samples: int, siz
 
 
 @export("audio.decode_wav")
+@attributes(desired_channels=int, desired_samples=int)
 def decode_wav(
     contents: Any, desired_channels: int = -1, desired_samples: int = -1, name: str | None = None
 ) -> DecodeWav:

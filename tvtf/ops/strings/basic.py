@@ -109,6 +109,7 @@ def _starts(value: bytes) -> list[int]:
     numpy=each_text(lambda value, unit: len(value) if unit == "BYTE" else len(_starts(value)), np.int32),
     public=("strings.length",),
 )
+@attributes(unit=str)
 def string_length(input: Any, unit: str = "BYTE", name: str | None = None) -> Any:
     """The length of each string, an int32 tensor.
 
@@ -149,6 +150,7 @@ def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
 
 
 @text_op(tf_name="Substr", type=_substr_type, numpy=_substr, public=("strings.substr",))
+@attributes(unit=str)
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None) -> Any:
     """The part of each string from ``pos`` on, of ``len`` bytes or characters at most.
 
@@ -197,6 +199,7 @@ def _join(*arrays: np.ndarray, separator: str) -> np.ndarray:
 
 
 @text_op(tf_name="StringJoin", type=_join_type, numpy=_join, public=("strings.join",))
+@attributes(separator=str)
 def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = None) -> Any:
     """The strings of several tensors, joined element by element.
 
@@ -245,7 +248,7 @@ def _reduce_join(array: np.ndarray, axes: tuple[int, ...], keepdims: bool, separ
 
 
 @text_op(tf_name="ReduceJoin", type=_reduce_join_type, numpy=_reduce_join, public=("strings.reduce_join",))
-@attributes(keepdims=flag("keep_dims"))
+@attributes(keepdims=flag("keep_dims"), separator=str)
 def reduce_join(
     inputs: Any, axis: Any = None, keepdims: bool = False, separator: str = "", name: str | None = None
 ) -> Any:

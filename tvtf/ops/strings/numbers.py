@@ -7,9 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import COMPLEX, FLOATING, DType, as_dtype, float32, float64, int32, int64, string
+from tvtf.dtypes import COMPLEX, FLOATING, DType, as_dtype, float32, float64, int32, int64, string, uint32, uint64
 from tvtf.dtypes import bool as bool_
-from tvtf.ops.operands import attributes
+from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.strings.rules import mapped, text, text_op
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
@@ -41,6 +41,7 @@ def _fits(value: int, dtype: DType) -> bool:
     numpy=_parsed,
     public=("strings.to_number",),
 )
+@attributes(out_type=one_of(float32, float64, int32, int64, uint32, uint64))
 def string_to_number(input: Any, out_type: Any = float32, name: str | None = None) -> Any:
     """The number that each string is.
 
@@ -96,7 +97,7 @@ def _written(array: np.ndarray, form: str, is_complex: bool) -> np.ndarray:
     numpy=_written,
     public=("as_string", "strings.as_string", "dtypes.as_string"),
 )
-@attributes(scientific=bool, shortest=bool)
+@attributes(scientific=bool, shortest=bool, precision=int, width=int, fill=str)
 def as_string(
     input: Any,
     precision: int = -1,

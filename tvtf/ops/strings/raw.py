@@ -11,7 +11,7 @@ import numpy as np
 from tvtf import dtypes
 from tvtf.dtypes import DType, as_dtype, string
 from tvtf.ops.host import host_primitive, unknown_dim
-from tvtf.ops.operands import attributes
+from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import require_dtype
 from tvtf.ops.strings.rules import each_text, like_text, mapped, text, text_op
 from tvtf.refusal import Refused
@@ -44,7 +44,7 @@ def _decode_raw(array: np.ndarray, out_type: DType, little_endian: bool, fixed_l
 
 
 @text_op(tf_name="DecodeRaw", type=_raw_type, numpy=_decode_raw, public=("io.decode_raw",))
-@attributes(little_endian=bool)
+@attributes(little_endian=bool, out_type=one_of())
 def decode_raw(
     input_bytes: Any,
     out_type: Any,
