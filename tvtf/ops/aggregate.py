@@ -105,7 +105,7 @@ def reduce_std(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 def reduce_euclidean_norm(
     input_tensor: Any, axis: Any = None, keepdims: bool = False, name: str | None = None
 ) -> Tensor:
-    """``sqrt(sum(x * x))`` over axes; integers are rounded down.
+    """``sqrt(sum(x * conj(x)))`` over axes; integers are rounded down, and what is too large for them wraps around.
 
     >>> import tvtf as tf
     >>> tf.math.reduce_euclidean_norm([3., 4.]).numpy()
@@ -114,11 +114,16 @@ def reduce_euclidean_norm(
     Source: https://www.tensorflow.org/api_docs/python/tf/math/reduce_euclidean_norm
     """
     x = convert_to_tensor(input_tensor)
-    if x.dtype.is_integer:
-        whole = reduce_euclidean_norm(bind.cast(x, dtype=as_dtype("float64")), axis, keepdims)
-        return bind.cast(whole, dtype=x.dtype)
-    total = bind.reduce_sum(bind.multiply(x, x), axis=canonical_axes(axis, x.ndim), keepdims=bool(keepdims))
-    return bind.sqrt(total)
+    return _root_of_squares(x, canonical_axes(axis, x.ndim), bool(keepdims))
+
+
+def _root_of_squares(x: Tensor, axes: tuple[int, ...], keepdims: bool) -> Tensor:
+    """In the dtype of ``x``; squares of integers wrap around there."""
+    squares = bind.multiply(x, bind.conj(x) if x.dtype.is_complex else x)
+    total = bind.reduce_sum(squares, axis=axes, keepdims=keepdims)
+    if not x.dtype.is_integer:
+        return bind.sqrt(total)  # type: ignore[no-any-return]
+    return bind.cast(bind.sqrt(bind.cast(total, dtype=as_dtype("float64"))), dtype=x.dtype)  # type: ignore[no-any-return]
 
 
 @export("math.count_nonzero")
@@ -174,9 +179,9 @@ def norm(
 
 
 def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Tensor:
-    size = magnitude(x)
     if ord in ("euclidean", "fro", 2):
-        return bind.sqrt(bind.reduce_sum(bind.multiply(size, size), axis=axes, keepdims=keepdims))
+        return _root_of_squares(x, axes, keepdims)
+    size = magnitude(x)
     if ord == 1:
         return bind.reduce_sum(size, axis=axes, keepdims=keepdims)
     if ord == np.inf:
