@@ -526,6 +526,8 @@ def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
     found = _BY_NUMPY.get(array.dtype.newbyteorder("=")) if array.dtype.names is None else None
     if found is None:
         raise ValueError(f"Failed to convert a NumPy array to a Tensor (Unsupported numpy type: {array.dtype}).")
+    if dtype is dtypes.string and not array.size:
+        return np.empty(array.shape, object)
     if dtype is dtypes.string:
         raise ValueError(f"Failed to convert a NumPy array of {array.dtype} to a Tensor of dtype string.")
     with np.errstate(all="ignore"):

@@ -6,7 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf.dtypes import FLOATING, float16, float32
-from tvtf.ops.cast import cast
+from tvtf.ops.cast import cast, defaulted
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, full_like, number, require_dtype, zeros_like
@@ -17,7 +17,7 @@ from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
-    x = convert_to_tensor(images)
+    x = defaulted(images, FLOATING, float32)
     require_dtype(x._type, FLOATING, "images")
     if not x.ndim or x.shape[-1] not in (3, None):
         from tvtf.errors import FailedPreconditionError

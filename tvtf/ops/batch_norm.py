@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING, as_dtype, int64
+from tvtf.dtypes import FLOATING, as_dtype, float32, int64
+from tvtf.ops.cast import defaulted
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.reduce import shared
 from tvtf.ops.rules import (
@@ -348,7 +349,7 @@ def local_response_normalization(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/local_response_normalization
     """
-    x = convert_to_tensor(input)
+    x = defaulted(input, FLOATING, float32)
     if x.ndim != 4:
         raise Refused(
             "in must be 4-dimensional", ValueError, f"Shape must be rank 4 but is rank {x.ndim} for {{op}}"

@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType, as_dtype
 from tvtf.errors import UnimplementedError
 from tvtf.ops.operands import attributes, one_of
@@ -13,7 +15,7 @@ from tvtf.ops.rules import bind, draw, kernel, number
 from tvtf.primitive import Sample, export, hooks, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, same_dim, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 _TENSORFLOW = {"float32": "float", "float64": "double", "float16": "half"}
 
@@ -110,6 +112,17 @@ def cast_tensor(x: Tensor, dtype: Any) -> Tensor:
 
 
 hooks.cast = cast_tensor
+
+
+def defaulted(value: Any, allowed: Sequence[DType], default: DType) -> Tensor:
+    """An op's input of a dtype that TensorFlow has a default for: Python and NumPy values of no dtype ``allowed`` become it.
+
+    While tracing they become it whatever they are, if they can.
+    """
+    if is_tensor(value):
+        return convert_to_tensor(value)
+    found = convert_to_tensor(value) if state.trace is None else None
+    return found if found is not None and found.dtype in allowed else convert_to_tensor(value, dtype_hint=default)
 
 
 @export("saturate_cast", "dtypes.saturate_cast")

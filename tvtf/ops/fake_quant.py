@@ -8,6 +8,7 @@ import numpy as np
 
 from tvtf.dtypes import float32
 from tvtf.ops.host import host_primitive
+from tvtf.ops.cast import defaulted
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import (
     batch_elementwise,
@@ -133,7 +134,7 @@ def fake_quant_with_min_max_args(
     if not min < max:
         raise Refused(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by("FakeQuantWithMinMaxArgs")
     limits = (convert_to_tensor(v, float32) for v in (min, max))
-    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=num_bits, narrow=narrow_range)
+    return bind.fake_quant(defaulted(inputs, (float32,), float32), *limits, bits=num_bits, narrow=narrow_range)
 
 
 @export("quantization.fake_quant_with_min_max_vars")
@@ -152,7 +153,7 @@ def fake_quant_with_min_max_vars(
     limits = [operand(v, float32, i) for i, v in enumerate((min, max), 1)]
     for limit, what in zip(limits, ("min", "max")):
         require_rank(limit._type, 0, what)
-    return bind.fake_quant(convert_to_tensor(inputs), *limits, bits=num_bits, narrow=narrow_range)
+    return bind.fake_quant(defaulted(inputs, (float32,), float32), *limits, bits=num_bits, narrow=narrow_range)
 
 
 @export("quantization.fake_quant_with_min_max_vars_per_channel")

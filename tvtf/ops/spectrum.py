@@ -8,7 +8,8 @@ from typing import Any
 import numpy as np
 
 from tvtf.anyrank import until_told
-from tvtf.dtypes import complex64, float32
+from tvtf.dtypes import COMPLEX, complex64, float32
+from tvtf.ops.cast import defaulted
 from tvtf.ops.fourier import require_rank
 from tvtf.ops.pad import roll
 from tvtf.ops.rules import bind, canonical_axes, number, static_value
@@ -19,7 +20,8 @@ from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _transformed(input: Any, rank: int, inverse: bool) -> Tensor:
-    return bind.fourier(convert_to_tensor(input), axes=_last(rank), inverse=inverse, norm="backward")
+    x = defaulted(input, COMPLEX, complex64)
+    return bind.fourier(x, axes=_last(rank), inverse=inverse, norm="backward")
 
 
 def _last(rank: int) -> tuple[int, ...]:
