@@ -315,21 +315,14 @@ def linspace(start: Any, stop: Any, num: Any, name: str | None = None, axis: int
     if isinstance(count, int) and count < 0:
         raise Refused(f"Requires start <= limit when delta > 0: 1/{count}").told_by("Range")
     axis = axis % (first.ndim + 1)
-    lifted = [_expanded(x, axis) for x in (first, last)]
-    toward, away = _weights(count, first.dtype, [-1 if i == axis else 1 for i in range(first.ndim + 1)])
-    return bind.add(bind.multiply(lifted[0], away), bind.multiply(lifted[1], toward))
-
-
-def _weights(count: Dim, dtype: DType, shape: list[int]) -> tuple[Tensor, Tensor]:
-    """By how much each value is the last one, and the first."""
-    if isinstance(count, int):
-        part = np.linspace(0.0, 1.0, count).reshape(shape)
-        return constant(part.astype(dtype.np)), constant((1.0 - part).astype(dtype.np))
-    places = bind.range(size=count, start=0, delta=1, dtype=as_dtype("float64"))
-    last = bind.maximum(bind.cast(scalar_of(count - 1), dtype=places.dtype), constant(1.0, places.dtype))
-    toward = bind.reshape(bind.divide(places, last), shape=tuple(count if d == -1 else d for d in shape))
-    away = bind.subtract(constant(1.0, places.dtype), toward)
-    return bind.cast(toward, dtype=dtype), bind.cast(away, dtype=dtype)
+    first, last = (_expanded(x, axis) for x in (first, last))
+    places = bind.range(size=count, start=0, delta=1, dtype=int64)
+    places = bind.reshape(places, shape=tuple(count if i == axis else 1 for i in range(first.ndim)))
+    steps = bind.maximum(bind.cast(scalar_of(count - 1), dtype=int64), number(1, places))
+    step = bind.divide(bind.subtract(last, first), bind.cast(steps, dtype=first.dtype))
+    between = bind.add(first, bind.multiply(step, bind.cast(places, dtype=first.dtype)))
+    found = bind.select(bind.greater_equal(places, steps), last, between)
+    return bind.select(bind.less_equal(places, number(0, places)), first, found)  # exact, infinite ones too
 
 
 def _expanded(x: Tensor, axis: int) -> Tensor:
