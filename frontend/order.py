@@ -112,7 +112,7 @@ def tuple_(tensors: Sequence[Any], control_inputs: Any = None, name: str | None 
     Source: https://www.tensorflow.org/api_docs/python/tf/tuple
     """
     if state.trace is None:
-        return list(tensors)
+        return tensors  # type: ignore[return-value]
     if all(t is None for t in tensors):
         raise ValueError(f"'tensors' must have at least one Tensor. Received: {tensors}.")
     with control_dependencies(control_inputs):

@@ -70,5 +70,56 @@ def _dtypes(tf):
     }
 
 
+def _norms(tf):
+    """Sums of squares in the dtype of what is squared."""
+    complexes = (_array(2, 3) + 1j).astype("complex64")
+    euclidean = tf.math.reduce_euclidean_norm
+    return {
+        "norm of complex numbers": _call(tf, lambda x: (tf.norm(x), tf.norm(x, axis=1, keepdims=True)), complexes),
+        "other norms of them": _call(tf, lambda x: (tf.norm(x, 1), tf.norm(x, "fro", axis=[0, 1])), complexes),
+        "euclidean norm of them": _call(tf, lambda x: euclidean(x, 0), complexes),
+        "euclidean norm of bytes": _call(tf, lambda x: euclidean(x), np.array([200, 100, 3], np.uint8)),
+        "euclidean norm of integers": _call(tf, lambda x: euclidean(x), np.array([2**20, 3, 4], np.int32)),
+    }
+
+
+def _defaults(tf):
+    """Values that are no tensors, where ops have a default dtype."""
+    image, line = np.full([1, 2, 3], 3, np.uint8), np.array([1, 2, 4])
+    calls = {
+        "fft": lambda: (tf.signal.fft(line), tf.signal.ifft2d(line[None] > 1), tf.signal.fft([1.0, 2.0])),
+        "hsv": lambda: (tf.image.hsv_to_rgb(image), tf.image.rgb_to_hsv(image)),
+        "normalized": lambda: tf.nn.lrn(np.ones([1, 1, 1, 2], np.int32)),
+        "quantized": lambda: tf.quantization.fake_quant_with_min_max_args(np.array([-7, 3])),
+        "no texts": lambda: (tf.constant(np.zeros([0, 2]), tf.string), tf.strings.length(np.zeros([0]))),
+    }
+    eager = {label: (lambda call=call: _shown(tf, call())) for label, call in calls.items()}
+    quantize = tf.quantization.fake_quant_with_min_max_args
+    return eager | {
+        "a list transformed": _call(tf, lambda: tf.signal.fft([1.0, 2.0])),
+        "a number quantized": _call(tf, lambda: quantize(-7)),
+    }
+
+
+def _made(tf):
+    """Arrays made of others, of ranges, and steps between infinite ends."""
+    numpy, line = tf.experimental.numpy, _array(3)
+    shapes = lambda: (numpy.zeros(range(3)), numpy.ones(range(1, 3)), numpy.eye(0, dtype=tf.string))  # noqa: E731
+    return {
+        "diagonal of unknown size": _call(tf, lambda x: (numpy.diag(x, 1), numpy.diagflat(x)), line),
+        "diagonal of nothing": _call(tf, lambda x: numpy.diag(x, 2), line[:0]),
+        "ranges as arrays": _call(tf, lambda x: (numpy.flip(range(3)), *numpy.atleast_1d(x, range(2))), line),
+        "sums of ranges": _call(tf, lambda: (numpy.sum(range(4)), numpy.max(range(3)), numpy.cumsum(range(3)))),
+        "ranges as shapes": _call(tf, shapes),
+        "steps from infinity": _call(tf, lambda x: tf.linspace(x, 1.0, 4), np.float32(-np.inf)),
+        "steps to infinity": _call(tf, lambda x: tf.linspace(x, [np.inf, 2.0], 3, axis=1), line[:2]),
+        "a count of steps": _call(tf, lambda x, n: (tf.linspace(x, x + 1, n), tf.linspace(1, 5, n)), line, np.int32(3)),
+        "powers from zero": _call(tf, lambda: numpy.geomspace(0, 10, 4)),
+        "powers across zero": _call(tf, lambda: (numpy.geomspace(-2.0, 5, 4), numpy.geomspace(-2.0, -8, 3))),
+        "one tensor stacked": _call(tf, lambda x: tf.stack(x), line),
+        "one array for a tuple": lambda: tf.tuple(line).shape,
+    }
+
+
 def programs(tf):
-    return _ranks(tf) | _counts(tf) | _dtypes(tf)
+    return _ranks(tf) | _counts(tf) | _dtypes(tf) | _norms(tf) | _defaults(tf) | _made(tf)

@@ -122,8 +122,14 @@ def dtype_of(value: Any, dtype: Any = None) -> DType:
     return tf.string if isinstance(value, (str, bytes)) else result_dtype(value)
 
 
+def dims_of(shape: Any) -> Any:
+    """A shape, which may be given as a range."""
+    return list(shape) if isinstance(shape, range) else shape
+
+
 def to_tensor(value: Any, dtype: Any = None) -> Tensor:
     """A tensor of what NumPy takes for an array, in the dtype that NumPy gives it."""
+    value = np.asarray(value) if isinstance(value, range) else value
     if isinstance(value, Tensor):
         return tf.cast(value, dtype) if dtype else value
     target = dtype_of(value, dtype)

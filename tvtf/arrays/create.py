@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.arrays.convert import array, dtype_of, float_dtype, numpy_like, result_dtype, tf, to_tensor, together, wanted
+from tvtf.arrays.convert import array, dims_of, dtype_of, float_dtype, numpy_like, result_dtype, tf, to_tensor, together, wanted
 from tvtf.tensor import Tensor
 
 
 @numpy_like("zeros", "empty", shows="[2, 3]")
 def zeros(shape: Any, dtype: Any = float) -> Tensor:
-    return tf.zeros(shape, wanted(dtype) or float_dtype())
+    return tf.zeros(dims_of(shape), wanted(dtype) or float_dtype())
 
 
 @numpy_like("ones", shows="[2, 3]")
 def ones(shape: Any, dtype: Any = float) -> Tensor:
-    return tf.ones(shape, wanted(dtype) or float_dtype())
+    return tf.ones(dims_of(shape), wanted(dtype) or float_dtype())
 
 
 @numpy_like("zeros_like", "empty_like", shows="[1, 2]")
@@ -58,6 +58,8 @@ def full_like(
 @numpy_like("eye", shows="2, 3, 1")
 def eye(N: int, M: int | None = None, k: int = 0, dtype: Any = float) -> Tensor:  # noqa: N803
     rows, columns = int(N), int(M or N)
+    if 0 in (rows, columns):
+        return tf.zeros([rows, columns], wanted(dtype) or tf.float32)
     on_diagonal = tf.range(columns) - tf.range(rows)[:, None] == int(k)
     return tf.cast(on_diagonal, wanted(dtype) or tf.float32)
 
@@ -119,8 +121,8 @@ def geomspace(start: Any, stop: Any, num: int = 50, endpoint: bool = True, dtype
     target = tf.as_dtype(dtype) if dtype else result_dtype(start, stop, float(num), float_dtype())
     working = tf.as_dtype(np.promote_types(target.as_numpy_dtype, np.float32))
     start, stop = to_tensor(start, working), to_tensor(stop, working)
-    negative = tf.cast((tf.math.real(start) < 0) & (tf.math.real(stop) < 0), working)
-    flip = 1 - 2 * negative
+    below = [1 - tf.sign(tf.math.real(end)) for end in (start, stop)]
+    flip = 1 - tf.cast(below[0] * below[1] // 2, working)  # 0 where one end is 0 and the other below, as TensorFlow's
     ends = [tf.math.log(flip * end) / tf.cast(np.log(10), working) for end in (start, stop)]
     made = flip * logspace(*ends, num, endpoint=endpoint)
     made = made if axis == 0 else tf.experimental.numpy.moveaxis(made, 0, axis)
@@ -140,8 +142,7 @@ def diag(v: Any, k: int = 0) -> Tensor:
     v = to_tensor(v)
     v.shape.with_rank_at_most(2)
     if v.ndim == 1:
-        size = v.shape[0]
-        return tf.linalg.diag(v, k=k) if size else tf.zeros([abs(k), abs(k)], v.dtype)
+        return tf.linalg.diag(v, k=k)
     tf.debugging.Assert(v.ndim > 0, [v.ndim])
     return diagonal(v, k)
 

@@ -240,6 +240,8 @@ def stack(values: Any, axis: int = 0, name: str = "stack") -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/stack
     """
+    if is_tensor(values) and axis == 0:
+        return convert_to_tensor(values)
     if is_tensor(values):
         values = unstack(values)
     if axis == 0 and not _holds_tensor(values):

@@ -45,7 +45,7 @@ def eye(
     columns = rows if num_columns is None else checked_dims(num_columns, "num_columns")[0]
     if state.trace is None:
         require_room(TensorType((rows, columns), kind), "MatrixDiagV3")
-    on, off = (EagerTensor(np.array(v, kind.np)) for v in (1, 0))
+    on, off = (number(v, convert_to_tensor(bool(v) if kind is boolean else v, kind)) for v in (1, 0))
     places = bind.range(size=rows, start=0, delta=1, dtype=int64)
     one = bind.one_hot(places, on, off, depth=columns, axis=1)
     if batch_shape is None:
