@@ -33,7 +33,21 @@ from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
-PLAIN = (bool, int, float, complex, str, bytes, DType, TensorShape, np.ndarray, np.generic, type(None), type(...), range)
+PLAIN = (
+    bool,
+    int,
+    float,
+    complex,
+    str,
+    bytes,
+    DType,
+    TensorShape,
+    np.ndarray,
+    np.generic,
+    type(None),
+    type(...),
+    range,
+)
 """What may stand among the arguments of a waiting call beside tensors."""
 
 

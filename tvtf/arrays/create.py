@@ -7,7 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.arrays.convert import array, dims_of, dtype_of, float_dtype, numpy_like, result_dtype, tf, to_tensor, together, wanted
+from tvtf.arrays.convert import (
+    array,
+    dims_of,
+    dtype_of,
+    float_dtype,
+    numpy_like,
+    result_dtype,
+    tf,
+    to_tensor,
+    together,
+    wanted,
+)
 from tvtf.tensor import Tensor
 
 

@@ -28,7 +28,7 @@ from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, brackets
 from tvtf.summarized import HOLE
-from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:

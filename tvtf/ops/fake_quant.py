@@ -7,8 +7,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.dtypes import float32
-from tvtf.ops.host import host_primitive
 from tvtf.ops.cast import defaulted
+from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import (
     batch_elementwise,
