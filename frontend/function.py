@@ -317,7 +317,8 @@ class Function(PolymorphicFunction):
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
         arguments, concrete = self._bound_to(args, kwargs)
-        return concrete if None in arguments.tensors else concrete.instance_for_ranks(arguments.tensors)
+        by_signature = self.input_signature is not None or None in arguments.tensors
+        return concrete if by_signature else concrete.instance_for_ranks(arguments.tensors)
 
     def concrete_functions(self) -> list[ConcreteFunction]:
         """Every trace; with an input signature one at least."""

@@ -74,7 +74,8 @@ def numpy_function(
       stateful: accepted; the function runs wherever the program comes by.
 
     Returns:
-      The results, in the structure of ``Tout``; a decorator, as of ``py_function``, without ``func``.
+      The results, in the structure of ``Tout`` (outside traces whatever ``func`` returns, as TensorFlow has it); a decorator,
+      as of ``py_function``, without ``func``.
 
     Raises:
       InvalidArgumentError, UnknownError: as ``py_function``; outside traces what ``func`` raised.
@@ -97,11 +98,13 @@ def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, record: Any) ->
     inp = list(inp or ())
     if any(map(nest.is_composite, nest.flatten([inp, wanted]))):
         return _of_components(func, inp, wanted, run, op, record)
+    if state.trace is None and record is None:
+        return _as_it_comes(func(*map(np.array, inp)))
     inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
     specs = [_spec(t) for t in nest.flatten([] if wanted is None else wanted)]
     if state.trace is None:
-        given = inp if record is None else inputs
-        results: Sequence[Tensor] = _eager(func, given, specs, op, record is not None)
+        with told_in_errors(op):
+            results: Sequence[Tensor] = _results(func(*inputs), specs, op)
     else:
         results = traced(_checked(run, specs, op), inputs, specs, record and record(func, specs, op))
     if wanted is None or not specs:
@@ -155,11 +158,10 @@ def _type_of(spec: TensorSpec) -> TensorType:
 # -- running it
 
 
-def _eager(func: Any, inputs: Sequence[Any], specs: Sequence[TensorSpec], op: str, tensors: bool) -> list[Tensor]:
-    if not tensors:  # TensorFlow calls it without more ado
-        return _results(func(*map(np.array, inputs)), specs, op)
-    with told_in_errors(op):
-        return _results(func(*inputs), specs, op)
+def _as_it_comes(found: Any) -> Any:
+    """What a NumPy function gives outside traces: TensorFlow doesn't look there at what was announced."""
+    values = [None if value is None else convert_to_tensor(value) for value in nest.flatten(found)]
+    return values[0] if len(values) == 1 else values
 
 
 def _on_tensors(func: Any) -> Callable[..., Any]:

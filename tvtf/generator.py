@@ -24,14 +24,12 @@ PHILOX = 1
 STATE_SIZE = 3
 
 
-def _state_from_seed(seed: Any) -> np.ndarray:
+def _state_from_seed(seed: Any, size: int = STATE_SIZE) -> np.ndarray:
     """TensorFlow's rule: an int fills the state from its low 64 bits on, a list from the key backwards."""
     if not isinstance(seed, int):
         seed = static_value(cast(convert_to_tensor(seed), int64), "seed")
-    words = (
-        [seed >> (64 * i) for i in range(STATE_SIZE)] if isinstance(seed, int) else np.ravel(seed).tolist()[:STATE_SIZE]
-    )
-    words = [0] * (STATE_SIZE - len(words)) + words
+    words = [seed >> (64 * i) for i in range(size)] if isinstance(seed, int) else np.ravel(seed).tolist()[:size]
+    words = [0] * (size - len(words)) + words
     return np.array([w & 0xFFFFFFFFFFFFFFFF for w in words], np.uint64).view(np.int64)
 
 
@@ -66,7 +64,7 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/random/create_rng_state
     """
     if getattr(alg, "value", alg) in ("threefry", 2):
-        return convert_to_tensor(_state_from_seed(seed)[: STATE_SIZE - 1])
+        return convert_to_tensor(_state_from_seed(seed, STATE_SIZE - 1))
     check_algorithm(alg)
     return convert_to_tensor(_state_from_seed(seed))
 

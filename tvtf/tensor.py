@@ -501,16 +501,20 @@ def to_array(value: Any, dtype: DType | None, hint: Any = None) -> np.ndarray:
         raise ValueError("Attempt to convert a value (None) with an unsupported type (<class 'NoneType'>) to a Tensor.")
     if hint is not None and dtype is None:
         return _hinted(value, dtypes.as_dtype(hint))
-    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
-        return _from_numpy(np.asarray(value), dtype)
-    return _from_python(value, dtype)
+    return _converted(value, dtype, _low_bits)
 
 
 def _hinted(value: Any, hint: DType) -> np.ndarray:
     try:
-        return to_array(value, hint)
+        return _converted(value, hint, _fitted)
     except (TypeError, ValueError, OverflowError):
         return to_array(value, None)
+
+
+def _converted(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np.ndarray]) -> np.ndarray:
+    if isinstance(value, (np.ndarray, np.generic)) or hasattr(value, "__array__"):
+        return _from_numpy(np.asarray(value), dtype)
+    return _from_python(value, dtype, fit)
 
 
 def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
@@ -542,7 +546,7 @@ def _check_texts(array: np.ndarray) -> None:
             )
 
 
-def _from_python(value: Any, dtype: DType | None) -> np.ndarray:
+def _from_python(value: Any, dtype: DType | None, fit: Callable[[Any, DType], np.ndarray]) -> np.ndarray:
     kinds = _kinds(value)
     if kinds & {str, bytes}:
         if kinds - {str, bytes}:
@@ -552,7 +556,17 @@ def _from_python(value: Any, dtype: DType | None) -> np.ndarray:
     _check_kinds(kinds, value, target)
     if dtype is None and target is dtypes.int32:
         return _smallest_int(value)
-    return _fitted(value, target)
+    return fit(value, target)
+
+
+def _low_bits(value: Any, target: DType) -> np.ndarray:
+    """Ints that a small dtype can't hold wrap around, as TensorFlow's do; those beyond 64 bits are refused."""
+    try:
+        return _fitted(value, target)
+    except OverflowError:
+        if target.size == dtypes.int64.size:
+            raise
+        return _fitted(value, dtypes.int64).astype(target.np)
 
 
 def _smallest_int(value: Any) -> np.ndarray:

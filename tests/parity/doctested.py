@@ -8,7 +8,20 @@ import numpy as np
 
 def programs(tf):
     made = {}
-    for group in (_parsed, _python, _datasets, _options, _nests, _tables, _queues, _compared, _graphs, _others):
+    for group in (
+        _parsed,
+        _python,
+        _datasets,
+        _options,
+        _nests,
+        _tables,
+        _queues,
+        _compared,
+        _graphs,
+        _others,
+        _wrapped,
+        _called,
+    ):
         made |= group(tf)
     return made
 
@@ -285,4 +298,67 @@ def _others(tf):
         "a certain label": lambda: tf.nn.sparse_softmax_cross_entropy_with_logits([0], [[999.0, 0.0]]),
         "bands": lambda: tf.linalg.banded_triangular_solve([[2.0, 3.0, 4.0], [1.0, 2.0, 3.0]], tf.ones([3, 1])),
         "lines of a file nobody holds": lines,
+    }
+
+
+def _wrapped(tf):
+    """Ints that their dtype can't hold."""
+    x = tf.constant([1, 2], tf.int8)
+
+    def within(f):
+        return tf.function(f, autograph=False)()
+
+    return {
+        "an int of few bits": lambda: [
+            *(tf.constant(129, tf.int8), tf.constant([-1, 300], tf.uint8), tf.constant(70000, tf.int16)),
+            *(tf.constant(2**31, tf.int32), tf.constant([-1, 2**32], tf.uint32), tf.constant(2**31)),
+            *(tf.Variable(129, dtype=tf.int8), tf.constant((-129,), tf.int8), tf.convert_to_tensor([2**40], tf.int8)),
+        ],
+        "ints beside few bits": lambda: [
+            *(tf.add(x, [129, 130]), tf.subtract(x, [257, 258]), x + 129, x + [129, 130], 300 * x),
+            *(tf.concat([x, [129]], 0), tf.where([True, False], x, [129, 130]), tf.equal(x, [257, 258])),
+        ],
+        "an int of few bits, traced": lambda: [
+            within(lambda: tf.constant(129, tf.int8)),
+            within(lambda: tf.constant([300, -1], tf.uint8)),
+            within(lambda: tf.add(x, [129, 130])),
+            within(lambda: tf.constant([2**40], tf.int8)),
+        ],
+    }
+
+
+def _called(tf):
+    v1, arrays = tf.compat.v1, tf.numpy_function
+
+    def printing():
+        with v1.Graph().as_default(), v1.Session() as session:
+            i, x = tf.while_loop(lambda i, x: i < 3, lambda i, x: (v1.Print(i + 1, [i], "i "), x + i), (0, 1))
+            return session.run((i, x))
+
+    @tf.function(input_signature=[tf.TensorSpec(None)])
+    def of_any_rank(x):
+        return x + 1.0
+
+    @tf.function
+    def of_graph():
+        return tf.constant(isinstance(v1.get_default_graph(), tf.Graph))
+
+    concrete = of_any_rank.get_concrete_function
+    seeds, algorithms = (1, [12], [12, 34], [1, 2, 3]), ("philox", "threefry", 1, 2)
+    return {
+        "numpy_function gives what it likes, eager": lambda: [
+            arrays(lambda x: (x, x + 1), [tf.constant([1, 2])], [tf.float32, tf.int64]),
+            arrays(lambda x: "a", [1], tf.float32),
+            arrays(lambda x: None, [1], tf.float32),
+            arrays(lambda x: (x, x), [1], tf.float32),
+            arrays(lambda x: x, [1], []),
+        ],
+        "prints in a loop of a graph": printing,
+        "one concrete function for all ranks": lambda: [
+            concrete(tf.ones([2])) is concrete(tf.ones([1, 1])),
+            concrete(tf.ones([2])) is concrete(),
+            [concrete()(tf.ones(s)).shape for s in ([2], [1, 1])],
+        ],
+        "graphs of functions": lambda: (isinstance(concrete().graph, tf.Graph), of_graph()),
+        "states of generators": lambda: [tf.random.create_rng_state(s, a) for a in algorithms for s in seeds],
     }

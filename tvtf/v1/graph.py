@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import re
+from abc import ABCMeta
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
@@ -14,6 +15,7 @@ from tvtf import nest
 from tvtf.anyrank import UnknownRank
 from tvtf.context import state
 from tvtf.dialect import read
+from tvtf.emit import Graph as FinishedTrace
 from tvtf.emit import Trace
 from tvtf.frontend.function import unknown_rank
 from tvtf.frontend.waiting import argument_shape
@@ -100,7 +102,8 @@ class _Records(Recorder):
     watch_accessed_variables = True
 
     def watches(self, source: Any) -> bool:
-        return True
+        """No constants: nobody asks a graph for gradients by these."""
+        return not isinstance(source, EagerTensor)
 
     def record(self, prim: Any, inputs: Any, outputs: Any, attrs: dict[str, Any]) -> None:
         self.active.update((id(x), x) for x in inputs)
@@ -348,7 +351,7 @@ def _waiting_for(trace: Trace, prim: Any, attrs: dict[str, Any]) -> Any:
 
 
 @export("Graph")
-class Graph:
+class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
     """A graph to be run in a ``Session``; that of a function is ``fn.get_concrete_function(...).graph``.
 
     >>> import tvtf as tf
@@ -623,6 +626,9 @@ def current_graph() -> Graph:
     if not isinstance(trace, GraphTrace):
         raise RuntimeError("The op is not compatible with eager execution: build it in `with graph.as_default():`.")
     return trace.graph
+
+
+Graph.register(FinishedTrace)
 
 
 class _Default:
