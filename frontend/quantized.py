@@ -12,7 +12,7 @@ from tvtf.ops.cast import cast
 from tvtf.ops.compare import where
 from tvtf.ops.convolution import depthwise_conv2d
 from tvtf.ops.create import zeros
-from tvtf.ops.operands import attributes, operand
+from tvtf.ops.operands import attributes, operand, word_of
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.primitive import export, public_names
 from tvtf.refusal import RefusedValue
@@ -68,8 +68,6 @@ def _quantized(
     passes_all: bool,
 ) -> Tensor:
     x = convert_to_tensor(input)
-    if round_mode not in ("HALF_TO_EVEN", "HALF_UP"):
-        raise ValueError(f"round_mode must be 'HALF_TO_EVEN' or 'HALF_UP', but got {round_mode!r}")
     if not 0 < num_bits < (62 if signed else 63):
         raise RefusedValue(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
     if range_given:
@@ -99,6 +97,7 @@ QUANTIZER = attributes(signed_input=bool, num_bits=int, range_given=bool, narrow
 
 @export("quantization.quantize_and_dequantize_v2")
 @QUANTIZER
+@attributes(round_mode=word_of("HALF_TO_EVEN", "HALF_UP"))
 def quantize_and_dequantize_v2(
     input: Any,
     input_min: Any,
@@ -138,6 +137,7 @@ def quantize_and_dequantize_v2(
 
 @export("quantization.quantize_and_dequantize")
 @QUANTIZER
+@attributes(round_mode=word_of("HALF_TO_EVEN", "HALF_UP"))
 def quantize_and_dequantize(
     input: Any,
     input_min: Any,

@@ -6,6 +6,7 @@ from typing import Any
 
 from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
 from tvtf.ops.draws import gamma_parameters, scaled_gamma
+from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.random import RESERVED_BLOCKS, sample_count, sampled, shifted, shuffled, stretched
 from tvtf.ops.rules import bind, drawn_dims
 from tvtf.primitive import export
@@ -201,6 +202,7 @@ def gamma(
 
 
 @export("random.poisson")
+@attributes(dtype=one_of(float16, float32, float64, int32, int64))
 def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
     """Poisson random numbers, new ones with each call: a tensor of the shape ``shape + lam.shape``.
 

@@ -68,6 +68,16 @@ def _numbers(tf):
             "num_partitions",
         ),
         "fake_quant": (lambda **k: tf.quantization.fake_quant_with_min_max_args(x, **k), "min max num_bits"),
+        "lrn": (lambda **k: tf.nn.lrn(x[None, ..., None], **k), "depth_radius bias alpha beta"),
+        "strided_slice": (
+            lambda **k: tf.strided_slice(x, [0, 0], [1, 1], **k),
+            "begin_mask end_mask ellipsis_mask new_axis_mask shrink_axis_mask",
+        ),
+        "one_hot": (lambda **k: tf.one_hot([0], 2, **k), "axis"),
+        "unstack": (lambda **k: tf.unstack(x, **k), "num"),
+        "strings.format": (lambda **k: tf.strings.format("{}", tf.range(7), **k), "summarize"),
+        "strings.split": (lambda **k: tf.strings.split("a b c", **k), "maxsplit"),
+        "unicode_decode": (lambda **k: tf.strings.unicode_decode("ab", "UTF-8", **k), "replacement_char"),
     }
 
 
@@ -88,6 +98,24 @@ def _words(tf):
         "crop_and_resize": (
             lambda **k: tf.image.crop_and_resize(x[None, ..., None], [[0.0, 0.0, 1.0, 1.0]], [0], [1, 1], **k),
             "method",
+        ),
+        "depth_to_space": (lambda **k: tf.nn.depth_to_space(tf.ones([1, 1, 1, 4]), 2, **k), "data_format"),
+        "space_to_depth": (lambda **k: tf.nn.space_to_depth(tf.ones([1, 2, 2, 1]), 2, **k), "data_format"),
+        "quantize_and_dequantize_v2": (
+            lambda **k: tf.quantization.quantize_and_dequantize_v2(x, 0.0, 1.0, **k),
+            "round_mode",
+        ),
+        "unicode_decode": (lambda **k: strings.unicode_decode(text, "UTF-8", **k), "errors"),
+        "unicode_encode": (
+            lambda **k: strings.unicode_encode([97, 98], **({"output_encoding": "UTF-8"} | k)),
+            "output_encoding errors",
+        ),
+        "ngrams": (lambda **k: strings.ngrams(text, 2, **k), "separator"),
+        "strings.lower": (lambda **k: strings.lower(text, **k), "encoding"),
+        "unsorted_segment_join": (lambda **k: strings.unsorted_segment_join(text, [0, 0], 1, **k), "separator"),
+        "max_pool_with_argmax": (
+            lambda **k: tf.nn.max_pool_with_argmax(x[None, ..., None], 2, 1, **({"padding": "VALID"} | k)),
+            "padding",
         ),
         "decode_compressed": (lambda **k: tf.io.decode_compressed(["ab"], **k), "compression_type"),
         "decode_csv": (lambda **k: tf.io.decode_csv(["1,2"], [[0], [0]], **k), "field_delim na_value"),
@@ -115,6 +143,12 @@ def _dtypes(tf):
         "histogram_fixed_width": (lambda **k: tf.histogram_fixed_width(x, [0.0, 5.0], 2, **k), "dtype"),
         "decode_png": (lambda **k: tf.image.decode_png(png, **k), "dtype"),
         "extract_jpeg_shape": (lambda **k: tf.image.extract_jpeg_shape(jpeg, **k), "output_type"),
+        "searchsorted": (lambda **k: tf.searchsorted([1.0, 2.0], [1.5], **k), "out_type"),
+        "max_pool_with_argmax": (
+            lambda **k: tf.nn.max_pool_with_argmax(x[None, ..., None], 2, 1, "VALID", **k),
+            "output_dtype",
+        ),
+        "stateless_poisson": (lambda **k: tf.random.stateless_poisson([1], [1, 2], 0.0, **k), "dtype"),
         "to_number": (lambda **k: tf.strings.to_number(["1"], **k), "out_type"),
         "bitcast": (lambda **k: tf.bitcast(x, **({"type": tf.int32} | k)), "type"),
     }

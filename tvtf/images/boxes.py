@@ -299,6 +299,7 @@ def _sample(
 
 
 @export("image.stateless_sample_distorted_bounding_box")
+@attributes(max_attempts=int, use_image_if_no_bounding_boxes=bool)
 def stateless_sample_distorted_bounding_box(
     image_size: Any,
     bounding_boxes: Any,
@@ -340,6 +341,7 @@ def stateless_sample_distorted_bounding_box(
 
 
 @export("image.sample_distorted_bounding_box")
+@attributes(max_attempts=int, use_image_if_no_bounding_boxes=bool)
 def sample_distorted_bounding_box(
     image_size: Any,
     bounding_boxes: Any,

@@ -12,11 +12,11 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.images import codecs
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
-from tvtf.ops.operands import attributes, one_of, operand
-from tvtf.ops.rules import bind
+from tvtf.ops.operands import attributes, one_of, operand, word_of
+from tvtf.ops.rules import attribute_text, bind
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.primitive import export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -101,6 +101,13 @@ def _image(contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: 
     )
 
 
+def _dct_method(value: Any, what: str) -> str:
+    found = attribute_text(value, what)
+    if found not in ("", "INTEGER_FAST", "INTEGER_ACCURATE"):
+        raise RefusedValue(f"dct_method must be one of ['', 'INTEGER_FAST', 'INTEGER_ACCURATE'], got {found}")
+    return found
+
+
 def _require_channels(channels: Any, allowed: tuple[int, ...]) -> None:
     if int(channels or 0) not in allowed:
         told = ", ".join(map(str, allowed[:-1]))
@@ -156,7 +163,12 @@ def decode_bmp(contents: Any, channels: int = 0, name: str | None = None) -> Ten
 
 @export("io.decode_jpeg", "image.decode_jpeg")
 @attributes(
-    fancy_upscaling=bool, try_recover_truncated=bool, channels=int, ratio=int, acceptable_fraction=float, dct_method=str
+    fancy_upscaling=bool,
+    try_recover_truncated=bool,
+    channels=int,
+    ratio=int,
+    acceptable_fraction=float,
+    dct_method=_dct_method,
 )
 def decode_jpeg(
     contents: Any,
@@ -191,7 +203,12 @@ def decode_jpeg(
 
 @export("io.decode_and_crop_jpeg", "image.decode_and_crop_jpeg")
 @attributes(
-    fancy_upscaling=bool, try_recover_truncated=bool, channels=int, ratio=int, acceptable_fraction=float, dct_method=str
+    fancy_upscaling=bool,
+    try_recover_truncated=bool,
+    channels=int,
+    ratio=int,
+    acceptable_fraction=float,
+    dct_method=_dct_method,
 )
 def decode_and_crop_jpeg(
     contents: Any,
@@ -361,9 +378,9 @@ def jpeg_of_image(image: Tensor, quality: Tensor, options: str) -> Any:
     progressive=bool,
     optimize_size=bool,
     chroma_downsampling=bool,
-    format=str,
+    format=word_of("", "grayscale", "rgb"),
     quality=int,
-    density_unit=str,
+    density_unit=word_of("in", "cm"),
     x_density=int,
     y_density=int,
     xmp_metadata=str,
@@ -420,7 +437,7 @@ def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
 
 
 @export("image.adjust_jpeg_quality")
-@attributes(dct_method=str)
+@attributes(dct_method=_dct_method)
 def adjust_jpeg_quality(image: Any, jpeg_quality: Any, dct_method: str = "", name: str | None = None) -> Tensor:
     """The image as a JPEG file of a quality shows it; needs Pillow (``pip install tvtf[image]``).
 

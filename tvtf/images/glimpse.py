@@ -15,7 +15,7 @@ from tvtf.ops.indexing import gather
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import brackets
 from tvtf.stateful_random import normal, uniform
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -65,10 +65,10 @@ def extract_glimpse(
 
 
 def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
-    told = None
     if noise not in NOISES:
-        told = f"The noise could only be uniform, gaussian, or zero, got {noise}"
-    elif x.ndim != 4:
+        raise RefusedValue(f"The noise could only be uniform, gaussian, or zero, got {noise}")
+    told = None
+    if x.ndim != 4:
         told = f"input must be 4-dimensional (batch_size, height, width, depth), got {brackets(x._type.shape)}"
     elif len(window) != 2:
         told = f"size must be a vector of size 2 (height, width), got {brackets(window)}"

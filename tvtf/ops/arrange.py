@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
-from tvtf.ops.operands import integers
+from tvtf.ops.operands import at_least, attributes, integers
 from tvtf.ops.rules import (
     attribute_int,
     bind,
@@ -409,6 +409,7 @@ def _equal_sizes(extent: Dim, count: int, axis: int) -> tuple[Dim, ...]:
 
 
 @export("unstack")
+@attributes(num=at_least(0))
 def unstack(value: Any, num: int | None = None, axis: int = 0, name: str = "unstack") -> list[Tensor]:
     """The slices along ``axis``, without that axis: the inverse of :func:`stack`.
 

@@ -12,6 +12,7 @@ from tvtf.anyrank import AnyShape, UnknownSizes, until_told
 from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import (
     bind,
     draw,
@@ -247,6 +248,7 @@ def _shape_node(e: Any, inputs: Sequence[str], outputs: Sequence[str], dtype: DT
 
 
 @export("shape")
+@attributes(out_type=one_of(int32, int64))
 def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
     """The shape as a vector of ``out_type``; unknown dims are computed when the program runs.
 
@@ -263,6 +265,7 @@ def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 
 
 @export("shape_n")
+@attributes(out_type=one_of(int32, int64))
 def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None) -> list[Tensor]:
     """The shapes of several tensors, a vector each.
 
@@ -276,6 +279,7 @@ def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None
 
 
 @export("size")
+@attributes(out_type=one_of(int32, int64))
 def size(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
     """The number of elements, a scalar of ``out_type``.
 

@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.dtypes import FLOATING, as_dtype, float32, int64
 from tvtf.ops.cast import defaulted
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.operands import attributes
 from tvtf.ops.reduce import shared
 from tvtf.ops.rules import (
     bind,
@@ -330,6 +331,7 @@ def group_norm(x: Any, scale: Any, offset: Any, groups: int, epsilon: float = 1e
 
 
 @export("nn.local_response_normalization", "nn.lrn")
+@attributes(depth_radius=int, bias=float, alpha=float, beta=float)
 def local_response_normalization(
     input: Any, depth_radius: int = 5, bias: float = 1, alpha: float = 1, beta: float = 0.5, name: str | None = None
 ) -> Tensor:

@@ -10,6 +10,7 @@ import numpy as np
 
 from tvtf.dtypes import COMPILED, DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.dims import at_least_zero, ceil_div, scalar_of
+from tvtf.ops.operands import attributes
 from tvtf.ops.rules import (
     as_dims,
     bind,
@@ -398,6 +399,7 @@ def one_hot_between(indices: Tensor, on: Tensor, off: Tensor, depth: Dim, axis: 
 
 
 @export("one_hot")
+@attributes(axis=int)
 def one_hot(
     indices: Any,
     depth: Any,

@@ -17,6 +17,7 @@ from tvtf.dtypes import FLOATING, DType, as_dtype, float16, float32, float64, in
 from tvtf.ops import philox
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
+from tvtf.ops.operands import attributes, one_of, told
 from tvtf.ops.random import RESERVED_BLOCKS, check_seed, normals, unit64
 from tvtf.ops.rules import bind, broadcast_types, drawn_dims, number, require_dtype, unbroadcast
 from tvtf.primitive import export
@@ -236,6 +237,7 @@ def stateless_random_poisson(seed: Tensor, rate: Tensor, shape: Any, dtype: Any)
 
 
 @export("random.stateless_poisson")
+@attributes(dtype=one_of(float16, float32, float64, int32, int64))
 def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name: str | None = None) -> Tensor:
     """Poisson random numbers as a function of the seed, TensorFlow's own.
 
@@ -302,6 +304,7 @@ def stateless_random_binomial(seed: Tensor, counts: Tensor, probs: Tensor, shape
 
 
 @export("random.stateless_binomial")
+@attributes(output_dtype=told("dtype", one_of(float16, float32, float64, int32, int64)))
 def stateless_binomial(
     shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = int32, name: str | None = None
 ) -> Tensor:

@@ -20,7 +20,7 @@ from tvtf.ops.rules import (
     unbroadcast,
 )
 from tvtf.primitive import Sample, export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import TensorType, brackets, same_shape, show_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -41,11 +41,15 @@ def _array(x: np.ndarray, low: np.ndarray, high: np.ndarray, bits: int, narrow: 
         return np.where((low == 0) & (high == 0), np.float32(0), steps * step + below).astype(np.float32)
 
 
+def _require_bits(bits: int) -> None:
+    if not 2 <= bits <= 16:
+        raise RefusedValue(f"num_bits must be between 2 and 16, inclusive, but got {bits}")
+
+
 def _type(x: TensorType, low: TensorType, high: TensorType, bits: int, narrow: bool) -> TensorType:
     for t, name in ((x, "inputs"), (low, "min"), (high, "max")):
         require_dtype(t, (float32,), name)
-    if not 2 <= bits <= 16:
-        raise Refused(f"num_bits must be between 2 and 16, inclusive, but got {bits}", ValueError)
+    _require_bits(bits)
     return TensorType(broadcast_types(x, low, high), float32)
 
 
@@ -132,7 +136,9 @@ def fake_quant_with_min_max_args(
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_args
     """
     if not min < max:
-        raise Refused(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by("FakeQuantWithMinMaxArgs")
+        raise RefusedValue(f"min has to be smaller than max, was: {min:g} >= {max:g}").told_by(
+            "FakeQuantWithMinMaxArgs"
+        )
     limits = (convert_to_tensor(v, float32) for v in (min, max))
     return bind.fake_quant(defaulted(inputs, (float32,), float32), *limits, bits=num_bits, narrow=narrow_range)
 
@@ -202,6 +208,7 @@ class FakeQuantWithMinMaxVarsPerChannelGradient(NamedTuple):
 
 
 def _gradients(ct: Any, x: Any, low: Any, high: Any, bits: int, narrow: bool) -> tuple[Tensor, ...]:
+    _require_bits(bits)
     ct, x, low, high = (operand(v, float32, i) for i, v in enumerate((ct, x, low, high)))
     if not same_shape(ct._type.shape, x._type.shape):
         shapes = f"{show_shape(ct._type.shape)} and {show_shape(x._type.shape)}"

@@ -11,7 +11,7 @@ import numpy as np
 from tvtf.anyrank import until_told
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
-from tvtf.ops.operands import integers
+from tvtf.ops.operands import attributes, integers
 from tvtf.ops.rules import bind, is_computed, static_dims, static_value
 from tvtf.primitive import export, patient
 from tvtf.refusal import Refused
@@ -244,6 +244,7 @@ setattr(Tensor, "__getitem__", getitem)  # noqa: B010 - declared for checkers, g
 
 
 @export("strided_slice")
+@attributes(begin_mask=int, end_mask=int, ellipsis_mask=int, new_axis_mask=int, shrink_axis_mask=int)
 def strided_slice(
     input_: Any,
     begin: Any,

@@ -15,6 +15,7 @@ from tvtf.ops.array import reshape
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.operands import attributes, word_of
 from tvtf.ops.rules import attribute_int, bind, draw, is_computed, kernel, number, static_dims, static_int
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused, RefusedValue
@@ -283,6 +284,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
 
 
 @export("nn.space_to_depth")
+@attributes(data_format=word_of("NHWC", "NCHW", "NCHW_VECT_C"))
 def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """Blocks of ``block_size`` x ``block_size`` pixels moved into the channels.
 
@@ -309,6 +311,7 @@ def space_to_depth(input: Any, block_size: int, data_format: str = "NHWC", name:
 
 
 @export("nn.depth_to_space")
+@attributes(data_format=word_of("NHWC", "NCHW", "NCHW_VECT_C"))
 def depth_to_space(input: Any, block_size: int, data_format: str = "NHWC", name: str | None = None) -> Tensor:
     """The inverse of :func:`space_to_depth`: channels moved into blocks of pixels.
 

@@ -9,10 +9,10 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.anyrank import until_told
-from tvtf.dtypes import as_dtype, int64
+from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.cast import cast
-from tvtf.ops.operands import attributes, operands
+from tvtf.ops.operands import attributes, one_of, operands, told, word_of
 from tvtf.ops.pad import reverse
 from tvtf.ops.rules import attribute_ints, attribute_text, bind, number, static_value
 from tvtf.primitive import export
@@ -80,7 +80,9 @@ class MaxPoolWithArgmax(NamedTuple):
 
 
 @export("nn.max_pool_with_argmax")
-@attributes(include_batch_in_index=bool)
+@attributes(
+    include_batch_in_index=bool, padding=word_of("SAME", "VALID"), output_dtype=told("Targmax", one_of(int32, int64))
+)
 def max_pool_with_argmax(
     input: Any,
     ksize: Any,

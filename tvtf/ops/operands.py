@@ -186,9 +186,19 @@ def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
     return mark
 
 
-def flag(told: str) -> Converter:
-    """How a bool is converted that TensorFlow's op calls otherwise than its public function."""
-    return lambda value, _: attribute_bool(value, told)
+def word_of(*allowed: str) -> Converter:
+    """How a string is converted that is one of some."""
+    return lambda value, what: attribute_text(value, what, allowed)
+
+
+def told(name: str, kind: Converter) -> Converter:
+    """How an argument is converted that TensorFlow's op calls otherwise than its public function."""
+    return lambda value, _: kind(value, name)
+
+
+def flag(name: str) -> Converter:
+    """A bool that TensorFlow's op calls otherwise."""
+    return told(name, attribute_bool)
 
 
 def operands(*values: Any) -> list[Tensor]:

@@ -371,6 +371,7 @@ def search_rows(sequence: Tensor, values: Tensor, side: str, out_type: DType) ->
 
 
 @export("searchsorted")
+@attributes(out_type=one_of(int32, int64))
 def searchsorted(
     sorted_sequence: Any, values: Any, side: str = "left", out_type: Any = int32, name: str | None = None
 ) -> Tensor:

@@ -10,10 +10,10 @@ import numpy as np
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.cast import cast
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.operands import attributes
-from tvtf.ops.rules import attribute_bool, bind, require_dtype, static_int
+from tvtf.ops.operands import attributes, word_of
+from tvtf.ops.rules import attribute_bool, attribute_text, bind, require_dtype, static_int
 from tvtf.ops.strings.rules import text, text_op
-from tvtf.ops.strings.unicode import options, output_codec, points_of, splits_of
+from tvtf.ops.strings.unicode import OUTPUTS, REPLACING, options, output_codec, points_of, splits_of
 from tvtf.primitive import export
 from tvtf.ragged.build import from_tensor
 from tvtf.ragged.kernels import counted, dim
@@ -74,6 +74,7 @@ def _listed(input: Any, parts: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[
 
 
 @export("strings.split")
+@attributes(maxsplit=int)
 def split(input: Any, sep: Any = None, maxsplit: int = -1, name: str | None = None) -> Any:
     """The parts of each string between separators.
 
@@ -117,6 +118,7 @@ def _points(input: Any, encoding: str, errors: str, replacement: int, controls: 
 
 
 @export("strings.unicode_decode")
+@REPLACING
 @attributes(replace_control_characters=bool)
 def unicode_decode(
     input: Any,
@@ -143,6 +145,7 @@ def unicode_decode(
 
 
 @export("strings.unicode_decode_with_offsets")
+@REPLACING
 @attributes(replace_control_characters=bool)
 def unicode_decode_with_offsets(
     input: Any,
@@ -166,6 +169,7 @@ def unicode_decode_with_offsets(
 
 
 @export("strings.unicode_split")
+@REPLACING
 def unicode_split(
     input: Any, input_encoding: str, errors: str = "replace", replacement_char: int = 65533, name: str | None = None
 ) -> Any:
@@ -181,6 +185,7 @@ def unicode_split(
 
 
 @export("strings.unicode_split_with_offsets")
+@REPLACING
 def unicode_split_with_offsets(
     input: Any, input_encoding: str, errors: str = "replace", replacement_char: int = 65533, name: str | None = None
 ) -> tuple[Any, Any]:
@@ -207,6 +212,8 @@ def _single_characters(points: Tensor, encoding: str) -> Tensor:
 
 
 @export("strings.unicode_encode")
+@REPLACING
+@attributes(output_encoding=word_of(*OUTPUTS))
 def unicode_encode(
     input: Any, output_encoding: str, errors: str = "replace", replacement_char: int = 65533, name: str | None = None
 ) -> Any:
@@ -285,7 +292,7 @@ def string_ngrams(
     """The n-grams of each row of words, and their row splits."""
     attrs = {
         "widths": widths,
-        "separator": separator,
+        "separator": attribute_text(separator, "separator"),
         "left": left,
         "right": right,
         "pad": pad,
@@ -334,7 +341,13 @@ def ngrams(
         raise ValueError(f"padding_width must be greater than 0. Received: padding_width={padding_width}")
     left, right = pad_values if isinstance(pad_values, (list, tuple)) else (pad_values or "",) * 2
     pad = (-1 if padding_width is None else int(padding_width)) if pad_values is not None else 0
-    attrs = {"widths": widths, "separator": separator, "left": left, "right": right, "pad": pad}
+    attrs = {
+        "widths": widths,
+        "separator": attribute_text(separator, "separator"),
+        "left": left,
+        "right": right,
+        "pad": pad,
+    }
     attrs |= {"short": attribute_bool(preserve_short_sequences, "preserve_short_sequences")}
     if isinstance(data, RaggedTensor):
         return _ngrams_of(data, attrs)

@@ -7,6 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import int64
+from tvtf.ops.operands import at_least, attributes, told
 from tvtf.ops.rules import bind, canonical_axis, number, static_int, static_value
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -174,6 +175,7 @@ def expand_dims(sp_input: Any, axis: Any = None, name: str | None = None) -> Spa
 
 
 @export("sparse.concat")
+@attributes(axis=told("concat_dim", at_least(-(2**31))))
 def concat(axis: Any, sp_inputs: Any, expand_nonconcat_dims: bool = False, name: str | None = None) -> SparseTensor:
     """Several sparse tensors one after another along an axis; in row-major order.
 

@@ -13,6 +13,7 @@ from tvtf.dtypes import int64
 from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.indexing import gather_densely, places
+from tvtf.ops.operands import at_least, attributes
 from tvtf.ops.rules import bind, number, static_int
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -65,6 +66,7 @@ def _where(condition: Tensor) -> Tensor:
 
 
 @export("sparse.split")
+@attributes(num_split=at_least(1))
 def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: str | None = None) -> list[SparseTensor]:
     """A sparse tensor in ``num_split`` parts along an axis; the first ones are one larger where it is no multiple.
 

@@ -10,11 +10,11 @@ import numpy as np
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, flag
-from tvtf.ops.rules import attribute_text, bind, broadcast_types, canonical_axes, require_dtype, static_int
+from tvtf.ops.rules import bind, broadcast_types, canonical_axes, require_dtype, static_int
 from tvtf.ops.shown import filled, shown
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
 from tvtf.primitive import export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import TensorType
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
@@ -23,9 +23,8 @@ UTF8_TAIL = 0x80
 
 
 def _encoding(encoding: str) -> str:
-    encoding = attribute_text(encoding, "encoding")
     if encoding not in ("", "utf-8"):
-        raise ValueError(f"encoding must be '' (ASCII) or 'utf-8', but got {encoding!r}")
+        raise RefusedValue(f"only utf8 or '' (no encoding) is supported, received {encoding}")
     return encoding
 
 
@@ -46,6 +45,7 @@ def _unit(unit: str, op: str) -> str:
     ),
     public=("strings.lower",),
 )
+@attributes(encoding=str)
 def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any:
     """Each string in lower case.
 
@@ -73,6 +73,7 @@ def string_lower(input: Any, encoding: str = "", name: str | None = None) -> Any
     ),
     public=("strings.upper",),
 )
+@attributes(encoding=str)
 def string_upper(input: Any, encoding: str = "", name: str | None = None) -> Any:
     """Each string in upper case; see ``tf.strings.lower``.
 
@@ -301,6 +302,7 @@ def _segment_join(x: np.ndarray, ids: np.ndarray, num_segments: int, separator: 
     numpy=_segment_join,
     public=("strings.unsorted_segment_join",),
 )
+@attributes(separator=str)
 def unsorted_segment_join(
     inputs: Any, segment_ids: Any, num_segments: Any, separator: str = "", name: str | None = None
 ) -> Any:
@@ -337,6 +339,7 @@ def string_format(*tensors: Tensor, pieces: tuple[str, ...], summarize: int) -> 
 
 
 @export("strings.format")
+@attributes(summarize=int)
 def format_(template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None) -> Tensor:
     """A template with tensors in place of its placeholders.
 

@@ -11,7 +11,7 @@ from tvtf.dtypes import COMPLEX, FLOATING, DType, as_dtype, float32, float64, in
 from tvtf.dtypes import bool as bool_
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.strings.rules import mapped, text, text_op
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import TensorType
 from tvtf.tensor import convert_to_tensor
 
@@ -151,4 +151,4 @@ def _form(dtype: DType, precision: int, scientific: bool, shortest: bool, width:
 
 def _require(holds: bool, message: str) -> None:
     if not holds:
-        raise Refused(message).told_by("AsString")
+        raise RefusedValue(message).told_by("AsString")

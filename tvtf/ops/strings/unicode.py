@@ -15,7 +15,7 @@ import numpy as np
 from tvtf.dtypes import int32, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.operands import attributes
+from tvtf.ops.operands import attributes, word_of
 from tvtf.ops.rules import attribute_text, require_dtype
 from tvtf.ops.strings.rules import like_text, mapped, text, text_op
 from tvtf.ops.strings.scripts import LAST, scripts_of
@@ -25,6 +25,8 @@ from tvtf.tensor import Tensor, convert_to_tensor
 
 OUTPUTS = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
 ERRORS = ("strict", "replace", "ignore")
+REPLACING = attributes(errors=word_of(*ERRORS), replacement_char=int)
+"""How TensorFlow's ops convert what to do with what is no character."""
 SURROGATES = range(0xD800, 0xE000)
 
 
@@ -88,14 +90,9 @@ def decoded(value: bytes, codec: str, errors: str, replacement: int, controls: b
 
 def options(errors: str, replacement_char: int, replace_control_characters: bool, op: str) -> dict[str, Any]:
     """What all of them take, checked."""
-    if errors not in ERRORS:
-        allowed = ", ".join(f'"{e}"' for e in ERRORS)
-        raise Refused(
-            f"Value for attr 'errors' of \"{errors}\" is not in the list of allowed values: {allowed}"
-        ).told_by(op)
     if not 0 <= replacement_char <= LAST or replacement_char in SURROGATES:
         raise Refused("replacement_char out of unicode codepoint range").told_by(op)
-    return {"errors": errors, "replacement": int(replacement_char), "controls": bool(replace_control_characters)}
+    return {"errors": errors, "replacement": replacement_char, "controls": replace_control_characters}
 
 
 # -- for each string its characters
@@ -190,7 +187,8 @@ def _transcode(array: np.ndarray, codec: str, output: str, errors: str, replacem
 
 
 @text_op(tf_name="UnicodeTranscode", type=like_text, numpy=_transcode, public=("strings.unicode_transcode",))
-@attributes(replace_control_characters=bool)
+@REPLACING
+@attributes(replace_control_characters=bool, output_encoding=word_of(*OUTPUTS))
 def unicode_transcode(
     input: Any,
     input_encoding: str,
