@@ -4,7 +4,7 @@ import numpy as np
 
 
 def programs(tf):
-    return _sizes(tf) | _colours(tf) | _chance(tf) | _measures(tf) | _boxes(tf) | _files(tf)
+    return _sizes(tf) | _colours(tf) | _chance(tf) | _measures(tf) | _boxes(tf) | _files(tf) | _distorted(tf)
 
 
 def _rounded(tf, x):
@@ -284,4 +284,42 @@ def _files(tf):
         "jpeg quality": lambda: tf.image.adjust_jpeg_quality(tf.fill([8, 8, 3], 0.5), 75).shape,
         "jpeg quality beyond": _kind(lambda: tf.image.adjust_jpeg_quality(tf.fill([8, 8, 3], 0.5), 175)),
         "png is what numpy sees": lambda: np.asarray(io.decode_png(io.encode_png(pixels))).sum(),
+    }
+
+
+def _distorted(tf):
+    """Rectangles by chance."""
+    boxes = np.array([[[0.1, 0.2, 0.5, 0.9], [0.5, 0.5, 1.0, 0.8]]], np.float32)
+    of_seed = tf.image.stateless_sample_distorted_bounding_box
+
+    def drawn(**how):
+        return lambda: [of_seed(size, boxes, (1, k), **how) for k in range(5) for size in ([40, 60, 3], [7, 3, 1])]
+
+    def refused(size=(5, 5, 3), boxes=boxes, **how):
+        return _kind(lambda: of_seed(size, boxes, (1, 2), **how))
+
+    def of_state():
+        tf.random.set_seed(5)
+        draw = tf.function(lambda: tf.image.sample_distorted_bounding_box([50, 60, 3], boxes, seed=4))
+        return [
+            *[tf.image.sample_distorted_bounding_box([50, 60, 3], boxes, seed=s) for s in (3, 3, 7)],
+            draw(),
+            draw(),
+        ]
+
+    return {
+        "distorted boxes": drawn(),
+        "distorted boxes that cover": drawn(min_object_covered=0.8, max_attempts=9),
+        "distorted boxes of areas": drawn(area_range=[0.3, 0.9], aspect_ratio_range=[0.5, 2.0]),
+        "distorted boxes of a state": of_state,
+        "distorted, no boxes": lambda: of_seed([5, 5, 3], boxes[:, :0], (1, 2), use_image_if_no_bounding_boxes=True),
+        "distorted, refused": lambda: [
+            f()
+            for f in (
+                *(refused(size=[5, 5]), refused(boxes=boxes[0]), refused(boxes=boxes[:, :0]), refused(boxes=2 * boxes)),
+                *(refused(min_object_covered=-1.0), refused(min_object_covered=[0.1]), refused(size=[2**40, 5, 3])),
+                *(refused(aspect_ratio_range=[1.0]), refused(aspect_ratio_range=[0.0, 1.0]), refused(max_attempts=0)),
+                *(refused(area_range=[0.5, 1.5]), refused(size=[5.0, 5.0, 3.0]), refused(max_attempts="x")),
+            )
+        ],
     }

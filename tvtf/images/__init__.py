@@ -1,5 +1,29 @@
 """``tf.image``: sizes, colours, chance, boxes, measures; and images as files."""
 
-from tvtf.images import boxes, chance, codecs, colours, files, glimpse, measures, resampling, sizes, suppression
+from tvtf.images import (
+    boxes,
+    chance,
+    codecs,
+    colours,
+    distorted,
+    files,
+    glimpse,
+    measures,
+    resampling,
+    sizes,
+    suppression,
+)
 
-__all__ = ["boxes", "chance", "codecs", "colours", "files", "glimpse", "measures", "resampling", "sizes", "suppression"]
+__all__ = [
+    "boxes",
+    "chance",
+    "codecs",
+    "colours",
+    "distorted",
+    "files",
+    "glimpse",
+    "measures",
+    "resampling",
+    "sizes",
+    "suppression",
+]

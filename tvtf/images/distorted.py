@@ -1,0 +1,269 @@
+"""Rectangles of images by chance: those that TensorFlow draws of the same seed."""
+
+from __future__ import annotations
+
+import itertools
+from collections.abc import Iterator
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.dtypes import float32, int8, int16, int32, int64, uint8
+from tvtf.ops import philox
+from tvtf.ops.host import host_primitive
+from tvtf.ops.operands import attributes, operand
+from tvtf.ops.random import check_seed
+from tvtf.ops.rules import bind, require_dtype
+from tvtf.primitive import export
+from tvtf.random_state import advanced
+from tvtf.refusal import Refused
+from tvtf.shape import TensorType, show_shape
+from tvtf.tensor import Tensor, convert_to_tensor
+
+BLOCKS_AT_ONCE = 8
+WORD = 1 << 32
+
+
+class _Words:
+    """The random words of a seed or a generator's state, one after the other."""
+
+    def __init__(self, seed: np.ndarray) -> None:
+        state = philox.state_of(seed)
+        starts = itertools.count(0, BLOCKS_AT_ONCE)
+        blocks = (philox.blocks_at(state, np.arange(i, i + BLOCKS_AT_ONCE, dtype=np.uint64)) for i in starts)
+        self._words: Iterator[int] = (word for several in blocks for word in several.ravel().tolist())
+
+    def part(self) -> np.float32:
+        """A float in [0, 1) of 23 bits."""
+        return np.float32((next(self._words) & 0x7FFFFF) / 0x800000)
+
+    def below(self, count: int) -> int:
+        """An int in [0, count), each as likely as the others."""
+        if count & (count - 1) == 0:
+            return next(self._words) & (count - 1)
+        uneven = (WORD - 1) % count + 1
+        return next(word for word in self._words if word >= uneven) % count
+
+
+def _rounded(value: Any) -> int:
+    return int(np.rint(value))
+
+
+def _rectangle(words: _Words, height: int, width: int, ratios: Any, areas: Any) -> tuple[int, ...] | None:
+    """Top, left, height and width of an aspect ratio and an area that are drawn; None where there is none of them."""
+    ratio = words.part() * (ratios[1] - ratios[0]) + ratios[0]
+    least, most = (area * np.float32(width) * np.float32(height) for area in areas)
+    if least > most or not width or not height:
+        return None
+    tallest = min(_tallest(most, ratio, width), height)
+    tall = min(_rounded(np.sqrt(least / ratio)), tallest)
+    if tall < tallest:
+        tall += words.below(tallest - tall + 1)
+    if tall * _rounded(tall * ratio) < least:
+        tall += 1
+    if tall * _rounded(tall * ratio) > most:
+        tall -= 1
+    wide = _rounded(tall * ratio)
+    if not least <= tall * wide <= most or not 0 < wide <= width or not 0 < tall <= height:
+        return None
+    top = words.below(height - tall) if tall < height else 0
+    return top, words.below(width - wide) if wide < width else 0, tall, wide
+
+
+def _tallest(most: np.float32, ratio: np.float32, width: int) -> int:
+    """The height of the largest rectangle that is no wider than the image."""
+    tallest = _rounded(np.sqrt(most / ratio))
+    if _rounded(tallest * ratio) <= width:
+        return tallest
+    tallest = int((width + 0.5 - 1e-7) / float(ratio))
+    return tallest - 1 if _rounded(tallest * ratio) > width else tallest
+
+
+def _covers(found: tuple[int, ...], corners: np.ndarray, least: np.float32) -> bool:
+    """Whether a rectangle covers enough of one box at least, of those that have a pixel."""
+    top, left, tall, wide = found
+    height = np.minimum(corners[:, 2], top + tall) - np.maximum(corners[:, 0], top)
+    width = np.minimum(corners[:, 3], left + wide) - np.maximum(corners[:, 1], left)
+    area = (corners[:, 2] - corners[:, 0]) * (corners[:, 3] - corners[:, 1])
+    shared = np.where((height >= 0) & (width >= 0), height * width, 0)
+    return bool(((area >= 1) & (shared.astype(np.float32) / np.maximum(area, 1).astype(np.float32) >= least)).any())
+
+
+def _checked_sides(size: np.ndarray) -> tuple[int, int]:
+    if len(size) != 3:
+        raise Refused(f"image_size must contain 3 elements[{len(size)}]")
+    height, width = (int(d) for d in size[:2])
+    for side, extent in (("height", height), ("width", width)):
+        if not 0 <= extent < int32.max:
+            raise Refused(f"image {side} cannot be >= int32 max")
+    return height, width
+
+
+def _checked_corners(boxes: np.ndarray, height: int, width: int, whole: bool) -> np.ndarray:
+    """The boxes in pixels."""
+    corners = boxes.reshape(-1, 4)
+    outside = corners[~((corners >= 0) & (corners <= 1))]
+    if outside.size:
+        raise Refused(f"All bounding box coordinates must be in [0.0, 1.0]: {outside[0]:g}")
+    if not len(corners) and not whole:
+        raise Refused(
+            "No bounding boxes provided as input. One must enable use_image_if_no_bounding_boxes if you wish to not "
+            "provide any bounding boxes."
+        )
+    found = corners if len(corners) else np.array([[0, 0, 1, 1]], np.float32)
+    return (found * np.array([height, width, height, width], np.float32)).astype(np.int64)
+
+
+def _drawn(
+    size: np.ndarray, boxes: np.ndarray, least: np.ndarray, seed: np.ndarray, *,
+    ratios: Any, areas: Any, attempts: int, whole: bool,
+) -> tuple[np.ndarray, ...]:  # fmt: skip
+    height, width = _checked_sides(size)
+    corners = _checked_corners(boxes, height, width, whole)
+    if least < 0:
+        raise Refused(f"Min object covered must be non-negative: {float(least):g}")
+    words, (ratios, areas) = _Words(seed), (tuple(map(np.float32, pair)) for pair in (ratios, areas))
+    tried = (_rectangle(words, height, width, ratios, areas) for _ in range(attempts))
+    found = next((r for r in tried if r and _covers(r, corners, np.float32(least))), (0, 0, height, width))
+    top, left, tall, wide = found
+    begin, sizes = np.array([top, left, 0], size.dtype), np.array([tall, wide, -1]).astype(size.dtype)
+    sides = np.array([height, width, height, width], np.float32)
+    return begin, sizes, (np.array([top, left, top + tall, left + wide], np.float32) / sides).reshape(1, 1, 4)
+
+
+def _type(size: TensorType, boxes: TensorType, least: TensorType, *_: TensorType, **__: Any) -> tuple[TensorType, ...]:
+    require_dtype(size, (uint8, int8, int16, int32, int64), "image_size")
+    if len(boxes.shape) != 3 or boxes.shape[2] != 4:
+        raise Refused(f"input boxes must be 3-dimensional [batch, num_boxes, coords]: {show_shape(boxes.shape)}")
+    if least.shape:
+        raise Refused(f"min_object_covered must be 0-D, got shape {show_shape(least.shape)}")
+    return TensorType((3,), size.dtype), TensorType((3,), size.dtype), TensorType((1, 1, 4), float32)
+
+
+@host_primitive(tf_name="SampleDistortedBoundingBoxV2", type=_type, numpy=_drawn)
+def distorted_box(
+    size: Tensor, boxes: Tensor, least: Tensor, seed: Tensor, ratios: Any, areas: Any, attempts: int, whole: bool
+) -> Any:
+    """A rectangle of an image that covers enough of one of the boxes: begin, size and box."""
+    return (size, boxes, least, seed), {"ratios": ratios, "areas": areas, "attempts": attempts, "whole": whole}
+
+
+def _sample(
+    image_size: Any, bounding_boxes: Any, seed: Any, least: Any, ratios: Any, areas: Any, attempts: Any, whole: Any
+) -> tuple[Tensor, Tensor, Tensor]:
+    size, boxes, covered = (
+        convert_to_tensor(image_size),
+        operand(bounding_boxes, float32, 1),
+        operand(least, float32, 2),
+    )
+    ratios = _range(ratios, (0.75, 1.33), "Aspect ratio range")
+    areas = _range(areas, (0.05, 1.0), "Area range")
+    if max(areas) > 1:
+        raise Refused(f"Area range must be less then or equal to 1.0: [{areas[0]:g}, {areas[1]:g}]")
+    if attempts < 1:
+        raise Refused(f"Max attempts must be non-negative: {attempts}")
+    attrs = {"ratios": ratios, "areas": areas, "attempts": attempts, "whole": bool(whole)}
+    return bind.distorted_box(size, boxes, covered, seed, **attrs)  # type: ignore[no-any-return]
+
+
+def _range(given: Any, default: tuple[float, float], what: str) -> tuple[float, ...]:
+    found = tuple(map(float, default if given is None else given))
+    if len(found) != 2:
+        raise Refused(f"{what} field must specify 2 dimensions")
+    if min(found) <= 0:
+        raise Refused(f"{what} must be non-negative: [{found[0]:g}, {found[1]:g}]")
+    return found
+
+
+class StatelessSampleDistortedBoundingBox(NamedTuple):
+    begin: Tensor
+    size: Tensor
+    bboxes: Tensor
+
+
+class SampleDistortedBoundingBoxV2(NamedTuple):
+    begin: Tensor
+    size: Tensor
+    bboxes: Tensor
+
+
+@export("image.stateless_sample_distorted_bounding_box")
+@attributes(max_attempts=int, use_image_if_no_bounding_boxes=bool)
+def stateless_sample_distorted_bounding_box(
+    image_size: Any,
+    bounding_boxes: Any,
+    seed: Any,
+    min_object_covered: Any = 0.1,
+    aspect_ratio_range: Any = None,
+    area_range: Any = None,
+    max_attempts: int | None = None,
+    use_image_if_no_bounding_boxes: bool | None = None,
+    name: str | None = None,
+) -> StatelessSampleDistortedBoundingBox:
+    """A rectangle of an image, drawn by a pair of seeds, that covers enough of one of the boxes.
+
+    Args:
+      image_size: height, width and channels.
+      bounding_boxes: shape (batch, count, 4), as parts of the sides.
+      seed: a pair of ints.
+      min_object_covered: how much of a box at least.
+      aspect_ratio_range: of width by height, by default (0.75, 1.33).
+      area_range: as parts of the image, by default (0.05, 1).
+      max_attempts: after how many the whole image is given, by default 100.
+      use_image_if_no_bounding_boxes: take the whole image for a box where there is none.
+
+    Returns:
+      begin and size for ``tf.slice``, and the box for ``tf.image.draw_bounding_boxes``.
+
+    >>> import tvtf as tf
+    >>> begin, size, box = tf.image.stateless_sample_distorted_bounding_box([8, 8, 3], [[[0., 0., 1., 1.]]], (1, 2))
+    >>> box.shape, bool(tf.reduce_all(begin + size <= 8))
+    (TensorShape([1, 1, 4]), True)
+
+    Raises:
+      InvalidArgumentError: no boxes, or ranges in which nothing lies.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/stateless_sample_distorted_bounding_box
+    """
+    least, whole, attempts = (
+        min_object_covered,
+        use_image_if_no_bounding_boxes,
+        100 if max_attempts is None else max_attempts,
+    )
+    pair = convert_to_tensor(seed)
+    check_seed(pair._type)
+    return StatelessSampleDistortedBoundingBox(
+        *_sample(image_size, bounding_boxes, pair, least, aspect_ratio_range, area_range, attempts, whole)
+    )
+
+
+@export("image.sample_distorted_bounding_box")
+@attributes(max_attempts=int, use_image_if_no_bounding_boxes=bool)
+def sample_distorted_bounding_box(
+    image_size: Any,
+    bounding_boxes: Any,
+    seed: int = 0,
+    min_object_covered: Any = 0.1,
+    aspect_ratio_range: Any = None,
+    area_range: Any = None,
+    max_attempts: int | None = None,
+    use_image_if_no_bounding_boxes: bool | None = None,
+    name: str | None = None,
+) -> SampleDistortedBoundingBoxV2:
+    """As ``tf.image.stateless_sample_distorted_bounding_box``, of other numbers at each call.
+
+    >>> import tvtf as tf
+    >>> tf.image.sample_distorted_bounding_box([8, 8, 3], [[[0., 0., 1., 1.]]])[2].shape
+    TensorShape([1, 1, 4])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/image/sample_distorted_bounding_box
+    """
+    least, whole, attempts = (
+        min_object_covered,
+        use_image_if_no_bounding_boxes,
+        100 if max_attempts is None else max_attempts,
+    )
+    state = advanced("SampleDistortedBoundingBoxV2", seed or None, attempts)
+    return SampleDistortedBoundingBoxV2(
+        *_sample(image_size, bounding_boxes, state, least, aspect_ratio_range, area_range, attempts, whole)
+    )
