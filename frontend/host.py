@@ -14,7 +14,7 @@ from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype
 from tvtf.frontend.tape import GradientTape
 from tvtf.ops import host
-from tvtf.primitive import export
+from tvtf.primitive import export, hooks
 from tvtf.shape import TensorType
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -245,3 +245,6 @@ def _recorded(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., 
         return tuple(t.eager_array() for t in results), back
 
     return record
+
+
+hooks.by_python = by_python

@@ -192,6 +192,7 @@ class Hooks:
     autograph: Rule = staticmethod(lambda function: function)
     tell_rank: Rule = staticmethod(lambda *_: None)
     wait: Rule = staticmethod(lambda *_: NotImplemented)
+    by_python: Rule = staticmethod(lambda *_: NotImplemented)
     import_rooms: Rule = staticmethod(lambda: None)
     import_room: Rule = staticmethod(lambda path: None)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,8 +12,9 @@ from tvtf.dtypes import float32, int64
 from tvtf.images.resampling import as_constant, nearest, taps, weights
 from tvtf.ops.arrange import concat
 from tvtf.ops.cast import cast
+from tvtf.ops.computed_arguments import computed
 from tvtf.ops.dims import at_least_zero, dim_min
-from tvtf.ops.image import checked_image, crop_to_bounding_box, pad_to_bounding_box
+from tvtf.ops.image import checked_image, crop_to_bounding_box, pad_to_bounding_box, resized_specs
 from tvtf.ops.indexing import gather
 from tvtf.ops.linalg import matmul
 from tvtf.ops.operands import scalar_int
@@ -22,6 +23,7 @@ from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, bind, 
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, simplify_dim
+from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -177,7 +179,13 @@ def _nearest(x: Tensor, axis: int, to: Dim) -> Tensor:
     return bind.nearest_pixels(_pixels(x, axis), to=to)  # type: ignore[no-any-return]
 
 
+def _float_specs(given: Mapping[str, Any]) -> list[TensorSpec]:
+    (found,) = resized_specs(given)
+    return [found if given["method"] == ResizeMethod.NEAREST_NEIGHBOR else TensorSpec(found.shape, float32)]
+
+
 @export("image.resize_with_pad")
+@computed("target_height", "target_width", gives=_float_specs)
 def resize_with_pad(
     image: Any,
     target_height: int,
@@ -227,6 +235,7 @@ def _positive(target_height: int, target_width: int) -> None:
 
 
 @export("image.resize_with_crop_or_pad")
+@computed("target_height", "target_width", gives=resized_specs)
 def resize_with_crop_or_pad(image: Any, target_height: Any, target_width: Any) -> Tensor:
     """The middle of an image, with zeros around it where it is too small.
 
@@ -264,6 +273,7 @@ def _fitted(x: Tensor, axis: int, target: int) -> Tensor:
 
 
 @export("image.central_crop")
+@computed("central_fraction", gives=resized_specs)
 def central_crop(image: Any, central_fraction: float) -> Tensor:
     """The middle part of an image, or of each of a batch.
 

@@ -6,19 +6,21 @@ Source: ``tensorflow/core/kernels/image/non_max_suppression_op.cc``
 from __future__ import annotations
 
 import heapq
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tvtf.dtypes import float16, float32, int32
 from tvtf.ops.cast import cast
+from tvtf.ops.computed_arguments import computed
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.operands import attributes, operand, scalar_int
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, agree_dim, show_shape
+from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor
 
 LOWEST = float("-inf")
@@ -242,7 +244,13 @@ def kept_padded(boxes: Tensor, scores: Tensor, limit: Tensor, least: Tensor, siz
     return (boxes, scores, limit, least), {"size": size, "padded": padded}
 
 
+def _padded_specs(given: Mapping[str, Any]) -> list[TensorSpec]:
+    *batch, _ = convert_to_tensor(given["scores"]).shape
+    return [TensorSpec([*batch, None], int32), TensorSpec(batch, int32)]
+
+
 @export("image.non_max_suppression_padded")
+@computed("max_output_size", gives=_padded_specs, kind=lambda *found: found)
 def non_max_suppression_padded(
     boxes: Any,
     scores: Any,
@@ -324,7 +332,14 @@ def kept_by_class(
     return (boxes, scores, limit, least), {"each": each, "total": total, "clip": clip}
 
 
+def _combined_specs(given: Mapping[str, Any]) -> list[TensorSpec]:
+    batch = convert_to_tensor(given["scores"]).shape[0]
+    shapes = [batch, None, 4], [batch, None], [batch, None]
+    return [*(TensorSpec(shape, float32) for shape in shapes), TensorSpec([batch], int32)]
+
+
 @export("image.combined_non_max_suppression")
+@computed("max_output_size_per_class", "max_total_size", gives=_combined_specs, kind=CombinedNonMaxSuppression)
 @attributes(pad_per_class=bool, clip_boxes=bool)
 def combined_non_max_suppression(
     boxes: Any,

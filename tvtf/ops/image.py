@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.dtypes import FLOATING, as_dtype, float16, float32
 from tvtf.ops.array import transpose
 from tvtf.ops.cast import cast, saturate_cast
+from tvtf.ops.computed_arguments import computed
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.linalg import tensordot
 from tvtf.ops.operands import operand
@@ -19,6 +20,7 @@ from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, static_int
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, size_of
+from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor, constant, convert_to_tensor
 
 RGB_TO_YIQ = [[0.299, 0.59590059, 0.2115], [0.587, -0.27455667, -0.52273617], [0.114, -0.32134392, 0.31119955]]
@@ -368,7 +370,17 @@ def rot90(image: Any, k: int = 1, name: str | None = None) -> Tensor:
     return _turned(image, turns[static_int(k, "k") % 4])
 
 
+SIZES = ("offset_height", "offset_width", "target_height", "target_width")
+
+
+def resized_specs(given: Mapping[str, Any]) -> list[TensorSpec]:
+    """An image, or each of a batch, of another height and width."""
+    x = convert_to_tensor(given["image"])
+    return [TensorSpec([*x.shape[:-3], None, None, x.shape[-1]], x.dtype)]
+
+
 @export("image.crop_to_bounding_box")
+@computed(*SIZES, gives=resized_specs)
 def crop_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:
@@ -401,6 +413,7 @@ def _check(message: str, holds: bool) -> None:
 
 
 @export("image.pad_to_bounding_box")
+@computed(*SIZES, gives=resized_specs)
 def pad_to_bounding_box(
     image: Any, offset_height: int, offset_width: int, target_height: int, target_width: int
 ) -> Tensor:

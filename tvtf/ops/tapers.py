@@ -2,17 +2,19 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from typing import Any
 
 import numpy as np
 
 from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32, int32
+from tvtf.ops.computed_arguments import computed
 from tvtf.ops.operands import converted, scalar_int
 from tvtf.ops.rules import static_int, static_value
 from tvtf.primitive import export, refusing
 from tvtf.refusal import Refused
+from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
@@ -27,6 +29,10 @@ def _checked(window_length: Any, dtype: Any) -> tuple[int, DType]:
     if length < 0:
         raise Refused(f"Requires start <= limit when delta > 0: 0/{length}")
     return length, kind
+
+
+def _a_window(given: Mapping[str, Any]) -> list[TensorSpec]:
+    return [TensorSpec([None], given["dtype"])]
 
 
 def _made(values: np.ndarray, dtype: DType) -> Tensor:
@@ -44,6 +50,7 @@ def _raised_cosine(window_length: Any, periodic: Any, dtype: Any, mean: float) -
 
 
 @export("signal.hann_window")
+@computed("window_length", gives=_a_window)
 def hann_window(window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None) -> Tensor:
     """The Hann window, shape (window_length,).
 
@@ -57,6 +64,7 @@ def hann_window(window_length: Any, periodic: Any = True, dtype: Any = float32, 
 
 
 @export("signal.hamming_window")
+@computed("window_length", gives=_a_window)
 def hamming_window(window_length: Any, periodic: Any = True, dtype: Any = float32, name: str | None = None) -> Tensor:
     """The Hamming window, shape (window_length,).
 
@@ -70,6 +78,7 @@ def hamming_window(window_length: Any, periodic: Any = True, dtype: Any = float3
 
 
 @export("signal.vorbis_window")
+@computed("window_length", gives=_a_window)
 def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = None) -> Tensor:
     """The Vorbis power complementary window, shape (window_length,).
 
@@ -84,6 +93,7 @@ def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = N
 
 
 @export("signal.kaiser_window")
+@computed("window_length", "beta", gives=_a_window)
 def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None) -> Tensor:
     """The Kaiser window, shape (window_length,).
 
@@ -94,10 +104,13 @@ def kaiser_window(window_length: Any, beta: float = 12.0, dtype: Any = float32, 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/kaiser_window
     """
     length, kind = _checked(window_length, dtype)
+    if not length:
+        raise Refused("Requires start <= limit when delta > 0: 0.5/-0.4").told_by("Range")
     return _made(np.kaiser(length, float(static_value(beta, "beta"))), kind)
 
 
 @export("signal.kaiser_bessel_derived_window")
+@computed("window_length", "beta", gives=_a_window)
 def kaiser_bessel_derived_window(
     window_length: Any, beta: float = 12.0, dtype: Any = float32, name: str | None = None
 ) -> Tensor:
