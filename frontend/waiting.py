@@ -25,6 +25,7 @@ from tvtf.frontend.host import by_python
 from tvtf.frontend.signature import spec_if_composite
 from tvtf.frontend.sizes import Sizes, common_type, common_value, found_for, is_small, with_sizes
 from tvtf.interpret import Subfunction
+from tvtf.operation import Operation
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder, sweep
@@ -228,7 +229,8 @@ class Call:
         args, kwargs = self.arguments(inputs, kind)
         result = self._refusing(*args, **kwargs)
         flat = nest.flatten(result, expand_composites=True)
-        return [convert_to_tensor(x) for x in flat if x is not None], (result, [x is not None for x in flat])
+        given = [x is not None and not isinstance(x, Operation) for x in flat]
+        return [convert_to_tensor(x) for x, is_given in zip(flat, given) if is_given], (result, given)
 
     def arguments(self, inputs: Sequence[Any], kind: Any = None) -> Any:
         """What the function is called with for these tensors; functions among them are evaluated as ``kind`` does."""
@@ -252,7 +254,9 @@ class Call:
     def packed(self, tensors: Sequence[Tensor]) -> Any:
         structure, is_given = self.result
         left = iter(tensors)
-        return nest.pack_sequence_as(structure, [next(left) if g else None for g in is_given], expand_composites=True)
+        others = nest.flatten(structure, expand_composites=True)
+        leaves = [next(left) if g else other for g, other in zip(is_given, others)]
+        return nest.pack_sequence_as(structure, leaves, expand_composites=True)
 
 
 def _is_plain(leaf: Any) -> bool:

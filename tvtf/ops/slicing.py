@@ -224,7 +224,7 @@ def _window_guard(x: Tensor, start: Tensor, axis: int, size: Dim, wrap: bool) ->
     low, high = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (-extent if wrap else 0, extent - size))
     inside = bind.logical_and(bind.less_equal(low, start), bind.less_equal(start, high))
     known = getattr(start, "known", None)
-    which = "" if known is None else f" {int(known)}"
+    which = "" if known is None else f" {known}"
     return inside, f"slice index{which} of dimension {axis} out of bounds."
 
 
