@@ -367,8 +367,7 @@ def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> Ragg
 
     if not isinstance(axis, int):
         raise TypeError(f"axis must be an int; got {type(axis).__name__}")
-    given = values if isinstance(values, (list, tuple)) else list(convert_to_tensor(values))
-    return stack_all(list(given), axis)
+    return stack_all(list(values) if isinstance(values, (list, tuple)) else [values], axis)
 
 
 @export("ragged.map_flat_values")

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.dtypes import int64
+from tvtf.dtypes import int32, int64
 from tvtf.ops.arrange import concat as dense_concat
 from tvtf.ops.cast import cast
 from tvtf.ops.create import arange
@@ -76,20 +76,23 @@ def _interleaved(counts: list[Tensor]) -> Tensor:
     return joined_axes(bind.stack(*columns, axis=1))
 
 
-def stack_all(values: list[Any], axis: int) -> RaggedTensor:
-    """Ragged tensors as the rows of a new axis."""
+def stack_all(values: list[Any], axis: int) -> Any:
+    """Ragged tensors as the rows of a new axis; as TensorFlow's a dense one where dense ones meet in their last."""
     rank = max(map(_rank, values))
     axis = axis % (rank + 1)
-    if rank == 0:
-        return RaggedTensor.from_row_lengths(bind.stack(*map(convert_to_tensor, values), axis=0), [1] * len(values))
+    ragged = [v.ragged_rank for v in values if isinstance(v, RaggedTensor)]
+    if not ragged and (rank == 0 or axis in range(max(rank - 1, 1), rank + 1)):
+        return bind.stack(*map(convert_to_tensor, values), axis=axis)
+    rows = [as_ragged(v, max([1, axis, *ragged])) for v in values]
     if axis == 0:
-        rows = [as_ragged(v, rank - 1) for v in values]
         counts = [v.nrows(int64) if isinstance(v, RaggedTensor) else dim(v, 0) for v in rows]
-        return RaggedTensor(_concat(rows, 0), splits_of_lengths(bind.stack(*counts, axis=0)))
+        splits = splits_of_lengths(bind.stack(*counts, axis=0))
+        return RaggedTensor(
+            _concat(rows, 0), cast(splits, int32) if rank == 1 else splits
+        )  # of vectors as TensorFlow's
     if axis == 1:
-        return _concat([single_rows(as_ragged(v, rank - 1)) for v in values], 1)  # type: ignore[no-any-return]
-    rows = [as_ragged(v, rank - 1) for v in values]
-    return rows[0].with_values(stack_all([v.values for v in rows], axis - 1))  # type: ignore[no-any-return]
+        return _concat([single_rows(v) for v in rows], 1)
+    return rows[0].with_values(stack_all([v.values for v in rows], axis - 1))
 
 
 def single_rows(value: Any) -> RaggedTensor:
