@@ -121,5 +121,49 @@ def _made(tf):
     }
 
 
+def _computed(tf):
+    """Sizes and other numbers that functions take as tensors."""
+    three, half, image = np.int32(3), np.float32(0.5), _array(4, 5, 2)
+    boxes, scores = np.abs(_array(1, 3, 1, 4)), _array(1, 3, 2)
+    windows = ("hann_window", "hamming_window", "kaiser_window", "vorbis_window")
+    combined = tf.image.combined_non_max_suppression
+    padded = tf.image.non_max_suppression_padded
+    return {
+        "lengths of windows": _call(tf, lambda n: [getattr(tf.signal, name)(n) for name in windows], three),
+        "another window": _call(tf, lambda n, b: tf.signal.kaiser_bessel_derived_window(n + 1, b), three, half),
+        "crop": _call(tf, lambda x, n: tf.image.crop_to_bounding_box(x, 1, 0, n, 2), image, three),
+        "pad": _call(tf, lambda x, n: tf.image.pad_to_bounding_box(x, 1, n, n + n, 9), image[:2], three),
+        "crop or pad": _call(tf, lambda x, n: tf.image.resize_with_crop_or_pad(x, n, n + n), image, three),
+        "resize with pad": _call(tf, lambda x, n: tf.image.resize_with_pad(x, n, 7), image, three),
+        "boxes of all classes": _call(tf, lambda b, s, n: combined(b, s, n, n), boxes, scores, three),
+        "boxes filled up": _call(tf, lambda b, s, n: padded(b, s, n)[1], boxes[0, :, 0], scores[0, :, 0], three),
+        "places by seed": _call(tf, lambda x: tf.image.stateless_random_crop(x, [2, 2, 2], [1, 2]), image),
+        "checked shapes": _call(tf, lambda x: (tf.debugging.assert_shapes([(x, ("n", 5, 2))]), x)[1], image),
+    }
+
+
+def _rows(tf):
+    """Tensors as rows of ragged ones, and vectors of planes and of space."""
+    line, table, stack = _array(3), _array(2, 3), tf.ragged.stack
+    calls = {
+        "one vector": lambda x, y: stack(x),
+        "vectors": lambda x, y: stack([x, x[:2]]),
+        "one matrix": lambda x, y: (stack(y), stack(y, axis=1)),
+        "matrices": lambda x, y: (stack([y, y[:1]]), stack([y, y], axis=1)),
+        "deeper": lambda x, y: (stack([y[None], y[None]], axis=1), stack([y[None]], axis=2)),
+        "crossed": lambda x, y: (tf.experimental.numpy.cross(y[:, :2], x), tf.experimental.numpy.cross(y, x)),
+        "moved by ranges": lambda x, y: tf.experimental.numpy.moveaxis(y, range(1), range(1, 2)),
+    }
+    found = {}
+    for label, call in calls.items():
+        one = tf.function(call, autograph=False)
+        sized = tf.function(call, input_signature=[tf.TensorSpec([None]), tf.TensorSpec([None, None])], autograph=False)
+        found[label] = lambda ways=(call, one, sized): [
+            _shown(tf, way(tf.constant(line), tf.constant(table))) for way in ways
+        ]
+    return found
+
+
 def programs(tf):
-    return _ranks(tf) | _counts(tf) | _dtypes(tf) | _norms(tf) | _defaults(tf) | _made(tf)
+    found = _ranks(tf) | _counts(tf) | _dtypes(tf) | _norms(tf) | _defaults(tf) | _made(tf)
+    return found | _computed(tf) | _rows(tf)

@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvtf.anyrank import until_told
 from tvtf.arrays.convert import broadcast, numpy_like, tf, to_tensor, together, wanted
 from tvtf.arrays.create import diagonal
 from tvtf.arrays.reductions import total
@@ -71,6 +72,8 @@ def kron(a: Any, b: Any) -> Tensor:
 def _in_space(x: Tensor, axis: int) -> tuple[Tensor, bool]:
     """Vectors along the last axis, those of a plane with a third coordinate 0; and whether they were of a plane."""
     x = moveaxis(x, axis, -1)
+    if x.shape[-1] is None:
+        raise until_told(ValueError(f"vectors to multiply must be of known size, but have shape {x.shape}"))
     is_flat = x.shape[-1] == 2
     return (tf.pad(x, [[0, 0]] * (x.ndim - 1) + [[0, 1]]) if is_flat else x), is_flat
 

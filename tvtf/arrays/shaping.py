@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvtf.arrays.convert import array, axis_of, broadcast, numpy_like, tf, to_tensor, together
+from tvtf.arrays.convert import array, axis_of, broadcast, dims_of, numpy_like, tf, to_tensor, together
 from tvtf.arrays.create import concatenate
 from tvtf.tensor import Tensor
 
@@ -67,7 +67,9 @@ def swapaxes(a: Any, axis1: int, axis2: int) -> Tensor:
 @numpy_like("moveaxis", shows="np.ones([2, 3, 4]), 0, -1")
 def moveaxis(a: Any, source: Any, destination: Any) -> Tensor:
     a = to_tensor(a)
-    sources, destinations = ([axis_of(i, a.ndim) for i in tf.nest.flatten(axes)] for axes in (source, destination))
+    sources, destinations = (
+        [axis_of(i, a.ndim) for i in tf.nest.flatten(dims_of(axes))] for axes in (source, destination)
+    )
     if len(sources) != len(destinations):
         raise ValueError("The lengths of source and destination must equal")
     order = [i for i in range(a.ndim) if i not in sources]
