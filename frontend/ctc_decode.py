@@ -140,7 +140,7 @@ def _best_labels(frames: np.ndarray, width: int) -> list[tuple[tuple[int, ...], 
     """Labels with the logarithms of their probabilities, the best first: a beam of prefixes, by how they end."""
     beam = {(): (0.0, -np.inf)}
     for frame in frames.astype(np.float64):
-        scores = frame - np.logaddexp.reduce(frame)
+        scores = frame - np.logaddexp.reduce(frame, keepdims=True)
         grown: dict[Any, list[float]] = defaultdict(lambda: [-np.inf, -np.inf])
         for prefix, (blank, label) in beam.items():
             _grow(grown, prefix, blank, label, scores)

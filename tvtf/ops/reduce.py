@@ -88,10 +88,10 @@ def _summed_rows(x: np.ndarray, dtype: np.dtype) -> np.ndarray:
     rows, columns = x.shape
     group = _LONG_ROW // columns
     if columns == 1 or group < 2:
-        return np.add.reduce(x, 0, dtype)
+        return np.sum(x, 0, dtype)
     whole = rows // group * group
-    wide = np.add.reduce(x[:whole].reshape(-1, group * columns), 0, dtype)
-    return np.add.reduce(wide.reshape(group, columns), 0, dtype) + np.add.reduce(x[whole:], 0, dtype)
+    wide = np.sum(x[:whole].reshape(-1, group * columns), 0, dtype)
+    return np.sum(wide.reshape(group, columns), 0, dtype) + np.sum(x[whole:], 0, dtype)
 
 
 @primitive(
@@ -128,7 +128,7 @@ def reduce_sum(input_tensor: Any, axis: Any = None, keepdims: bool = False, name
 # -- mean
 
 
-def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: bool) -> np.ndarray:
+def _mean_array(x: np.ndarray, *, axis: tuple[int, ...], keepdims: Any) -> np.ndarray:
     count = math.prod(x.shape[a] for a in axis)
     if x.dtype.kind not in "iu":
         wide = wide_type(x)
