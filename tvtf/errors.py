@@ -28,6 +28,8 @@ class OpError(Exception):
         self.node_def = node_def
         self.op = op
         self.message = message
+        if args and type(self) is OpError:
+            self.error_code = args[0]
 
     def __str__(self) -> str:
         return self.message

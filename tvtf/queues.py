@@ -49,6 +49,21 @@ class QueueBase:
         self._changed = threading.Condition()
         self._rows = self._store()
 
+    @staticmethod
+    def from_list(index: Any, queues: list[QueueBase]) -> QueueBase:
+        """The queue at a place that is known, of some for the same dtypes.
+
+        Raises:
+          TypeError: no list of queues, or of other dtypes or names than the first.
+        """
+        if not queues or not isinstance(queues, list) or not all(isinstance(q, QueueBase) for q in queues):
+            raise TypeError("A list of queues expected")
+        if any(q.dtypes != queues[0].dtypes for q in queues):
+            raise TypeError("Queues do not have matching component dtypes.")
+        if any(q.names != queues[0].names for q in queues):
+            raise TypeError("Queues do not have matching component names.")
+        return queues[static_int(convert_to_tensor(index), "index")]
+
     def _store(self) -> Any:
         return deque()
 

@@ -11,7 +11,7 @@ import os
 import struct
 import zlib
 from collections.abc import Iterator, Sequence
-from typing import IO, Any, Final
+from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 
@@ -127,6 +127,21 @@ class TFRecordOptions:
         self.compression_type = compression_type or ""
         if self.compression_type not in ("", "GZIP", "ZLIB"):
             raise ValueError(f"Not a valid compression_type: {compression_type!r}")
+
+    compression_type_map: ClassVar[dict[Any, str]] = {0: "", 1: "ZLIB", 2: "GZIP"}
+    """By TensorFlow 1's numbers."""
+
+    @classmethod
+    def get_compression_type_string(cls, options: Any) -> str:
+        """``""``, ``"GZIP"`` or ``"ZLIB"``, of options, a compression or its number.
+
+        Raises:
+          ValueError: it is none of these.
+        """
+        given = options.compression_type if isinstance(options, TFRecordOptions) else options
+        if given and given not in cls.compression_type_map and given not in cls.compression_type_map.values():
+            raise ValueError(f'Not a valid compression_type: "{given}"')
+        return cls.compression_type_map.get(given, given) if given else ""
 
 
 @export("io.TFRecordWriter")

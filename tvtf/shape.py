@@ -6,6 +6,7 @@ plain arithmetic; where two must be equal they ask :func:`same_dim`, which needs
 
 from __future__ import annotations
 
+import importlib
 import math
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from typing import Any, NamedTuple
@@ -236,6 +237,15 @@ class TensorShape:
         if self._dims is None:
             raise NoRank("as_list() is not defined on an unknown TensorShape.")
         return list(self._dims)
+
+    def as_proto(self) -> Any:
+        """A TensorShapeProto.
+
+        Raises:
+          ImportError: without the ``tensorboard`` extra.
+        """
+        protos: Any = importlib.import_module("tvtf.summary.protos")  # a room above: imported when it is asked for
+        return protos.shape_proto(self._dims)
 
     def is_fully_defined(self) -> bool:
         return self._dims is not None and None not in self._dims

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import importlib
 import random
 import sys
 import tempfile
@@ -28,9 +29,23 @@ def _v1() -> Any:
     return sys.modules["tvtf"].compat.v1
 
 
+def _absl_or_unittest() -> Any:
+    """Of what TensorFlow's tests are made; where absl is not installed, of what those are."""
+    try:
+        return importlib.import_module("absl.testing.absltest")
+    except ModuleNotFoundError:
+        return unittest
+
+
+_BASE = _absl_or_unittest()
+_Case: Any = _BASE.TestCase
+
+
 @export("test.TestCase")
-class TestCase(unittest.TestCase):
+class TestCase(_Case):  # type: ignore[misc]
     """A test case that compares tensors, arrays and nests of them; random numbers begin with the same seed in each test.
+
+    Where absl is installed it has absl's checks, too, as TensorFlow's has.
 
     >>> import tvtf as tf
     >>> class Squares(tf.test.TestCase):
@@ -283,7 +298,7 @@ def main(argv: Sequence[str] | None = None) -> None:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/test/main
     """
-    unittest.main(argv=list(sys.argv if argv is None else argv))
+    _BASE.main(argv=list(sys.argv if argv is None else argv))
 
 
 @export("test.compute_gradient")

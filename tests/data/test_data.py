@@ -268,3 +268,8 @@ def test_datasets_made_of_a_functions_tensors_are_refused_where_nothing_tells_th
         list(made[0])
     with pytest.raises(NotImplementedError, match="give the rank in the input_signature"):
         make.get_concrete_function(tf.TensorSpec(None, tf.float32))
+
+
+def test_what_would_compare_pipelines_is_refused():
+    with pytest.raises(NotImplementedError, match="can't tell whether two pipelines"):
+        Dataset.range(3).fingerprint()

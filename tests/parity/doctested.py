@@ -345,7 +345,44 @@ def _called(tf):
 
     concrete = of_any_rank.get_concrete_function
     seeds, algorithms = (1, [12], [12, 34], [1, 2, 3]), ("philox", "threefry", 1, 2)
+
+    def dense():
+        table = tf.lookup.experimental.DenseHashTable(tf.int64, tf.int64, 0, -1, -2)
+        table.insert_or_assign([1, 2], [3, 4])
+        return table.lookup(tf.constant([1, 2, 3], tf.int64))
+
+    def wrong_queues(*queues):
+        try:
+            tf.queue.QueueBase.from_list(0, list(queues))
+        except TypeError as error:
+            return str(error)
+
+    class Case(tf.test.TestCase):
+        def test(self):
+            self.assertContainsSubset([1], [1, 2])
+            self.assertSameElements([1, 2], [2, 1, 1])
+            with self.assertRaisesWithLiteralMatch(ValueError, "x"):
+                raise ValueError("x")
+
+    queue, options = tf.queue.FIFOQueue, tf.io.TFRecordOptions
     return {
+        "assign to a dense table": dense,
+        "no queues of one kind": lambda: [
+            wrong_queues(),
+            wrong_queues(queue(1, tf.int32), queue(1, tf.float32)),
+            wrong_queues(queue(1, tf.int32), queue(1, tf.int32, names=["a"])),
+        ],
+        "absl's checks": lambda: Case("test").run().wasSuccessful(),
+        "shapes as messages": lambda: [str(tf.TensorShape(s).as_proto()) for s in ([1, None], [], None)],
+        "compressions": lambda: [
+            options.get_compression_type_string(x) for x in ("GZIP", None, "", options("ZLIB"), options(None))
+        ],
+        "the code of an error": lambda: tf.errors.OpError(None, None, "a", 3).error_code,
+        "the spec of a ragged value": lambda: (
+            tf.RaggedTensorSpec.from_value(tf.ragged.constant([[1], []])),
+            tf.RaggedTensorSpec([None, None]).flat_values_spec,
+        ),
+        "nothing to wait for": lambda: tf.train.Checkpoint().sync(),
         "numpy_function gives what it likes, eager": lambda: [
             arrays(lambda x: (x, x + 1), [tf.constant([1, 2])], [tf.float32, tf.int64]),
             arrays(lambda x: "a", [1], tf.float32),

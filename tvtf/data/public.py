@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import os
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import Any, NoReturn
 
 import numpy as np
 
@@ -226,6 +226,18 @@ def snapshot(
     raise NotImplementedError(
         "tvtf can't tell whether a folder holds the elements of this pipeline: use cache(filename), or save and load"
     )
+
+
+@method
+def fingerprint(self: Dataset) -> NoReturn:
+    """Not here: two pipelines would have to be compared with the functions in them.
+
+    Raises:
+      NotImplementedError: always.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#fingerprint
+    """
+    raise NotImplementedError("tvtf can't tell whether two pipelines with the same functions give the same elements")
 
 
 @method

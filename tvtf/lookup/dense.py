@@ -61,6 +61,10 @@ class DenseHashTable(MutableHashTable):
         if self._empty == self._deleted:
             raise Refused("Empty and deleted keys cannot be equal").told_by("MutableDenseHashTableV2")
 
+    def insert_or_assign(self, keys: Any, values: Any, name: str | None = None) -> None:
+        """As :meth:`insert`."""
+        self.insert(keys, values, name)
+
     def erase(self, keys: Any, name: str | None = None) -> None:
         """As :meth:`remove`."""
         self.remove(keys, name)

@@ -462,6 +462,15 @@ class RaggedTensorSpec(BatchableTypeSpec):
         return self._row_splits_dtype
 
     @property
+    def flat_values_spec(self) -> None:
+        """None: values are tensors."""
+
+    @classmethod
+    def from_value(cls, value: RaggedTensor) -> RaggedTensorSpec:
+        """The type of a ragged tensor."""
+        return value._type_spec
+
+    @property
     def _component_specs(self) -> tuple[TensorSpec, ...]:
         if not self._ragged_rank:
             return (TensorSpec(self._shape, self._dtype),)

@@ -74,10 +74,7 @@ class _Nodes:
         node = self.made.node.add(name=self.prefix + name, op=op, input=list(inputs))
         shapes = proto("compat.proto.attr_value_pb2").AttrValue()
         for output in outputs:
-            shape, dims = shapes.list.shape.add(), TensorShape(output.shape).dims
-            shape.unknown_rank = dims is None
-            for dim in dims or ():
-                shape.dim.add(size=-1 if dim is None else dim)
+            shapes.list.shape.append(TensorShape(output.shape).as_proto())
         node.attr["_output_shapes"].CopyFrom(shapes)
         if outputs:
             node.attr["dtype"].type = outputs[0].dtype.as_datatype_enum

@@ -130,6 +130,9 @@ class Checkpoint(AutoTrackable):
             callback(prefix)
         return prefix
 
+    def sync(self) -> None:
+        """Nothing is left to wait for: what saves or restores is done when it returns."""
+
     def save(self, file_prefix: PathLike, options: CheckpointOptions | None = None) -> str:
         """Count `save_counter` up, write ``file_prefix-COUNTER``, and note it as the folder's newest.
 
