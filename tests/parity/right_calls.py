@@ -164,6 +164,32 @@ def _rows(tf):
     return found
 
 
+def _drawn(tf):
+    """Numbers drawn by rejection, the same as TensorFlow's for a seed."""
+    binomial, between = tf.random.stateless_binomial, tf.random.stateless_parameterized_truncated_normal
+    infinity = float("inf")
+    calls = {
+        "few successes": lambda: binomial([9], [1, 2], 30.0, [0.1] * 3 + [0.95] * 3 + [0.0, 1.0, 0.5]),
+        "many successes": lambda: binomial([4, 3], [1, 2], [300.0, 4e4, 0.0], [0.3, 0.8, 0.5]),
+        "successes as floats": lambda: binomial([3, 2, 1], [3, 4], [[9.0], [99.0]], 0.25, tf.float64),
+        "normal numbers within": lambda: between([3, 2], [1, 2], [0.0, 10.0], 1.0, [-2.0, 7.0], [3.0, 12.0]),
+        "between near limits": lambda: (
+            between([6], [1, 2], 0.0, 1.0, -0.5, 0.5),
+            between([3], [1, 2], 0.0, 2.0, 1.0, 1.2),
+        ),
+        "beyond a limit": lambda: (
+            between([6], [1, 2], 0.0, 1.0, 3.0, 9.0),
+            between([6], [1, 2], 0.0, 1.0, -infinity, -2.0),
+        ),
+        "in double precision": lambda: between(
+            [6], [1, 2], np.float64(0), np.float64(1), np.float64(-1), np.float64(9)
+        ),
+    }
+    return {label: _call(tf, call) for label, call in calls.items()} | {
+        "no limits": lambda: between([1], [1, 2], 0.0, 1.0, 2.0, 1.0),
+    }
+
+
 def programs(tf):
     found = _ranks(tf) | _counts(tf) | _dtypes(tf) | _norms(tf) | _defaults(tf) | _made(tf)
-    return found | _computed(tf) | _rows(tf)
+    return found | _computed(tf) | _rows(tf) | _drawn(tf)

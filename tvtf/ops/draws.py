@@ -1,13 +1,15 @@
 """Gamma, Poisson, binomial and truncated normal random numbers, TensorFlow's own for the same seed but for rounding.
 
-Each number is drawn by rejection from a stream of its own, which begins 256 blocks after the one before.
+Each number is drawn by rejection from a stream of its own, which begins 256 blocks after the one before; those between
+limits from one stream.
 
-Source: tensorflow/core/kernels/random_op.cc (gamma), random_poisson_op.cc
+Source: tensorflow/core/kernels/random_op.cc (gamma), random_poisson_op.cc, random_binomial_op.cc,
+parameterized_truncated_normal_op.cc
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from math import prod
 from typing import Any
 
@@ -18,10 +20,10 @@ from tvtf.ops import philox
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, one_of, told
-from tvtf.ops.random import RESERVED_BLOCKS, check_seed, normals, unit64
+from tvtf.ops.random import RESERVED_BLOCKS, check_seed, normals, unit, unit64
 from tvtf.ops.rules import bind, broadcast_types, drawn_dims, number, require_dtype, unbroadcast
 from tvtf.primitive import export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import Dim, TensorType, brackets, broadcast_shapes, same_shape
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -31,9 +33,9 @@ Values = Callable[[np.ndarray], np.ndarray]
 class _Streams:
     """A stream of double precision numbers for each result: uniform and normal ones, two of a block at a time."""
 
-    def __init__(self, seed: np.ndarray, count: int) -> None:
+    def __init__(self, seed: np.ndarray, count: int, stride: int = RESERVED_BLOCKS) -> None:
         self.state = philox.state_of(seed)
-        self.next = np.arange(count, dtype=np.uint64) * np.uint64(RESERVED_BLOCKS)
+        self.next = np.arange(count, dtype=np.uint64) * np.uint64(stride)
         self.kept = {kind: (np.zeros((count, 2)), np.zeros(count, np.int64)) for kind in ("uniform", "normal")}
 
     def draw(self, kind: str, who: np.ndarray) -> np.ndarray:
@@ -261,10 +263,10 @@ def stateless_poisson(shape: Any, seed: Any, lam: Any, dtype: Any = int32, name:
     )
 
 
-# -- binomial and truncated normal: by inversion, so the numbers are not TensorFlow's
+# -- binomial
 
 
-def _inverse_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
+def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
     check_seed(seed)
     for parameter in parameters:
         require_dtype(parameter, FLOATING, "parameter")
@@ -275,31 +277,92 @@ def _inverse_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim, .
     return TensorType(shape, dtype)
 
 
-def _uniforms(seed: np.ndarray, shape: tuple[int, ...]) -> np.ndarray:
-    return unit64(*philox.double_words(seed, prod(shape))).reshape(shape)
+def _by_parameters(shape: tuple[int, ...], parameters: Sequence[np.ndarray]) -> tuple[list[np.ndarray], int]:
+    """Parameters broadcast to vectors of all their combinations, and how many numbers are drawn for each of those."""
+    rank = max(p.ndim for p in parameters)
+    tail = shape[len(shape) - rank :] if rank else ()
+    each = [np.broadcast_to(p, tail).reshape(-1) for p in parameters]
+    return each, prod(shape[: len(shape) - rank])
 
 
-EXACT_COUNTS = 2.0**31
+def _by_numbers(drawn: np.ndarray, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
+    """What was drawn for each combination of parameters, shape (combinations, times), where it goes."""
+    return np.ascontiguousarray(drawn.T).reshape(shape).astype(dtype.np)
+
+
+INVERTED_BLOCKS = 42
+"""How far apart streams begin where successes are few."""
+FEW = 10
+
+
+def _by_inversion(streams: _Streams, who: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """How many distances between successes fit into ``n`` tries, for each of the streams ``who``."""
+    total, found = np.zeros(who.size), np.zeros(who.size)
+    pending = np.arange(who.size)
+    while pending.size:
+        total[pending] += np.ceil(np.log(streams.draw("uniform", who[pending])) / np.log1p(-p[pending]))
+        pending = pending[total[pending] <= n[pending]]
+        found[pending] += 1
+    return found
+
+
+def _stirling_tail(k: np.ndarray) -> np.ndarray:
+    """What Stirling's formula lacks of ``log(k!)``."""
+    squares = (k + 1) ** 2
+    return (1 / 12 - (1 / 360 - 1 / 1260 / squares) / squares) / (k + 1)
+
+
+def _by_rejection(streams: _Streams, who: np.ndarray, n: np.ndarray, p: np.ndarray) -> np.ndarray:
+    """Source: Hormann, The generation of binomial random variates, 1993 (algorithm BTRS)"""
+    deviation = np.sqrt(n * p * (1 - p))
+    b = 1.15 + 2.53 * deviation
+    a = -0.0873 + 0.0248 * b + 0.01 * p
+    least, odds = 0.92 - 4.2 / b, p / (1 - p)
+    alpha, mode = (2.83 + 5.1 / b) * deviation, np.floor((n + 1) * p)
+
+    def attempt(at: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+        u, v = streams.draw("uniform", who[at]) - 0.5, streams.draw("uniform", who[at])
+        edge = 0.5 - np.abs(u)
+        k = np.floor((2 * a[at] / edge + b[at]) * u + n[at] * p[at] + 0.5)
+        inside = (k >= 0) & (k <= n[at])
+        tries, top, r = n[at], mode[at], odds[at]
+        bound = (
+            (top + 0.5) * np.log((top + 1) / (r * (tries - top + 1)))
+            + (tries + 1) * np.log((tries - top + 1) / (tries - k + 1))
+            + (k + 0.5) * np.log(r * (tries - k + 1) / (k + 1))
+            + _stirling_tail(top) + _stirling_tail(tries - top) - _stirling_tail(k) - _stirling_tail(tries - k)
+        )  # fmt: skip
+        close = np.log(v * alpha[at] / (a[at] / edge**2 + b[at])) <= bound
+        return k, ((edge >= 0.07) & (v <= least[at])) | (inside & close)
+
+    return _until_accepted(who.size, attempt)
 
 
 def _binomial_array(seed: np.ndarray, counts: np.ndarray, probs: np.ndarray, *, shape: Any, dtype: DType) -> np.ndarray:
-    from scipy.stats import binom, norm
-
-    n, p, u = counts.astype(np.float64), probs.astype(np.float64), _uniforms(seed, shape)
-    found = binom.ppf(u, np.minimum(n, EXACT_COUNTS), p)
-    if (n > EXACT_COUNTS).any():  # where the search for the quantile does not end
-        found = np.where(n > EXACT_COUNTS, n * p + np.sqrt(n * p * (1 - p)) * norm.ppf(u), found)
-    return np.maximum(found, 0).astype(dtype.np)
+    each, times = _by_parameters(shape, (counts, probs))
+    n, p = (np.repeat(x, times) for x in each)
+    rare = np.where(p > 0.5, 1 - p, p)
+    drawn = (n > 0) & (rare > 0) & (p < 1)
+    found = np.where((n <= 0) | (p <= 0), 0.0, np.where(p >= 1, n, np.nan)).astype(np.float64)
+    for which, stride, draw in (
+        (drawn & (n * rare < FEW), INVERTED_BLOCKS, _by_inversion),
+        (drawn & (n * rare >= FEW), RESERVED_BLOCKS, _by_rejection),
+    ):
+        who = np.flatnonzero(which)
+        streams = _Streams(seed, n.size, stride)
+        successes = draw(streams, who, n[who].astype(np.float64), rare[who].astype(np.float64))
+        found[who] = np.where(p[who] > 0.5, n[who] - successes, successes)
+    return _by_numbers(found.reshape(-1, times), shape, dtype)
 
 
 @host_primitive(
-    type=_inverse_type,
+    type=_broadcast_type,
     numpy=_binomial_array,
     vjp=lambda ct, y, *inputs, **_: (None,) * len(inputs),
     tf_name="StatelessRandomBinomial",
 )
 def stateless_random_binomial(seed: Tensor, counts: Tensor, probs: Tensor, shape: Any, dtype: Any) -> Any:
-    """Binomial random numbers by inversion."""
+    """Binomial random numbers."""
     return (seed, counts, probs), {"shape": shape, "dtype": dtype}
 
 
@@ -308,7 +371,7 @@ def stateless_random_binomial(seed: Tensor, counts: Tensor, probs: Tensor, shape
 def stateless_binomial(
     shape: Any, seed: Any, counts: Any, probs: Any, output_dtype: Any = int32, name: str | None = None
 ) -> Tensor:
-    """Binomial random numbers as a function of the seed; not the same ones as TensorFlow's.
+    """Binomial random numbers as a function of the seed.
 
     Args:
       shape: the result's shape, with which the parameters broadcast.
@@ -330,6 +393,63 @@ def stateless_binomial(
     )
 
 
+# -- normal numbers between limits
+
+WIDE = 1.7
+"""So many deviations from the mean to a limit normal numbers are tried, less uniform or exponential ones."""
+
+
+class _Limits:
+    """The limits of one combination of parameters, in deviations from the mean, turned so that the lower one is near."""
+
+    def __init__(self, mean: Any, deviation: Any, low: Any, high: Any) -> None:
+        if not (0 < deviation < np.inf and low < high and np.isfinite([low, high]).any()):
+            raise RefusedValue("Invalid parameters")
+        turned = (np.isinf(low) and low < 0) or high < mean
+        low, high = (high, low) if turned else (low, high)
+        self.mean, self.deviation = mean, -deviation if turned else deviation
+        self.low, self.high = (low - mean) / self.deviation, (high - mean) / self.deviation
+
+    def drawn(self, words: np.ndarray, dtype: DType) -> tuple[np.ndarray, np.ndarray, int]:
+        """Numbers of blocks of words, in order, which of them are taken, and how many blocks one turn takes."""
+        low, high = self.low, self.high
+        if (low < -WIDE and high >= 0) or (high > WIDE and low <= 0):
+            numbers = normals(words, dtype).reshape(len(words), -1).astype(dtype.np)
+            return numbers, (numbers >= low) & (numbers <= high), 1
+        root = np.sqrt(low * low + 4)
+        units = _units(words, dtype)
+        if high - low < 2 * np.exp(0.5 + low * (low - root) / 4) / (low + root):
+            numbers = units[::2] * (high - low) + low
+            density = np.exp(((0 if low < 0 else low * low) - numbers * numbers) / 2)
+            return numbers, units[1::2] <= density, 2
+        alpha = (low + root) / 2
+        numbers = -np.log(units[:, ::2]) / alpha + low
+        apart = alpha - numbers if low < alpha else np.full_like(numbers, low - alpha)
+        return numbers, (units[:, 1::2] <= np.exp(-apart * apart / 2)) & (numbers < high), 1
+
+
+def _units(words: np.ndarray, dtype: DType) -> np.ndarray:
+    """The uniform numbers of blocks: two of float64, four of the others."""
+    if dtype is not float64:
+        return unit(words, dtype)
+    wide = words.astype(np.uint64)
+    return np.stack([unit64(wide[:, 0], wide[:, 1]), unit64(wide[:, 2], wide[:, 3])], axis=-1)
+
+
+def _between(state: np.ndarray, limits: _Limits, count: int, dtype: DType) -> tuple[np.ndarray, np.ndarray]:
+    """``count`` numbers between the limits, and the state after the last block that was taken for them."""
+    found, missing = [np.zeros(0, dtype.np)], count
+    while missing:
+        size = 2 * missing + 16
+        numbers, taken, step = limits.drawn(philox.blocks(state, size + size % 2), dtype)
+        places = np.flatnonzero(taken)[:missing]
+        missing -= len(places)
+        found.append(numbers.reshape(-1)[places])
+        used = len(numbers) if missing else int(places[-1]) // numbers.shape[1] + 1
+        state = philox.skipped(state, used * step)
+    return np.concatenate(found) * limits.deviation + limits.mean, state
+
+
 def _between_array(
     seed: np.ndarray,
     mean: np.ndarray,
@@ -340,15 +460,16 @@ def _between_array(
     shape: Any,
     dtype: DType,
 ) -> np.ndarray:
-    from scipy.special import ndtr, ndtri
-
-    below, above = ((limit.astype(np.float64) - mean) / deviation for limit in (low, high))
-    drawn = ndtri(ndtr(below) + _uniforms(seed, shape) * (ndtr(above) - ndtr(below)))
-    return np.clip(mean + deviation * drawn, low, high).astype(dtype.np)
+    each, times = _by_parameters(shape, (mean, deviation, low, high))
+    found, state = [], philox.state_of(seed)
+    for parameters in zip(*each):
+        numbers, state = _between(state, _Limits(*parameters), times, dtype)
+        found.append(numbers)
+    return _by_numbers(np.stack(found) if found else np.zeros((0, times)), shape, dtype)
 
 
 @host_primitive(
-    type=_inverse_type,
+    type=_broadcast_type,
     numpy=_between_array,
     vjp=lambda ct, y, *inputs, **_: (None,) * len(inputs),
     tf_name="StatelessParameterizedTruncatedNormal",
@@ -356,7 +477,7 @@ def _between_array(
 def stateless_random_between(
     seed: Tensor, means: Tensor, stddevs: Tensor, minvals: Tensor, maxvals: Tensor, shape: Any, dtype: Any
 ) -> Any:
-    """Normal random numbers between limits, by inversion."""
+    """Normal random numbers between limits."""
     return (seed, means, stddevs, minvals, maxvals), {"shape": shape, "dtype": dtype}
 
 
@@ -370,13 +491,18 @@ def stateless_parameterized_truncated_normal(
     maxvals: Any = 2.0,
     name: str | None = None,
 ) -> Tensor:
-    """Normal random numbers between limits as a function of the seed; not the same ones as TensorFlow's.
+    """Normal random numbers between limits as a function of the seed.
+
+    Of thousands only the first are TensorFlow's, which divides the others among its threads.
 
     Args:
       shape: the result's shape, with which the parameters broadcast.
       seed: int32 or int64 of shape (2,).
       means, stddevs: of the normal distribution.
       minvals, maxvals: the limits, on the scale of the result.
+
+    Raises:
+      InvalidArgumentError: limits of the wrong order, or a deviation that is not positive.
 
     >>> import tvtf as tf
     >>> tf.random.stateless_parameterized_truncated_normal([3], seed=[1, 2]).shape

@@ -103,11 +103,11 @@ def stateless_random_bits(seed: Any, shape: Any, dtype: Any) -> Any:
 
 def _uniform_numpy(seed: np.ndarray, *, shape: tuple[int, ...], dtype: DType) -> np.ndarray:
     count = prod(shape)
-    values = unit64(*philox.double_words(seed, count)) if dtype is float64 else _unit(philox.words(seed, count), dtype)
+    values = unit64(*philox.double_words(seed, count)) if dtype is float64 else unit(philox.words(seed, count), dtype)
     return values.astype(dtype.np).reshape(shape)
 
 
-def _unit(words: np.ndarray, dtype: DType) -> np.ndarray:
+def unit(words: np.ndarray, dtype: DType) -> np.ndarray:
     """The low bits of words as float32 in [0, 1), as many as the dtype's mantissa has."""
     bits = MANTISSA_BITS[dtype.name]
     return (words & np.uint32((1 << bits) - 1)).astype(np.float32) * np.float32(2.0**-bits)
@@ -194,7 +194,7 @@ def normals(words: np.ndarray, dtype: DType) -> np.ndarray:
     if dtype is float64:
         wide = words.astype(np.uint64)
         return _box_muller(unit64(wide[:, 0], wide[:, 1]), unit64(wide[:, 2], wide[:, 3]))
-    units = _unit(words, float32)
+    units = unit(words, float32)
     return _box_muller(units[:, ::2], units[:, 1::2]).reshape(-1, 4)
 
 
