@@ -61,6 +61,68 @@ def _solve_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
     )
 
 
+def _perturbed_array(diagonals: np.ndarray, rhs: np.ndarray) -> np.ndarray:
+    return rhs.copy() if 0 in rhs.shape else each(_solved_somehow, diagonals, rhs)
+
+
+def _solved_somehow(bands: np.ndarray, b: np.ndarray) -> np.ndarray:
+    """The solution of a system, of a singular one that of one nearby.
+
+    Source: LAPACK's xLAGTF and xLAGTS
+    """
+    upper, main, lower = bands
+    count, x = len(main), b.copy()
+    factor = np.zeros((count, 3), bands.dtype)  # the diagonal, and two above it
+    factor[0, :2] = main[0], upper[0] if count > 1 else 0
+    scale = np.abs(factor[0]).sum()
+    for k in range(1, count):
+        row = np.array([lower[k], main[k], upper[k] if k < count - 1 else 0], bands.dtype)
+        above, size = factor[k - 1].copy(), np.abs(row).sum()
+        if row[0] == 0:
+            scale, factor[k, :2] = size, row[1:]
+        elif above[0] != 0 and np.abs(row[0]) / size <= np.abs(above[0]) / scale:
+            times = row[0] / above[0]
+            scale, factor[k, :2] = size, (row[1] - times * above[1], row[2])
+            x[k] -= times * x[k - 1]
+        else:
+            times = above[0] / row[0]
+            factor[k - 1] = row
+            factor[k, :2] = above[1] - times * row[1], -times * row[2]
+            x[k - 1], x[k] = x[k].copy(), x[k - 1] - times * x[k]
+    least = np.finfo(bands.dtype).eps * np.abs(factor).max()
+    for k in reversed(range(count)):
+        for step in (1, 2):
+            if k + step < count:
+                x[k] -= factor[k, step] * x[k + step]
+        x[k] = _divided(x[k], factor[k, 0], least)
+    return x
+
+
+def _divided(row: np.ndarray, pivot: Any, step: Any) -> np.ndarray:
+    """``row / pivot``, the pivot moved away from 0 until nothing overflows."""
+    tiny = np.finfo(row.dtype).tiny
+    largest, step = np.abs(row).max(initial=0), np.copysign(max(abs(step), tiny), pivot.real)
+    while abs(pivot) < 1:
+        if abs(pivot) < tiny and pivot != 0 and largest * tiny <= abs(pivot):
+            return row / tiny / (pivot / tiny)  # type: ignore[no-any-return]
+        if abs(pivot) >= tiny and largest <= abs(pivot) / tiny:
+            break
+        pivot, step = pivot + step, step * 2
+    return row * (1 / pivot)  # type: ignore[no-any-return]
+
+
+@host_primitive(
+    tf_name="TridiagonalSolve",
+    type=_solve_type,
+    numpy=_perturbed_array,
+    vjp=lambda ct, y, diagonals, rhs: _gradient(bind.perturbed_system, ct, y, diagonals),
+    why_not={"batch": "maps compute it element by element"},
+)
+def perturbed_system(diagonals: Tensor, rhs: Tensor) -> Any:
+    """Solutions of tridiagonal systems that may be singular."""
+    return (diagonals, rhs), {}
+
+
 def _ahead(x: Tensor) -> Tensor:
     """Rows moved up by one, zeros for the last."""
     return bind.concat(x[..., 1:, :], zeros_like(x[..., :1, :]), axis=x.ndim - 2)  # type: ignore[index]
@@ -96,8 +158,8 @@ def _inner(a: Tensor, b: Tensor) -> Tensor:
     return bind.reduce_sum(bind.multiply(a, conjugate(b)), axis=(a.ndim - 1,), keepdims=True)
 
 
-def _solve_vjp(ct: Tensor, y: Tensor, diagonals: Tensor, rhs: Tensor) -> tuple[Tensor, Tensor]:
-    to_rhs = bind.tridiagonal_system(_transposed(diagonals), ct)
+def _gradient(solve: Any, ct: Tensor, y: Tensor, diagonals: Tensor) -> tuple[Tensor, Tensor]:
+    to_rhs = solve(_transposed(diagonals), ct)
     to_diagonals = _rows([_inner(to_rhs, _ahead(y)), _inner(to_rhs, y), _inner(to_rhs, _behind(y))])
     return bind.negative(to_diagonals), to_rhs
 
@@ -106,7 +168,7 @@ def _solve_vjp(ct: Tensor, y: Tensor, diagonals: Tensor, rhs: Tensor) -> tuple[T
     tf_name="TridiagonalSolve",
     type=_solve_type,
     numpy=_solve_array,
-    vjp=_solve_vjp,
+    vjp=lambda ct, y, diagonals, rhs: _gradient(bind.tridiagonal_system, ct, y, diagonals),
     samples=lambda: [
         Sample((_three(i, *batch), matrix(i, *batch, 4, 2)), {}, dtypes)
         for i, batch in enumerate(((), (2,)))
@@ -182,14 +244,13 @@ def tridiagonal_solve(
       diagonals_format: "compact", "sequence" or "matrix".
       transpose_rhs, conjugate_rhs: how ``rhs`` is taken, and the result given.
       partial_pivoting: accepted: rows are exchanged where that is needed.
-      perturb_singular: not supported.
+      perturb_singular: solve systems near those that are singular.
 
     Returns:
       A tensor of the shape of ``rhs``.
 
     Raises:
       InvalidArgumentError: a matrix is singular, or the shapes don't fit.
-      NotImplementedError: for ``perturb_singular``.
 
     >>> import tvtf as tf
     >>> tf.linalg.tridiagonal_solve([[1., 0.], [2., 2.], [0., 0.]], [4., 2.]).numpy()
@@ -197,15 +258,16 @@ def tridiagonal_solve(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/tridiagonal_solve
     """
-    if perturb_singular:
-        raise NotImplementedError("perturb_singular is not supported: SciPy solves singular systems in no defined way")
+    if perturb_singular and not partial_pivoting:
+        raise ValueError("partial_pivoting must be True if perturb_singular is.")
+    solve = bind.perturbed_system if perturb_singular else bind.tridiagonal_system
     b = convert_to_tensor(rhs)
     bands = _compact(diagonals, diagonals_format, b.dtype)
     is_vector = b.ndim == bands.ndim - 1
     if is_vector:
         b = bind.reshape(b, shape=(*b._type.shape, 1))
     b = _taken(b, transpose_rhs and not is_vector, conjugate_rhs)
-    found = _taken(bind.tridiagonal_system(bands, b), transpose_rhs and not is_vector, conjugate_rhs)
+    found = _taken(solve(bands, b), transpose_rhs and not is_vector, conjugate_rhs)
     return bind.reshape(found, shape=found._type.shape[:-1]) if is_vector else found
 
 
