@@ -16,7 +16,7 @@ from tvtf.context import state
 from tvtf.operation import Operation, done
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor, static_value
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
 
 
 @export("control_dependencies")
@@ -217,4 +217,8 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     if not is_tensor(tensor) and not isinstance(tensor, CompositeTensor):
         return tensor
     found = static_value(tensor)
+    if found is None and isinstance(tensor, SymbolicTensor):
+        from tvtf.frontend.folded import folded  # it needs TVM, which tracing has loaded
+
+        found = folded(tensor)
     return None if found is None else found[()] if not found.ndim else found.copy()
