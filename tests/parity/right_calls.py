@@ -190,6 +190,46 @@ def _drawn(tf):
     }
 
 
+def _known(tf):
+    """Values that tracing knows."""
+    calls = {
+        "identity": lambda: tf.identity(tf.constant([1.5, 2.0])),
+        "cast": lambda: tf.cast(tf.constant([1.5, 2.0]), tf.int32),
+        "stacked": lambda: tf.stack([tf.constant(1.5), tf.constant(2.0)]),
+        "joined": lambda: tf.concat([tf.constant([1.5]), tf.constant([2.0])], 0),
+        "filled": lambda: (tf.fill([2], 1.5), tf.zeros([2])),
+        "compared": lambda: (tf.equal(tf.constant(1), tf.constant(1)), tf.not_equal(tf.constant(1), tf.constant(1))),
+        "texts": lambda: tf.constant(["a", "b"]),
+        "many": lambda: tf.constant(np.arange(20.0)),
+        "stopped": lambda: tf.stop_gradient(tf.constant(2.5)),
+        "not known": lambda: (tf.constant(1.5) + tf.constant(2.0), tf.sqrt(tf.constant(4.0))),
+    }
+
+    def told(call):
+        found = []
+        tf.function(lambda: found.extend(map(tf.get_static_value, tf.nest.flatten(call()))) or 0, autograph=False)()
+        return [None if x is None else np.asarray(x).tolist() for x in found]
+
+    return {f"known: {label}": (lambda call=call: told(call)) for label, call in calls.items()}
+
+
+def _singular(tf):
+    """Systems that have no solution, or many, of three diagonals, and differences of sets of unknown rank."""
+    solve = tf.linalg.tridiagonal_solve
+    flat = np.array([[1, 1, 0], [1, 1, 1], [0, 1, 1]], np.float64)
+    unequal = np.array([[1, 0], [1, 1], [0, 1]], np.float64)
+    systems = {"regular": np.eye(3) + 1.0, "singular": flat, "without rows": 0 * flat, "of two": unequal}
+    right = np.array([[1.0], [2.0], [4.0]])
+    found = {
+        f"{label} system": _call(tf, lambda x, b: solve(x, b, perturb_singular=True), x, right[: len(x[0])])
+        for label, x in systems.items()
+    }
+    return found | {
+        "not pivoted": lambda: solve(flat, right, perturb_singular=True, partial_pivoting=False),
+        "differences": _call(tf, lambda x: list(tf.compat.v1.setdiff1d(x, [1])), np.array([1, 2, 1, 3])),
+    }
+
+
 def programs(tf):
     found = _ranks(tf) | _counts(tf) | _dtypes(tf) | _norms(tf) | _defaults(tf) | _made(tf)
-    return found | _computed(tf) | _rows(tf) | _drawn(tf)
+    return found | _computed(tf) | _rows(tf) | _drawn(tf) | _known(tf) | _singular(tf)
