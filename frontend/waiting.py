@@ -30,6 +30,7 @@ from tvtf.ops.array import ensure_shape
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.primitive import Primitive, as_tuple, hooks, refusing, table
+from tvtf.refusal import is_of_any_size
 from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_be_same, same_dim
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
@@ -99,6 +100,7 @@ class Call:
         self.may_wait = False
         self.needs_sizes = False
         self.needed: UnknownSizes | None = None
+        self.mistyped: BaseException | None = None
 
     @classmethod
     def of(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
@@ -154,14 +156,15 @@ class Call:
             others = range(2, len(RANKS)) if self.has_examples else ()
             found = next(filter(None, map(self._tried_if_possible, others)), None)
             if found is None:
-                raise (needed or refused) from None
+                raise (self.mistyped or needed or refused) from None
             return found
 
     def _tried_if_possible(self, index: int) -> Example | None:
         """An example; None where the function is not for its rank."""
         try:
             return self.tries.example(index)
-        except (Exception, UnknownRank):  # any op's refusal
+        except (Exception, UnknownRank) as refused:  # any op's refusal
+            self.mistyped = refused if is_of_any_size(refused) else self.mistyped
             return None
 
     def _type(self, place: int, first: TensorType, second: TensorType | None) -> TensorType:
@@ -210,6 +213,7 @@ class Call:
 
     def _for_any_sizes(self, inputs: Sequence[tuple[TensorType, Any]], example: int) -> Example | None:
         """What examples of several sizes have in common; None where the function is for none of them."""
+        refusals: list[BaseException] = []
 
         def attempt(sizes: Sizes) -> Example | None:
             sized = [with_sizes(each, sizes) for each in inputs]
@@ -217,10 +221,13 @@ class Call:
                 return None
             try:
                 return self._example(sized, example)
-            except (Exception, UnknownRank):  # any op's refusal
+            except (Exception, UnknownRank) as refused:  # any op's refusal
+                refusals.append(refused)
                 return None
 
         found = found_for(inputs, attempt)
+        if refusals and not found and all(map(is_of_any_size, refusals)):
+            raise refusals[0]
         self.needs_sizes = self.needs_sizes or bool(found)
         return Example.for_any_sizes(found) if found else None
 
@@ -429,8 +436,8 @@ def _waiting_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSiz
         call = Call.of(function, args, kwargs)
         inputs = call.tensors()
         call.learn([state.trace.own(t) for t in inputs])
-    except (Exception, UnknownRank, UnknownSizes):  # any op's refusal: what is around it may wait
-        raise needed from None
+    except (Exception, UnknownRank, UnknownSizes) as refused:  # any op's refusal: what is around it may wait
+        raise (refused if is_of_any_size(refused) else needed) from None
     return _bound(call, inputs, recorded)
 
 

@@ -36,9 +36,19 @@ class Refused(Exception):
         told = self.traced.replace("{op}", op)
         if issubclass(self.graph, OpError):
             return self.graph(None, op, told)
-        if self.graph is TypeError:  # for a dtype, which no size changes
-            return TypeError(told)
+        if self.graph is TypeError:
+            return of_any_size(TypeError(told))
         return until_told(self.graph(told), meant=False)
+
+
+def of_any_size(error: TypeError) -> TypeError:
+    """``error``, which is for a dtype: no size that a call tells changes it, and no call is waited for."""
+    error.is_of_any_size = True  # type: ignore[attr-defined]
+    return error
+
+
+def is_of_any_size(error: BaseException) -> bool:
+    return getattr(error, "is_of_any_size", False)
 
 
 class RefusedValue(Refused):

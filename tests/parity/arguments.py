@@ -9,6 +9,7 @@ def programs(tf):
     return (
         {label: refused(tf, call) for label, call in calls.items()}
         | _eager(tf)
+        | _of_unknown_sizes(tf)
         | _gathered(tf)
         | _ranges(tf)
         | _sizes_of_floats(tf)
@@ -64,6 +65,45 @@ def _attributes(tf):
         "blocks of floats": lambda: tf.nn.space_to_depth(tf.ones([1, 2, 2, 1]), 2.0).shape,
         "sequence in a list": lambda: tf.reverse_sequence([[1, 2]], [1], seq_axis=[1], batch_axis=0),
     }
+
+
+def _of_unknown_sizes(tf):
+    """Refused while tracing, whatever the sizes are."""
+    image, matrix = np.ones([1, 4, 4, 1], np.float32), np.ones([2, 2])
+    calls = {
+        "repeated by nothing": (lambda x: tf.repeat(x, [None]), [matrix]),
+        "reshaped by floats": (lambda shape: tf.reshape(np.ones(4), shape), [matrix[0]]),
+        "tiled by floats": (lambda x, multiples: tf.tile(x, multiples), [matrix, matrix[0]]),
+        "zeros of bools": (tf.zeros, [np.array([True, True])]),
+        "segments of floats": (lambda n: tf.math.unsorted_segment_sum([1.0], [0], n), [np.float64(2)]),
+        "a dynamic shape of floats": (lambda shape: tf.broadcast_dynamic_shape(shape, [2, 2]), [matrix[0]]),
+        "filters of doubles": (lambda x, w: tf.nn.conv2d(x, w, 1, "SAME"), [image, np.ones([1, 1, 1, 1])]),
+        "one filter of doubles": (lambda x, w: tf.nn.conv1d(x, w, 1, "SAME"), [image[0], np.ones([1, 1, 1])]),
+        "depthwise filters of doubles": (
+            lambda x, w: tf.nn.depthwise_conv2d(x, w, [1] * 4, "SAME"),
+            [image, np.ones([1, 1, 1, 1])],
+        ),
+        "bands of doubles": (tf.linalg.banded_triangular_solve, [np.ones([1, 2], np.float32), matrix]),
+        "places as floats": (
+            lambda x: tf.nn.max_pool_with_argmax(x, 2, 1, "SAME", output_dtype=tf.float32)[0],
+            [image],
+        ),
+    }
+    return {
+        f"{label}, {what}": _while_traced(tf, call, [tf.TensorSpec(shape(x), x.dtype) for x in given])
+        for label, (call, given) in calls.items()
+        for what, shape in (("sizes unknown", lambda x: [None] * x.ndim), ("rank unknown", lambda x: None))
+    }
+
+
+def _while_traced(tf, call, specs):
+    def told():
+        try:
+            return f"gives {tf.function(call, autograph=False).get_concrete_function(*specs).structured_outputs}"
+        except Exception as error:
+            return type(error).__name__
+
+    return told
 
 
 def _gathered(tf):

@@ -19,6 +19,7 @@ from tvtf.ops.rules import (
     is_computed,
     kernel,
     number,
+    require_dtype,
     scalar,
     static_dims,
     static_int,
@@ -120,6 +121,8 @@ def reshape(tensor: Any, shape: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/reshape
     """
     x = convert_to_tensor(tensor)
+    if is_computed(shape):
+        require_dtype(shape._type, (int32, int64), "shape")
     if is_computed(shape) and not isinstance(x._type.shape, AnyShape):
         shape = _filled_late(x, shape)
     return (x,), {"shape": filled(x._type.shape, static_dims(shape))}

@@ -256,6 +256,8 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
         return _repeated_as_computed(x, convert_to_tensor(repeats), axis)
     given = dims_value(repeats, "repeats")
     counts = list(given) if isinstance(given, (list, tuple)) else [given]
+    if any(count is None for count in counts):
+        convert_to_tensor(repeats)
     return _repeated(x, counts[0], axis) if len(counts) == 1 else _repeated_each(x, counts, axis)
 
 

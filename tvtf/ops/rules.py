@@ -185,11 +185,15 @@ def as_dims(value: Any, what: str) -> Any:
     A branch or loop body binds its own: what it never does must not be checked.
 
     Raises:
-      TypeError: a tensor's own shape is unknown, or it holds no integers.
+      TypeError: a tensor's own shape is unknown.
+      Refused: it is no tensor of int32 or int64.
     """
     if type(value) in (list, tuple):
         return type(value)(as_dims(_whole(each), what) for each in value)
-    if not is_computed(value) or isinstance(value._type.shape, AnyShape):
+    if not is_computed(value):
+        return value
+    require_dtype(value._type, (int32, int64), what)
+    if isinstance(value._type.shape, AnyShape):
         return value
     own = state.trace.own(value)
     if own._var not in state.trace.told:
@@ -291,8 +295,8 @@ def optional_flag(value: Any, what: str) -> bool:
 
 def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
     shape = values._type.shape
-    if not is_static_shape(shape) or not values.dtype.is_integer:
-        raise until_told(TypeError(f"{what} must be integers, of a shape known while tracing, but got {values!r}"))
+    if not is_static_shape(shape):
+        raise until_told(TypeError(f"{what} must be of a shape known while tracing, but got {values!r}"))
     flat = bind.reshape(values, shape=(math.prod(shape),))
     dims = importlib.import_module("tvtf.ops.told").dims_of(flat)
     return np.array(dims, object).reshape(shape)

@@ -292,7 +292,7 @@ def string_ngrams(
     """The n-grams of each row of words, and their row splits."""
     attrs = {
         "widths": widths,
-        "separator": attribute_text(separator, "separator"),
+        "separator": separator,
         "left": left,
         "right": right,
         "pad": pad,
