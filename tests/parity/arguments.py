@@ -25,6 +25,18 @@ def _images(tf):
         "boxes of halves": lambda: draw(image, tf.ones([1, 1, 4], tf.float16), None),
         "boxes of another batch": lambda: draw(image, tf.ones([2, 1, 4]), None),
         "colours without channels": lambda: draw(image, tf.ones([1, 1, 4]), tf.ones([1, 1])),
+        "a JPEG of floats": lambda: image_ops.encode_jpeg(image[0]),
+        "sound of doubles": lambda: tf.audio.encode_wav(tf.ones([2, 1], tf.float64), 8),
+        "partitions of floats": lambda: tf.dynamic_partition(scores, tf.constant([0.0]), 2),
+        "a glimpse of doubles": lambda: image_ops.extract_glimpse(
+            tf.ones([1, 2, 2, 1], tf.float64), tf.constant([1, 1]), tf.zeros([1, 2])
+        ),
+        "a glimpse at doubles": lambda: image_ops.extract_glimpse(
+            image, tf.constant([1, 1]), tf.zeros([1, 2], tf.float64)
+        ),
+        "limits of doubles": lambda: tf.quantization.fake_quant_with_min_max_vars_per_channel(
+            scores, tf.constant([0.0], tf.float64), scores
+        ),
         "indices of floats": lambda: crop(image, boxes, [0.5], [1, 1]),
         "indices of long ints": lambda: crop(image, boxes, tf.constant([0], tf.int64), [1, 1]),
         "another method": lambda: crop(image, boxes, [0], [1, 1], method="area"),

@@ -417,7 +417,7 @@ def encode_jpeg(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/encode_jpeg
     """
-    x = convert_to_tensor(image, uint8)
+    x = operand(image, uint8)
     factor = {"in": 1.0, "cm": 2.54}[density_unit]
     options: dict[str, Any] = {
         "progressive": progressive,

@@ -12,7 +12,7 @@ from tvtf.ops.cast import cast
 from tvtf.ops.compare import where
 from tvtf.ops.create import arange
 from tvtf.ops.indexing import gather
-from tvtf.ops.operands import attributes
+from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export
 from tvtf.refusal import Refused, RefusedValue
@@ -55,7 +55,7 @@ def extract_glimpse(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/extract_glimpse
     """
-    x, at, window = convert_to_tensor(input, float32), convert_to_tensor(offsets, float32), static_dims(size)
+    x, at, window = operand(input, float32), operand(offsets, float32, 2), static_dims(size)
     _check(x, at, window, noise)
     rows, in_rows = _places(at[:, 0], x._type.shape[1], window[0], centered, normalized)
     columns, in_columns = _places(at[:, 1], x._type.shape[2], window[1], centered, normalized)

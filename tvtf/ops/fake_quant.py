@@ -179,7 +179,7 @@ def fake_quant_with_min_max_vars_per_channel(
     Source: https://www.tensorflow.org/api_docs/python/tf/quantization/fake_quant_with_min_max_vars_per_channel
     """
     x = convert_to_tensor(inputs)
-    low, high = (convert_to_tensor(v, float32) for v in (min, max))
+    low, high = (operand(v, float32, i) for i, v in ((1, min), (2, max)))
     for limit in (low, high):
         if limit.ndim != 1 or not x.ndim or limit.shape[0] != x.shape[-1]:
             raise Refused(

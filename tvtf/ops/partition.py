@@ -12,7 +12,7 @@ from tvtf.dtypes import int32
 from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, places
-from tvtf.ops.operands import attributes, integers, positive
+from tvtf.ops.operands import attributes, integers, operand, positive
 from tvtf.ops.rules import (
     attribute_int,
     attribute_ints,
@@ -53,7 +53,7 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
 
     Source: https://www.tensorflow.org/api_docs/python/tf/dynamic_partition
     """
-    x, numbers = convert_to_tensor(data), convert_to_tensor(partitions, int32)
+    x, numbers = convert_to_tensor(data), operand(partitions, int32, 1)
     shape, lead = x._type.shape, numbers._type.shape
     if not same_shape(shape[: len(lead)], lead):
         raise Refused(

@@ -10,13 +10,13 @@ import numpy as np
 
 from tvtf.dtypes import float32, int32, string
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.operands import attributes
+from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import Tensor
 
 _SCALE = 1 << 15
 _HEADER = "<4sI4s4sIHHIIHH4sI"
@@ -178,4 +178,4 @@ def encode_wav(audio: Any, sample_rate: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/audio/encode_wav
     """
-    return bind.wav_of_samples(convert_to_tensor(audio, float32), convert_to_tensor(sample_rate, int32))  # type: ignore[no-any-return]
+    return bind.wav_of_samples(operand(audio, float32), operand(sample_rate, int32, 1))  # type: ignore[no-any-return]

@@ -9,6 +9,7 @@ import numpy as np
 from tvtf.dtypes import int64
 from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import places
+from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, number, size_argument
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -58,7 +59,7 @@ def ragged_fill_empty_rows(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged_fill_empty_rows
     """
-    rows, x = convert_to_tensor(value_rowids, int64), convert_to_tensor(values)
+    rows, x = operand(value_rowids, int64), convert_to_tensor(values)
     default, count = convert_to_tensor(default_value, x.dtype), size_argument(nrows, "nrows")
     _check(rows, x, default)
     _check_rows(rows, count)
@@ -117,6 +118,6 @@ def ragged_fill_empty_rows_grad(
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged_fill_empty_rows_grad
     """
     gradients = convert_to_tensor(grad_values)
-    found = _taken(gradients, convert_to_tensor(reverse_index_map, int64))
+    found = _taken(gradients, operand(reverse_index_map, int64))
     whole, kept = (bind.reduce_sum(x, axis=(0,), keepdims=False) for x in (gradients, found))
     return RaggedFillEmptyRowsGrad(found, bind.subtract(whole, kept))
