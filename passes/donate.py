@@ -189,12 +189,15 @@ def _replaced(expr: Any, values: dict[Any, Any]) -> Any:
 
 
 def _add_without_copy(mod: tvm.IRModule, plan: _Plan, position: int, output: int) -> ir.GlobalVar:
-    """A kernel that is called on one tensor as operand and as result, without the loop that copies it."""
+    """A kernel that is called on one tensor as operand and as result, without the loop that copies it.
+
+    What it reads of the operand was that loop alone: LLVM may take its buffers for different ones, and use vectors.
+    """
     name = plan.bindings[position].value.op
     kernel = mod[name]
     body = without_copies(kernel.body, kernel.params[output])
     own = Bindings.typed(ir.GlobalVar(f"{name.name_hint}_in_place_{position}"), name.ty)
-    mod[own] = kernel.with_body(body)
+    mod[own] = kernel.with_body(body).with_attr("tirx.noalias", True)
     return own
 
 

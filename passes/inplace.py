@@ -88,7 +88,7 @@ def slice_kernel(name: str, buffer: relax.TensorType, index: relax.TensorType) -
     loop: Any = tirx.BufferStore(target, new, at)
     for axis, extent in reversed(list(zip(axes, shape[1:]))):
         loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
-    return tirx.PrimFunc([target, place, value], loop).with_attr("tirx.is_scheduled", True)
+    return _scheduled([target, place, value], loop)
 
 
 def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.PrimFunc:
@@ -107,7 +107,12 @@ def rows_kernel(buffer: relax.TensorType, places: relax.TensorType) -> tirx.Prim
         loop = tirx.For(axis, tirx.IntImm("int64", 0), extent, tirx.ForKind.SERIAL, loop, annotations=INDEPENDENT)
     loop = tirx.IfThenElse(tirx.GE(place, tirx.IntImm("int64", 0)), loop, None)
     loop = tirx.For(row, tirx.IntImm("int64", 0), rows, tirx.ForKind.SERIAL, loop)
-    return tirx.PrimFunc([target, at, values], loop).with_attr("tirx.is_scheduled", True)
+    return _scheduled([target, at, values], loop)
+
+
+def _scheduled(params: list[Any], body: Any) -> tirx.PrimFunc:
+    """What is written is the loop's own memory, and no operand's: LLVM may use vectors."""
+    return tirx.PrimFunc(params, body).with_attrs({"tirx.is_scheduled": True, "tirx.noalias": True})
 
 
 def _extent(dim: Any, axis: int) -> Any:
