@@ -226,11 +226,6 @@ class ConcreteFunction(callables.ConcreteFunction):
     ) -> ConcreteFunction:
         return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, ranks, tensors, has_sizes)
 
-    def instance_for_ranks(self, tensors: Sequence[Any]) -> ConcreteFunction:
-        """The instance for tensors of these ranks; the function itself where each shape has its own."""
-        found = self.instance(tensors)
-        return self if self._shapes_apart else found
-
     # -- inspection
 
     def __str__(self) -> str:

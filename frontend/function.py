@@ -316,9 +316,7 @@ class Function(PolymorphicFunction):
         """
         if not args and not kwargs and self.input_signature is not None:
             args = tuple(self.input_signature)
-        arguments, concrete = self._bound_to(args, kwargs)
-        by_signature = self.input_signature is not None or None in arguments.tensors
-        return concrete if by_signature else concrete.instance_for_ranks(arguments.tensors)
+        return self._bound_to(args, kwargs)[1]
 
     def concrete_functions(self) -> list[ConcreteFunction]:
         """Every trace; with an input signature one at least."""

@@ -23,6 +23,12 @@ print(core & set(ROOMS), late - set(ROOMS), len(found) == len(ROOMS))
 from tvtf.primitive import table
 print('tvtf.ops.bessel' in str(list(sys.modules)), 'bessel_i0' in table, table['bessel_i0'].name, 'bessel_i0' in table)
 """,
+    "a room whose parts come before it": """
+from tvtf.saved import fingerprint
+from tvtf.namespaces import install
+install()
+print(tf.saved_model.save.__name__, tf.saved_model.experimental.Fingerprint is fingerprint.Fingerprint)
+""",
     "lessons": """
 from tvtf import lessons
 from tvtf.ragged import dispatch
@@ -55,6 +61,7 @@ PRINTED = {
     "rooms": "[] True True Csv",
     "late names": "set() set() True",
     "late primitives": "False False bessel_i0 True",
+    "a room whose parts come before it": "save True",
     "lessons": "set() set()",
     "tensors of late rooms": "[] [[1], [4, 9]] [1 1]",
     "files of modules": "True False",

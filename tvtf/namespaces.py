@@ -215,11 +215,10 @@ def install() -> None:
     root = sys.modules["tvtf"]
     teach_late()
     for space in _LATE_SPACES:
-        if space in LATE and f"tvtf.{space}" not in sys.modules:
-            continue  # a room that is not there yet
-        refusing(_module(root, space.split(".")), space)
+        if not _is_to_come(space):
+            refusing(_module(root, space.split(".")), space)
     for path, value in public_names().items():
-        if _installed.get(path, _NOTHING) is value:
+        if _installed.get(path, _NOTHING) is value or _is_to_come(path.partition(".")[0]):
             continue
         _installed[path] = value
         *folders, name = path.split(".")
@@ -228,6 +227,11 @@ def install() -> None:
         _findable(value, module, name)
         if module is not root:
             refusing(module, ".".join(folders))
+
+
+def _is_to_come(space: str) -> bool:
+    """Whether a namespace is a room that nobody has named yet, which must find its own module in its place."""
+    return space in LATE and f"tvtf.{space}" not in sys.modules
 
 
 def _findable(value: Any, module: ModuleType, name: str) -> None:

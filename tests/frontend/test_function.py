@@ -158,8 +158,10 @@ def test_gradients_of_a_tensor_that_a_waiting_call_is_given_twice():
 
 def test_instances_of_a_function_of_unknown_rank_are_compiled_once():
     f = tf.function(lambda x: tf.reduce_sum(x * x), input_signature=[tf.TensorSpec(None)])
-    made = {id(f.get_concrete_function(tf.ones(shape))) for shape in ([2], [3], [2, 2], [4, 1])}
-    assert len(made) == 2
+    shapes = [2], [3], [2, 2], [4, 1]
+    traced = f.get_concrete_function()
+    assert all(f.get_concrete_function(tf.ones(shape)) is traced for shape in shapes)
+    assert len({id(traced.instance([tf.ones(shape)])) for shape in shapes}) == 2
     assert [kernel.calls for kernel in f.profile(tf.ones([2, 2]), repeat=1).kernels if kernel.cost] == [1]
 
 
