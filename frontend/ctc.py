@@ -18,6 +18,7 @@ from tvtf.ops.array import transpose
 from tvtf.ops.cast import cast
 from tvtf.ops.compare import where
 from tvtf.ops.create import arange, one_hot
+from tvtf.ops.dims import scalar_of
 from tvtf.ops.grids import sequence_mask
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import product
@@ -84,7 +85,7 @@ def ctc_loss(
     if is_sparse:
         _require_frames(lengths, frames)
         labels, label_length = _dense(labels), _counted(labels)
-    blank = (blank_index or 0) % frames._type.shape[2]
+    blank = _class_from(blank_index or 0, frames._type.shape[2])
     compute = custom_gradient(functools.partial(_loss_and_gradient, blank=blank, limit=NEVER if is_sparse else HARDLY))
     found = compute(
         frames, cast(convert_to_tensor(labels), int32), cast(convert_to_tensor(label_length), int32), lengths
@@ -98,6 +99,18 @@ def _require_frames(lengths: Tensor, frames: Tensor) -> None:
         for i, length in enumerate(lengths.eager_array()):
             if length > count:
                 raise Refused(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
+
+
+def _class_from(index: int, classes: Dim) -> Any:
+    """A class, which may be counted from the end."""
+    if isinstance(classes, int):
+        return index % classes
+    return index if index >= 0 else _number(classes + index)
+
+
+def _number(size: Dim) -> Any:
+    """A size to compute with."""
+    return size if isinstance(size, int) else cast(scalar_of(size), int32)
 
 
 def _dense(labels: SparseTensor) -> Tensor:
@@ -121,9 +134,9 @@ class _Paths:
         blanks = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, size))
         pairs = bind.reshape(public_names()["stack"]([blanks, labels], axis=2), shape=(batch, 2 * size))
         last = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, 1))
-        self.classes, self.limit = classes, limit
+        self.classes, self.limit = _number(classes), limit
         self.states = bind.concat(pairs, last, axis=1)
-        places = arange(2 * size + 1)
+        places = arange(_number(2 * size + 1))
         before = self.shifted(cast(self.states, float32), 2, -1.0)
         is_new = bind.logical_and(self.states != blank, cast(self.states, float32) != before)
         self.skips = where(is_new, 0.0, NEVER)
@@ -180,7 +193,7 @@ def _loss_and_gradient(
         after = where(bind.reshape(index >= lengths - 1, shape=(batch, 1)), ends, later[1])
         return after, paths.backward(after + score)
 
-    after, _ = scan(back, (seen, arange(count)), initializer=(ends, ends), reverse=True)
+    after, _ = scan(back, (seen, arange(_number(count))), initializer=(ends, ends), reverse=True)
     whole = reduce_logsumexp(first + seen[0] + after[0], axis=-1)  # type: ignore[index]
     empty = bind.select(counts == 0, convert_to_tensor(0, dtype), convert_to_tensor(limit, dtype))
     likelihood = where(lengths == 0, empty, whole)
@@ -191,8 +204,8 @@ def _loss_and_gradient(
         both = bind.concat(bind.reshape(first + seen[0], shape=(1, *first._type.shape)), before, axis=0) + after  # type: ignore[index]
         total = reduce_logsumexp(both, axis=2, keepdims=True)
         shares = where(total < NEVER / 2, zeros_like(both), bind.exp(both - total))
-        by_class = product(transpose(shares, [1, 0, 2]), one_hot(paths.states, classes, dtype=dtype))
-        within = cast(transpose(sequence_mask(lengths, count)), dtype)
+        by_class = product(transpose(shares, [1, 0, 2]), one_hot(paths.states, _number(classes), dtype=dtype))
+        within = cast(transpose(sequence_mask(lengths, _number(count))), dtype)
         weights = bind.reshape(within * ct, shape=(count, batch, 1))
         return (bind.exp(scores) - transpose(by_class, [1, 0, 2])) * weights, None, None, None
 
