@@ -26,12 +26,18 @@ def _array(*dims):
 
 
 def _ranks(tf):
-    """Functions that ask a shape for its dims."""
+    """Functions that ask a shape for its dims, and some that need few of them."""
+    labels, frames, lengths = np.array([[1, 2], [2, 2]], np.int32), _array(4, 2, 4), ([2, 1], [4, 3])
+    loss = tf.nn.ctc_loss
     images = _array(2, 3, 4, 1)
     one = [1] * 4
     return {
         "erosion2d": _call(tf, lambda x, w: tf.nn.erosion2d(x, w, one, "SAME", "NHWC", one), images, _array(2, 2, 1)),
         "fractional_avg_pool": _call(tf, lambda x: tf.nn.fractional_avg_pool(x, [1.0, 1.5, 1.5, 1.0], seed=1), images),
+        "blank of unknown classes": _call(tf, lambda y, x: loss(y, x, *lengths, blank_index=0), labels, frames),
+        "blank from their end": _call(tf, lambda y, x: loss(y, x, *lengths, blank_index=-1), labels, frames),
+        "trace": _call(tf, lambda x, y: (tf.linalg.trace(x), tf.linalg.trace(y)), _array(2, 2, 3), _array(3, 3)),
+        "expint below zero": _call(tf, lambda x: tf.math.special.expint(x), _array(4)),
         "diagonal": _call(tf, lambda x: tf.experimental.numpy.diagonal(x), _array(2, 3)),
     }
 

@@ -260,9 +260,15 @@ def dawsn(x: Any, name: str | None = None) -> Any:
     return tensor_of(x)
 
 
-@scipy_op("expi", (0.5, 3.0), lambda y, x: bind.divide(bind.exp(x), x), public=("math.special.expint",))
+def _expint(x: np.ndarray) -> np.ndarray:
+    from scipy.special import expi
+
+    return np.where(x < 0, np.nan, expi(x))  # type: ignore[no-any-return]
+
+
+@scipy_op(_expint, (0.5, 3.0), lambda y, x: bind.divide(bind.exp(x), x), public=("math.special.expint",))
 def expint(x: Any, name: str | None = None) -> Any:
-    """The exponential integral of ``exp(t) / t`` from minus infinity to x, elementwise.
+    """The exponential integral of ``exp(t) / t`` from minus infinity to x, elementwise; NaN below 0, as TensorFlow's.
 
     >>> import tvtf as tf
     >>> tf.math.special.expint([1.]).numpy().round(3)

@@ -9,9 +9,9 @@ import numpy as np
 
 from tvtf.dtypes import COMPILED, NUMERIC
 from tvtf.ops.rules import bind, draw, kernel
-from tvtf.primitive import Sample, export, primitive
+from tvtf.primitive import Sample, export, primitive, public_names
 from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets
+from tvtf.shape import Dim, TensorType, agree_dim, brackets, same_dim
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -114,5 +114,8 @@ def trace(x: Any, name: str | None = None) -> Tensor:
     rows, columns = x._type.shape[-2:]
     if isinstance(rows, int) and isinstance(columns, int) and rows != columns:
         x = x[..., : min(rows, columns), : min(rows, columns)]  # type: ignore[index]
+    elif not same_dim(rows, columns):  # only running tells
+        diagonal = public_names()["linalg.diag_part"](x)
+        return bind.reduce_sum(diagonal, axis=(x.ndim - 2,), keepdims=False)
     diagonal = bind.take_diagonal(x, first=x.ndim - 2, second=x.ndim - 1)
     return bind.reduce_sum(diagonal, axis=(x.ndim - 2,), keepdims=False)
