@@ -151,22 +151,21 @@ class Plan:
         step.is_on_host = host.runs_on_host(bound.primitive, dtypes) or kind is PythonStep
         if not step.is_on_host:
             _require_light(bound, types)
-        is_told = host.is_told([x.ty for x in bound.inputs]) if bound.primitive.host else lambda dim: True
-        step.attrs = {name: self._attribute(value, is_told) for name, value in bound.attrs.items()}
+        step.attrs = {name: self._attribute(value) for name, value in bound.attrs.items()}
         step.computed = {name: value for name, value in step.attrs.items() if callable(value)}
         step.outputs = [self._new() for _ in types]
         self.slots[binding.var] = tuple(step.outputs) if isinstance(ty, relax.TupleType) else step.outputs[0]
         return step
 
-    def _attribute(self, value: Any, is_told: Callable[[Any], bool]) -> Any:
+    def _attribute(self, value: Any) -> Any:
         """An attribute; where dims are in it, the function that finds it among the values."""
         if isinstance(value, ir.GlobalVar):
             raise NeedsCode
         if isinstance(value, ir.Expr):
-            return self._dim(value) if is_told(value) else None
+            return self._dim(value)
         if not isinstance(value, tuple):
             return value
-        parts = [self._attribute(v, is_told) for v in value]
+        parts = [self._attribute(v) for v in value]
         if not any(map(callable, parts)):
             return tuple(parts)
         return lambda values: tuple(p(values) if callable(p) else p for p in parts)

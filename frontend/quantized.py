@@ -12,8 +12,8 @@ from tvtf.ops.cast import cast
 from tvtf.ops.compare import where
 from tvtf.ops.convolution import depthwise_conv2d
 from tvtf.ops.create import zeros
-from tvtf.ops.operands import attributes, operand, word_of
-from tvtf.ops.rules import bind, require_dtype
+from tvtf.ops.operands import attributes, operand, operands, word_of
+from tvtf.ops.rules import bind, require_dtype, require_same_dtype
 from tvtf.primitive import export, public_names
 from tvtf.refusal import RefusedValue
 from tvtf.tensor import Tensor, convert_to_tensor, static_value
@@ -25,7 +25,7 @@ def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tup
     if not range_given:
         return tuple(reduce(x, axis=others, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))  # type: ignore[return-value]
     shape = (1,) * x.ndim if axis < 0 else tuple(-1 if i == axis else 1 for i in range(x.ndim))
-    return tuple(bind.reshape(convert_to_tensor(end, x.dtype), shape=shape) for end in (low, high))  # type: ignore[return-value]
+    return tuple(bind.reshape(end, shape=shape) for end in (low, high))  # type: ignore[return-value]
 
 
 def _rounded(
@@ -67,7 +67,8 @@ def _quantized(
     axis: int | None,
     passes_all: bool,
 ) -> Tensor:
-    x = convert_to_tensor(input)
+    x, low, high = operands(input, low, high)
+    require_same_dtype([t._type for t in (x, low, high)], ("input", "input_min", "input_max"))
     if not 0 < num_bits < (62 if signed else 63):
         raise RefusedValue(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
     if range_given:

@@ -6,7 +6,8 @@ Equal calls (primitive, attributes, static types) share one kernel. Spans go alo
 from __future__ import annotations
 
 import json
-from collections.abc import Callable
+from collections.abc import Iterator
+from functools import cached_property
 from typing import Any
 
 import tvm
@@ -16,7 +17,7 @@ from tvm.relax.utils import gen_call_tir_inputs
 from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
-from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, is_told, runs_on_host, written
+from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
@@ -64,6 +65,10 @@ class _Legalizer:
         self.in_place = InPlace(mod)
         self.recorded = recorded_calls(mod)
 
+    @cached_property
+    def found(self) -> dict[relax.Call, set[tirx.Var]]:
+        return found_dims(self.mod)
+
     def run(self) -> tvm.IRModule:
         lowered = rewrite_functions(self.mod, self.binding)
         for var, kernel in self.kernels.items():
@@ -83,7 +88,7 @@ class _Legalizer:
         if rule is not None:
             return rule(self, out, call, bound)
         if runs_on_host(bound.primitive, dialect.dtypes_of(call, bound)):
-            return _call_host(out, call, bound)
+            return _call_host(self, out, call, bound)
         if bound.primitive.lower is None:
             raise UnimplementedError(
                 None,
@@ -348,16 +353,29 @@ def _differentiable_python(value: Any) -> bool:
     return attrs["differentiable"] and not attrs["backward"]
 
 
-def _call_host(out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
+def _call_host(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialect.Bound) -> Any:
     """A call of the primitive's NumPy kernel, by its name and attributes."""
-    text, dims = written(bound.attrs, _is_told(bound))
+    text, dims = written(bound.attrs, lambda dim: legalizer.found[call].isdisjoint(tirx.analysis.undefined_vars(dim)))
     args = [ir.StringImm(bound.primitive.name), ir.StringImm(text), *bound.inputs]
     return _on_host(out, call, KERNEL_SYMBOL, [*args, relax.ShapeExpr(dims)] if dims else args, bound.primitive.pure)
 
 
-def _is_told(bound: dialect.Bound) -> Callable[[Any], bool]:
-    """Whether a dim is known before the call: where the op tells its results' sizes, only the inputs' are."""
-    return is_told([x.ty for x in bound.inputs]) if bound.primitive.host else lambda dim: True
+def found_dims(mod: tvm.IRModule) -> dict[relax.Call, set[tirx.Var]]:
+    """The symbols of dims that each call is the first to have: running it tells them."""
+    return {call: dims for f in mod.functions.values() if isinstance(f, relax.Function) for call, dims in _found_in(f)}
+
+
+def _found_in(function: relax.Function) -> Iterator[tuple[relax.Call, set[tirx.Var]]]:
+    known = set().union(*(_symbols(param.ty) for param in function.params))
+    for binding in (b for block in function.body.blocks for b in block.bindings):
+        new = _symbols(binding.var.ty) - known
+        known |= new
+        if isinstance(binding.value, relax.Call):
+            yield binding.value, new
+
+
+def _symbols(ty: ir.Type) -> set[tirx.Var]:
+    return {v for t in _tensor_types(ty) for d in t.shape.values for v in tirx.analysis.undefined_vars(d)}
 
 
 def _on_host(out: Bindings, call: relax.Call, symbol: str, args: list[Any], pure: bool) -> Any:

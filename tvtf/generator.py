@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import as_dtype, float32, int32, int64, uint64
+from tvtf.ops.array import reshape
 from tvtf.ops.cast import cast
 from tvtf.ops.draws import stateless_binomial
 from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, shifted, uniform_from
@@ -24,13 +25,13 @@ PHILOX = 1
 STATE_SIZE = 3
 
 
-def _state_from_seed(seed: Any, size: int = STATE_SIZE) -> np.ndarray:
+def _state_from_seed(seed: Any, size: int = STATE_SIZE) -> Tensor:
     """TensorFlow's rule: an int fills the state from its low 64 bits on, a list from the key backwards."""
-    if not isinstance(seed, int):
-        seed = static_value(cast(convert_to_tensor(seed), int64), "seed")
-    words = [seed >> (64 * i) for i in range(size)] if isinstance(seed, int) else np.ravel(seed).tolist()[:size]
-    words = [0] * (size - len(words)) + words
-    return np.array([w & 0xFFFFFFFFFFFFFFFF for w in words], np.uint64).view(np.int64)
+    if isinstance(seed, int):
+        words = [seed >> (64 * i) & 0xFFFFFFFFFFFFFFFF for i in range(size)]
+        return convert_to_tensor(np.array(words, np.uint64).view(np.int64))
+    given = reshape(cast(convert_to_tensor(seed), int64), [-1])[:size]
+    return bind.concat(convert_to_tensor(np.zeros(size, np.int64)), given, axis=0)[-size:]
 
 
 @export("random.Algorithm", "random.experimental.Algorithm")
@@ -64,9 +65,9 @@ def create_rng_state(seed: Any, alg: Any) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/random/create_rng_state
     """
     if getattr(alg, "value", alg) in ("threefry", 2):
-        return convert_to_tensor(_state_from_seed(seed, STATE_SIZE - 1))
+        return _state_from_seed(seed, STATE_SIZE - 1)
     check_algorithm(alg)
-    return convert_to_tensor(_state_from_seed(seed))
+    return _state_from_seed(seed)
 
 
 @export("random.Generator", "random.experimental.Generator")
@@ -105,7 +106,7 @@ class Generator(AutoTrackable):
     @classmethod
     def from_seed(cls, seed: Any, alg: Any = "philox") -> Generator:
         """From an int, or up to three of them."""
-        return cls(state=_state_from_seed(seed), alg=alg)
+        return cls(state=static_value(_state_from_seed(seed), "seed"), alg=alg)
 
     @classmethod
     def from_non_deterministic_state(cls, alg: Any = "philox") -> Generator:

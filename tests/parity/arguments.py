@@ -57,6 +57,11 @@ def _attributes(tf):
     floats, frames = tf.constant([1.0, 2.0]), tf.ones([3, 1, 3])
     return {
         "range given by a number": lambda: quantize(floats, 0.0, 1.0, range_given=1),
+        "limits of ints": lambda: quantize(floats, -1.0, tf.constant(2)),
+        "reversed along a float": lambda: tf.reverse(floats, [1.0]),
+        "unravelled floats": lambda: tf.unravel_index(0.5, [2, 3]),
+        "counted floats": lambda: tf.sparse.bincount(floats),
+        "numbers of flags": lambda: tf.random.stateless_normal(np.array([True, False]), [1, 2]),
         "bits of nothing": lambda: quantize(floats, 0.0, 1.0, num_bits=0),
         "range the wrong way": lambda: quantize(floats, 2.0, 1.0, range_given=True),
         "limit in a tensor": lambda: fake(floats, tf.constant(0.0), 1.0),
@@ -266,6 +271,9 @@ def _eager(tf):
         "a queue of no types": lambda: tf.queue.FIFOQueue(1, []),
         "a queue of text": lambda: tf.queue.FIFOQueue("a", tf.int32),
         "a shuffled queue that keeps all": lambda: tf.queue.RandomShuffleQueue(2, 2, tf.int32),
+        "a picture in ints": lambda: tf.io.decode_png(tf.constant(1)),
+        "sizes of a picture in floats": lambda: tf.io.extract_jpeg_shape(tf.constant(0.5)),
+        "examples in floats": lambda: tf.io.decode_json_example(tf.constant(0.5)),
         "no file of words": lambda: tf.lookup.TextFileInitializer("", tf.string, 0, tf.int64, 1),
     }
     return {label: kind(call) for label, call in calls.items()}

@@ -196,6 +196,29 @@ def _drawn(tf):
     }
 
 
+def _of_told_sizes(tf):
+    """Numbers whose sizes the program tells, and shapes that broadcast to what it tells."""
+    sizes, ones, many = np.array([2, 3], np.int32), np.ones((1, 3), np.float32), np.ones((2, 3), np.float32) * 5
+    draw, wide = tf.random, tf.broadcast_dynamic_shape
+    texts = np.array([["tensor", "flow"]])
+    return {
+        "gamma of told sizes": _call(tf, lambda n: draw.stateless_gamma(n, [1, 2], 3.0), sizes),
+        "Poisson of told sizes": _call(tf, lambda n: draw.stateless_poisson(n, [1, 2], 3.0), sizes),
+        "binomial of told sizes": _call(tf, lambda n: draw.stateless_binomial(n, [1, 2], 3.0, 0.5), sizes),
+        "rows of gamma": _call(tf, lambda x: draw.stateless_gamma([tf.shape(x)[0], 2], [1, 2], 3.0), ones),
+        "parameters apart": _call(
+            tf, lambda x, y: draw.stateless_binomial(wide(tf.shape(x), tf.shape(y)), [1, 2], x * 9, y / 9), ones, many
+        ),
+        "gamma of two": _call(tf, lambda x, y: tf.shape(draw.gamma([2], x, y)), ones, many),
+        "wide": _call(tf, lambda x, y: tf.broadcast_to(x, wide(tf.shape(x), tf.shape(y))), ones, many),
+        "clip": _call(tf, lambda x, y: tf.experimental.numpy.clip(x, y - 3, y - 2), ones, many),
+        "substr": _call(tf, lambda x, n: tf.strings.substr(x, n, n * 0 + 2), texts, np.array([[1], [2]], np.int32)),
+        "substr of one length": lambda: tf.strings.substr(["abc"], [1], 2),
+        "moments of ints": _call(tf, lambda x: tf.nn.sufficient_statistics(x, [0, 1]), many.astype(np.int32)),
+        "state of a seed": _call(tf, lambda n: draw.create_rng_state(n, "philox"), sizes),
+    }
+
+
 def _known(tf):
     """Values that tracing knows."""
     calls = {
@@ -238,4 +261,4 @@ def _singular(tf):
 
 def programs(tf):
     found = _ranks(tf) | _counts(tf) | _dtypes(tf) | _norms(tf) | _defaults(tf) | _made(tf)
-    return found | _computed(tf) | _rows(tf) | _drawn(tf) | _known(tf) | _singular(tf)
+    return found | _computed(tf) | _rows(tf) | _drawn(tf) | _of_told_sizes(tf) | _known(tf) | _singular(tf)

@@ -12,7 +12,7 @@ import numpy as np
 from tvtf.dtypes import as_dtype, float32, float64, int32, int64, string, variant
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.host import unknown_dim
-from tvtf.ops.operands import attributes, one_of
+from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.files import matching_files
 from tvtf.ops.strings.raw import parse_tensor, serialize_tensor
@@ -247,7 +247,7 @@ def decode_json_example(json_examples: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_json_example
     """
-    return bind.examples_of_json(text(json_examples))  # type: ignore[no-any-return]
+    return bind.examples_of_json(operand(json_examples, string))  # type: ignore[no-any-return]
 
 
 # -- sparse tensors

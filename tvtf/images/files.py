@@ -14,7 +14,7 @@ from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import attributes, one_of, operand, word_of
 from tvtf.ops.rules import attribute_text, bind
-from tvtf.ops.strings.rules import text, text_op
+from tvtf.ops.strings.rules import text_op
 from tvtf.primitive import export
 from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import TensorType
@@ -97,7 +97,13 @@ def _image(contents: Any, kind: str, channels: Any, dtype: Any = uint8, frames: 
     sizes = tuple(unknown_dim() for _ in range(3 if frames else 2))
     depth = wanted or unknown_dim()
     return bind.image_of_file(  # type: ignore[no-any-return]
-        text(contents), kind=kind, dtype=as_dtype(dtype), channels=depth, sizes=sizes, wanted=wanted, ratio=ratio
+        operand(contents, string),
+        kind=kind,
+        dtype=as_dtype(dtype),
+        channels=depth,
+        sizes=sizes,
+        wanted=wanted,
+        ratio=ratio,
     )
 
 
@@ -303,7 +309,7 @@ def decode_image(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_image
     """
-    found = text(contents)
+    found = operand(contents, string)
     frames = expand_animations and isinstance(found, EagerTensor) and codecs.kind_of(found.numpy()) == "gif"
     return _image(found, "gif" if frames else "", 3 if frames else channels, dtype, frames=frames)
 
@@ -485,7 +491,7 @@ def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/is_jpeg
     """
-    return bind.starts_as_jpeg(text(contents))  # type: ignore[no-any-return]
+    return bind.starts_as_jpeg(operand(contents, string))  # type: ignore[no-any-return]
 
 
 def _jpeg_sizes(contents: np.ndarray, output_type: DType) -> np.ndarray:
@@ -514,4 +520,4 @@ def extract_jpeg_shape(contents: Any, output_type: Any = int32, name: str | None
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/extract_jpeg_shape
     """
-    return bind.jpeg_sizes(text(contents), output_type=as_dtype(output_type))  # type: ignore[no-any-return]
+    return bind.jpeg_sizes(operand(contents, string), output_type=as_dtype(output_type))  # type: ignore[no-any-return]

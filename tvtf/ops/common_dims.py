@@ -18,7 +18,7 @@ from tvtf.dtypes import FLOATING
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.rules import bind, draw, kernel
 from tvtf.primitive import Primitive, Sample, hooks, primitive
-from tvtf.shape import Dim, TensorType, fresh_dim, same_dim
+from tvtf.shape import Dim, TensorType, broadcast_shapes, fresh_dim, same_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 
@@ -41,6 +41,14 @@ def common(shapes: Sequence[Sequence[Dim]], of: Sequence[Tensor] = ()) -> list[t
         of = of or [bind.stack_new(shape=tuple(shape), dtype=bool_dtype) for shape in shapes]
         dims = bind.common_dims(*of, dims=dims)._type.shape[:-1]
     return [_wide(shape, dims[len(dims) - len(shape) :]) for shape in shapes]
+
+
+def broadcast_dims(*shapes: Sequence[Dim]) -> tuple[Dim, ...] | None:
+    """The shape that shapes broadcast to, told by the running program where sizes are unknown; None where they don't fit."""
+    wide: tuple[Dim, ...] | None = ()
+    for shape in common(shapes) or shapes:
+        wide = wide if wide is None else broadcast_shapes(wide, shape)
+    return wide
 
 
 def _columns(shapes: Sequence[Any]) -> list[list[Dim]]:

@@ -18,13 +18,14 @@ import numpy as np
 from tvtf.dtypes import FLOATING, DType, as_dtype, float16, float32, float64, int32, int64
 from tvtf.ops import philox
 from tvtf.ops.cast import cast
+from tvtf.ops.common_dims import met
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, one_of, told
 from tvtf.ops.random import RESERVED_BLOCKS, check_seed, normals, unit, unit64
 from tvtf.ops.rules import bind, broadcast_types, drawn_dims, number, require_dtype, unbroadcast
 from tvtf.primitive import export
 from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import Dim, TensorType, brackets, broadcast_shapes, same_shape
+from tvtf.shape import Dim, TensorType, brackets
 from tvtf.tensor import Tensor, convert_to_tensor
 
 Values = Callable[[np.ndarray], np.ndarray]
@@ -94,14 +95,21 @@ def _gamma_of(seed: np.ndarray, alpha: np.ndarray) -> np.ndarray:
     return results
 
 
+def _fits(parameter: Sequence[Dim], shape: Sequence[Dim]) -> bool:
+    """Whether a parameter broadcasts to a shape, as far as sizes are known: running the program tells of the others."""
+    pairs = zip(reversed(parameter), reversed(shape))
+    return len(parameter) <= len(shape) and all(
+        p in (1, d) for p, d in pairs if isinstance(p, int) and isinstance(d, int)
+    )
+
+
 def _trailing_type(domain: tuple[DType, ...]) -> Callable[..., TensorType]:
     """The type rule of numbers whose parameter has the last dims of the result's shape."""
 
     def rule(seed: TensorType, parameter: TensorType, *, shape: tuple[Dim, ...], dtype: DType) -> TensorType:
         check_seed(seed)
         require_dtype(parameter, domain, "parameter")
-        tail = shape[len(shape) - len(parameter.shape) :]
-        if len(parameter.shape) > len(shape) or not same_shape(broadcast_shapes(tail, parameter.shape) or (), tail):
+        if not _fits(parameter.shape, shape):
             raise Refused(
                 "Shape passed in must end with broadcasted shape.",
                 ValueError,
@@ -158,7 +166,8 @@ def gamma_parameters(alpha: Any, beta: Any, dtype: Any) -> tuple[Tensor, Tensor]
     """``alpha`` as large as both broadcast, and ``beta``."""
     kind = as_dtype(dtype)
     a, b = convert_to_tensor(alpha, kind), convert_to_tensor(1 if beta is None else beta, kind)
-    return bind.broadcast_to(a, shape=broadcast_types(a._type, b._type)), b
+    equal = [x._type for x in met([a, b])]
+    return bind.broadcast_to(a, shape=broadcast_types(*equal)), b
 
 
 @export("random.stateless_gamma")
@@ -270,7 +279,7 @@ def _broadcast_type(seed: TensorType, *parameters: TensorType, shape: tuple[Dim,
     check_seed(seed)
     for parameter in parameters:
         require_dtype(parameter, FLOATING, "parameter")
-        if not same_shape(broadcast_shapes(shape, parameter.shape) or (), shape):
+        if not _fits(parameter.shape, shape):
             raise Refused(
                 f"the shape {brackets(shape)} does not fit a parameter of shape {brackets(parameter.shape)}", ValueError
             )

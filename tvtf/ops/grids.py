@@ -13,6 +13,7 @@ from tvtf.dtypes import bool as boolean
 from tvtf.ops.arrange import flattened
 from tvtf.ops.array import reshape
 from tvtf.ops.cast import cast_tensor
+from tvtf.ops.common_dims import broadcast_dims
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.operands import attributes, word_of
@@ -20,7 +21,7 @@ from tvtf.ops.rules import attribute_int, bind, draw, is_computed, kernel, numbe
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused, RefusedValue
 from tvtf.room import require_room
-from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, broadcast_shapes, show_shape, simplify_dim
+from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, show_shape, simplify_dim
 from tvtf.summarized import HOLE
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
 
@@ -268,7 +269,7 @@ def broadcast_dynamic_shape(shape_x: Any, shape_y: Any) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/broadcast_dynamic_shape
     """
     first, second = static_dims(shape_x), static_dims(shape_y)
-    wide = broadcast_shapes(first, second)
+    wide = broadcast_dims(first, second)
     if wide is None:
         raise Refused(f"Incompatible shapes: {brackets(first)} vs. {brackets(second)}").told_by("BroadcastArgs")
     kind = next((s.dtype for s in (shape_x, shape_y) if isinstance(s, Tensor)), int32)

@@ -244,18 +244,10 @@ def _own(array: np.ndarray, others: Sequence[np.ndarray]) -> np.ndarray:
     return array.copy() if any(np.may_share_memory(array, other) for other in others) else array
 
 
-def is_told(types: Sequence[Any]) -> Callable[[Any], bool]:
-    """Whether the sizes of tensors of these Relax types tell a dim."""
-    from tvm import tirx
-
-    symbols = {v for ty in types for d in ty.shape.values for v in tirx.analysis.undefined_vars(d)}
-    return lambda dim: symbols.issuperset(tirx.analysis.undefined_vars(dim))
-
-
 _DTYPE, _DIM = "dtype", "dim"
 
 
-def written(attrs: dict[str, Any], is_told: Callable[[Any], bool] = lambda dim: False) -> tuple[str, list[Any]]:
+def written(attrs: dict[str, Any], is_known: Callable[[Any], bool] = lambda dim: False) -> tuple[str, list[Any]]:
     """A primitive's attributes as text, and the dims in them that are known before it runs; others are left out.
 
     >>> from tvtf.dtypes import int64
@@ -268,7 +260,7 @@ def written(attrs: dict[str, Any], is_told: Callable[[Any], bool] = lambda dim: 
     def special(value: Any) -> Any:
         if isinstance(value, DType):
             return {_DTYPE: value.name}
-        if not is_told(value):
+        if not is_known(value):
             return None
         dims.append(value)
         return {_DIM: len(dims) - 1}

@@ -310,7 +310,7 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/reverse
     """
     x = convert_to_tensor(tensor)
-    axes = [static_int(a, "axis") for a in np.ravel(static_value(axis, "axis"))]
+    axes = [static_int(a, "axis") for a in np.ravel(static_value(integers(axis, "axis"), "axis"))]
     for i, a in enumerate(axes):
         if not -x.ndim <= a < x.ndim:
             raise Refused(f"'axis'[{i}] = {a} is out of valid range [0, {x.ndim - 1}]").told_by("ReverseV2")

@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import int32
+from tvtf.dtypes import int32, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, places
@@ -19,6 +19,7 @@ from tvtf.ops.rules import (
     attribute_text,
     bind,
     number,
+    require_dtype,
     require_same_dtype,
     static_int,
     static_value,
@@ -177,6 +178,7 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/unravel_index
     """
     at = convert_to_tensor(indices)
+    require_dtype(at._type, (int32, int64), "indices")
     sizes = [int(d) for d in static_value(_vector(dims, "dims"), "dims")]
     if isinstance(at, EagerTensor) and np.any((at._array < 0) | (at._array >= np.prod(sizes))):
         raise Refused("index is out of bound as with dims").told_by("UnravelIndex")

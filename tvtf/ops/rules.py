@@ -158,6 +158,8 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
     Raises:
       Refused: also where a dim is negative.
     """
+    if _is_array(shape):
+        require_dtype(TensorType((), from_array(shape)), (int32, int64), "shape")
     dims = static_dims(shape, "shape", is_vector=True)
     for dim in dims:
         if isinstance(dim, int) and dim < 0:

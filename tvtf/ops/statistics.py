@@ -4,7 +4,6 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.anyrank import until_told
 from tvtf.ops.batch_norm import batch_normalization
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
@@ -21,7 +20,7 @@ def sufficient_statistics(
     """What the moments over axes are computed from: the count, the sum and the sum of squares, of ``x - shift`` where given.
 
     Args:
-      x: floating tensor of known size along the axes.
+      x: numeric tensor.
       axes: list of ints.
       shift: tensor near the mean, or None.
       keepdims: keep reduced axes with size 1.
@@ -37,14 +36,12 @@ def sufficient_statistics(
     """
     x = convert_to_tensor(x)
     over = canonical_axes(axes, x.ndim)
-    size = size_of(x._type.shape[a] for a in over)
-    if not isinstance(size, int):
-        raise until_told(ValueError(f"sufficient_statistics needs axes of known size, but got shape {x.shape}"))
+    count = cast(scalar_of(size_of(x._type.shape[a] for a in over)), x.dtype)
     moved = None if shift is None else convert_to_tensor(shift, x.dtype)
     centered = x if moved is None else bind.subtract(x, moved)
     options = {"axis": over, "keepdims": bool(keepdims)}
     sums = bind.reduce_sum(centered, **options), bind.reduce_sum(bind.multiply(centered, centered), **options)
-    return convert_to_tensor(float(size), x.dtype), *sums, moved
+    return count, *sums, moved
 
 
 @export("nn.normalize_moments")

@@ -89,7 +89,7 @@ def vorbis_window(window_length: Any, dtype: Any = float32, name: str | None = N
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/vorbis_window
     """
     length, kind = _checked(window_length, dtype)
-    return _made(np.sin(np.pi / 2 * np.sin(np.pi / length * (np.arange(length) + 0.5)) ** 2), kind)
+    return _made(np.sin(np.pi / 2 * np.sin(np.pi / max(length, 1) * (np.arange(length) + 0.5)) ** 2), kind)
 
 
 @export("signal.kaiser_window")

@@ -6,9 +6,9 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import int64
+from tvtf.dtypes import int32, int64
 from tvtf.ops.array import shape as shape_of
-from tvtf.ops.rules import attribute_bool, bind, number
+from tvtf.ops.rules import attribute_bool, bind, number, require_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import size_of
@@ -57,6 +57,7 @@ def bincount(
     if axis not in (None, 0, -1):
         raise ValueError(f"Unsupported value for argument axis={axis}. Only 0 and -1 are currently supported.")
     rows, numbers, shares, lead = _elements(values, weights, axis == -1)
+    require_dtype(numbers._type, (int32, int64), "values")
     if isinstance(numbers, EagerTensor) and (numbers.eager_array() < 0).any():
         raise Refused("Input values must all be non-negative").told_by("DenseCountSparseOutput")
     wide = bind.cast(numbers, dtype=int64)

@@ -15,7 +15,7 @@ from tvtf.ops.shown import filled, shown
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
 from tvtf.primitive import export
 from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import TensorType
+from tvtf.shape import TensorType, agree_shape, brackets
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 UNITS = ("BYTE", "UTF8_CHAR")
@@ -150,7 +150,7 @@ def _part(value: bytes, pos: int, length: int, index: int, unit: str) -> bytes:
     return value[edges[first] : edges[min(size, first + length)]] if length > 0 else b""
 
 
-@text_op(tf_name="Substr", type=_substr_type, numpy=_substr, public=("strings.substr",))
+@text_op(tf_name="Substr", type=_substr_type, numpy=_substr, broadcasts=True, public=("strings.substr",))
 @attributes(unit=str)
 def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None = None) -> Any:
     """The part of each string from ``pos`` on, of ``len`` bytes or characters at most.
@@ -171,7 +171,11 @@ def substr(input: Any, pos: Any, len: Any, unit: str = "BYTE", name: str | None 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/substr
     """
     places = convert_to_tensor(pos)
-    return (text(input), places, convert_to_tensor(len, dtype_hint=places.dtype)), {"unit": _unit(unit, "Substr")}
+    lengths = convert_to_tensor(len, dtype_hint=places.dtype)
+    shapes = places._type.shape, lengths._type.shape
+    if not agree_shape(*shapes):
+        raise Refused(f"pos and len should have the same shape, got: {brackets(shapes[0])} vs. {brackets(shapes[1])}")
+    return (text(input), places, lengths), {"unit": _unit(unit, "Substr")}
 
 
 # -- joining
