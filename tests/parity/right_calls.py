@@ -215,8 +215,25 @@ def _of_told_sizes(tf):
         "substr": _call(tf, lambda x, n: tf.strings.substr(x, n, n * 0 + 2), texts, np.array([[1], [2]], np.int32)),
         "substr of one length": lambda: tf.strings.substr(["abc"], [1], 2),
         "moments of ints": _call(tf, lambda x: tf.nn.sufficient_statistics(x, [0, 1]), many.astype(np.int32)),
+        "points": _call(tf, lambda n: tf.math.sobol_sample(2, n), np.int32(3)),
+        "powers": _call(tf, lambda x, n: tf.experimental.numpy.vander(x, n), _array(3), np.int32(2)),
+        "seeds of a seed": lambda: [tf.random.split(np.array([1, 2], kind), 2) for kind in ("int32", "int64")],
+        "axis in a list": _call(tf, lambda x: tf.expand_dims(x, [0]), ones),
         "state of a seed": _call(tf, lambda n: draw.create_rng_state(n, "philox"), sizes),
     }
+
+
+def _empty(tf):
+    """Scans and spectra without elements."""
+    calls = {
+        "scan": (lambda x: tf.math.cumulative_logsumexp(x, exclusive=True), (0, 3)),
+        "halves": (tf.signal.rfft, (0, 3)),
+        "halves of planes": (tf.signal.rfft2d, (2, 0, 3)),
+        "half of nothing": (lambda x: tf.signal.rfft(tf.ensure_shape(x, [3, 0])), (3, 0)),
+        "nothing of halves": (lambda x: tf.signal.irfft(tf.cast(tf.ensure_shape(x, [3, 0]), tf.complex64)), (3, 0)),
+        "planes": (lambda x: tf.signal.irfft2d(tf.cast(tf.ensure_shape(x, [0, 3]), tf.complex64)), (0, 3)),
+    }
+    return {f"empty: {label}": _call(tf, call, np.ones(dims, np.float32)) for label, (call, dims) in calls.items()}
 
 
 def _known(tf):
@@ -261,4 +278,4 @@ def _singular(tf):
 
 def programs(tf):
     found = _ranks(tf) | _counts(tf) | _dtypes(tf) | _norms(tf) | _defaults(tf) | _made(tf)
-    return found | _computed(tf) | _rows(tf) | _drawn(tf) | _of_told_sizes(tf) | _known(tf) | _singular(tf)
+    return found | _computed(tf) | _rows(tf) | _drawn(tf) | _of_told_sizes(tf) | _empty(tf) | _known(tf) | _singular(tf)

@@ -19,6 +19,7 @@ from tvtf.arrays.convert import (
     together,
     wanted,
 )
+from tvtf.ops.rules import is_computed
 from tvtf.tensor import Tensor
 
 
@@ -201,8 +202,8 @@ def vander(x: Any, N: int | None = None, increasing: bool = False) -> Tensor:  #
     x = to_tensor(x)
     if x.ndim != 1:
         raise ValueError("x must be a one-dimensional array")
-    size = x.shape[0] if N is None else int(N)
-    if size < 0:
+    size = x.shape[0] if N is None else N
+    if not is_computed(size) and int(size) < 0:
         raise ValueError("N must be nonnegative")
     powers = tf.range(size) if increasing else tf.range(size - 1, -1, -1)
     return x[:, None] ** tf.cast(powers, x.dtype)

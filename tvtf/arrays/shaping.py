@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+import numpy as np
+
 from tvtf.arrays.convert import array, axis_of, broadcast, dims_of, numpy_like, tf, to_tensor, together
 from tvtf.arrays.create import concatenate
 from tvtf.tensor import Tensor
@@ -332,4 +334,4 @@ def size(x: Any, axis: Any = None) -> Any:
     if axis is not None:
         raise NotImplementedError("axis argument is not supported in the current `np.size` implementation")
     x = to_tensor(x)
-    return x.shape.num_elements() if x.shape.is_fully_defined() else tf.size(x)
+    return np.int64(x.shape.num_elements()) if x.shape.is_fully_defined() else tf.size(x)

@@ -7,11 +7,13 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.dtypes import as_dtype, float32, float64, int32
+from tvtf.ops.computed_arguments import computed
 from tvtf.ops.operands import at_least, attributes, one_of, operand
 from tvtf.ops.rules import bind, canonical_axis, number, static_int
 from tvtf.ops.sort import top_k
 from tvtf.primitive import export
 from tvtf.refusal import Refused
+from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
@@ -157,6 +159,7 @@ def approx_top_k(
 
 
 @export("math.sobol_sample")
+@computed("dim", "num_results", "skip", gives=lambda given: [TensorSpec([None, None], given["dtype"])])
 @attributes(dtype=one_of(float32, float64))
 def sobol_sample(dim: int, num_results: int, skip: int = 0, dtype: Any = float32, name: str | None = None) -> Tensor:
     """Points of the Sobol sequence, shape (num_results, dim), after the first, zero, and ``skip`` more.

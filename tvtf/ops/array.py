@@ -419,12 +419,22 @@ def expand_dims(input: Any, axis: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/expand_dims
     """
     x = convert_to_tensor(input)
-    index = static_int(axis, "axis")
+    index = static_int(_single(axis), "axis")
     if not -x.ndim - 1 <= index <= x.ndim:
         raise Refused(f"Tried to expand dim index {index} for tensor with {x.ndim} dimensions.").told_by("ExpandDims")
     index %= x.ndim + 1
     dims = x._type.shape
     return bind.reshape(x, shape=(*dims[:index], 1, *dims[index:]))
+
+
+def _single(axis: Any) -> Any:
+    """An axis given as a scalar, or as all that a tensor or list holds."""
+    value = static_value(axis, "axis")
+    if isinstance(value, (list, tuple)):
+        if len(value) != 1:
+            raise Refused("'dim' must be a tensor with a single value").told_by("ExpandDims")
+        return _single(value[0])
+    return value
 
 
 MSG_LATE_ONE = (

@@ -96,6 +96,19 @@ def _with_dim(x: TensorType, axis: int, dim: Dim, dtype: Any) -> TensorType:
     return TensorType(tuple(shape), dtype)
 
 
+def _half_array(x: np.ndarray, axes: tuple[int, ...], norm: str) -> np.ndarray:
+    if x.size:
+        return _scipy("rfftn")(x, axes=axes, norm=norm)
+    return _nothing(x, axes[-1], x.shape[axes[-1]] // 2 + 1)
+
+
+def _nothing(x: np.ndarray, axis: int, size: int) -> np.ndarray:
+    """Zeros in the shape of an empty transform."""
+    shape = list(x.shape)
+    shape[axis] = size
+    return np.zeros(shape, complex)
+
+
 def _half_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str) -> Tensor:
     last, size = x.ndim + axes[-1], x._type.shape[axes[-1]]
     missing = simplify_dim(size - ct._type.shape[last])
@@ -107,7 +120,7 @@ def _half_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str
 @host_primitive(
     tf_name="RFFT",
     type=_half_type,
-    numpy=lambda x, axes, norm: _scipy("rfftn")(x, axes=axes, norm=norm) if x.size else np.zeros(0, complex),
+    numpy=_half_array,
     vjp=_half_vjp,
     batch=lambda size, inputs, batched, **attrs: bind.half_spectrum(*inputs, **attrs),
     why_not=NO_ONNX,
@@ -116,6 +129,7 @@ def _half_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], norm: str
         ((5,), {"axes": (-1,), "norm": "backward"}),
         ((2, 4), {"axes": (-1,), "norm": "forward"}),
         ((2, 3, 4), {"axes": (-2, -1), "norm": "backward"}),
+        ((0, 3), {"axes": (-2, -1), "norm": "backward"}),
     ),
 )
 def half_spectrum(x: Tensor, axes: tuple[int, ...], norm: str) -> Any:
@@ -130,6 +144,8 @@ def _whole_type(x: TensorType, axes: tuple[int, ...], size: Dim, norm: str) -> T
 
 
 def _whole_array(x: np.ndarray, axes: tuple[int, ...], size: int, norm: str) -> np.ndarray:
+    if not x.size or not size:
+        return _nothing(x, axes[-1], size).real
     lengths = [*(x.shape[a] for a in axes[:-1]), size]
     return _scipy("irfftn")(x, lengths, axes=axes, norm=norm)
 
@@ -160,6 +176,7 @@ def _whole_vjp(ct: Tensor, y: Tensor, x: Tensor, axes: tuple[int, ...], size: An
         ((3,), {"axes": (-1,), "size": 5, "norm": "backward"}),
         ((2, 3), {"axes": (-1,), "size": 4, "norm": "forward"}),
         ((2, 3, 3), {"axes": (-2, -1), "size": 4, "norm": "backward"}),
+        ((0, 3), {"axes": (-2, -1), "size": 4, "norm": "backward"}),
     ),
 )
 def whole_signal(x: Tensor, axes: tuple[int, ...], size: Any, norm: str) -> Any:

@@ -334,7 +334,8 @@ def check_algorithm(alg: Any) -> None:
 
 
 def _seed_tensor(seed: Any) -> Tensor:
-    return convert_to_tensor(seed, int64 if isinstance(seed, (float, np.ndarray)) else None)
+    is_wide = isinstance(seed, float) or (isinstance(seed, np.ndarray) and seed.dtype != np.int32)
+    return convert_to_tensor(seed, int64 if is_wide else None)
 
 
 @export("random.stateless_uniform")

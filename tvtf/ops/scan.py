@@ -303,4 +303,7 @@ def _without_own(total: Tensor, axis: int, reverse: bool) -> Tensor:
     begin = tuple(int(reverse and i == axis) for i in range(len(shape)))
     size = (*shape[:axis], at_least_zero(shape[axis] - 1), *shape[axis + 1 :])
     rest = bind.strided_slice(total, begin=begin, size=size, strides=(1,) * len(shape), checked=())
-    return bind.concat(*((rest, first) if reverse else (first, rest)), axis=axis)
+    moved = bind.concat(*((rest, first) if reverse else (first, rest)), axis=axis)
+    if isinstance(shape[axis], int) and shape[axis]:
+        return moved
+    return bind.strided_slice(moved, begin=(0,) * len(shape), size=shape, strides=(1,) * len(shape), checked=())

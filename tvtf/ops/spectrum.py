@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from tvtf.anyrank import until_told
-from tvtf.dtypes import COMPLEX, complex64, float32
+from tvtf.dtypes import COMPLEX, complex64, complex128, float32
 from tvtf.ops.cast import defaulted
 from tvtf.ops.fourier import require_rank
 from tvtf.ops.pad import roll
 from tvtf.ops.rules import bind, canonical_axes, number, static_value
 from tvtf.primitive import export
 from tvtf.refusal import Refused
-from tvtf.shape import simplify_dim
+from tvtf.shape import Dim, simplify_dim
 from tvtf.tensor import Tensor, convert_to_tensor
 
 
@@ -55,6 +55,8 @@ def _to_half(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Te
     lengths = _lengths(fft_length, len(axes))
     for axis, size in zip(axes, lengths or ()):
         x = _fitted(x, x.ndim + axis, size)
+    if x._type.shape[-1] == 0:  # half of nothing is nothing
+        return bind.cast(x, dtype=complex64 if x.dtype is float32 else complex128)
     return bind.half_spectrum(x, axes=axes, norm=norm)
 
 
@@ -65,11 +67,16 @@ def _spectrum(value: Any) -> Tensor:
     return x
 
 
+def _doubled(half: Dim) -> Dim:
+    """How many numbers have half a spectrum of this size."""
+    return max(0, 2 * (half - 1)) if isinstance(half, int) else simplify_dim(2 * (half - 1))
+
+
 def _to_whole(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
     require_rank(x._type, axes)
     lengths = _lengths(fft_length, len(axes))
     if lengths is None:
-        return bind.whole_signal(x, axes=axes, size=simplify_dim(2 * (x._type.shape[axes[-1]] - 1)), norm=norm)
+        return bind.whole_signal(x, axes=axes, size=_doubled(x._type.shape[axes[-1]]), norm=norm)
     for axis, size in zip(axes, [*lengths[:-1], lengths[-1] // 2 + 1]):
         x = _fitted(x, x.ndim + axis, size)
     return bind.whole_signal(x, axes=axes, size=lengths[-1], norm=norm)
