@@ -8,7 +8,7 @@ from typing import Any
 from tvm import te, tirx
 
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, padded, reduce_axis
-from tvtf.ops.kernels.pool import Padding, _first_largest, _flat, max_pool_nd, max_pool_nd_grad
+from tvtf.ops.kernels.pool import Padding, _first_largest, _number, max_pool_nd, max_pool_nd_grad
 
 
 def comparable(x: te.Tensor) -> te.Tensor:
@@ -35,8 +35,7 @@ def max_pool_pick(
 
     def body(batch: Any, *place: Any) -> Any:
         source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps)]
-        here = _flat([tap.var for tap in taps], window).astype("int32")
-        wins = first(batch, *place).astype("int32") == here
+        wins = first(batch, *place) == _number([tap.var for tap in taps], window)
         return te.sum(tirx.Select(wins, around(batch, *source, place[-1]), nothing), axis=taps)
 
     return compute(y.shape, body, "max_pool_pick")

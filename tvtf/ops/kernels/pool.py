@@ -11,7 +11,7 @@ from tvm import ir, te, tirx
 from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
-NO_POSITION = 2**30
+NO_PLACE = -2
 MOST_IN_A_BYTE = 127
 
 
@@ -68,8 +68,7 @@ def max_pool_nd_grad(
     def share(windows: _Windows, gradient: te.Tensor, winner: te.Tensor) -> Callable[..., ir.Expr]:
         def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
             source = windows.places(place[:-1])
-            here = _flat(windows.taps(place[:-1]), window)
-            wins = winner(batch, *source, place[-1]).astype("int32") == here.astype("int32")
+            wins = winner(batch, *source, place[-1]) == _number(windows.taps(place[:-1]), window)
             value = as_dtype(gradient(batch, *source, place[-1]), windows.dtype)
             return te.sum(tirx.Select(wins, value, tirx.const(0, windows.dtype)), axis=windows.axes)
 
@@ -191,24 +190,21 @@ def _first_largest(
         source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps, strict=True)]
         value, best = around(batch, *source, place[-1]), y(batch, *place)
         found = tirx.Or(value == best, tirx.isnan(value)) if is_float else value == best
-        number = _flat([tap.var for tap in taps], window).astype("int32")
-        return te.min(tirx.Select(found, number, tirx.const(NO_POSITION, "int32")), axis=taps)
+        number = _number([tap.var for tap in taps], window)
+        return te.min(tirx.Select(found, number, tirx.max_value(str(number.ty.dtype))), axis=taps)
 
-    first = compute(y.shape, body, "first_largest")
-    if prod(window) > MOST_IN_A_BYTE:
-        return first
-    most = tirx.const(MOST_IN_A_BYTE, "int32")
-    return compute(y.shape, lambda *p: tirx.min(first(*p), most).astype("int8"), "first_largest_byte")
+    return compute(y.shape, body, "first_largest")
 
 
-def _flat(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """A row-major number that no place outside the window shares with one inside it."""
+def _number(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
+    """The row-major number of a place, in a byte where all fit; outside the window one that no place has."""
     flat: ir.Expr = long(0)
     inside: list[ir.Expr] = []
     for at, extent in zip(place, window, strict=True):
         flat = flat * extent + at
         inside.append(at < extent)
-    return tirx.if_then_else(tirx.all(*inside), flat, long(NO_POSITION - 1))
+    dtype = "int8" if prod(window) <= MOST_IN_A_BYTE else "int32"
+    return tirx.if_then_else(tirx.all(*inside), flat.astype(dtype), tirx.const(NO_PLACE, dtype))
 
 
 def _divided(
