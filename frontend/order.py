@@ -14,7 +14,7 @@ from tvtf import nest
 from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.operation import Operation, done
-from tvtf.ops.rules import bind
+from tvtf.ops.rules import bind, several
 from tvtf.primitive import export
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
 
@@ -141,7 +141,7 @@ def identity_n(input: Any, name: str | None = None) -> list[Tensor]:  # noqa: A0
 
     Source: https://www.tensorflow.org/api_docs/python/tf/identity_n
     """
-    return [bind.identity(convert_to_tensor(x)) for x in input]
+    return [bind.identity(convert_to_tensor(x)) for x in several(input, "input", "IdentityN")]
 
 
 @export("init_scope")

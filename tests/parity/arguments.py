@@ -62,6 +62,8 @@ def _attributes(tf):
         "unravelled floats": lambda: tf.unravel_index(0.5, [2, 3]),
         "counted floats": lambda: tf.sparse.bincount(floats),
         "numbers of flags": lambda: tf.random.stateless_normal(np.array([True, False]), [1, 2]),
+        "shapes of no list": lambda: tf.shape_n(floats),
+        "the same of no list": lambda: tf.identity_n(floats),
         "bits of nothing": lambda: quantize(floats, 0.0, 1.0, num_bits=0),
         "range the wrong way": lambda: quantize(floats, 2.0, 1.0, range_given=True),
         "limit in a tensor": lambda: fake(floats, tf.constant(0.0), 1.0),

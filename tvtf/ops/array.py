@@ -21,6 +21,7 @@ from tvtf.ops.rules import (
     number,
     require_dtype,
     scalar,
+    several,
     static_dims,
     static_int,
     static_value,
@@ -278,7 +279,7 @@ def shape_n(input: Sequence[Any], out_type: Any = int32, name: str | None = None
 
     Source: https://www.tensorflow.org/api_docs/python/tf/shape_n
     """
-    return [shape(x, out_type) for x in input]
+    return [shape(x, out_type) for x in several(input, "input", "shape_n")]
 
 
 @export("size")

@@ -274,9 +274,27 @@ def attribute_ints(value: Any, what: str, op: str, least: int = -(2**31)) -> lis
       TypeError: it is no list, or something in it is no number.
       Refused: one is out of range.
     """
+    return [attribute_int(each, what, least) for each in listed(value, what, op)]
+
+
+def listed(value: Any, what: str, op: str) -> Sequence[Any]:
+    """A list that TensorFlow's op is given as one of inputs, or of numbers.
+
+    Raises:
+      TypeError: it is none.
+    """
     if not isinstance(value, (list, tuple)):
         raise TypeError(f"Expected list for '{what}' argument to '{op}' Op, not {value!r}.")
-    return [attribute_int(each, what, least) for each in value]
+    return value
+
+
+def several(value: Any, what: str, op: str) -> Any:
+    """Inputs of TensorFlow's op: a list; eagerly a tensor's rows, too.
+
+    Raises:
+      TypeError: something else, while tracing.
+    """
+    return value if state.trace is None else listed(value, what, op)
 
 
 def attribute_bool(value: Any, what: str) -> bool:

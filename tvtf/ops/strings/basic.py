@@ -10,7 +10,7 @@ import numpy as np
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, flag
-from tvtf.ops.rules import bind, broadcast_types, canonical_axes, require_dtype, static_int
+from tvtf.ops.rules import bind, broadcast_types, canonical_axes, listed, require_dtype, static_int
 from tvtf.ops.shown import filled, shown
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
 from tvtf.primitive import export
@@ -221,9 +221,7 @@ def string_join(inputs: Sequence[Any], separator: str = "", name: str | None = N
 
     Source: https://www.tensorflow.org/api_docs/python/tf/strings/join
     """
-    if not isinstance(inputs, (list, tuple)):
-        raise TypeError(f"Expected list for 'inputs' argument to 'string_join' Op, not {inputs!r}.")
-    tensors = tuple(text(each) for each in inputs)
+    tensors = tuple(text(each) for each in listed(inputs, "inputs", "string_join"))
     if not tensors:
         raise Refused("Need to have at least one input: inputs of StringJoin is empty").told_by("StringJoin")
     return tensors, {"separator": separator}
