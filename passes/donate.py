@@ -74,8 +74,8 @@ def _only_reshapes(func: tirx.PrimFunc) -> bool:
 
 def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
     """``[output, input]`` positions among the parameters of a kernel that reads the input only where it writes."""
-    stages = [s for s in kernel.stages if isinstance(s, Stage)]
-    written = [i for i, p in enumerate(func.params) if any(s.buffer.same_as(p) for s in stages)]
+    results = {s.buffer for s in kernel.stages if isinstance(s, Stage)}
+    written = {i for i, p in enumerate(func.params) if p in results}
     return [
         [out, i]
         for out in written

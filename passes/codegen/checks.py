@@ -81,25 +81,37 @@ class _Arguments:
         self.used: set[tirx.Var] = set()
 
     def unchecked(self, stmt: tirx.Stmt) -> tirx.Stmt:
-        """The start without its checks and without what nothing uses; what the kernel computes, and asserts, is as it was."""
-        if isinstance(stmt, tirx.AttrStmt) and stmt.attr_key == ALIGNED and int(stmt.value) <= _item_bytes(stmt.node):
-            return self.unchecked(stmt.body)
-        if isinstance(stmt, tirx.AttrStmt) and stmt.attr_key != COMPUTED:
-            body = self.unchecked(stmt.body)
-            self.use(stmt.value)
-            return tirx.AttrStmt(stmt.node, stmt.attr_key, stmt.value, body)
-        if isinstance(stmt, tirx.SeqStmt):
-            return emit.sequence(self.sequence(stmt.seq))
+        """The start without its checks and without what nothing uses; what the kernel computes, and asserts, is as it was.
+
+        Each argument nests the rest in itself: of many, Python's stack would overflow.
+        """
+        around: list[tirx.AttrStmt | Sequence[tirx.Stmt]] = []
+        while (isinstance(stmt, tirx.AttrStmt) and stmt.attr_key != COMPUTED) or isinstance(stmt, tirx.SeqStmt):
+            if isinstance(stmt, tirx.SeqStmt):
+                *before, last = stmt.seq
+                around.append(before)
+                stmt = _of_a_tensor(last)
+            else:
+                around.append(stmt)
+                stmt = stmt.body
         self.use(stmt)
+        for outer in reversed(around):
+            stmt = self.inside(outer, stmt) if isinstance(outer, tirx.AttrStmt) else self.after(outer, stmt)
         return stmt
 
-    def sequence(self, parts: Sequence[tirx.Stmt]) -> list[tirx.Stmt]:
-        kept = []
-        for part in reversed(parts):
+    def inside(self, outer: tirx.AttrStmt, body: tirx.Stmt) -> tirx.Stmt:
+        if outer.attr_key == ALIGNED and int(outer.value) <= _item_bytes(outer.node):
+            return body
+        self.use(outer.value)
+        return tirx.AttrStmt(outer.node, outer.attr_key, outer.value, body)
+
+    def after(self, before: Sequence[tirx.Stmt], last: tirx.Stmt) -> tirx.Stmt:
+        kept = [last]
+        for part in reversed(before):
             if _only_checks(part) or (isinstance(part, tirx.Bind) and part.var not in self.used):
                 continue
             kept.append(self.unchecked(_of_a_tensor(part)))
-        return kept[::-1]
+        return emit.sequence(kept[::-1])
 
     def use(self, node: tirx.Stmt | ir.Expr) -> None:
         structural_walk(node, (tirx.Var, self.used.add))

@@ -180,3 +180,11 @@ def test_the_same_refusal_is_a_value_error_while_tracing():
 def test_range_to_an_unknown_dim_in_fractions():
     f = tf.function(lambda x: tf.range(0, tf.shape(x)[0], 0.5), input_signature=UNKNOWN)
     assert f(X).numpy().tolist() == np.arange(0, len(X), 0.5).tolist()
+
+
+@pytest.mark.parametrize("part", [lambda x, i: x[i] * 2.0, lambda x, i: x[i]], ids=["computed", "taken"])
+def test_hundreds_of_tensors_are_stacked(part):
+    """Kernels of many arguments and stages: recursion, and passes that compare all stages with all, would not end."""
+    values = np.arange(400, dtype=np.float32)
+    stacked = tf.function(lambda x: tf.stack([part(x, i) for i in range(400)]), autograph=False)
+    np.testing.assert_array_equal(stacked(values), [part(values, i) for i in range(400)])

@@ -11,6 +11,7 @@ from tvm.tirx import Stmt, Var
 from tvtf.structure import structural_map, structural_walk
 
 from . import access, emit
+from .bands import is_choice
 from .box import Loop, Point, merged_loops, on_same_axes, stores_at
 from .emit import index, static
 from .kernel import Stage, substitute
@@ -185,4 +186,14 @@ def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
             return test
         return analyzer.simplify(substitute(test, {var: index(start)}))
 
-    return analyzer.simplify(structural_map(value, (COMPARISONS, decide)))
+    def take(call: ir.Expr) -> ir.Expr:
+        """What a choice comes to: branches that are not taken may be many, and none of them is looked at."""
+        while is_choice(call) and isinstance(call.args[0], COMPARISONS):
+            answer = static(decide(call.args[0]))
+            if answer is None:
+                break
+            call = call.args[1] if answer else call.args[2]
+        return call
+
+    taken = structural_map(value, (ir.Call, take), order="pre")
+    return analyzer.simplify(structural_map(taken, (COMPARISONS, decide)))

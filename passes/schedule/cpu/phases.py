@@ -66,8 +66,8 @@ def phases_of(stages: Sequence[Stage | Opaque], kernel: Kernel) -> Phases | None
     chosen = stages[-1] if stages else None
     if not isinstance(chosen, Stage) or chosen.reduce or any(axis.size is None for axis in chosen.spatial):
         return None
-    choice = _choice_of(chosen.value)
     sums = {stage.buffer: stage for stage in stages if isinstance(stage, Stage) and stage.reduce}
+    choice = _choice_of(chosen.value) if len(sums) > 1 else None
     options = [] if choice is None else _options(choice)
     if len(options) < 2 or not all(load.source in sums and kernel.is_local(load.source) for _test, load in options):
         return None

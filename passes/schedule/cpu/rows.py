@@ -30,11 +30,23 @@ class Chain:
 
 def chain_at(stages: Sequence[Stage | Opaque], start: int, target: CpuTarget) -> Chain | None:
     """The longest chain that begins at a stage, or None where running stage by stage is as good."""
-    for stop in range(len(stages), start, -1):
-        chain = _as_chain(stages[start:stop])
-        if chain is not None and (_pays(chain, target) if stop > start + 1 else _is_stacked(chain, target)):
+    if not any(isinstance(stage, Stage) and stage.reduce for stage in stages[start:]):
+        return None  # it would not pay
+    for chain in reversed(_chains_at(stages, start)):
+        if _pays(chain, target) if len(chain.stages) > 1 else _is_stacked(chain, target):
             return chain
     return None
+
+
+def _chains_at(stages: Sequence[Stage | Opaque], start: int) -> list[Chain]:
+    """Chains that begin at a stage, by length: what is none with some stages is none with more."""
+    chains: list[Chain] = []
+    for stop in range(start + 1, len(stages) + 1):
+        chain = _as_chain(stages[start:stop])
+        if chain is None:
+            break
+        chains.append(chain)
+    return chains
 
 
 def _as_chain(stages: Sequence[Stage | Opaque]) -> Chain | None:
