@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 from math import prod
+from typing import Any
 
+import tvm_ffi
 from tvm import ir, sym, tirx
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import Var
@@ -52,13 +54,14 @@ def free_variables(value: ir.Expr) -> set[Var]:
     return variables(bare)
 
 
-def operations(value: ir.Expr) -> int:
-    """Arithmetic operations of one evaluation; a call to a math function counts as a dozen."""
+def operations(value: ir.Expr, enough: int | None = None) -> int:
+    """Arithmetic operations of one evaluation; a call to a math function counts as a dozen. No more than ``enough`` are counted."""
     count = 0
 
-    def visit(node: ir.Expr) -> None:
+    def visit(node: ir.Expr) -> Any:
         nonlocal count
         count += _operations_of(node)
+        return tvm_ffi.VisitInterrupt(None) if enough is not None and count >= enough else None
 
     structural_walk(value, (ir.Expr, visit))
     return max(1, count)

@@ -45,15 +45,15 @@ def _is_worthwhile(stage: Stage, readers: list[Stage]) -> bool:
     uses = sum(len(access.reads_of(reader, stage.buffer)) for reader in readers)
     if any(_revisits(reader, stage) for reader in readers if reader.reduce):
         return False
-    if access.operations(stage.value) <= CHEAP_OPERATIONS:
-        return uses <= 2 or access.operations(stage.value) <= 2
+    if _operations(stage) <= CHEAP_OPERATIONS:
+        return uses <= 2 or _operations(stage) <= 2
     return uses == 1 and not _revisits(readers[0], stage)
 
 
 def is_reindexing(stage: Stage) -> bool:
     """True for a reshape, transpose, broadcast, cast or constant: nothing is computed."""
     return (
-        access.operations(stage.value) <= 1
+        _operations(stage) <= 1
         and not access.free_variables(stage.value) & {axis.var for axis in stage.spatial}
         and len(stage.loads) <= 1
         and not _has_call(stage)
@@ -61,7 +61,12 @@ def is_reindexing(stage: Stage) -> bool:
 
 
 def _has_call(stage: Stage) -> bool:
-    return access.operations(stage.value) >= access.CALL_OPERATIONS
+    return _operations(stage) >= access.CALL_OPERATIONS
+
+
+def _operations(stage: Stage) -> int:
+    """As far as inlining asks: what was inlined into a stage may be hundreds of others."""
+    return access.operations(stage.value, access.CALL_OPERATIONS)
 
 
 def _revisits(reader: Stage, stage: Stage) -> bool:
