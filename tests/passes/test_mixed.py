@@ -74,7 +74,7 @@ def test_without_a_policy_nothing_changes() -> None:
     assert mixed_precision(module) is module
 
 
-@pytest.mark.parametrize("policy", ["mixed_float16", "mixed_bfloat16"])
+@pytest.mark.parametrize("policy", ["mixed_float16", pytest.param("mixed_bfloat16", marks=pytest.mark.sweep)])
 def test_a_language_model_learns_as_in_float32(policy) -> None:
     def losses(optimizer, scaled=lambda loss: loss):
         model = Transformer(0, SIZES)

@@ -14,6 +14,9 @@ from tvtf.passes.schedule.cpu import schedule, toom
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.winograd_cuts import Shape, best_cut, best_filter_cut
 
+MOSTLY_HOST = [TARGETS[0], pytest.param(TARGETS[1], marks=pytest.mark.sweep)]
+"""Filters' gradients run on both always."""
+
 STEPS = (1, 1)
 ALL_AROUND = [(1, 1), (1, 1)]
 PLAIN = (STEPS, ALL_AROUND, (1, 1), 1)
@@ -122,7 +125,7 @@ VOLUMES = {
 }
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("target", MOSTLY_HOST, ids=["host", "avx2"])
 @pytest.mark.parametrize("case", VOLUMES.values(), ids=VOLUMES)
 def test_volumes_and_their_input_gradient(case, target: Target) -> None:
     x_shape, planes, results, (padding, dilations) = case
@@ -151,7 +154,7 @@ def test_volumes_strided_in_depth_and_those_of_odd_channels() -> None:
     assert_near(run_te(conv.conv_nd(x, w, *how), {x: a, w: b}, want.shape, HOST), want)
 
 
-@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("target", MOSTLY_HOST, ids=["host", "avx2"])
 @pytest.mark.parametrize(
     "case",
     [case for cases in (CASES, DILATED, GROUPED, FIVES, BLOCKS) for case in cases.values()],

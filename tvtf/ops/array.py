@@ -435,7 +435,7 @@ def _single(axis: Any) -> Any:
         if len(value) != 1:
             raise Refused("'dim' must be a tensor with a single value").told_by("ExpandDims")
         return _single(value[0])
-    return value
+    return axis
 
 
 MSG_LATE_ONE = (
