@@ -22,6 +22,7 @@ from tvtf.passes.codegen.divisors import NeverByZero
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.codegen.names import NamesFirst
+from tvtf.passes.columns import cut_products
 from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.hoist import constants_apart, hoist, mark_constants
@@ -65,6 +66,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("mixed-precision", mixed_precision),
         Phase("simplify", simplify, dialect=True),
         Phase("trim", trim_loops, dialect=True),
+        Phase("columns", cut_products, dialect=True),
         Phase("scales", fold_scales, dialect=True),
         Phase("attention", fuse_attention, dialect=True),
         Phase("sums", pair_sums, dialect=True),

@@ -46,7 +46,7 @@ class _Trimmer:
     def function(self, func: relax.Function) -> relax.Function:
         if not any(is_loop(b.value) for b in _bindings(func)):
             return func
-        out, wanted, moved = Bindings(), _wanted(func), dict[Any, dict[int, Any]]()
+        out, wanted, moved = Bindings(), items_taken(func), dict[Any, dict[int, Any]]()
         for binding in _bindings(func):
             value = binding.value
             if is_loop(value):
@@ -83,7 +83,7 @@ def is_loop(value: Any) -> bool:
     return dialect.is_dialect(value) and value.op.name == "tvtf.while"
 
 
-def _wanted(func: relax.Function) -> dict[Any, Any]:
+def items_taken(func: relax.Function) -> dict[Any, Any]:
     """The items that are taken of each tuple; no entry where it is used as a whole."""
     items: dict[Any, set[int]] = defaultdict(set)
     uses: Counter[Any] = Counter()
