@@ -112,7 +112,10 @@ def static_int(value: Any, what: str) -> int:
 
     Raises:
       TypeError: when it is none.
+      Refused: when it is a tensor of floats.
     """
+    if isinstance(value, EagerTensor) and value.dtype.is_floating:
+        raise not_among(value.dtype, (int32, int64), "Tidx", what)
     value = static_value(value.astype(np.int64) if _is_array(value) and value.dtype.kind == "f" else value, what)
     try:
         index = value.__index__()
@@ -140,6 +143,8 @@ def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tup
     """
     if hasattr(value, "as_list"):
         value = value.as_list()
+    if isinstance(value, (list, tuple)):
+        _require_scalars(value, what)
     value = dims_value(value, what)
     if hasattr(value, "_type_spec"):
         raise TypeError(f"{what} must be a shape, but got {value!r}")
@@ -152,6 +157,12 @@ def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tup
     return tuple(int(dim) if isinstance(dim, bool) else dim for dim in value)
 
 
+def _require_scalars(dims: Sequence[Any], what: str) -> None:
+    for dim in dims:
+        if isinstance(dim, SymbolicTensor) and not isinstance(dim._type.shape, AnyShape) and dim._type.shape:
+            raise Refused(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
+
+
 def drawn_dims(shape: Any) -> tuple[Dim, ...]:
     """The shape of random numbers.
 
@@ -160,6 +171,9 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
     """
     if _is_array(shape):
         require_dtype(TensorType((), from_array(shape)), (int32, int64), "shape")
+    for dim in shape if isinstance(shape, (list, tuple)) else ():
+        if isinstance(dim, Tensor):
+            require_dtype(dim._type, (int32, int64), "shape")
     dims = static_dims(shape, "shape", is_vector=True)
     for dim in dims:
         if isinstance(dim, int) and dim < 0:
@@ -313,11 +327,18 @@ def optional_flag(value: Any, what: str) -> bool:
     return value is not None and attribute_bool(value, what)
 
 
+MOST_SIZES = 2**12
+"""Each becomes a symbol of the program; shapes have at most 254 dims, paddings two for each."""
+
+
 def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
     shape = values._type.shape
     if not is_static_shape(shape):
         raise until_told(TypeError(f"{what} must be of a shape known while tracing, but got {values!r}"))
-    flat = bind.reshape(values, shape=(math.prod(shape),))
+    count = math.prod(shape)
+    if count > MOST_SIZES:
+        raise Refused(f"{what} must hold sizes, but is of shape {show_shape(shape)}")
+    flat = bind.reshape(values, shape=(count,))
     dims = importlib.import_module("tvtf.ops.told").dims_of(flat)
     return np.array(dims, object).reshape(shape)
 
