@@ -276,6 +276,42 @@ def _singular(tf):
     }
 
 
+def _values(tf):
+    """What a call gives where a sum is nothing, an axis is named in a vector, or a dtype is another's."""
+    png = tf.io.encode_png(np.arange(12, dtype=np.uint8).reshape(2, 2, 3))
+    along = tf.experimental.numpy.take_along_axis
+    fake = tf.quantization.fake_quant_with_min_max_args
+    ones = np.array([0, 1, 1], np.int32)
+    return {
+        "moments of no weight": _call(tf, lambda x: tf.nn.weighted_moments(x, [0], range(3)), _array(2, 3)),
+        "default that nobody took": _call(tf, tf.ragged_fill_empty_rows_grad, np.int64([1, 0, 0]), _array(3)),
+        "one row of places": _call(tf, lambda x, at: along(x, at, 0), _array(2, 3), ones),
+        "one row of places from the end": _call(tf, lambda x, at: along(x, at, -2), _array(2, 3), ones),
+        "places in rows of their own": _call(tf, lambda x, at: along(x, at, 1), _array(2, 3), ones[:2, None]),
+        "picture of longs": lambda: tf.io.decode_image(png, dtype=tf.int64).numpy().tolist(),
+        "picture of ints": lambda: tf.io.decode_image(png, dtype=tf.int32).numpy().tolist(),
+        "rank of ints": lambda: [
+            int(tf.linalg.matrix_rank(ones[None])),
+            int(tf.linalg.matrix_rank(np.eye(2, dtype="uint8"))),
+        ],
+        "a level number": _call(tf, tf.nn.isotonic_regression, np.float32(1.5)),
+        "a reversed number": lambda: int(tf.reverse(-7, [0])),
+        "diagonal of a number": lambda: float(tf.linalg.tensor_diag_part(1.5)),
+        "levels of ints in a list": _call(tf, lambda x, y: fake([x, y]), ones, ones),
+        "sums of ints": _call(tf, lambda x: tf.norm(x, ord=1), ones),
+    }
+
+
 def programs(tf):
     found = _ranks(tf) | _counts(tf) | _dtypes(tf) | _norms(tf) | _defaults(tf) | _made(tf)
-    return found | _computed(tf) | _rows(tf) | _drawn(tf) | _of_told_sizes(tf) | _empty(tf) | _known(tf) | _singular(tf)
+    return (
+        found
+        | _computed(tf)
+        | _rows(tf)
+        | _drawn(tf)
+        | _of_told_sizes(tf)
+        | _empty(tf)
+        | _known(tf)
+        | _singular(tf)
+        | _values(tf)
+    )

@@ -261,14 +261,20 @@ def take(a: Any, indices: Any, axis: int | None = None, out: Any = None, mode: s
     return tf.gather(a, within, axis=axis)
 
 
+def _with_size(shape: Any, axis: int, size: Any) -> Any:
+    return tf.concat([shape[:axis], [size], shape[axis + 1 :]], 0)
+
+
 @numpy_like("take_along_axis", shows="np.array([[10, 20], [30, 40]]), np.array([[1], [0]]), 1")
 def take_along_axis(arr: Any, indices: Any, axis: int | None) -> Tensor:
     arr, indices = to_tensor(arr), to_tensor(indices)
     if axis is None:
         return take_along_axis(ravel(arr), indices, 0)
+    axis = axis + arr.ndim if axis < 0 else axis
+    own = [tf.shape(arr), tf.shape(indices)]
+    shape = tf.broadcast_dynamic_shape(*(_with_size(s, axis, 1) for s in own))
+    arr, indices = (tf.broadcast_to(x, _with_size(shape, axis, s[axis])) for x, s in zip((arr, indices), own))
     arr, indices = moveaxis(arr, axis, -1), moveaxis(indices, axis, -1)
-    lead = tf.broadcast_dynamic_shape(tf.shape(arr)[:-1], tf.shape(indices)[:-1])
-    arr, indices = (tf.broadcast_to(x, tf.concat([lead, tf.shape(x)[-1:]], 0)) for x in (arr, indices))
     size = tf.shape(arr, indices.dtype)[-1]
     found = tf.gather(arr, tf.where(indices < 0, indices + size, indices), batch_dims=arr.ndim - 1)
     return moveaxis(found, -1, axis)

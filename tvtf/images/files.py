@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import DType, as_dtype, int32, int64, string, uint8, uint16
+from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string, uint8, uint16
 from tvtf.errors import InvalidArgumentError
 from tvtf.images import codecs
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import attributes, one_of, operand, word_of
-from tvtf.ops.rules import attribute_text, bind
+from tvtf.ops.rules import attribute_text, bind, require_dtype
 from tvtf.ops.strings.rules import text_op
 from tvtf.primitive import export
 from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import TensorType
+from tvtf.shape import TensorType, show_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 GREY = (0.299, 0.587, 0.114)
@@ -311,7 +311,10 @@ def decode_image(
     """
     found = operand(contents, string)
     frames = expand_animations and isinstance(found, EagerTensor) and codecs.kind_of(found.numpy()) == "gif"
-    return _image(found, "gif" if frames else "", 3 if frames else channels, dtype, frames=frames)
+    wanted = as_dtype(dtype)
+    own = wanted if wanted in (uint8, uint16, float32) else uint16
+    image = _image(found, "gif" if frames else "", 3 if frames else channels, own, frames=frames)
+    return image if own is wanted else convert_image_dtype(image, wanted)
 
 
 # -- back
@@ -359,8 +362,7 @@ def encode_png(image: Any, compression: int = -1, name: str | None = None) -> Te
     Source: https://www.tensorflow.org/api_docs/python/tf/io/encode_png
     """
     x = convert_to_tensor(image)
-    if x.dtype not in (uint8, uint16):
-        x = convert_to_tensor(image, uint8)
+    require_dtype(x._type, (uint8, uint16), "image")
     if x.ndim >= 3 and x.shape[-1] not in (1, 2, 3, 4, None):
         told = f"image must have 1, 2, 3, or 4 channels, got {x.shape[-1]} [Op:EncodePng]"
         raise InvalidArgumentError(None, "EncodePng", told)
@@ -436,7 +438,11 @@ def encode_jpeg(
 
 
 def _written(x: Tensor, quality: Tensor, options: str) -> Tensor:
-    if x.ndim != 3 or x.shape[-1] not in (1, 3, None):
+    if x.ndim != 3:
+        raise Refused(f"image must be 3-dimensional{show_shape(x._type.shape)}").told_by("EncodeJpeg")
+    if quality.ndim:
+        raise RefusedValue(f"quality must be scalar: {show_shape(quality._type.shape)}").told_by("EncodeJpeg")
+    if x.shape[-1] not in (1, 3, None):
         told = f"image must be 3-dimensional[{','.join(map(str, x.shape))}] with 1 or 3 channels [Op:EncodeJpeg]"
         raise InvalidArgumentError(None, "EncodeJpeg", told)
     return bind.jpeg_of_image(x, quality, options=options)  # type: ignore[no-any-return]

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING, as_dtype, float32, int64
+from tvtf.dtypes import FLOATING, as_dtype, bfloat16, float16, float32, int64
 from tvtf.ops.cast import defaulted
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.operands import attributes
@@ -155,9 +155,9 @@ def weighted_moments(
     weights = _cast(convert_to_tensor(frequency_weights), wide.dtype)
     spread = bind.add(weights, bind.broadcast_to(number(0, wide), shape=wide._type.shape))
     total = bind.reduce_sum(spread, axis=over, keepdims=True)
-    mean = bind.divide(bind.reduce_sum(bind.multiply(spread, wide), axis=over, keepdims=True), total)
+    mean = bind.divide_no_nan(bind.reduce_sum(bind.multiply(spread, wide), axis=over, keepdims=True), total)
     apart = bind.square(bind.subtract(wide, mean))
-    variance = bind.divide(bind.reduce_sum(bind.multiply(spread, apart), axis=over, keepdims=True), total)
+    variance = bind.divide_no_nan(bind.reduce_sum(bind.multiply(spread, apart), axis=over, keepdims=True), total)
     if not keepdims:
         mean, variance = _without(mean, over), _without(variance, over)
     return _cast(mean, x.dtype), _cast(variance, x.dtype)
@@ -351,7 +351,7 @@ def local_response_normalization(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/local_response_normalization
     """
-    x = defaulted(input, FLOATING, float32)
+    x = defaulted(input, (float16, bfloat16, float32), float32)
     if x.ndim != 4:
         raise Refused(
             "in must be 4-dimensional", ValueError, f"Shape must be rank 4 but is rank {x.ndim} for {{op}}"

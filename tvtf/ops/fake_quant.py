@@ -7,7 +7,6 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf.dtypes import float32
-from tvtf.ops.cast import defaulted
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import (
@@ -36,9 +35,12 @@ def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any
 
 def _array(x: np.ndarray, low: np.ndarray, high: np.ndarray, bits: int, narrow: bool) -> np.ndarray:
     below, above, step = _nudged(low, high, bits, narrow)
+    half = np.float32(0.5)
     with np.errstate(all="ignore"):
-        steps = np.floor((np.clip(x, below, above) - below) / step + np.float32(0.5))
-        return np.where((low == 0) & (high == 0), np.float32(0), steps * step + below).astype(np.float32)
+        per_step = np.float32(1) / step
+        zero = np.floor(-below * per_step + half)
+        steps = np.floor((np.clip(x, below, above) - below) * per_step - zero + half)
+        return np.where((low == 0) & (high == 0), np.float32(0), steps * step).astype(np.float32)
 
 
 def _require_bits(bits: int) -> None:
@@ -140,7 +142,7 @@ def fake_quant_with_min_max_args(
             "FakeQuantWithMinMaxArgs"
         )
     limits = (convert_to_tensor(v, float32) for v in (min, max))
-    return bind.fake_quant(defaulted(inputs, (float32,), float32), *limits, bits=num_bits, narrow=narrow_range)
+    return bind.fake_quant(operand(inputs, float32), *limits, bits=num_bits, narrow=narrow_range)
 
 
 @export("quantization.fake_quant_with_min_max_vars")
@@ -159,7 +161,7 @@ def fake_quant_with_min_max_vars(
     limits = [operand(v, float32, i) for i, v in enumerate((min, max), 1)]
     for limit, what in zip(limits, ("min", "max")):
         require_rank(limit._type, 0, what)
-    return bind.fake_quant(defaulted(inputs, (float32,), float32), *limits, bits=num_bits, narrow=narrow_range)
+    return bind.fake_quant(operand(inputs, float32), *limits, bits=num_bits, narrow=narrow_range)
 
 
 @export("quantization.fake_quant_with_min_max_vars_per_channel")

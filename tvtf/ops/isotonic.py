@@ -13,7 +13,7 @@ from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
 from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 _RESULTS = {float32: float32, float16: float16, bfloat16: bfloat16, int8: float32, int16: float32}
 
@@ -101,6 +101,8 @@ def isotonic_regression(inputs: Any, decreasing: bool = True, axis: int = -1) ->
     x = convert_to_tensor(inputs)
     x = cast(x, _RESULTS.get(x.dtype, float64))
     rank = x.ndim
+    if not rank and axis == -1:  # the kernel takes it as a vector of one
+        return IsotonicRegression(x, EagerTensor(np.int32(0)))
     if not -rank <= axis < rank:
         told = f"`dim` must be in the range [{-rank}, {rank}) where {rank} is the number of dimensions in the input. Received: dim={axis}"
         raise InvalidArgumentError(None, None, told)

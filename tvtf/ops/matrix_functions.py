@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import int32
+from tvtf.dtypes import float32, int32
 from tvtf.ops.lapack import (
     COMPLEX_MATRICES,
     adjoint,
@@ -226,7 +226,7 @@ def matrix_rank(a: Any, tol: Any = None, validate_args: bool = False, name: str 
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/matrix_rank
     """
-    x = _floating_matrix(a)
+    x = _floating_matrix(convert_to_tensor(a, dtype_hint=float32))
     s = bind.singular_values(x)
     above = bind.greater(s, _threshold(s, x, 1.0, tol))
     return bind.reduce_sum(table["cast"](above, int32), axis=(s.ndim - 1,), keepdims=False)

@@ -118,6 +118,10 @@ def ragged_fill_empty_rows_grad(
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged_fill_empty_rows_grad
     """
     gradients = convert_to_tensor(grad_values)
-    found = _taken(gradients, operand(reverse_index_map, int64))
-    whole, kept = (bind.reduce_sum(x, axis=(0,), keepdims=False) for x in (gradients, found))
-    return RaggedFillEmptyRowsGrad(found, bind.subtract(whole, kept))
+    at = operand(reverse_index_map, int64)
+    if at.ndim != 1:
+        raise Refused(f"reverse_index_map must be a vector, saw: {brackets(at._type.shape)}")
+    ones = bind.broadcast_to(number(1, at), shape=at._type.shape)
+    values = bind.unsorted_segment_sum(ones, at, num_segments=gradients._type.shape[0])
+    filled = bind.select(bind.equal(values, number(0, values)), gradients, number(0, gradients))
+    return RaggedFillEmptyRowsGrad(_taken(gradients, at), bind.reduce_sum(filled, axis=(0,), keepdims=False))
