@@ -10,6 +10,7 @@ import numpy as np
 
 from tvtf.dtypes import float32, float64, int32, int64
 from tvtf.errors import FailedPreconditionError
+from tvtf.ops.cast import defaulted
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.operands import attributes, operand, positive
 from tvtf.ops.rules import attribute_int, bind, optional_flag, require_dtype
@@ -111,7 +112,7 @@ def ctc_greedy_decoder(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/ctc_greedy_decoder
     """
-    scores, lengths = convert_to_tensor(inputs), operand(sequence_length, int32, 1)
+    scores, lengths = defaulted(inputs, (float32, float64), float32), operand(sequence_length, int32, 1)
     if scores.ndim != 3:
         raise Refused("inputs is not a 3-Tensor").told_by("CTCGreedyDecoder")
     merges = optional_flag(merge_repeated, "merge_repeated")
@@ -201,7 +202,9 @@ def ctc_beam_search_decoder(
         raise Refused("requested more paths than the beam width.").told_by("CTCBeamSearchDecoder")
     lengths = operand(sequence_length, int32, 1)
     counts = tuple(unknown_dim() for _ in range(top_paths))
-    *parts, scores = bind.ctc_beam(convert_to_tensor(inputs), lengths, counts=counts, width=beam_width)
+    *parts, scores = bind.ctc_beam(
+        defaulted(inputs, (float32, float64), float32), lengths, counts=counts, width=beam_width
+    )
     return [SparseTensor(*parts[3 * i : 3 * i + 3]) for i in range(top_paths)], scores
 
 

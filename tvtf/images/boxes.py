@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import float32, int32, int64
-from tvtf.ops.cast import cast
+from tvtf.dtypes import float16, float32, int32, int64
+from tvtf.ops.cast import cast, defaulted
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
 from tvtf.ops.operands import attributes, converted, operand
-from tvtf.ops.rules import attribute_text, bind, number, static_dims, zeros_like
+from tvtf.ops.rules import attribute_text, bind, number, require_dtype, static_dims, zeros_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import Dim, TensorType, agree_dim, show_shape
@@ -98,7 +98,8 @@ def draw_bounding_boxes(images: Any, boxes: Any, colors: Any, name: str | None =
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/draw_bounding_boxes
     """
-    x, corners = convert_to_tensor(images), operand(boxes, float32, 1)
+    x, corners = defaulted(images, (float16, float32), float32), operand(boxes, float32, 1)
+    require_dtype(x._type, (float32, float16), "images")
     wanted = EagerTensor(COLOURS) if colors is None else operand(colors, float32, 2)
     if wanted.ndim == 2 and wanted.shape[0] == 0:
         wanted = EagerTensor(COLOURS)

@@ -17,9 +17,11 @@ from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:
-    x = defaulted(images, FLOATING, float32)
+    x = defaulted(images, (float32,), float32)
     require_dtype(x._type, FLOATING, "images")
-    if not x.ndim or x.shape[-1] not in (3, None):
+    if not x.ndim:
+        raise Refused("input must be at least 1D[]").told_by(what)
+    if x.shape[-1] not in (3, None):
         from tvtf.errors import FailedPreconditionError
 
         raise FailedPreconditionError(

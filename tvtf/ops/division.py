@@ -7,13 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING_AND_COMPLEX, REAL, as_dtype
+from tvtf.context import state
+from tvtf.dtypes import FLOATING_AND_COMPLEX, REAL, as_dtype, float32
+from tvtf.ops.cast import defaulted
 from tvtf.ops.elementwise import binary_op, conj, nodes, operands
 from tvtf.ops.math import as_quotient
 from tvtf.ops.rules import bind, full_like, number, unbroadcast, zeros_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused
-from tvtf.tensor import Tensor
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 MSG_DIVISION = "Integer division by zero"
 
@@ -267,7 +269,8 @@ def multiply_no_nan(x: Any, y: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/multiply_no_nan
     """
-    return operands(x, y), {}
+    x = convert_to_tensor(x)
+    return (x, convert_to_tensor(y, x.dtype)), {}
 
 
 def _unless_zero(x: Tensor, value: Tensor) -> Tensor:
@@ -377,4 +380,5 @@ def nextafter(x1: Any, x2: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/math/nextafter
     """
-    return operands(x1, x2), {}
+    first = x1 if state.trace is None and is_tensor(x2) else defaulted(x1, (float32,), float32)
+    return operands(first, x2), {}

@@ -40,6 +40,12 @@ def require_rank(x: TensorType, axes: Sequence[int]) -> None:
         )
 
 
+def require_least_rank(x: Tensor, axes: Sequence[int]) -> None:
+    """What TensorFlow's functions look at themselves, before their ops do: a ValueError eagerly, too."""
+    if x.ndim < -min(axes):
+        raise ValueError(f"Shape {x.shape} must have rank at least {-min(axes)}")
+
+
 # -- between complex numbers
 
 

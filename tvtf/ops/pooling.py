@@ -6,7 +6,11 @@ import itertools
 from functools import reduce
 from typing import Any
 
-from tvtf.ops.rules import bind, number
+import numpy as np
+
+from tvtf.dtypes import bfloat16, float16, float32
+from tvtf.ops.cast import defaulted
+from tvtf.ops.rules import bind, number, require_dtype
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, result_sizes, spatial_steps
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -19,7 +23,10 @@ def pooled(
 ) -> Tensor:
     """Pooling over ``rank`` spatial axes in either data format, as TensorFlow's op ``op``."""
     first = is_channels_first(data_format, rank, op)
-    x = convert_to_tensor(value)
+    is_cast = op == "MaxPool" and rank == 2 and isinstance(value, np.ndarray)
+    x = defaulted(value, (float32,), float32) if is_cast else convert_to_tensor(value)
+    if op == "MaxPool3D":
+        require_dtype(x._type, (float16, bfloat16, float32), "input")
     if x.ndim != rank + 2:
         raise Refused(
             f"Input must be {rank + 2}-dimensional, but got shape {show_shape(x._type.shape)}",
@@ -107,7 +114,7 @@ def max_pool(
     """
     x = convert_to_tensor(input)
     rank = _rank_of(x, data_format)
-    return pooled("max_pool", x, ksize, strides, padding, data_format, rank, _op("Max", rank))
+    return pooled("max_pool", input if rank == 2 else x, ksize, strides, padding, data_format, rank, _op("Max", rank))
 
 
 @export("nn.avg_pool")

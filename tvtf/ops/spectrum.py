@@ -8,9 +8,9 @@ from typing import Any
 import numpy as np
 
 from tvtf.anyrank import until_told
-from tvtf.dtypes import COMPLEX, complex64, complex128, float32
+from tvtf.dtypes import complex64, complex128, float32
 from tvtf.ops.cast import defaulted
-from tvtf.ops.fourier import require_rank
+from tvtf.ops.fourier import require_least_rank
 from tvtf.ops.pad import roll
 from tvtf.ops.rules import bind, canonical_axes, number, static_value
 from tvtf.primitive import export
@@ -20,7 +20,7 @@ from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _transformed(input: Any, rank: int, inverse: bool) -> Tensor:
-    x = defaulted(input, COMPLEX, complex64)
+    x = defaulted(input, (complex64,), complex64)
     return bind.fourier(x, axes=_last(rank), inverse=inverse, norm="backward")
 
 
@@ -51,7 +51,7 @@ def _lengths(fft_length: Any, count: int) -> list[int] | None:
 
 
 def _to_half(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
-    require_rank(x._type, axes)
+    require_least_rank(x, axes)
     lengths = _lengths(fft_length, len(axes))
     for axis, size in zip(axes, lengths or ()):
         x = _fitted(x, x.ndim + axis, size)
@@ -73,7 +73,7 @@ def _doubled(half: Dim) -> Dim:
 
 
 def _to_whole(x: Tensor, axes: tuple[int, ...], fft_length: Any, norm: str) -> Tensor:
-    require_rank(x._type, axes)
+    require_least_rank(x, axes)
     lengths = _lengths(fft_length, len(axes))
     if lengths is None:
         return bind.whole_signal(x, axes=axes, size=_doubled(x._type.shape[axes[-1]]), norm=norm)
