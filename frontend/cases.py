@@ -11,7 +11,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import check_branches, traced_cond
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 
 MSG_NONE_TRUE = "Input error: None of conditions evaluated as True:"
 MSG_MANY_TRUE = "Input error: more than one condition evaluated as True but exclusive=True:"
@@ -155,7 +155,9 @@ def _pairs(pairs: Any) -> list[tuple[Any, Any]]:
     for pair in found:
         if not isinstance(pair, tuple) or len(pair) != 2:
             raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. Received {pair}.")
-        if isinstance(pair[0], Tensor) and not pair[0].dtype.is_bool:
+        if not is_tensor(pair[0]):
+            raise TypeError(f"pred must be a Tensor, got: {pair[0]!r}")
+        if not convert_to_tensor(pair[0]).dtype.is_bool:
             raise TypeError(f"pred must be Tensor of type bool: {pair[0]!r}")
         if not callable(pair[1]):
             raise TypeError(f"fn for pred {pair[0]!r} must be callable.")

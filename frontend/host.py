@@ -94,6 +94,8 @@ def numpy_function(
 
 def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, record: Any) -> Any:
     if not callable(func):
+        if state.trace is None and record is None:
+            raise TypeError(f"{type(func).__name__!r} object is not callable")
         raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
     inp = list(inp or ())
     if any(map(nest.is_composite, nest.flatten([inp, wanted]))):

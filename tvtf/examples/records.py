@@ -335,7 +335,7 @@ def deserialize_many_sparse(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/deserialize_many_sparse
     """
-    x = text(serialized_sparse)
+    x = operand(serialized_sparse, string)
     if x.ndim != 2 or x.shape[1] != 3:
         told = f"Serialized sparse should have non-zero elements and shape [N, 3], but received shape {x.shape}"
         raise InvalidArgumentError(None, "DeserializeManySparse", told)

@@ -71,6 +71,8 @@ def suppressed(
 def _boxes_types(boxes: TensorType, scores: TensorType, *rest: TensorType, count: Any) -> tuple[TensorType, ...]:
     if len(boxes.shape) != 2:
         raise Refused(f"boxes must be 2-D{show_shape(boxes.shape)}")
+    if len(scores.shape) != 1:
+        raise Refused(f"scores must be 1-D{show_shape(scores.shape)}")
     return TensorType((count,), int32), TensorType((count,), scores.dtype)
 
 
@@ -116,7 +118,7 @@ def _limit(value: Any) -> Tensor:
 
 
 def _count(value: Any) -> Tensor:
-    size = convert_to_tensor(value, int32)
+    size = operand(value, int32, 2)
     if size.ndim:
         raise Refused(f"max_output_size must be 0-D, got shape {show_shape(size._type.shape)}")
     return size

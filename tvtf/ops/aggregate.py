@@ -6,7 +6,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING, as_dtype, int64
+from tvtf.dtypes import FLOATING, FLOATING_AND_COMPLEX, as_dtype, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.math import abs as magnitude
 from tvtf.ops.rules import bind, canonical_axes, reduced_shape, require_dtype
@@ -180,6 +180,7 @@ def norm(
 
 def _vector_norm(x: Tensor, ord: Any, axes: tuple[int, ...], keepdims: bool) -> Tensor:
     if ord in ("euclidean", "fro", 2):
+        require_dtype(x._type, FLOATING_AND_COMPLEX)
         return _root_of_squares(x, axes, keepdims)
     size = magnitude(x)
     if ord == 1:

@@ -18,6 +18,7 @@ from tvtf.ops.rules import (
     draw,
     is_computed,
     kernel,
+    not_among,
     number,
     require_dtype,
     scalar,
@@ -373,6 +374,8 @@ def transpose(a: Any, perm: Any = None, conjugate: bool = False, name: str = "tr
         x = bind.conj(x)
     if perm is None:
         return (x,), {"perm": tuple(reversed(range(x.ndim)))}
+    if isinstance(perm, Tensor) and perm.dtype not in (int32, int64):
+        raise not_among(perm.dtype, (int32, int64), "Tperm", "perm")
     axes = [static_int(p, "perm") for p in np.ravel(static_value(perm, "perm"))]
     return (x,), {"perm": tuple(p + x.ndim if p < 0 else p for p in axes)}
 

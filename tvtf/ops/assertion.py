@@ -49,6 +49,8 @@ def Assert(condition: Any, data: Sequence[Any], summarize: int | None = None, na
             shown = "\n".join(_summarized_eagerly(convert_to_tensor(x), summarize) for x in data)
             raise InvalidArgumentError(None, None, f"Expected '{condition!s}' to be true. Summarized data: {shown}")
         return None
+    if not isinstance(data, Sequence):
+        raise TypeError("values must be a sequence.")
     return guarded(convert_to_tensor(condition), data, summarize, name)
 
 

@@ -20,7 +20,7 @@ from tvtf.ops.rules import (
     zeros_like,
 )
 from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import Dim, TensorType, broadcast_shapes
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -365,7 +365,10 @@ def where(condition: Any, x: Any = None, y: Any = None, name: str | None = None)
     if x is None:
         from tvtf.ops.indexing import places
 
-        return places(convert_to_tensor(condition))
+        found = convert_to_tensor(condition)
+        if not found.ndim:
+            raise RefusedValue("WhereOp : Unhandled input dimensions: 0")
+        return places(found)
     return select(condition, x, y)
 
 

@@ -13,10 +13,10 @@ from typing import Any
 import numpy as np
 
 from tvtf.anyrank import AnyShape, until_told
-from tvtf.dtypes import int32
+from tvtf.dtypes import int16, int32, int64
 from tvtf.ops.array import reshape
 from tvtf.ops.create import arange
-from tvtf.ops.rules import bind, is_computed
+from tvtf.ops.rules import bind, is_computed, not_among
 from tvtf.primitive import teach
 from tvtf.refusal import Refused
 from tvtf.summarized import HOLE
@@ -152,6 +152,9 @@ def _transposed(function: Callable[..., Any], x: Tensor, perm: Any, given: dict[
     return permuted(x, _axis(perm, x.ndim))
 
 
+_INTEGERS = (int32, int64, int16)
+
+
 def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
     """What a function does where the program computes its argument ``name``; its first is the tensor."""
 
@@ -161,7 +164,12 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
         axis = given.pop(name, None)
         axis = axis._as_tensor() if hasattr(axis, "_as_tensor") else axis
         del given[next(iter(given))]
-        if not is_computed(axis) or isinstance(axis._type.shape, AnyShape):
+        if not is_computed(axis):
+            return NotImplemented
+        if axis.dtype not in _INTEGERS:
+            told = getattr(function, "tf_name", function.__name__)
+            raise not_among(axis.dtype, _INTEGERS, "Tidx", name).told_by(told)
+        if isinstance(axis._type.shape, AnyShape):
             return NotImplemented
         given.pop("name", None)
         if handler is _joined:

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.dims import at_least_zero, ceil_div, scalar_of
 from tvtf.ops.operands import attributes
@@ -55,7 +56,7 @@ def fill(dims: Any, value: Any, name: str | None = None, layout: Any = None) -> 
     Source: https://www.tensorflow.org/api_docs/python/tf/fill
     """
     scalar = convert_to_tensor(value)
-    if scalar.ndim and not all(d == 1 for d in scalar.shape):
+    if scalar.ndim and (state.trace is not None or scalar.shape != (1,)):
         raise Refused(f"value must be a scalar, but got shape {brackets(scalar.shape)}").told_by("Fill")
     return bind.broadcast_to(bind.reshape(scalar, shape=()), shape=checked_dims(dims, "dims"))
 

@@ -327,6 +327,9 @@ def inverse_mdct(
     """
     x = convert_to_tensor(mdcts)
     half = int(x.shape[-1])  # type: ignore[arg-type]
+    if half % 2:
+        told = f"got split_dim {x.ndim - 1} (size = {half}) and num_split 2"
+        raise Refused(f"Number of ways to split should evenly divide the split dimension, but {told}")
     back: Any = dct(x, type=4, norm=norm)
     if norm is None:
         back = bind.multiply(back, number(0.5 / half, back))

@@ -17,7 +17,18 @@ from tvtf.ops.common_dims import broadcast_dims
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.operands import attributes, word_of
-from tvtf.ops.rules import attribute_int, bind, draw, is_computed, kernel, number, static_dims, static_int
+from tvtf.ops.rules import (
+    attribute_int,
+    bind,
+    draw,
+    is_computed,
+    kernel,
+    number,
+    require_dtype,
+    require_same_dtype,
+    static_dims,
+    static_int,
+)
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused, RefusedValue
 from tvtf.room import require_room
@@ -174,6 +185,8 @@ def meshgrid(*args: Any, indexing: str = "xy", name: str = "meshgrid") -> list[T
     if indexing not in ("xy", "ij"):
         raise ValueError(f"Argument `indexing` parameter must be either 'xy' or 'ij', got '{indexing}'")
     vectors = [flattened(convert_to_tensor(a)) for a in args]
+    for vector in vectors[1:]:
+        require_same_dtype((vector._type, vectors[0]._type))
     places = list(range(len(vectors)))
     if indexing == "xy" and len(vectors) > 1:
         places[:2] = [1, 0]
@@ -378,6 +391,7 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/math/invert_permutation
     """
     places = convert_to_tensor(x, int32 if isinstance(x, float) else None)
+    require_dtype(places._type, (int32, int64), "x")
     if places.ndim != 1:
         raise Refused(f"invert_permutation expects a 1D vector, but got shape {show_shape(places._type.shape)}")
     if isinstance(places, EagerTensor):

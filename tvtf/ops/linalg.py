@@ -8,13 +8,28 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import FLOATING, NUMERIC, DType, as_dtype, int32, int64
+from tvtf.dtypes import (
+    FLOATING,
+    NUMERIC,
+    DType,
+    as_dtype,
+    bfloat16,
+    complex64,
+    complex128,
+    float16,
+    float32,
+    float64,
+    int16,
+    int32,
+    int64,
+)
 from tvtf.ops import blas
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import (
     bind,
     draw,
     kernel,
+    not_among,
     optional_flag,
     require_dtype,
     require_same_dtype,
@@ -28,6 +43,7 @@ from tvtf.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, s
 from tvtf.tensor import Tensor, convert_to_tensor
 
 MATMUL_TYPES = NUMERIC
+_OUTPUTS = (bfloat16, float16, float32, float64, int16, int32, int64, complex64, complex128)
 
 
 def _matmul_type(
@@ -35,6 +51,8 @@ def _matmul_type(
 ) -> TensorType:
     if output_type is None:
         require_same_dtype((a, b), "ab")
+    elif output_type not in _OUTPUTS:
+        raise not_among(output_type, _OUTPUTS, "Tout", "Tout")
     require_dtype(a, MATMUL_TYPES, "a")
     for i, x in enumerate((a, b)):
         if len(x.shape) < 2:

@@ -4,11 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.context import state
+from tvtf.dtypes import bfloat16, complex64, complex128, float16, float32, float64, int32, int64
 from tvtf.ops.aggregate import norm
 from tvtf.ops.lapack import adjoint as adjoint_of
 from tvtf.ops.lapack import as_dtype_of, diagonal_matrix
 from tvtf.ops.operands import operands
-from tvtf.ops.rules import bind, require_same_dtype
+from tvtf.ops.rules import bind, require_dtype, require_same_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import brackets, same_shape, size_of
@@ -26,7 +28,10 @@ def adjoint(matrix: Any, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/linalg/adjoint
     """
-    return adjoint_of(convert_to_tensor(matrix))
+    x = convert_to_tensor(matrix)
+    if x.ndim < 2:
+        raise ValueError(f"Argument `a` should be a (batch) matrix with rank >= 2.  Received shape: {x.shape}")
+    return adjoint_of(x)
 
 
 @export("linalg.cross")
@@ -80,6 +85,9 @@ def tensor_diag(diagonal: Any, name: str | None = None) -> Tensor:
     return bind.reshape(diagonal_matrix(flat), shape=(*shape, *shape))
 
 
+_OF_DIAGONALS = (bfloat16, float16, float32, float64, int32, int64, complex64, complex128)
+
+
 @export("linalg.tensor_diag_part")
 def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     """The elements of a tensor of shape (d..., d...) where both halves of the index agree, shape (d...).
@@ -95,7 +103,8 @@ def tensor_diag_part(input: Any, name: str | None = None) -> Tensor:
     """
     x = convert_to_tensor(input)
     shape, half = x._type.shape, x.ndim // 2
-    if x.ndim % 2 or not half:
+    require_dtype(x._type, _OF_DIAGONALS, "input")
+    if x.ndim % 2 or not (half or state.trace is None):
         raise Refused(f"The rank of the tensor should be even and positive, got shape {brackets(shape)}").told_by(
             "DiagPart"
         )

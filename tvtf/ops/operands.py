@@ -27,7 +27,7 @@ def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
       Refused: a tensor of another dtype.
     """
     if not is_tensor(value):
-        return convert_to_tensor(value, dtype)
+        return of_fixed_dtype(value, dtype)
     found = convert_to_tensor(value)
     if found.dtype is not dtype:
         raise Refused(
@@ -37,6 +37,24 @@ def operand(value: Any, dtype: DType, index: int = 0) -> Tensor:
             f"Input #{index} of '{{op}}' Op has type {found.dtype.name} that does not match expected type of {dtype.name}.",
         )
     return found
+
+
+def of_fixed_dtype(value: Any, dtype: DType) -> Tensor:
+    """A Python or NumPy value as an input whose dtype the op fixes.
+
+    Raises:
+      ValueError: no tensor can be made of it; eagerly, also where one of another dtype can.
+      TypeError: one of another dtype can be made of it, while tracing.
+    """
+    try:
+        return convert_to_tensor(value, dtype)
+    except ValueError as error:
+        if state.trace is None:
+            raise
+        found = convert_to_tensor(value).dtype
+        raise TypeError(
+            f"Input has type {found.name} that does not match expected type of {dtype.name}: {error}"
+        ) from None
 
 
 def converted(value: Any, dtype: DType, index: int = 0) -> Tensor:

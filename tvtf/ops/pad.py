@@ -7,7 +7,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import COMPILED, int64
+from tvtf.context import state
+from tvtf.dtypes import COMPILED, int32, int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.getitem import scalars_of
 from tvtf.ops.indexing import without_rows
@@ -18,6 +19,7 @@ from tvtf.ops.rules import (
     draw,
     is_computed,
     kernel,
+    not_among,
     number,
     require_same_dtype,
     static_dims,
@@ -252,6 +254,8 @@ def repeat(input: Any, repeats: Any, axis: Any = None, name: str | None = None) 
     axis = static_int(axis, "axis") % max(x.ndim, 1)
     if not x.ndim:
         x = bind.reshape(x, shape=(1,))
+    if is_computed(repeats) and not repeats.dtype.is_integer:
+        raise TypeError(f"Argument `tensor` (name: repeats) must be of type integer, but is {repeats!r}")
     if _are_computed(repeats):
         return _repeated_as_computed(x, convert_to_tensor(repeats), axis)
     given = dims_value(repeats, "repeats")
@@ -310,6 +314,8 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/reverse
     """
     x = convert_to_tensor(tensor)
+    if not x.ndim and state.trace is None:  # the kernel gives it back before it looks at the axes
+        return x
     axes = [static_int(a, "axis") for a in np.ravel(static_value(integers(axis, "axis"), "axis"))]
     for i, a in enumerate(axes):
         if not -x.ndim <= a < x.ndim:
@@ -321,6 +327,11 @@ def reverse(tensor: Any, axis: Any, name: str | None = None) -> Tensor:
     begin = tuple(d - 1 if i in axes else 0 for i, d in enumerate(shape))
     strides = tuple(-1 if i in axes else 1 for i in range(x.ndim))
     return bind.strided_slice(x, begin=begin, size=shape, strides=strides, checked=())
+
+
+def _require_integers(x: Tensor, name: str) -> None:
+    if x.dtype not in (int32, int64):
+        raise not_among(x.dtype, (int32, int64), f"T{name}", name).told_by("Roll")
 
 
 @export("roll")
@@ -342,6 +353,9 @@ def roll(input: Any, shift: Any, axis: Any, name: str | None = None) -> Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/roll
     """
     x = convert_to_tensor(input)
+    for name, given in ("shift", shift), ("axis", axis):
+        if isinstance(given, (Tensor, np.ndarray, np.generic, float)):
+            _require_integers(convert_to_tensor(given), name)
     places = static_value(axis, "axis")
     axes, shifts = [static_int(a, "axis") for a in np.ravel(places)], scalars_of(shift)
     if np.ndim(places) != (1 if isinstance(shift, (list, tuple)) else convert_to_tensor(shift).ndim) or len(

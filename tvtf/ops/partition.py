@@ -18,6 +18,7 @@ from tvtf.ops.rules import (
     attribute_ints,
     attribute_text,
     bind,
+    listed,
     number,
     require_dtype,
     require_same_dtype,
@@ -141,8 +142,9 @@ def dynamic_stitch(indices: Sequence[Any], data: Sequence[Any], name: str | None
 
     Source: https://www.tensorflow.org/api_docs/python/tf/dynamic_stitch
     """
-    at = [convert_to_tensor(i, int32) for i in indices]
-    return bind.stitched(*at, *map(convert_to_tensor, data), size=_stitched_size(at))
+    at = [convert_to_tensor(i, int32) for i in listed(indices, "indices", "dynamic_stitch")]
+    parts = map(convert_to_tensor, listed(data, "data", "dynamic_stitch"))
+    return bind.stitched(*at, *parts, size=_stitched_size(at))
 
 
 def _stitched_size(places: Sequence[Tensor]) -> Dim:

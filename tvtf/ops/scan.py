@@ -12,7 +12,7 @@ from tvtf.ops.dims import at_least_zero
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
 from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import Dim, TensorType, agree_dim, show_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
@@ -28,7 +28,7 @@ def _scan_type(x: TensorType, *, axis: int, exclusive: bool, reverse: bool) -> T
     require_dtype(x, NUMERIC)
     rank = len(x.shape)
     if not 0 <= axis < rank:
-        raise Refused(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
+        raise RefusedValue(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
     return x
 
 
@@ -227,7 +227,7 @@ def _logsum_type(x: TensorType, *, axis: int, reverse: bool) -> TensorType:
     require_dtype(x, FLOATING)
     rank = len(x.shape)
     if not 0 <= axis < rank:
-        raise Refused(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
+        raise RefusedValue(f"ScanOp: Expected scan axis in the range [{-rank}, {rank}), but got {axis}")
     return x
 
 

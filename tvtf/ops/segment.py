@@ -6,7 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.ops.rules import bind, number, size_argument, static_dims
+from tvtf.dtypes import NUMERIC, int32, int64
+from tvtf.ops.rules import bind, not_among, number, require_dtype, size_argument, static_dims
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, agree_dim
@@ -57,9 +58,24 @@ def unsorted_segment_sqrt_n(data: Any, segment_ids: Any, num_segments: Any, name
     return bind.divide(bind.unsorted_segment_sum(x, ids, num_segments=count), bind.sqrt(_counts(x, ids, count)))
 
 
+def require_ids(ids: Tensor, attribute: str = "Tindices", parameter: str = "segment_ids") -> None:
+    """Holds the dtype of ids, which TensorFlow looks at before any shape.
+
+    Raises:
+      Refused: it is neither int32 nor int64.
+    """
+    if ids.dtype not in _IDS:
+        raise not_among(ids.dtype, _IDS, attribute, parameter)
+
+
+_IDS = (int32, int64)
+
+
 def _sorted(data: Any, segment_ids: Any, op: str) -> tuple[Tensor, Tensor, Dim]:
     """The operands of a sorted reduction, checked; the last id tells the number of segments."""
     x, ids = convert_to_tensor(data), convert_to_tensor(segment_ids)
+    require_dtype(x._type, NUMERIC, "data")
+    require_ids(ids)
     if not isinstance(ids, EagerTensor):
         return x, *_sorted_when_run(ids)
     array = ids.eager_array()

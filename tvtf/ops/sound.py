@@ -14,7 +14,7 @@ from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.primitive import export
-from tvtf.refusal import Refused
+from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import TensorType
 from tvtf.tensor import Tensor
 
@@ -135,6 +135,8 @@ def decode_wav(
 
 
 def _encoded(audio: np.ndarray, rate: np.ndarray) -> np.ndarray:
+    if rate <= 0:
+        raise RefusedValue(f"sample_rate must be in (0, 2^32), got: {int(rate) % 2**64}")
     scaled = audio * np.float32(_SCALE)
     whole = np.sign(scaled) * np.floor(np.abs(scaled) + np.float32(0.5))
     data = np.clip(whole, -_SCALE, _SCALE - 1).astype("<i2").tobytes()

@@ -278,6 +278,8 @@ def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: An
     Source: https://www.tensorflow.org/api_docs/python/tf/ragged/row_splits_to_segment_ids
     """
     edges = convert_to_tensor(splits, dtype_hint=int64)
+    if edges.dtype not in (int32, int64):
+        raise ValueError("splits must have dtype int32 or int64")
     lengths = edges[1:] - edges[:-1]
     ones = ranges(zeros_like(lengths), lengths)
     return cast(RaggedTensor(ones[1], cast(ones[0], edges.dtype)).value_rowids(), as_dtype(out_type or edges.dtype))

@@ -64,6 +64,7 @@ def _listed(input: Any, parts: Callable[[Tensor], tuple[Tensor, ...]]) -> tuple[
         inner = _listed(input.flat_values, parts)
         return tuple(input.with_flat_values(each) for each in inner)
     x = text(input)
+    require_dtype(x._type, (string,), "input")
     if x.ndim == 0:
         *values, _ = parts(bind.reshape(x, shape=(1,)))
         return tuple(values)

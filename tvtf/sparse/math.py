@@ -138,14 +138,19 @@ def _added(a: SparseTensor, b: SparseTensor, threshold: Any) -> SparseTensor:
 
 
 def require_dtypes(a: SparseTensor, b: SparseTensor, op: str) -> None:
+    _require_one_dtype(a.values, b.values, op, "b_values")
+
+
+def _require_one_dtype(a: Tensor, b: Tensor, op: str, name: str) -> None:
     try:
-        require_same_dtype((a.values._type, b.values._type), ("a_values", "b_values"))
+        require_same_dtype((a._type, b._type), ("a_values", name))
     except Refused as refusal:
         raise refusal.told_by(op) from None
 
 
 def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
     dense = convert_to_tensor(other, dtype_hint=sp.dtype)
+    _require_one_dtype(sp.values, dense, "SparseTensorDenseAdd", "b")
     if dense.ndim != rank_of(sp):
         told = f"Two operands have different ranks; received: {rank_of(sp)} and {dense.ndim}"
         raise Refused(told).told_by("SparseTensorDenseAdd")

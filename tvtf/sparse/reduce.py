@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import int32, int64
+from tvtf.dtypes import FLOATING, REAL, int32, int64
 from tvtf.ops.indexing import gather, gather_densely
 from tvtf.ops.operands import attributes, flag, operand
-from tvtf.ops.rules import bind, number, size_argument, static_value
-from tvtf.ops.segment import unsorted_segment_mean, unsorted_segment_sqrt_n
+from tvtf.ops.rules import bind, number, require_dtype, size_argument, static_value
+from tvtf.ops.segment import require_ids, unsorted_segment_mean, unsorted_segment_sqrt_n
 from tvtf.ops.told import dims_of
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -216,6 +216,9 @@ def _by_segments(
     data: Any, indices: Any, segment_ids: Any, num_segments: Any, is_sparse: bool, combine: Combine, op: str
 ) -> Tensor:
     x, at, ids = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
+    require_dtype(x._type, REAL if combine is _sums else FLOATING, "data")
+    require_ids(at, "Tidx", "indices")
+    require_ids(ids, "Tsegmentids")
     count = None if num_segments is None else size_argument(num_segments, "num_segments")
     if isinstance(at, EagerTensor) and isinstance(ids, EagerTensor):
         _require_segments(x, at.eager_array(), ids.eager_array(), count, op)

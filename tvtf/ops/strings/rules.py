@@ -9,6 +9,7 @@ import numpy as np
 
 from tvtf.dtypes import DType, string
 from tvtf.ops.host import host_primitive
+from tvtf.ops.operands import of_fixed_dtype
 from tvtf.ops.rules import require_dtype
 from tvtf.shape import TensorType
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
@@ -16,7 +17,7 @@ from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 def text(value: Any) -> Tensor:
     """An argument of a string op as a tensor."""
-    return convert_to_tensor(value) if is_tensor(value) else convert_to_tensor(value, string)
+    return convert_to_tensor(value) if is_tensor(value) else of_fixed_dtype(value, string)
 
 
 def mapped(function: Callable[[Any], Any], array: np.ndarray, dtype: Any = object) -> np.ndarray:
