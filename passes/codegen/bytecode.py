@@ -12,6 +12,7 @@ from tvm.relax.exec_builder import SpecialReg
 COPY, NULL, MAKE_TUPLE = "vm.builtin.copy", "vm.builtin.null_value", "vm.builtin.make_tuple"
 TUPLE_ITEM, CONDITION = "vm.builtin.tuple_getitem", "vm.builtin.read_if_cond"
 STORAGE, TENSOR = "vm.builtin.alloc_storage", "vm.builtin.alloc_tensor"
+SHAPE_HEAP, DIM = "vm.builtin.alloc_shape_heap", "vm.builtin.make_prim_value"
 
 
 class Register(NamedTuple):
@@ -117,6 +118,10 @@ class Code:
     def jump_back(self, target: int) -> None:
         """Append a jump to the earlier position `target`."""
         self.instructions.append(Jump(self.here, offset=target - self.here))
+
+    def calls(self) -> list[CallInstruction]:
+        """All calls, in the order of the code."""
+        return [*self.prologue, *(each for each in self.instructions if isinstance(each, CallInstruction))]
 
     def emit(self, symbol: str, parameter_names: list[str], result: Operand) -> None:
         """Hand the finished function over to the builder."""

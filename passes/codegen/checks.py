@@ -2,12 +2,24 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tvm import IRModule, ir, relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.passes.codegen.bytecode import (
+    COPY,
+    DIM,
+    MAKE_TUPLE,
+    NULL,
+    SHAPE_HEAP,
+    TENSOR,
+    TUPLE_ITEM,
+    VOID,
+    Code,
+    Register,
+)
 from tvtf.passes.schedule.cpu import emit
 from tvtf.structure import structural_walk
 
@@ -26,6 +38,7 @@ MATCH_SHAPE = "vm.builtin.match_shape"
 FIRST_DIM_CODE = 3
 # src/runtime/vm/builtin.cc: 0 the dim equals a number, 1 it is stored, 2 anything goes, 3 it equals a stored one.
 FIXED_DIM, ANY_DIM, KNOWN_DIM = 0, 2, 3
+MADE_HERE, HANDED_ON = frozenset([NULL, TENSOR, SHAPE_HEAP, DIM]), frozenset([COPY, MAKE_TUPLE, TUPLE_ITEM])
 AT_PARAMETER, AT_RETURN = "loc=param[", "loc=return"
 
 
@@ -56,6 +69,21 @@ def _dim_codes(match_shape: relax.Call) -> set[int]:
     args = list(match_shape.args)
     count = int(args[2].value)
     return {int(code.value) for code in args[FIRST_DIM_CODE : FIRST_DIM_CODE + 2 * count : 2]}
+
+
+def wary_kernels(code: Code, untrusted: Iterable[Register]) -> set[str]:
+    """What a function calls with something else than constants, tensors and numbers made here, and those of a trusted caller.
+
+    `untrusted` are the parameters of any other caller. What a register holds may come from several places: those of a loop are
+    written before it and by its body.
+    """
+    calls = [call for call in code.calls() if call.name not in MADE_HERE]
+    foreign = {VOID, *untrusted, *(call.result for call in calls if call.name not in HANDED_ON)}
+    known = 0
+    while known < len(foreign):
+        known = len(foreign)
+        foreign |= {call.result for call in calls if not foreign.isdisjoint(call.operands)}
+    return {call.name for call in calls if call.name not in HANDED_ON and not foreign.isdisjoint(call.operands)}
 
 
 def has_asserts(kernel: tirx.PrimFunc) -> bool:

@@ -17,6 +17,7 @@ from tvtf.passes.arena import PARTS, PLACE, SIZE
 from tvtf.passes.codegen.bytecode import (
     MACHINE,
     MAKE_TUPLE,
+    SHAPE_HEAP,
     STORAGE,
     TENSOR,
     TUPLE_ITEM,
@@ -26,7 +27,7 @@ from tvtf.passes.codegen.bytecode import (
     Operand,
     Register,
 )
-from tvtf.passes.codegen.checks import TRUSTED, is_needless_check
+from tvtf.passes.codegen.checks import TRUSTED, is_needless_check, wary_kernels
 from tvtf.passes.codegen.liveness import KILL, last_uses
 from tvtf.passes.codegen.loop import (
     IMPURE_LOOP,
@@ -44,7 +45,6 @@ from tvtf.passes.donate import GIVEN
 from tvtf.passes.effects import READS_ON_HOST
 from tvtf.structure import structural_walk
 
-SHAPE_HEAP = "vm.builtin.alloc_shape_heap"
 TO_DEVICE, CPU = "vm.builtin.to_device", 1
 KERNEL, BYTECODE = 0, 1
 
@@ -121,7 +121,6 @@ class _Function:
         self.program = program
         self.code = Code(program.builder, 0)
         self.places: dict[relax.Var, Operand] = {}
-        self.sound: set[Operand] = set()
         self.lasting: set[Operand] = {VOID}
         self.last_poll: Register | None = None
         self.scratch: Scratch | None = None
@@ -131,15 +130,15 @@ class _Function:
     def write(self, symbol: str, func: relax.Function) -> None:
         """Emit the function; its arena's tensors are the last parameters where the caller is tvtf, who keeps them."""
         names = [param.name for param in func.params]
-        for param in func.params:
-            self.places[param] = self.code.new_register()
-        if _symbol(func) and not self.program.check_arguments:
-            self.sound.update(self.places.values())
+        params = [self.code.new_register() for _ in names]
+        self.places.update(zip(func.params, params, strict=True))
+        trusted = bool(_symbol(func)) and not self.program.check_arguments
         size, self.arena_parts = _arena(func)
-        kept = bool(size and _symbol(func) and not self.program.check_arguments)
+        kept = bool(size and trusted)
         if size:
             self.scratch = Scratch(self.code, size, kept)
         result = self.sequence(func.body)
+        self.program.wary |= wary_kernels(self.code, () if trusted else params)
         self.code.emit(symbol, names, result)
         if kept and self.scratch:
             self.scratch.emit_layout(self.program.builder, symbol)
@@ -172,14 +171,7 @@ class _Function:
         place = self.value(value)
         # Each variable has a register of its own, so that killing one leaves the other alive.
         is_alias = isinstance(value, relax.Var) and place not in self.lasting
-        self.places[binding.var] = self.another(place) if is_alias else place
-
-    def another(self, place: Operand) -> Register:
-        """A copy of what a register holds."""
-        copy = self.code.copy(place)
-        if place in self.sound:
-            self.sound.add(copy)
-        return copy
+        self.places[binding.var] = self.code.copy(place) if is_alias else place
 
     def value(self, expr: ir.Expr) -> Operand:
         handle = _EXPRESSIONS.get(type(expr))
@@ -206,9 +198,7 @@ class _Function:
         size, zero = self.code.constant(tvm_ffi.Shape((1,))), self.code.constant(0)
         shape = self.code.constant(tvm_ffi.Shape(tuple(expr.value.shape)))
         storage = self.code.call_at_entry(STORAGE, [MACHINE, size, zero, item, self.code.constant("global")])
-        place = self.code.call_at_entry(TENSOR, [storage, zero, shape, item])
-        self.sound.add(place)
-        return place
+        return self.code.call_at_entry(TENSOR, [storage, zero, shape, item])
 
     def tuple(self, expr: relax.Tuple) -> Operand:
         return self.code.call(MAKE_TUPLE, self.values(expr.fields))
@@ -230,22 +220,19 @@ class _Function:
     def branch(self, expr: relax.If) -> Operand:
         merged = self.code.new_register()
         to_false = self.code.jump(self.value(expr.cond))
-        sound = self.settle(expr.true_branch, merged)
+        self.settle(expr.true_branch, merged)
         to_end = self.code.jump()
         self.code.land(to_false)
-        sound &= self.settle(expr.false_branch, merged)
+        self.settle(expr.false_branch, merged)
         self.code.land(to_end)
-        if sound:
-            self.sound.add(merged)
         return merged
 
-    def settle(self, side: ir.Expr, merged: Register) -> bool:
-        """Run one side of a branch and leave its value in `merged` only; whether that is a sound tensor."""
+    def settle(self, side: ir.Expr, merged: Register) -> None:
+        """Run one side of a branch and leave its value in `merged` only."""
         first_own = self.code.register_count
         place = self.sequence(side)
         self.code.copy(place, merged)
         self.release(place, first_own)
-        return place in self.sound
 
     def release(self, place: Operand, first_own: int) -> None:
         """Let go of a value that has moved on, unless its register is older than `first_own`."""
@@ -262,7 +249,6 @@ class _Function:
         result = VOID if _is_void(expr.ty) else None
         if isinstance(callee, (ir.GlobalVar, relax.ExternFunc)):
             self.value(callee)
-            self.note_foreign(callee, operands)
             return self.code.call(_callee_name(callee), operands, result)
         return self.code.call("vm.builtin.invoke_closure", [MACHINE, self.value(callee), *operands], result)
 
@@ -272,11 +258,6 @@ class _Function:
         if not self.program.on_gpu or func is None or not func.attrs or READS_ON_HOST not in func.attrs:
             return operand
         return self.code.call(TO_DEVICE, [operand, self.code.constant(CPU), self.code.constant(0)])
-
-    def note_foreign(self, callee: ir.GlobalVar | relax.ExternFunc, operands: list[Operand]) -> None:
-        """Remember a kernel that is given something else than constants, tensors made here, and those of a trusted caller."""
-        if any(isinstance(operand, Register) and operand not in self.sound for operand in operands):
-            self.program.wary.add(_callee_name(callee))
 
     def operator(self, name: str, expr: relax.Call) -> Operand:
         handle = _OPERATORS.get(name)
@@ -291,9 +272,7 @@ class _Function:
         return self.code.call(STORAGE, [MACHINE, *self.values(expr.args)])
 
     def alloc_tensor(self, expr: relax.Call) -> Operand:
-        place = self.code.call(TENSOR, self.values(list(expr.args)[:4]))
-        self.sound.add(place)
-        return place
+        return self.code.call(TENSOR, self.values(list(expr.args)[:4]))
 
     def arena_tensor(self, expr: relax.Call) -> Operand:
         if self.scratch is None:
@@ -303,7 +282,6 @@ class _Function:
         shape = tuple(int(dim) for dim in expr.args[0].values)
         place = Place(self.arena_base + int(expr.attrs["offset"]), shape, str(expr.ty.dtype))
         register = self.scratch.register(place)
-        self.sound.add(register)
         self.lasting.add(register)
         return register
 
@@ -318,7 +296,6 @@ class _Function:
         self.value(expr.args[0])
         if name == SHAPE_HEAP:
             heap = self.code.call_at_entry(name, operands)
-            self.sound.add(heap)
             self.lasting.add(heap)
             return heap
         return self.code.call(name, operands, VOID if _is_void(expr.ty) else None)
@@ -338,7 +315,7 @@ class _Function:
     def call_inlined(self, name: str, arguments: list[Operand]) -> Operand:
         result = self.value_of_fields(self.inline(name, arguments))
         # What is handed through unchanged gets a register of its own, as a call would give it.
-        return self.another(result) if result in arguments else result
+        return self.code.copy(result) if result in arguments else result
 
     def value_of_fields(self, result: list[Operand] | Operand) -> Operand:
         return self.code.call(MAKE_TUPLE, result) if isinstance(result, list) else result
