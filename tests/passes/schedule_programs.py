@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 
 import ml_dtypes
 import numpy as np
@@ -11,6 +11,7 @@ from tvm import ir, relax, te, tirx
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 from tvm.target import Target, codegen
 
+from tvtf.passes.codegen.llvm import lower_kernels, native
 from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
 
 HOST = Target({"kind": "llvm", "mcpu": codegen.llvm_get_system_cpu(), "num-cores": 2})
@@ -37,17 +38,25 @@ def values(shape: Sequence[int], dtype: str = "float32") -> np.ndarray:
     return RNG.standard_normal(shape).astype(dtype_of(dtype))
 
 
+def compiled(kernels: Mapping[str, tirx.PrimFunc], target: Target) -> tvm.runtime.Module:
+    """Scheduled kernels as native code, by the passes that a program's go through."""
+    host, _ = lower_kernels(tvm.IRModule(dict(kernels)), target)
+    return native(host, target)
+
+
 def run(
     func: tirx.PrimFunc,
     inputs: Sequence[np.ndarray],
     out_shapes: Sequence[Sequence[int]],
     out_dtype: str,
     target: Target,
+    marks: str = "",
 ) -> list[np.ndarray]:
-    """Schedule, build and call a kernel."""
+    """Schedule, build and call a kernel; its schedule must have `marks` in it."""
     scheduled = schedule(func.with_attr("global_symbol", "main"), target)
     assert scheduled.attrs["tirx.is_scheduled"]
-    built = tvm.compile(tvm.IRModule({"main": scheduled}), target=target)
+    assert not marks or marks in scheduled.script()
+    built = compiled({"main": scheduled}, target)
     arguments = [tvm.runtime.tensor(value) for value in inputs]
     results = [tvm.runtime.tensor(np.full(shape, 77, dtype_of(out_dtype))) for shape in out_shapes]
     built["main"](*arguments, *results)
@@ -55,11 +64,15 @@ def run(
 
 
 def run_te(
-    result: te.Tensor, operands: dict[te.Tensor, np.ndarray], shape: Sequence[int], target: Target
+    result: te.Tensor,
+    operands: dict[te.Tensor, np.ndarray],
+    shape: Sequence[int],
+    target: Target,
+    marks: str = "",
 ) -> np.ndarray:
     """Run one tensor expression on values for its placeholders."""
     func = te.create_prim_func([*operands, result])
-    return run(func, list(operands.values()), [shape], str(result.dtype), target)[0]
+    return run(func, list(operands.values()), [shape], str(result.dtype), target, marks)[0]
 
 
 def run_relax(

@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from schedule_programs import TARGETS, tensor
+from schedule_programs import TARGETS, compiled, tensor
 from tvm import te, tirx
 
 from tvtf.ops.kernels import fastmath
@@ -23,7 +23,7 @@ EDGES = np.asarray([0.0, -0.0, np.inf, -np.inf, np.nan, 3.4e38, 1e-45, -1e-45, 3
 def run(result, operands, target):
     func = te.create_prim_func([*operands, result]).with_attr("global_symbol", "main")
     kernel = without_bfloat16(schedule(func, target))
-    built = tvm.compile(tvm.IRModule({"main": kernel}), target=target)
+    built = compiled({"main": kernel}, target)
     given = [tvm.runtime.tensor(value) for value in operands.values()]
     out = tvm.runtime.tensor(np.zeros([int(d) for d in result.shape], dtype_of(str(result.dtype))))
     built["main"](*given, out)

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
-from schedule_programs import HOST, tensor
+from schedule_programs import HOST, compiled, tensor
 from tvm import te, tirx
 
 from tvtf.ops.kernels.special import let, libm, real
@@ -21,7 +21,7 @@ def kernel(expression, size):
 
 
 def run(expression, array):
-    built = tvm.compile(tvm.IRModule({"main": kernel(expression, array.size)}), target=HOST)
+    built = compiled({"main": kernel(expression, array.size)}, HOST)
     out = tvm.runtime.tensor(np.zeros(array.size))
     built["main"](tvm.runtime.tensor(array), out)
     return out.numpy()

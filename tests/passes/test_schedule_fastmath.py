@@ -10,7 +10,7 @@ import numpy as np
 import pytest
 import scipy.special
 import tvm
-from schedule_programs import AVX2, HOST, TARGETS, tensor
+from schedule_programs import AVX2, HOST, TARGETS, compiled, tensor
 from tvm import te, tirx
 from tvm.target import Target
 
@@ -21,6 +21,7 @@ from tvtf.passes.codegen.names import with_names_first
 from tvtf.passes.schedule.cpu import schedule
 from tvtf.primitive import table
 
+UNOPTIMIZED = Target({**HOST.attrs, "kind": "llvm", "opt-level": 0})
 RNG = np.random.default_rng(3)
 COUNT = 5000
 EDGES = [0.0, -0.0, np.inf, -np.inf, np.nan, 1e-45, -1e-45, 1e-40, 1e-38, -1e-38, 88.7, 88.8, -87.3, -88.0, -100.0]
@@ -78,10 +79,10 @@ def arguments(name: str, dtype: str) -> np.ndarray:
 
 
 @cache
-def built(dtype: str, target: Target) -> tvm.runtime.Executable:
+def built(dtype: str, target: Target) -> tvm.runtime.Module:
     """All functions in one library; each of them applied to an array of its own length."""
     names = [name for name, case in CASES.items() if dtype == "float32" or case[3] is not None]
-    return tvm.compile(tvm.IRModule({name: unary(name, dtype, target) for name in names}), target=target)
+    return compiled({name: unary(name, dtype, target) for name in names}, target)
 
 
 def unary(name: str, dtype: str, target: Target) -> tirx.PrimFunc:
@@ -133,7 +134,7 @@ def binary(name: str, x: np.ndarray, y: np.ndarray, target: Target = HOST) -> np
     a, b = tensor(x.shape, str(x.dtype)), tensor(y.shape, str(y.dtype), name="y")
     result = te.compute(a.shape, lambda i: getattr(scalar, name)(a(i), b(i)))
     func = te.create_prim_func([a, b, result]).with_attr("global_symbol", "main")
-    library = tvm.compile(tvm.IRModule({"main": with_names_first(schedule(func, target))}), target=target)
+    library = compiled({"main": with_names_first(schedule(func, target))}, target)
     out = tvm.runtime.tensor(np.full(x.shape, 77, x.dtype))
     library["main"](tvm.runtime.tensor(x), tvm.runtime.tensor(y), out)
     return out.numpy()
@@ -169,10 +170,8 @@ def test_a_rounded_sum_is_not_undone() -> None:
     x = tensor((7,))
     one = tirx.const(1, "float32")
     y = te.compute(x.shape, lambda i: approx.rounded(x(i) + one) - one)
-    library = tvm.compile(
-        tvm.IRModule({"main": schedule(te.create_prim_func([x, y]).with_attr("global_symbol", "main"), HOST)}),
-        target=HOST,
-    )
+    func = te.create_prim_func([x, y]).with_attr("global_symbol", "main")
+    library = compiled({"main": schedule(func, HOST)}, HOST)
     out = tvm.runtime.tensor(np.full(7, 77, "float32"))
     library["main"](tvm.runtime.tensor(np.full(7, 1e-10, "float32")), out)
     np.testing.assert_array_equal(out.numpy(), np.zeros(7, "float32"))
@@ -234,11 +233,12 @@ def test_no_element_is_computed_by_the_c_library() -> None:
     kernels = {}
     for primitive, count in elementwise_primitives():
         operands = [tensor((64,), name=f"x{i}") for i in range(count)]
-        func = te.create_prim_func([*operands, primitive.lower(*operands)]).with_attr("global_symbol", primitive.name)
-        kernels[primitive.name] = with_names_first(schedule(func, HOST))
+        func = te.create_prim_func([*operands, primitive.lower(*operands)], index_dtype_override="int64")
+        scheduled = schedule(func.with_attr("global_symbol", primitive.name), HOST)
+        assert scheduled.attrs["tirx.is_scheduled"], primitive.name
+        kernels[primitive.name] = with_names_first(scheduled)
     assert len(kernels) > 40
-    library = tvm.compile(tvm.IRModule(kernels), target=HOST)
-    assert callers(library.mod.inspect_source("ll")) == set(ALLOWED)
+    assert callers(compiled(kernels, UNOPTIMIZED).inspect_source("ll")) == set(ALLOWED)
 
 
 def callers(code: str) -> set[str]:

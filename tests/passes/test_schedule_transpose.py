@@ -7,7 +7,7 @@ import pytest
 import tvm
 from hypothesis import given, settings
 from hypothesis import strategies as st
-from schedule_programs import HOST, TARGETS, run_te, tensor, values
+from schedule_programs import HOST, TARGETS, compiled, run_te, tensor, values
 from tvm import te, tirx
 
 from tvtf.passes.schedule.cpu import emit, schedule
@@ -76,7 +76,7 @@ def test_turned_block(lanes: int, rows: int, dtype: str) -> None:
     )
     func = tirx.PrimFunc([source, target], body).with_attrs({"global_symbol": "main", "s_tir": True})
     given, result = values((lanes, lanes), dtype), tvm.runtime.tensor(np.full((lanes, lanes), 77, dtype))
-    tvm.compile(tvm.IRModule({"main": func}), target=HOST)["main"](tvm.runtime.tensor(given), result)
+    compiled({"main": func}, HOST)["main"](tvm.runtime.tensor(given), result)
     want = given.T.copy()
     want[:, rows:] = 0
     np.testing.assert_array_equal(result.numpy(), want)
