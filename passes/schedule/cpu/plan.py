@@ -45,6 +45,13 @@ REUSE_THAT_PAYS_FOR_LONG_ROWS = 256
 REUSE_THAT_PAYS_FOR_PAGES = 64
 ROWS_OF_MANY_PAGES = 1024
 LONG_ROW_BYTES = 1024
+# What the processor's first table of pages reaches, 64 of them: so little is copied only where it is read very often.
+BYTES_WORTH_A_COPY = 256 << 10
+REUSE_THAT_PAYS_ALWAYS = 1024
+# Where sums are so short, stores of many results at once hold up the next tile; a tile of fewer may take so much longer.
+TERMS_OF_A_SHORT_SUM = 128
+BYTES_OF_A_SHORT_TILE = 1024
+SHORT_TILES_SLACK = 1.06
 # Where a row ends in a part of a vector: its copy is padded. Narrow vectors among the whole ones of a wide tile are slow.
 REUSE_THAT_PAYS_FOR_PADDING = 256
 VECTORS_OF_A_WIDE_TILE = 3
@@ -129,14 +136,14 @@ def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: Cp
     panels += [
         Packing(term, column, width)
         for term in far
-        if _has_long_rows(stage, term, column, width) or _is_ragged(stage, term, column, vectors, target)
+        if _is_worth_a_copy(stage, term, column, width) or _is_ragged(stage, term, column, vectors, target)
     ]
     high = {axis.var: sizes[axis.var] * max(1, lanes // sizes[axis.var]) for axis in rows if axis.var in sizes}
     panels += [
         Packing(term, axis, high[axis.var])
         for axis in rows
         for term in far
-        if len(sizes) == 1 and axis.var in sizes and _has_long_rows(stage, term, axis, sizes[axis.var])
+        if len(sizes) == 1 and axis.var in sizes and _is_worth_a_copy(stage, term, axis, sizes[axis.var])
     ]
     options = partial(_packings, stage, column, width, high, terms)
     panels = choice("packed", panels, options, partial(_places, terms, column))
@@ -170,7 +177,22 @@ def _tile(
     def quickest() -> list[tuple[int, dict[Var, int]]]:
         return sorted(tiles, key=cycles)[:TILES_TO_TRY]
 
-    return choice("tile", min(tiles, key=cycles), quickest, lambda tile: _times([*tile[1].values(), tile[0]]))
+    best = min(tiles, key=cycles)
+    few = [tile for tile in tiles if load and _results(tile) <= _most_results(stage, target)]
+    if few and cycles(min(few, key=cycles))[0] <= SHORT_TILES_SLACK * cycles(best)[0]:
+        best = min(few, key=cycles)
+    return choice("tile", best, quickest, lambda tile: _times([*tile[1].values(), tile[0]]))
+
+
+def _results(tile: tuple[int, dict[Var, int]]) -> int:
+    return tile[0] * prod(tile[1].values())
+
+
+def _most_results(stage: Stage, target: CpuTarget) -> int:
+    """The vectors of results that a tile had better have, however many registers there are."""
+    depth = access.points(stage.reduce)
+    is_short = depth is not None and depth <= TERMS_OF_A_SHORT_SUM
+    return BYTES_OF_A_SHORT_TILE * BITS_PER_BYTE // target.vector_bits if is_short else 0
 
 
 def row_sizes(stage: Stage, target: CpuTarget) -> dict[Var, int]:
@@ -249,6 +271,13 @@ def _has_long_rows(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bo
     enough = REUSE_THAT_PAYS_FOR_PAGES if _is_page_a_row(stage, axis) else REUSE_THAT_PAYS_FOR_LONG_ROWS
     far = axis.size * stage.item_bytes >= LONG_ROW_BYTES
     return far and len(terms_of(stage)) == 2 and reuse(stage, term) >= enough
+
+
+def _is_worth_a_copy(stage: Stage, term: TensorLoad, axis: Axis, width: int) -> bool:
+    if not _has_long_rows(stage, term, axis, width):
+        return False
+    is_constant, is_read_often = term.source in stage.constants, reuse(stage, term) >= REUSE_THAT_PAYS_ALWAYS
+    return is_constant or is_read_often or _panel_bytes(stage, term) > BYTES_WORTH_A_COPY
 
 
 def _is_page_a_row(stage: Stage, axis: Axis) -> bool:
