@@ -22,7 +22,9 @@ from tvtf.primitive import Primitive, as_tuple, table
 
 LOOPS = ("while", "effect_while")
 PRODUCTS = ("matmul", "contract", "conv", "conv_input_grad", "conv_filter_grad")
-SUMS = ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "argmax", "argmin", "cumsum", "cumprod", "sort", "argsort")
+REDUCTIONS = ("reduce_sum", "reduce_max", "reduce_min", "reduce_prod", "argmax", "argmin", "cumsum", "cumprod")
+SORTS = ("sort", "argsort")
+HEAVY = (*PRODUCTS, *REDUCTIONS, *SORTS)
 VIEWS = ("strided_slice", "transpose", "concat", "cast", "split")
 """What prepares an operand of a product: kernels of their own, where the product can't read through them."""
 FEWEST_ROWS = 8
@@ -157,7 +159,7 @@ def _can_move(binding: Any, fixed: set[Any]) -> bool:
     bound = dialect.read(value)
     if not bound.inputs or bound.primitive.host or not bound.primitive.pure or bound.primitive.name in (*LOOPS, "cond"):
         return False
-    is_refused_never = bound.primitive.guard is None or bound.primitive.name in (*PRODUCTS, *SUMS, "split")
+    is_refused_never = bound.primitive.guard is None or bound.primitive.name in (*HEAVY, "split")
     is_refused_never |= bound.attrs.get("checked") == ()
     return is_refused_never and all(isinstance(x, ir.Constant) or x in fixed for x in bound.inputs)
 
@@ -166,7 +168,7 @@ def _is_worth_it(graph: Graph, var: relax.Var, movable: dict[Any, Any]) -> bool:
     use = graph.made.get(var)
     if use is None:
         return False
-    if use.name in (*PRODUCTS, *SUMS):
+    if use.name in HEAVY:
         return True
     readers = graph.uses.get(var, [])
     return use.name in VIEWS and any(r is not None and r.name in PRODUCTS and r.var not in movable for r in readers)
