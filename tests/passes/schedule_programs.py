@@ -11,6 +11,7 @@ from tvm import ir, relax, te, tirx
 from tvm.relax.backend.cpu_generic import pipeline as cpu_pipeline
 from tvm.target import Target, codegen
 
+from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
 from tvtf.passes.codegen.llvm import lower_kernels, native
 from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
 
@@ -40,7 +41,7 @@ def values(shape: Sequence[int], dtype: str = "float32") -> np.ndarray:
 
 def compiled(kernels: Mapping[str, tirx.PrimFunc], target: Target) -> tvm.runtime.Module:
     """Scheduled kernels as native code, by the passes that a program's go through."""
-    host, _ = lower_kernels(tvm.IRModule(dict(kernels)), target)
+    host, _ = lower_kernels(Bfloat16Bits(tvm.IRModule(dict(kernels))), target)
     return native(host, target)
 
 
