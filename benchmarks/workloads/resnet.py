@@ -22,13 +22,14 @@ class Size(NamedTuple):
     side: int
     classes: int = 1000
     blocks: int = 2
+    stages: tuple[tuple[int, int], ...] = STAGES
 
 
 def kernels(size: Size) -> Iterator[tuple[int, ...]]:
     """The shapes of the weights, in the order in which they are used: convolutions, then the dense layer."""
     yield 7, 7, 3, 64
     channels = 64
-    for width, _ in STAGES:
+    for width, _ in size.stages:
         for block in range(size.blocks):
             yield 3, 3, channels, width
             yield 3, 3, width, width
@@ -66,7 +67,7 @@ class Network:
     def logits(self, x: Any) -> Any:
         tf, layers = self.tf, iter(zip(self.kernels, self.scales, self.shifts))
         x = tf.nn.max_pool2d(tf.nn.relu(self.normalized(x, next(layers), 2)), 3, 2, "SAME")
-        for width, stride in STAGES:
+        for width, stride in self.size.stages:
             for block in range(self.size.blocks):
                 step = stride if block == 0 else 1
                 y = tf.nn.relu(self.normalized(x, next(layers), step))
@@ -133,7 +134,7 @@ WORKLOADS = [
         name="compile",
         title="compiling a ResNet-18 step, 8x64x64",
         full=Size(8, 64),
-        tiny=Size(2, 32, 10, 1),
+        tiny=Size(2, 16, 10, 1, STAGES[:2]),
         tensorflow=compiled,
         asked="<= 20 s",
     ),
