@@ -7,7 +7,7 @@ import functools
 import threading
 from collections.abc import Callable
 from types import MethodType
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from tvtf.anyrank import AnyShape, UnknownRank, UnknownSizes
 from tvtf.callables import PolymorphicFunction
@@ -345,6 +345,10 @@ class Function(PolymorphicFunction):
 
     def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
         return "\n\n".join(c.pretty_printed_signature(verbose) for c in self._concrete.values())
+
+    def experimental_get_compiler_ir(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: it is XLA's."""
+        raise NotImplementedError("tvtf's compiler is TVM, not XLA: print fn.relax(...)")
 
     def relax(self, *args: Any, **kwargs: Any) -> str:
         """The traced function's Relax IR as text."""

@@ -203,7 +203,9 @@ class Step:
         self.inputs = inputs
         self.dtypes = dtypes
         self.types = types
-        self.is_checked = self.prim.host and not all(_is_static(x.ty) for x in bound.inputs)
+        self.is_checked = (self.prim.host or self.prim.guard is not None) and not all(
+            _is_static(x.ty) for x in bound.inputs
+        )
 
     def __call__(self, values: Values) -> None:
         attrs = self.attrs

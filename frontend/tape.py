@@ -168,7 +168,9 @@ class GradientTape(Recorder):
         Raises:
           RuntimeError: a second call on a tape that is not persistent.
           LookupError: an op on the way has no gradient.
+          TypeError: a target or source that is no tensor; the tape can be used then.
         """
+        _check_differentiable(target, sources)
         self._use(unconnected_gradients)
         target = target if isinstance(target, Tensor) else nest.map_structure(gradient_parts, target)
         targets = [target] if isinstance(target, Tensor) else [self._tensor_of(t) for t in nest.flatten(target)]
@@ -242,6 +244,7 @@ class GradientTape(Recorder):
         array([[2., 0.],
                [0., 4.]], dtype=float32)
         """
+        _check_differentiable(target, sources)
         self._use(unconnected_gradients)
         flat = nest.flatten(sources)
         target = self._tensor_of(target)
@@ -283,6 +286,18 @@ class GradientTape(Recorder):
             return _unconnected(unconnected_gradients, (batch, *rest, *given._type.shape[1:]), given)
         axes = (1, 0, *range(2, len(given._type.shape) + 1))
         return bind.reshape(bind.transpose(found, perm=axes), shape=(batch, *rest, *given._type.shape[1:]))
+
+
+def _check_differentiable(target: Any, sources: Any) -> None:
+    """Raises TypeError where there is something else than tensors and Variables."""
+    if target is None:
+        raise TypeError(
+            "Argument `target` should be a list or nested structure of Tensors, Variables or CompositeTensors to be "
+            "differentiated, but received None."
+        )
+    for x in (*nest.flatten(target), *nest.flatten(sources)):
+        if not is_tensor(x) and not isinstance(x, Variable):
+            raise TypeError(f"Cannot convert the argument `type_value`: {x!r} to a TensorFlow DType.")
 
 
 def gradient_parts(x: Any) -> Any:

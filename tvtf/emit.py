@@ -349,7 +349,7 @@ class Trace:
             known = self.constants[id(tensor)] = (tensor, self.embed(tensor))
         return known[1]
 
-    def own_constant(self, tensor: EagerTensor) -> Tensor:
+    def own_constant(self, tensor: EagerTensor, name: str | None = None) -> Tensor:
         """A constant made while tracing: symbolic, as in TensorFlow, where the compiler has its type."""
         return self._constant(tensor)
 

@@ -43,6 +43,9 @@ class name_scope:
     def __enter__(self) -> str:
         outer = context.state.name_scopes
         _left.scopes.append(outer)
+        if context.state.trace is not None and context.state.trace.has_keys:
+            context.state.name_scopes = context.state.trace.graph.scope_of(self._name)
+            return current_scope()
         whole = not self._name or self._name.endswith("/")
         context.state.name_scopes = [name for name in (*(() if whole else outer), self._name.rstrip("/")) if name]
         return current_scope()

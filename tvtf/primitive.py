@@ -92,8 +92,8 @@ class Primitive(Generic[P]):
         return str(vars(self)["__name__"])  # pickled as the global that it is
 
     def __call__(self, *args: P.args, **kwargs: P.kwargs) -> Any:
-        if kwargs:
-            check_name(kwargs)
+        if kwargs and is_named(kwargs):
+            return state.trace.named_call(self, args, kwargs, "", self.tf_name)
         if self.overrides and (found := overridden(self.overrides, args, kwargs)) is not NotImplemented:
             return found
         try:
@@ -285,8 +285,8 @@ def patient(function: Callable[P, R]) -> Callable[P, R]:
 
     @wraps(function)
     def run(*args: P.args, **kwargs: P.kwargs) -> R:
-        if kwargs:
-            check_name(kwargs)
+        if kwargs and is_named(kwargs):
+            return state.trace.named_call(run, args, kwargs, "", function.__name__)  # type: ignore[no-any-return]
         if overrides and (found := overridden(overrides, args, kwargs)) is not NotImplemented:
             return found  # type: ignore[no-any-return]
         try:
@@ -310,11 +310,18 @@ def _when_told(function: Callable[..., Any], args: Any, kwargs: Any, refusal: No
         raise refusal from None
 
 
-def check_name(kwargs: Any) -> None:
-    """Refuses names of ops that are no texts, as TensorFlow does while tracing: eagerly it doesn't look at them."""
+def is_named(kwargs: Any) -> bool:
+    """Whether the result takes a name: in TensorFlow 1's graphs.
+
+    Raises:
+      TypeError: a name that is no text, while tracing: eagerly TensorFlow doesn't look at it.
+    """
     name = kwargs.get("name")
-    if name is not None and not isinstance(name, (str, bytes)) and state.trace is not None:
+    if name is None or state.trace is None:
+        return False
+    if not isinstance(name, (str, bytes)):
         raise TypeError(f"expected string or bytes-like object, got {type(name).__name__!r}: name={name!r}")
+    return bool(state.trace.has_keys and not state.trace.is_naming)
 
 
 def overridden(rules: Iterable[Rule], args: Any, kwargs: Any) -> Any:

@@ -25,7 +25,8 @@ MSG_BOOL = (
 MSG_ITERATE = (
     "Iterating over a symbolic `tf.Tensor` is not allowed. You can attempt the following resolutions to the problem: If "
     "you are running in Graph mode, use Eager execution mode or decorate this function with @tf.function. If you are using "
-    "AutoGraph, you can try decorating this function with @tf.function."
+    "AutoGraph, you can try decorating this function with @tf.function. If that does not work, then you may be using an "
+    "unsupported feature or your source code may not be visible to AutoGraph."
 )
 
 
@@ -364,11 +365,7 @@ class SymbolicTensor(Tensor):
         return dim
 
     def __iter__(self) -> Iterator[Tensor]:
-        if not self._type.shape:
-            raise TypeError("Cannot iterate over a scalar tensor.")
-        if not isinstance(self._type.shape[0], int):
-            raise OperatorNotAllowedInGraphError(MSG_ITERATE)
-        return (self[i] for i in range(self._type.shape[0]))  # type: ignore[index]
+        raise OperatorNotAllowedInGraphError(MSG_ITERATE)
 
     def __str__(self) -> str:
         shape = "" if self.shape.rank is None else f" shape={self.shape},"
@@ -750,7 +747,7 @@ def constant(value: Any, dtype: Any = None, shape: Any = None, name: str | None 
         return _expected(convert_to_tensor(value, dtype_hint=dtype), dtype)
     array = to_array(value, None if dtype is None else dtypes.as_dtype(dtype))
     made = EagerTensor(array if shape is None else _shaped(array, tuple(as_shape(shape).as_list()), value))  # type: ignore[arg-type]
-    return made if state.trace is None else state.trace.own_constant(made)
+    return made if state.trace is None else state.trace.own_constant(made, name)
 
 
 def _shaped(array: np.ndarray, shape: tuple[int, ...], value: Any) -> np.ndarray:

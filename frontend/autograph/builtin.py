@@ -21,6 +21,7 @@ from tvtf.frontend.autograph.iteration import (
 )
 from tvtf.ops import create
 from tvtf.ops.rules import bind
+from tvtf.primitive import public_names
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
@@ -80,6 +81,23 @@ def zip_(*iterables: Any, strict: bool = False) -> Any:
     return Zipped(iterables) if any(map(is_iterated, iterables)) else zip(*iterables, strict=strict)
 
 
+def sorted_(iterable: Any, *, key: Any = None, reverse: Any = False) -> Any:
+    """A tensor's elements in order, as a tensor; with ``key`` in the order of what it gives for each.
+
+    Raises:
+      ValueError: elements, or what ``key`` gives, that are no scalars.
+    """
+    if not is_symbolic(iterable):
+        return sorted(iterable, key=key, reverse=reverse)
+    public, direction = public_names(), "DESCENDING" if reverse else "ASCENDING"
+    keys = iterable if key is None else public["vectorized_map"](key, iterable)
+    if keys.shape.rank is not None and keys.shape.rank != 1:
+        raise ValueError("sort only supports only 1D tensors")
+    if key is None:
+        return public["sort"](keys, direction=direction)
+    return public["gather"](iterable, public["argsort"](keys, direction=direction))
+
+
 def _extreme(python: Callable[..., Any], pairwise: str, reduction: str) -> Callable[..., Any]:
     def overload(*args: Any, **kwargs: Any) -> Any:
         if not any(map(is_symbolic, args)) or kwargs:
@@ -100,6 +118,7 @@ OVERLOADS: dict[Any, Callable[..., Any]] = {
     builtins.range: range_,
     builtins.enumerate: enumerate_,
     builtins.zip: zip_,
+    builtins.sorted: sorted_,
     builtins.max: _extreme(max, "maximum", "reduce_max"),
     builtins.min: _extreme(min, "minimum", "reduce_min"),
     create.arange: arange_,

@@ -3,16 +3,18 @@
 from __future__ import annotations
 
 import weakref
-from collections.abc import Sequence
+from collections.abc import Iterator, Sequence
+from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 from tvtf.anyrank import AnyShape
 from tvtf.composite import is_ragged
 from tvtf.dtypes import as_dtype
+from tvtf.errors import OperatorNotAllowedInGraphError
 from tvtf.ops import create
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import stack_read
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.tensor import MSG_ITERATE, EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 
 class Range:
@@ -56,7 +58,15 @@ class Leading(NamedTuple):
         return stack_read.bind(self.tensor, index)
 
 
-class Enumerated(NamedTuple):
+class _OfLoops:
+    """What gives its elements to converted loops alone."""
+
+    def __iter__(self) -> Iterator[Any]:
+        raise OperatorNotAllowedInGraphError(MSG_ITERATE)
+
+
+@dataclass(frozen=True)
+class Enumerated(_OfLoops):
     """``enumerate`` over something iterated on the device."""
 
     iterable: Any
@@ -69,7 +79,8 @@ class Enumerated(NamedTuple):
         return bind.add(index, convert_to_tensor(self.start, index.dtype)), values[0]
 
 
-class Zipped(NamedTuple):
+@dataclass(frozen=True)
+class Zipped(_OfLoops):
     """``zip`` over things iterated on the device; sequences of Python are stacked."""
 
     iterables: Sequence[Any]

@@ -126,8 +126,8 @@ class PaddedBatch(Batch):
         for spec in flat:
             if not isinstance(spec, TensorSpec):
                 raise TypeError(
-                    "`padded_batch` is only supported for datasets that produce tensor elements but type of elements in the "
-                    f"input dataset is not compatible: {spec}."
+                    "`padded_batch` is only supported for datasets that produce tensor elements but type spec of elements "
+                    f"in the input dataset is not a subclass of TensorSpec: `{spec}`."
                 )
         self.shapes = [s.shape for s in flat] if shapes is None else flat_shapes(source.element_spec, shapes)
         for spec, shape in zip(flat, self.shapes):

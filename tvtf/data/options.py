@@ -5,6 +5,7 @@ from __future__ import annotations
 import copy
 import enum
 import functools
+from operator import attrgetter
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
 from tvtf.primitive import export
@@ -63,6 +64,11 @@ class AutotuneAlgorithm(enum.Enum):
 
 
 S = TypeVar("S", bound="Settings")
+
+
+def _another_name(name: str) -> Any:
+    """An attribute that is another one's."""
+    return property(attrgetter(name), lambda self, value: setattr(self, name, value))
 
 
 class Settings:
@@ -190,6 +196,8 @@ class Options(Settings):
     experimental_distribute: Any = None
     experimental_optimization: Any = None
     threading: Any = None
+    experimental_deterministic = _another_name("deterministic")
+    experimental_threading = _another_name("threading")
 
     def __init__(self) -> None:
         self.autotune = AutotuneOptions()

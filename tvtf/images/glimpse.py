@@ -55,10 +55,17 @@ def extract_glimpse(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/image/extract_glimpse
     """
+    return glimpse(input, size, offsets, centered, normalized, noise)
+
+
+def glimpse(
+    input: Any, size: Any, offsets: Any, centered: bool, normalized: bool, noise: str, to_middle: bool = False
+) -> Tensor:
+    """As ``extract_glimpse``; where it leads ``to_middle``, the offsets are always those of the window's middle."""
     x, at, window = operand(input, float32), operand(offsets, float32, 2), static_dims(size)
     _check(x, at, window, noise)
-    rows, in_rows = _places(at[:, 0], x._type.shape[1], window[0], centered, normalized)
-    columns, in_columns = _places(at[:, 1], x._type.shape[2], window[1], centered, normalized)
+    rows, in_rows = _places(at[:, 0], x._type.shape[1], window[0], centered, normalized, to_middle)
+    columns, in_columns = _places(at[:, 1], x._type.shape[2], window[1], centered, normalized, to_middle)
     found = gather(gather(x, rows, axis=1, batch_dims=1), columns, axis=2, batch_dims=1)
     inside = bind.logical_and(in_rows[:, :, None, None], in_columns[:, None, :, None])
     return where(inside, found, _noise(x, (x._type.shape[0], *window, x._type.shape[3]), noise))  # type: ignore[no-any-return]
@@ -78,11 +85,15 @@ def _check(x: Tensor, at: Tensor, window: tuple[Any, ...], noise: str) -> None:
         raise Refused(told).told_by("ExtractGlimpseV2")
 
 
-def _places(at: Tensor, size: Any, window: int, centered: bool, normalized: bool) -> tuple[Tensor, Tensor]:
+def _places(
+    at: Tensor, size: Any, window: int, centered: bool, normalized: bool, to_middle: bool
+) -> tuple[Tensor, Tensor]:
     """The rows (or columns) of each image's window, inside the image, and whether they were inside."""
     if normalized:
         at = at * float(size)
-    if centered:
+    if to_middle:
+        at = (at / 2.0 + size / 2.0 if centered else at) - window / 2.0
+    elif centered:
         at = at / 2.0 + (size / 2.0 - window / 2.0) if normalized else at + size / 2.0
     places = cast(at, int32)[:, None] + arange(window)
     nearest = bind.minimum(bind.maximum(places, convert_to_tensor(0)), convert_to_tensor(size - 1))

@@ -147,7 +147,8 @@ def taken_by(dims: Sequence[Dim], key: Any) -> tuple[list[Taken], tuple[Dim, ...
             continue
         axis = len(taken_axes)
         if axis >= len(dims):
-            raise Refused(f"Index out of range using input dim {axis}; input has only {len(dims)} dims")
+            told = f"Index out of range using input dim {axis}; input has only {len(dims)} dims"
+            raise Refused(told if len(dims) else "Attempting to slice scalar input.")
         one = (
             _sliced_axis(entry, dims[axis], axis)
             if isinstance(entry, builtins.slice)

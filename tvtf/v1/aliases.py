@@ -44,7 +44,20 @@ PREFIXED = {
 
 SPACES = {"matrix": "linalg", "string": "strings"}
 
+SAME = {
+    "debugging": ("math", "is_finite is_inf is_nan is_non_decreasing is_strictly_increasing"),
+    "io": ("queue", "PaddingFIFOQueue PriorityQueue QueueBase RandomShuffleQueue"),
+    "manip": ("", "gather_nd reshape reverse roll scatter_nd space_to_batch_nd tile"),
+}
+"""The names that a space of TensorFlow 1 has, and another of TensorFlow 2."""
+
 PATHS = {
+    **{
+        f"{space}.{name}": f"{there}.{name}".lstrip(".")
+        for space, (there, names) in SAME.items()
+        for name in names.split()
+    },
+    "linalg.transpose": "linalg.matrix_transpose",
     **{name: f"{space}.{name}" for space, names in MOVED.items() for name in names.split()},
     **{
         f"{prefix}_{name}": f"{SPACES.get(prefix, prefix)}.{name}"

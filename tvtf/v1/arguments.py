@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import math
 from collections.abc import Callable
 from typing import Any
 
+import numpy as np
+
+from tvtf.context import state
 from tvtf.dtypes import as_dtype
 from tvtf.ops.operands import operands
 from tvtf.refusal import Refused
-from tvtf.shape import agree_dim, agree_shape, brackets
-from tvtf.tensor import convert_to_tensor
+from tvtf.shape import agree_dim, agree_shape, as_shape, brackets
+from tvtf.tensor import convert_to_tensor, to_array
 from tvtf.v1.registry import Alias, tf_, v1
 
 
@@ -144,6 +148,36 @@ v1("debugging.assert_equal")(Alias("debugging.assert_equal"))
 
 
 v1("floor_div")(Alias("math.floordiv"))
+
+
+@v1("constant")
+def constant(value: Any, dtype: Any = None, shape: Any = None, name: Any = "Const", verify_shape: bool = False) -> Any:
+    """As ``tf.constant``; in a graph the last element is repeated as often as ``shape`` asks for.
+
+    Raises:
+      TypeError: ``verify_shape``, and the value has another shape; ValueError: it has more elements in a graph.
+    """
+    make = tf_("constant")
+    if shape is None:
+        return make(value, dtype, name=name)
+    array = to_array(value, None if dtype is None else as_dtype(dtype))
+    wanted = tuple(int(d or 0) for d in as_shape(shape).as_list())
+    in_graph = state.trace is not None and state.trace.has_keys
+    if verify_shape and array.shape != wanted:
+        given = "Tensor's shape:" if in_graph else f"Tensor {array} (converted from {value}) with shape"
+        raise TypeError(f"Expected {given} {wanted}, but got {'' if in_graph else 'shape '}{array.shape}.")
+    if in_graph and array.size != 1:
+        return make(_filled(array, math.prod(wanted)), shape=wanted, name=name)
+    return make(value, dtype, shape, name=name)
+
+
+def _filled(array: np.ndarray, size: int) -> np.ndarray:
+    """Its elements in a row, the last one as often as need be; zeros where there is none."""
+    if array.size > size > 0:
+        raise ValueError(f"Too many elements provided. Takes at most {size}, but got {array.size}.")
+    flat = array.reshape(-1)[:size]
+    last = flat[-1:] if array.size else np.zeros(1, array.dtype)
+    return np.concatenate([flat, np.repeat(last, size - array.size)])
 
 
 @v1("div")

@@ -94,6 +94,9 @@ class RaggedTensorValue:
     def components(self) -> list[Any]:
         return [self.flat_values, *self.nested_row_splits]
 
+    def __str__(self) -> str:
+        return f"<tf.RaggedTensorValue {self.to_list()}>"
+
     def __repr__(self) -> str:
         return f"tf.RaggedTensorValue(values={self.values!r}, row_splits={self.row_splits!r})"
 
@@ -140,6 +143,13 @@ def ragged_placeholder(dtype: Any, ragged_rank: int, value_shape: Any = None, na
     return made
 
 
+def _as_numpy_has_it(values: Any) -> Any:
+    """Python's values in NumPy's dtypes: those of 64 bits, and texts."""
+    if values.dtype == object:
+        return np.array([x.decode() for x in values.ravel()]).reshape(values.shape)
+    return values.astype({"i": np.int64, "f": np.float64}.get(values.dtype.kind, values.dtype))
+
+
 @v1("ragged.constant_value")
 def ragged_constant_value(
     pylist: Any,
@@ -160,6 +170,7 @@ def ragged_constant_value(
         )
         if not isinstance(made, RaggedTensor):
             return made.numpy()
-        return _nested(made.flat_values.numpy(), [s.numpy() for s in made.nested_row_splits])
+        values = made.flat_values.numpy()
+        return _nested(values if kind else _as_numpy_has_it(values), [s.numpy() for s in made.nested_row_splits])
     finally:
         state.trace = outer

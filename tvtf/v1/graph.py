@@ -133,7 +133,7 @@ class GraphTrace(Trace):
         self._updates: set[relax.Var] = set()
         self.names: dict[Any, str] = {}
         """Of tensors, by what they are in the IR."""
-        self._is_naming = False
+        self.is_naming = False
         self._pending: list[Effect] = []
         """What the op whose branch or body is being traced has to wait for."""
 
@@ -141,21 +141,23 @@ class GraphTrace(Trace):
 
     def named_call(self, function: Any, args: Any, kwargs: Any, default: str, kind: str) -> Any:
         """A call of a public function, whose results are outputs of one op of the graph."""
-        if self._is_naming:
+        if self.is_naming:
             return function(*args, **kwargs)
         with self.unnamed():
             result = function(*args, **kwargs)
+            if kwargs.get("name") and isinstance(result, EagerTensor) and all(result is not x for x in _leaves(args)):
+                result = self.own_constant(result)
         self.name_results(result, kwargs.get("name") or default, kind, (args, kwargs))
         return result
 
     @contextmanager
     def unnamed(self) -> Iterator[None]:
         """What is made inside gets no names of its own."""
-        outer, self._is_naming = self._is_naming, True
+        outer, self.is_naming = self.is_naming, True
         try:
             yield
         finally:
-            self._is_naming = outer
+            self.is_naming = outer
 
     def name_results(self, result: Any, name: str, kind: str, given: Any = ()) -> None:
         """Makes the tensors that ``result`` has, if they are new, outputs of a new op."""
@@ -189,15 +191,15 @@ class GraphTrace(Trace):
 
     def emit(self, prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
         result = super().emit(prim, inputs, attrs)
-        if not self._is_naming:
+        if not self.is_naming:
             done = _waiting_for(self, prim, attrs)
             self.name_results(result, _operator_name(done), getattr(done, "tf_name", prim.tf_name), inputs)
         return result
 
-    def own_constant(self, tensor: Any) -> Tensor:
+    def own_constant(self, tensor: Any, name: str | None = None) -> Tensor:
         made = super().own_constant(tensor)
-        if not self._is_naming:
-            self.name_results(made, "Const", "Const")
+        if not self.is_naming:
+            self.name_results(made, name or "Const", "Const")
         return made
 
     # -- bindings
@@ -424,16 +426,21 @@ class Graph(metaclass=ABCMeta):  # noqa: B024 - for its register()
             self.tensors[f"{operation.name}:{index}"] = tensor
             self.trace.names[tensor._var] = f"{operation.name}:{index}"
 
+    def scope_of(self, name: str | None) -> list[str]:
+        """The scopes in force inside that of this name.
+
+        Raises:
+          ValueError: TensorFlow's names of ops can't begin so.
+        """
+        _check_scope(name or "", inner=bool(state.name_scopes))
+        if not name:
+            return []
+        return (name.rstrip("/") if name.endswith("/") else self.unique_name(name)).split("/")
+
     @contextmanager
     def name_scope(self, name: str | None) -> Iterator[str]:
         """Prefixes the names of the ops inside; one that was entered before gets a number, unless ``name`` ends in a slash."""
-        outer = state.name_scopes
-        if not name:
-            state.name_scopes = []
-        elif name.endswith("/"):
-            state.name_scopes = name.rstrip("/").split("/")
-        else:
-            state.name_scopes = self.unique_name(name).split("/")
+        outer, state.name_scopes = state.name_scopes, self.scope_of(name)
         try:
             yield current_scope()
         finally:
@@ -648,6 +655,14 @@ class FunctionGraph(Graph):
     @contextmanager
     def as_default(self) -> Iterator[Graph]:
         yield self
+
+
+def _check_scope(name: str, inner: bool) -> None:
+    """Raises ValueError where TensorFlow's names of ops can't begin so."""
+    pattern = r"^[A-Za-z0-9_.\\/>-]*$" if inner else r"^[A-Za-z0-9.][A-Za-z0-9_.\\/>-]*$"
+    if name and not re.match(pattern, name):
+        kind = "scope name" if inner else "root scope name"
+        raise ValueError(f"'{name}' is not a valid {kind}. A {kind} has to match the following pattern: {pattern}")
 
 
 def get_default_graph() -> Graph:

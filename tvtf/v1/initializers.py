@@ -5,10 +5,9 @@ from __future__ import annotations
 import math
 from typing import Any
 
-import numpy as np
-
 from tvtf.dtypes import as_dtype
 from tvtf.tensor import convert_to_tensor
+from tvtf.v1.arguments import constant
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1
 
@@ -51,20 +50,15 @@ class Ones(Initializer):
 class Constant(Initializer):
     def __init__(self, value: Any = 0, dtype: Any = None, verify_shape: bool = False) -> None:
         super().__init__(dtype or "float32")
-        self.value, self._given = value, dtype
+        self.value, self._given, self._verify_shape = value, dtype, verify_shape
 
     def __call__(
         self, shape: Any = None, dtype: Any = None, partition_info: Any = None, verify_shape: Any = None
     ) -> Any:
         if shape is None:
             return convert_to_tensor(self.value, dtype or self._given)
-        return super().__call__(shape, dtype)
-
-    def _value(self, shape: list[int], dtype: Any) -> Any:
-        array = np.asarray(self.value)
-        if array.ndim and array.size == math.prod(shape):
-            return convert_to_tensor(array.reshape(shape).astype(dtype.np))
-        return _tf("fill", shape, convert_to_tensor(self.value, dtype))
+        verify = self._verify_shape if verify_shape is None else verify_shape
+        return constant(self.value, dtype or self.dtype, shape, verify_shape=verify)
 
 
 @v1("initializers.identity")

@@ -191,12 +191,26 @@ def _to(dtype: str) -> Callable[..., Tensor]:
 
 
 def wrap_function(fn: Callable[..., Any], signature: Any, name: str | None = None) -> Any:
-    """A function traced once, for tensors as ``signature`` says; the Variables that it makes are its own.
+    """A function traced once, for arguments as ``signature`` says; the Variables that it makes are its own.
 
     Returns:
       The concrete function.
     """
-    return function(fn).get_concrete_function(*nest.flatten(signature))
+    made: list[Any] = []
+
+    def run(*args: Any) -> Any:
+        known = iter(list(made))
+
+        def make(create: Callable[..., Any], **kwargs: Any) -> Any:
+            if (found := next(known, None)) is not None:
+                return found
+            made.append(create(**kwargs))
+            return made[-1]
+
+        with public_names()["variable_creator_scope"](make):
+            return fn(*args)
+
+    return function(run, autograph=False).get_concrete_function(*nest.flatten(signature))
 
 
 def disable_eager_execution() -> None:
@@ -249,7 +263,7 @@ names |= {
     **dict.fromkeys(("enable_v2_tensorshape", "enable_control_flow_v2"), lambda: None),
     **dict.fromkeys(("resource_variables_enabled", "control_flow_v2_enabled"), lambda: True),
     **dict.fromkeys(("disable_resource_variables", "disable_control_flow_v2", "disable_v2_tensorshape"), refuse_v1),
-    "executing_eagerly_outside_functions": lambda: state.trace is None,
+    "executing_eagerly_outside_functions": lambda: state.trace is None or not isinstance(state.trace.root, GraphTrace),
     **{f"to_{dtype}": _to(dtype) for dtype in ("bfloat16", "complex64", "complex128", "double", "int32", "int64")},
     "to_float": _to("float32"),
     "logging": logging,

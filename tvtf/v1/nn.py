@@ -262,6 +262,24 @@ def _along(images: Any, axis: int, wanted: int, name: str, align_corners: bool, 
     return first + (second - first) * part
 
 
+@v1("image.extract_glimpse")
+def extract_glimpse(
+    input: Any,  # noqa: A002 - TensorFlow's name
+    size: Any,
+    offsets: Any,
+    centered: bool = True,
+    normalized: bool = True,
+    uniform_noise: bool = True,
+    name: Any = None,
+) -> Any:
+    """As ``tf.image.extract_glimpse``, but the offsets are those of the windows' middles."""
+    from tvtf.images.glimpse import glimpse
+
+    return glimpse(
+        input, size, offsets, centered, normalized, "uniform" if uniform_noise else "gaussian", to_middle=True
+    )
+
+
 @v1("image.resize_images", "image.resize")
 def resize_images(
     images: Any,

@@ -10,11 +10,27 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
 
+from tvtf.absent import Absent
 from tvtf.context import state
 from tvtf.primitive import Primitive, public_names
 from tvtf.v1.aliases import PATHS
 
 Named = TypeVar("Named")
+
+ENOUGH = "of TensorFlow 1's own names it has those that graphs, sessions and the guides to migrating need"
+_WHOLE = "a Variable is one array: tvtf runs in one process"
+_SCALES = "tf.keras.mixed_precision.LossScaleOptimizer and float16 or bfloat16 Variables"
+REASONS = {
+    **{f"{name}_partitioner": _WHOLE for name in ("fixed_size", "min_max_variable", "variable_axis_size")},
+    "create_partitioned_variables": _WHOLE,
+    "distributions": "TensorFlow deprecates it; tf.random draws, tf.nn has the losses",
+    "mixed_precision": _SCALES,
+    "ConditionalAccumulator": "tvtf runs in one process: add gradients up in a Variable",
+    "SparseConditionalAccumulator": "tvtf runs in one process: add gradients up in a Variable",
+    "LMDBReader": "tvtf reads TFRecord files and text",
+    "NodeDef": "a traced function's IR is TVM Relax",
+}
+"""Why names of TensorFlow 1's own are not there."""
 
 names: dict[str, Any] = {}
 """What TensorFlow 1 has for itself."""
@@ -40,6 +56,12 @@ def tf_(path: str) -> Any:
 def called(path: str, *args: Any, **kwargs: Any) -> Any:
     """What the function that ``tf`` has at a path gives."""
     return tf_(path)(*args, **kwargs)
+
+
+def missing(path: str) -> Absent:
+    """What naming ``path`` below ``tf.compat.v1`` raises."""
+    space = path.partition(".")[0]
+    return Absent(f"tvtf has no tf.compat.v1.{path}: {REASONS.get(path) or REASONS.get(space) or ENOUGH}")
 
 
 class Space(ModuleType):
@@ -97,7 +119,10 @@ def _of_tf(path: str) -> Any:
         return ModuleType(path)
     value: Any = sys.modules["tvtf"]
     for name in PATHS.get(path, path).split("."):
-        value = getattr(value, name)
+        try:
+            value = getattr(value, name)
+        except AttributeError as error:
+            raise error if isinstance(error, NotImplementedError) else missing(path) from None
     return value
 
 
