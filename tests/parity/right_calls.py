@@ -302,6 +302,19 @@ def _values(tf):
     }
 
 
+def _axes(tf):
+    """Axes and shifts that the program computes."""
+    matrix, zero, two = _array(2, 3), np.int32(0), np.array([1, 2], np.int32)
+    return {
+        "joined along a computed axis": _call(tf, lambda x, a: tf.concat([x, x], a), matrix, zero),
+        "lifted at a computed axis": _call(tf, tf.expand_dims, matrix, zero),
+        "cut along a computed axis": _call(tf, lambda x, a: tf.split(x, 2, a), matrix, zero),
+        "rolled along computed axes": _call(tf, tf.roll, matrix, two, np.array([0, 1], np.int32)),
+        "rolled along a computed axis": _call(tf, tf.roll, matrix, two[0], zero),
+        "rolled by computed shifts": _call(tf, lambda x, n: tf.roll(x, n, [0, 1]), matrix, two),
+    }
+
+
 def programs(tf):
     found = _ranks(tf) | _counts(tf) | _dtypes(tf) | _norms(tf) | _defaults(tf) | _made(tf)
     return (
@@ -314,4 +327,5 @@ def programs(tf):
         | _known(tf)
         | _singular(tf)
         | _values(tf)
+        | _axes(tf)
     )

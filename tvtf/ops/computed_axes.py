@@ -12,12 +12,13 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape, until_told
+from tvtf.anyrank import AnyShape, UnknownRank, until_told
 from tvtf.dtypes import int16, int32, int64
 from tvtf.ops.array import reshape
 from tvtf.ops.create import arange
+from tvtf.ops.getitem import scalars_of
 from tvtf.ops.rules import bind, is_computed, not_among
-from tvtf.primitive import teach
+from tvtf.primitive import Primitive, hooks, teach
 from tvtf.refusal import Refused
 from tvtf.summarized import HOLE
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -81,7 +82,7 @@ def _found(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str, 
 
 def _one_by_one(function: Callable[..., Any], x: Tensor, axis: Any, given: dict[str, Any]) -> Tensor:
     """A function along several axes, one after the other."""
-    shifts = np.ravel(given.pop("shift", ()))
+    shifts = scalars_of(given.pop("shift", ()))
     places = [axis[i] for i in range(_count(axis))] if axis.ndim else [axis]
     for i, place in enumerate(places):
         x = _moved(
@@ -170,16 +171,28 @@ def _by_axis(name: str, handler: Callable[..., Any]) -> Callable[..., Any]:
             told = getattr(function, "tf_name", function.__name__)
             raise not_among(axis.dtype, _INTEGERS, "Tidx", name).told_by(told)
         if isinstance(axis._type.shape, AnyShape):
-            return NotImplemented
+            return _waiting(handle, function, args, kwargs)
         given.pop("name", None)
         if handler is _joined:
             return handler(function, x, axis, given)
         x = convert_to_tensor(x)
         if isinstance(x._type.shape, AnyShape):
-            return NotImplemented
+            return _waiting(handle, function, args, kwargs)
         return handler(function, x, axis, given)
 
     return handle
+
+
+def _waiting(handle: Callable[..., Any], function: Callable[..., Any], args: Any, kwargs: Any) -> Any:
+    """Has ``handle`` be asked again when the ranks are known; of a primitive it is, by the primitive."""
+    if isinstance(function, Primitive):
+        return NotImplemented
+
+    def again(*args: Any, **kwargs: Any) -> Any:
+        found = handle(function, *args, **kwargs)
+        return function(*args, **kwargs) if found is NotImplemented else found
+
+    return hooks.wait(again, args, kwargs, UnknownRank("the rank of a tensor"))
 
 
 def _may_be_computed(value: Any) -> bool:

@@ -336,7 +336,10 @@ def scalars_of(given: Any) -> list[Any]:
     if not vector.ndim:
         return [_number(vector)]
     if is_computed(vector):
-        return [getitem(vector, i) for i in range(vector._type.shape[0])]
+        (count,) = vector._type.shape
+        if not isinstance(count, int):
+            raise until_told(TypeError(f"how many numbers there are must be known while tracing, but got {vector!r}"))
+        return [getitem(vector, i) for i in range(count)]
     return list(static_value(vector, "begin"))
 
 
