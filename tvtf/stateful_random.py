@@ -12,7 +12,7 @@ from tvtf.ops.rules import bind, drawn_dims
 from tvtf.primitive import export
 from tvtf.random_state import advanced
 from tvtf.shape import Dim, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 _UNIFORM = (float16, bfloat16, float32, float64, int32, int64)
 
@@ -176,6 +176,11 @@ def _reserved(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType) -
     return advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
 
 
+def _int32s(shape: Any) -> Any:
+    """A shape as TensorFlow's functions of parameters convert it: a tensor of it must be of int32."""
+    return convert_to_tensor(shape, int32) if is_tensor(shape) else shape
+
+
 @export("random.gamma")
 def gamma(
     shape: Any, alpha: Any, beta: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None
@@ -197,7 +202,7 @@ def gamma(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/gamma
     """
     a, b = gamma_parameters(alpha, beta, dtype)
-    whole = (*drawn_dims(shape), *a._type.shape)
+    whole = (*drawn_dims(_int32s(shape)), *a._type.shape)
     return scaled_gamma(_reserved("RandomGamma", seed, whole, a.dtype), whole, a, b)
 
 
@@ -214,6 +219,6 @@ def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None,
     """
     kind = as_dtype(dtype)
     rate = convert_to_tensor(lam)
-    whole = (*drawn_dims(shape), *rate._type.shape)
+    whole = (*drawn_dims(_int32s(shape)), *rate._type.shape)
     state = _reserved("RandomPoissonV2", seed, whole, kind)
     return bind.stateless_random_poisson(state, rate, shape=whole, dtype=kind)

@@ -88,7 +88,7 @@ POOLS = {
 
 # Functions whose arguments hang together: how one calls them.
 CALLS = """
-nn.conv2d(f(2,5,6,3), f(2,2,3,4), [1, 2, 2, 1], 'SAME')|nn.conv2d(f(1,4,4,4), f(3,3,2,6), 1, 'VALID', dilations=2)
+nn.conv2d(f(2,5,6,3), f(2,2,3,4), [1, 2, 2, 1], 'SAME')|nn.conv2d(f(1,6,6,4), f(3,3,2,6), 1, 'VALID', dilations=2)
 nn.conv1d(f(2,6,3), f(2,3,4), 2, 'SAME')|nn.conv3d(f(1,3,4,4,2), f(2,2,2,2,3), [1]*5, 'VALID')
 nn.depthwise_conv2d(f(2,5,6,3), f(2,2,3,2), [1, 1, 1, 1], 'SAME')|nn.convolution(f(2,5,6,3), f(2,2,3,4), strides=2, padding='SAME')
 nn.separable_conv2d(f(2,5,6,3), f(2,2,3,2), f(1,1,6,4), [1, 1, 1, 1], 'SAME')|nn.atrous_conv2d(f(2,5,6,3), f(2,2,3,4), 2, 'SAME')

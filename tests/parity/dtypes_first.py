@@ -69,6 +69,10 @@ def _others(tf):
         "splits of flags": _refused(tf, tf.ragged.row_splits_to_segment_ids, INTS > 0),
         "text from ints": lambda: _kind(tf.function(lambda: tf.strings.strip(np.int64(3)))),
         "text from ints, eagerly": lambda: _kind(lambda: tf.strings.strip(np.int64(3))),
+        "shape of gamma's numbers": _refused(tf, lambda n: tf.random.gamma(n, 0.5), np.float32([2])),
+        "shape of Poisson's numbers": _refused(tf, lambda n: tf.random.poisson(n, 0.5), np.int64([2])),
+        "sizes to pad": _refused(tf, lambda n: tf.required_space_to_batch_paddings(n, 2), FLOATS),
+        "runs of floats": _refused(tf, lambda x: tf.strings.ngrams(x, 1), FLOATS),
         "shape of random numbers": _refused(tf, tf.experimental.numpy.random.randn, MATRIX, MATRIX),
     }
 
@@ -104,6 +108,10 @@ def _shapes(tf):
         ],
         "function that is none": lambda: _kind(lambda: tf.numpy_function(FLOATS, [FLOATS], tf.float32)),
         "half of an odd number": lambda: _kind(lambda: signal.inverse_mdct(np.ones((2, 2, 3), np.float32))),
+        "spectrum of a vector's cosines": lambda: _kind(lambda: signal.inverse_mdct(FLOATS)),
+        "sizes in rows": lambda: _kind(
+            tf.function(lambda n: tf.zeros(n), input_signature=[tf.TensorSpec([2, 3], tf.int32)])
+        ),
         "map in a matrix": lambda: _kind(lambda: tf.ragged_fill_empty_rows_grad([[0]], [1.0])),
         "factors of two dtypes": _refused(tf, tf.math.multiply_no_nan, INTS, FLOATS),
     }

@@ -7,9 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.dtypes import int32
 from tvtf.ops.rules import static_value
 from tvtf.primitive import export
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 
 @export("nn.with_space_to_batch")
@@ -47,7 +48,9 @@ def with_space_to_batch(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/nn/with_space_to_batch
     """
-    x, rates = convert_to_tensor(input), np.atleast_1d(np.array(static_value(dilation_rate, "dilation_rate")))
+    x = convert_to_tensor(input)
+    wanted = convert_to_tensor(dilation_rate, int32) if is_tensor(dilation_rate) else dilation_rate
+    rates = np.atleast_1d(np.array(static_value(wanted, "dilation_rate")))
     if rates.ndim != 1:
         raise ValueError(
             f"`dilation_rate.shape.rank` must be 1. Received: dilation_rate={dilation_rate} of rank {rates.ndim}"

@@ -325,7 +325,7 @@ def inverse_mdct(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/signal/inverse_mdct
     """
-    x = convert_to_tensor(mdcts)
+    x = _signal(mdcts, 2)
     half = int(x.shape[-1])  # type: ignore[arg-type]
     if half % 2:
         told = f"got split_dim {x.ndim - 1} (size = {half}) and num_split 2"

@@ -28,7 +28,7 @@ from tvtf.ops.rules import (
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, brackets, same_shape, simplify_dim, size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 
 # -- by number
 
@@ -268,7 +268,8 @@ def required_space_to_batch_paddings(
 
     Source: https://www.tensorflow.org/api_docs/python/tf/required_space_to_batch_paddings
     """
-    sizes, blocks = (np.array(static_value(v, "shape"), np.int32).reshape(-1) for v in (input_shape, block_shape))
+    given = [convert_to_tensor(v, int32) if is_tensor(v) else v for v in (input_shape, block_shape)]
+    sizes, blocks = (np.array(static_value(v, "shape"), np.int32).reshape(-1) for v in given)
     least = np.zeros((len(blocks), 2), np.int32)
     if base_paddings is not None:
         least = np.array(static_value(base_paddings, "base_paddings"), np.int32).reshape(-1, 2)

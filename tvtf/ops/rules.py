@@ -184,8 +184,9 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
 def _require_sizes(dims: Sequence[Any], what: str) -> None:
     if all(dim.bit_length() < 64 if type(dim) is int else is_dim(dim) or hasattr(dim, "__index__") for dim in dims):
         return
-    found = to_array(list(dims), None)
-    if found.ndim != 1:
+    has_rows = any(isinstance(dim, (list, tuple)) and any(map(is_dim, dim)) for dim in dims)
+    found = to_array([] if has_rows else list(dims), None)
+    if has_rows or found.ndim != 1:
         raise Refused(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
     require_dtype(TensorType(found.shape, from_array(found)), (int32, int64), what)
 

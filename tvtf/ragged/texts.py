@@ -352,7 +352,7 @@ def ngrams(
     attrs |= {"short": attribute_bool(preserve_short_sequences, "preserve_short_sequences")}
     if isinstance(data, RaggedTensor):
         return _ngrams_of(data, attrs)
-    x = text(data)
+    x = convert_to_tensor(data, string)
     if x.ndim == 1:
         return bind.string_ngrams(x, _one_row(x).row_splits, count=unknown_dim(), **attrs)[0]
     found = _ngrams_of(from_tensor(x, None, None, x.ndim - 1, int64), attrs)
