@@ -207,7 +207,7 @@ def decode_compressed(bytes: Any, compression_type: str = "", name: str | None =
 
     Source: https://www.tensorflow.org/api_docs/python/tf/io/decode_compressed
     """
-    x = text(bytes)
+    x = operand(bytes, string)
     if compression_type not in ("", "ZLIB", "GZIP"):
         told = f"Only ZLIB, GZIP or NONE are supported compressions [Op:DecodeCompressed]; got {compression_type!r}"
         raise InvalidArgumentError(None, "DecodeCompressed", told)

@@ -6,10 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.dtypes import as_dtype, float32, float64, int32
+from tvtf.dtypes import as_dtype, bfloat16, float16, float32, float64, int32
 from tvtf.ops.computed_arguments import computed
 from tvtf.ops.operands import at_least, attributes, one_of, operand
-from tvtf.ops.rules import bind, canonical_axis, number, static_int
+from tvtf.ops.rules import bind, canonical_axis, number, require_dtype, static_int
 from tvtf.ops.sort import top_k
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -92,6 +92,7 @@ def approx_max_k(
     Source: https://www.tensorflow.org/api_docs/python/tf/math/approx_max_k
     """
     x = convert_to_tensor(operand)
+    require_dtype(x._type, (float16, bfloat16, float32), "input")
     axis = canonical_axis(reduction_dimension, x.ndim)
     order = [i for i in range(x.ndim) if i != axis] + [axis]
     back = tuple(int(i) for i in np.argsort(order))

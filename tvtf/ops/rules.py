@@ -159,8 +159,17 @@ def static_dims(value: Any, what: str = "shape", is_vector: bool = False) -> tup
 
 def _require_scalars(dims: Sequence[Any], what: str) -> None:
     for dim in dims:
-        if isinstance(dim, SymbolicTensor) and not isinstance(dim._type.shape, AnyShape) and dim._type.shape:
+        is_row = isinstance(dim, (list, tuple)) and any(isinstance(each, SymbolicTensor) for each in dim)
+        is_vector = isinstance(dim, SymbolicTensor) and not isinstance(dim._type.shape, AnyShape) and dim._type.shape
+        if is_row or is_vector:
             raise Refused(f"{what} must be a vector of int32 or int64, but got {list(dims)}")
+
+
+def _require_integers(shape: Any) -> None:
+    if isinstance(shape, Tensor):
+        require_dtype(shape._type, (int32, int64), "shape")
+    for part in shape if isinstance(shape, (list, tuple)) else ():
+        _require_integers(part)
 
 
 def drawn_dims(shape: Any) -> tuple[Dim, ...]:
@@ -171,9 +180,7 @@ def drawn_dims(shape: Any) -> tuple[Dim, ...]:
     """
     if _is_array(shape):
         require_dtype(TensorType((), from_array(shape)), (int32, int64), "shape")
-    for dim in shape if isinstance(shape, (list, tuple)) else ():
-        if isinstance(dim, Tensor):
-            require_dtype(dim._type, (int32, int64), "shape")
+    _require_integers(shape)
     dims = static_dims(shape, "shape", is_vector=True)
     for dim in dims:
         if isinstance(dim, int) and dim < 0:
