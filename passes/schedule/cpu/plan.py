@@ -18,7 +18,6 @@ from .target import BITS_PER_BYTE, CpuTarget
 from .ways import (
     OPERATIONS_A_CYCLE,
     PAGE_BYTES,
-    REUSE_THAT_PAYS_FOR_PACKING,
     UNKNOWN_SIZE,
     column_of,
     last_wide,
@@ -136,7 +135,7 @@ def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: Cp
     panels += [
         Packing(term, column, width)
         for term in far
-        if _is_worth_a_copy(stage, term, column, width) or _is_ragged(stage, term, column, vectors, target)
+        if _is_worth_a_copy(stage, term, column, width) or _is_ragged(stage, term, column, target)
     ]
     high = {axis.var: sizes[axis.var] * max(1, lanes // sizes[axis.var]) for axis in rows if axis.var in sizes}
     panels += [
@@ -172,7 +171,8 @@ def _tile(
         total, size = _cycles(*tile, rows, column, lanes, loads)
         return total * prod(1 - clip.saved(tile[1].get(clip.result.var, 1)) for clip in stage.clips), size
 
-    tiles = list(_tiles(rows, column, lanes, target))
+    widest = _widest(stage, column, far, target)
+    tiles = [tile for tile in _tiles(rows, column, lanes, target) if tile[0] <= widest]
 
     def quickest() -> list[tuple[int, dict[Var, int]]]:
         return sorted(tiles, key=cycles)[:TILES_TO_TRY]
@@ -241,20 +241,30 @@ def _places(terms: list[TensorLoad], column: Axis, panels: list[Packing]) -> str
     return ", ".join(names) or "none"
 
 
-def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, vectors: int, target: CpuTarget) -> bool:
+def _is_ragged(stage: Stage, term: TensorLoad, column: Axis, target: CpuTarget) -> bool:
     """An operand that is read often along short rows that don't fill whole vectors: worth a padded copy in the cache."""
     lanes = target.lanes(stage.item_bytes)
     if column.size is None or access.load_stride(term, column.var) != 1:
         return False
     if vector_operand_bytes(stage, column) > target.level2_bytes:
         return False
-    if column.size % lanes == 0 or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
+    rest = column.size % lanes
+    if rest == 0 or column.size > VECTORS_OF_A_SHORT_ROW * lanes:
         return False
-    if column.size < lanes and _power_of_two(column.size) == column.size:  # a shorter vector is as good
+    is_narrow = column.size < lanes or _is_narrow_vector(rest, lanes, stage.item_bytes)
+    if is_narrow and _power_of_two(rest) == rest:  # a shorter vector is as good
         return False
-    mixes = vectors >= VECTORS_OF_A_WIDE_TILE and _is_narrow_vector(column.size % lanes, lanes, stage.item_bytes)
-    enough = REUSE_THAT_PAYS_FOR_PACKING if mixes else REUSE_THAT_PAYS_FOR_PADDING
-    return len(terms_of(stage)) == 2 and reuse(stage, term) >= enough
+    return len(terms_of(stage)) == 2 and reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PADDING
+
+
+def _widest(stage: Stage, column: Axis, far: list[TensorLoad], target: CpuTarget) -> int:
+    """The most vectors of a tile: few where rows end in a narrow vector, which nobody pads."""
+    lanes, size = target.lanes(stage.item_bytes), column.size or 0
+    if not lanes < size <= VECTORS_OF_A_SHORT_ROW * lanes or not far:
+        return MOST_VECTORS
+    is_padded = any(_is_ragged(stage, term, column, target) for term in far)
+    mixes = _is_narrow_vector(size % lanes, lanes, stage.item_bytes) and not is_padded
+    return VECTORS_OF_A_WIDE_TILE - 1 if mixes else MOST_VECTORS
 
 
 def _is_narrow_vector(items: int, lanes: int, item_bytes: int) -> bool:
