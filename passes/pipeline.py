@@ -26,7 +26,6 @@ from tvtf.passes.columns import cut_products
 from tvtf.passes.donate import donate, mark_inplace
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.hoist import constants_apart, hoist, mark_constants
-from tvtf.passes.invariants import hoist_invariants
 from tvtf.passes.items import TakeItems, known_items
 from tvtf.passes.legalize import legalize
 from tvtf.passes.mixed import mixed_precision
@@ -68,7 +67,6 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("simplify", simplify, dialect=True),
         Phase("trim", trim_loops, dialect=True),
         Phase("columns", cut_products, dialect=True),
-        Phase("invariants", hoist_invariants, dialect=True),
         Phase("scales", fold_scales, dialect=True),
         Phase("attention", fuse_attention, dialect=True),
         Phase("sums", pair_sums, dialect=True),
