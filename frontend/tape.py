@@ -296,7 +296,7 @@ def _check_differentiable(target: Any, sources: Any) -> None:
             "differentiated, but received None."
         )
     for x in (*nest.flatten(target), *nest.flatten(sources)):
-        if not is_tensor(x) and not isinstance(x, Variable):
+        if not is_tensor(x) and not isinstance(x, (Variable, CompositeTensor)):
             raise TypeError(f"Cannot convert the argument `type_value`: {x!r} to a TensorFlow DType.")
 
 

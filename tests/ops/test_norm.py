@@ -97,7 +97,7 @@ def test_local_response_normalization_by_definition():
     x = array(1, 2, 2, 5)
     squares = np.stack([np.square(x[..., max(0, c - 1) : c + 2]).sum(-1) for c in range(5)], -1)
     y = tf.nn.local_response_normalization(x, depth_radius=1, bias=2.0, alpha=0.5, beta=0.75)
-    np.testing.assert_allclose(y.numpy(), x / (2 + 0.5 * squares) ** 0.75)
+    np.testing.assert_allclose(y.numpy(), x / (2 + 0.5 * squares) ** 0.75, rtol=1e-6)
     message = eager_refusal(lambda: tf.nn.local_response_normalization(x[0]))
     assert message == "in must be 4-dimensional [Op:LRN]"
 
