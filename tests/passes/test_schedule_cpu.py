@@ -236,6 +236,13 @@ def test_rows_that_end_in_a_part_of_a_vector_are_padded(rows: int, columns: int,
     assert plan.padded == is_padded
 
 
+@pytest.mark.parametrize(("columns", "lanes"), [(2, 2), (3, 4), (5, 8), (8, 8), (9, 16), (40, 16)])
+def test_short_rows_take_the_shortest_vector_that_holds_them(columns: int, lanes: int) -> None:
+    x, y = tensor((400, 90)), tensor((90, columns), name="y")
+    (stage,) = read_kernel(te.create_prim_func([x, y, matmul(x, y)])).stages
+    assert plan_reduction(stage, CpuTarget(512, 32, 2)).lanes == lanes
+
+
 @pytest.mark.parametrize("rows", [1, 5, 64, 1001])
 def test_matmul_with_unknown_rows(rows: int) -> None:
     a, b = values((rows, 30)), values((30, 50))

@@ -153,9 +153,9 @@ def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: Cp
 
 
 def _lanes_of(column: Axis, lanes: int) -> int:
-    """Of a row that is a shorter vector, that one's: a copy isn't filled up to a whole vector."""
+    """Of a row that is shorter than a vector, those of the shortest that holds it: a copy isn't filled up further."""
     size = column.size
-    return size if size is not None and 1 < size < lanes and _power_of_two(size) == size else lanes
+    return lanes if size is None or size <= 1 else min(lanes, _power_of_two(2 * size - 1))
 
 
 def _tile(
