@@ -17,6 +17,7 @@ from tvm.tirx.build import codegen_build, split_host_device_mods
 
 from tvtf.passes.codegen.checks import without_needless_checks
 from tvtf.passes.codegen.cuda import build_device, gpu_passes
+from tvtf.passes.codegen.flatten import FlattenBuffers
 from tvtf.passes.codegen.linker import link
 from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.stack import with_local_stack
@@ -93,7 +94,7 @@ def cpu_passes() -> tvm.transform.Pass:
             late.LowerMatchBuffer(),
             late.StmtSimplify(),
             late.LowerOpaqueBlock(),
-            early.FlattenBuffer(),
+            FlattenBuffers,
             early.NarrowDataType(32),
             late.LoopPartition(),
             early.VectorizeLoop(True),

@@ -1,0 +1,124 @@
+"""Buffers of several dims become rows of elements, each access a simplified offset.
+
+TVM's own pass reads each offset as a map of all loops around it, under all their conditions: of a kernel of unrolled tiles
+that takes longer than all that LLVM does. Here the ranges of the loops are enough.
+"""
+
+from __future__ import annotations
+
+from functools import reduce
+from operator import mul
+from typing import Any
+
+from tvm import ir, sym, tirx, transform
+from tvm.ir import TensorLoad
+from tvm.tirx import AllocBuffer, BufferLoad, BufferStore, DeclBuffer, For, PrimFunc, SeqStmt, Var, decl_buffer
+from tvm.tirx.buffer import is_buffer_var
+
+from tvtf.structure import structural_map, structural_walk
+
+
+@transform.module_pass(opt_level=0, name="FlattenBuffers")
+def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+    """Every PrimFunc with buffers of one dim; of what is no plain array, TVM's pass takes care."""
+    found = {name: _flattened(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
+    left = {name: mod[name] for name, func in found.items() if func is None}
+    if left:
+        found |= dict(tirx.transform.FlattenBuffer()(ir.IRModule(left, attrs=mod.attrs)).functions_items())
+    return ir.IRModule(found, attrs=mod.attrs)
+
+
+def _flattened(func: PrimFunc) -> PrimFunc | None:
+    """The function with rows for buffers, None where some buffer is no plain array of its own."""
+    flatten = _Flatten(func)
+    return flatten.function() if flatten.are_plain() else None
+
+
+class _Flatten:
+    def __init__(self, func: PrimFunc) -> None:
+        self.func = func
+        self.given = [p for p in func.params if is_buffer_var(p)]
+        self.made: list[Var] = []
+        self.views: list[DeclBuffer] = []
+        self.ranges = sym.Analyzer()
+        self.extents: dict[Var, ir.Range] = {}
+        rules: Any = [
+            (For, self._note_loop),
+            (AllocBuffer, lambda stmt: self.made.append(stmt.buffer)),
+            (DeclBuffer, self.views.append),
+        ]
+        structural_walk(func.body, rules)
+        self.rows = {buffer: _row_of(buffer) for buffer in (*self.given, *self.made) if len(buffer.ty.shape) != 1}
+
+    def _note_loop(self, loop: For) -> None:
+        """A name that several loops share has the range that all of them have, or none."""
+        known = self.extents.get(loop.loop_var)
+        if known is None:
+            self.extents[loop.loop_var] = ir.Range.from_min_extent(loop.min, loop.extent)
+            self.ranges.bind(loop.loop_var, self.extents[loop.loop_var])
+        elif not _is_same(known, loop):
+            self.views.append(loop)
+
+    def are_plain(self) -> bool:
+        return not self.views and all(map(_is_plain, (*self.given, *self.made)))
+
+    def function(self) -> PrimFunc | None:
+        rules: Any = [(TensorLoad, self._load), (BufferStore, self._store), (AllocBuffer, self._alloc)]
+        body = structural_map(self.func.body, rules)
+        if self._names_what_is_gone(body):
+            return None
+        views = [DeclBuffer(self.rows[x], data=x.data) for x in self.given if x in self.rows]
+        return self.func.with_body(SeqStmt([*views, body]) if views else body)
+
+    def _names_what_is_gone(self, body: Any) -> bool:
+        gone = {buffer for buffer in self.made if buffer in self.rows}
+        named: list[Var] = []
+        structural_walk(body, (Var, named.append))
+        return not gone.isdisjoint(named)
+
+    def _load(self, load: TensorLoad) -> ir.Expr:
+        row = self.rows.get(load.source)
+        return load if row is None else BufferLoad(row, [self._offset(load.source, load.indices)])
+
+    def _store(self, store: BufferStore) -> BufferStore:
+        row = self.rows.get(store.buffer)
+        if row is None:
+            return store
+        return BufferStore(row, store.value, [self._offset(store.buffer, store.indices)])
+
+    def _alloc(self, stmt: AllocBuffer) -> AllocBuffer:
+        row = self.rows.get(stmt.buffer)
+        return stmt if row is None else AllocBuffer(row, stmt.annotations)
+
+    def _offset(self, buffer: Var, indices: Any) -> ir.Expr:
+        if not len(indices):
+            return tirx.IntImm("int64", 0)
+        offset, *others = indices
+        for place, extent in zip(others, buffer.ty.shape[1:], strict=True):
+            offset = offset * extent + place
+        return self.ranges.simplify(offset)
+
+
+def _row_of(buffer: Var) -> Var:
+    kind = buffer.ty
+    return decl_buffer(
+        [reduce(mul, kind.shape) if len(kind.shape) else 1],
+        kind.dtype,
+        buffer.name,
+        elem_offset=kind.elem_offset,
+        scope=kind.storage_scope,
+        data_alignment=kind.data_alignment,
+        offset_factor=kind.offset_factor,
+        layout=None,
+    )
+
+
+def _is_plain(buffer: Var) -> bool:
+    kind = buffer.ty
+    starts = kind.elem_offset is None or (isinstance(kind.elem_offset, tirx.IntImm) and not int(kind.elem_offset))
+    return not kind.strides and starts and str(kind.dtype.dtype) != "bool"
+
+
+def _is_same(known: ir.Range, loop: For) -> bool:
+    pairs = (known.min, loop.min), (known.extent, loop.extent)
+    return all(isinstance(a, tirx.IntImm) and isinstance(b, tirx.IntImm) and int(a) == int(b) for a, b in pairs)
