@@ -40,7 +40,7 @@ def _effects(tf):
 
 _ARTEFACTS = {("a loop", form, "outside") for form in ("gradient", "second", "twice")} | {
     *(("a cond", "second", way) for way in ("inside", "outside")),
-    ("a cond", "twice", "inside"),
+    *((body, "twice", "inside") for body in ("line", "a cond", "a loop")),
 }
 """Where TensorFlow calls the Python of gradients that nobody asked for, more often than once, or in the order of its threads."""
 
