@@ -18,6 +18,7 @@ from .target import BITS_PER_BYTE, CpuTarget
 from .ways import (
     OPERATIONS_A_CYCLE,
     PAGE_BYTES,
+    REUSE_THAT_PAYS_FOR_PACKING,
     UNKNOWN_SIZE,
     column_of,
     last_wide,
@@ -125,7 +126,7 @@ def plan_reduction(stage: Stage, target: CpuTarget) -> Plan | None:
 
 
 def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: CpuTarget) -> Plan:
-    lanes = _lanes_of(column, target.lanes(stage.item_bytes))
+    lanes = _lanes_of(stage, column, target.lanes(stage.item_bytes))
     rows = _row_axes(stage, column, terms)
     strided = [term for term in terms if not access.is_contiguous(term, column.var) and column.size is not None]
     far = [term for term in terms if not any(term.same_as(other) for other in strided)]
@@ -152,17 +153,23 @@ def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: Cp
     return Plan(column, False, lanes, vectors, sizes, tuple(panels), padded)
 
 
-def _lanes_of(column: Axis, lanes: int) -> int:
+def _lanes_of(stage: Stage, column: Axis, lanes: int) -> int:
     """Of a row that is shorter than a vector, those of the shortest that holds it: a copy isn't filled up further."""
     size = column.size
-    return lanes if size is None or size <= 1 else min(lanes, _power_of_two(2 * size - 1))
+    if size is None or size <= 1:
+        return lanes
+    shortest = min(lanes, _power_of_two(2 * size - 1))
+    is_read_often = all(
+        reuse(stage, term) >= REUSE_THAT_PAYS_FOR_PACKING for term in vector_terms(terms_of(stage), column)
+    )
+    return shortest if shortest == size or is_read_often else lanes
 
 
 def _tile(
     stage: Stage, column: Axis, rows: list[Axis], terms: list[TensorLoad], far: list[TensorLoad], target: CpuTarget
 ) -> tuple[int, dict[Var, int]]:
     """Vectors along the columns, and results along the rows."""
-    lanes = _lanes_of(column, target.lanes(stage.item_bytes))
+    lanes = _lanes_of(stage, column, target.lanes(stage.item_bytes))
     load = CYCLES_A_LOAD if any(_has_long_rows(stage, term, column, lanes) for term in far) else 0.0
     both = len(vector_terms(terms, column)) > 1
 
