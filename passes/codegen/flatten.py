@@ -39,28 +39,29 @@ class _Flatten:
         self.func = func
         self.given = [p for p in func.params if is_buffer_var(p)]
         self.made: list[Var] = []
-        self.views: list[DeclBuffer] = []
+        self.doubtful: list[Any] = []
+        """Views of other buffers, and loops whose name others have with other ranges."""
         self.ranges = sym.Analyzer()
         self.extents: dict[Var, ir.Range] = {}
         rules: Any = [
             (For, self._note_loop),
             (AllocBuffer, lambda stmt: self.made.append(stmt.buffer)),
-            (DeclBuffer, self.views.append),
+            (DeclBuffer, self.doubtful.append),
         ]
         structural_walk(func.body, rules)
         self.rows = {buffer: _row_of(buffer) for buffer in (*self.given, *self.made) if len(buffer.ty.shape) != 1}
 
     def _note_loop(self, loop: For) -> None:
-        """A name that several loops share has the range that all of them have, or none."""
+        """A name that several loops share must have one range in all of them."""
         known = self.extents.get(loop.loop_var)
         if known is None:
             self.extents[loop.loop_var] = ir.Range.from_min_extent(loop.min, loop.extent)
             self.ranges.bind(loop.loop_var, self.extents[loop.loop_var])
         elif not _is_same(known, loop):
-            self.views.append(loop)
+            self.doubtful.append(loop)
 
     def are_plain(self) -> bool:
-        return not self.views and all(map(_is_plain, (*self.given, *self.made)))
+        return not self.doubtful and all(map(_is_plain, (*self.given, *self.made)))
 
     def function(self) -> PrimFunc | None:
         rules: Any = [(TensorLoad, self._load), (BufferStore, self._store), (AllocBuffer, self._alloc)]
