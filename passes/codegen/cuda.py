@@ -22,6 +22,7 @@ from tvm import IRModule, ir, s_tir, tirx
 from tvm.target import Target
 from tvm.tirx.build import codegen_build
 
+from tvtf.passes.codegen.flatten import FlattenBuffers
 from tvtf.structure import structural_map
 
 REINTERPRET = ir.Op.get("tirx.reinterpret")
@@ -61,7 +62,8 @@ def gpu_passes() -> tvm.transform.Pass:
 
     Of TVM's own list those are left out that look for what our schedules don't leave (blocks, missing barriers), or go wrong:
     CompactBufferAllocation (buffers of symbolic size that several kernels use), CommonSubexprElim (it takes the thread indices
-    of two kernels for one; nvcc does its own).
+    of two kernels for one; nvcc does its own), StorageRewrite (memory that threads share would be written anew between two
+    barriers, while some still read what was there).
     """
     early, late = tirx.transform, s_tir.transform
     return tvm.transform.Sequential(
@@ -70,17 +72,15 @@ def gpu_passes() -> tvm.transform.Pass:
             late.UnifyThreadBinding(),
             early.StmtSimplify(),
             late.LowerOpaqueBlock(),
-            early.FlattenBuffer(),
+            FlattenBuffers,
             early.NarrowDataType(32),
             early.VectorizeLoop(True),
-            early.StorageRewrite(),
             early.UnrollLoop(),
             late.RenormalizeSplitPattern(),
             early.StmtSimplify(),
             early.RemoveNoOp(),
             late.RewriteUnsafeSelect(),
             early.VerifyMemory(),
-            early.AnnotateEntryFunc(),
             early.SplitHostDevice(),
             early.MakePackedAPI(),
             early.BF16StorageLegalize(),

@@ -16,7 +16,6 @@ from tvm.tirx import For, ForKind, IterVar, Stmt, Var
 from ..cpu import emit
 from .target import GpuTarget
 
-MOST_BLOCKS = 1 << 30
 Work = Callable[[ir.Expr], Stmt | None]
 
 
@@ -91,13 +90,18 @@ def launch(target: GpuTarget, blocks: int | ir.Expr, threads: int, body: Callabl
         return emit.loop(blocks, lambda number: _body(Block(target, threads, number, number), body))
     number, thread = Var("block", "int64"), Var("thread", "int64")
     block = Block(target, threads, number, thread)
-    inner = _bound(thread, emit.index(threads), "threadIdx.x", _body(block, body))
+    inner = _bound(thread, emit.index(threads), "threadIdx.x", _body(block, body, _if_there(number, blocks)))
     return _bound(number, _at_least_one(blocks), "blockIdx.x", inner)
 
 
-def _body(block: Block, body: Callable[[Block], Stmt]) -> Stmt:
+def _body(block: Block, body: Callable[[Block], Stmt], kept: Callable[[Stmt], Stmt] = lambda work: work) -> Stmt:
     written = body(block)
-    return emit.sequence([*block.made, written])
+    return emit.sequence([*block.made, kept(written)])
+
+
+def _if_there(number: ir.Expr, blocks: int | ir.Expr) -> Callable[[Stmt], Stmt]:
+    """What keeps the one block, launched where there is nothing to do, from doing it."""
+    return lambda work: work if emit.static(blocks) else emit.when(number < blocks, work)
 
 
 def _at_least_one(blocks: int | ir.Expr) -> ir.Expr:

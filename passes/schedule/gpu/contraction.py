@@ -202,6 +202,21 @@ def tile_of(product: Contraction, instruction: Instruction | None) -> Tile:
     return Tile(rows, columns, terms, own_rows, own_columns, True, 3)
 
 
+def tile_for(product: Contraction, target: GpuTarget) -> Tile:
+    """The tile of a product's kernel."""
+    return tile_of(product, instruction_for(product, target))
+
+
+def blocks_of(product: Contraction, target: GpuTarget) -> int | None:
+    """How many blocks a product's kernel has, where that is known."""
+    tile = tile_for(product, target)
+    known = [emit.static(size) for size in (_volume(product.batch), product.rows, product.columns)]
+    batch, rows, columns = known
+    if batch is None or rows is None or columns is None:
+        return None
+    return batch * -(-rows // tile.rows) * -(-columns // tile.columns)
+
+
 def _fills(product: Contraction, sizes: tuple[int, int, int, int]) -> bool:
     rows, columns = _size(product.left.side), _size(product.right.side)
     if rows < sizes[0] or columns < sizes[1]:
@@ -287,7 +302,7 @@ class _Tiled:
         self.left = _Side(product.left, row, tile.rows, tile, 0, pads[0], local)
         self.right = _Side(product.right, column, tile.columns, tile, self.left.stop, pads[1], local)
         dtype = instruction.shared_type(block.target) if instruction else product.left.dtype
-        self.shared = block.shared([self.right.stop], dtype, "tiles", large=True)
+        self.shared = block.shared([self.right.stop], dtype, f"tiles_{dtype}", large=True)
         count = tile.own_rows * tile.own_columns // (32 if tile.warps else 1)
         self.sums = block.registers([count], product.stage.dtype, "sums")
         self.count = count
