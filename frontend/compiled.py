@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
-from functools import cached_property
+from functools import cached_property, partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -34,7 +34,7 @@ from tvtf.passes.triangles import TRIANGLES, described
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
-from tvtf.runtime.target import target_of
+from tvtf.runtime.target import GPU, device_kind, target_of
 from tvtf.shape import TensorType, fresh_dim
 from tvtf.tensor import EagerTensor, Tensor
 from tvtf.texts import kept
@@ -45,8 +45,12 @@ def executable_for(mod: Any) -> Executable:
     """The compiled module, from the cache where it is there."""
     tell_machine()
     target = target_of(state.device)
-    load = Executable if target.kind.name == "llvm" else GpuExecutable
-    return cached(key_of(mod, target, *_options()), lambda path: compile_module(mod, target, path), load)
+    build = partial(compile_module, mod, target)
+    if target.kind.name == "llvm":
+        return cached(key_of(mod, target, *_options()), build, Executable)
+    _, number = device_kind(state.device or GPU)
+    key = key_of(mod, target, *_options(), f"{GPU}:{number}")
+    return cached(key, build, lambda path: GpuExecutable(path, number))
 
 
 def _options() -> list[str]:

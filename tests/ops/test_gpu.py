@@ -121,6 +121,19 @@ def test_every_primitive_compiles_for_cuda(prim, arch, nvcc, tmp_path):
         build(symbolic, cuda_target(arch), tmp_path, symbolic=True)
 
 
+def test_code_is_loaded_for_the_gpu_that_is_named(monkeypatch):
+    asked = []
+    monkeypatch.setattr(compiled, "target_of", lambda device: cuda_target("sm_80"))
+    monkeypatch.setattr(compiled, "GpuExecutable", lambda path, number: asked.append(number))
+    monkeypatch.setattr(compiled, "cached", lambda key, build, load: (key, load("")))
+    module = tf.function(tf.sin).get_concrete_function(tf.TensorSpec([2])).graph.module()
+    keys = set()
+    for device in ("GPU:0", "GPU:1", "GPU:3"):
+        monkeypatch.setattr(compiled.state, "device", device)
+        keys.add(compiled.executable_for(module)[0])
+    assert asked == [0, 1, 3] and len(keys) == 3
+
+
 # -- run on a GPU
 
 
