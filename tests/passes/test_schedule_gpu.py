@@ -148,6 +148,38 @@ def test_convolution(strides: int, channels: int, target) -> None:
     )
 
 
+@each_target
+@pytest.mark.parametrize("dtype", ["float16", "float32", "float64"])
+@pytest.mark.parametrize("sizes", [(20, 20, 1040), (64, 70, 960)])
+def test_long_products_in_parts(sizes: tuple[int, int, int], dtype: str, target) -> None:
+    m, n, k = sizes
+    a, b = (np.arange(r * c).reshape(r, c) % 3 - 1.0 for r, c in ((m, k), (k, n)))
+    x, y = tensor(a.shape, dtype), tensor(b.shape, dtype, "y")
+    product = matmul(x, y, transpose_a=False, transpose_b=False)
+    result = te.compute(product.shape, lambda i, j: product[i, j] + x[i, j])
+    expected = (a @ b + a[:, :n]).astype(dtype_of(dtype))
+    operands = {x: a.astype(dtype_of(dtype)), y: b.astype(dtype_of(dtype))}
+    np.testing.assert_array_equal(run(result, operands, (m, n), target), expected)
+
+
+@each_target
+def test_gradients_of_filters_in_parts(target) -> None:
+    """A sum over images, rows and columns."""
+    data, grad = (np.rint(values((8, 12, 12, channels))) for channels in (5, 24))
+    x, g = tensor(data.shape), tensor(grad.shape, name="g")
+    axes = [te.reduce_axis((tirx.IntImm("int64", 0), tirx.IntImm("int64", size)), f"k{size}") for size in (8, 10, 9)]
+    n, h, w = axes
+    shape = (3, 4, 5, 24)
+    extents = [tirx.IntImm("int64", size) for size in shape]
+    result = te.compute(extents, lambda i, j, c, o: te.sum(x[n, h + i, w + j, c] * g[n, h, w, o], axis=axes))
+    expected = np.zeros(shape, "float32")
+    for i, j in np.ndindex(3, 4):
+        expected[i, j] = np.einsum("nhwc,nhwo->co", data[:, i : i + 10, j : j + 9], grad[:, :10, :9])
+    np.testing.assert_array_equal(
+        run(result, {x: data.astype("float32"), g: grad.astype("float32")}, shape, target), expected
+    )
+
+
 # -- what a GPU allows
 
 
@@ -162,16 +194,21 @@ def launched(kernel: tirx.PrimFunc, tag: str) -> int:
     return int(re.search(rf'launch_thread\("{tag}", (\d+)\)', kernel.script())[1])
 
 
+def shared_buffers(kernel: tirx.PrimFunc) -> list[tuple[str, str, str]]:
+    """Names, dtypes and scopes."""
+    return [(made.name, str(made.ty.dtype.dtype), str(made.ty.storage_scope)) for made in _shared(kernel)]
+
+
 def shared_bytes(kernel: tirx.PrimFunc) -> int:
-    found: list[int] = []
+    kinds = [made.ty for made in _shared(kernel)]
+    sizes = [int(np.prod([int(e) for e in kind.shape])) for kind in kinds]
+    return sum(size * tvm_ffi.dtype(str(kind.dtype.dtype)).bits // 8 for size, kind in zip(sizes, kinds))
 
-    def visit(made: tirx.AllocBuffer) -> None:
-        kind = made.buffer.ty
-        if str(kind.storage_scope).startswith("shared"):
-            found.append(int(np.prod([int(e) for e in kind.shape])) * tvm_ffi.dtype(str(kind.dtype.dtype)).bits // 8)
 
-    tvm_ffi.structural_walk(kernel.body, (tirx.AllocBuffer, visit))
-    return sum(found)
+def _shared(kernel: tirx.PrimFunc) -> list[tirx.Var]:
+    found: list[tirx.AllocBuffer] = []
+    tvm_ffi.structural_walk(kernel.body, (tirx.AllocBuffer, found.append))
+    return [made.buffer for made in found if str(made.buffer.ty.storage_scope).startswith("shared")]
 
 
 def products(dtype: str) -> dict[str, tuple[te.Tensor, list[te.Tensor]]]:
@@ -198,6 +235,50 @@ def test_softmax_is_one_kernel_where_a_row_fits(columns: int, count: int) -> Non
     assert len(kernels) == count
     assert all(launched(kernel, "threadIdx.x") <= MOST_THREADS for kernel in kernels)
     assert all(shared_bytes(kernel) <= 48 * 1024 for kernel in kernels)
+
+
+def test_a_sum_in_parts_of_other_lengths_is_shared_by_threads() -> None:
+    x = tensor((43_261, 40))
+    k = te.reduce_axis((tirx.IntImm("int64", 0), x.shape[0]), "k")
+    first, last = kernels_of(te.compute((x.shape[1],), lambda j: te.sum(x[k, j], axis=k)), [x])
+    assert launched(first, "blockIdx.x") > 50 and "partial" in first.script() and launched(last, "blockIdx.x") < 10
+
+
+@pytest.mark.parametrize("sizes, kernels", [((64, 512, 784), 2), ((64, 512, 128), 1), ((2048, 2048, 784), 1)])
+def test_products_of_few_tiles_are_cut_into_parts(sizes: tuple[int, int, int], kernels: int) -> None:
+    m, n, k = sizes
+    x, y = tensor((m, k)), tensor((k, n), name="y")
+    made = kernels_of(matmul(x, y, transpose_a=False, transpose_b=False), [x, y])
+    assert len(made) == kernels
+    assert launched(made[0], "blockIdx.x") >= 8 * (7 if kernels == 2 else 1)
+
+
+def test_tiles_of_several_types_have_names_of_their_own() -> None:
+    """CUDA has one name in a file for all memory whose size the launch tells."""
+    found: set[tuple[str, str]] = set()
+    for dtype in ("float16", "float32", "float64", "int32"):
+        x, y = tensor((64, 64), dtype), tensor((64, 64), dtype, "y")
+        for kernel in kernels_of(matmul(x, y, transpose_a=False, transpose_b=False), [x, y]):
+            found |= {(name, kind) for name, kind, scope in shared_buffers(kernel) if scope == "shared.dyn"}
+    assert len(found) == len({name for name, _ in found}) == 4
+
+
+def test_no_memory_of_several_threads_is_used_twice() -> None:
+    """Between two barriers, some threads may still read what others write anew."""
+    x = tensor((64, 300))
+    func = schedule(function(softmax(x, axis=1), [x]), cuda_target("sm_80"))
+    (kernel,) = kernels_of(softmax(x, axis=1), [x])
+    assert len(shared_buffers(kernel)) == len(shared_buffers(func)) >= 3
+
+
+def test_nothing_is_done_where_an_unknown_size_is_zero() -> None:
+    """At least one block is launched."""
+    n = tirx.Var("n", "int64")
+    x = tensor((n, 300))
+    (kernel,) = kernels_of(softmax(x, axis=1), [x])
+    block = re.search(r"(\w+) = T.launch_thread\(\"blockIdx.x|blockIdx.x\", .*\) as (\w+):", kernel.script())
+    name = block[1] or block[2]
+    assert f"if {name} < n:" in kernel.script() or f"if T.Cast(\"int64\", {name}) < n:" in kernel.script()
 
 
 def with_nvcc() -> str:

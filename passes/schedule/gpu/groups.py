@@ -11,9 +11,10 @@ from ..cpu.elementwise import on_same_axes
 from ..cpu.groups import Group, Member, add_to_groups, buffers_needed, own_buffers
 from ..cpu.kernel import Kernel, Opaque, Stage
 from ..cpu.rows import Chain
-from .contraction import as_contraction, emit_contraction
+from .contraction import as_contraction
 from .elementwise import emit_elementwise
 from .opaque import emit_opaque
+from .parts import emit_product
 from .reduction import emit_reduction
 from .rows import chain_of, emit_chain
 from .target import GpuTarget
@@ -54,7 +55,7 @@ def _emit_group(group: Member, needed: set[Var], kernel: Kernel, target: GpuTarg
     aligned = on_same_axes(group.stages)
     product = as_contraction(aligned[0])
     if product is not None:
-        return emit_contraction(product, aligned, needed, kernel.local, target)
+        return emit_product(product, aligned, needed, kernel.local, target)
     return emit_reduction(aligned[0], aligned, needed, target)
 
 

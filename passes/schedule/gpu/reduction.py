@@ -53,6 +53,11 @@ def emit_reduction(stage: Stage, stores: Sequence[Stage], needed: set[Var], targ
     return _in_two_steps(merged, combine, stores, needed, chunks, target)
 
 
+def emit_kernel(stage: Stage, stores: Sequence[Stage], needed: set[Var], target: GpuTarget) -> Stmt:
+    """Write a reduction and the stages that finish each of its results as one kernel."""
+    return _kernel(stage, combiner(stage), stores, needed, target)
+
+
 def _kernel(
     stage: Stage, combine: Combine | None, stores: Sequence[Stage], needed: set[Var], target: GpuTarget
 ) -> Stmt:
@@ -215,7 +220,7 @@ def _in_two_steps(
     return emit.sequence(
         [
             emit.allocate(partial),
-            _kernel(first, combiner(first), [first], {partial}, target),
+            _kernel(first, combine, [first], {partial}, target),
             _kernel(last, combine, stores, needed, target),
         ]
     )
