@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from collections import Counter
 from collections.abc import Iterator
-from typing import Any
+from typing import Any, NamedTuple
 
 import tvm
 import tvm_ffi
@@ -21,8 +21,7 @@ from tvtf.ops.kernels.common import COPY
 from tvtf.passes.arena import RESHAPE, is_allocation, variables
 from tvtf.passes.codegen.loop_kernel import MAY_FAIL, SAFE
 from tvtf.passes.rewrite import Bindings
-from tvtf.passes.schedule.cpu.access import reads_of
-from tvtf.passes.schedule.cpu.kernel import Kernel, Stage, loads, read_kernel
+from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, loads, read_kernel
 from tvtf.structure import structural_map, structural_walk
 
 DONATE = "tvtf.donate"
@@ -76,14 +75,32 @@ def inplace_pairs(func: tirx.PrimFunc, kernel: Kernel) -> list[list[int]]:
     """``[output, input]`` positions among the parameters of a kernel that reads the input only where it writes."""
     results = {s.buffer for s in kernel.stages if isinstance(s, Stage)}
     written = {i for i, p in enumerate(func.params) if p in results}
+    steps = [_step_of(member) for member in kernel.stages] if written else []
     return [
         [out, i]
         for out in written
         for i, param in enumerate(func.params)
         if i not in written
         and _same_buffer_type(param, func.params[out])
-        and _is_local_to(kernel, param, func.params[out])
+        and _is_local_to(steps, param, func.params[out])
     ]
+
+
+class _Step(NamedTuple):
+    """What a member of a kernel writes (None: what nobody knows), and each buffer it reads: whether only at its own point."""
+
+    written: Any
+    reads: dict[Any, bool]
+
+
+def _step_of(member: Stage | Opaque) -> _Step:
+    if isinstance(member, Opaque):
+        return _Step(None, dict.fromkeys(variables(member.body), False))
+    reads: dict[Any, bool] = {}
+    for load in member.loads:
+        here = not member.reduce and is_at_own_point(load, member)
+        reads[load.source] = here and reads.get(load.source, True)
+    return _Step(member.buffer, reads)
 
 
 def _same_buffer_type(a: Any, b: Any) -> bool:
@@ -92,25 +109,21 @@ def _same_buffer_type(a: Any, b: Any) -> bool:
     return are_buffers and a.ty.dtype == b.ty.dtype and tvm_ffi.structural_equal(a.ty.shape, b.ty.shape)
 
 
-def _is_local_to(kernel: Kernel, source: Any, output: Any) -> bool:
+def _is_local_to(steps: list[_Step], source: Any, output: Any) -> bool:
     """Whether every path from ``source`` to a stage goes through the same element, and none starts after the write.
 
     A stage downstream that reads another element, or that comes after the one writing ``output``, could see new values once
     the stages between are merged into it.
     """
-    downstream, written = [source], False
-    for stage in kernel.stages:
-        if not isinstance(stage, Stage):
-            if any(v.same_as(b) for v in variables(stage.body) for b in downstream):
-                return False
-            continue
-        reads = [load for buffer in downstream for load in reads_of(stage, buffer)]
-        if reads and (written or stage.reduce or not all(is_at_own_point(load, stage) for load in reads)):
+    downstream, written = {source}, False
+    for step in steps:
+        reads = [at_own_point for buffer, at_own_point in step.reads.items() if buffer in downstream]
+        if reads and (written or not all(reads)):
             return False
-        if stage.buffer.same_as(output):
+        if step.written is not None and step.written.same_as(output):
             written = True
         elif reads:
-            downstream.append(stage.buffer)
+            downstream.add(step.written)
     return True
 
 

@@ -106,7 +106,6 @@ def cpu_passes() -> tvm.transform.Pass:
             early.RemoveNoOp(),
             late.RewriteUnsafeSelect(),
             early.CommonSubexprElim(),
-            early.AnnotateEntryFunc(),
             early.SplitHostDevice(),
             early.MakePackedAPI(),
             early.BF16StorageLegalize(),

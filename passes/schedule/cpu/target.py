@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from functools import lru_cache
 
 from tvm.target import Target, codegen
 
@@ -29,7 +30,7 @@ class CpuTarget:
     @staticmethod
     def of(target: Target) -> CpuTarget:
         """Read the facts from a TVM target of kind `llvm`; caches are those of a small server core."""
-        bits = _vector_bits(target)
+        bits = _vector_bits(str(target))
         return CpuTarget(bits, _vector_registers(target, bits), _cores(target))
 
     def lanes(self, item_bytes: int) -> int:
@@ -37,8 +38,10 @@ class CpuTarget:
         return max(1, self.vector_bits // (BITS_PER_BYTE * max(1, item_bytes)))
 
 
-def _vector_bits(target: Target) -> int:
+@lru_cache(maxsize=16)
+def _vector_bits(described: str) -> int:
     """Asked of the features: LLVM's own vector width is the building machine's for `mcpu` levels such as x86-64-v3."""
+    target = Target(described)
     if codegen.target_has_features("avx512f", target):
         return 512
     return 256 if codegen.target_has_features("avx2", target) else 128
