@@ -278,7 +278,7 @@ def test_nothing_is_done_where_an_unknown_size_is_zero() -> None:
     (kernel,) = kernels_of(softmax(x, axis=1), [x])
     block = re.search(r"(\w+) = T.launch_thread\(\"blockIdx.x|blockIdx.x\", .*\) as (\w+):", kernel.script())
     name = block[1] or block[2]
-    assert f"if {name} < n:" in kernel.script() or f"if T.Cast(\"int64\", {name}) < n:" in kernel.script()
+    assert f"if {name} < n:" in kernel.script() or f'if T.Cast("int64", {name}) < n:' in kernel.script()
 
 
 def with_nvcc() -> str:
