@@ -65,6 +65,18 @@ def test_second_derivative_of_a_squared_maximum():
     np.testing.assert_allclose(outer.gradient(first, x).numpy().ravel(), [0, 18, 0, 30])
 
 
+@pytest.mark.parametrize("least", [-np.inf, np.finfo(np.float32).min])
+def test_windows_of_nothing_but_least_values_give_their_padding_no_gradient(least):
+    def gradient_of_all(x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = tf.nn.max_pool2d(x, 3, 1, "SAME")
+        return tape.gradient(y, x)
+
+    found = both(gradient_of_all, tf.constant(np.full((1, 3, 3, 1), least, np.float32)))
+    assert found.ravel().tolist() == [4, 2, 0, 2, 1, 0, 0, 0, 0]
+
+
 def test_overlapping_windows_add_their_gradients():
     x = row(1, 5, 2)
     with tf.GradientTape() as tape:

@@ -123,3 +123,71 @@ def test_pools(target: Target) -> None:
     mean = np.sum([shape.pad(a)[place] for _, place in shape.taps()], 0) / ones
     got = run_te(pool.avg_pool_nd(x, window, strides, padding), {x: a}, mean.shape, target)
     np.testing.assert_allclose(got, mean, rtol=1e-5, atol=1e-5)
+
+
+GRADIENTS = {
+    "step one": ((2, 9, 31, 20), (3, 3), (1, 1), [(1, 1), (1, 1)]),
+    "no padding": ((2, 9, 31, 20), (3, 3), (1, 1), [(0, 0), (0, 0)]),
+    "uneven padding": ((1, 8, 11, 70), (4, 2), (1, 1), [(1, 2), (0, 1)]),
+    "windows as large as images": ((2, 4, 5, 16), (4, 5), (1, 1), [(1, 2), (2, 2)]),
+    "window of one": ((2, 5, 6, 16), (1, 3), (1, 1), [(0, 0), (1, 1)]),
+    "steps": ((2, 9, 31, 20), (3, 3), (2, 2), [(1, 1), (1, 1)]),
+    "few channels": ((2, 9, 12, 3), (3, 3), (1, 1), [(1, 1), (1, 1)]),
+    "more places than a byte holds": ((1, 12, 14, 16), (11, 12), (1, 1), [(5, 5), (5, 6)]),
+    "three dims": ((1, 4, 5, 19, 17), (2, 3, 3), (1, 1, 1), [(1, 0), (1, 1), (1, 1)]),
+}
+
+
+def drawn_pool(seed):
+    chance = random.Random(seed)
+    rank, shape = chance.choice([1, 2, 2, 3]), []
+    window = [chance.randint(1, 5) for _ in range(rank)]
+    padding = [(chance.randint(0, size - 1), chance.randint(0, size - 1)) for size in window]
+    shape = [chance.randint(size, size + 20) for size in window]
+    strides = [chance.choice([1, 1, 1, 2]) for _ in window]
+    return (2, *shape, chance.choice([1, 3, 8, 12, 16, 20, 33, 70])), tuple(window), tuple(strides), padding
+
+
+def check_gradient_of_a_max_pool(case, target):
+    shape, window, strides, padding = case
+    geometry, rng = Geometry(shape[1:-1], window, strides, padding, (1,) * len(window)), np.random.default_rng(0)
+    a = rng.integers(0, 4, shape).astype("float32")
+    a[rng.random(shape) < 0.02], a[rng.random(shape) < 0.02] = np.nan, -np.inf
+    around = geometry.pad(np.where(np.isnan(a), np.inf, a), -np.inf)
+    real, taps = geometry.pad(np.ones_like(a)), list(geometry.taps())
+    y = np.max([around[place] for _, place in taps], 0)
+    g, want, left = values(y.shape), np.zeros(around.shape), np.ones(y.shape, bool)
+    for _, place in taps:
+        wins = left & (real[place] > 0) & (around[place] == y)
+        want[place] += np.where(wins, g, 0)
+        left &= ~wins
+    want = want[(slice(None), *(slice(low, low + size) for (low, _), size in zip(padding, shape[1:-1])))]
+    y[y == np.inf] = np.nan
+    dy, x, best = tensor(y.shape, name="dy"), tensor(shape), tensor(y.shape, name="y")
+    dx = pool.max_pool_nd_grad(dy, x, best, window, strides, padding)
+    got = run_te(dx, {dy: g, x: a, best: y.astype("float32")}, shape, target)
+    np.testing.assert_allclose(got, want, rtol=1e-5, atol=1e-5)
+
+
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("case", GRADIENTS.values(), ids=GRADIENTS)
+def test_gradients_of_max_pools(case, target: Target) -> None:
+    check_gradient_of_a_max_pool(case, target)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
+@pytest.mark.parametrize("seed", range(60))
+def test_gradients_of_max_pools_of_drawn_shapes(seed, target: Target) -> None:
+    check_gradient_of_a_max_pool(drawn_pool(seed), target)
+
+
+@pytest.mark.parametrize(("name", "count"), [("step one", 2), ("uneven padding", 2), ("steps", 1)])
+def test_gradients_of_max_pools_make_no_padded_copy_of_what_steps_of_one_read(name, count) -> None:
+    shape, window, strides, padding = GRADIENTS[name]
+    x = tensor(shape)
+    y = tensor(pool.max_pool_nd(x, window, strides, padding).shape, name="y")
+    dx = pool.max_pool_nd_grad(y, x, y, window, strides, padding)
+    kernel, target = read_kernel(te.create_prim_func([x, y, dx])), CpuTarget.of(HOST)
+    groups = joined(grouped(inlined(kernel), target), kernel, target)
+    assert sum(isinstance(group, Windows) for group in groups) == count

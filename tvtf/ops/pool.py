@@ -88,12 +88,12 @@ def _max_array(x: np.ndarray, *, window: Sizes, strides: Sizes, padding: Padding
 
 
 def _first_largest(x: np.ndarray, y: np.ndarray, window: Sizes, strides: Sizes, padding: Padding) -> np.ndarray:
-    """The row-major number of the first largest value of each window; a NaN is larger than all."""
-    around = padded(wide(x), padding, _lowest(x.dtype))
+    """The row-major number of the first largest value of each window, never of the padding; a NaN is larger than all."""
+    around, real = padded(wide(x), padding, _lowest(x.dtype)), padded(np.ones(x.shape, bool), padding)
     first = np.full(y.shape, -1)
     for number, places in enumerate(_views(around, window, strides, y.shape[1:-1])):
         value = around[places]
-        first[(first < 0) & ((value == y) | (value != value))] = number
+        first[(first < 0) & real[places] & ((value == y) | (value != value))] = number
     return first
 
 

@@ -8,15 +8,17 @@ from dataclasses import replace
 from tvm import ir, tirx
 from tvm.tirx import Var
 
+from tvtf.structure import structural_walk
+
 from . import access, emit
 from .bands import is_choice
 from .combiner import is_zero
+from .elementwise import bound_of, comparisons
 from .emit import index, static
 from .kernel import Clip, Stage, substitute, variables
 from .plan import row_sizes
 from .reduction import walk_as_one
 from .target import CpuTarget
-from .windows import inside_of
 
 # Of all terms: less isn't worth loops whose extents only the run knows.
 LEAST_SAVED = 0.04
@@ -54,6 +56,31 @@ def _clips(stage: Stage, source: Stage) -> list[Clip | None]:
         return []
     places = zip(own[0].indices, source.spatial, strict=True)
     return [_clip(place, stage, *inside[axis.var]) for place, axis in places if inside[axis.var] != (0, axis.size or 0)]
+
+
+def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
+    """Where each axis of a padded copy is no border; None where its test is of another kind."""
+    test = source.value.args[0]
+    tests = comparisons(test)
+    if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _nodes(test)):
+        return None
+    inside = {axis.var: (0, axis.size or 0) for axis in source.spatial}
+    for each in tests:
+        used = variables(each)
+        (var,) = used if len(used) == 1 else (None,)
+        cut = None if var is None or var not in inside else bound_of(each, var)
+        if cut is None:
+            return None
+        low, high = inside[var]
+        holds = bool(emit.static(emit.simplified(substitute(each, {var: index(cut)}))))
+        inside[var] = (max(low, cut), high) if holds else (low, min(high, cut))
+    return inside
+
+
+def _nodes(test: ir.Expr) -> list[ir.Expr]:
+    found: list[ir.Expr] = []
+    structural_walk(test, (ir.Expr, found.append))
+    return found
 
 
 def _clip(place: ir.Expr, stage: Stage, low: int, high: int) -> Clip | None:

@@ -25,7 +25,7 @@ from .reduction import emit_reduction, reads_only_at_own_point
 from .rows import Chain, chain_at, emit_chain
 from .scalar import emit_scalar
 from .target import CpuTarget
-from .windows import Windows, as_windows, emit_windows, windows_of
+from .windows import Windows, as_windows, emit_windows, windows_at
 from .winograd import Winograd, as_winograd, emit_winograd
 from .winograd_filter import WinogradFilter, as_winograd_filter, emit_winograd_filter
 
@@ -78,22 +78,23 @@ def grouped(stages: Sequence[Stage | Opaque], target: CpuTarget, in_block: bool 
     groups: list[Member] = []
     position = 0
     while position < len(stages):
-        pair = stages[position : position + 2]
-        are_windows = _are_windows(pair, target)
-        run = None if in_block or are_windows else blocks_at(stages, position) or chain_at(stages, position, target)
+        count = windows_at(stages, position, target)
+        run = None if in_block or count else _run_at(stages, position, target)
         if run is not None:
             groups.append(run)
             position += len(run.stages)
             continue
-        for stage in pair if are_windows else pair[:1]:
+        for stage in stages[position : position + max(1, count)]:
             add_to_groups(groups, stage)
             position += 1
     return groups
 
 
-def _are_windows(stages: Sequence[Stage | Opaque], target: CpuTarget) -> bool:
-    plain = [stage for stage in stages if isinstance(stage, Stage)]
-    return len(plain) == 2 and windows_of(plain[0], plain[1], target) is not None
+def _run_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> Blocks | Chain | None:
+    """A block or a chain that begins at a stage and ends before windows do."""
+    later = range(position + 1, len(stages))
+    stop = next((at for at in later if windows_at(stages, at, target)), len(stages))
+    return blocks_at(stages[:stop], position) or chain_at(stages[:stop], position, target)
 
 
 def joined(groups: Sequence[Member], kernel: Kernel, target: CpuTarget) -> list[Member]:
@@ -117,8 +118,10 @@ def _joined(
     others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
     winograd: Winograd | WinogradFilter | None = as_winograd(source, group.stages, others, kernel, target)
     winograd = winograd or as_winograd_filter(source, group.stages, others, kernel, target)
-    if winograd is not None or source is None:
+    if winograd is not None:
         return winograd
+    if source is None:
+        return as_windows(None, group.stages, others, kernel, target) if group.first.reduce else None
     pair = source, group.stages, others, kernel
     return as_chunks(*pair) or as_windows(*pair, target) or as_edges(*pair, target) or as_images(*pair, target)
 

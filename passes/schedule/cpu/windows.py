@@ -1,12 +1,13 @@
-"""Windows that reuse nothing they read (depthwise convolutions, pools): straight from the image, without a padded copy.
+"""Windows that reuse nothing they read (depthwise convolutions, pools, their gradients): straight from the image.
 
-Rows of a window that lie outside the image are left out of the sum. Along the last axis of places, tiles that reach
+What lies outside is a padded copy's border, which is never made, or left out by a test of the reduction's own. Rows of a
+window that lie outside the image are left out of the sum. Along the last axis of places, tiles that reach
 over the edge lie at known places, so that what each of their terms reads is decided while compiling.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Iterator, Sequence
 from dataclasses import dataclass, replace
 from functools import partial
 
@@ -15,14 +16,14 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.structure import structural_walk
+from tvtf.structure import structural_map
 
 from ..choices import choice
 from . import access, emit
 from .bands import is_choice
 from .box import on_same_axes
 from .combiner import combiner, is_zero, reduced_item
-from .elementwise import bound_of, comparisons
+from .elementwise import COMPARISONS
 from .emit import index
 from .kernel import Axis, Kernel, Opaque, Stage, has_calls, reads, replace_loads, substitute, variables, with_value
 from .reduction import without_units
@@ -35,7 +36,8 @@ from .work import is_parallel
 MOST_STEPS_WRITTEN_OUT = 512
 # With more results in registers LLVM loads terms long before it needs them, and has to keep them in memory.
 PARTS_OF_REGISTERS = 2
-# Each term that is chosen or not takes a mask, too, of which AVX-512 has seven.
+# Each term that is chosen or not takes a mask, too, of which AVX-512 has seven. Where it is chosen by another operand,
+# neighbouring channels, whole lines of memory, take two thirds of the time of neighbouring places.
 PARTS_OF_REGISTERS_TO_CHOOSE = 8
 
 
@@ -64,10 +66,12 @@ class Slide:
     def reaches_no_border(self) -> bool:
         return self.inner() == (0, self.place.size)
 
-    def range(self, place: ir.Expr) -> Range | None:
+    def range(self, place: ir.Expr) -> Range:
         """The taps that read what is real at a place."""
-        if self.tap is None or self.reaches_no_border:
-            return None if self.tap is None else Range.whole(self.tap)
+        if self.tap is None:
+            raise ValueError("Slide.range: expected an axis of places with taps")
+        if self.reaches_no_border:
+            return Range.whole(self.tap)
         first = _ceil_div(self.low - place * self.step, self.dilation)
         stop = _ceil_div(self.high - place * self.step, self.dilation)
         start = tirx.min(tirx.max(first, index(0)), index(self.taps))
@@ -81,45 +85,97 @@ def _ceil_div(value: ir.Expr, by: int) -> ir.Expr:
 
 @dataclass(frozen=True)
 class Windows:
-    """A padded copy that is never made, the reduction that alone reads it, and that one's epilogue."""
+    """A reduction and its epilogue, and the padded copy that it alone reads and that is never made, where there is one.
 
-    source: Stage
+    `bare` is the reduction as it reads where nothing is border.
+    """
+
+    source: Stage | None
     rest: tuple[Stage, ...]
+    bare: Stage
     slides: tuple[Slide, ...]
 
     @property
     def stages(self) -> tuple[Stage, ...]:
-        return (self.source, *self.rest)
+        return self.rest if self.source is None else (self.source, *self.rest)
 
 
 # -- recognition
 
 
 def as_windows(
-    source: Stage, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
+    source: Stage | None, rest: Sequence[Stage], others: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTarget
 ) -> Windows | None:
-    """The two together, where nobody else reads the copy."""
-    if not kernel.is_local(source.buffer) or any(reads(other, source.buffer) for other in (*rest[1:], *others)):
-        return None
-    found = windows_of(source, rest[0], target)
+    """Windows that test for themselves what is outside, or read a copy that nobody else reads."""
+    found = windows_of(None, rest[0], target)
+    if found is None and source is not None and kernel.is_local(source.buffer):
+        is_read_elsewhere = any(reads(other, source.buffer) for other in (*rest[1:], *others))
+        found = None if is_read_elsewhere else windows_of(source, rest[0], target)
     return None if found is None else replace(found, rest=(*found.rest, *rest[1:]))
 
 
-def windows_of(source: Stage, reduction: Stage, target: CpuTarget) -> Windows | None:
-    """The two, where each term is read for one result alone and nothing but the border changes none."""
+def windows_at(stages: Sequence[Stage | Opaque], position: int, target: CpuTarget) -> int:
+    """How many stages at a place are windows: two with a padded copy, one without, or none."""
+    first, then = [*stages[position : position + 2], None, None][:2]
+    if not isinstance(first, Stage):
+        return 0
+    if windows_of(None, first, target) is not None:
+        return 1
+    return 2 if isinstance(then, Stage) and windows_of(first, then, target) is not None else 0
+
+
+def windows_of(source: Stage | None, reduction: Stage, target: CpuTarget) -> Windows | None:
+    """Windows, where each term is read for one result alone and nothing but the border changes none."""
     first = without_units(reduction)
+    if not first.reduce or len(first.spatial) < 3:
+        return None
+    found = _with_own_test(first) if source is None else _with_copy(source, first)
+    if found is None:
+        return None
+    tests, bare = found
+    windows = Windows(source, (first,), bare, _slides(tests, first))
+    return windows if windows.slides and _tile(windows, target) is not None else None
+
+
+def _with_own_test(first: Stage) -> tuple[list[ir.Expr], Stage] | None:
+    """What is tested of each term of a reduction that leaves some out, and the reduction without that."""
+    item = reduced_item(first)
+    if item is None or combiner(first) is None or any(_is_read_again(load, first) for load in terms_of(first)):
+        return None
+    if is_choice(item) and tvm_ffi.structural_equal(item.args[2], first.init):
+        tests = _bounds(item.args[0])
+        return None if tests is None else (tests, with_value(first, _replaced(first.value, item, item.args[1])))
+    return ([], first) if _is_narrower(first) and _has_windows(first) else None
+
+
+def _is_narrower(first: Stage) -> bool:
+    """Whether results are shorter than what is read, of which other plans would take a vector for each vector of results."""
+    return first.item_bytes < max(map(_item_bytes, first.loads))
+
+
+def _has_windows(first: Stage) -> bool:
+    """Whether each axis of terms moves along one of places."""
+    moving = [variables(place) for load in terms_of(first) for place in load.indices]
+    places = {axis.var for axis in first.spatial[1:-1]}
+    return all(any(axis.var in used and used & places for used in moving) for axis in first.reduce)
+
+
+def _with_copy(source: Stage, first: Stage) -> tuple[list[ir.Expr], Stage] | None:
+    """What a padded copy tests of each term, and the reduction reading what the copy is made of."""
     own = access.reads_of(first, source.buffer)
-    if source.reduce or not first.reduce or not own or not all(tvm_ffi.structural_equal(own[0], each) for each in own):
+    if source.reduce or not own or not all(tvm_ffi.structural_equal(own[0], each) for each in own):
         return None
-    if any(axis.size != 1 and access.load_stride(own[0], axis.var) == 0 for axis in first.spatial):
+    if _is_read_again(own[0], first) or not is_choice(source.value) or not _is_neutral(source.value.args[2], first):
         return None
-    if not is_choice(source.value) or not _is_neutral(source.value.args[2], first):
+    if not isinstance(source.value.args[1], TensorLoad):
         return None
-    slides = _slides(source, first, own[0])
-    if not slides or not isinstance(source.value.args[1], TensorLoad):
-        return None
-    windows = Windows(source, (first,), slides)
-    return windows if _tile(windows, target) is not None else None
+    tests = _bounds(with_value(source, source.value.args[0]).at(list(own[0].indices)))
+    bare = with_value(source, source.value.args[1])
+    return None if tests is None else (tests, with_value(first, replace_loads(first.value, source.buffer, bare.at)))
+
+
+def _is_read_again(load: TensorLoad, first: Stage) -> bool:
+    return any(axis.size != 1 and access.load_stride(load, axis.var) == 0 for axis in first.spatial)
 
 
 def _is_neutral(border: ir.Expr, first: Stage) -> bool:
@@ -131,61 +187,62 @@ def _is_neutral(border: ir.Expr, first: Stage) -> bool:
     return isinstance(item, TensorLoad) or is_product
 
 
-def _slides(source: Stage, first: Stage, read: TensorLoad) -> tuple[Slide, ...]:
-    """How the read moves along each axis of places; nothing where it isn't `[n, *places, channel]` of known sizes."""
-    if len(first.spatial) < 3 or len(read.indices) != len(first.spatial):
+def _bounds(test: ir.Expr) -> list[ir.Expr] | None:
+    """The comparisons that a test says must all hold."""
+    if isinstance(test, tirx.And):
+        parts = _bounds(test.a), _bounds(test.b)
+        return None if parts[0] is None or parts[1] is None else parts[0] + parts[1]
+    return [test] if isinstance(test, COMPARISONS) else None
+
+
+def _replaced(value: ir.Expr, old: ir.Expr, new: ir.Expr) -> ir.Expr:
+    return structural_map(value, (ir.Expr, lambda node: new if tvm_ffi.structural_equal(node, old) else node))
+
+
+def _slides(tests: Sequence[ir.Expr], first: Stage) -> tuple[Slide, ...]:
+    """How reads move along each axis of places; nothing where sizes aren't known or tests ask something else."""
+    places = first.spatial[1:-1]
+    if any(axis.size is None for axis in (*places, first.spatial[-1], *first.reduce)):
         return ()
-    image, *places, channel = first.spatial
-    is_own = [emit.static(emit.simplified(at - axis.var)) == 0 for at, axis in zip(read.indices, first.spatial)]
-    inside = inside_of(source)
-    if not (is_own[0] and is_own[-1]) or inside is None or any(axis.size is None for axis in (*places, channel)):
-        return ()
-    pairs = zip(places, read.indices[1:-1], source.spatial[1:-1], strict=True)
-    found = [_slide(place, at, first, *inside[axis.var]) for place, at, axis in pairs]
+    own = [[test for test in tests if place.var in variables(test)] for place in places]
+    found = [_slide(place, about, first.reduce) for place, about in zip(places, own, strict=True)]
     slides = tuple(slide for slide in found if slide is not None)
     taps = [slide.tap.var for slide in slides if slide.tap is not None]
-    rest = [axis for axis in first.reduce if axis.size != 1 and axis.var not in taps]
-    return slides if len(slides) == len(found) and len(set(taps)) == len(taps) and not rest else ()
+    is_all = len(slides) == len(found) and sum(map(len, own)) == len(tests)
+    return slides if is_all and len(set(taps)) == len(taps) else ()
 
 
-def _slide(place: Axis, at: ir.Expr, first: Stage, low: int, high: int) -> Slide | None:
-    moving = [axis for axis in first.reduce if axis.var in variables(at) and axis.size != 1]
-    if len(moving) > 1 or not variables(at) <= {place.var, *(axis.var for axis in first.reduce)}:
+def _slide(place: Axis, tests: Sequence[ir.Expr], terms: Sequence[Axis]) -> Slide | None:
+    """The places that pass all tests, each of `place * step + tap * dilation`."""
+    used = {var for test in tests for var in variables(test)}
+    taps = [axis for axis in terms if axis.var in used]
+    if len(taps) > 1 or not used <= {place.var, *(axis.var for axis in taps)}:
         return None
-    tap = moving[0] if moving else None
-    start = substitute(at, {place.var: index(0), **{axis.var: index(0) for axis in first.reduce}})
-    steps = [access.stride(at, axis.var) for axis in (place, *moving)]
-    known = [None if step is None else emit.static(step) for step in steps]
-    if emit.static(emit.simplified(start)) != 0 or any(step is None or step < 1 for step in known):
+    tap = taps[0] if taps else None
+    limits = [_limit(test, place, tap) for test in tests]
+    ways = {limit[:2] for limit in limits if limit is not None}
+    if None in limits or len(ways) > 1:
         return None
-    step, dilation = (known[0] or 1), (known[1] or 1) if moving else 1
+    step, dilation = ways.pop() if ways else (1, 1)
+    last = ((place.size or 1) - 1) * step + ((tap.size or 1) - 1 if tap else 0) * dilation
+    low = max([0, *(limit[2] for limit in limits if limit and limit[2] is not None)])
+    high = min([last + 1, *(limit[3] for limit in limits if limit and limit[3] is not None)])
     slide = Slide(place, tap, step, dilation, low, high)
-    return slide if moving or slide.reaches_no_border else None
+    return slide if tap or slide.reaches_no_border else None
 
 
-def inside_of(source: Stage) -> dict[Var, tuple[int, int]] | None:
-    """Where each axis of a padded copy is no border; None where its test is of another kind."""
-    test = source.value.args[0]
-    tests = comparisons(test)
-    if any(isinstance(node, (tirx.Or, tirx.Not)) for node in _nodes(test)):
+def _limit(test: ir.Expr, place: Axis, tap: Axis | None) -> tuple[int, int, int | None, int | None] | None:
+    """A test as `low <= place * step + tap * dilation < high`: step, dilation, low, high."""
+    left, right = (test.a, test.b) if isinstance(test, (tirx.GE, tirx.GT)) else (test.b, test.a)
+    value = emit.simplified(left - right - (1 if isinstance(test, (tirx.GT, tirx.LT)) else 0))
+    axes = [place] if tap is None else [place, tap]
+    steps = [access.stride(value, axis.var) for axis in axes]
+    known = [0 if step is None else emit.static(step) or 0 for step in steps]
+    first = emit.static(emit.simplified(substitute(value, {axis.var: index(0) for axis in axes})))
+    if first is None or not (min(known) > 0 or max(known) < 0):
         return None
-    inside = {axis.var: (0, axis.size or 0) for axis in source.spatial}
-    for each in tests:
-        used = variables(each)
-        (var,) = used if len(used) == 1 else (None,)
-        cut = None if var is None or var not in inside else bound_of(each, var)
-        if cut is None:
-            return None
-        low, high = inside[var]
-        holds = bool(emit.static(emit.simplified(substitute(each, {var: index(cut)}))))
-        inside[var] = (max(low, cut), high) if holds else (low, min(high, cut))
-    return inside
-
-
-def _nodes(test: ir.Expr) -> list[ir.Expr]:
-    found: list[ir.Expr] = []
-    structural_walk(test, (ir.Expr, found.append))
-    return found
+    step, dilation = abs(known[0]), abs(known[-1])
+    return (step, dilation, -first, None) if known[0] > 0 else (step, dilation, None, first + 1)
 
 
 @dataclass(frozen=True)
@@ -204,39 +261,43 @@ class _Shape:
 
 def _tile(windows: Windows, target: CpuTarget) -> _Shape | None:
     """Tiles of some of the registers: each result needs a term of its own in another, and a mask where terms are chosen."""
-    stage, last = _bare(windows), windows.slides[-1].place
-    channel, lanes = stage.spatial[-1], target.lanes(stage.item_bytes)
+    stage, last = windows.bare, windows.slides[-1].place
+    channel, lanes = stage.spatial[-1], target.lanes(max(stage.item_bytes, *map(_item_bytes, stage.loads)))
     size, along = last.size or 1, channel.size or 1
     if 2 * along < lanes or not all(access.is_contiguous(term, channel.var) for term in terms_of(stage)):
         return None
     vectors = -(-along // lanes)
-    most = target.vector_registers // (PARTS_OF_REGISTERS_TO_CHOOSE if has_calls(stage.value) else PARTS_OF_REGISTERS)
-    height = -(-size // -(-size // most))
+    most, beside = _most_results(stage, target)
+    height = -(-size // -(-size // (most // min(vectors, beside))))
     usual = height, min(vectors, max(1, most // height))
-    heights = [h for h in (2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if h <= size]
+    heights = [h for h in (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if h <= size]
     options = [(h, v) for v in (1, 2, 3, 4) if v <= vectors for h in heights if h * v < target.vector_registers]
     height, vectors = choice("tile", usual, lambda: options, lambda tile: f"{tile[0]} x {tile[1]}")
     is_short = windows.slides[-1].taps * height * vectors <= MOST_STEPS_WRITTEN_OUT
     return _Shape(channel, lanes, vectors, height) if is_short else None
 
 
-def _bare(windows: Windows) -> Stage:
-    """The reduction as it reads where nothing is border."""
-    source = with_value(windows.source, windows.source.value.args[1])
-    return _reading(windows, source.at)
+def _most_results(stage: Stage, target: CpuTarget) -> tuple[int, int]:
+    """The vectors of results of a tile, and how many of them lie side by side along the channels."""
+    if not has_calls(stage.value):
+        return target.vector_registers // PARTS_OF_REGISTERS, 1
+    most = target.vector_registers // PARTS_OF_REGISTERS_TO_CHOOSE
+    return most, most if len(terms_of(stage)) > 1 else max(1, most // 2)
+
+
+def _item_bytes(load: TensorLoad) -> int:
+    return max(1, load.ty.dtype.bits // 8)
 
 
 def _at_edges(windows: Windows) -> Stage:
     """The reduction as it reads where only the last axis of places may reach the border."""
-    last, place = windows.slides[-1], windows.source.spatial[-2].var
-    tests = [place >= last.low, place < last.high]
-    _test, value, border = windows.source.value.args
-    return _reading(windows, with_value(windows.source, tirx.if_then_else(tirx.all(*tests), value, border)).at)
-
-
-def _reading(windows: Windows, read: Callable[[list[ir.Expr]], ir.Expr]) -> Stage:
-    first = windows.rest[0]
-    return with_value(first, replace_loads(first.value, windows.source.buffer, read))
+    last, bare = windows.slides[-1], windows.bare
+    item = reduced_item(bare)
+    if last.reaches_no_border or item is None:
+        return bare
+    at = last.place.var * last.step + (last.tap.var * last.dilation if last.tap else 0)
+    counts = tirx.if_then_else(tirx.all(at >= last.low, at < last.high), item, bare.init)
+    return with_value(bare, _replaced(bare.value, item, counts))
 
 
 # -- writing
@@ -261,14 +322,18 @@ class _Writer:
     def __init__(self, windows: Windows, stores: list[Stage], tile: _Shape) -> None:
         self.windows, self.tile = windows, tile
         self.first, self.last = windows.rest[0], windows.slides[-1]
-        self.bare, self.edge = _bare(windows), _at_edges(windows)
+        self.bare, self.edge = windows.bare, _at_edges(windows)
         self.finish = Finish(self.first, tuple(stores))
 
     def row(self, places: list[ir.Expr]) -> Stmt:
         axes = self.first.spatial[:-2]
         base = {axis.var: place for axis, place in zip(axes, places, strict=True)}
-        outer = [slide.range(base[slide.place.var]) for slide in self.windows.slides[:-1]]
-        ranges = [part for part in outer if part is not None]
+        known = {slide.tap.var: slide for slide in self.windows.slides if slide.tap is not None}
+        ranges = [
+            known[axis.var].range(base[known[axis.var].place.var]) if axis.var in known else Range.whole(axis)
+            for axis in self.first.reduce
+            if self.last.tap is None or not axis.var.same_as(self.last.tap.var)
+        ]
         return emit.sequence(list(self._pieces(base, ranges)))
 
     def _pieces(self, base: Point, ranges: list[Range]) -> Iterator[Stmt]:

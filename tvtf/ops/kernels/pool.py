@@ -12,7 +12,8 @@ from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant
 
 Padding = Sequence[tuple[int, int]]
 NO_PLACE = -2
-MOST_IN_A_BYTE = 127
+# Twice as many must fit: of a part of a window, TVM knows its first place and its extent, and not that they belong together.
+MOST_IN_A_BYTE = 64
 
 
 def max_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> te.Tensor:
@@ -64,6 +65,8 @@ def max_pool_nd_grad(
     Source: tf.raw_ops.MaxPoolGrad.
     """
     first = _first_largest(x, y, window, strides, padding)
+    if all(step == 1 for step in strides):
+        return _max_grad_of_steps_of_one(dy, first, x, window, padding)
 
     def share(windows: _Windows, gradient: te.Tensor, winner: te.Tensor) -> Callable[..., ir.Expr]:
         def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
@@ -78,6 +81,24 @@ def max_pool_nd_grad(
     around = padded(dy, windows.padding)
     y_grad = compute(x.shape, share(windows, around, padded(first, windows.padding, -1)), "max_pool_grad")
     return cast(y_grad, str(dy.dtype))
+
+
+def _max_grad_of_steps_of_one(
+    dy: te.Tensor, first: te.Tensor, x: te.Tensor, window: Sequence[int], padding: Padding
+) -> te.Tensor:
+    """Each position's sum over the windows that cover it, those first where it is the last place."""
+    taps, dtype = [reduce_axis(extent, "t") for extent in window], accumulator_dtype(str(dy.dtype))
+    numbers = [extent - 1 - tap for extent, tap in zip(window, taps, strict=True)]
+    around = [(extent - 1 - low, extent - 1 - high) for extent, (low, high) in zip(window, padding, strict=True)]
+    zero = tirx.const(0, dtype)
+
+    def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
+        source = [at + tap - low for at, tap, (low, _high) in zip(place[:-1], taps, around, strict=True)]
+        wins = first(batch, *source, place[-1]) == _flat(numbers, window)
+        value = as_dtype(dy(batch, *source, place[-1]), dtype)
+        return te.sum(_inside(source, dy, around, tirx.Select(wins, value, zero), zero), axis=taps)
+
+    return cast(compute(x.shape, body, "max_pool_grad"), str(dy.dtype))
 
 
 def avg_pool_nd(x: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> te.Tensor:
@@ -181,30 +202,45 @@ class _Windows:
 def _first_largest(
     x: te.Tensor, y: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding
 ) -> te.Tensor:
-    """The row-major number of the first largest value in each window, in as few bytes as hold it."""
-    around = padded(x, padding, _lowest(str(x.dtype)))
+    """The row-major number of the first largest value in each window, in as few bytes as hold it; none of the padding."""
     taps = [reduce_axis(extent, "k") for extent in window]
     is_float = "float" in str(x.dtype)
 
     def body(batch: ir.Expr, *place: ir.Expr) -> ir.Expr:
-        source = [at * step + tap for at, step, tap in zip(place[:-1], strides, taps, strict=True)]
-        value, best = around(batch, *source, place[-1]), y(batch, *place)
+        steps = zip(place[:-1], strides, taps, padding, strict=True)
+        source = [at * step + tap - low for at, step, tap, (low, _high) in steps]
+        value, best = x(batch, *source, place[-1]), y(batch, *place)
         found = tirx.Or(value == best, tirx.isnan(value)) if is_float else value == best
-        number = _number([tap.var for tap in taps], window)
-        return te.min(tirx.Select(found, number, tirx.max_value(str(number.ty.dtype))), axis=taps)
+        number = _flat([tap.var for tap in taps], window)
+        nothing = tirx.max_value(str(number.ty.dtype))
+        return te.min(_inside(source, x, padding, tirx.Select(found, number, nothing), nothing), axis=taps)
 
     return compute(y.shape, body, "first_largest")
 
 
-def _number(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
-    """The row-major number of a place, in a byte where all fit; outside the window one that no place has."""
+def _inside(
+    source: Sequence[ir.Expr], like: te.Tensor, padding: Padding, value: ir.Expr, otherwise: ir.Expr
+) -> ir.Expr:
+    """A value of a place in an image, and another for one in its padding."""
+    around = list(zip(source, like.shape[1:-1], padding, strict=True))
+    tests = [at >= 0 for at, _size, (low, _high) in around if low > 0]
+    tests += [at < size for at, size, (_low, high) in around if high > 0]
+    return tirx.if_then_else(tirx.all(*tests), value, otherwise) if tests else value
+
+
+def _flat(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
+    """The row-major number of a place of a window, in a byte where all fit."""
     flat: ir.Expr = long(0)
-    inside: list[ir.Expr] = []
     for at, extent in zip(place, window, strict=True):
         flat = flat * extent + at
-        inside.append(at < extent)
-    dtype = "int8" if prod(window) <= MOST_IN_A_BYTE else "int32"
-    return tirx.if_then_else(tirx.all(*inside), flat.astype(dtype), tirx.const(NO_PLACE, dtype))
+    return flat.astype("int8" if prod(window) <= MOST_IN_A_BYTE else "int32")
+
+
+def _number(place: Sequence[ir.Expr], window: Sequence[int]) -> ir.Expr:
+    """`_flat`, and outside the window a number that no place has."""
+    flat = _flat(place, window)
+    inside = [at < extent for at, extent in zip(place, window, strict=True)]
+    return tirx.if_then_else(tirx.all(*inside), flat, tirx.const(NO_PLACE, str(flat.ty.dtype)))
 
 
 def _divided(
