@@ -92,9 +92,9 @@ class _Loop:
     def _wide(self, index: int, x: Tensor, y: Tensor) -> Tensor:
         if same_shape(x._type.shape, y._type.shape) or index not in (i for i, *_ in self.arrays):
             return x
-        return bind.concat(
-            x, new_stack(y._type.shape[0] - x._type.shape[0], TensorType(y._type.shape[1:], y.dtype)), axis=0
-        )
+        rows = y._type.shape[0]
+        state.trace.root.final_rows.add(rows)
+        return bind.concat(x, new_stack(rows - x._type.shape[0], TensorType(y._type.shape[1:], y.dtype)), axis=0)
 
     def varies(self, index: int) -> set[int]:
         """The axes of a carried value that have another size in each iteration."""

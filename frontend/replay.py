@@ -136,12 +136,14 @@ def tell_tapes(prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, 
 
 
 def _wide(inputs: Sequence[Tensor], attrs: dict[str, Any]) -> dict[str, Any]:
-    """Of a loop whose arrays have all the rows by now that it will need."""
-    if not attrs.get("arrays"):
+    """Of a loop where arrays that a loop around carries have all the rows by now that they will need."""
+    if not attrs.get("arrays") or state.trace is None:
         return attrs
-    arrays, entry = {i for i, *_ in attrs["arrays"]}, [x._type.shape for x in inputs]
-    shapes = tuple(entry[i] if i in arrays else shape for i, shape in enumerate(attrs["shapes"]))
-    return attrs | {"arrays": (), "shapes": () if all(map(same_shape, shapes, entry)) else shapes}
+    entry = [x._type.shape for x in inputs]
+    wide = {i for i, *_ in attrs["arrays"] if entry[i][0] in state.trace.root.final_rows}
+    arrays = tuple(growing for growing in attrs["arrays"] if growing[0] not in wide)
+    shapes = tuple(entry[i] if i in wide else shape for i, shape in enumerate(attrs["shapes"]))
+    return attrs | {"arrays": arrays, "shapes": () if all(map(same_shape, shapes, entry)) else shapes}
 
 
 def gives(prim: Any, attrs: dict[str, Any]) -> bool:

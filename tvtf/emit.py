@@ -270,6 +270,7 @@ class Trace:
         self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
         self.scopes: dict[relax.Var, str] = {}
         self.array_writes: list[Any] = []  # the indices at which arrays of dynamic size were written, in order
+        self.final_rows: set[Any] = set()  # the dims of arrays that have all the rows that their loop writes
         self.room_for: Any = None  # of a loop's body: the set of what arrays have room for, if not for all it counts
         self._names = {"main": 0}
 

@@ -145,6 +145,27 @@ def _gradients(tf):
         )
         return tf.reduce_sum(rows.stack())
 
+    def made_in_a_branch(x, n):
+        return tf.cond(x > 0.0, lambda: powers(x, n), lambda: x)
+
+    def made_in_a_loop(x, n):
+        i = 0
+        while i < 3:
+            rows, j = _array(tf, element_shape=[]), 0
+            while j < i + 2:
+                rows = rows.write(j, x * x * 0.125 * tf.cast(j, tf.float32))
+                j += 1
+            x, i = tf.reduce_sum(rows.stack()), i + 1
+        return x
+
+    def made_in_a_branch_in_a_loop(x, n):
+        i = 0
+        while i < 2:
+            if i < 1:
+                x = within(x, n) * 0.125
+            i += 1
+        return x
+
     inner = tf.function(powers)
     bodies = {
         "powers": powers,
@@ -152,6 +173,9 @@ def _gradients(tf):
         "loops in loops": within,
         "what is read": read,
         "while_loop": by_function,
+        "made in a branch": made_in_a_branch,
+        "made in a loop": made_in_a_loop,
+        "made in a branch in a loop": made_in_a_branch_in_a_loop,
         "a function": lambda x, n: inner(x, n),
     }
     forms = {"gradient": first, "second": second}
