@@ -52,6 +52,11 @@ class _Cut(Evaluation):
         pieces = table["split"].bind(product, sizes=read, axis=site.axis) if len(read) > 1 else [product]
         return (*[None] * site.first, *pieces, *[None] * (len(site.sizes) - site.end))
 
+    def learn(self, var: relax.Var) -> None:
+        """The pieces have no dim that their product hasn't told."""
+        if var not in self.sites:
+            super().learn(var)
+
     def product(self, site: Site, begin: int, size: int) -> Any:
         operands = [self.value(x) for x in site.product.inputs]
         rank = site.product.var.ty.ndim

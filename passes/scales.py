@@ -8,6 +8,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf.interpret import Evaluation, reemit
+from tvtf.passes.dead import drop_dead
 from tvtf.passes.uses import Graph, Use
 from tvtf.primitive import table
 
@@ -19,7 +20,7 @@ def fold_scales(mod: tvm.IRModule) -> tvm.IRModule:
     """The module with ``conv(x, w) * s`` of constant ``w`` and ``s`` as ``conv(x, w * s)``, which is computed once."""
     if not _sites(mod["main"]):
         return mod
-    return relax.transform.DeadCodeElimination()(reemit(mod, Folded))
+    return drop_dead(reemit(mod, Folded))
 
 
 class Site(NamedTuple):

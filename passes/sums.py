@@ -9,6 +9,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.interpret import Evaluation, reemit
+from tvtf.passes.dead import drop_dead
 from tvtf.passes.uses import Graph, Use
 from tvtf.primitive import table
 
@@ -20,7 +21,7 @@ def pair_sums(mod: tvm.IRModule) -> tvm.IRModule:
     functions = [f for f in mod.functions.values() if isinstance(f, relax.Function)]
     if not any(map(_pairs, functions)):
         return mod
-    return relax.transform.DeadCodeElimination()(reemit(mod, _Paired))
+    return drop_dead(reemit(mod, _Paired))
 
 
 class Pair(NamedTuple):

@@ -49,6 +49,15 @@ def test_pieces(turned_a, turned_b, axis, sizes, read, shape):
         np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-5)
 
 
+def test_pieces_beside_sizes_that_the_program_computes():
+    def piece(a, b):
+        rows = tf.boolean_mask(a, a[:, 0, 0] > 0.0)
+        return tf.split(tf.matmul(rows, b[0]), [3, 4, 5], 2)[1]
+
+    found = tf.function(piece, autograph=False)(tf.constant(A), tf.constant(B))
+    np.testing.assert_allclose(found, piece(tf.constant(A), tf.constant(B)), rtol=1e-5, atol=1e-5)
+
+
 def read_as_a_whole(a, b):
     product = tf.matmul(a, b)
     return tf.split(product, 2, 2)[0], product

@@ -40,6 +40,12 @@ def test_a_norm_of_constants_becomes_a_filter_and_an_offset(groups):
     assert len(kernels) == 1 and "multiply" not in kernels[0] and "negative" not in kernels[0]
 
 
+def test_sizes_that_the_program_computes_stay():
+    x, compute = values(2, 5, 6, 72), normed(1)
+    _, rows = tf.function(lambda x, n: (compute(x), tf.ones([n, 2])))(x, tf.constant(3))
+    assert rows.shape == [3, 2]
+
+
 def test_a_factor_of_a_result_that_others_read_stays():
     x, w, scale = values(1, 4, 4, 8), values(3, 3, 8, 72), values(72)
 

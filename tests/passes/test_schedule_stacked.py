@@ -54,6 +54,12 @@ def test_unknown_number_of_rows(rows):
     np.testing.assert_allclose(found, shares(a, 1), rtol=2e-5)
 
 
+@pytest.mark.parametrize("shape, axis", [((1, 16), 1), ((1, 7), 1), ((16, 1), 2), ((3, 1, 4), 2)])
+def test_axes_of_one_item_beside_an_unknown_number_of_rows(shape, axis):
+    x, a = tensor((tirx.Var("n", "int64"), *shape)), values((70, *shape))
+    np.testing.assert_array_equal(run_te(softmax.softmax(x, axis=axis), {x: a}, a.shape, HOST), np.ones_like(a))
+
+
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
 def test_rows_of_several_axes_with_weights_of_their_own(target):
     """Rows behind other axes, of two axes, beside operands of one value per row, per place, and of labels."""

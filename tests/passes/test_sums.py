@@ -48,6 +48,15 @@ def test_two_sums(sums):
         np.testing.assert_allclose(a, b, rtol=1e-4, atol=1e-4)
 
 
+def test_sizes_that_the_program_computes_stay():
+    def sums(x, g, n):
+        return *both(x, g), tf.ones([n, 2])
+
+    arguments = tf.constant(X), tf.constant(G), tf.constant(3)
+    assert paired(sums, *arguments) == 1
+    assert tf.function(sums, autograph=False)(*arguments)[2].shape == [3, 2]
+
+
 def of_other_axes(x, g):
     return tf.reduce_sum(g, [0]), tf.reduce_sum(x * g, [0, 1])
 

@@ -162,7 +162,8 @@ class _Block:
         """The rows of an operand turned over; stages that read the same ones share them."""
         lane = Axis(Var("row", "int64"), index(self.rows))
         along = _axes_of(load, stage, self.depth)
-        value = self._at_row(load, stage, lane)
+        single = {axis.var: index(0) for axis in (*stage.spatial[self.depth :], *stage.reduce) if axis.size == 1}
+        value = self._at_row(substitute(load, single), stage, lane)
         for copy, _ in copies:
             axes = dict(zip([axis.var for axis in (*along, lane)], [axis.var for axis in copy.spatial], strict=False))
             same = len(copy.spatial) == len(along) + 1 and tvm_ffi.structural_equal(substitute(value, axes), copy.value)
