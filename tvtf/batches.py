@@ -8,7 +8,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
+from tvtf import aligned, nest
 from tvtf.composite import BatchableTypeSpec
 from tvtf.errors import InvalidArgumentError
 from tvtf.shape import TensorShape
@@ -176,7 +176,9 @@ def _stack(column: Sequence[np.ndarray], number: int) -> np.ndarray:
             )
     if not shape:
         return np.array([each[()] for each in column], column[0].dtype)
-    return np.concatenate(column).reshape((len(column), *shape))
+    rows = aligned.empty((len(column), *shape), column[0].dtype)
+    np.concatenate(column, out=rows.reshape(-1, *shape[1:]))
+    return rows
 
 
 def _brackets(array: np.ndarray) -> str:

@@ -8,6 +8,7 @@ import ml_dtypes
 import numpy as np
 import tvm_ffi
 
+from tvtf import aligned
 from tvtf.tensor import EagerTensor
 from tvtf.texts import numbers_of, texts_of
 
@@ -37,7 +38,7 @@ def variable_handle(variable: Any) -> Any:
 def to_handle(array: np.ndarray) -> Any:
     """An array as a TVM tensor of the same memory; a strided or read-only one is copied."""
     if not array.flags.c_contiguous or not array.flags.writeable:
-        array = array.copy(order="C")
+        array = aligned.copied(array)
     if array.dtype == _BFLOAT16:
         return _seen_as(tvm_ffi.from_dlpack(array.view(np.uint16)), array.shape, "bfloat16")
     if array.dtype.kind == "c":

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvtf import dtypes
+from tvtf import aligned, dtypes
 from tvtf.anyrank import AnyShape
 from tvtf.context import state
 from tvtf.dtypes import _BY_NUMPY, DType, type_name
@@ -532,7 +532,7 @@ def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
     if dtype is dtypes.string:
         raise ValueError(f"Failed to convert a NumPy array of {array.dtype} to a Tensor of dtype string.")
     with np.errstate(all="ignore"):
-        return array.astype((dtype or found).np, order="C", copy=True)
+        return aligned.copied(array, (dtype or found).np)
 
 
 def _check_texts(array: np.ndarray) -> None:

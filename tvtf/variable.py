@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvtf import dtypes
+from tvtf import aligned, dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.locks import Lock
@@ -287,7 +287,7 @@ class Variable(Trackable, metaclass=MadeByCreators):
             if array.shape == self._memory.shape and not self._is_shared():
                 np.copyto(self._memory, array)
             else:
-                self._adopt(np.array(array, order="C"))
+                self._adopt(aligned.copied(array))
 
     @property
     def _array(self) -> np.ndarray:
@@ -304,7 +304,7 @@ class Variable(Trackable, metaclass=MadeByCreators):
         """
         self._seen = False
         if self._is_shared():
-            self._adopt(self._memory.copy())
+            self._adopt(aligned.copied(self._memory))
 
     def _is_shared(self) -> bool:
         """Whether somebody else holds the array. A handle made of it does; one that it was made of does not."""
@@ -432,4 +432,4 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
             tensor = hooks.value_in_this_call(trace, tensor)
     finally:
         state.trace = trace
-    return np.array(tensor.eager_array(), order="C")
+    return aligned.copied(tensor.eager_array())

@@ -15,10 +15,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
+from tvtf import aligned
 from tvtf.dtypes import as_dtype
 from tvtf.memory import to_handle
-
-ALIGNMENT = 64
 
 
 class Layout:
@@ -41,12 +40,10 @@ def _tensor(memory: np.ndarray, offset: int, shape: tuple[int, ...], dtype: Any)
 
 
 class Block:
-    """Bytes at an aligned address, and each layout's tensors in them."""
+    """Bytes, and each layout's tensors in them."""
 
     def __init__(self, size: int) -> None:
-        memory = np.empty(size + ALIGNMENT, np.uint8)
-        start = -memory.ctypes.data % ALIGNMENT
-        self.memory = memory[start : start + size]
+        self.memory = aligned.empty((size,), np.dtype(np.uint8))
         self._tensors: WeakKeyDictionary[Layout, list[Any]] = WeakKeyDictionary()
 
     def tensors(self, layout: Layout) -> list[Any]:
