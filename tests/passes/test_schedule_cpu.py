@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+from dataclasses import replace
+from unittest.mock import patch
+
 import numpy as np
 import pytest
 import tvm
@@ -233,7 +236,28 @@ def test_rows_that_end_in_a_part_of_a_vector_are_padded(rows: int, columns: int,
     x, y = tensor((rows, 90)), tensor((90, columns), name="y")
     (stage,) = read_kernel(te.create_prim_func([x, y, matmul(x, y)])).stages
     plan = plan_reduction(stage, CpuTarget(512, 32, 2))
-    assert plan.padded == is_padded
+    assert bool(plan.padded) == is_padded
+
+
+@pytest.mark.parametrize(("columns", "lanes"), [(65, 4), (69, 8), (71, 8), (75, 16), (7, 8)])
+def test_rows_end_in_a_short_vector_where_whole_ones_run_in_halves(columns: int, lanes: int) -> None:
+    x, y = tensor((400, 90)), tensor((90, columns), name="y")
+    (stage,) = read_kernel(te.create_prim_func([x, y, matmul(x, y)])).stages
+    halved = CpuTarget.of(Target({"kind": "llvm", "mcpu": "znver4"}))
+    assert plan_reduction(stage, halved).padded == lanes
+    assert plan_reduction(stage, replace(halved, is_halved=False)).padded == (16 if columns > 16 else 8)
+
+
+@pytest.mark.parametrize("mcpu", ["znver4", "skylake-avx512", "x86-64-v3"])
+@pytest.mark.parametrize("columns", [20, 37, 53])
+def test_products_of_rows_that_end_in_a_part_of_a_vector(columns: int, mcpu: str) -> None:
+    """Vectors as this target takes them, run on the machine at hand."""
+    x, y = tensor((300, 40)), tensor((columns, 40), name="y")
+    a, b = values((300, 40)), values((columns, 40))
+    like = CpuTarget.of(Target({"kind": "llvm", "mcpu": mcpu}))
+    with patch.object(CpuTarget, "of", lambda _target: like):
+        got = run_te(matmul(x, y, False, True), {x: a, y: b}, (300, columns), HOST)
+    np.testing.assert_allclose(got, a @ b.T, rtol=1e-4, atol=1e-4)
 
 
 @pytest.mark.parametrize(("columns", "lanes"), [(2, 2), (3, 4), (5, 8), (8, 8), (9, 16), (40, 16)])

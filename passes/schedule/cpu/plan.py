@@ -91,8 +91,8 @@ class Plan:
 
     `vector` is a result axis (`along_rows` false: each lane is its own result) or the reduction axis to run along
     (`along_rows` true: lanes are combined at the end). `sizes` are the register tile's extents per result axis.
-    `padded` is true where every operand read along the vector is packed into whole vectors. `turned` is an operand to
-    copy so that the vector runs along its memory.
+    `padded` is how many lanes the last vector of a row is summed with where every operand read along the vector is packed
+    into whole vectors, which are more than its results, and else 0. `turned` is an operand to copy so that the vector runs along its memory.
     """
 
     vector: Axis
@@ -101,7 +101,7 @@ class Plan:
     vectors: int
     sizes: dict[Var, int] = field(default_factory=dict)
     packed: tuple[Packing, ...] = ()
-    padded: bool = False
+    padded: int = 0
     turned: TensorLoad | None = None
 
     @property
@@ -150,7 +150,14 @@ def _column_plan(stage: Stage, column: Axis, terms: list[TensorLoad], target: Cp
     along = vector_terms(terms, column)
     padded = all(any(term.same_as(panel.load) and panel.axis is column for panel in panels) for term in along)
     padded = padded and column.var not in access.free_variables(stage.value)
-    return Plan(column, False, lanes, vectors, sizes, tuple(panels), padded)
+    return Plan(column, False, lanes, vectors, sizes, tuple(panels), _last_lanes(stage, column, lanes, target) * padded)
+
+
+def _last_lanes(stage: Stage, column: Axis, lanes: int, target: CpuTarget) -> int:
+    """With how many lanes a row's last vector is summed: half of all and less where that takes half the time."""
+    rest = (column.size or 0) % lanes
+    short = max(BYTES_OF_A_NARROW_VECTOR // stage.item_bytes, _power_of_two(2 * rest - 1))
+    return short if target.is_halved and rest and short < lanes else lanes
 
 
 def _lanes_of(stage: Stage, column: Axis, lanes: int) -> int:

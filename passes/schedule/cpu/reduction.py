@@ -44,7 +44,7 @@ def emit_reduction(
     if plan is None or (plan.along_rows and combine is None):
         return None
     if fixed:
-        plan = replace(plan, packed=(), padded=False)
+        plan = replace(plan, packed=(), padded=0)
     stage, copy = turned(merged, plan, target)
     work = Work(stage, tuple(stage if store is merged else store for store in stores), plan, combine, target)
     write = partial(_emit, work, fixed=fixed, can_be_sliced=not of_slices)
@@ -61,7 +61,7 @@ def _emit(work: Work, parallel: bool, fixed: Point | None, can_be_sliced: bool) 
         return emit.sequence([sliced, emit_reduction(final.stage, final.stores, work.target, of_slices=True)])
     panels = None if fixed or not can_be_sliced else panels_of(work)
     if panels is not None:
-        return run_panels(replace(work, plan=replace(work.plan, packed=(), padded=False)), panels, parallel)
+        return run_panels(replace(work, plan=replace(work.plan, packed=(), padded=0)), panels, parallel)
     stage, packing = packed(work.stage, work.plan, work.target, parallel)
     stores = tuple(stage if store is work.stage else store for store in work.stores)
     ranges = [Range.whole(axis) for axis in stage.reduce]

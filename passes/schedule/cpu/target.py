@@ -8,6 +8,7 @@ from functools import lru_cache
 from tvm.target import Target, codegen
 
 BITS_PER_BYTE = 8
+RUN_IN_HALVES = {"znver4"}
 
 
 @dataclass(frozen=True)
@@ -26,12 +27,15 @@ class CpuTarget:
     cores: int
     level1_bytes: int = 32 * 1024
     level2_bytes: int = 1024 * 1024
+    is_halved: bool = False
+    """Whether a whole vector takes twice the time of a half, as where its halves are done one after the other."""
 
     @staticmethod
     def of(target: Target) -> CpuTarget:
         """Read the facts from a TVM target of kind `llvm`; caches are those of a small server core."""
         bits = _vector_bits(str(target))
-        return CpuTarget(bits, _vector_registers(target, bits), _cores(target))
+        is_halved = bits == 512 and str(target.attrs.get("mcpu", "")) in RUN_IN_HALVES
+        return CpuTarget(bits, _vector_registers(target, bits), _cores(target), is_halved=is_halved)
 
     def lanes(self, item_bytes: int) -> int:
         """Items of a size that fit one vector register."""

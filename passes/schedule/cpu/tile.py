@@ -197,21 +197,21 @@ def column_tile(
     ranges: Sequence[Range] | None,
     start: Stage | None,
     finish: Finish,
-    padded: bool = False,
+    padded: int = 0,
     streamed: TensorLoad | None = None,
 ) -> Stmt:
     """A tile whose vectors run along a result axis: rows x vectors of results, one pass over the reduced terms.
 
     `start` is the stage that holds partial results to go on from; without it the tile starts at the reduction's init.
     Without `ranges` nothing is added to that.
-    With `padded` operands a last vector is summed whole and only stored in part. What `streamed` will read soon is
+    Of `padded` operands a last vector is summed with so many lanes and only stored in part. What `streamed` will read soon is
     fetched beforehand.
     """
     width = tile.sizes[vector.var]
     order = [var for var in tile.sizes if not var.same_as(vector.var)]
     sizes = tile.offsets(order)
     stored = emit.lane_chunks(width, lanes)
-    summed = [(first, lanes) for first, _ in stored] if padded else stored
+    summed = [(first, lanes if count == lanes else padded) for first, count in stored] if padded else stored
     held = Accumulators.of(stage, max(1, _product(sizes)), len(stored), lanes if padded else min(lanes, width))
 
     def each(

@@ -448,7 +448,7 @@ class _Writer:
         plan = plan_reduction(stage, self.target)
         if plan is None:
             raise ValueError("emit_winograd: expected a plan for the matrix product of a panel")
-        plan, before = replace(plan, packed=(), padded=False), None if first is None else stage
+        plan, before = replace(plan, packed=(), padded=0), None if first is None else stage
         work = Work(stage, (stage,), plan, combiner(stage), self.target, before)
         return run_tasks(work, [Range.whole(channel)], False, {at.var: place})
 

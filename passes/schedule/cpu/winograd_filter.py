@@ -332,7 +332,7 @@ class _Writer:
         plan = plan_reduction(stage, self.target)
         if plan is None:
             raise ValueError("emit_winograd_filter: expected a plan for the matrix product of a panel")
-        plan = replace(plan, packed=(), padded=False)
+        plan = replace(plan, packed=(), padded=0)
         work = Work(stage, (stage,), plan, combiner(stage), self.target, None if self.is_local else stage)
         fixed = dict(zip((axis.var for axis in outer), [*held, place], strict=True))
         return run_tasks(work, [Range.whole(tile)], False, fixed)
