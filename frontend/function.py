@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import copy
 import functools
-import threading
 from collections.abc import Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
@@ -17,6 +16,7 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.retrace import RetraceLog, calls_of
 from tvtf.frontend.signature import Arguments, NeedsItself, Signature
 from tvtf.loading import load_tvm
+from tvtf.locks import Lock
 from tvtf.primitive import export, hooks
 from tvtf.refusal import Refused
 from tvtf.tensor import EagerTensor
@@ -95,7 +95,7 @@ class Function(PolymorphicFunction):
         self._ranks_apart = False
         self._shapes_apart: UnknownSizes | None = None
         self._datasets_apart = False
-        self._lock = threading.RLock()
+        self._lock = Lock()
 
     # -- calling
 

@@ -1,6 +1,10 @@
 """Locks of Variables: held by one, held by all; joined while others hold and wait."""
 
+import os
 import threading
+import warnings
+
+import pytest
 
 from tvtf.locks import Lock, join
 
@@ -63,3 +67,26 @@ def test_joining_waits_for_who_holds_and_who_waited_gets_the_joined_one():
     for thread in threads:
         thread.join(60)
     assert count == [4 * 99]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child_gets_locks_that_other_threads_held():
+    held, own, here, done = Lock(), Lock(), threading.Event(), threading.Event()
+
+    def hold():
+        with held:
+            here.set()
+            done.wait(60)
+
+    other = threading.Thread(target=hold)
+    other.start()
+    here.wait(60)
+    with own, warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of any fork beside threads
+        child = os.fork()
+        if not child:
+            os._exit(0 if is_free(held) and not is_free(own) else 1)
+    assert os.waitpid(child, 0)[1] == 0
+    assert not is_free(held)
+    done.set()
+    other.join(60)

@@ -1,8 +1,13 @@
-"""Locks of Variables: one for all that a compiled function uses, so that a call takes one, not fifty."""
+"""Locks of Variables: one for all that a compiled function uses, so that a call takes one, not fifty.
+
+In a forked child those are free that other threads held, which are not there to release them.
+"""
 
 from __future__ import annotations
 
+import os
 import threading
+import weakref
 from collections.abc import Iterable
 from typing import Any
 
@@ -10,12 +15,13 @@ from typing import Any
 class Lock:
     """A reentrant lock that can become one with others; whoever holds any of them holds all."""
 
-    __slots__ = ("_own", "_joined", "_held")
+    __slots__ = ("_own", "_joined", "_held", "__weakref__")
 
     def __init__(self) -> None:
         self._own = threading.RLock()
         self._joined: Lock | None = None
         self._held: list[Any] = []
+        _made.add(self)
 
     def _root(self) -> Lock:
         root = self
@@ -34,6 +40,23 @@ class Lock:
 
     def __exit__(self, *_: Any) -> None:
         self._held.pop().release()
+
+    def release_if_abandoned(self) -> None:
+        """Frees it from a thread that a fork left behind."""
+        if not self._own._is_owned():  # type: ignore[attr-defined]  # private, but Python's own Condition asks it, too
+            self._own, self._held = threading.RLock(), []
+
+
+_made: weakref.WeakSet[Lock] = weakref.WeakSet()
+
+
+def _release_abandoned() -> None:
+    for lock in list(_made):
+        lock.release_if_abandoned()
+
+
+if hasattr(os, "register_at_fork"):
+    os.register_at_fork(after_in_child=_release_abandoned)
 
 
 def join(locks: Iterable[Lock]) -> Lock:

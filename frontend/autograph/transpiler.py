@@ -6,7 +6,6 @@ import ast
 import importlib.util  # noqa: F401 - malt reads it as an attribute without importing it
 import inspect
 import textwrap
-import threading
 import types
 from collections.abc import Callable
 from typing import Any
@@ -31,6 +30,7 @@ from malt.pyct import anno, errors, parser, qual_names
 
 from tvtf import emit
 from tvtf.frontend.autograph import artifact, set_loop_options
+from tvtf.locks import Lock
 
 OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optional_features=())
 
@@ -141,7 +141,7 @@ class Transpiler(api.PyToPy):
 
 
 _TRANSPILER = Transpiler()
-_converting = threading.RLock()
+_converting = Lock()
 """CPython 3.11 counts the depth of a parse for all threads together, and fails where two parse at once (gh-106905)."""
 
 

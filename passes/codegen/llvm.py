@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import tempfile
-import threading
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -15,6 +14,7 @@ from tvm.runtime import _ffi_api as runtime_api
 from tvm.target import Target
 from tvm.tirx.build import codegen_build, split_host_device_mods
 
+from tvtf.locks import Lock
 from tvtf.passes.codegen.checks import without_needless_checks
 from tvtf.passes.codegen.cuda import build_device, gpu_passes
 from tvtf.passes.codegen.flatten import FlattenBuffers
@@ -25,7 +25,7 @@ from tvtf.passes.codegen.vm import generate
 from tvtf.structure import structural_walk
 from tvtf.threads import available_cores
 
-_EMISSION = threading.Lock()
+_EMISSION = Lock()
 SMALLEST_GROUP = 100
 PARTS = 2
 SAFE_LEVEL = 2
