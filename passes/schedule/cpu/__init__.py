@@ -4,8 +4,8 @@ A function is read as a list of stages (`kernel`), cheap elementwise stages are 
 is grouped and written anew: nests over one box of points (`elementwise`, on `box`, `turned`, `short`, `chunks`, `periods`, `rare`), reductions and
 contractions with their epilogues (`reduction`, on `plan`, `ways`, `tile`, `pack`, `transpose`, `tasks`, `slices`, `panels`, `steps`), convolutions
 (`images`, `windows`, `edges`, `clips`, `winograd`, `winograd_filter`, chains of them in `bands`, strided ones' gradients in `phases`, groups' results
-`joined`), chains such as softmax row by row (`rows`) or many short rows at once (`stacked`), and attention block by block (`blocks`, its gradient in
-`strips`), without what a causal mask hides (`triangle`). Every size comes from the target (`target`).
+`joined`, those of few channels `spread`), chains such as softmax row by row (`rows`) or many short rows at once (`stacked`), and attention
+block by block (`blocks`, its gradient in `strips`), without what a causal mask hides (`triangle`). Every size comes from the target (`target`).
 """
 
 from __future__ import annotations

@@ -20,7 +20,7 @@ from tvtf.structure import structural_map
 
 from . import access, emit
 from .emit import index, static
-from .kernel import Kernel, Opaque, Stage, loads, reads, replace_loads, substitute, variables
+from .kernel import Kernel, Opaque, Stage, is_choice, loads, reads, replace_loads, substitute, variables
 from .target import CpuTarget
 from .ways import has_reused_operand
 from .work import is_parallel
@@ -261,10 +261,6 @@ def _filling(stage: Stage, copy: Stage, left: int) -> Stage:
     value = analyzer.simplify(substitute(copy.value, old))
     buffer = emit.scratch([axis.extent for axis in stage.spatial], copy.dtype, "filling")
     return Stage(buffer, (*outer, row, column, channel), (), None, value)
-
-
-def is_choice(value: ir.Expr) -> bool:
-    return isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else")
 
 
 def _held(stage: Stage, rows: Rows) -> Var:

@@ -11,11 +11,10 @@ from tvm.tirx import Var
 from tvtf.structure import structural_walk
 
 from . import access, emit
-from .bands import is_choice
 from .combiner import is_zero
 from .elementwise import bound_of, comparisons
 from .emit import index, static
-from .kernel import Clip, Stage, substitute, variables
+from .kernel import Clip, Stage, is_choice, substitute, variables
 from .plan import row_sizes
 from .reduction import walk_as_one
 from .target import CpuTarget

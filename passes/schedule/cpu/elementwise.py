@@ -11,10 +11,9 @@ from tvm.tirx import Stmt, Var
 from tvtf.structure import structural_map, structural_walk
 
 from . import access, emit
-from .bands import is_choice
 from .box import Loop, Point, merged_loops, on_same_axes, stores_at
 from .emit import index, static
-from .kernel import Stage, substitute
+from .kernel import Stage, is_choice, substitute
 from .periods import emit_periods, periods_of
 from .short import emit_short, shares_work
 from .target import CpuTarget

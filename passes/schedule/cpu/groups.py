@@ -24,6 +24,7 @@ from .phases import phases_of
 from .reduction import emit_reduction, reads_only_at_own_point
 from .rows import Chain, chain_at, emit_chain
 from .scalar import emit_scalar
+from .spread import with_spread_groups
 from .target import CpuTarget
 from .windows import Windows, as_windows, emit_windows, windows_at
 from .winograd import Winograd, as_winograd, emit_winograd
@@ -49,6 +50,8 @@ def emit_groups(stages: Sequence[Stage | Opaque], kernel: Kernel, target: CpuTar
     bands = None if in_block else bands_of(stages, kernel, target)
     if bands is not None:
         return emit_bands(bands, kernel, target, partial(emit_groups, in_block=True))
+    if not in_block:
+        stages, kernel = with_spread_groups(stages, kernel, target)
     whole = [] if in_block else joined_of(stages, kernel)
     if whole:
         return stored(emit_groups(with_endings(stages, whole), kernel, target), whole)
@@ -116,6 +119,8 @@ def _joined(
     if not isinstance(group, Group):
         return None
     others = [member for each in later for member in ([each] if isinstance(each, Opaque) else each.stages)]
+    if group.first.spread is not None:
+        return as_windows(source, group.stages, others, kernel, target)
     winograd: Winograd | WinogradFilter | None = as_winograd(source, group.stages, others, kernel, target)
     winograd = winograd or as_winograd_filter(source, group.stages, others, kernel, target)
     if winograd is not None:

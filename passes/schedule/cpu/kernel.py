@@ -74,7 +74,8 @@ class Stage:
     """`buffer[spatial...] = value`, or `init` followed by `value` for each point of `reduce` (value reads itself).
 
     `constants` are buffers that hold the same values in every call: a packed copy of one is made only once. `clips` tell
-    which terms needn't be summed, `edges` which must not: what they would read isn't there.
+    which terms needn't be summed, `edges` which must not: what they would read isn't there. With `spread`, the operand that
+    doesn't depend on that axis of terms is read as one of so many neighbours for all of them: the one of the term's number.
     """
 
     buffer: Var
@@ -85,6 +86,7 @@ class Stage:
     constants: frozenset[Var] = frozenset()
     clips: tuple[Clip, ...] = ()
     edges: tuple[Clip, ...] = ()
+    spread: Axis | None = None
 
     @property
     def dtype(self) -> str:
@@ -172,6 +174,10 @@ def has_calls(node: ir.Expr) -> bool:
     found: list[ir.Expr] = []
     structural_walk(node, ((ir.Call, tirx.Select), lambda call: found.append(call)))
     return bool(found)
+
+
+def is_choice(value: ir.Expr) -> bool:
+    return isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else")
 
 
 def read_kernel(func: PrimFunc) -> Kernel | None:

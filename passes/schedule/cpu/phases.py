@@ -17,9 +17,8 @@ from tvm.tirx import BufferStore, Stmt, Var
 from tvtf.structure import structural_map, structural_walk
 
 from . import access, emit
-from .bands import is_choice
 from .emit import index
-from .kernel import Kernel, Opaque, Stage, reads, substitute, variables
+from .kernel import Kernel, Opaque, Stage, is_choice, reads, substitute, variables
 
 MOST_STRIDE = 8
 

@@ -14,7 +14,7 @@ from tvtf.structure import structural_map
 from . import access, emit
 from .combiner import Combine
 from .emit import index, static
-from .kernel import Axis, Clip, Stage, replace_loads, substitute
+from .kernel import Axis, Clip, Stage, is_choice, replace_loads, substitute, variables
 
 Point = dict[Var, ir.Expr]
 # What processors fetch by themselves ends with a page of 4 KiB, and comes too late where each line is used for few
@@ -256,14 +256,66 @@ def column_tile(
         last = each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), stored)
     else:
         last = _ended_row_by_row(held, finish, each, stored)
-    return emit.sequence(
-        [
-            emit.allocate(held.buffer),
-            each(first),
-            None if ranges is None else over_edges(ranges, stage.edges, step),
-            last,
-        ]
+
+    def sums(ranges: Sequence[Range]) -> Stmt:
+        if stage.spread is None:
+            return over_edges(ranges, stage.edges, step)
+        return spread_sums(stage, held, stored, sizes, lambda at: row_point(tile, order, at), vector, ranges)
+
+    return emit.sequence([emit.allocate(held.buffer), each(first), None if ranges is None else sums(ranges), last])
+
+
+def spread_sums(
+    stage: Stage,
+    held: Accumulators,
+    chunks: list[tuple[int, int]],
+    sizes: Sequence[int],
+    point_at: Callable[[Sequence[ir.Expr]], Point],
+    vector: Axis,
+    ranges: Sequence[Range],
+) -> Stmt:
+    """The sums of a tile whose `spread` operand gives each item to all of its neighbours.
+
+    All terms of the last range are summed with what one shuffle makes of each vector, before the next shuffle.
+    """
+    spread = stage.spread
+    if spread is None:
+        raise ValueError("spread_sums: expected a stage with a spread operand")
+    left = [part for part in ranges if part.axis is not spread]
+
+    def row(places: Point, number: int, offsets: list[ir.Expr]) -> Stmt:
+        point = {**point_at(offsets), **places, spread.var: index(number)}
+        return emit.sequence([
+            _spread_sum(stage, held, {**point, vector.var: point[vector.var] + first}, number,
+                        held.place(row_number(sizes, offsets), chunk, 0), count)
+            for chunk, (first, count) in enumerate(chunks)
+        ])  # fmt: skip
+
+    def numbered(outer: Point, number: int) -> Stmt:
+        return over_ranges(
+            left[-1:], lambda last: emit.unrolled_nest(sizes, lambda at: row({**outer, **last}, number, at))
+        )
+
+    return over_ranges(
+        left[:-1], lambda outer: emit.sequence([numbered(outer, number) for number in range(int(spread.extent))])
     )
+
+
+def _spread_sum(stage: Stage, held: Accumulators, point: Point, number: int, place: ir.Expr, count: int) -> Stmt:
+    """One vector of sums; in an image's border only where the term counts."""
+    item, counts, size = stage.value.b, True, int(stage.spread.extent) if stage.spread else 1
+    if is_choice(item):
+        counts, item = substitute(item.args[0], point), item.args[1]
+    order = [tirx.IntImm("int32", lane // size * size + number) for lane in range(count)]
+
+    def read(load: TensorLoad) -> ir.Expr:
+        *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
+        whole = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
+        return whole if stage.spread is None or stage.spread.var in variables(load) else tirx.Shuffle([whole], order)
+
+    here = [tirx.Ramp(emit.simplified(place), index(1), count)]
+    summed = emit.store(held.buffer, emit.load(held.buffer, here) + read(item.a) * read(item.b), here)
+    return emit.sequence([emit.when(counts, summed)])
 
 
 def _ended_row_by_row(

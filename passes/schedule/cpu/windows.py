@@ -20,12 +20,23 @@ from tvtf.structure import structural_map
 
 from ..choices import choice
 from . import access, emit
-from .bands import is_choice
 from .box import on_same_axes
 from .combiner import combiner, is_zero, reduced_item
 from .elementwise import COMPARISONS
 from .emit import index
-from .kernel import Axis, Kernel, Opaque, Stage, has_calls, reads, replace_loads, substitute, variables, with_value
+from .kernel import (
+    Axis,
+    Kernel,
+    Opaque,
+    Stage,
+    has_calls,
+    is_choice,
+    reads,
+    replace_loads,
+    substitute,
+    variables,
+    with_value,
+)
 from .reduction import without_units
 from .target import CpuTarget
 from .tasks import along_axis
@@ -267,7 +278,7 @@ def _tile(windows: Windows, target: CpuTarget) -> _Shape | None:
     if 2 * along < lanes or not all(access.is_contiguous(term, channel.var) for term in terms_of(stage)):
         return None
     vectors = -(-along // lanes)
-    most, beside = _most_results(stage, target)
+    most, beside = _most_results(stage, windows.slides[-1].taps, target)
     height = -(-size // -(-size // (most // min(vectors, beside))))
     usual = height, min(vectors, max(1, most // height))
     heights = [h for h in (1, 2, 4, 6, 7, 8, 10, 12, 14, 16, 28) if h <= size]
@@ -277,8 +288,10 @@ def _tile(windows: Windows, target: CpuTarget) -> _Shape | None:
     return _Shape(channel, lanes, vectors, height) if is_short else None
 
 
-def _most_results(stage: Stage, target: CpuTarget) -> tuple[int, int]:
+def _most_results(stage: Stage, taps: int, target: CpuTarget) -> tuple[int, int]:
     """The vectors of results of a tile, and how many of them lie side by side along the channels."""
+    if stage.spread is not None:  # registers hold what all of them read, too, as it is and shuffled
+        return max(1, (target.vector_registers - 2 * taps) // 3), 1
     if not has_calls(stage.value):
         return target.vector_registers // PARTS_OF_REGISTERS, 1
     most = target.vector_registers // PARTS_OF_REGISTERS_TO_CHOOSE
@@ -363,7 +376,8 @@ class _Writer:
 
     def _tile(self, base: Point, ranges: list[Range], height: int, is_edge: bool, start: ir.Expr, width: int) -> Stmt:
         channel, place, tap = self.tile.vector, self.last.place, self.last.tap
-        along = [] if tap is None else [replace(Range.whole(tap), is_written_out=is_edge)]
+        is_written_out = is_edge or self.first.spread is not None
+        along = [] if tap is None else [replace(Range.whole(tap), is_written_out=is_written_out)]
         tile = Tile({**base, channel.var: start}, {place.var: height, channel.var: width})
         stage = self.edge if is_edge else self.bare
         return column_tile(stage, tile, channel, self.tile.lanes, [*ranges, *along], None, self.finish)
