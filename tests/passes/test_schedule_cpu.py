@@ -239,6 +239,18 @@ def test_rows_that_end_in_a_part_of_a_vector_are_padded(rows: int, columns: int,
     assert bool(plan.padded) == is_padded
 
 
+@pytest.mark.parametrize(
+    ("terms", "columns", "vectors", "most"), [(9, 32, 2, 16), (27, 64, 4, 16), (16, 128, 4, 16), (300, 64, 2, 28)]
+)
+def test_sums_of_few_terms_are_stored_as_whole_rows(terms: int, columns: int, vectors: int, most: int) -> None:
+    x, y = tensor((2000, terms)), tensor((terms, columns), name="y")
+    (stage,) = read_kernel(te.create_prim_func([x, y, matmul(x, y)])).stages
+    plan = plan_reduction(stage, CpuTarget(512, 32, 2))
+    (rows,) = plan.sizes.values()
+    assert plan.vectors == vectors
+    assert most // 2 < rows * plan.vectors <= most
+
+
 @pytest.mark.parametrize(("columns", "lanes"), [(65, 4), (69, 8), (71, 8), (75, 16), (7, 8)])
 def test_rows_end_in_a_short_vector_where_whole_ones_run_in_halves(columns: int, lanes: int) -> None:
     x, y = tensor((400, 90)), tensor((90, columns), name="y")

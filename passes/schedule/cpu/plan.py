@@ -52,6 +52,9 @@ REUSE_THAT_PAYS_ALWAYS = 1024
 TERMS_OF_A_SHORT_SUM = 128
 BYTES_OF_A_SHORT_TILE = 1024
 SHORT_TILES_SLACK = 1.06
+# Sums that take hardly longer than to store them, as of images of few channels: best are rows of whole lines side by side.
+LEAST_TERMS = 32
+VECTORS_STORED_AT_ONCE = 4
 # Where a row ends in a part of a vector: its copy is padded. Narrow vectors among the whole ones of a wide tile are slow.
 REUSE_THAT_PAYS_FOR_PADDING = 256
 VECTORS_OF_A_WIDE_TILE = 3
@@ -191,10 +194,11 @@ def _tile(
     def quickest() -> list[tuple[int, dict[Var, int]]]:
         return sorted(tiles, key=cycles)[:TILES_TO_TRY]
 
-    best = min(tiles, key=cycles)
-    few = [tile for tile in tiles if load and _results(tile) <= _most_results(stage, target)]
-    if few and cycles(min(few, key=cycles))[0] <= SHORT_TILES_SLACK * cycles(best)[0]:
-        best = min(few, key=cycles)
+    best, is_least = min(tiles, key=cycles), _has_few_terms(stage, LEAST_TERMS)
+    few = [tile for tile in tiles if (load or is_least) and _results(tile) <= _most_results(stage, target)]
+    near = [tile for tile in few if cycles(tile)[0] <= SHORT_TILES_SLACK * cycles(best)[0]]
+    if near:
+        best = min(near, key=lambda tile: (-min(tile[0], VECTORS_STORED_AT_ONCE) * is_least, cycles(tile)))
     return choice("tile", best, quickest, lambda tile: _times([*tile[1].values(), tile[0]]))
 
 
@@ -204,9 +208,13 @@ def _results(tile: tuple[int, dict[Var, int]]) -> int:
 
 def _most_results(stage: Stage, target: CpuTarget) -> int:
     """The vectors of results that a tile had better have, however many registers there are."""
-    depth = access.points(stage.reduce)
-    is_short = depth is not None and depth <= TERMS_OF_A_SHORT_SUM
+    is_short = _has_few_terms(stage, TERMS_OF_A_SHORT_SUM)
     return BYTES_OF_A_SHORT_TILE * BITS_PER_BYTE // target.vector_bits if is_short else 0
+
+
+def _has_few_terms(stage: Stage, most: int) -> bool:
+    depth = access.points(stage.reduce)
+    return depth is not None and depth <= most
 
 
 def row_sizes(stage: Stage, target: CpuTarget) -> dict[Var, int]:
