@@ -20,6 +20,7 @@ from tvtf.passes.codegen.cuda import build_device, gpu_passes
 from tvtf.passes.codegen.flatten import FlattenBuffers
 from tvtf.passes.codegen.linker import link
 from tvtf.passes.codegen.loop import has_symbol
+from tvtf.passes.codegen.only import asks_in_loops, has_few_names, only
 from tvtf.passes.codegen.stack import with_local_stack
 from tvtf.passes.codegen.vm import generate
 from tvtf.structure import structural_walk
@@ -80,8 +81,8 @@ def cpu_passes() -> tvm.transform.Pass:
     """From scheduled functions, or blocks that no rule understood, to functions that take packed arguments.
 
     TVM's own list without what looks for a GPU's threads and memory, and for float8 and arithmetic in bfloat16, of which none are
-    left (bfloat16 lies in memory still: LLVM's back end crashes on some of it), and without
-    CompactBufferAllocation: it would take away the lines that keep rows of a copy from meeting in the cache, and size by
+    left (bfloat16 lies in memory still: LLVM's back end crashes on some of it), without RemoveNoOp, as LLVM does that in less
+    time, and without CompactBufferAllocation: it would take away the lines that keep rows of a copy from meeting in the cache, and size by
     loop variables what has a size that only the call tells.
     """
     early, late = tirx.transform, s_tir.transform
@@ -99,13 +100,12 @@ def cpu_passes() -> tvm.transform.Pass:
             late.LoopPartition(),
             early.VectorizeLoop(True),
             early.StorageRewrite(),
-            late.HoistIfThenElse(),
+            only(late.HoistIfThenElse(), asks_in_loops),
             early.UnrollLoop(),
             late.RenormalizeSplitPattern(),
             early.StmtSimplify(),
-            early.RemoveNoOp(),
             late.RewriteUnsafeSelect(),
-            early.CommonSubexprElim(),
+            only(early.CommonSubexprElim(), has_few_names),
             early.SplitHostDevice(),
             early.MakePackedAPI(),
             early.BF16StorageLegalize(),

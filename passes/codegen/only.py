@@ -1,0 +1,69 @@
+"""TVM's kernel passes, kept from functions that they would change nothing in, or take far too long for."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import tvm_ffi
+from tvm import ir, tirx, transform
+from tvm.ir import TensorLoad
+from tvm.tirx import Bind, For, IfThenElse, PrimFunc
+
+from tvtf.passes.schedule.cpu.kernel import variables
+from tvtf.structure import structural_walk
+
+MOST_NAMES = 500
+"""Of one function: CommonSubexprElim looks for each among all before it. LLVM finds common expressions, too."""
+
+
+def only(run: transform.Pass, where: Callable[[PrimFunc], bool]) -> transform.Pass:
+    """A module pass that runs another one on the functions ``where`` it has something to do."""
+
+    @transform.module_pass(opt_level=0, name=run.info.name)
+    def some(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
+        chosen = {name: func for name, func in mod.functions_items() if isinstance(func, PrimFunc) and where(func)}
+        if not chosen:
+            return mod
+        done = dict(run(ir.IRModule(chosen, attrs=mod.attrs)).functions_items())
+        return ir.IRModule(dict(mod.functions_items()) | done, attrs=mod.attrs)
+
+    return some
+
+
+def has_few_names(func: PrimFunc) -> bool:
+    """Whether a function binds few enough names to look for common expressions."""
+    names: list[Bind] = []
+    structural_walk(func.body, (Bind, names.append))
+    return len(names) <= MOST_NAMES
+
+
+def asks_in_loops(func: PrimFunc) -> bool:
+    """Whether some loop asks what has one answer in all of its turns."""
+    if not _found(func.body, lambda _: True):
+        return False
+    loops: list[For] = []
+    structural_walk(func.body, (For, loops.append))
+    return any(_found(loop.body, partial(_is_known, own=_bound_in(loop))) for loop in loops)
+
+
+def _found(body: tirx.Stmt, holds: Callable[[ir.Expr], bool]) -> bool:
+    def visit(node: IfThenElse) -> Any:
+        return tvm_ffi.VisitInterrupt(None) if holds(node.condition) else None
+
+    return structural_walk(body, (IfThenElse, visit)) is not None
+
+
+def _bound_in(loop: For) -> set[tirx.Var]:
+    found = {loop.loop_var}
+    structural_walk(
+        loop.body, [(For, lambda inner: found.add(inner.loop_var)), (Bind, lambda bind: found.add(bind.var))]
+    )
+    return found
+
+
+def _is_known(test: ir.Expr, own: set[tirx.Var]) -> bool:
+    loads: list[TensorLoad] = []
+    structural_walk(test, (TensorLoad, loads.append))
+    return not loads and own.isdisjoint(variables(test))
