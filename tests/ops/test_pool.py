@@ -48,6 +48,25 @@ def test_of_equal_values_the_first_gets_the_gradient():
     assert both(gradient, row(1, 1, 0, 2)).ravel().tolist() == [1, 0, 0, 1]
 
 
+@pytest.mark.parametrize("kind", ["MAX", "AVG"])
+@pytest.mark.parametrize("window, strides", [((2, 2), (2, 2)), ((3, 2), (2, 1)), ((2, 3), (3, 4)), ((1, 1), (2, 3))])
+def test_gradients_for_images_of_unknown_size(kind, window, strides):
+    def gradients(x):
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.nn.pool(x, window, kind, strides, "VALID") ** 2
+            first = inner.gradient(y, x)
+        return first, outer.gradient(first, x)
+
+    compiled = tf.function(gradients, input_signature=[tf.TensorSpec([None, None, None, 3])])
+    for seed, (height, width) in enumerate([(3, 3), (4, 7), (9, 6), (16, 33)]):
+        x = tf.constant(np.random.default_rng(seed).normal(size=(2, height, width, 3)).astype(np.float32))
+        for found, wanted in zip(compiled(x), gradients(x)):
+            np.testing.assert_allclose(found, wanted, rtol=1e-5, atol=1e-6)
+
+
 def test_integers():
     x = np.array([-3, -1, 5, 4], np.int32).reshape(1, 4, 1)
     assert both(lambda x: tf.nn.max_pool1d(x, 2, 2, "VALID"), x).ravel().tolist() == [-1, 5]

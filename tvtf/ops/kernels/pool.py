@@ -8,7 +8,7 @@ from math import prod
 
 from tvm import ir, te, tirx
 
-from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
+from .common import Extent, accumulator_dtype, as_dtype, cast, compute, long, padded, reduce_axis
 
 Padding = Sequence[tuple[int, int]]
 NO_PLACE = -2
@@ -170,7 +170,7 @@ class _Windows:
     counts: list[int]
     lows: list[int]
     strides: list[int]
-    padding: list[tuple[int, int]]
+    padding: list[tuple[int, Extent]]
     overhang: bool
     dtype: str
 
@@ -178,12 +178,8 @@ class _Windows:
     def of(x: te.Tensor, dy: te.Tensor, window: Sequence[int], strides: Sequence[int], padding: Padding) -> _Windows:
         counts = [-(-extent // step) for extent, step in zip(window, strides, strict=True)]
         lows = [low for low, _high in padding]
-        sizes = zip(
-            constant_extents(x.shape[1:-1]), constant_extents(dy.shape[1:-1]), lows, strides, counts, strict=True
-        )
-        around = [
-            (count - 1, max(0, (size - 1 + low) // step - results + 1)) for size, results, low, step, count in sizes
-        ]
+        sizes = zip(x.shape[1:-1], dy.shape[1:-1], lows, strides, counts, strict=True)
+        around = [(count - 1, _beyond(size, results, low, step)) for size, results, low, step, count in sizes]
         overhang = any(extent % step for extent, step in zip(window, strides, strict=True))
         axes = [reduce_axis(count, "t") for count in counts]
         return _Windows(axes, counts, lows, list(strides), around, overhang, accumulator_dtype(str(dy.dtype)))
@@ -197,6 +193,13 @@ class _Windows:
         """Which place of the covering window a position is; past its end where the stride doesn't divide it."""
         steps = zip(position, self.lows, self.strides, self.axes, strict=True)
         return [tirx.floormod(at + low, long(step)) + axis.var * step for at, low, step, axis in steps]
+
+
+def _beyond(size: Extent, results: Extent, low: int, step: int) -> Extent:
+    """How many windows would begin at or before the last position, after those that there are."""
+    if isinstance(size, (int, tirx.IntImm)) and isinstance(results, (int, tirx.IntImm)):
+        return max(0, (int(size) - 1 + low) // step - int(results) + 1)
+    return tirx.max(long(0), tirx.floordiv(long(size) - 1 + low, long(step)) - results + 1)
 
 
 def _first_largest(
