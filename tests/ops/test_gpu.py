@@ -2,12 +2,14 @@
 
 import numpy as np
 import pytest
+from gpu_emulation import backwards
 from table_support import OWN, all_cases, compiled_differences, function_of, some_cases, specs_of
 
 import tvtf as tf
 from tvtf.frontend import compiled
 from tvtf.passes import pipeline
 from tvtf.passes.codegen import cuda
+from tvtf.passes.schedule import gpu as schedules
 from tvtf.runtime.target import cuda_target, emulated_gpu_target
 
 LOWERED = [p for p in OWN if p.lower is not None]
@@ -42,12 +44,37 @@ def emulated(own_cache, monkeypatch):
     monkeypatch.setattr(compiled, "target_of", lambda device: emulated_gpu_target())
 
 
+@pytest.fixture
+def backwards_emulated(emulated, monkeypatch):
+    """Each phase's threads in the opposite order: where two of them meet in one place, results change."""
+    forwards = schedules.schedule
+
+    def schedule(func, target):
+        scheduled = forwards(func, target)
+        return scheduled.with_body(backwards(scheduled.body))
+
+    monkeypatch.setattr(schedules, "schedule", schedule)
+
+
 def test_the_few_are_primitives():
     assert {p.name for p in FEW} == set(A_FEW.split())
 
 
 @each(FEW)
 def test_some_gpu_schedules_give_the_numpy_column(prim, emulated):
+    lines = compiled_lines(prim)
+    assert not lines, "\n".join(["", *lines])
+
+
+@each(FEW)
+def test_some_gpu_schedules_give_it_with_threads_in_the_opposite_order(prim, backwards_emulated):
+    lines = compiled_lines(prim)
+    assert not lines, "\n".join(["", *lines])
+
+
+@pytest.mark.sweep
+@each(LOWERED)
+def test_gpu_schedules_give_it_with_threads_in_the_opposite_order(prim, backwards_emulated):
     lines = compiled_lines(prim)
     assert not lines, "\n".join(["", *lines])
 

@@ -8,6 +8,7 @@ import numpy as np
 import pytest
 import tvm
 import tvm_ffi
+from gpu_emulation import backwards
 from schedule_programs import dtype_of, tensor, values
 from tvm import ir, te, tirx
 
@@ -27,22 +28,6 @@ each_target = pytest.mark.parametrize("target", EMULATED, ids=["float32", "tf32"
 
 def function(result: te.Tensor, operands: list[te.Tensor]) -> tirx.PrimFunc:
     return te.create_prim_func([*operands, result]).with_attr("global_symbol", "main")
-
-
-def backwards(body: tirx.Stmt) -> tirx.Stmt:
-    """The emulation with each phase's threads in the opposite order: a race between them would change the result."""
-
-    def turned(loop: tirx.For) -> tirx.Stmt:
-        if loop.loop_var.name != "thread":
-            return loop
-        # Of the last thread less this one, TVM's simplifier makes wrong indices; their number is a power of two.
-        other = tirx.bitwise_xor(loop.loop_var, loop.extent - 1)
-        swapped = tvm_ffi.structural_map(
-            loop.body, (tirx.Var, lambda var: other if var.same_as(loop.loop_var) else var)
-        )
-        return tirx.For(loop.loop_var, loop.min, loop.extent, loop.kind, swapped)
-
-    return tvm_ffi.structural_map(body, (tirx.For, turned))
 
 
 def run(
