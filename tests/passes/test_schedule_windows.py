@@ -67,7 +67,8 @@ def check_depthwise(case, target, is_sure=True):
     np.testing.assert_allclose(dx, want_dx, rtol=1e-4, atol=1e-4)
     result = conv.conv_nd_filter_grad(x, dy, w_shape, *how)
     assert is_taken(result, [x, dy], Edges) or not is_sure
-    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), want_dw, rtol=1e-4, atol=1e-4)
+    near = max(1e-4, 1e-5 * want_dw.std())  # sums of thousands of terms, some of which nearly cancel
+    np.testing.assert_allclose(run_te(result, {x: a, dy: g}, w_shape, target), want_dw, rtol=1e-4, atol=near)
 
 
 @pytest.mark.parametrize("target", TARGETS, ids=["host", "avx2"])
