@@ -12,12 +12,13 @@ from tvm.tirx import Stmt, Var
 
 from ..choices import choice
 from . import access, emit
+from .column import ColumnTile
 from .combiner import Combine
 from .emit import index, static
 from .kernel import Axis, Stage
 from .plan import Plan
 from .target import CpuTarget
-from .tile import Finish, Point, Range, Tile, clipped, column_tile, row_tile
+from .tile import Finish, Point, Range, Tile, clipped, row_tile
 from .ways import terms_of, vector_operand_bytes
 
 TASKS_A_CORE = 4
@@ -196,17 +197,15 @@ def _rest(axis: Axis, cascade: list[int], start: ir.Expr, body: Callable[[ir.Exp
 
 def _tile(work: Work, ranges: Sequence[Range] | None, tile: Tile) -> Stmt:
     plan = work.plan
+    if ranges is not None and work.combine is not None and plan.along_rows:
+        ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
+        return row_tile(work.stage, tile, plan.lanes, plan.vectors, ordered, work.combine, work.finish)
+    column = ColumnTile(work.stage, tile, plan.vector, plan.lanes, plan.padded)
     if ranges is None:
-        return column_tile(work.stage, tile, plan.vector, plan.lanes, None, work.start, work.finish, plan.padded)
-    if work.combine is None or not plan.along_rows:
-        streamed = _streamed(work, ranges)
-        base = {**tile.base, **{var: tile.base[var] + by for var, by in work.moved.items()}}
-        ranges = [clipped(part, work.stage.clips, base, tile.sizes) for part in ranges]
-        return column_tile(
-            work.stage, tile, plan.vector, plan.lanes, ranges, work.start, work.finish, plan.padded, streamed
-        )
-    ordered = sorted(ranges, key=lambda part: part.axis.var.same_as(plan.vector.var))
-    return row_tile(work.stage, tile, plan.lanes, plan.vectors, ordered, work.combine, work.finish)
+        return column.write(None, work.start, work.finish)
+    base = {**tile.base, **{var: tile.base[var] + by for var, by in work.moved.items()}}
+    parts = [clipped(part, work.stage.clips, base, tile.sizes) for part in ranges]
+    return column.write(parts, work.start, work.finish, _streamed(work, ranges))
 
 
 def _streamed(work: Work, ranges: Sequence[Range]) -> TensorLoad | None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
 from dataclasses import dataclass, field, replace
+from math import prod
 
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
@@ -14,18 +15,11 @@ from tvtf.structure import structural_map
 from . import access, emit
 from .combiner import Combine
 from .emit import index, static
-from .kernel import Axis, Clip, Stage, is_choice, replace_loads, substitute, variables
+from .kernel import Axis, Clip, Stage, replace_loads, substitute
 
 Point = dict[Var, ir.Expr]
-# What processors fetch by themselves ends with a page of 4 KiB, and comes too late where each line is used for few
-# cycles: without this, a matrix of 48 MiB arrives at 23 GB/s instead of 47 (of 50 that plain sums of it reach).
-BYTES_AHEAD = 8192
-# An exponential is about twenty operations.
-OPERATIONS_OF_A_DEAR_END = 16
 # Each is a copy of a tile's step.
 MOST_PLACES_WRITTEN_OUT = 8
-# Arguments of llvm.prefetch: to read, to keep in all caches, data.
-READ_INTO_EVERY_CACHE = (0, 3, 1)
 
 
 @dataclass(frozen=True)
@@ -189,177 +183,13 @@ def clipped(part: Range, clips: Sequence[Clip], base: Point, sizes: Mapping[Var,
     return part
 
 
-def column_tile(
-    stage: Stage,
-    tile: Tile,
-    vector: Axis,
-    lanes: int,
-    ranges: Sequence[Range] | None,
-    start: Stage | None,
-    finish: Finish,
-    padded: int = 0,
-    streamed: TensorLoad | None = None,
-) -> Stmt:
-    """A tile whose vectors run along a result axis: rows x vectors of results, one pass over the reduced terms.
-
-    `start` is the stage that holds partial results to go on from; without it the tile starts at the reduction's init.
-    Without `ranges` nothing is added to that.
-    Of `padded` operands a last vector is summed with so many lanes and only stored in part. What `streamed` will read soon is
-    fetched beforehand.
-    """
-    width = tile.sizes[vector.var]
-    order = [var for var in tile.sizes if not var.same_as(vector.var)]
-    sizes = tile.offsets(order)
-    stored = emit.lane_chunks(width, lanes)
-    summed = [(first, lanes if count == lanes else padded) for first, count in stored] if padded else stored
-    held = Accumulators.of(stage, max(1, _product(sizes)), len(stored), lanes if padded else min(lanes, width))
-
-    def each(
-        body: Callable[[ir.Expr, ir.Expr, ir.Expr, Point], Stmt],
-        chunks: list[tuple[int, int]] = summed,
-        over_rows: Callable[..., Stmt] = emit.unrolled_nest,
-        counts: Callable[[Point], ir.Expr | bool] = lambda _point: True,
-    ) -> Stmt:
-        def row(offsets: list[ir.Expr]) -> Stmt:
-            point = row_point(tile, order, offsets)
-            all_vectors = _along(
-                chunks,
-                lambda number, lane: body(
-                    row_number(sizes, offsets),
-                    number,
-                    lane,
-                    {**point, vector.var: tile.base[vector.var] + number * lanes + lane},
-                ),
-            )
-            return emit.sequence([emit.when(counts(point), all_vectors)])
-
-        return over_rows(sizes, row)
-
-    def first(row: ir.Expr, number: ir.Expr, lane: ir.Expr, point: Point) -> Stmt:
-        value = stage.init if start is None else _partial(start, point)
-        return held.store(value, row, number, lane)
-
-    def step(places: Point, asked: Sequence[Clip] = ()) -> Stmt:
-        sums = each(
-            lambda row, number, lane, point: held.store(
-                update_value(stage, held.load(row, number, lane), {**point, **places}), row, number, lane
-            ),
-            counts=lambda point: tirx.all(*(edge.counts({**point, **places}) for edge in asked)) if asked else True,
-        )
-        if streamed is None:
-            return sums
-        return emit.sequence(
-            [_fetched(streamed, {**tile.base, **places}, number * lanes) for number in range(held.vectors)] + [sums]
-        )
-
-    if finish.operations < OPERATIONS_OF_A_DEAR_END:
-        last = each(lambda row, number, lane, point: finish.at(held.load(row, number, lane), point), stored)
-    else:
-        last = _ended_row_by_row(held, finish, each, stored)
-
-    def sums(ranges: Sequence[Range]) -> Stmt:
-        if stage.spread is None:
-            return over_edges(ranges, stage.edges, step)
-        return spread_sums(stage, held, stored, sizes, lambda at: row_point(tile, order, at), vector, ranges)
-
-    return emit.sequence([emit.allocate(held.buffer), each(first), None if ranges is None else sums(ranges), last])
-
-
-def spread_sums(
-    stage: Stage,
-    held: Accumulators,
-    chunks: list[tuple[int, int]],
-    sizes: Sequence[int],
-    point_at: Callable[[Sequence[ir.Expr]], Point],
-    vector: Axis,
-    ranges: Sequence[Range],
-) -> Stmt:
-    """The sums of a tile whose `spread` operand gives each item to all of its neighbours.
-
-    All terms of the last range are summed with what one shuffle makes of each vector, before the next shuffle.
-    """
-    spread = stage.spread
-    if spread is None:
-        raise ValueError("spread_sums: expected a stage with a spread operand")
-    left = [part for part in ranges if part.axis is not spread]
-
-    def row(places: Point, number: int, offsets: list[ir.Expr]) -> Stmt:
-        point = {**point_at(offsets), **places, spread.var: index(number)}
-        return emit.sequence([
-            _spread_sum(stage, held, {**point, vector.var: point[vector.var] + first}, number,
-                        held.place(row_number(sizes, offsets), chunk, 0), count)
-            for chunk, (first, count) in enumerate(chunks)
-        ])  # fmt: skip
-
-    def numbered(outer: Point, number: int) -> Stmt:
-        return over_ranges(
-            left[-1:], lambda last: emit.unrolled_nest(sizes, lambda at: row({**outer, **last}, number, at))
-        )
-
-    return over_ranges(
-        left[:-1], lambda outer: emit.sequence([numbered(outer, number) for number in range(int(spread.extent))])
-    )
-
-
-def _spread_sum(stage: Stage, held: Accumulators, point: Point, number: int, place: ir.Expr, count: int) -> Stmt:
-    """One vector of sums; in an image's border only where the term counts."""
-    item, counts, size = stage.value.b, True, int(stage.spread.extent) if stage.spread else 1
-    if is_choice(item):
-        counts, item = substitute(item.args[0], point), item.args[1]
-    order = [tirx.IntImm("int32", lane // size * size + number) for lane in range(count)]
-
-    def read(load: TensorLoad) -> ir.Expr:
-        *outer, last = (emit.simplified(substitute(at, point)) for at in load.indices)
-        whole = emit.load(load.source, [*outer, tirx.Ramp(last, index(1), count)])
-        return whole if stage.spread is None or stage.spread.var in variables(load) else tirx.Shuffle([whole], order)
-
-    here = [tirx.Ramp(emit.simplified(place), index(1), count)]
-    summed = emit.store(held.buffer, emit.load(held.buffer, here) + read(item.a) * read(item.b), here)
-    return emit.sequence([emit.when(counts, summed)])
-
-
-def _ended_row_by_row(
-    held: Accumulators, finish: Finish, each: Callable[..., Stmt], chunks: list[tuple[int, int]]
-) -> Stmt:
-    """A dear epilogue as a loop over the rows: written out for each, it takes the registers that still hold results."""
-    kept = replace(held, buffer=emit.scratch(held.buffer.ty.shape, finish.stage.dtype, "kept", "local"))
-    keep = each(lambda row, number, lane, _point: kept.store(held.load(row, number, lane), row, number, lane), chunks)
-    ended = each(
-        lambda row, number, lane, point: finish.at(kept.load(row, number, lane), point), chunks, over_rows=emit.nest
-    )
-    return emit.sequence([emit.allocate(kept.buffer), keep, ended])
-
-
-def _fetched(load: TensorLoad, point: Point, offset: int) -> Stmt:
-    """Tell the memory of a vector that will be read some steps later."""
-    *outer, last = substitute(load, point).indices
-    ahead = BYTES_AHEAD // (load.ty.dtype.bits // 8) + offset
-    place = tirx.address_of(tirx.BufferLoad(load.source, [*outer, last + ahead]))
-    return tirx.Evaluate(tirx.call_intrin("void", "tirx.prefetch", place, *READ_INTO_EVERY_CACHE))
-
-
-def _partial(start: Stage, point: Point) -> ir.Expr:
-    return emit.load(start.buffer, [point[axis.var] for axis in start.spatial])
-
-
-def _along(chunks: list[tuple[int, int]], body: Callable[[ir.Expr, ir.Expr], Stmt]) -> Stmt:
-    """All vectors of a row: the whole ones, then a shorter last one."""
-    lanes = chunks[0][1]
-    whole = sum(1 for _start, count in chunks if count == lanes)
-    main = emit.unrolled(whole, lambda number: emit.vectorized(lanes, lambda lane: body(number, lane)))
-    if whole == len(chunks):
-        return main
-    rest = emit.vectorized(chunks[-1][1], lambda lane: body(index(whole), lane))
-    return emit.sequence([main, rest])
-
-
 def row_tile(
     stage: Stage, tile: Tile, lanes: int, vectors: int, ranges: Sequence[Range], combine: Combine, finish: Finish
 ) -> Stmt:
     """A tile whose vectors run along the last reduction axis; lanes are combined at the end, pairwise."""
     order = list(tile.sizes)
     sizes = tile.offsets(order)
-    held = Accumulators.of(stage, max(1, _product(sizes)), vectors, lanes)
+    held = Accumulators.of(stage, prod(sizes), vectors, lanes)
 
     def rows(body: Callable[[ir.Expr, Point], Stmt]) -> Stmt:
         return emit.unrolled_nest(
@@ -455,10 +285,3 @@ def _onto_lower_half(held: Accumulators, row: ir.Expr, combine: Combine, half: i
         return held.store(combine(held.load(row, 0, lane), held.load(row, 0, lane + half)), row, 0, lane)
 
     return emit.vectorized(half, lane_of)
-
-
-def _product(sizes: Sequence[int]) -> int:
-    total = 1
-    for size in sizes:
-        total *= size
-    return total

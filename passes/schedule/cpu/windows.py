@@ -21,6 +21,7 @@ from tvtf.structure import structural_map
 from ..choices import choice
 from . import access, emit
 from .box import on_same_axes
+from .column import ColumnTile
 from .combiner import combiner, is_zero, reduced_item
 from .elementwise import COMPARISONS
 from .emit import index
@@ -40,7 +41,7 @@ from .kernel import (
 from .reduction import without_units
 from .target import CpuTarget
 from .tasks import along_axis
-from .tile import Finish, Point, Range, Tile, column_tile
+from .tile import Finish, Point, Range, Tile
 from .ways import terms_of
 from .work import is_parallel
 
@@ -380,4 +381,4 @@ class _Writer:
         along = [] if tap is None else [replace(Range.whole(tap), is_written_out=is_written_out)]
         tile = Tile({**base, channel.var: start}, {place.var: height, channel.var: width})
         stage = self.edge if is_edge else self.bare
-        return column_tile(stage, tile, channel, self.tile.lanes, [*ranges, *along], None, self.finish)
+        return ColumnTile(stage, tile, channel, self.tile.lanes).write([*ranges, *along], None, self.finish)
