@@ -81,7 +81,7 @@ class Lives:
         self.reshapes: set[int] = set()
         self.callees: list[tuple[int, str]] = []
         self._sizes: dict[Any, int] = {}
-        self._roots: dict[Any, set[Any]] = {}
+        self._roots: dict[Any, list[Any]] = {}
         self._handed_on = self._seen_by_others(func)
         for position, binding in enumerate(self.bindings):
             self._scan(position, binding)
@@ -109,7 +109,7 @@ class Lives:
             size = bytes_of(binding.var.ty)
             if size is not None:
                 self._sizes[binding.var] = size
-                self._roots[binding.var] = {binding.var}
+                self._roots[binding.var] = [binding.var]
             return
         if self._is_view(value):
             self._view(position, *value.args)
@@ -133,12 +133,12 @@ class Lives:
         (root,) = self._roots[source]
         self.places[root] = self.places[root]._replace(last=position)
         self.views.setdefault(root, []).append(result)
-        self._roots[result] = {root}
+        self._roots[result] = [root]
         self.reshapes.add(position)
 
-    def _rooted(self, value: Any) -> set[Any]:
-        """The allocations whose memory a value may be."""
-        return set().union(*(self._roots.get(var, set()) for var in variables(value)))
+    def _rooted(self, value: Any) -> list[Any]:
+        """The allocations whose memory a value may be, in an order that is the same every time."""
+        return list(dict.fromkeys(root for var in variables(value) for root in self._roots.get(var, ())))
 
 
 def _functions(mod: tvm.IRModule) -> dict[ir.GlobalVar, relax.Function]:

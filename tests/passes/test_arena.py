@@ -139,3 +139,25 @@ def test_resident_memory_of_a_training_step_grows_by_little_more_than_what_is_li
     grown, live = map(int, ran.stdout.split())
     assert live > 8e6
     assert grown <= 1.2 * live
+
+
+def test_the_plan_is_the_same_every_time(tmp_path):
+    program = """
+import tvtf as tf
+@tf.function
+def f(x):
+    for _ in range(6):
+        x = tf.add_n([tf.matmul(part, part) for part in tf.split(tf.tanh(x), 6)])
+        x = tf.concat([x] * 6, 0)
+    return x
+f(tf.ones((18, 3)))
+"""
+    plans = [_dumped(program, tmp_path / str(run)) for run in range(3)]
+    assert plans[0] == plans[1] == plans[2]
+
+
+def _dumped(program, folder):
+    names = {"TVTF_DUMP": str(folder), "TVTF_CACHE_DIR": str(folder / "cache")}
+    subprocess.run([sys.executable, "-c", program], check=True, env={**os.environ, **names})
+    (plan,) = folder.glob("000/*_arena.py")
+    return plan.read_text()
