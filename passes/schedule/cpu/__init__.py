@@ -2,10 +2,11 @@
 
 A function is read as a list of stages (`kernel`), cheap elementwise stages are inlined (`inline`), rows of copies kept `apart`, and what is left
 is grouped and written anew: nests over one box of points (`elementwise`, on `box`, `turned`, `short`, `chunks`, `periods`, `rare`), reductions and
-contractions with their epilogues (`reduction`, on `plan`, `ways`, `tile`, `pack`, `transpose`, `tasks`, `slices`, `panels`, `steps`), convolutions
-(`images`, `windows`, `edges`, `clips`, `winograd`, `winograd_filter`, chains of them in `bands`, strided ones' gradients in `phases`, groups' results
-`joined`, those of few channels `spread`), chains such as softmax row by row (`rows`) or many short rows at once (`stacked`), and attention
-block by block (`blocks`, its gradient in `strips`), without what a causal mask hides (`triangle`). Every size comes from the target (`target`).
+contractions with their epilogues (`reduction`, on `plan`, `ways`, `tile`, `column`, `pack`, `transpose`, `tasks`, `slices`, `panels`, `steps`),
+convolutions (`images`, `windows`, `edges`, `clips`, `winograd`, `winograd_filter`, chains of them in `bands`, strided ones' gradients in `phases`,
+groups' results `joined`, those of few channels `spread`), chains such as softmax row by row (`rows`) or many short rows at once (`stacked`), and
+attention block by block (`blocks`, its gradient in `strips`), without what a causal mask hides (`triangle`).
+Every size comes from the target (`target`).
 """
 
 from __future__ import annotations
