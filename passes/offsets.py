@@ -8,8 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-ALIGNMENT = 64
-"""Bytes: a cache line, and the widest vector."""
+from tvtf.aligned import ALIGNMENT
 
 
 class Interval(NamedTuple):

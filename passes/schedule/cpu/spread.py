@@ -54,17 +54,14 @@ def _with_one(joined: Joined, stages: Stages, kernel: Kernel, target: CpuTarget)
     spread = Kernel(kernel.stages, (*local, first.buffer, *(stage.buffer for stage in filters)))
     if as_windows(source, [first], others, spread, target) is None:
         return stages, kernel
-    new: Stages = []
-    for stage in stages:
-        new += (
-            [*filters, source]
-            if stage is source
-            else [first]
-            if stage is sums
-            else [whole]
-            if stage is joined.whole
-            else [stage]
-        )
+    instead: dict[Var, Stages] = {
+        source.buffer: [*filters, source],
+        sums.buffer: [first],
+        joined.whole.buffer: [whole],
+    }
+    new = [
+        own for stage in stages for own in (instead.get(stage.buffer, [stage]) if isinstance(stage, Stage) else [stage])
+    ]
     return new, spread
 
 
