@@ -12,6 +12,7 @@ from tvm.relax.exec_builder import SpecialReg
 COPY, NULL, MAKE_TUPLE = "vm.builtin.copy", "vm.builtin.null_value", "vm.builtin.make_tuple"
 TUPLE_ITEM, CONDITION = "vm.builtin.tuple_getitem", "vm.builtin.read_if_cond"
 STORAGE, TENSOR = "vm.builtin.alloc_storage", "vm.builtin.alloc_tensor"
+ZERO_OFFSET = "vm.builtin.ensure_zero_offset"
 SHAPE_HEAP, DIM = "vm.builtin.alloc_shape_heap", "vm.builtin.make_prim_value"
 
 

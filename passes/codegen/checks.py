@@ -17,6 +17,7 @@ from tvtf.passes.codegen.bytecode import (
     TENSOR,
     TUPLE_ITEM,
     VOID,
+    ZERO_OFFSET,
     Code,
     Register,
 )
@@ -38,7 +39,10 @@ MATCH_SHAPE = "vm.builtin.match_shape"
 FIRST_DIM_CODE = 3
 # src/runtime/vm/builtin.cc: 0 the dim equals a number, 1 it is stored, 2 anything goes, 3 it equals a stored one.
 FIXED_DIM, ANY_DIM, KNOWN_DIM = 0, 2, 3
-MADE_HERE, HANDED_ON = frozenset([NULL, TENSOR, SHAPE_HEAP, DIM]), frozenset([COPY, MAKE_TUPLE, TUPLE_ITEM])
+MADE_HERE, HANDED_ON = (
+    frozenset([NULL, TENSOR, SHAPE_HEAP, DIM]),
+    frozenset([COPY, MAKE_TUPLE, TUPLE_ITEM, ZERO_OFFSET]),
+)
 AT_PARAMETER, AT_RETURN = "loc=param[", "loc=return"
 
 

@@ -7,7 +7,9 @@ from typing import Any, NamedTuple
 import tvm_ffi
 from tvm.relax import ExecBuilder
 
-from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, STORAGE, TENSOR, Code, Operand, Register
+from tvtf.aligned import ALIGNMENT
+from tvtf.errors import InternalError
+from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, STORAGE, TENSOR, ZERO_OFFSET, Code, Operand, Register
 
 LAYOUT = "_arena"
 """What follows an entry's name in that of the function that tells its arena's layout: size, then offset, shape and dtype of each tensor."""
@@ -45,7 +47,18 @@ class Scratch:
         if self.kept:
             return self.code.late_parameter()
         offset, shape, dtype = (self.code.constant(each) for each in _described(place))
-        return self.code.call_at_entry(TENSOR, [self._block(), offset, shape, dtype])
+        tensor = self.code.call_at_entry(TENSOR, [self._block(), offset, shape, dtype])
+        return self._rebased(tensor, place) if place.offset else tensor
+
+    def _rebased(self, tensor: Register, place: Place) -> Register:
+        """The tensor with its offset added to its data pointer: kernels read from the pointer and ignore `byte_offset`.
+
+        TVM's builtin makes a view of what is aligned and a copy of what is not, whose results nobody would see.
+        Source: EnsureZeroOffset in src/runtime/vm/builtin.cc.
+        """
+        if place.offset % ALIGNMENT:
+            raise InternalError(None, "codegen", f"a place in the arena at {place.offset}, no multiple of {ALIGNMENT}")
+        return self.code.call_at_entry(ZERO_OFFSET, [tensor])
 
     def _block(self) -> Register:
         if self._storage is None:

@@ -59,8 +59,13 @@ class Case:
         """Whether ONNX has all types in it: its operators take no complex ones."""
         return self.has_only(COMPILED)
 
+    @property
+    def dtypes(self):
+        """Those of all inputs and results."""
+        return [t.dtype for t in (*map(type_of, self.arrays), *self.types)]
+
     def has_only(self, dtypes):
-        return all(t.dtype in dtypes for t in (*map(type_of, self.arrays), *self.types))
+        return all(dtype in dtypes for dtype in self.dtypes)
 
 
 def type_of(array):
