@@ -6,8 +6,7 @@ import re
 
 from tvtf import errors
 from tvtf.context import state
-from tvtf.ops.host import on_failure, take_failure
-from tvtf.passes.effects import FAILURE
+from tvtf.ops.host import FAILURE, on_failure, take_failure
 
 _GUARD = re.compile(FAILURE.format(kind=r"(\w+)", message="(.*?)"), re.DOTALL)
 _KERNEL_MISMATCH = re.compile(r"Invalid (\w+)\.shape\[(\d+)\] on argument.*?\1: Tensor\((\[.*?\]), (\w+)\)", re.DOTALL)

@@ -6,16 +6,14 @@ from typing import Any
 
 from tvm import ir, relax, te, tirx
 
+from tvtf.ops.host import FAILURE
+
 ON_HOST = "tirx.is_host_func"
 """TVM's mark of what runs on the CPU where the other kernels run on a GPU."""
 
 
 READS_ON_HOST = "tvtf.reads_on_host"
 """The mark of such a kernel whose arguments are computed on the GPU."""
-
-
-FAILURE = "tvtf.guard:{kind}:{message}\x04"
-"""The text by which the error of a kernel says which error of ours it is, up to ASCII's END OF TRANSMISSION."""
 
 
 def raising_kernel(kind: str, message: str) -> tirx.PrimFunc:

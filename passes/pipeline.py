@@ -41,7 +41,7 @@ from tvtf.passes.sums import pair_sums
 from tvtf.passes.trim import trim_loops
 from tvtf.passes.updates import fuse_updates
 from tvtf.passes.watch import dump_folder, watched
-from tvtf.passes.without_python import IN_A_LIBRARY, ON_A_GPU, without_python
+from tvtf.passes.without_python import IN_A_LIBRARY, ON_A_GPU, fixed_messages, without_python
 
 Pass = Callable[[tvm.IRModule], tvm.IRModule]
 
@@ -71,6 +71,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("attention", fuse_attention, dialect=True),
         Phase("sums", pair_sums, dialect=True),
         Phase("guard", insert_guards),
+        *([Phase("messages", fixed_messages)] if on_gpu(target) or not polls else []),
         *([Phase("without-python", without_python(ON_A_GPU))] if on_gpu(target) else []),
         *([] if polls else [Phase("without-python", without_python(IN_A_LIBRARY))]),
         Phase("legalize", legalize),

@@ -1,4 +1,4 @@
-"""Refusing, by name, what would call Python from code that can't: in a library of its own, or on a GPU."""
+"""Code that can't call Python, in a library of its own or on a GPU: ops that would are refused by name, guards show no values."""
 
 from __future__ import annotations
 
@@ -11,11 +11,16 @@ from tvm import relax
 from tvtf import dialect
 from tvtf.errors import UnimplementedError
 from tvtf.ops.host import runs_on_host
+from tvtf.passes.dead import drop_dead
+from tvtf.passes.rewrite import Bindings, rewrite_functions
+from tvtf.summarized import HOLE
 
 IN_A_LIBRARY = "a library runs without Python: save the module and load it with tvtf instead"
 ON_A_GPU = "Python's arrays lie in the processor's memory: run it under tf.device('CPU')"
 
 CALL = "call_python"
+ELIDED = "..."
+"""What a message says in place of a tensor's value."""
 
 
 def without_python(why: str) -> Callable[[tvm.IRModule], tvm.IRModule]:
@@ -44,3 +49,23 @@ def _check(value: Any, why: str) -> None:
         raise UnimplementedError(
             None, bound.primitive.tf_name, f"{bound.primitive.name}{where} is computed {kinds}, and {why}"
         )
+
+
+def fixed_messages(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module whose guards raise fixed messages: Python formats the tensors that a message shows, when a guard fails.
+
+    The machine looks up every function that its code names when it starts: one call of Python, even in a branch that is never
+    taken, would keep the whole library from loading.
+    """
+    return drop_dead(rewrite_functions(mod, _fixed_message))
+
+
+def _fixed_message(out: Bindings, binding: relax.VarBinding) -> None:
+    value = binding.value
+    bound = dialect.read(value) if dialect.is_dialect(value) else None
+    if bound is not None and bound.primitive.name == "guard" and bound.attrs.get("shown"):
+        ok, *operands = bound.inputs
+        attrs = {"message": bound.attrs["message"].replace(HOLE, ELIDED)}
+        pending = operands[bound.attrs["shown"] :]
+        value = dialect.write(bound.primitive, [ok, *pending], attrs, value.ty, value.span)
+    out.again(binding, value)

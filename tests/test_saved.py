@@ -280,3 +280,18 @@ def test_what_only_running_tells_is_saved(tmp_path, capfd):
     loaded = saved.load(saved.save(tmp_path / "m", f, tf.TensorSpec([3])))
     assert loaded(np.float32([1, -1, 2])).numpy().tolist() == [[0], [2]]
     assert capfd.readouterr().err == "dim: [1 -1 2]\n"
+
+
+def test_a_guard_of_a_library_raises_tensorflows_error(tmp_path):
+    """Its message has no values, which Python would format."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None], tf.int32), tf.TensorSpec([None, None])])
+    def loss(labels, logits):
+        return tf.nn.sparse_softmax_cross_entropy_with_logits(labels, logits)
+
+    library.write(saved.load(saved.save(tmp_path / "model", loss)), tmp_path / "lib.so")
+    opened = library.Library(tmp_path / "lib.so")
+    logits = np.ones((2, 2), np.float32)
+    np.testing.assert_allclose(opened.run([np.int32([0, 1]), logits])[0], np.log([2.0, 2.0]), rtol=1e-6)
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"outside the valid range of \[0, \.\.\.\)"):
+        opened.run([np.int32([0, 5]), logits])

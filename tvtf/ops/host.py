@@ -73,6 +73,9 @@ def unknown_dim() -> Dim | None:
 CALL_SYMBOL, RECORD_SYMBOL, GRADIENT_SYMBOL = "tvtf.call_python", "tvtf.record_python", "tvtf.call_python_gradient"
 """The names by which compiled code calls a function, also where it will want its gradient, and that gradient."""
 
+FAILURE = "tvtf.guard:{kind}:{message}\x04"
+"""The text by which the error of a kernel says which error of ours it is, up to ASCII's END OF TRANSMISSION."""
+
 KERNEL_SYMBOL = "tvtf.call_host"
 """The name by which compiled code calls a primitive's NumPy kernel, with its name and attributes."""
 

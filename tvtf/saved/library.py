@@ -21,6 +21,7 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tvm_ffi
 
+from tvtf.frontend.failure import raised_by
 from tvtf.memory import to_array, to_handle
 from tvtf.saved.description import Description, SavedModuleError, parse
 
@@ -142,10 +143,14 @@ class Library:
 
         Raises:
           SavedModuleError: an array has another dtype or shape than the library takes.
+          OpError: what the function itself raises, such as InvalidArgumentError for an index out of range.
         """
         self.description.check(arrays)
         with self._lock:
-            results = self._main(*(self._moved(to_handle(array), CUDA) for array in arrays))
+            try:
+                results = self._main(*(self._moved(to_handle(array), CUDA) for array in arrays))
+            except (RuntimeError, ValueError, TypeError) as error:
+                raise raised_by(self.description.name, error) from error
             single = len(self.description.outputs) == 1
             return [to_array(self._moved(r, CPU)).copy() for r in ([results] if single else results)]
 
