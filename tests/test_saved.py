@@ -112,6 +112,8 @@ def test_a_function_that_updates_is_refused(tmp_path):
     "array, message",
     [
         (ROWS.astype(np.float64), "input 'rows' must be float32, but got float64; convert it first"),
+        (ROWS.astype(">f4"), "input 'rows' must be float32, but got >f4; convert it first"),
+        (ROWS.astype(str), "input 'rows' must be float32, but got <U32; convert it first"),
         (ROWS[:, :2], "input 'rows' must have shape (batch, 3), but got (4, 2)"),
         (ROWS[0], "input 'rows' must have shape (batch, 3), but got (3,)"),
     ],

@@ -95,6 +95,12 @@ def branches(x):
     )
 
 
+def passed_on(x, y):
+    """Results that are arguments, constants, and one value twice."""
+    total = tf.cumsum(x, 0)
+    return x, total, tf.constant([1, 2, 3]), total, y, tf.zeros([0])
+
+
 FLOATS = tf.TensorSpec([6, 4])
 PROGRAMS = {
     "cumulative sums": (cumulative, [FLOATS]),
@@ -104,7 +110,16 @@ PROGRAMS = {
     "embedding with a mask": (embedding, [tf.TensorSpec([3, 5], tf.int32)]),
     "loop": (loop, [FLOATS]),
     "branches": (branches, [FLOATS]),
+    "arguments and constants as results": (passed_on, [FLOATS, FLOATS]),
+    "one argument as the result": (lambda x: x, [FLOATS]),
+    "one constant as the result": (lambda x: tf.constant([1.5, 2.5]), [FLOATS]),
 }
+
+
+def passed_on(x, y):
+    """Results that are arguments, constants, and one value twice."""
+    total = tf.cumsum(x, 0)
+    return x, total, tf.constant([1, 2, 3]), total, y, tf.zeros([0])
 
 
 @pytest.fixture(scope="module")

@@ -56,7 +56,7 @@ class Value:
         Traceback (most recent call last):
         tvtf.saved.description.SavedModuleError: input 'x' must have shape (batch, 2), but got (3, 5)
         """
-        if dtypes.from_array(array) is not self.dtype:
+        if array.dtype != self.dtype.np:
             raise SavedModuleError(
                 f"input {self.name!r} must be {self.dtype.name}, but got {array.dtype}; convert it first"
             )

@@ -14,6 +14,7 @@ from tvtf.emit import Trace, tracing
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, function
 from tvtf.interpret import evaluate
+from tvtf.ops.rules import bind
 from tvtf.saved.description import Description, SavedModuleError, Value
 from tvtf.saved.program import NotSaveable
 from tvtf.saved.reader import load as load_model
@@ -141,13 +142,19 @@ class SavedFunction:
         return [r.numpy() for r in (results if isinstance(results, tuple) else (results,))]
 
     def closed(self) -> ir.IRModule:
-        """The program with the variables' values in it as constants: what a library is compiled from."""
-        graph = self.function.get_concrete_function().graph
+        """The program with the variables' values in it as constants: what a library is compiled from.
+
+        It gives every output by itself, in order: what is an argument, a constant, or another output's value, too.
+        """
+        concrete = self.function.get_concrete_function()
+        graph = concrete.graph
         with tracing(Trace(self.description.name)) as trace:
             params = [trace.add_param(p._type, p._var.name) for p in graph.params]
-            constants = [trace.embed(EagerTensor(outer._array)) for outer, _ in graph.captures]
-            results = evaluate(graph.module(), "main", [*params, *constants])
-        return trace.finish(results).entry()
+            given = [*params, *(trace.embed(EagerTensor(outer._array)) for outer, _ in graph.captures)]
+            computed = evaluate(graph.module(), "main", given)
+            pick = {"computed": computed.__getitem__, "param": given.__getitem__, "value": trace.embed}
+            outputs = [bind.identity(pick[kind](which)) for kind, which in concrete.results.leaves]
+        return trace.finish(outputs).entry()
 
 
 def _value(name: str, tensor_type: TensorType) -> Value:

@@ -145,6 +145,7 @@ class Library:
           SavedModuleError: an array has another dtype or shape than the library takes.
           OpError: what the function itself raises, such as InvalidArgumentError for an index out of range.
         """
+        arrays = [np.asarray(array) for array in arrays]
         self.description.check(arrays)
         with self._lock:
             try:
