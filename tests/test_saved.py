@@ -131,6 +131,42 @@ def test_named_dims_must_agree(tmp_path):
     assert refusal(lambda: loaded(one)) == "<lambda> takes 2 inputs (a, b), but got 1"
 
 
+NAMED_ARGUMENTS = {
+    "two": (lambda q, k: q - k, 2),
+    "not alphabetical": (lambda zebra, apple, mango: zebra + 10 * apple + 100 * mango, 3),
+    "twelve of one name": (lambda *rows: sum((i + 1.0) * row for i, row in enumerate(rows)), 12),
+}
+
+
+@pytest.mark.parametrize("name", NAMED_ARGUMENTS)
+def test_arguments_keep_their_positions(name, tmp_path):
+    """Loaded, compiled into a library, and saved once more from what was loaded."""
+    python, count = NAMED_ARGUMENTS[name]
+    arrays = [np.float32([i, 2 * i + 1]) for i in range(count)]
+    wanted = python(*arrays)
+    loaded = saved.load(saved.save(tmp_path / "model", python, *[tf.TensorSpec([2], tf.float32)] * count))
+    again = saved.load(saved.save(tmp_path / "again", loaded.function))
+    library.write(again, tmp_path / "lib.so")
+    for way in (loaded, again, library.Library(tmp_path / "lib.so")):
+        np.testing.assert_array_equal(way.run(arrays)[0], wanted)
+    by_name = dict(zip([value.name for value in loaded.description.inputs], map(tf.constant, arrays)))
+    signature = tf.saved_model.load(str(tmp_path / "model")).signatures["serving_default"]
+    np.testing.assert_array_equal(signature(**by_name)["output_0"].numpy(), wanted)
+
+
+def test_arguments_in_structures_keep_their_order(tmp_path):
+    spec = tf.TensorSpec([2], tf.float32)
+
+    def f(second, first):
+        return {"z": second["y"] - first[0], "c": second["x"] * first[1]}
+
+    loaded = saved.load(saved.save(tmp_path, f, {"y": spec, "x": spec}, (spec, spec)))
+    x, y, first = (np.float32([i, 2]) for i in (3, 5, 7))
+    results = dict(zip([v.name for v in loaded.description.outputs], loaded.run([x, y, first, first + 1])))
+    np.testing.assert_array_equal(results["z"], y - first)
+    np.testing.assert_array_equal(results["c"], x * (first + 1))
+
+
 # -- libraries
 
 

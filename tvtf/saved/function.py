@@ -18,7 +18,7 @@ from tvtf.ops.rules import bind
 from tvtf.saved.description import Description, SavedModuleError, Value
 from tvtf.saved.program import NotSaveable
 from tvtf.saved.reader import load as load_model
-from tvtf.saved.signatures import DEFAULT
+from tvtf.saved.signatures import DEFAULT, SignatureFunction
 from tvtf.saved.writer import save as save_model
 from tvtf.shape import TensorType
 from tvtf.spec import TensorSpec
@@ -90,7 +90,7 @@ def load(folder: str | os.PathLike[str], signature: str = DEFAULT) -> SavedFunct
     return SavedFunction(signatures[signature])
 
 
-def of_signature(signature: ConcreteFunction) -> SavedFunction:
+def of_signature(signature: SignatureFunction) -> SavedFunction:
     """A signature that is about to be saved as what a library is compiled from."""
     return SavedFunction(signature)
 
@@ -98,14 +98,15 @@ def of_signature(signature: ConcreteFunction) -> SavedFunction:
 class SavedFunction:
     """A signature that only reads its Variables; call it on tensors or arrays, by position."""
 
-    def __init__(self, signature: ConcreteFunction) -> None:
+    def __init__(self, signature: SignatureFunction) -> None:
         _check_reads(signature)
         self.signature = signature
         self.variables = signature.variables
         outputs = signature.results.traced
+        inputs = [_value(n, p._type) for n, p in zip(signature.arguments.names, signature.graph.params)]
         self.description = Description(
             signature.name.removeprefix("signature_wrapper_"),
-            tuple(_value(n, p._type) for n, p in zip(signature.arguments.names, signature.graph.params)),
+            tuple(inputs[position] for position in signature.positions),
             tuple(_value(name, t._type) for name, t in outputs.items()),
         )
         self.function = Function(self._python(), self._specs(), autograph=False, name=self.description.name)
@@ -117,7 +118,8 @@ class SavedFunction:
         """What :attr:`function` traces: the signature on tensors in the order of its inputs."""
 
         def run(*args: Any) -> Any:
-            results = self.signature.call_flat(args)
+            given = dict(zip(self.signature.positions, args))
+            results = self.signature.call_flat([given[position] for position in range(len(args))])
             listed = tuple(results[value.name] for value in self.description.outputs)
             return listed[0] if len(listed) == 1 else listed
 

@@ -242,7 +242,10 @@ def _concrete(model: _Model, number: int, node: dict[str, Any]) -> ConcreteFunct
 def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMap:
     def maker(child: int) -> Callable[[], ConcreteFunction]:
         found = model.program(model.nodes[child].get("function"))
-        return lambda: found.trace(SignatureFunction).set_names()  # type: ignore[attr-defined, no-any-return]
+        names = list(decode_signature(entry(model.nodes[child], "signature", model.place)).parameters)
+        if sorted(names) != sorted(found.arguments.names):
+            raise model._damaged(f"a signature of {found.name} names {names}, and its program {found.arguments.names}")
+        return lambda: found.trace(SignatureFunction).set_names(names)  # type: ignore[attr-defined, no-any-return]
 
     return SignatureMap({name: maker(child) for name, child in node["children"]})
 

@@ -29,11 +29,24 @@ class SignatureFunction(ConcreteFunction):
             return super().__call__(**dict(zip(names, args)))
         return super().__call__(*args, **kwargs)
 
-    def set_names(self) -> SignatureFunction:
-        """Takes the names of its tensors for its Python signature."""
+    def set_names(self, names: Sequence[str]) -> SignatureFunction:
+        """Takes the names of its tensors for its Python signature, in the order of the function that was saved.
+
+        By itself a dict of tensors is ordered by name (``tf.nest``); saved functions and libraries are called by position.
+
+        Raises:
+          ValueError: they are other names.
+        """
+        if sorted(names) != sorted(self.arguments.names):
+            raise ValueError(f"the signature has the arguments {sorted(self.arguments.names)}, not {sorted(names)}")
         kind = inspect.Parameter.KEYWORD_ONLY
-        self._signature = inspect.Signature([inspect.Parameter(name, kind) for name in self.arguments.names])
+        self._signature = inspect.Signature([inspect.Parameter(name, kind) for name in names])
         return self
+
+    @property
+    def positions(self) -> list[int]:
+        """Where each argument of the saved function lies among those of this one."""
+        return [self.arguments.names.index(name) for name in self._signature.parameters]
 
     @property
     def structured_outputs(self) -> Any:
@@ -128,7 +141,7 @@ def _signature(function: Any, key: str, made: dict[int, SignatureFunction]) -> C
         wrapper, autograph=False, name=f"signature_wrapper_{getattr(function, '__name__', concrete.name)}"
     )
     arguments = wrapped.signature.bind((), specs)
-    return SignatureFunction.trace(wrapped, arguments).set_names()  # type: ignore[attr-defined, no-any-return]
+    return SignatureFunction.trace(wrapped, arguments).set_names(names)  # type: ignore[attr-defined, no-any-return]
 
 
 def _renamed(spec: TensorSpec, name: str) -> TensorSpec:
