@@ -14,6 +14,7 @@ from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import loads
 from tvtf.structure import structural_map, structural_walk
 
+TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.Not)
 CHOOSE, REINTERPRET = ir.Op.get("prim.if_then_else"), ir.Op.get("tirx.reinterpret")
 LONG = 60
 Names = list[tuple[Var, ir.Expr]]
@@ -122,7 +123,7 @@ class _Statements:
 
     def bind(self, var: Var, value: ir.Expr) -> None:
         size = self.size(value)
-        if size > self.longest:
+        if size > self.longest or (self.lanes is not None and _is_made_of_tests(value)):
             self.keep(var, self.using(value))
         else:
             fresh = Var(var.name, var.ty)
@@ -151,6 +152,17 @@ class _Statements:
 
         structural_walk(value, (ir.Expr, count))
         return found
+
+
+def _is_made_of_tests(value: ir.Expr) -> bool:
+    """Whether a value has that of a comparison in it, not only what a comparison chose.
+
+    TVM 0.27's analyzer fails on a vector's: it makes the set of false and true as scalars of the vector's type
+    (ValueError: IntImm can only take scalar), in LLVM code generation too.
+    """
+    found: list[tirx.Cast] = []
+    structural_walk(value, (tirx.Cast, found.append))
+    return isinstance(value, TESTS) or any(isinstance(cast.value, TESTS) for cast in found)
 
 
 def _with(value: ir.Expr, instead: dict[Var, ir.Expr]) -> ir.Expr:

@@ -51,6 +51,19 @@ def test_names_that_use_each_other_twice(count, size):
     np.testing.assert_allclose(run(lambda x, _: chain(x, count), array), chained(array, count), rtol=1e-12)
 
 
+@pytest.mark.parametrize("size", [*SIZES, 40])
+def test_names_of_what_comparisons_give(size):
+    """TVM's analyzer can't have the value of a vector's comparison bound to a name."""
+    array = np.linspace(-1, 1, size)
+
+    def counted(x, _):
+        above = te.max(x * real(0.0), (x > real(0.25)).astype("int32").astype("float64"))
+        return let(x + above, lambda v: v * v - v)
+
+    x = array + (array > 0.25)
+    np.testing.assert_allclose(run(counted, array), x * x - x, rtol=1e-12, atol=1e-15)
+
+
 def values(x, count):
     return x if not count else let(values(x, count - 1), lambda v: v * v - v)
 
