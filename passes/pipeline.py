@@ -37,6 +37,7 @@ from tvtf.passes.schedule.cpu import ScheduleCPU
 from tvtf.passes.schedule.gpu import ScheduleGPU
 from tvtf.passes.share import share_kernels
 from tvtf.passes.simplify import simplify
+from tvtf.passes.structural_check import StructuralCheck
 from tvtf.passes.sums import pair_sums
 from tvtf.passes.trim import trim_loops
 from tvtf.passes.updates import fuse_updates
@@ -145,9 +146,12 @@ def remove_pass(name: str) -> None:
 def lower(mod: tvm.IRModule, target: Target, polls: bool = True) -> tvm.IRModule:
     """Runs all phases; what is left is bytecode and kernels to generate."""
     folder = dump_folder()
+    check = StructuralCheck() if dials.check or dials.verify else None
     with target, tvm.transform.PassContext(opt_level=3):
         for number, phase in enumerate(phases(target, polls)):
             mod = watched(phase, number, mod, folder)
+            if check is not None:
+                check.after(phase.name, mod)
     return mod
 
 

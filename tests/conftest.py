@@ -1,4 +1,4 @@
-"""Shared by all tests: a cache folder of their own, reproducible examples, and sweeps only when asked for."""
+"""Shared by all tests: a cache folder of their own, the structural check of passes, reproducible examples, sweeps when asked for."""
 
 import os
 import shutil
@@ -18,6 +18,7 @@ def pytest_configure(config):
     if not hasattr(config, "workerinput"):
         config.tvtf_cache = tempfile.mkdtemp(prefix="tvtf-tests-")
         os.environ["TVTF_CACHE_DIR"] = config.tvtf_cache
+        os.environ["TVTF_CHECK"] = "1"
 
 
 def pytest_unconfigure(config):

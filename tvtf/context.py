@@ -57,6 +57,7 @@ class Dials:
         self.debug = int(os.environ.get("TVTF_DEBUG", "0") or 0)
         self.dump = os.environ.get("TVTF_DUMP", "")
         self.verify = os.environ.get("TVTF_VERIFY", "0") not in ("", "0")
+        self.check = self.verify or os.environ.get("TVTF_CHECK", "0") not in ("", "0")
 
 
 dials = Dials()
