@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import threading
 import time
 from collections.abc import Callable
 from typing import Any
@@ -10,6 +9,7 @@ from typing import Any
 from tvtf.context import state
 from tvtf.dtypes import float64
 from tvtf.frontend.host import numpy_function
+from tvtf.locks import Lock
 from tvtf.primitive import export
 from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor
@@ -36,7 +36,7 @@ class CriticalSection:
         if critical_section_def is not None:
             raise ValueError("Argument `critical_section_def` is not supported.")
         self._name = name or "critical_section"
-        self._lock = threading.RLock()
+        self._lock = Lock()
 
     @property
     def name(self) -> str:

@@ -1,6 +1,7 @@
-"""Locks of Variables: one for all that a compiled function uses, so that a call takes one, not fifty.
+"""Locks: of Variables, one for all that a compiled function uses, so that a call takes one, not fifty; and of all else.
 
-In a forked child those are free that other threads held, which are not there to release them.
+In a forked child those are free that other threads held, which are not there to release them: tvtf has no others
+(tests/test_locks.py looks for them).
 """
 
 from __future__ import annotations
@@ -15,12 +16,13 @@ from typing import Any
 class Lock:
     """A reentrant lock that can become one with others; whoever holds any of them holds all."""
 
-    __slots__ = ("_own", "_joined", "_held", "__weakref__")
+    __slots__ = ("_own", "_joined", "_held", "_depth", "__weakref__")
 
     def __init__(self) -> None:
         self._own = threading.RLock()
         self._joined: Lock | None = None
-        self._held: list[Any] = []
+        self._held: list[Lock] = []
+        self._depth = 0
         _made.add(self)
 
     def _root(self) -> Lock:
@@ -36,18 +38,39 @@ class Lock:
             if root._joined is None:
                 break
             root._own.release()
-        self._held.append(root._own)
+        root._depth += 1
+        self._held.append(root)
 
     def __exit__(self, *_: Any) -> None:
-        self._held.pop().release()
+        root = self._held.pop()
+        root._depth -= 1
+        root._own.release()
+
+    def is_held(self) -> bool:
+        """Whether some thread, be it this one, holds it just now."""
+        root = self if self._joined is None else self._root()
+        return root._depth > 0
 
     def release_if_abandoned(self) -> None:
         """Frees it from a thread that a fork left behind."""
         if not self._own._is_owned():  # type: ignore[attr-defined]  # private, but Python's own Condition asks it, too
-            self._own, self._held = threading.RLock(), []
+            self._own, self._held, self._depth = threading.RLock(), [], 0
 
 
-_made: weakref.WeakSet[Lock] = weakref.WeakSet()
+class Condition(threading.Condition):
+    """`threading.Condition`, free in a forked child: who held it, or waits for it, is not there."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        _made.add(self)
+
+    def release_if_abandoned(self) -> None:
+        """Makes it as it was at first, unless this thread holds it."""
+        if not self._is_owned():  # type: ignore[attr-defined]
+            super().__init__()
+
+
+_made: weakref.WeakSet[Lock | Condition] = weakref.WeakSet()
 
 
 def _release_abandoned() -> None:

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import heapq
 import random
-import threading
 from collections import deque
 from collections.abc import Sequence
 from typing import Any
@@ -15,6 +14,7 @@ from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, int32, int64
 from tvtf.errors import CancelledError, OutOfRangeError
 from tvtf.frontend.host import py_function
+from tvtf.locks import Condition
 from tvtf.namespaces import install as _install
 from tvtf.ops.operands import operand
 from tvtf.ops.rules import attribute_int, static_int
@@ -46,7 +46,7 @@ class QueueBase:
         self._name = name
         self._capacity = capacity if capacity >= 0 else None
         self._closed = self._cancelled = False
-        self._changed = threading.Condition()
+        self._changed = Condition()
         self._rows = self._store()
 
     @staticmethod

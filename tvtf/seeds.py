@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import random
-import threading
 import weakref
 from typing import Any, Protocol
 
 import numpy as np
 
+from tvtf.locks import Lock
 from tvtf.primitive import export
 
 MAX_INT32 = 2**31 - 1
@@ -24,7 +24,7 @@ class Seeds:
     """The global seed of the process, and the positions in the streams made from it."""
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.functions: weakref.WeakSet[Restartable] = weakref.WeakSet()
         self.reset(None)
 

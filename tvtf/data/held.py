@@ -3,7 +3,6 @@
 from __future__ import annotations
 
 import itertools
-import threading
 from typing import Any, ClassVar
 from weakref import WeakKeyDictionary, WeakValueDictionary
 
@@ -12,9 +11,10 @@ import numpy as np
 from tvtf import nest
 from tvtf.dtypes import int64
 from tvtf.frontend.signature import structure_key
+from tvtf.locks import Lock
 from tvtf.tensor import EagerTensor, Tensor
 
-_lock = threading.Lock()
+_lock = Lock()
 _count = itertools.count()
 _numbers: WeakKeyDictionary[Any, int] = WeakKeyDictionary()
 _objects: WeakValueDictionary[int, Any] = WeakValueDictionary()

@@ -13,13 +13,14 @@ import functools
 import importlib.util
 import os
 import sys
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
 import numpy as np
+
+from tvtf.locks import Lock
 
 TINY, SMALL = 1 << 10, 1 << 18
 """Elements between which LAPACK would take more threads and not gain what they cost: matrices of 32 x 32 to 512 x 512."""
@@ -62,7 +63,7 @@ def _opened(path: Path) -> Library | None:
     return next((Library(loaded[g], loaded[s]) for g, s in names if hasattr(loaded, g) and hasattr(loaded, s)), None)
 
 
-_lock = threading.Lock()
+_lock = Lock()
 _going_on: list[None] = []
 _before: dict[Library, int] = {}
 """The threads that libraries had before the calls that go on; the last of these to end gives them back."""

@@ -22,6 +22,7 @@ import numpy as np
 from tvtf import errors
 from tvtf.context import state
 from tvtf.dtypes import ON_HOST, DType, as_dtype
+from tvtf.locks import Lock
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.primitive import Primitive, as_tuple, primitive, table
 from tvtf.shape import Dim, TensorType, fresh_dim
@@ -156,7 +157,7 @@ class _Records:
     MOST = 256
 
     def __init__(self) -> None:
-        self.lock = threading.Lock()
+        self.lock = Lock()
         self.numbers = itertools.count(1)
         self.waiting: dict[int, Any] = {}
         self.used: dict[int, Any] = {}

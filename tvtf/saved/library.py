@@ -11,7 +11,6 @@ import importlib.util
 import json
 import os
 import sys
-import threading
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -22,6 +21,7 @@ import numpy as np
 import tvm_ffi
 
 from tvtf.frontend.failure import raised_by
+from tvtf.locks import Lock
 from tvtf.memory import to_array, to_handle
 from tvtf.saved.description import Description, SavedModuleError, parse
 
@@ -122,7 +122,7 @@ class Library:
             raise SavedModuleError(f"{path} can't be loaded ({cause}); compile it again on this machine") from cause
         machine["vm_initialization"](*devices)
         self._main = machine["main"]
-        self._lock = threading.Lock()
+        self._lock = Lock()
 
     def _devices(self) -> list[int]:
         """What the virtual machine runs on: a GPU first, where the library is for one."""

@@ -15,6 +15,7 @@ from typing import IO, Any
 
 from tvtf import records
 from tvtf.files import named_failures
+from tvtf.locks import Lock
 from tvtf.primitive import export
 from tvtf.summary.protos import proto
 from tvtf.tensor import convert_to_tensor
@@ -103,7 +104,7 @@ class _FileWriter(SummaryWriter):
         with named_failures(str(folder), "make"):
             Path(folder).mkdir(parents=True, exist_ok=True)
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}{suffix}"
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._waiting: list[bytes] = []
         self._file = open(os.path.join(folder, name), "ab")  # noqa: SIM115 - lives as long as the writer
         self._closing = weakref.finalize(self, _write_all, self._file, self._waiting)

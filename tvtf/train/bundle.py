@@ -10,7 +10,6 @@ from __future__ import annotations
 import io
 import math
 import os
-import threading
 import weakref
 from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass
@@ -21,6 +20,7 @@ from google.protobuf.message import DecodeError
 
 from tvtf import crc32c, dtypes, files
 from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
+from tvtf.locks import Lock
 from tvtf.train import strings, table
 from tvtf.train.messages import BundleEntryProto, BundleHeaderProto
 
@@ -236,7 +236,7 @@ class _Shard:
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         weakref.finalize(self, os.close, descriptor)
         self._file = io.FileIO(descriptor, closefd=False)
-        self.path, self.size, self._lock = path, os.fstat(self._file.fileno()).st_size, threading.Lock()
+        self.path, self.size, self._lock = path, os.fstat(self._file.fileno()).st_size, Lock()
 
     def read(self, offset: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         octets = np.empty(size, np.uint8)

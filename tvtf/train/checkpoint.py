@@ -3,12 +3,12 @@
 from __future__ import annotations
 
 import os
-import threading
 from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
 from tvtf.errors import NotFoundError
+from tvtf.locks import Lock
 from tvtf.track import AutoTrackable, NoDependency, Trackable
 from tvtf.train import bundle, object_graph, state
 from tvtf.train.by_name import NameBasedStatus
@@ -22,7 +22,7 @@ Status = CheckpointLoadStatus | InitializationOnlyStatus | NameBasedStatus
 SAVED_MODELS = ("saved_model.json", "saved_model.pb")
 """The files by which a saved model's folder is known: tvtf's, and TensorFlow's."""
 
-_writing = threading.Lock()
+_writing = Lock()
 Value = TypeVar("Value")
 
 

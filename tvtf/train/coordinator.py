@@ -13,6 +13,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvtf.errors import OutOfRangeError
+from tvtf.locks import Lock
 from tvtf.log import logger
 
 _POLL_SECONDS = 0.01
@@ -39,7 +40,7 @@ class Coordinator:
 
     def __init__(self, clean_stop_exception_types: Iterable[type[BaseException]] | None = None) -> None:
         self._clean = (OutOfRangeError,) if clean_stop_exception_types is None else tuple(clean_stop_exception_types)
-        self._lock = threading.Lock()
+        self._lock = Lock()
         self._stop = threading.Event()
         self._raised: BaseException | None = None
         self._joined = False
