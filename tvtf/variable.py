@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import itertools
 import sys
 from collections.abc import Callable, Iterator, Mapping
 from typing import TYPE_CHECKING, Any
@@ -34,9 +35,15 @@ class ReadVariable:
 
 
 class Sightings:
-    """How often any Variable's memory was handed out: while it stays what it was, what was nobody else's still is."""
+    """A number that changes each time that any Variable's memory is handed out: while it is the same, nobody has seen more."""
 
-    count = 0
+    def __init__(self) -> None:
+        self.count = 0
+        self._numbers = itertools.count(1)
+
+    def add(self) -> None:
+        """Notes that memory was handed out: by a number of its own, for threads may do so at once."""
+        self.count = next(self._numbers)
 
 
 sightings = Sightings()
@@ -291,10 +298,21 @@ class Variable(Trackable, metaclass=MadeByCreators):
 
     @property
     def _array(self) -> np.ndarray:
-        """The memory that holds the value, for somebody who may keep it."""
+        """The memory that holds the value, for somebody who may keep it.
+
+        Compiled code writes into memory that nobody has seen, with the lock held. So the memory is taken first, then noted as
+        seen, and then the lock is looked at: either the writer finds that it is seen, or it is found writing and waited for.
+        """
+        memory = self._show()
+        if not self.lock.is_held():
+            return memory
+        with self.lock:
+            return self._show()
+
+    def _show(self) -> np.ndarray:
         memory = self._memory
         self._seen = True
-        sightings.count += 1
+        sightings.add()
         return memory
 
     def own_memory(self) -> None:
