@@ -4,11 +4,13 @@ from __future__ import annotations
 
 import enum
 import os
+from collections.abc import Callable
 from typing import Any
 
 import numpy as np
 
 from tvtf.dtypes import as_dtype, float32, int32, int64, uint64
+from tvtf.locks import Lock
 from tvtf.ops.array import reshape
 from tvtf.ops.cast import cast
 from tvtf.ops.draws import stateless_binomial
@@ -146,9 +148,10 @@ class Generator(AutoTrackable):
 
     def skip(self, delta: Dim) -> Tensor:
         """Moves on as if ``delta`` numbers had been drawn; gives the state from before."""
-        now = self._state_var.value()
-        self._state_var.assign(bind.philox_skip(now, blocks=delta * RESERVED_BLOCKS), read_value=False)
-        return now
+        with self._state_var.lock:
+            now = self._state_var.value()
+            self._state_var.assign(bind.philox_skip(now, blocks=delta * RESERVED_BLOCKS), read_value=False)
+            return now
 
     def uniform(
         self, shape: Any, minval: Any = 0, maxval: Any = None, dtype: Any = float32, name: str | None = None
@@ -160,7 +163,7 @@ class Generator(AutoTrackable):
                 f"For integer dtype {dtype!r}, minval and maxval must be both `None` or both non-`None`; got "
                 f"minval={minval} and maxval={maxval}"
             )
-        return self._moved_on(uniform_from(self._state_var.value(), dims, minval, maxval, dtype))
+        return self._drawn(lambda state: uniform_from(state, dims, minval, maxval, dtype))
 
     def uniform_full_int(self, shape: Any, dtype: Any = uint64, name: str | None = None) -> Tensor:
         """Integers over the whole range of a 32- or 64-bit dtype."""
@@ -171,21 +174,24 @@ class Generator(AutoTrackable):
     ) -> Tensor:
         """Normal numbers; arguments as for ``tf.random.normal``."""
         dims, dtype = drawn_dims(shape), as_dtype(dtype)
-        drawn = bind.stateless_random_normal(self._state_var.value(), shape=dims, dtype=dtype)
-        return self._moved_on(shifted(drawn, mean, stddev, dtype))
+        return self._drawn(
+            lambda state: shifted(bind.stateless_random_normal(state, shape=dims, dtype=dtype), mean, stddev, dtype)
+        )
 
     def truncated_normal(
         self, shape: Any, mean: Any = 0.0, stddev: Any = 1.0, dtype: Any = float32, name: str | None = None
     ) -> Tensor:
         """Normal numbers within two standard deviations; arguments as for ``tf.random.truncated_normal``."""
         dims, dtype = drawn_dims(shape), as_dtype(dtype)
-        drawn = bind.stateless_random_truncated_normal(self._state_var.value(), shape=dims, dtype=dtype)
-        return self._moved_on(shifted(drawn, mean, stddev, dtype))
+        normal = bind.stateless_random_truncated_normal
+        return self._drawn(lambda state: shifted(normal(state, shape=dims, dtype=dtype), mean, stddev, dtype))
 
-    def _moved_on(self, drawn: Tensor) -> Tensor:
-        """What was drawn, after which the state moves on: a refused call leaves it."""
-        self.skip(size_of(drawn._type.shape))
-        return drawn
+    def _drawn(self, draw: Callable[[Tensor], Tensor]) -> Tensor:
+        """What is drawn from the state, which then moves on: a refused call leaves it, and no other thread draws from it, too."""
+        with self._state_var.lock:
+            drawn = draw(self._state_var.value())
+            self.skip(size_of(drawn._type.shape))
+            return drawn
 
     def binomial(self, shape: Any, counts: Any, probs: Any, dtype: Any = int32, name: str | None = None) -> Tensor:
         """Binomial numbers; arguments as for ``tf.random.stateless_binomial``, not the same ones as TensorFlow's."""
@@ -205,6 +211,7 @@ class _Global:
     """The process's own generator."""
 
     generator: Generator | None = None
+    lock = Lock()
 
 
 @export("random.get_global_generator", "random.experimental.get_global_generator")
@@ -217,9 +224,10 @@ def get_global_generator() -> Generator:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/random/get_global_generator
     """
-    if _Global.generator is None:
-        _Global.generator = Generator.from_non_deterministic_state()
-    return _Global.generator
+    with _Global.lock:
+        if _Global.generator is None:
+            _Global.generator = Generator.from_non_deterministic_state()
+        return _Global.generator
 
 
 @export("random.set_global_generator", "random.experimental.set_global_generator")
