@@ -15,7 +15,7 @@ from tvtf.context import state
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.retrace import RetraceLog, calls_of
 from tvtf.frontend.signature import Arguments, NeedsItself, Signature
-from tvtf.loading import load_tvm
+from tvtf.loading import load_tvm, without_interrupts
 from tvtf.locks import Lock
 from tvtf.primitive import export, hooks
 from tvtf.refusal import Refused
@@ -253,7 +253,8 @@ class Function(PolymorphicFunction):
 
     def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
         load_tvm()
-        from tvtf.frontend.concrete import ConcreteFunction
+        with without_interrupts():
+            from tvtf.frontend.concrete import ConcreteFunction
 
         concrete = ConcreteFunction.trace(self, arguments)
         if concrete.created_variables:

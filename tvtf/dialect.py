@@ -13,6 +13,7 @@ from tvm.ir import _ffi_api as ir_ffi
 
 from tvtf import dtypes
 from tvtf.anyrank import AnyShape, UnknownRank
+from tvtf.locks import Lock
 from tvtf.primitive import Primitive, table
 from tvtf.shape import TensorType, fresh_dim, simplify_dim
 
@@ -23,6 +24,8 @@ _GRAPH = "graph:"
 _TEXT = "text:"
 _MARKS = (_DIM, _DTYPE, _GRAPH, _TEXT)
 _ops: dict[str, ir.Op] = {}
+_begun: set[str] = set()
+_registering = Lock()
 _types: dict[TensorType, relax.TensorType] = {}
 
 
@@ -38,17 +41,30 @@ def relax_op(prim: Primitive[Any]) -> ir.Op:
     """The Relax op of a primitive, registered when it is first needed."""
     op = _ops.get(prim.name)
     if op is None:
-        op = _ops[prim.name] = _register(prim)
+        with _registering:
+            op = _ops.get(prim.name)
+            if op is None:
+                op = _ops[prim.name] = _register(prim)
     return op
 
 
 def _register(prim: Primitive[Any]) -> ir.Op:
+    """Registers an op and its attributes with TVM, or what is missing of them where Ctrl-C ended that before."""
     name = _PREFIX + prim.name
-    ir_ffi.RegisterOp(name, (prim.__doc__ or "").partition("\n")[0])
-    ir.register_op_attr(name, "FInferType", lambda call, _: _infer_type(prim, call))
-    ir.register_op_attr(name, "FPurity", prim.pure)
-    ir.register_op_attr(name, "TScriptPrinterName", name)
-    return ir.Op.get(name)
+    again = name in _begun
+    _begun.add(name)
+    if not (again and name in ir.Op.list_op_names()):
+        ir_ffi.RegisterOp(name, (prim.__doc__ or "").partition("\n")[0])
+    op = ir.Op.get(name)
+    attributes = {
+        "FInferType": lambda call, _: _infer_type(prim, call),
+        "FPurity": prim.pure,
+        "TScriptPrinterName": name,
+    }
+    for key, value in attributes.items():
+        if not (again and op.has_attr(key)):
+            ir.register_op_attr(name, key, value)
+    return op
 
 
 def _infer_type(prim: Primitive[Any], call: relax.Call) -> Any:

@@ -11,6 +11,7 @@ import numpy as np
 
 from tvtf.anyrank import AnyShape
 from tvtf.dtypes import DType, float32, int64
+from tvtf.locks import Lock
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.indexed_slices import IndexedSlices, on_values
 from tvtf.ops.rules import number
@@ -23,6 +24,9 @@ from tvtf.shape import brackets, broadcast_shapes
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.track import AutoTrackable, NoDependency
 from tvtf.variable import Variable
+
+_building = Lock()
+"""Held while an optimizer makes its slots: the first steps may be taken by several threads at once."""
 
 MSG_RATE = (
     "Argument `learning_rate` should be float, or an instance of LearningRateSchedule, or a callable (that takes in the "
@@ -228,8 +232,9 @@ class Optimizer(AutoTrackable):
         for variable in variables:
             if not hasattr(variable, "assign"):
                 raise TypeError(f"an optimizer updates Variables, but was given a gradient for {variable!r}")
-        if not self.built:
-            self.build(variables)
+        with _building:  # `build` says that it is done before a subclass has made its slots
+            if not self.built:
+                self.build(variables)
         for variable in variables:
             if _key(variable) not in self._places:
                 raise ValueError(MSG_UNKNOWN.format(variable))

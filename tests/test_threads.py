@@ -1,0 +1,200 @@
+"""Threads, signals and forks at the worst moments: what is read is whole, what is drawn is drawn once, what begins begins once."""
+
+import ast
+import subprocess
+import sys
+import textwrap
+import threading
+from pathlib import Path
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+ROOT = Path(__file__).parents[1]
+OWN_LOCKS = ("Lock", "RLock", "Condition", "Semaphore", "BoundedSemaphore", "Barrier")
+
+
+def run(program, timeout=120):
+    """What a program prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+        capture_output=True, text=True, timeout=timeout, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, (done.returncode, done.stderr[-2000:])
+    return done.stdout.strip()
+
+
+def together(work, count=8):
+    """Runs ``work(number)`` in threads that begin at the same moment; gives what they gave, raises what one raised."""
+    begin, found, failed = threading.Barrier(count), [None] * count, []
+
+    def one(number):
+        begin.wait()
+        try:
+            found[number] = work(number)
+        except BaseException as error:  # told to the test
+            failed.append(error)
+
+    threads = [threading.Thread(target=one, args=(number,)) for number in range(count)]
+    for thread in threads:
+        thread.start()
+    for thread in threads:
+        thread.join()
+    if failed:
+        raise failed[0]
+    return found
+
+
+def test_no_lock_stays_held_in_a_forked_child():
+    """All are `tvtf.locks.Lock` or `Condition`, which a fork frees."""
+    found = []
+    for path in (p for room in ("tvtf", "frontend", "passes", "models") for p in (ROOT / room).rglob("*.py")):
+        if path.relative_to(ROOT) == Path("tvtf/locks.py"):
+            continue
+        for node in ast.walk(ast.parse(path.read_text())):
+            is_own = isinstance(node, ast.Attribute) and node.attr in OWN_LOCKS and isinstance(node.value, ast.Name)
+            if is_own and node.value.id == "threading":
+                found.append(f"{path.relative_to(ROOT)}:{node.lineno} threading.{node.attr}")
+    assert not found
+
+
+# -- what is read is whole
+
+READS = {
+    "numpy": lambda v: v.numpy(),
+    "value": lambda v: v.value().numpy(),
+    "identity": lambda v: tf.identity(v).numpy(),
+    "add": lambda v: (v + 0.0).numpy(),
+    "array": lambda v: np.asarray(v),
+    "slice": lambda v: v[::7].numpy(),
+    "tensor": lambda v: tf.convert_to_tensor(v).numpy(),
+}
+
+
+@pytest.mark.parametrize("name", READS)
+def test_a_value_read_while_compiled_code_assigns_is_whole(name):
+    v = tf.Variable(np.zeros(100_000, np.float32))
+    step = tf.function(lambda: v.assign_add(tf.ones([100_000])))
+    step()
+    stop = threading.Event()
+
+    def write():
+        while not stop.is_set():
+            step()
+
+    writers = [threading.Thread(target=write) for _ in range(2)]
+    for writer in writers:
+        writer.start()
+    try:
+        mixed = [value for value in (READS[name](v) for _ in range(60)) if value.min() != value.max()]
+    finally:
+        stop.set()
+        for writer in writers:
+            writer.join()
+    assert not mixed
+
+
+def test_what_was_read_does_not_change():
+    v = tf.Variable(np.zeros(1000, np.float32))
+    step = tf.function(lambda: v.assign_add(tf.ones([1000])))
+    kept = []
+    for count in range(20):
+        kept.append((count, v.value(), v.numpy()))
+        step()
+    assert all(np.all(a.numpy() == count) and np.all(b == count) for count, a, b in kept)
+
+
+# -- what is drawn is drawn once
+
+
+@pytest.mark.parametrize("is_compiled", [False, True])
+def test_threads_draw_different_numbers_from_one_generator(is_compiled):
+    generator = tf.random.Generator.from_seed(1)
+
+    def draw():
+        return generator.uniform([], None, None, tf.int64)
+
+    drawing = tf.function(draw) if is_compiled else draw
+    drawing()
+    found = [n for numbers in together(lambda _: [int(drawing()) for _ in range(100)]) for n in numbers]
+    assert len(set(found)) == len(found) == 800
+
+
+def test_seeds_and_skips_of_threads_are_different():
+    generator = tf.random.Generator.from_seed(1)
+    together(lambda _: [(generator.skip(1), generator.make_seeds(1)) for _ in range(25)])
+    alone = tf.random.Generator.from_seed(1)
+    for _ in range(200):
+        alone.skip(1)
+        alone.make_seeds(1)
+    np.testing.assert_array_equal(generator.state.numpy(), alone.state.numpy())
+
+
+def test_increments_of_threads_all_count():
+    v = tf.Variable(np.zeros(1000, np.float32))
+    step = tf.function(lambda: v.assign_add(tf.ones([1000])))
+    step()
+    together(lambda n: [v.assign_add(tf.ones([1000])) if n % 2 else step() for _ in range(50)])
+    assert set(v.numpy().tolist()) == {401.0}
+
+
+# -- what begins begins once
+
+
+def test_the_first_traces_may_be_made_by_threads_at_once():
+    printed = run("""
+        import sys, threading
+        import tvtf as tf
+        sys.setswitchinterval(1e-5)
+        begin, failed = threading.Barrier(6), []
+        def work(n):
+            begin.wait()
+            try:
+                f = tf.function(lambda x: tf.exp(x) * tf.tanh(x) + tf.sin(x) - tf.cumsum(x))
+                assert f(tf.constant([0.0, 0.0])).numpy().tolist() == [0.0, 0.0]
+            except BaseException as error:
+                failed.append(repr(error))
+        threads = [threading.Thread(target=work, args=(n,)) for n in range(6)]
+        [t.start() for t in threads]
+        [t.join() for t in threads]
+        print(failed)
+    """)
+    assert printed == "[]"
+
+
+def test_the_first_steps_of_an_optimizer_may_be_taken_by_threads_at_once():
+    def step(optimizer, variables):
+        return lambda _: optimizer.apply_gradients([(tf.ones([3]), v) for v in variables])
+
+    for _ in range(10):
+        optimizer = tf.optimizers.Adam(0.1)
+        together(step(optimizer, [tf.Variable(tf.zeros([3])) for _ in range(20)]), 4)
+        assert int(optimizer.iterations) == 4
+
+
+INTERRUPTED = """
+    import os, signal, sys, threading, time
+    import tvtf as tf
+    f = tf.function(lambda x: tf.exp(x) * 2.0 + tf.cumsum(x))
+    signal.setitimer(signal.ITIMER_REAL, {delay})
+    signal.signal(signal.SIGALRM, lambda *_: os.kill(os.getpid(), signal.SIGINT))
+    try:
+        f(tf.constant([0.0, 1.0]))
+    except KeyboardInterrupt:
+        pass
+    signal.setitimer(signal.ITIMER_REAL, 0)
+    print(f(tf.constant([0.0, 0.0])).numpy().tolist(), tf.function(lambda x: tf.tanh(x) + x)(tf.zeros([1])).numpy().tolist())
+"""
+
+
+@pytest.mark.parametrize("delay", [0.05, 0.3, 0.6])
+def test_an_interrupted_first_trace_leaves_the_next_ones_right(delay):
+    assert run(INTERRUPTED.format(delay=delay)) == "[2.0, 2.0] [0.0]"
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("delay", np.linspace(0.01, 2.0, 60).round(3))
+def test_a_first_trace_may_be_interrupted_anywhere(delay):
+    assert run(INTERRUPTED.format(delay=delay)) == "[2.0, 2.0] [0.0]"
