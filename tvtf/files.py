@@ -10,11 +10,18 @@ from collections.abc import Callable, Iterable, Iterator
 from typing import TYPE_CHECKING, Any, Final
 
 from tvtf.errors import (
+    AbortedError,
+    AlreadyExistsError,
+    DeadlineExceededError,
     FailedPreconditionError,
+    InvalidArgumentError,
     NotFoundError,
     OpError,
+    OutOfRangeError,
     PermissionDeniedError,
     ResourceExhaustedError,
+    UnavailableError,
+    UnimplementedError,
     UnknownError,
 )
 
@@ -22,7 +29,28 @@ if TYPE_CHECKING:
     from typing_extensions import Self
 
 WRITTEN_AT_ONCE: Final = 1 << 26
-_FULL: Final = (errno.ENOSPC, errno.EDQUOT)
+_KINDS: Final[dict[type[OpError], tuple[int, ...]]] = {
+    InvalidArgumentError: (errno.EINVAL, errno.ENAMETOOLONG, errno.EILSEQ, errno.ESPIPE, errno.EFAULT, errno.EDOM),
+    DeadlineExceededError: (errno.ETIMEDOUT,),
+    NotFoundError: (errno.ENOENT, errno.ENODEV, errno.ENXIO, errno.ESRCH),
+    AlreadyExistsError: (errno.EEXIST,),
+    PermissionDeniedError: (errno.EPERM, errno.EACCES, errno.EROFS),
+    FailedPreconditionError: (
+        *(errno.ENOTEMPTY, errno.EISDIR, errno.ENOTDIR, errno.EBADF, errno.EBUSY, errno.EPIPE, errno.ETXTBSY),
+    ),
+    ResourceExhaustedError: (
+        *(errno.ENOSPC, errno.EDQUOT, errno.EMFILE, errno.ENFILE, errno.EMLINK, errno.ENOBUFS, errno.ENOMEM),
+    ),
+    OutOfRangeError: (errno.EFBIG, errno.EOVERFLOW, errno.ERANGE),
+    UnimplementedError: (errno.ENOSYS, errno.ENOTSUP, errno.EXDEV),
+    UnavailableError: (errno.EAGAIN, errno.EINTR, errno.ENOLCK),
+    AbortedError: (errno.EDEADLK, errno.ESTALE),
+}
+"""TensorFlow's types by the system's numbers. Source: ``tsl/platform/error.cc``"""
+_FULL: Final = " Free some space and try again."
+_REFUSED: Final = " Choose a folder you may write to."
+_ADVICE: Final = {errno.ENOSPC: _FULL, errno.EDQUOT: _FULL, errno.EPERM: _REFUSED, errno.EACCES: _REFUSED}
+_ADVICE[errno.EROFS] = _REFUSED
 
 Chunks = Iterable[Any]
 
@@ -75,6 +103,16 @@ def digest_of(path: str) -> str:
     return digest.hexdigest()
 
 
+def read(path: str) -> bytes:
+    """The bytes of a file.
+
+    Raises:
+      NotFoundError: there is none.
+    """
+    with named_failures(path, "read"), open(path, "rb") as file:
+        return file.read()
+
+
 def replace(path: str, content: bytes) -> None:
     """Write one file atomically."""
     with Replacement() as files:
@@ -122,15 +160,8 @@ def named_failures(path: str, doing: str) -> Iterator[None]:
 
 def _as_op_error(cause: OSError, path: str, doing: str) -> OpError:
     reason = cause.strerror or str(cause)
-    if cause.errno in _FULL:
-        text = f"Could not {doing} {path}: {reason}. Free some space and save again; earlier checkpoints are untouched."
-        return ResourceExhaustedError(None, None, text)
-    if isinstance(cause, FileNotFoundError):
-        return NotFoundError(None, None, f"{path}; {reason}")
-    if isinstance(cause, (IsADirectoryError, NotADirectoryError, FileExistsError)):
-        return FailedPreconditionError(None, None, f"{path}; {reason}")
-    if isinstance(cause, PermissionError):
-        return PermissionDeniedError(
-            None, None, f"Could not {doing} {path}: {reason}. Choose a folder you may write to."
-        )
-    return UnknownError(None, None, f"Could not {doing} {path}: {reason}.")
+    kind = next((kind for kind, codes in _KINDS.items() if cause.errno in codes), UnknownError)
+    if kind in (NotFoundError, AlreadyExistsError, FailedPreconditionError):
+        return kind(None, None, f"{path}; {reason}")
+    advice = _ADVICE.get(cause.errno or 0, "")
+    return kind(None, None, f"Could not {doing} {path}: {reason}.{advice}")

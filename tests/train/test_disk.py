@@ -55,8 +55,7 @@ def test_a_full_disk_leaves_the_former_checkpoint_and_no_traces(former, tmp_path
         with pytest.raises(errors.ResourceExhaustedError) as refusal:
             checkpoint.save(tmp_path / "ckpt")
     assert refusal.value.message == (
-        f"Could not write {tmp_path / what}: No space left on device. Free some space and save again; earlier "
-        "checkpoints are untouched."
+        f"Could not write {tmp_path / what}: No space left on device. Free some space and try again."
     )
     assert contents(tmp_path) == before
     assert checkpoint.save_counter.numpy() == 1

@@ -7,8 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf import files
 from tvtf.dtypes import DType, as_dtype, int64, string
-from tvtf.errors import InvalidArgumentError, NotFoundError
+from tvtf.errors import InvalidArgumentError, OpError
 from tvtf.primitive import export
 from tvtf.tensor import convert_to_tensor, is_tensor
 
@@ -134,12 +135,11 @@ class TextFileInitializer(Initializer):
         )
 
     def _lines(self) -> list[bytes]:
+        op = "InitializeTableFromTextFileV2"
         try:
-            with open(self.filename, "rb") as file:
-                return file.read().splitlines()
-        except FileNotFoundError:
-            text = f"{self.filename}; No such file or directory [Op:InitializeTableFromTextFileV2] name: "
-            raise NotFoundError(None, "InitializeTableFromTextFileV2", text) from None
+            return files.read(self.filename).splitlines()
+        except OpError as error:
+            raise type(error)(None, op, f"{error.message} [Op:{op}] name: ") from error.__cause__
 
     def _column(self, lines: list[bytes], index: int, dtype: DType) -> np.ndarray:
         if index == TextFileIndex.LINE_NUMBER:
@@ -156,7 +156,7 @@ class TextFileInitializer(Initializer):
             raise InvalidArgumentError(
                 None,
                 "InitializeTableFromTextFileV2",
-                f"Invalid number of columns in {self.filename} line {place} ({line.decode()}) : expected at least {index + 1} got "
+                f"Invalid number of columns in {self.filename} line {place} ({line.decode(errors='replace')}) : expected at least {index + 1} got "
                 f"{len(cells)}",
             )
         return cells[index]
@@ -164,8 +164,8 @@ class TextFileInitializer(Initializer):
 
 def _read(cell: bytes, line: int, dtype: DType) -> float:
     try:
-        return float(cell) if dtype.is_floating else int(cell)
-    except ValueError as error:
+        return float(cell) if dtype.is_floating else int(dtype.np.type(int(cell)))
+    except (ValueError, OverflowError) as error:
         raise InvalidArgumentError(
             None,
             "InitializeTableFromTextFileV2",

@@ -19,6 +19,7 @@ from pathlib import Path
 from typing import Any, NamedTuple
 
 from tvtf.errors import AlreadyExistsError, UnavailableError
+from tvtf.files import named_failures
 from tvtf.log import logger
 from tvtf.primitive import export
 
@@ -73,9 +74,11 @@ class _Session:
 
     def save(self) -> None:
         folder = Path(self.folder, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
-        folder.mkdir(parents=True, exist_ok=True)
-        with gzip.open(folder / f"{socket.gethostname()}.trace.json.gz", "wt") as file:
-            json.dump({"displayTimeUnit": "ns", "traceEvents": self.events}, file)
+        path = folder / f"{socket.gethostname()}.trace.json.gz"
+        with named_failures(str(path), "write"):
+            folder.mkdir(parents=True, exist_ok=True)
+            with gzip.open(path, "wt") as file:
+                json.dump({"displayTimeUnit": "ns", "traceEvents": self.events}, file)
 
 
 class _Span:

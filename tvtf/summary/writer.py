@@ -106,7 +106,9 @@ class _FileWriter(SummaryWriter):
         name = f"events.out.tfevents.{int(time.time())}.{socket.gethostname()}.{os.getpid()}.{next(_numbers)}{suffix}"
         self._lock = Lock()
         self._waiting: list[bytes] = []
-        self._file = open(os.path.join(folder, name), "ab")  # noqa: SIM115 - lives as long as the writer
+        self._path = os.path.join(folder, name)
+        with named_failures(self._path, "write"):
+            self._file = open(self._path, "ab")  # noqa: SIM115 - lives as long as the writer
         self._closing = weakref.finalize(self, _write_all, self._file, self._waiting)
         self._add(self._events.Event(wall_time=time.time(), file_version="brain.Event:2"))
         self.flush()
@@ -130,13 +132,14 @@ class _FileWriter(SummaryWriter):
                 self._flush()
 
     def _flush(self) -> None:
-        self._file.write(b"".join(self._waiting))
-        self._waiting.clear()
-        self._file.flush()
+        with named_failures(self._path, "write"):
+            self._file.write(b"".join(self._waiting))
+            self._waiting.clear()
+            self._file.flush()
         self._due = time.monotonic() + self.flush_seconds
 
     def close(self) -> None:
-        with self._lock:
+        with self._lock, named_failures(self._path, "write"):
             self._closing()
 
     def _check_open(self) -> None:

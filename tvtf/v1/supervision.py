@@ -9,6 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any, NamedTuple
 
 from tvtf.errors import CancelledError, OutOfRangeError
+from tvtf.files import named_failures
 from tvtf.log import logger
 from tvtf.train.coordinator import Coordinator
 from tvtf.train.state import latest_checkpoint
@@ -319,7 +320,8 @@ class CheckpointSaverHook(SessionRunHook):
             self._save(session)
 
     def _save(self, session: Any) -> None:
-        os.makedirs(self._folder, exist_ok=True)
+        with named_failures(self._folder, "make"):
+            os.makedirs(self._folder, exist_ok=True)
         step = int(session.run(self._step))
         self._saver.save(session, self._path, global_step=step)
         self._saved = step, time.monotonic()

@@ -114,13 +114,8 @@ def mkdir(path: Path) -> None:
     Source: https://www.tensorflow.org/api_docs/python/tf/io/gfile/mkdir
     """
     folder = _text(path)
-    try:
-        with named_failures(folder, "make"):
-            os.mkdir(folder)
-    except Exception as error:
-        if isinstance(error.__cause__, FileExistsError):
-            raise AlreadyExistsError(None, None, f"{folder}; File exists") from None
-        raise
+    with named_failures(folder, "make"):
+        os.mkdir(folder)
 
 
 @export("io.gfile.remove")
@@ -312,25 +307,35 @@ class GFile:
                 self._file = open(self._name, self._mode, encoding=encoding)  # noqa: SIM115 - closed by `close`
         return self._file
 
+    def _done(self, doing: str, method: str, *args: Any) -> Any:
+        """What a method of the file gives.
+
+        Raises:
+          OpError: the system refuses; TensorFlow's type of its reason.
+        """
+        file = self._opened(doing)
+        with named_failures(self._name, doing):
+            return getattr(file, method)(*args)
+
     def read(self, n: int = -1) -> Any:
         """The next ``n`` characters, or all that are left."""
-        return self._opened("read").read(n)
+        return self._done("read", "read", n)
 
     def readline(self) -> Any:
         """The next line, with its end."""
-        return self._opened("read").readline()
+        return self._done("read", "readline")
 
     def readlines(self) -> list[Any]:
         """All lines that are left."""
-        return list(self._opened("read").readlines())
+        return list(self._done("read", "readlines"))
 
     def write(self, file_content: Any) -> None:
         """Adds to the file."""
-        self._opened("write").write(file_content)
+        self._done("write", "write", file_content)
 
     def writelines(self, lines: Iterable[Any]) -> None:
         """Adds several texts."""
-        self._opened("write").writelines(lines)
+        self._done("write", "writelines", lines)
 
     def seek(self, offset: int | None = None, whence: int = io.SEEK_SET, position: int | None = None) -> None:
         """Goes to a place; ``position`` is an older name of ``offset``.
@@ -354,13 +359,14 @@ class GFile:
     def flush(self) -> None:
         """Writes what waits to be."""
         if self._file is not None:
-            self._file.flush()
+            self._done("write" if self._mode not in ("r", "rb") else "read", "flush")
 
     def close(self) -> None:
         """Closes the file."""
         if self._file is not None:
-            self._file.close()
-            self._file = None
+            file, self._file = self._file, None
+            with named_failures(self._name, "write"):
+                file.close()
 
     def seekable(self) -> bool:
         """Always True."""
@@ -376,7 +382,8 @@ class GFile:
         return self
 
     def __next__(self) -> Any:
-        return next(self._opened("read"))
+        with named_failures(self._name, "read"):
+            return next(self._opened("read"))
 
     def __del__(self) -> None:
         self.close()
