@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from typing import Any, Final
 
 from google.protobuf import descriptor_pb2, descriptor_pool, message_factory
+from google.protobuf.message import DecodeError
+
+from tvtf.errors import DataLossError
 
 _KINDS: Final = ("int32", "int64", "uint32", "uint64", "fixed32", "float", "double", "bool", "string", "bytes")
 _SCALARS: Final = {name: getattr(descriptor_pb2.FieldDescriptorProto, f"TYPE_{name.upper()}") for name in _KINDS}
@@ -28,6 +31,22 @@ def declare(package: str, declarations: Mapping[str, Sequence[str]]) -> dict[str
     pool.AddSerializedFile(file.SerializeToString())
     find = pool.FindMessageTypeByName
     return {name: message_factory.GetMessageClass(find(f"{package}.{name}")) for name in declarations}
+
+
+def parsed(decode: Callable[[bytes], Any], data: bytes, what: str) -> Any:
+    """The message in ``data``.
+
+    Args:
+      decode: a class's ``FromString``.
+      what: names the message in the error, with its file where there is one.
+
+    Raises:
+      DataLossError: there is none.
+    """
+    try:
+        return decode(data)
+    except DecodeError as error:
+        raise DataLossError(None, None, f"{what} is no valid protocol buffer: {error}") from error
 
 
 def _add_field(message: Any, package: str, number: str, kind: str, name: str, oneof: str = "") -> None:

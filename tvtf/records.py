@@ -5,7 +5,6 @@ Source: ``tensorflow/core/lib/io/record_writer.cc``: length (uint64), its masked
 
 from __future__ import annotations
 
-import gzip
 import io
 import os
 import struct
@@ -18,6 +17,8 @@ import numpy as np
 from tvtf import crc32c
 from tvtf.errors import DataLossError
 from tvtf.files import named_failures
+from tvtf.inflate import WINDOW_BITS, Inflated, read_fully
+from tvtf.limits import require_decodable
 from tvtf.primitive import export
 
 _HEAD: Final = struct.Struct("<QI")
@@ -37,8 +38,34 @@ def framed(data: bytes) -> bytes:
     return length + _FOOT.pack(crc32c.masked(length)) + data + _FOOT.pack(crc32c.masked(data))
 
 
-def unframed(file: IO[bytes]) -> Iterator[bytes]:
+def opened(path: str, compression: str = "") -> Any:
+    """A file's bytes, decompressed as they are read where it is compressed: ``"ZLIB"`` or ``"GZIP"``.
+
+    Raises:
+      NotFoundError: there is no such file.
+    """
+    with named_failures(path, "read"):
+        file = open(path, "rb", buffering=0)  # noqa: SIM115 - the caller reads and closes it
+    return Inflated(file, compression, path) if compression else file
+
+
+def records_of(path: str, compression: str = "") -> Iterator[bytes]:
+    """The records of the file of a name.
+
+    Raises:
+      NotFoundError: there is no such file.
+      DataLossError, ResourceExhaustedError: as `unframed`.
+    """
+    with opened(path, compression) as file, named_failures(path, "read"):
+        yield from unframed(file, path)
+
+
+def unframed(file: Any, source: str = "") -> Iterator[bytes]:
     """The records of a file, each checked.
+
+    Args:
+      file: has ``read``; a file that is decompressed while it is read may hold no longer records than may be decoded.
+      source: the name of the file in errors.
 
     >>> import io
     >>> list(unframed(io.BytesIO(framed(b"abc") + framed(b""))))
@@ -46,9 +73,10 @@ def unframed(file: IO[bytes]) -> Iterator[bytes]:
 
     Raises:
       DataLossError: a checksum does not match, or the file ends within a record.
+      ResourceExhaustedError: a compressed record is longer than what may be decoded.
     """
-    offset, data = 0, b""
-    while more := file.read(_missing(data, offset)):
+    offset, data, place = 0, b"", f"{source}: " if source else ""
+    while more := read_fully(file, _missing(data, offset, place, isinstance(file, Inflated))):
         data += more
         starts, end = _starts(data)
         if starts and not _are_sound(data[:end], starts):
@@ -56,15 +84,17 @@ def unframed(file: IO[bytes]) -> Iterator[bytes]:
         ends = [*starts[1:], end]
         yield from (data[start + _HEAD.size : end - _FOOT.size] for start, end in zip(starts, ends))
         offset, data = offset + end, data[end:]
-    yield from _one_by_one(io.BytesIO(data), offset)
+    yield from _one_by_one(io.BytesIO(data), offset, place)
 
 
-def _missing(data: bytes, offset: int) -> int:
+def _missing(data: bytes, offset: int, place: str, bounded: bool) -> int:
     """How much to read, after the beginning of a record."""
     if len(data) < _HEAD.size:
         return CHUNK
     length, stored = _HEAD.unpack_from(data)
-    crc32c.check(data[:8], stored, f"length of the record at byte {offset}")
+    crc32c.check(data[:8], stored, f"{place}length of the record at byte {offset}")
+    if bounded:
+        require_decodable(length, f"{place}the record at byte {offset}")
     return max(CHUNK, length + _HEAD.size + _FOOT.size - len(data))
 
 
@@ -95,20 +125,21 @@ def _are_sound(data: bytes, starts: Sequence[int]) -> bool:
     return crc32c.is_divisible(octets)
 
 
-def _one_by_one(file: IO[bytes], offset: int) -> Iterator[bytes]:
+def _one_by_one(file: IO[bytes], offset: int, place: str) -> Iterator[bytes]:
     while head := file.read(_HEAD.size):
-        length, stored = _HEAD.unpack(_whole(head, _HEAD.size, offset))
-        crc32c.check(head[:8], stored, f"length of the record at byte {offset}")
-        body = _whole(file.read(length + _FOOT.size), length + _FOOT.size, offset)
+        length, stored = _HEAD.unpack(_whole(head, _HEAD.size, offset, place))
+        crc32c.check(head[:8], stored, f"{place}length of the record at byte {offset}")
+        body = _whole(read_fully(file, length + _FOOT.size), length + _FOOT.size, offset, place)
         (stored,) = _FOOT.unpack(body[length:])
-        crc32c.check(body[:length], stored, f"record at byte {offset}")
+        crc32c.check(body[:length], stored, f"{place}record at byte {offset}")
         yield body[:length]
         offset += _HEAD.size + len(body)
 
 
-def _whole(data: bytes, size: int, offset: int) -> bytes:
+def _whole(data: bytes, size: int, offset: int, place: str) -> bytes:
     if len(data) < size:
-        raise DataLossError(None, None, f"truncated record at {offset}: expected {size} more bytes, got {len(data)}")
+        told = f"{place}truncated record at {offset}: expected {size} more bytes, got {len(data)}"
+        raise DataLossError(None, None, told)
     return data
 
 
@@ -166,24 +197,35 @@ class TFRecordWriter:
 
     def __init__(self, path: Any, options: Any = None) -> None:
         kind = options.compression_type if isinstance(options, TFRecordOptions) else options
-        self._compression = TFRecordOptions(kind).compression_type
-        self._squeeze = zlib.compressobj() if self._compression == "ZLIB" else None
-        make: Any = gzip.open if self._compression == "GZIP" else open
-        with named_failures(str(path), "write"):
-            self._file = make(os.fspath(path), "wb")
+        kind = TFRecordOptions(kind).compression_type
+        self._squeeze = zlib.compressobj(wbits=WINDOW_BITS[kind]) if kind else None
+        self._path = os.fsdecode(path)
+        with named_failures(self._path, "write"):
+            self._file = open(path, "wb")  # noqa: SIM115 - closed by `close`
 
     def write(self, record: bytes) -> None:
         """Adds a record."""
         data = framed(record)
-        self._file.write(self._squeeze.compress(data) if self._squeeze else data)
+        self._write(self._squeeze.compress(data) if self._squeeze else data)
+
+    def _write(self, data: bytes) -> None:
+        with named_failures(self._path, "write"):
+            self._file.write(data)
 
     def flush(self) -> None:
-        self._file.flush()
+        """Has what was written so far in the file."""
+        if self._squeeze:
+            self._write(self._squeeze.flush(zlib.Z_SYNC_FLUSH))
+        with named_failures(self._path, "write"):
+            self._file.flush()
 
     def close(self) -> None:
-        if self._squeeze and not self._file.closed:
-            self._file.write(self._squeeze.flush())
-        self._file.close()
+        """Writes what is left."""
+        if self._file.closed:
+            return
+        with named_failures(self._path, "write"), self._file:
+            if self._squeeze:
+                self._file.write(self._squeeze.flush())
 
     def __enter__(self) -> TFRecordWriter:
         return self

@@ -5,16 +5,16 @@ from __future__ import annotations
 import abc
 import csv
 import glob
-import gzip
 import io
 import math
-import zlib
+import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
-from typing import IO, Any
+from typing import Any
 
 import numpy as np
 
+from tvtf import records
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.numbers import number
 from tvtf.data.order import Shuffle
@@ -23,8 +23,10 @@ from tvtf.data.structure import Element
 from tvtf.dtypes import DType, as_dtype, string
 from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.files import named_failures
+from tvtf.inflate import WINDOW_BITS, Inflated, read_fully
+from tvtf.limits import max_decoded_bytes, require_decodable
 from tvtf.primitive import export
-from tvtf.records import unframed
+from tvtf.records import CHUNK, unframed
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, convert_to_tensor
 
@@ -39,25 +41,44 @@ def file_names(given: Any) -> list[str]:
     return [name.decode() for name in np.atleast_1d(np.asarray(values, object)).tolist()]
 
 
-def opened(path: str, compression: Any) -> IO[bytes]:
-    """A file's bytes, uncompressed.
+def opened(path: str, compression: Any) -> Any:
+    """As ``records.opened``.
 
     Raises:
       NotFoundError: there is no such file.
       InvalidArgumentError: an unknown compression.
     """
     kind = "" if compression is None else compression
-    with named_failures(path, "read"):
-        if kind == "GZIP":
-            return gzip.open(path)  # type: ignore[return-value]
-        file = open(path, "rb")  # noqa: SIM115 - the caller reads and closes it
-    if kind == "ZLIB":
-        with file:
-            return io.BytesIO(zlib.decompress(file.read()))
-    if kind:
-        file.close()
+    if kind not in ("", *WINDOW_BITS):
         raise InvalidArgumentError(None, None, f"Unsupported compression type: {kind}.")
-    return file
+    return records.opened(path, kind)
+
+
+def lines_of(file: Any, name: str) -> Iterator[bytes]:
+    """The lines of a file, with their ends; one that is decompressed may be no longer than what may be decoded."""
+    return _bounded_lines(io.BufferedReader(file, CHUNK), isinstance(file, Inflated), name)
+
+
+def rows_of(file: Any, name: str, encoding: str, errors: str, **form: Any) -> Iterator[list[str]]:
+    """The rows of a CSV file.
+
+    Raises:
+      InvalidArgumentError: a line that is none of CSV, or no text of the encoding.
+    """
+    lines = io.TextIOWrapper(io.BufferedReader(file, CHUNK), encoding, errors, newline="")
+    try:
+        yield from csv.reader(_bounded_lines(lines, isinstance(file, Inflated), name), **form)
+    except (csv.Error, UnicodeDecodeError) as error:
+        raise InvalidArgumentError(None, None, f"{name}: {error}") from error
+
+
+def _bounded_lines(file: Any, bounded: bool, name: str) -> Iterator[Any]:
+    most = max_decoded_bytes() if bounded else -1
+    with file:
+        while line := file.readline(most):
+            if len(line) == most and line[-1:] not in ("\n", b"\n"):
+                require_decodable(most + 1, f"{name}: a line")
+            yield line
 
 
 def text(value: bytes) -> EagerTensor:
@@ -80,11 +101,11 @@ class _Files(Dataset):
 
     def handles(self) -> Iterator[bytes]:
         for name in file_names(self.names):
-            with opened(name, self.compression) as file:
+            with opened(name, self.compression) as file, named_failures(name, "read"):
                 yield from self.parts(file, name)
 
     @abc.abstractmethod
-    def parts(self, file: IO[bytes], name: str) -> Iterator[bytes]:
+    def parts(self, file: Any, name: str) -> Iterator[bytes]:
         """The byte strings of one file."""
 
     def value(self, handle: bytes) -> Element:
@@ -120,8 +141,8 @@ class TextLine(_Files):
 
     shown = "TextLineDatasetV2"
 
-    def parts(self, file: IO[bytes], name: str) -> Iterator[bytes]:
-        return (line.rstrip(b"\n").removesuffix(b"\r") for line in file)
+    def parts(self, file: Any, name: str) -> Iterator[bytes]:
+        return (line.rstrip(b"\n").removesuffix(b"\r") for line in lines_of(file, name))
 
 
 @export("data.TFRecordDataset")
@@ -148,8 +169,8 @@ class TFRecord(_Files):
 
     shown = "TFRecordDatasetV2"
 
-    def parts(self, file: IO[bytes], name: str) -> Iterator[bytes]:
-        return unframed(file)
+    def parts(self, file: Any, name: str) -> Iterator[bytes]:
+        return unframed(file, name)
 
 
 @export("data.FixedLengthRecordDataset")
@@ -187,17 +208,32 @@ class FixedLengthRecord(_Files):
         self.record, self.header, self.footer = (number(n or 0) for n in (record_bytes, header_bytes, footer_bytes))
         super().__init__(filenames, compression_type)
 
-    def parts(self, file: IO[bytes], name: str) -> Iterator[bytes]:
-        content = file.read()
-        body = content[self.header : len(content) - self.footer]
-        if len(content) < self.header + self.footer or len(body) % self.record:
+    def parts(self, file: Any, name: str) -> Iterator[bytes]:
+        if not isinstance(file, Inflated):
+            self._require_whole(os.fstat(file.fileno()).st_size, name)
+        start = len(read_fully(file, self.header))
+        data, size = b"", start
+        while more := read_fully(file, max(CHUNK, self.record + self.footer)):
+            data, size = data + more, size + len(more)
+            count = max(0, len(data) - self.footer) // self.record
+            yield from (data[i : i + self.record] for i in range(0, count * self.record, self.record))
+            data = data[count * self.record :]
+        self._require_whole(size, name)
+
+    def _require_whole(self, size: int, name: str) -> None:
+        """Checks that a file of ``size`` bytes holds whole records.
+
+        Raises:
+          DataLossError: it does not.
+        """
+        body = size - self.header - self.footer
+        if body < 0 or body % self.record:
             raise DataLossError(
                 None,
                 None,
                 f"Excluding the header ({self.header} bytes) and footer ({self.footer} bytes), input file {name!r} has body "
-                f"length {len(body)} bytes, which is not an exact multiple of the record length ({self.record} bytes).",
+                f"length {max(body, 0)} bytes, which is not an exact multiple of the record length ({self.record} bytes).",
             )
-        return (body[i : i + self.record] for i in range(0, len(body), self.record))
 
 
 @export("data.experimental.CsvDataset")
@@ -250,8 +286,8 @@ class Csv(Dataset):
 
     def handles(self) -> Iterator[tuple[Any, ...]]:
         for name in file_names(self.names):
-            with opened(name, self.compression) as file:
-                rows = csv.reader(io.TextIOWrapper(file, newline="", errors="surrogateescape"), **self.format)  # type: ignore[arg-type]
+            with opened(name, self.compression) as file, named_failures(name, "read"):
+                rows = rows_of(file, name, "utf-8", "surrogateescape", **self.format)
                 if self.header:
                     next(rows, None)
                 for row in rows:

@@ -3,12 +3,11 @@
 from __future__ import annotations
 
 import csv
-import gzip
 import itertools
 import sqlite3
 from collections import Counter, OrderedDict
-from collections.abc import Callable, Iterator, Sequence
-from typing import IO, Any
+from collections.abc import Iterator, Sequence
+from typing import Any
 
 import numpy as np
 
@@ -16,12 +15,13 @@ from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.batching import Batch
 from tvtf.data.mapped import IgnoreErrors, Interleave, Map
 from tvtf.data.order import Prefetch, Repeat, Shuffle
-from tvtf.data.readers import Csv, file_names, matching
+from tvtf.data.readers import Csv, file_names, matching, opened, rows_of
 from tvtf.data.sources import Slices
 from tvtf.data.structure import Element
 from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64, string
 from tvtf.dtypes import bool as bool_
 from tvtf.errors import InvalidArgumentError, UnknownError
+from tvtf.files import named_failures
 from tvtf.primitive import export
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, Tensor, constant
@@ -137,11 +137,11 @@ class _Told:
             raise ValueError(f"`compression_type` {compression} {kind}")
         self.paths, self.header, self.encoding = paths, header, encoding
         self.format = {"delimiter": delimiter, "quoting": csv.QUOTE_MINIMAL if quoted else csv.QUOTE_NONE}
-        self.open: Callable[..., IO[str]] = gzip.open if compression == "GZIP" else open  # type: ignore[assignment]
+        self.compression = compression
 
     def rows(self, path: str) -> Iterator[list[str]]:
-        with self.open(path, "rt", encoding=self.encoding, newline="") as file:
-            yield from csv.reader(file, **self.format)  # type: ignore[arg-type]
+        with opened(path, self.compression) as file, named_failures(path, "read"):
+            yield from rows_of(file, path, self.encoding, "strict", **self.format)
 
     def names(self) -> list[str]:
         """The first line of the files."""

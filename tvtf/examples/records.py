@@ -2,15 +2,14 @@
 
 from __future__ import annotations
 
-import gzip
-import zlib
 from collections.abc import Sequence
 from typing import Any
 
 import numpy as np
 
+from tvtf import inflate
 from tvtf.dtypes import as_dtype, float32, float64, int32, int64, string, variant
-from tvtf.errors import InvalidArgumentError
+from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import bind
@@ -173,8 +172,8 @@ def _csv_default(value: Any) -> Tensor:
 
 def _inflated(value: bytes, kind: str) -> bytes:
     try:
-        return gzip.decompress(value) if kind == "GZIP" else zlib.decompress(value)
-    except (OSError, EOFError, zlib.error) as error:
+        return inflate.inflated(value, kind, "DecodeCompressed: a string")
+    except DataLossError as error:
         raise Refused(f"the bytes are no {kind} data: {error}") from None
 
 

@@ -6,17 +6,19 @@ Source: https://www.tensorflow.org/api_docs/python/tf/compat/v1/train/batch
 from __future__ import annotations
 
 import itertools
+import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
 import numpy as np
 
+from tvtf import files
 from tvtf.dtypes import string
 from tvtf.errors import OutOfRangeError
 from tvtf.frontend.host import numpy_function
 from tvtf.primitive import public_names
 from tvtf.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
-from tvtf.records import unframed
+from tvtf.records import TFRecordOptions, records_of
 from tvtf.spec import TensorSpec
 from tvtf.tensor import convert_to_tensor
 from tvtf.v1.graph import current_graph
@@ -207,7 +209,7 @@ class TextLineReader(ReaderBase):
         self._skip = skip_header_lines or 0
 
     def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
-        with open(name, "rb") as file:
+        with files.named_failures(os.fsdecode(name), "read"), open(name, "rb") as file:
             for number, line in enumerate(file, 1):
                 if number > self._skip:
                     yield b"%s:%d" % (name, number), line.rstrip(b"\r\n")
@@ -221,8 +223,7 @@ class WholeFileReader(ReaderBase):
         super().__init__()
 
     def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
-        with open(name, "rb") as file:
-            yield name, file.read()
+        yield name, files.read(os.fsdecode(name))
 
 
 @v1("IdentityReader")
@@ -242,11 +243,11 @@ class TFRecordReader(ReaderBase):
 
     def __init__(self, name: str | None = None, options: Any = None) -> None:
         super().__init__()
+        self._compression = TFRecordOptions.get_compression_type_string(options)
 
     def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
-        with open(name, "rb") as file:
-            for number, record in enumerate(unframed(file)):
-                yield b"%s:%d" % (name, number), record
+        for number, record in enumerate(records_of(os.fsdecode(name), self._compression)):
+            yield b"%s:%d" % (name, number), record
 
 
 @v1("FixedLengthRecordReader")
@@ -267,8 +268,7 @@ class FixedLengthRecordReader(ReaderBase):
 
     def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
         size, header, footer, hop = self._sizes
-        with open(name, "rb") as file:
-            data = file.read()
+        data = files.read(os.fsdecode(name))
         for number, start in enumerate(range(header, len(data) - footer - size + 1, hop)):
             yield b"%s:%d" % (name, number), data[start : start + size]
 

@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import importlib
+import os
 import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tvtf.records import unframed
+from tvtf.records import TFRecordOptions, records_of
 from tvtf.v1.registry import Alias, names, v1
 
 _FILES = {
@@ -34,8 +35,7 @@ for _name, _target in _FILES.items():
 @v1("python_io.tf_record_iterator", "io.tf_record_iterator")
 def tf_record_iterator(path: str, options: Any = None) -> Iterator[bytes]:
     """The records of a file."""
-    with open(path, "rb") as file:
-        yield from unframed(file)
+    return records_of(os.fspath(path), TFRecordOptions.get_compression_type_string(options))
 
 
 # -- flags and the program

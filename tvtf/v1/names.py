@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
@@ -16,7 +17,8 @@ from tvtf.module import name_scope as _name_scope
 from tvtf.ops.operators import equality
 from tvtf.ops.rules import bind
 from tvtf.primitive import public_names
-from tvtf.records import unframed
+from tvtf.protos import parsed
+from tvtf.records import records_of
 from tvtf.shape import as_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.v1 import logging
@@ -179,8 +181,9 @@ def summary_iterator(path: str) -> Iterator[Any]:
     """
     from tvtf.summary.protos import proto
 
-    with open(path, "rb") as file:
-        yield from map(proto("compat.proto.event_pb2").Event.FromString, unframed(file))
+    decode = proto("compat.proto.event_pb2").Event.FromString
+    for record in records_of(os.fspath(path)):
+        yield parsed(decode, record, f"{path}: an event")
 
 
 def _to(dtype: str) -> Callable[..., Tensor]:
