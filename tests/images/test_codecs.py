@@ -10,7 +10,7 @@ import pytest
 from PIL import Image
 
 import tvtf as tf
-from tvtf.images import codecs
+from tvtf.images import codecs, png
 
 DRAW = np.random.default_rng(0)
 
@@ -50,7 +50,7 @@ def test_undoes_each_filter(kind):
             found[y, x] = (value + (0, left, above, (left + above) // 2, nearest)[kind]) % 256
     head = struct.pack(">IIBBBBB", 4, rows, 8, 2, 0, 0, 0)
     parts = [(b"IHDR", head), (b"IDAT", zlib.compress(raw)), (b"IEND", b"")]
-    file = codecs.PNG + b"".join(codecs._chunk(*part) for part in parts)
+    file = codecs.PNG + b"".join(png.chunk(*part) for part in parts)
     assert np.array_equal(codecs.decode_png(file), found[1:].reshape(rows, 4, 3))
     assert np.array_equal(np.asarray(Image.open(io.BytesIO(file))), found[1:].reshape(rows, 4, 3))
 
@@ -87,3 +87,93 @@ def test_without_pillow_the_error_tells_what_to_install(monkeypatch):
     with pytest.raises(tf.errors.InvalidArgumentError, match=r"pip install tvtf\[image\]"):
         tf.io.decode_jpeg(b"\xff\xd8\xff")
     assert tf.io.decode_png(tf.io.encode_png(np.zeros((1, 1, 3), np.uint8))).shape == (1, 1, 3)
+
+
+def filtered(row, above, kind, step):
+    """A row as its differences, by the words of PNG's specification."""
+    found = [kind]
+    for x, value in enumerate(row):
+        left, corner = (row[x - step], above[x - step]) if x >= step else (0, 0)
+        nearest = min((left, above[x], corner), key=lambda v: abs(left + above[x] - corner - v))
+        found.append((value - (0, left, above[x], (left + above[x]) // 2, nearest)[kind]) % 256)
+    return bytes(found)
+
+
+def png_of(samples, colour, depth, interlaced, extra=()):
+    """A file with a filter drawn for each row."""
+    height, width, channels = samples.shape
+    raw, step = b"", max(1, channels * depth // 8)
+    for x, y, right, down in png.ADAM7 if interlaced else png.WHOLE:
+        part = samples[y::down, x::right].astype(">u2")
+        if not part.size:
+            continue
+        bits = np.unpackbits(part.view(np.uint8).reshape(*part.shape, 2), axis=-1)[..., 16 - depth :]
+        rows = np.packbits(bits.reshape(len(part), -1), axis=1).tolist()
+        for row, above in zip(rows, [[0] * len(rows[0]), *rows]):
+            raw += filtered(row, above, int(DRAW.integers(5)), step)
+    head = struct.pack(">IIBBBBB", width, height, depth, colour, 0, 0, interlaced)
+    parts = [(b"IHDR", head), *extra, (b"IDAT", zlib.compress(raw)), (b"IEND", b"")]
+    return png.PNG + b"".join(png.chunk(*part) for part in parts)
+
+
+@pytest.fixture(params=["pillow", "numpy"])
+def either_decoder(request, monkeypatch):
+    if request.param == "numpy":
+        monkeypatch.setattr("tvtf.images.unfilter._pillow", lambda: None)
+
+
+@pytest.mark.parametrize("interlaced", [0, 1])
+@pytest.mark.parametrize(("colour", "depth"), [(c, d) for c, depths in png.DEPTHS.items() for d in depths])
+def test_reads_every_kind_of_png(colour, depth, interlaced, either_decoder, monkeypatch):
+    monkeypatch.setattr(png, "BLOCK", 100)
+    for height, width in ((1, 1), (13, 11), (9, 70)):
+        samples = DRAW.integers(0, 1 << depth, (height, width, png.CHANNELS[colour]), np.uint16)
+        palette = DRAW.integers(0, 256, (1 << min(depth, 8), 3), np.uint8)
+        extra = [(b"PLTE", palette.tobytes())] if colour == 3 else []
+        found = codecs.decode_png(png_of(samples, colour, depth, interlaced, extra))
+        wanted = palette[samples[..., 0]] if colour == 3 else samples * (255 // ((1 << depth) - 1) if depth < 8 else 1)
+        assert found.dtype == (np.uint16 if depth == 16 else np.uint8) and np.array_equal(found, wanted)
+
+
+def test_a_png_that_claims_more_than_it_can_hold_is_refused_before_anything_is_allocated(monkeypatch):
+    head = struct.pack(">IIBBBBB", 60_000, 60_000, 16, 6, 0, 0, 0)
+    monkeypatch.setattr(np, "empty", None)
+    for body, told in ((bytes(1000), "can't hold 60000 x 60000"), (bytes(28_000_000), "TVTF_MAX_DECODED_BYTES")):
+        file = png.PNG + png.chunk(b"IHDR", head) + png.chunk(b"IDAT", body)
+        with pytest.raises((codecs.Refused, tf.errors.ResourceExhaustedError), match=told):
+            codecs.decode_png(file)
+
+
+def test_limits_of_other_images(monkeypatch):
+    image = Image.fromarray(DRAW.integers(0, 256, (40, 50, 3), np.uint8))
+    files = {kind: file_of(image, kind) for kind in ("PNG", "JPEG", "GIF", "WEBP")}
+    files["lossless"] = file_of(image, "WEBP", lossless=True)
+    files["animated"] = file_of(image, "WEBP", save_all=True, append_images=[image.rotate(90)])
+    decoders = {"GIF": tf.io.decode_gif, "JPEG": tf.io.decode_jpeg, "PNG": tf.io.decode_png}
+    for kind, file in files.items():
+        monkeypatch.setenv("TVTF_MAX_DECODED_BYTES", "8000")
+        assert decoders.get(kind, tf.io.decode_webp)(file).shape[-3:] == (40, 50, 3)
+        monkeypatch.setenv("TVTF_MAX_DECODED_BYTES", "5999")
+        with pytest.raises(tf.errors.ResourceExhaustedError, match=r"50 x 40 pixels.* TVTF_MAX_DECODED_BYTES"):
+            decoders.get(kind, tf.io.decode_webp)(file)
+    monkeypatch.setenv("TVTF_MAX_DECODED_BYTES", "23999")
+    with pytest.raises(tf.errors.ResourceExhaustedError, match="DecodeImage"):
+        tf.io.decode_image(files["PNG"], dtype=tf.float32)
+
+
+def test_truncated_images_of_pillow_are_refused():
+    image = Image.fromarray(DRAW.integers(0, 256, (40, 50, 3), np.uint8))
+    for kind, decode in (("JPEG", tf.io.decode_jpeg), ("GIF", tf.io.decode_gif), ("WEBP", tf.io.decode_webp)):
+        with pytest.raises(tf.errors.InvalidArgumentError, match="data size"):
+            decode(file_of(image, kind)[:300])
+
+
+def test_conversion_in_parts_is_that_of_the_whole(monkeypatch):
+    from tvtf.images import files
+
+    image = DRAW.integers(0, 256, (9, 7, 3), np.uint8)
+    for channels, dtype in ((1, tf.uint8), (4, tf.uint16), (3, tf.float32)):
+        whole = files._converted(image, channels, dtype)
+        with monkeypatch.context() as patch:
+            patch.setattr(files, "_AT_ONCE", 50)
+            np.testing.assert_array_equal(files._converted(image, channels, dtype), whole)

@@ -1,22 +1,36 @@
-"""PNG and BMP files as arrays and back, by the standard library; others by Pillow, where it is installed.
+"""Image files as arrays and back: BMP by NumPy, PNG in a file of its own, others by Pillow, where it is installed.
 
-Sources: https://www.w3.org/TR/png-3/, https://learn.microsoft.com/windows/win32/gdi/bitmap-storage
+Source: https://learn.microsoft.com/windows/win32/gdi/bitmap-storage
 """
 
 from __future__ import annotations
 
 import io
+import math
 import struct
-import zlib
+from collections.abc import Callable
 from typing import Any, Final
 
 import numpy as np
 
+from tvtf.errors import OpError
+from tvtf.images.png import PNG, decode_png, encode_png
+from tvtf.limits import require_decodable
 from tvtf.refusal import Refused
 
-PNG: Final = b"\x89PNG\r\n\x1a\n"
-CHANNELS: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}
-"""By PNG's colour type."""
+__all__ = [
+    "PNG",
+    "by_pillow",
+    "decode_bmp",
+    "decode_gif",
+    "decode_jpeg",
+    "decode_png",
+    "decode_webp",
+    "encode_jpeg",
+    "encode_png",
+    "kind_of",
+    "pillow",
+]
 NEEDS_PILLOW: Final = "{} files are read and written by Pillow, which is not installed: pip install tvtf[image]"
 
 
@@ -42,126 +56,6 @@ def pillow(kind: str) -> Any:
     except ImportError:
         raise Refused(NEEDS_PILLOW.format(kind)) from None
     return Image
-
-
-# -- PNG
-
-
-def _chunks(data: bytes) -> list[tuple[bytes, bytes]]:
-    found, place = [], len(PNG)
-    while place + 12 <= len(data):
-        (size,) = struct.unpack(">I", data[place : place + 4])
-        kind, body = data[place + 4 : place + 8], data[place + 8 : place + 8 + size]
-        checksum = data[place + 8 + size : place + 12 + size]
-        if len(body) < size or len(checksum) < 4 or struct.unpack(">I", checksum)[0] != zlib.crc32(kind + body):
-            raise Refused("Invalid PNG data, size " + str(len(data)))
-        found.append((kind, body))
-        place += 12 + size
-    return found
-
-
-def _paeth(left: int, above: int, corner: int) -> int:
-    guess = left + above - corner
-    a, b, c = abs(guess - left), abs(guess - above), abs(guess - corner)
-    return left if a <= b and a <= c else above if b <= c else corner
-
-
-def _unfiltered(raw: bytes, height: int, row: int, step: int) -> np.ndarray:
-    """The bytes of each row, what each row says about its neighbours undone."""
-    if len(raw) < height * (row + 1):
-        raise Refused("Invalid PNG data: it ends within the image")
-    lines = np.frombuffer(raw, np.uint8, height * (row + 1)).reshape(height, row + 1)
-    found = np.zeros((height + 1, row), np.uint8)
-    for y in range(height):
-        kind, line = int(lines[y, 0]), lines[y, 1:]
-        found[y + 1] = _line(kind, line, found[y], step)
-    return found[1:]
-
-
-def _line(kind: int, line: np.ndarray, above: np.ndarray, step: int) -> np.ndarray:
-    if kind == 0:
-        return line
-    if kind == 2:
-        return line + above
-    if kind == 1:
-        return _running(line, step)
-    if kind not in (3, 4):
-        raise Refused(f"Invalid PNG data: filter {kind}")
-    found, up = bytearray(line.tobytes()), above.tobytes()
-    for i in range(len(found)):
-        left = found[i - step] if i >= step else 0
-        corner = up[i - step] if i >= step else 0
-        guess = (left + up[i]) // 2 if kind == 3 else _paeth(left, up[i], corner)
-        found[i] = (found[i] + guess) & 255
-    return np.frombuffer(bytes(found), np.uint8)
-
-
-def _running(line: np.ndarray, step: int) -> np.ndarray:
-    wide = np.zeros(-(-len(line) // step) * step, np.uint8)
-    wide[: len(line)] = line
-    return np.cumsum(wide.reshape(-1, step), axis=0, dtype=np.uint8).ravel()[: len(line)]
-
-
-def _samples(rows: np.ndarray, width: int, channels: int, depth: int) -> np.ndarray:
-    if depth == 16:
-        return rows.reshape(len(rows), -1).view(">u2").astype(np.uint16)[:, : width * channels]
-    if depth == 8:
-        return rows[:, : width * channels]
-    bits = np.unpackbits(rows, axis=1)[:, : width * channels * depth].reshape(len(rows), -1, depth)
-    return (bits * (1 << np.arange(depth - 1, -1, -1))).sum(axis=2).astype(np.uint8)
-
-
-def decode_png(data: bytes) -> np.ndarray:
-    """A PNG file as an array of shape (height, width, channels), uint8 or uint16.
-
-    Raises:
-      Refused: no PNG file, a damaged or an interlaced one.
-    """
-    chunks = _chunks(data)
-    if not data.startswith(PNG) or not chunks or chunks[0][0] != b"IHDR":
-        raise Refused("Invalid PNG data, size " + str(len(data)))
-    width, height, depth, colour, _, _, interlaced = struct.unpack(">IIBBBBB", chunks[0][1][:13])
-    if interlaced:
-        return _by_pillow(data, "interlaced PNG")
-    channels = CHANNELS.get(colour, 0)
-    if not channels or depth not in (1, 2, 4, 8, 16):
-        raise Refused(f"Invalid PNG data: colour type {colour} of {depth} bits")
-    try:
-        raw = zlib.decompress(b"".join(body for kind, body in chunks if kind == b"IDAT"))
-    except zlib.error as error:
-        raise Refused(f"Invalid PNG data: {error}") from None
-    row = -(-width * channels * depth // 8)
-    samples = _samples(_unfiltered(raw, height, row, max(1, channels * depth // 8)), width, channels, depth)
-    if colour == 3:
-        return _coloured(samples, dict(chunks))
-    if depth < 8:
-        samples = samples * np.uint8(255 // ((1 << depth) - 1))
-    return samples.reshape(height, width, channels)
-
-
-def _coloured(numbers: np.ndarray, chunks: dict[bytes, bytes]) -> np.ndarray:
-    palette = np.frombuffer(chunks[b"PLTE"], np.uint8).reshape(-1, 3)
-    if b"tRNS" in chunks:
-        opaque = np.full((len(palette), 1), 255, np.uint8)
-        opaque[: len(chunks[b"tRNS"]), 0] = np.frombuffer(chunks[b"tRNS"], np.uint8)
-        palette = np.concatenate([palette, opaque], axis=1)
-    return palette[numbers]
-
-
-def encode_png(image: np.ndarray, compression: int) -> bytes:
-    """An array of shape (height, width, channels), uint8 or uint16, as a PNG file."""
-    height, width, channels = image.shape
-    colour = {1: 0, 2: 4, 3: 2, 4: 6}[channels]
-    wide = image.astype(">u2") if image.dtype == np.uint16 else image
-    rows = wide.reshape(height, -1).view(np.uint8)
-    raw = np.concatenate([np.zeros((height, 1), np.uint8), rows], axis=1).tobytes()
-    head = struct.pack(">IIBBBBB", width, height, 8 * image.dtype.itemsize, colour, 0, 0, 0)
-    parts = (b"IHDR", head), (b"IDAT", zlib.compress(raw, compression)), (b"IEND", b"")
-    return PNG + b"".join(_chunk(kind, body) for kind, body in parts)
-
-
-def _chunk(kind: bytes, body: bytes) -> bytes:
-    return struct.pack(">I", len(body)) + kind + body + struct.pack(">I", zlib.crc32(kind + body))
 
 
 # -- BMP
@@ -193,40 +87,45 @@ def decode_bmp(data: bytes) -> np.ndarray:
 # -- by Pillow
 
 
-def _by_pillow(data: bytes, kind: str) -> np.ndarray:
-    image = pillow(kind).open(io.BytesIO(data))
-    image = image if image.mode in ("L", "RGB", "RGBA", "LA") else image.convert("RGB")
-    found = np.asarray(image)
-    return found[..., None] if found.ndim == 2 else found
-
-
 def decode_jpeg(data: bytes, channels: int, ratio: int) -> np.ndarray:
     """A JPEG file as an array, grey for one channel; ``ratio`` makes it smaller.
 
     Raises:
       Refused: no JPEG file, or no Pillow.
     """
-    image = opened(data, "JPEG")
-    if ratio > 1:
-        image.draft(None, (-(-image.width // ratio), -(-image.height // ratio)))
-    mode = {1: "L", 3: "RGB"}.get(channels) or ("L" if image.mode == "L" else "RGB")
-    found = np.asarray(image.convert(mode) if image.mode != mode else image)
-    return found[..., None] if found.ndim == 2 else found
+
+    def read(image: Any) -> np.ndarray:
+        if ratio > 1:
+            image.draft(None, (-(-image.width // ratio), -(-image.height // ratio)))
+        mode = {1: "L", 3: "RGB"}.get(channels) or ("L" if image.mode == "L" else "RGB")
+        require_decodable(image.width * image.height * len(mode), _shown("DecodeJpeg", image))
+        found = np.asarray(image.convert(mode) if image.mode != mode else image)
+        return found[..., None] if found.ndim == 2 else found
+
+    return by_pillow(data, "JPEG", read)  # type: ignore[no-any-return]
 
 
-def opened(data: bytes, kind: str) -> Any:
-    """A file as Pillow's image.
+def by_pillow(data: bytes, kind: str, read: Callable[[Any], Any]) -> Any:
+    """What ``read`` makes of a file that Pillow has opened, as this kind alone and whatever its own limit is.
 
     Raises:
       Refused: it can't be read, or there is no Pillow.
+      ResourceExhaustedError: the image is larger than what may be decoded.
     """
     module = pillow(kind)
+    module.init()
     try:
-        image = module.open(io.BytesIO(data))
-        image.load() if kind != "JPEG" else None
-    except Exception as error:
-        raise Refused(f"Invalid {kind} data or crop window, data size {len(data)}") from error
-    return image
+        opener, _ = module.OPEN[kind.upper()]
+        with opener(io.BytesIO(data), None) as image:
+            return read(image)
+    except (OpError, MemoryError):
+        raise
+    except Exception as error:  # Pillow raises many kinds
+        raise Refused(f"Invalid {kind} data or crop window, data size {len(data)}: {error}") from error
+
+
+def _shown(op: str, image: Any) -> str:
+    return f"{op}: an image of {image.width} x {image.height} pixels"
 
 
 def encode_jpeg(image: np.ndarray, **options: Any) -> bytes:
@@ -238,15 +137,44 @@ def encode_jpeg(image: np.ndarray, **options: Any) -> bytes:
 
 def decode_gif(data: bytes) -> np.ndarray:
     """All frames of a GIF file, shape (frames, height, width, 3)."""
-    image, frames = opened(data, "GIF"), []
-    for frame in range(getattr(image, "n_frames", 1)):
-        image.seek(frame)
-        frames.append(np.asarray(image.convert("RGB")))
-    return np.stack(frames)
+
+    def read(image: Any) -> np.ndarray:
+        shape = image.n_frames, image.height, image.width, 3
+        require_decodable(math.prod(shape), f"{_shown('DecodeGif', image)} and {image.n_frames} frames")
+        frames = np.empty(shape, np.uint8)
+        for number, frame in enumerate(frames):
+            image.seek(number)
+            frame[:] = np.asarray(image.convert("RGB"))
+        return frames
+
+    return by_pillow(data, "GIF", read)  # type: ignore[no-any-return]
 
 
 def decode_webp(data: bytes, channels: int) -> np.ndarray:
     """A WebP file as an array of 3 or 4 channels."""
-    image = opened(data, "WebP")
-    mode = {3: "RGB", 4: "RGBA"}.get(channels) or image.mode
-    return np.asarray(image.convert(mode))
+    pillow("WebP")
+    width, height = _webp_size(data)
+    require_decodable(width * height * (channels or 4), f"DecodeWebP: an image of {width} x {height} pixels")
+
+    def read(image: Any) -> np.ndarray:
+        return np.asarray(image.convert({3: "RGB", 4: "RGBA"}.get(channels) or image.mode))
+
+    return by_pillow(data, "WebP", read)  # type: ignore[no-any-return]
+
+
+def _webp_size(data: bytes) -> tuple[int, int]:
+    """Width and height, which opening the file would take memory for.
+
+    Source: https://developers.google.com/speed/webp/docs/riff_container
+    """
+    kind, head = data[12:16], data[20:30]
+    if kind_of(data) == "webp" and len(head) == 10:
+        if kind == b"VP8X":
+            return 1 + int.from_bytes(head[4:7], "little"), 1 + int.from_bytes(head[7:10], "little")
+        if kind == b"VP8 ":
+            width, height = struct.unpack("<HH", head[6:])
+            return width & 0x3FFF, height & 0x3FFF
+        if kind == b"VP8L":
+            bits = int.from_bytes(head[1:5], "little")
+            return 1 + (bits & 0x3FFF), 1 + (bits >> 14 & 0x3FFF)
+    raise Refused(f"Invalid WebP data or crop window, data size {len(data)}")

@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string, uint8, uint16
 from tvtf.errors import InvalidArgumentError
 from tvtf.images import codecs
+from tvtf.limits import require_decodable
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import attributes, one_of, operand, word_of
@@ -35,12 +36,30 @@ def _read(
 ) -> np.ndarray:
     data = contents.item()
     found = _decoded(data, kind or codecs.kind_of(data), wanted, ratio)
-    found = with_channels(found, wanted) if wanted else found
     if len(sizes) == 2 and found.ndim == 4:
         if kind and len(found) > 1:
             raise Refused(f"Got {len(found)} frames, but animated gifs can only be decoded by tf.io.decode_gif")
         found = found[0]
-    return np.ascontiguousarray(as_samples(found, dtype))
+    return np.ascontiguousarray(_converted(found, wanted or found.shape[-1], dtype))
+
+
+def _converted(image: np.ndarray, channels: int, dtype: DType) -> np.ndarray:
+    """An image with other channels and samples, a few rows at once: what is computed on the way takes much memory."""
+    if channels == image.shape[-1] and dtype.np == image.dtype:
+        return image
+    size = image.size // image.shape[-1] * channels * dtype.np.itemsize
+    require_decodable(size, f"DecodeImage: an image of {channels} channels of {dtype.name}")
+    found = np.empty((*image.shape[:-1], channels), dtype.np)
+    rows, target = image.reshape(-1, *image.shape[-2:]), found.reshape(-1, *found.shape[-2:])
+    step = max(1, len(rows) * _AT_ONCE // max(1, image.nbytes))
+    for first in range(0, len(rows), step):
+        part = slice(first, first + step)
+        target[part] = as_samples(with_channels(rows[part], channels), dtype)
+    return found
+
+
+_AT_ONCE = 1 << 22
+"""Bytes of an image that are converted at once."""
 
 
 def _decoded(data: bytes, kind: str, channels: int, ratio: int) -> np.ndarray:
@@ -501,8 +520,10 @@ def is_jpeg(contents: Any, name: str | None = None) -> Tensor:
 
 
 def _jpeg_sizes(contents: np.ndarray, output_type: DType) -> np.ndarray:
-    image = codecs.opened(contents.item(), "JPEG")
-    return np.array([image.height, image.width, len(image.getbands())], output_type.np)
+    def read(image: Any) -> np.ndarray:
+        return np.array([image.height, image.width, len(image.getbands())], output_type.np)
+
+    return codecs.by_pillow(contents.item(), "JPEG", read)  # type: ignore[no-any-return]
 
 
 @text_op(
