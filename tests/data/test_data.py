@@ -2,12 +2,14 @@
 
 import gzip
 import itertools
+import os
 import threading
 
 import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.records import framed
 
 Dataset = tf.data.Dataset
 
@@ -109,6 +111,67 @@ def test_save_and_load(tmp_path):
     assert repr(list(loaded)) == repr(list(made))
     with pytest.raises(tf.errors.NotFoundError):
         Dataset.load(str(tmp_path / "nothing"))
+
+
+def test_damaged_datasets_are_refused_by_the_name_of_the_file(tmp_path):
+    Dataset.from_tensor_slices({"a": [1, 2], "b": (["x", "y"], [[1.0], [2.0]])}).save(str(tmp_path))
+    whole = {path: path.read_bytes() for path in tmp_path.iterdir()}
+    assert sorted(path.name for path in whole) == ["dataset.elements", "dataset.json"]
+    for path, content in whole.items():
+        for damaged in (b"", content[:-1], content[:20], content + b"x", b"{}", b"[" * 100_000, b'{"told": "?"}'):
+            path.write_bytes(damaged)
+            with pytest.raises((tf.errors.DataLossError, ValueError), match="dataset|element_spec"):
+                Dataset.load(str(tmp_path))
+        path.write_bytes(content)
+    path = tmp_path / "dataset.json"
+    path.write_bytes(whole[path].replace(b'"a"', b'"c"'))
+    with pytest.raises(tf.errors.DataLossError, match=str(path)):
+        Dataset.load(str(tmp_path))
+    path.write_bytes(whole[path])
+    (tmp_path / "dataset.elements").unlink()
+    with pytest.raises(tf.errors.NotFoundError, match=r"dataset\.elements"):
+        Dataset.load(str(tmp_path))
+
+
+def test_an_emptied_cache_is_damaged(tmp_path):
+    Dataset.range(3).cache(str(tmp_path / "kept")).reduce(0, lambda s, _: s)
+    list(Dataset.range(3).cache(str(tmp_path / "kept")))
+    file = tmp_path / "kept.elements"
+    whole = file.read_bytes()
+    for damaged in (b"", whole[: len(whole) // 2], whole + whole):
+        file.write_bytes(damaged)
+        with pytest.raises(tf.errors.DataLossError, match=str(file)):
+            list(Dataset.range(3).cache(str(tmp_path / "kept")))
+
+
+def test_saving_over_a_dataset_is_one_step(tmp_path, monkeypatch):
+    folder, real = str(tmp_path), os.replace
+    for count in (1, 2, 3):
+        Dataset.range(count).save(folder)
+        assert plain(Dataset.load(folder)) == list(range(count)) and len(os.listdir(folder)) == 2
+
+        def killed(old, new):
+            if new.endswith(".json"):
+                raise KeyboardInterrupt
+            real(old, new)
+
+        with monkeypatch.context() as patch, pytest.raises(KeyboardInterrupt):
+            patch.setattr(os, "replace", killed)
+            Dataset.range(9).save(folder)
+        assert plain(Dataset.load(folder)) == list(range(count))
+
+
+def test_datasets_without_digests_load(tmp_path):
+    """As they were written before: three records, no last one."""
+    parts = [part for n in range(3) for part in (b'{"dtype": "int64", "shape": []}', np.int64(n).tobytes())]
+    (tmp_path / "dataset.elements").write_bytes(b"".join(map(framed, parts)))
+    (tmp_path / "dataset.json").write_bytes(b'{"specs": [[[], "int64"]], "form": 0}')
+    assert plain(Dataset.load(str(tmp_path))) == [0, 1, 2]
+    (tmp_path / "dataset.elements").write_bytes(
+        b"".join(map(framed, [b'{"dtype": "string", "shape": [%d]}' % (1 << 60), b""]))
+    )
+    with pytest.raises(tf.errors.DataLossError, match="has 0 elements"):
+        Dataset.load(str(tmp_path))
 
 
 def test_compressed_lines_and_records(tmp_path):

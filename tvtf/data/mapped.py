@@ -503,7 +503,7 @@ class Cache(Dataset):
         if self.path:
             from tvtf.data.stored import store
 
-            store(self.path, seen, self.element_spec)
+            store(self.path, seen)
 
 
 @method

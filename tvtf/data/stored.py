@@ -1,34 +1,52 @@
-"""Elements in files: ``Dataset.save``, ``Dataset.load`` and ``cache(filename)``."""
+"""Elements in files: ``Dataset.save``, ``Dataset.load`` and ``cache(filename)``.
+
+A file of elements is a TFRecord file: two records for each tensor, and a last one that tells how many elements there are.
+A saved dataset is such a file and ``dataset.json``, the manifest, with the form of an element, and the name, size and
+digest of the file. The manifest is renamed into place last, so that a folder always holds one whole dataset.
+"""
 
 from __future__ import annotations
 
+import hashlib
 import importlib
 import io
 import json
+import math
 import os
-from collections.abc import Sequence
-from pathlib import Path
-from typing import Any
+from collections.abc import Iterator, Sequence
+from typing import Any, Final
 
 import numpy as np
 
 from tvtf import files, nest
 from tvtf.data.structure import Element, arrays, packer
 from tvtf.dtypes import as_dtype
-from tvtf.errors import DataLossError
-from tvtf.records import framed, unframed
+from tvtf.errors import DataLossError, NotFoundError
+from tvtf.records import framed, records_of, unframed
 from tvtf.spec import TensorSpec
 
-SUFFIX = ".elements"
+SUFFIX: Final = ".elements"
+MANIFEST: Final = "dataset.json"
+SEAL: Final = "sha256"
+"""The manifest's entry for the digest of all others."""
+_NAMES: Final = ("dataset" + SUFFIX, "dataset-1" + SUFFIX)
+"""The file of the elements has the one that the manifest in its place does not name."""
+_UNSEALED: Final = ({"specs", "form"}, {"told", "form"}, {"told"})
+"""The entries of manifests that were written before they held digests; their file has the first name."""
 
 
-def store(path: str, elements: Sequence[Element], spec: Any) -> None:
-    """Writes elements, all or nothing: one record for each tensor's dtype and shape, one for its bytes."""
+def store(path: str, elements: Sequence[Element]) -> None:
+    """Writes elements, all or nothing."""
+    files.replace(path + SUFFIX, _records(elements))
+
+
+def _records(elements: Sequence[Element]) -> bytes:
     parts = [part for element in elements for array in arrays(element) for part in _written(array)]
-    files.replace(path + SUFFIX, b"".join(map(framed, parts)))
+    return b"".join(map(framed, [*parts, json.dumps({"elements": len(elements)}).encode()]))
 
 
 def _written(array: np.ndarray) -> tuple[bytes, bytes]:
+    """A record for the dtype and shape, and one for the bytes."""
     dtype = "string" if array.dtype.kind in "OS" else as_dtype(array.dtype).name
     head = json.dumps({"dtype": dtype, "shape": array.shape}).encode()
     if dtype != "string":
@@ -36,64 +54,154 @@ def _written(array: np.ndarray) -> tuple[bytes, bytes]:
     return head, b"".join(framed(text) for text in array.ravel().tolist())
 
 
-def load(path: str, spec: Any) -> list[Element] | None:
+def load(path: str, spec: Any, name: str | None = None) -> list[Element] | None:
     """The elements of a file; None where there is none.
+
+    Args:
+      path: without the suffix, unless a ``name`` below it is given.
 
     Raises:
       DataLossError: the file is damaged.
     """
-    file = Path(path + SUFFIX)
-    if not file.exists():
+    file = path + SUFFIX if name is None else os.path.join(path, name)
+    if not os.path.exists(file):
         return None
-    with file.open("rb") as stream:
-        parts = list(unframed(stream))
-    found = [_read(head, body) for head, body in zip(parts[::2], parts[1::2])]
-    width = len(nest.flatten(spec, expand_composites=True))
-    pack = packer(spec)
-    return [pack(found[i : i + width]) for i in range(0, len(found), width)]
+    parts = list(records_of(file))
+    is_counted = len(parts) % 2 == 1
+    if not is_counted and name is None:  # a manifest tells what is whole, or is an old one
+        raise _damaged(file, f"it has {len(parts)} records, the last one is missing")
+    try:
+        found = [_read(head, body) for head, body in zip(parts[::2], parts[1::2])]
+        return list(_packed(found, spec, json.loads(parts[-1])["elements"] if is_counted else None))
+    except (ValueError, TypeError, LookupError, RecursionError) as error:
+        raise _damaged(file, str(error)) from error
+
+
+def _damaged(path: str, why: str) -> DataLossError:
+    return DataLossError(None, None, f"{path}: damaged elements of a dataset: {why}")
+
+
+def _packed(found: Sequence[np.ndarray], spec: Any, count: Any) -> Iterator[Element]:
+    width, pack = len(nest.flatten(spec, expand_composites=True)), packer(spec)
+    count = len(found) // max(width, 1) if count is None else count
+    if not isinstance(count, int) or len(found) != count * width:
+        raise ValueError(f"{len(found)} tensors are no {count!r:.40} elements of {width}")
+    return (pack(found[i * width : (i + 1) * width]) for i in range(count))
 
 
 def _read(head: bytes, body: bytes) -> np.ndarray:
     kind = json.loads(head)
     shape = tuple(kind["shape"])
+    if not all(isinstance(size, int) and size >= 0 for size in shape):
+        raise ValueError(f"a stored tensor of shape {shape!r:.80}")
+    count = math.prod(shape)
     if kind["dtype"] == "string":
-        made = np.empty(int(np.prod(shape)), object)
-        made[:] = list(unframed(io.BytesIO(body)))
-        return made.reshape(shape)
-    array = np.frombuffer(body, as_dtype(kind["dtype"]).np)
-    if array.size != int(np.prod(shape)):
-        raise DataLossError(None, None, f"stored tensor of shape {shape} has {array.size} elements")
-    return array.reshape(shape).copy()
+        texts = list(unframed(io.BytesIO(body)))
+        array = np.array([*texts, None], object)[:-1]
+    else:
+        array = np.frombuffer(body, as_dtype(kind["dtype"]).np).copy()
+    if array.size != count:
+        raise ValueError(f"a stored tensor of shape {shape!r:.80} has {array.size} elements")
+    return array.reshape(shape)
+
+
+# -- a folder
 
 
 def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
-    """Elements and the form of one."""
-    store(os.path.join(folder, "dataset"), elements, spec)
-    if any(map(nest.is_composite, nest.flatten(spec))):
-        files.replace(os.path.join(folder, "dataset.json"), json.dumps(_described(spec)).encode())
-        return
-    shapes = [[s.shape.as_list(), s.dtype.name] for s in nest.flatten(spec)]
-    form = nest.pack_sequence_as(spec, list(range(len(shapes)))) if nest.is_nested(spec) else 0
-    head = json.dumps({"specs": shapes, "form": _form(form)}).encode()
-    files.replace(os.path.join(folder, "dataset.json"), head)
+    """Elements and the form of one; the dataset that was there is replaced at once."""
+    content, path = _records(elements), os.path.join(folder, MANIFEST)
+    name, spare = _names(path)
+    told = {"file": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
+    manifest = _described(spec) | {"elements": told}
+    with files.Replacement() as both:
+        both.add(os.path.join(folder, name), [content])
+        both.add(path, [json.dumps(manifest | {SEAL: _seal(manifest)}).encode()])
+        both.commit()
+    files.remove(os.path.join(folder, spare))
+
+
+def _names(path: str) -> tuple[str, str]:
+    """The names of the file to write, and of the one that is no longer needed then."""
+    try:
+        used = _manifest(path).get("elements", {}).get("file", _NAMES[0])
+    except (NotFoundError, DataLossError, AttributeError):
+        used = _NAMES[1]
+    return _NAMES if used == _NAMES[1] else _NAMES[::-1]  # type: ignore[return-value]
+
+
+def _seal(manifest: dict[str, Any]) -> str:
+    return hashlib.sha256(json.dumps(manifest).encode()).hexdigest()
 
 
 def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
-    """Elements and their spec; None where nothing is saved."""
-    head = Path(folder, "dataset.json")
-    if not head.exists():
+    """Elements and their spec; None where nothing is saved.
+
+    Raises:
+      NotFoundError: the file of the elements is missing.
+      DataLossError: one of the files is damaged.
+    """
+    path = os.path.join(folder, MANIFEST)
+    if not os.path.exists(path):
         return None
-    found = json.loads(head.read_bytes())
-    if "told" in found:
-        return _of_spec(folder, spec, found)
-    specs = [TensorSpec(shape, dtype) for shape, dtype in found["specs"]]
-    spec = nest.map_structure(lambda i: specs[i], _unform(found["form"])) if spec is None else spec
-    elements = load(os.path.join(folder, "dataset"), spec)
+    manifest = _manifest(path)
+    name = _checked_file(folder, manifest, path)
+    if spec is None and "told" in manifest and "form" not in manifest:
+        raise ValueError(f"such elements are loaded with their element_spec, which was {manifest['told']}")
+    try:
+        spec = _spec(manifest) if spec is None else spec
+    except (ValueError, TypeError, LookupError, AttributeError, RecursionError) as error:
+        raise _damaged(path, str(error)) from error
+    elements = load(folder, spec, name)
     return None if elements is None else (elements, spec)
 
 
+def _manifest(path: str) -> dict[str, Any]:
+    try:
+        found = json.loads(files.read(path))
+    except (ValueError, RecursionError) as error:
+        raise _damaged(path, f"no JSON: {error}") from error
+    seal = found.pop(SEAL, None) if isinstance(found, dict) else None
+    if not isinstance(found, dict) or (seal != _seal(found) if seal is not None else set(found) not in _UNSEALED):
+        raise _damaged(path, "it is not what was written: its digest is another")
+    return found
+
+
+def _checked_file(folder: str, manifest: dict[str, Any], path: str) -> str:
+    """The name of the file of the elements."""
+    if "elements" not in manifest:
+        return _NAMES[0]
+    told = manifest["elements"]
+    try:
+        name, size, digest = str(told["file"]), told["size"], told["sha256"]
+    except (TypeError, LookupError) as error:
+        raise _damaged(path, f"no elements: {error}") from error
+    if name not in _NAMES:
+        raise _damaged(path, f"{name!r:.80} is no name of a file of elements")
+    file = os.path.join(folder, name)
+    with files.named_failures(file, "read"):
+        found = os.stat(file).st_size
+    if found != size:
+        raise _damaged(file, f"it has {found} bytes, {size} were written")
+    if files.digest_of(file) != digest:
+        raise _damaged(file, "it is not what was written: its digest is another")
+    return name
+
+
+def _spec(manifest: dict[str, Any]) -> Any:
+    """The form of an element."""
+    if "told" in manifest:
+        return _structures().decode(manifest["form"])
+    specs = [TensorSpec(shape, dtype) for shape, dtype in manifest["specs"]]
+    return nest.map_structure(lambda i: specs[i], _unform(manifest["form"]))
+
+
 def _described(spec: Any) -> dict[str, Any]:
-    """The form of elements with tensors made of tensors, to be shown, and to be read where a file can hold it."""
+    """The form of elements; with tensors made of tensors to be shown, and to be read where a file can hold it."""
+    if not any(map(nest.is_composite, nest.flatten(spec))):
+        shapes = [[s.shape.as_list(), s.dtype.name] for s in nest.flatten(spec)]
+        form = nest.pack_sequence_as(spec, list(range(len(shapes)))) if nest.is_nested(spec) else 0
+        return {"specs": shapes, "form": _form(form)}
     structures = _structures()
     try:
         return {"told": str(spec), "form": structures.encode(spec)}
@@ -103,14 +211,6 @@ def _described(spec: Any) -> dict[str, Any]:
 
 def _structures() -> Any:
     return importlib.import_module("tvtf.saved.structure")  # a room above
-
-
-def _of_spec(folder: str, spec: Any, found: dict[str, Any]) -> tuple[list[Element], Any] | None:
-    if spec is None and "form" not in found:
-        raise ValueError(f"such elements are loaded with their element_spec, which was {found['told']}")
-    spec = _structures().decode(found["form"]) if spec is None else spec
-    elements = load(os.path.join(folder, "dataset"), spec)
-    return None if elements is None else (elements, spec)
 
 
 def _form(form: Any) -> Any:
