@@ -29,6 +29,8 @@ DEPTHS: Final = {0: (1, 2, 4, 8, 16), 2: (8, 16), 3: (1, 2, 4, 8), 4: (8, 16), 6
 """Bits of a sample, by the same."""
 MOST_EXPANSION: Final = 1032
 """How many bytes one byte of DEFLATE can stand for. Source: https://zlib.net/zlib_tech.html"""
+WIDEST: Final = 1_000_000
+"""Pixels of a row, by libpng's own limit: a row is decoded at once."""
 BLOCK: Final = 1 << 20
 """Bytes of rows that are decoded at once."""
 WHOLE: Final = ((0, 0, 1, 1),)
@@ -99,7 +101,7 @@ def _head(chunks: dict[bytes, bytes], size: int) -> _Head:
     head = _Head(*struct.unpack(">IIBBBBB", chunks[b"IHDR"]))
     if head.depth not in DEPTHS.get(head.colour, ()):
         raise Refused(f"Invalid PNG data: colour type {head.colour} of {head.depth} bits")
-    if not head.width or not head.height or head.compression or head.filters or head.interlaced > 1:
+    if not 0 < head.width <= WIDEST or not head.height or head.compression or head.filters or head.interlaced > 1:
         raise Refused(f"Invalid PNG data: its header is {head}")
     return head
 

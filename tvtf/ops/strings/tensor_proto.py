@@ -13,6 +13,7 @@ from google.protobuf.message import DecodeError
 
 from tvtf import dtypes
 from tvtf.dtypes import DType, as_dtype, from_array
+from tvtf.limits import require_decodable
 from tvtf.protos import declare
 from tvtf.refusal import Refused
 
@@ -107,9 +108,14 @@ def _values(proto: Any, dtype: DType, count: int) -> np.ndarray:
 
 
 def _filled(values: np.ndarray, count: int, zero: Any) -> np.ndarray:
-    """Values that repeat the last one up to their number."""
+    """Values that repeat the last one up to their number, which a few bytes can tell to be any.
+
+    Raises:
+      ResourceExhaustedError: they are more than may be decoded.
+    """
     if len(values) > count:
         raise Refused(f"Could not construct tensor from proto: it has {len(values)} values for {count} elements")
+    require_decodable(count * values.itemsize, f"ParseTensor: a tensor of {count} elements")
     last = values[-1] if len(values) else zero
     rest = np.empty(count - len(values), values.dtype)
     rest[:] = last
