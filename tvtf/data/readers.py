@@ -291,7 +291,7 @@ class Csv(Dataset):
                 if self.header:
                     next(rows, None)
                 for row in rows:
-                    yield self._row(row)
+                    yield self._row(row, name)
 
     def value(self, handle: tuple[Any, ...]) -> Element:
         return tuple([EagerTensor(np.array(v, dtype.np)) for v, dtype in zip(handle, self.dtypes)])
@@ -299,7 +299,13 @@ class Csv(Dataset):
     def batch_value(self, handles: Sequence[tuple[Any, ...]]) -> Element:
         return tuple([EagerTensor(np.array(c, dtype.np)) for c, dtype in zip(zip(*handles), self.dtypes)])
 
-    def _row(self, row: list[str]) -> tuple[Any, ...]:
+    def _row(self, row: list[str], name: str) -> tuple[Any, ...]:
+        try:
+            return self._parsed(row)
+        except InvalidArgumentError as error:
+            raise InvalidArgumentError(None, None, f"{error.message} of {name}") from None
+
+    def _parsed(self, row: list[str]) -> tuple[Any, ...]:
         fields = row if self.selected is None and not self.excluded else self._chosen(row)
         if len(fields) != len(self.fields):
             raise InvalidArgumentError(None, None, f"Expect {len(self.fields)} fields but have {len(fields)} in record")

@@ -174,7 +174,8 @@ class _Told:
             for number, row in enumerate(itertools.islice(self.rows(path), int(self.header), None), 1 + self.header):
                 if len(row) != width:
                     raise ValueError(
-                        f"Problem inferring types: CSV row {number} has {len(row)} number of fields. Expected: {width}."
+                        f"Problem inferring types: CSV row {number} has {len(row)} number of fields. Expected: {width}. "
+                        f"File: {path}"
                     )
                 yield row
 
@@ -277,13 +278,18 @@ class Sql(Dataset):
                 yield row
         except sqlite3.Error as error:
             code = getattr(error, "sqlite_errorcode", 1)  # from Python 3.11 on
-            raise UnknownError(None, "SqlDataset", f"Prepare() failed: [{code}] {error}: {self.query}") from error
+            raise UnknownError(
+                None, "SqlDataset", f"Prepare() failed: [{code}] {error}: {self.query} ({self.path})"
+            ) from error
         finally:
             if base is not None:
                 base.close()
 
     def value(self, handle: Any) -> Element:
-        return tuple(_cell(kind, cell) for kind, cell in zip(self.kinds, handle))
+        try:
+            return tuple(_cell(kind, cell) for kind, cell in zip(self.kinds, handle))
+        except (ValueError, TypeError, OverflowError) as error:
+            raise InvalidArgumentError(None, "SqlDataset", f"{self.path}: {error}") from error
 
 
 def _cell(kind: DType, cell: Any) -> EagerTensor:

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf import inflate
-from tvtf.dtypes import as_dtype, float32, float64, int32, int64, string, variant
+from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64, string, variant
 from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.operands import attributes, one_of, operand
@@ -340,15 +340,31 @@ def deserialize_many_sparse(
         raise InvalidArgumentError(None, "DeserializeManySparse", told)
     kind, indices, values, shapes = as_dtype(dtype), [], [], []
     for row in range(len(x)):
-        own = parse_tensor(x[row, 0], int64).numpy()
+        own, given, shape = _checked_row(x, row, kind)
         indices.append(np.concatenate([np.full((len(own), 1), row), own], axis=1))
-        values.append(parse_tensor(x[row, 1], kind).numpy())
-        shapes.append(parse_tensor(x[row, 2], int64).numpy())
+        values.append(given)
+        shapes.append(shape)
     if len({len(s) for s in shapes}) != 1 or (rank is not None and len(shapes[0]) != rank - 1):
         told = f"Inconsistent rank across SparseTensors: {[len(s) for s in shapes]}"
         raise InvalidArgumentError(None, "DeserializeManySparse", told)
     shape = np.array([len(x), *np.max(shapes, axis=0)], np.int64)
     return SparseTensor(np.concatenate(indices).astype(np.int64), EagerTensor(np.concatenate(values)), shape)
+
+
+def _checked_row(x: Tensor, row: int, kind: DType) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    """Indices, values and shape of a row.
+
+    Raises:
+      InvalidArgumentError: they are of no sparse tensor.
+    """
+    own, given, shape = (parse_tensor(x[row, i], dtype).eager_array() for i, dtype in enumerate((int64, kind, int64)))
+    if own.ndim != 2 or given.shape != own.shape[:1] or shape.shape != own.shape[1:]:
+        told = (
+            f"Expected serialized_sparse[{row}] to hold an index matrix, values and a shape that fit; their shapes are "
+        )
+        told += f"{own.shape}, {given.shape} and {shape.shape}"
+        raise InvalidArgumentError(None, "DeserializeManySparse", told)
+    return own, given, shape
 
 
 # -- names of files

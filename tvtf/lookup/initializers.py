@@ -148,7 +148,7 @@ class TextFileInitializer(Initializer):
         cells = [line if whole else self._cell(i, line, index) for i, line in enumerate(lines)]
         if dtype is string:
             return convert_to_tensor(cells, string).eager_array() if cells else np.empty(0, object)
-        return np.array([_read(cell, i, dtype) for i, cell in enumerate(cells)], dtype.np)
+        return np.array([_read(cell, i, dtype, self.filename) for i, cell in enumerate(cells)], dtype.np)
 
     def _cell(self, place: int, line: bytes, index: int) -> bytes:
         cells = line.split(self._delimiter.encode())
@@ -162,14 +162,15 @@ class TextFileInitializer(Initializer):
         return cells[index]
 
 
-def _read(cell: bytes, line: int, dtype: DType) -> float:
+def _read(cell: bytes, line: int, dtype: DType, path: Any) -> float:
     try:
         return float(cell) if dtype.is_floating else int(dtype.np.type(int(cell)))
     except (ValueError, OverflowError) as error:
         raise InvalidArgumentError(
             None,
             "InitializeTableFromTextFileV2",
-            f"Field {cell.decode(errors='replace')} in line {line} is not a valid {dtype.name}.",
+            f"Field {cell.decode(errors='replace')} in line {line} is not a valid {dtype.name}. "
+            f"[Op:InitializeTableFromTextFileV2] file: {path}",
         ) from error
 
 

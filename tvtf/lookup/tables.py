@@ -169,7 +169,7 @@ class StaticHashTable(_Table):
                     None,
                     "LookupTableImportV2",
                     f"HashTable has different value for same key. Key {_shown(key)} has {_shown(known)} and trying to add "
-                    f"value {_shown(value)} [Op:LookupTableImportV2] name: ",
+                    f"value {_shown(value)} [Op:LookupTableImportV2] name: {getattr(initializer, 'filename', '')}",
                 )
 
     def size(self, name: str | None = None) -> Tensor:

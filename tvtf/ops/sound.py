@@ -85,7 +85,7 @@ def _decoded(
     if wanted_samples >= 0:
         missing = max(0, wanted_samples - len(samples))
         samples = np.pad(samples[:wanted_samples], [(0, missing), (0, 0)])
-    return np.ascontiguousarray(samples), np.array(rate, np.int32)
+    return np.ascontiguousarray(samples), np.array(rate, np.uint32).view(np.int32)
 
 
 def _decoded_type(contents: TensorType, sizes: Any, **_: Any) -> tuple[TensorType, TensorType]:
