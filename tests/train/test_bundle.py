@@ -257,3 +257,16 @@ def test_a_file_that_shrinks_after_opening_is_refused(prefix):
     assert refusal(errors.DataLossError, reader.read, KEY) == (
         f"{prefix}.data-00000-of-00001: 3 bytes at 0, expected 8: the file is truncated. {ADVICE}"
     )
+
+
+def test_arrays_that_share_their_bytes_are_refused(tmp_path):
+    """A few bytes would stand for thousands of arrays, each read and checked by itself."""
+    prefix = str(tmp_path / "c")
+    bundle.write(prefix, {"a": np.zeros(100)})
+    with open(bundle.index_name(prefix), "rb") as file:
+        entries = table.read(file.read(), "index")
+    entries |= {b"b%d" % n: entries[b"a"] for n in range(3)}
+    with open(bundle.index_name(prefix), "wb") as file:
+        file.write(table.write(sorted(entries.items())))
+    with pytest.raises(errors.DataLossError, match="3200 bytes of a data file of 800: they overlap"):
+        bundle.Reader(prefix)

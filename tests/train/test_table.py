@@ -4,7 +4,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tvtf import crc32c
-from tvtf.errors import DataLossError, UnimplementedError
+from tvtf.errors import DataLossError, ResourceExhaustedError, UnimplementedError
 from tvtf.train import table
 
 
@@ -153,3 +153,19 @@ def test_blocks_compressed_by_snappy_are_read(packed):
 def test_blocks_that_snappy_did_not_make_are_refused(packed, told):
     expected = f"x.index, block 0: {told}. The file is damaged; restore an older checkpoint."
     assert message_of(whole_table(packed, kind=b"\1")) == expected
+
+
+def test_keys_that_repeat_a_long_one_again_and_again_are_bounded():
+    """Three bytes for each key: all of the one before it, and one more."""
+    long = b"k" * 100_000
+    contents = table.varint(0) + table.varint(len(long)) + b"\0" + long
+    for n in range(10_000):
+        contents += table.varint(len(long) + n) + b"\1\0k"
+    made = bytearray()
+    block, index = table._Block(1), table._Block(1)
+    block.buffer = bytearray(contents)
+    index.add(b"z", table._append_block(made, block))
+    handles = table._append_block(made, table._Block(1)) + table._append_block(made, index)
+    whole = bytes(made) + handles.ljust(table.FOOTER_BYTES - 8, b"\0") + table.MAGIC
+    with pytest.raises(ResourceExhaustedError, match="the keys would take"):
+        table.read(whole, "index")

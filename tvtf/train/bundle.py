@@ -7,6 +7,7 @@ against the files before it gives out any array, and an array against its checks
 
 from __future__ import annotations
 
+import collections
 import io
 import math
 import os
@@ -162,6 +163,7 @@ class Reader:
         self._shards = {shard: _Shard(data_name(self.prefix, shard, shards)) for shard in sorted(used)}
         for key, entry in self.entries.items():
             self._check_place(key, entry)
+        self._check_sizes()
 
     def has_tensor(self, key: str) -> bool:
         """Tell whether the checkpoint has an array called ``key``."""
@@ -226,6 +228,18 @@ class Reader:
                 self._place(key),
                 f"bytes {entry.offset} to {end} lie outside its data file of {available} bytes: the file is truncated",
             )
+
+    def _check_sizes(self) -> None:
+        """Checks that no bytes are those of several arrays: a few would stand for many that take long to read."""
+        sizes = collections.Counter[int]()
+        for entry in self.entries.values():
+            sizes[entry.shard] += entry.size
+        for shard, size in sizes.items():
+            if size > self._shards[shard].size:
+                raise _lost(
+                    self.prefix,
+                    f"its arrays take {size} bytes of a data file of {self._shards[shard].size}: they overlap",
+                )
 
 
 class _Shard:

@@ -8,13 +8,13 @@ whatever isn't whole and in order.
 
 from __future__ import annotations
 
-import itertools
 import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
 from tvtf import crc32c
 from tvtf.errors import DataLossError, UnimplementedError
+from tvtf.limits import require_decodable
 
 MAGIC: Final = bytes.fromhex("57fb808b247547db")
 FOOTER_BYTES: Final = 48
@@ -24,6 +24,8 @@ RESTART_INTERVAL: Final = 16
 LONGEST_VARINT: Final = 10
 UNCOMPRESSED: Final = b"\0"
 SNAPPY: Final = b"\1"
+MOST_EXPANSION: Final = 32
+"""Of Snappy's elements a copy of 64 bytes stands in 3, which no element exceeds."""
 
 Entry = tuple[bytes, bytes]
 
@@ -76,17 +78,20 @@ def read(table: bytes, source: str) -> dict[bytes, bytes]:
     if any(footer.data[footer.at :]):
         raise _damaged(source, f"the footer's padding {footer.data[footer.at :].hex()} isn't zero")
     blocks = (Cursor(value, f"{source}, index block").handle() for _, value in index)
-    entries = [
+    entries = (
         e for number, handle in enumerate(blocks) for e in _read_block(table, handle, f"{source}, block {number}")
-    ]
-    _check_order([key for key, _ in entries], source)
-    return dict(entries)
+    )
+    return dict(_in_order(entries, source))
 
 
-def _check_order(keys: list[bytes], source: str) -> None:
-    for before, after in itertools.pairwise(keys):
-        if after <= before:
-            raise _damaged(source, f"keys must ascend, {after!r} follows {before!r}")
+def _in_order(entries: Iterable[Entry], source: str) -> Iterator[Entry]:
+    """The entries, whose keys must ascend."""
+    before = None
+    for key, value in entries:
+        if before is not None and key <= before:
+            raise _damaged(source, f"keys must ascend, {key!r:.200} follows {before!r:.200}")
+        before = key
+        yield key, value
 
 
 def _damaged(source: str, what: str) -> DataLossError:
@@ -179,7 +184,7 @@ class Cursor:
         return self.varint(), self.varint()
 
 
-def _read_block(table: bytes, handle: tuple[int, int], source: str) -> list[Entry]:
+def _read_block(table: bytes, handle: tuple[int, int], source: str) -> Iterator[Entry]:
     offset, size = handle
     if offset + size + TRAILER_BYTES > len(table):
         raise _damaged(source, f"bytes {offset} to {offset + size + TRAILER_BYTES} reach over the end at {len(table)}")
@@ -193,12 +198,14 @@ def _read_block(table: bytes, handle: tuple[int, int], source: str) -> list[Entr
             f"{source}: compression type {kind[0]} is not supported, expected 0 (none), which is what TensorFlow "
             "writes, or 1 (Snappy). Save the checkpoint again with TensorFlow.",
         )
-    return list(_entries(_inflated(Cursor(contents, source)) if kind == SNAPPY else contents, source))
+    return _entries(_inflated(Cursor(contents, source)) if kind == SNAPPY else contents, source)
 
 
 def _inflated(cursor: Cursor) -> bytes:
     """What Snappy compressed. Source: https://github.com/google/snappy/blob/main/format_description.txt"""
     size, found = cursor.varint(), bytearray()
+    if size > MOST_EXPANSION * len(cursor.data):
+        raise _damaged(cursor.source, f"{len(cursor.data)} compressed bytes can't hold {size}")
     while cursor.at < len(cursor.data):
         tag = cursor.bytes(1)[0]
         kind, count = tag & 3, tag >> 2
@@ -212,20 +219,23 @@ def _inflated(cursor: Cursor) -> bytes:
             count, back = count + 1, int.from_bytes(cursor.bytes(2 if kind == 2 else 4), "little")
         if not 0 < back <= len(found):
             raise _damaged(cursor.source, f"a copy from {back} bytes back, of which there are {len(found)}")
-        for _ in range(count):
-            found.append(found[-back])
+        start = len(found) - back
+        run = found[start : start + count]
+        found += (run * (count // len(run) + 1))[:count]
     if len(found) != size:
         raise _damaged(cursor.source, f"{len(found)} bytes were compressed where {size} are told")
     return bytes(found)
 
 
 def _entries(contents: bytes, source: str) -> Iterator[Entry]:
-    cursor, key = Cursor(_without_restarts(contents, source), source), b""
+    cursor, key, total = Cursor(_without_restarts(contents, source), source), b"", 0
     while cursor.at < len(cursor.data):
         shared, rest, size = cursor.varint(), cursor.varint(), cursor.varint()
         if shared > len(key):
             raise _damaged(source, f"a key shares {shared} bytes with one of {len(key)}")
         key = key[:shared] + cursor.bytes(rest)
+        total += len(key)
+        require_decodable(total, f"{source}: the keys")  # each may repeat all of a long one before it
         yield key, cursor.bytes(size)
 
 
