@@ -336,3 +336,17 @@ def test_datasets_made_of_a_functions_tensors_are_refused_where_nothing_tells_th
 def test_what_would_compare_pipelines_is_refused():
     with pytest.raises(NotImplementedError, match="can't tell whether two pipelines"):
         Dataset.range(3).fingerprint()
+
+
+@pytest.mark.parametrize("field", ["1_0", "0x1", "1 2", "\u0663", "9" * 5000, str(1 << 31)])
+def test_numbers_of_csv_are_those_of_tensorflows_grammar(field, tmp_path):
+    """Python's int takes underscores and digits of other scripts."""
+    path = tmp_path / "table"
+    path.write_text(field + "\n")
+    with pytest.raises(tf.errors.InvalidArgumentError, match="is not a valid int32"):
+        tf.io.decode_csv(field, [0])
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"is not a valid int32.*{path}"):
+        list(tf.data.experimental.CsvDataset(str(path), [tf.int32]))
+    with pytest.raises(tf.errors.InvalidArgumentError, match=f"is not a valid int32.*{path}"):
+        pairs = tf.lookup.TextFileInitializer(str(path), tf.string, -2, tf.int32, 0)
+        tf.lookup.StaticHashTable(pairs, -1)

@@ -6,7 +6,6 @@ import abc
 import csv
 import glob
 import io
-import math
 import os
 from collections.abc import Callable, Iterator, Sequence
 from contextlib import suppress
@@ -25,6 +24,7 @@ from tvtf.errors import DataLossError, InvalidArgumentError
 from tvtf.files import named_failures
 from tvtf.inflate import WINDOW_BITS, Inflated, read_fully
 from tvtf.limits import max_decoded_bytes, require_decodable
+from tvtf.ops.strings.numbers import number_of
 from tvtf.primitive import export
 from tvtf.records import CHUNK, unframed
 from tvtf.spec import TensorSpec
@@ -332,31 +332,20 @@ def _field(index: int, dtype: Any, default: Any, na_value: str) -> Callable[[str
 
     It raises InvalidArgumentError where one is none, or missing where it is required.
     """
-    parse = _PARSERS[dtype.np.kind]
-    least, most = (dtype.min, dtype.max) if dtype.is_integer else (-math.inf, math.inf)
 
     def value(field: str) -> Any:
         if field in ("", na_value):
             if default is None:
                 raise InvalidArgumentError(None, None, f"Field {index} is required but missing in record!")
             return default
+        text = field.encode(errors="surrogateescape")
         try:
-            found = parse(field)
-            if dtype is string or least <= found <= most or found != found:
-                return found
+            return text if dtype is string else number_of(text, dtype)
         except ValueError:
-            pass
-        raise InvalidArgumentError(None, None, f"Field {index} in record is not a valid {dtype.name}: {field}")
+            told = f"Field {index} in record is not a valid {dtype.name}: {field}"
+            raise InvalidArgumentError(None, None, told) from None
 
     return value
-
-
-_PARSERS: dict[str, Callable[[str], Any]] = {
-    "O": lambda field: field.encode(errors="surrogateescape"),
-    "i": int,
-    "u": int,
-    "f": float,
-}
 
 
 def matching(patterns: Sequence[str]) -> list[str]:

@@ -14,6 +14,7 @@ from tvtf.ops.host import unknown_dim
 from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.files import matching_files
+from tvtf.ops.strings.numbers import number_of
 from tvtf.ops.strings.raw import parse_tensor, serialize_tensor
 from tvtf.ops.strings.rules import each_text, text, text_op
 from tvtf.primitive import as_tuple, export
@@ -96,9 +97,8 @@ def _number(field: bytes, default: np.ndarray, na: bytes, place: int, row: int) 
     if default.dtype == object:
         return field
     try:
-        number = (float if default.dtype.kind == "f" else int)(field.strip())
-        return default.dtype.type(number)
-    except (ValueError, OverflowError):
+        return default.dtype.type(number_of(field, as_dtype(default.dtype)))
+    except ValueError:
         kind = {"f4": "float", "f8": "double"}.get(default.dtype.str[1:], default.dtype.name)
         raise Refused(
             f"Field {place} in record {row} is not a valid {kind}: {field.decode(errors='replace')}"

@@ -10,6 +10,7 @@ import numpy as np
 from tvtf import files
 from tvtf.dtypes import DType, as_dtype, int64, string
 from tvtf.errors import InvalidArgumentError, OpError
+from tvtf.ops.strings.numbers import number_of
 from tvtf.primitive import export
 from tvtf.tensor import convert_to_tensor, is_tensor
 
@@ -164,8 +165,8 @@ class TextFileInitializer(Initializer):
 
 def _read(cell: bytes, line: int, dtype: DType, path: Any) -> float:
     try:
-        return float(cell) if dtype.is_floating else int(dtype.np.type(int(cell)))
-    except (ValueError, OverflowError) as error:
+        return number_of(cell, dtype)
+    except ValueError as error:
         raise InvalidArgumentError(
             None,
             "InitializeTableFromTextFileV2",

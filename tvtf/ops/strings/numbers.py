@@ -19,13 +19,28 @@ _INT = re.compile(rb"\s*[+-]?\d+\s*")
 _FLOAT = re.compile(rb"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\s*", re.IGNORECASE)
 
 
-def _parsed(array: np.ndarray, out_type: DType) -> np.ndarray:
-    kind, pattern = (float, _FLOAT) if out_type.is_floating else (int, _INT)
+def number_of(value: bytes, dtype: DType) -> Any:
+    """The number that a string is, by TensorFlow's grammar: Python's takes underscores between digits, too.
 
+    >>> number_of(b" 12", int32)
+    12
+
+    Raises:
+      ValueError: it is none, or one that does not fit.
+    """
+    kind, pattern = (float, _FLOAT) if dtype.is_floating else (int, _INT)
+    if not pattern.fullmatch(value) or (kind is int and not _fits(int(value), dtype)):
+        raise ValueError(f"{value!r:.100} is no {dtype.name}")
+    return kind(value)
+
+
+def _parsed(array: np.ndarray, out_type: DType) -> np.ndarray:
     def number(value: bytes) -> Any:
-        if not pattern.fullmatch(value) or (kind is int and not _fits(int(value), out_type)):
-            raise Refused(f"StringToNumberOp could not correctly convert string: {value.decode(errors='replace')}")
-        return kind(value)
+        try:
+            return number_of(value, out_type)
+        except ValueError:
+            told = f"StringToNumberOp could not correctly convert string: {value.decode(errors='replace')}"
+            raise Refused(told) from None
 
     return mapped(number, array, out_type.np)
 
