@@ -66,23 +66,37 @@ def _is_made_of(arguments: list[Any], fixed: set[Any]) -> bool:
 
 
 def _elements(x: Any) -> float:
-    """How many a tensor has; infinitely many where only the run knows."""
+    """How many a tensor has; infinitely many where only the run knows, or where it is no tensor."""
     shape = x.ty.shape.values if isinstance(x.ty, relax.TensorType) and x.ty.shape is not None else [None]
     return prod(int(dim) if isinstance(dim, tirx.IntImm) else inf for dim in shape)
+
+
+def _fixed(main: relax.Function) -> set[Any]:
+    """Constant parameters, and the kernels' results that ``prepare`` can compute: all that hoisting and packing build on.
+
+    ``prepare`` gets constants alone, so what it allocates has no dim that only a call tells; a result that something else
+    than a kernel sees may be given out, so each call makes its own.
+    """
+    fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
+    kept = _used_elsewhere(main) if fixed else set()
+    for binding in _kernel_calls(main) if fixed else ():
+        can_be = binding.var not in kept and _elements(binding.var) < inf
+        if can_be and _is_made_of(list(binding.value.args[1].fields), fixed):
+            fixed.add(binding.var)
+    return fixed
+
+
+def _kernel_calls(main: relax.Function) -> list[relax.VarBinding]:
+    return [b for block in main.body.blocks for b in block.bindings if is_kernel_call(b.value)]
 
 
 def mark_constants(mod: tvm.IRModule) -> tvm.IRModule:
     """Notes on each unscheduled kernel that ``main`` alone calls which operands are constants in all its calls."""
     main = mod["main"]
-    fixed = {main.params[int(position)] for position in (main.attrs or {}).get(CONSTANTS, [])}
+    fixed = _fixed(main)
     calls: dict[Any, list[set[int]]] = {}
-    for binding in (binding for block in main.body.blocks for binding in block.bindings) if fixed else ():
-        if is_kernel_call(binding.value):
-            arguments = binding.value.args[1].fields
-            places = {i for i, a in enumerate(arguments) if a in fixed}
-            calls.setdefault(binding.value.args[0], []).append(places)
-            if _is_made_of(arguments, fixed):
-                fixed.add(binding.var)
+    for name, operands in (binding.value.args for binding in _kernel_calls(main) if fixed):
+        calls.setdefault(name, []).append({i for i, a in enumerate(operands.fields) if a in fixed})
     marked = mod.clone()
     for name, each in calls.items():
         common = sorted(set.intersection(*each))
@@ -111,8 +125,7 @@ class _Hoist:
     def __init__(self, mod: tvm.IRModule, main: relax.Function, positions: list[int]) -> None:
         self.mod, self.main = mod.clone(), main
         self.constants = [main.params[position] for position in positions]
-        self.fixed = set(self.constants)
-        self.kept = _used_elsewhere(main)
+        self.fixed = _fixed(main)
         self.before, self.after = Bindings(), Bindings()
         self.split: dict[ir.GlobalVar, tuple[ir.GlobalVar, list[_Pack]]] = {}
         self.packs: dict[Any, relax.Var] = {}
@@ -133,15 +146,10 @@ class _Hoist:
         call = binding.value
         if not is_kernel_call(call):
             self.after.again(binding, call)
-        elif self._is_fixed(binding.var, list(call.args[1].fields)):
+        elif binding.var in self.fixed:
             self.before.bind(binding.var, call)
-            self.fixed.add(binding.var)
         else:
             self.after.bind(binding.var, self._with_packs(call))
-
-    def _is_fixed(self, var: relax.Var, arguments: list[Any]) -> bool:
-        """Whether a kernel's result is the same in every call, and only other kernels see it."""
-        return _is_made_of(arguments, self.fixed) and var not in self.kept and isinstance(var.ty, relax.TensorType)
 
     def _with_packs(self, call: relax.Call) -> relax.Call:
         """The call, with each copy that its kernel makes of constants handed in."""

@@ -1,6 +1,8 @@
 """What depends on constants alone is computed once: packed operands and whole kernels."""
 
 import numpy as np
+import pytest
+from size_programs import program
 
 import tvtf as tf
 
@@ -75,3 +77,49 @@ def test_an_update_beside_a_packed_constant_is_written_in_place():
     step(tf.constant(x))
     step(tf.constant(x))
     np.testing.assert_allclose(variable.numpy(), start - 2 * (x @ w), rtol=1e-4, atol=1e-4)
+
+
+def test_what_only_a_call_sizes_is_computed_in_each_call():
+    image, constant = tf.zeros([2, 2, 1]), tf.constant(values(100, 3))
+    resized = tf.function(lambda n: tf.image.resize(image + 1.0, [n, 64]))
+    tiled = tf.function(lambda n: tf.tile(tf.exp(constant[:1]), [n, 1]))
+    for n in (5, 2):
+        np.testing.assert_allclose(resized(tf.constant(n)), np.ones((n, 64, 1)), rtol=1e-6)
+        np.testing.assert_allclose(tiled(tf.constant(n)), np.tile(np.exp(constant[:1]), (n, 1)), rtol=1e-6)
+
+
+def test_gradient_of_an_array_of_dynamic_size_times_a_constant():
+    constant = tf.constant(values(100, 2))
+
+    @tf.function
+    def slope(x, n):
+        array = tf.TensorArray(tf.float32, size=0, dynamic_size=True)
+        for i in tf.range(n):
+            array = array.write(i, x * tf.cast(i, tf.float32))
+        return tf.gradients(tf.reduce_sum(array.stack()) * tf.reduce_sum(constant), x)[0]
+
+    expected = np.full(2, 6 * np.sum(constant))
+    np.testing.assert_allclose(slope(tf.constant([1.0, 2.0]), tf.constant(4)), expected, rtol=1e-4)
+
+
+def test_an_operand_made_of_constants_may_be_a_result_too():
+    x, w = values(20, 100), tf.constant(values(100, 300))
+
+    @tf.function
+    def product(x):
+        operand = tf.exp(w)
+        return tf.matmul(x, operand), operand
+
+    found, operand = product(tf.constant(x))
+    np.testing.assert_allclose(operand, np.exp(w), rtol=1e-5)
+    np.testing.assert_allclose(found, x @ np.exp(w), rtol=1e-4, atol=1e-3)
+
+
+@pytest.mark.sweep
+@pytest.mark.parametrize("seed", range(100))
+def test_random_programs_of_computed_sizes(seed):
+    run, x = program(seed), tf.constant([0.3, -0.7, 1.1])
+    compiled = tf.function(run, input_signature=[tf.TensorSpec([3]), tf.TensorSpec([], tf.int32)])
+    for n in map(tf.constant, (4, 1, 7)):
+        for expected, found in zip(run(x, n), compiled(x, n), strict=True):
+            np.testing.assert_allclose(found, expected, rtol=2e-3, atol=1e-4)
