@@ -19,6 +19,7 @@ from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call, described
 from tvtf.frontend.function import found_running
+from tvtf.frontend.lift import capture_dims
 from tvtf.frontend.planned import Plan, planned
 from tvtf.frontend.ranks import Instances
 from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
@@ -50,6 +51,7 @@ class ConcreteFunction(callables.ConcreteFunction):
         self.graph = graph
         self.results = results
         self.captures = [outer for outer, _ in graph.captures]
+        self.scope = graph.scope
         self.variables = [c for c in self.captures if isinstance(c, Variable)]
         self.created_variables = False
         self._signature = inspect.Signature()
@@ -93,7 +95,7 @@ class ConcreteFunction(callables.ConcreteFunction):
 
         What sizes it needs, the tensors ``given`` may tell; where it ``has_sizes``, the arguments and the Variables do.
         """
-        trace = Trace(name)
+        trace = Trace(name, caller=state.trace)
         around = state.trace is not None and state.trace.root.calls_tell
         told = around or arguments.are_told_more_by(given)
         trace.has_ranks = ranks is not None
@@ -105,6 +107,8 @@ class ConcreteFunction(callables.ConcreteFunction):
             with tracing(trace):
                 params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
                 results = Results(trace, run(params, stand_ins(arguments.variables)))
+            if trace.caller is not None:
+                capture_dims(trace)
         except UnknownSizes as needed:
             if told or (trace.has_ranks and not has_sizes):
                 raise
@@ -143,6 +147,7 @@ class ConcreteFunction(callables.ConcreteFunction):
 
     def _way(self) -> Any:
         """What runs it."""
+        self._require_scope()
         return self.plan() or self.code()
 
     def plan(self) -> Plan | None:
@@ -157,6 +162,7 @@ class ConcreteFunction(callables.ConcreteFunction):
         Raises:
           ValueError: the function is of unknown rank, or of unknown sizes that it needs.
         """
+        self._require_scope()
         if self._of_python.specs:
             raise ValueError(
                 f"{self.name} calls Python that gives tensors of unknown rank; code is compiled when a call has told it: give "
@@ -174,8 +180,22 @@ class ConcreteFunction(callables.ConcreteFunction):
             self._compiled = compiled.Compiled(self)
         return self._compiled
 
+    def is_blind_to(self, tapes: Sequence[Any]) -> bool:
+        """Whether a tape watches a tensor whose value was written into the code: it would see no gradient by it."""
+        embedded = self.graph.root.embedded.values()
+        return any(tape.watches(tensor) for tape in tapes for tensor in embedded)
+
+    def _require_scope(self) -> None:
+        """Raises InaccessibleTensorError where it captures tensors of a trace, and is run outside that."""
+        if self.scope is not None:
+            captured = next(c for c in self.captures if isinstance(c, SymbolicTensor))
+            raise captured.out_of_scope(
+                f"by {self.name!r}, which captured it and can be called in {self.scope.name!r} alone"
+            )
+
     def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""
+        self._require_scope()
         if self._of_python.specs:
             return self._of_python.run(tensors, variables, ConcreteFunction._call_recorded)
         if self._waits:
@@ -193,6 +213,8 @@ class ConcreteFunction(callables.ConcreteFunction):
     def inline(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Into the active trace: its primitives are bound again."""
         captured = self._captured_values(variables)
+        if state.trace is not None:
+            state.trace.root.embedded |= self.graph.root.embedded
         computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
         return self.results.assemble_values(computed, tensors, captured, variables)
 

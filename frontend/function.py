@@ -127,7 +127,7 @@ class Function(PolymorphicFunction):
 
     def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
         """The short way for calls with nothing but eager tensors."""
-        key = None if kwargs else fast_key(args)
+        key = None if kwargs or concrete.scope is not None else fast_key(args)
         if key is not None and len(arguments.tensors) == len(args) and len(self._fast) < MAX_TRACES:
             self._fast[key] = concrete
 
@@ -209,10 +209,19 @@ class Function(PolymorphicFunction):
         return arguments, self._concrete_for(arguments)
 
     def _find(self, arguments: Arguments) -> ConcreteFunction | None:
-        exact = self._concrete.get(arguments.key)
-        if exact is not None:
-            return exact
-        return next((c for c in reversed(self._concrete.values()) if c.arguments.accepts(arguments)), None)
+        tapes = [*state.tapes, *(() if state.trace is None else state.trace.tapes_around)]
+        for known in (*self._capturing(), self._concrete):
+            exact = known.get(arguments.key)
+            accepting = (c for c in reversed(known.values()) if c.arguments.accepts(arguments))
+            for concrete in accepting if exact is None else (exact,):
+                if not (tapes and concrete.is_blind_to(tapes)):
+                    return concrete
+        return None
+
+    def _capturing(self) -> list[dict[Any, ConcreteFunction]]:
+        """The traces that capture tensors of traces that the call is in, which keep them: nobody else can use them."""
+        enclosing = () if state.trace is None else state.trace.enclosing()
+        return [trace.functions[self] for trace in enclosing if self in trace.functions]
 
     def _generalized(self, arguments: Arguments) -> Arguments:
         """With ``reduce_retracing``, dims that changed against an earlier trace become symbolic."""
@@ -230,6 +239,9 @@ class Function(PolymorphicFunction):
         else:
             arguments, concrete = self._trace_waiting(arguments)
         self.log.record(arguments, [c.arguments for c in self._concrete.values()])
+        if concrete.scope is not None:
+            concrete.scope.functions.setdefault(self, {})[arguments.key] = concrete
+            return concrete
         self._concrete[arguments.key] = concrete
         if len(self._concrete) > MAX_TRACES:
             self._forget()

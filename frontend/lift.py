@@ -80,17 +80,29 @@ def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:
 
 
 def define_dims(trace: Trace) -> None:
-    """Captures a tensor for each symbolic dim that the function uses without a parameter that has it."""
+    """Captures a tensor for each symbolic dim that the function uses without a parameter that has it.
+
+    Raises:
+      ValueError: no tensor has one that the function doesn't compute.
+    """
+    for symbol in capture_dims(trace):
+        raise ValueError(f"no tensor has the symbolic dim {symbol}; return it from the function that computes it")
+
+
+def capture_dims(trace: Trace) -> list[Any]:
+    """Captures a tensor of the traces around for each symbolic dim that only they know, and returns the dims that none has."""
     params = [p._var for p in [*trace.params, *(inner for _, inner in trace.captures.values())]]
     block = relax.BindingBlock(trace.bindings)
     body = relax.Function(params, relax.SeqExpr([block], relax.Tuple([])), ret_ty=relax.TupleType([]))
     computed = {dim for bound in _calls(trace) for dim in _computed_by(bound)} | set(_told_later(trace))
+    missing = []
     for symbol in relax.analysis.free_symbolic_vars(body):
-        outer = carrier(trace.parent, symbol)
+        outer = carrier(trace.parent or trace.caller, symbol)
         if outer is not None:
             trace.capture(outer, outer._type, "sized")
         elif symbol not in computed:
-            raise ValueError(f"no tensor has the symbolic dim {symbol}; return it from the function that computes it")
+            missing.append(symbol)
+    return missing
 
 
 COMPUTING = ("stack_sized", "told_dims", "common_dims", "call_python", *CONTROL)
@@ -125,11 +137,10 @@ def _calls(trace: Trace) -> Iterable[dialect.Bound]:
 
 def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
     """A tensor around that has ``symbol`` as a dim of its own."""
-    while trace is not None:
-        for tensor in [*trace.params, *(inner for _, inner in trace.captures.values()), *_bound(trace)]:
+    for each in trace.enclosing() if trace is not None else ():
+        for tensor in [*each.params, *(inner for _, inner in each.captures.values()), *_bound(each)]:
             if any(d is symbol or symbol.same_as(d) for d in tensor._type.shape if not isinstance(d, int)):
                 return tensor
-        trace = trace.parent
     return None
 
 

@@ -54,6 +54,7 @@ class Graph:
     def __init__(self, trace: Trace, outputs: Sequence[SymbolicTensor]) -> None:
         self.name = trace.name
         self.root = trace.root
+        self.scope = trace.scope
         self.params = trace.params
         self.captures = list(trace.captures.values())
         self.outputs = tuple(outputs)
@@ -239,9 +240,11 @@ class Trace:
     has_keys = False
     """Whether its tensors are keys of dictionaries, by identity."""
 
-    def __init__(self, name: str, parent: Trace | None = None) -> None:
+    def __init__(self, name: str, parent: Trace | None = None, caller: Trace | None = None) -> None:
         self.name = name
         self.parent = parent
+        self.caller = caller  # of a function that is traced in another trace: that one
+        self.functions: dict[Any, dict[Any, Any]] = {}  # traces of functions that capture tensors of this one
         self.root: Trace = parent.root if parent else self
         self.params: list[SymbolicTensor] = []
         self.captures: dict[int, tuple[Any, SymbolicTensor]] = {}
@@ -253,7 +256,9 @@ class Trace:
         self.pure = True
         self.holds_texts = False
         self.given: Sequence[Any] = ()  # the arguments of the call that it is traced for
-        self.tapes_around: list[Any] = [*(parent.tapes_around if parent else ()), *state.tapes]
+        outside = parent or caller
+        self.tapes_around: list[Any] = [*(outside.tapes_around if outside else ()), *state.tapes]
+        self.embedded: dict[int, Any] = {}  # of a root: the eager tensors that became constants of the IR
         self.element: tuple[SymbolicTensor, Any] | None = None  # which one a map traces it for, and of how many
         self.span: Any = None
         self.assumptions: dict[tirx.Var, Any] = {}
@@ -321,7 +326,7 @@ class Trace:
         return tensor if tensor._trace is self else self._capture_symbol(tensor)
 
     def _capture_symbol(self, tensor: SymbolicTensor) -> SymbolicTensor:
-        if self.parent is None or not self.parent.encloses(tensor):
+        if not self.encloses(tensor):
             raise InaccessibleTensorError(
                 f"{tensor!r} is out of scope and cannot be used here. Use return values, explicit Python locals or "
                 f"TensorFlow collections to access it. It was defined while tracing {tensor._trace.name!r} and is used "
@@ -332,7 +337,20 @@ class Trace:
         return inner
 
     def encloses(self, tensor: SymbolicTensor) -> bool:
-        return tensor._trace is self or (self.parent is not None and self.parent.encloses(tensor))
+        return any(tensor._trace is trace for trace in self.enclosing())
+
+    def enclosing(self) -> Iterator[Trace]:
+        """The traces whose tensors can be used in this one, itself first: those that it is a part of, or is called in."""
+        trace: Trace | None = self
+        while trace is not None:
+            yield trace
+            trace = trace.parent or trace.caller
+
+    @property
+    def scope(self) -> Trace | None:
+        """The innermost trace whose tensors it captures: it can't be used outside that one."""
+        owners = [outer._trace for outer, _ in self.captures.values() if isinstance(outer, SymbolicTensor)]
+        return next((trace for trace in self.enclosing() if any(trace is owner for owner in owners)), None)
 
     def capture(self, outer: Any, tensor_type: TensorType, name: str) -> SymbolicTensor:
         """The parameter that stands for something outside: an outer tensor, an eager tensor or a Variable."""
@@ -348,6 +366,7 @@ class Trace:
         known = self.constants.get(id(tensor))
         if known is None:
             known = self.constants[id(tensor)] = (tensor, self.embed(tensor))
+            self.root.embedded[id(tensor)] = tensor
         return known[1]
 
     def own_constant(self, tensor: EagerTensor, name: str | None = None) -> Tensor:

@@ -317,10 +317,14 @@ class SymbolicTensor(Tensor):
         return SymbolicTensor(self._var, self._type, self._trace)
 
     def eager_array(self, prim: Any = None) -> np.ndarray:
-        raise InaccessibleTensorError(
-            f"{self!r} is out of scope and cannot be used here{f' by {prim.tf_name}' if prim else ''}. Use return values, "
-            f"explicit Python locals or TensorFlow collections to access it. It was defined while tracing "
-            f"{self._trace.name!r}, which has ended."
+        raise self.out_of_scope(f"by {prim.tf_name}" if prim else "")
+
+    def out_of_scope(self, where: str = "") -> InaccessibleTensorError:
+        """The error of a tensor that is used outside its trace."""
+        return InaccessibleTensorError(
+            f"{self!r} is out of scope and cannot be used here{where and f' {where}'}. Use return values, explicit Python "
+            f"locals or TensorFlow collections to access it. It was defined while tracing {self._trace.name!r}, which has "
+            "ended."
         )
 
     @property
