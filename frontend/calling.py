@@ -3,8 +3,10 @@
 from __future__ import annotations
 
 import inspect
+from collections.abc import Callable
 from typing import Any
 
+from tvtf import nest
 from tvtf.dtypes import type_name
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
@@ -107,6 +109,29 @@ def _fitted(leaf: Leaf, value: Any) -> Any:
     if Leaf(leaf.name, value).key != leaf.key:
         raise Misfit(f"Can not cast {value!r} to {leaf.typed_text()}")
     return value
+
+
+def require_unmodified(function: Callable[..., Any], signature: inspect.Signature, before: Any, after: Any) -> None:
+    """Raises ValueError where Python that was traced changed lists or dicts among its arguments, ``(args, kwargs)``.
+
+    Those are copies made for the trace, so the caller's would stay as they are, and calls that need no trace do nothing.
+    """
+    old, new = (signature.bind(*args, **kwargs).arguments for args, kwargs in (before, after))
+    modified = [name for name in old if not _is_same(old[name], new[name])]
+    if modified:
+        raise ValueError(
+            f"{getattr(function, '__qualname__', function)}{signature} should not modify its Python input arguments. "
+            f"Modifying a copy is allowed. The following parameter(s) were modified: {', '.join(modified)}"
+        )
+
+
+def _is_same(old: Any, new: Any) -> bool:
+    """Whether nests have one form and the same leaves."""
+    try:
+        nest.assert_same_structure(old, new)
+    except (TypeError, ValueError):
+        return False
+    return all(a is b for a, b in zip(nest.flatten(old), nest.flatten(new)))
 
 
 def _held(leaf: Leaf, value: Any) -> Any:

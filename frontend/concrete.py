@@ -17,7 +17,7 @@ from tvtf.anyrank import UnknownSizes
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
-from tvtf.frontend.calling import bind_call, described
+from tvtf.frontend.calling import bind_call, described, require_unmodified
 from tvtf.frontend.function import found_running
 from tvtf.frontend.lift import capture_dims
 from tvtf.frontend.planned import Plan, planned
@@ -71,7 +71,10 @@ class ConcreteFunction(callables.ConcreteFunction):
         def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
             args, kwargs = arguments.rebuild(tensors, variables)
             state.trace.given = arguments.tensors
-            return function.converted()(*args, **kwargs)
+            before = nest.map_structure(lambda leaf: leaf, (args, kwargs))
+            result = function.converted()(*args, **kwargs)
+            require_unmodified(function.python_function, function.signature.python, before, (args, kwargs))
+            return result
 
         with variables_allowed(function) as creation:
             concrete = cls.of(function.name, arguments, run, function.signature.python, given=arguments.tensors)

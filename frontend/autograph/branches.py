@@ -30,7 +30,7 @@ MSG_STRUCTURE = "'{name}' must have the same nested structure in the main and el
 BRANCHES = Places(
     "in the main branch",
     "in the else branch",
-    "only tensors and numbers may differ between the branches of an if on a tensor",
+    "only tensors, numbers and strings may differ between the branches of an if on a tensor",
     "; compiled branches must give equal ranks",
     shapes_may_differ=True,
 )

@@ -66,7 +66,7 @@ MSG_FOR_BREAK = (
 ITERATION = Places(
     "before the loop",
     "after one iteration",
-    "only tensors and numbers may change in a loop on a tensor",
+    "only tensors, numbers and strings may change in a loop on a tensor",
     ". Use tf.autograph.experimental.set_loop_options to set shape invariants.",
 )
 MSG_NO_ITERATION = "loop must iterate at least once to initialize "

@@ -19,7 +19,7 @@ from tvtf.context import state
 from tvtf.shape import agree_rank, keeps_shape
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
-_NUMBERS = (bool, int, float, complex, np.ndarray, np.generic)
+_VALUES = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 
 
 def is_undefined(value: Any) -> bool:
@@ -28,7 +28,7 @@ def is_undefined(value: Any) -> bool:
 
 def travels(leaf: Any) -> bool:
     """Whether a leaf becomes a tensor of the graph."""
-    return isinstance(leaf, _NUMBERS) or (not is_undefined(leaf) and is_tensor(leaf))
+    return isinstance(leaf, _VALUES) or (not is_undefined(leaf) and is_tensor(leaf))
 
 
 def as_tensors(structure: Any) -> Any:
@@ -131,8 +131,8 @@ def placeholder(like: Any) -> Any:
 
 
 def _zero(like: Any) -> Any:
-    if isinstance(like, (bool, int, float)):
-        return type(like)(0)
+    if isinstance(like, (bool, int, float, str, bytes)):
+        return type(like)()
     if not travels(like):
         return None
     from tvtf.ops.rules import zeros_like

@@ -576,3 +576,54 @@ def test_unsupported_constructs_are_named_with_their_line(caplog, program, where
     with caplog.at_level(logging.WARNING, "tensorflow"):
         assert int(tf.function(program)(tf.constant(1))) == result
     assert f"Cause: {construct} in line {line_of(program, where)} of {__file__} is not supported" in caplog.text
+
+
+def string_branches(x):
+    name, box = "zero", {"kind": "none", "size": 0}
+    if x > 0:
+        name, box = "pos", {"kind": b"large", "size": 2}
+    for i in tf.range(3):
+        name = name + "!"
+        if tf.cast(i, tf.float32) > x:
+            box["kind"] = "late"
+            break
+    return name, box, "big" if x > 2 else "small"
+
+
+@pytest.mark.parametrize("x", [3.0, 0.5, -1.0])
+def test_strings_of_branches_and_loops_become_tensors(x):
+    x = tf.constant(x)
+    wanted = tf.nest.map_structure(tf.convert_to_tensor, string_branches(x))
+    found = tf.function(string_branches)(x)
+    assert tf.nest.map_structure(lambda t: t.numpy(), found) == tf.nest.map_structure(lambda t: t.numpy(), wanted)
+
+
+def test_a_string_of_both_branches_is_a_tensor():
+    kinds = []
+
+    @tf.function
+    def function(x):
+        if x > 0:
+            name = "same"
+        else:
+            name = "same"
+        kinds.append(name)
+        return "late" if name == "other" else name
+
+    assert function(tf.constant(1.0)).numpy() == b"same"
+    assert kinds[0].dtype is tf.string
+
+
+def test_a_string_in_one_branch_and_a_number_in_the_other_is_refused():
+    @tf.function
+    def function(x):
+        if x > 0:
+            name = "pos"
+        else:
+            name = 1
+        return name
+
+    with pytest.raises(
+        TypeError, match="'name' has dtype string in the main branch, but dtype int32 in the else branch"
+    ):
+        function(tf.constant(1.0))

@@ -914,3 +914,63 @@ def test_what_a_concrete_function_gives_and_is_made_of():
     assert sine.inputs[0].name == "x:0" and sine.outputs[0].shape == [None]
     with pytest.raises(KeyError, match="The name 'cos' refers to an Operation not in the graph"):
         graph.get_operation_by_name("cos")
+
+
+class Mutating:
+    @tf.function
+    def method(self, items, x):
+        items.append(x)
+        return x
+
+
+def mutate(change):
+    def function(items, x, *more, **named):
+        change(items)
+        return x
+
+    return tf.function(function)
+
+
+@pytest.mark.parametrize(
+    "items, change",
+    [
+        ([], lambda items: items.append(1)),
+        ({}, lambda items: items.update(a=1)),
+        ({"a": 1}, lambda items: items.pop("a")),
+        ([[1], 2], lambda items: items[0].append(3)),
+        ([3, 1], lambda items: items.sort()),
+        ([tf.ones([])], lambda items: items.__setitem__(0, tf.identity(items[0]))),
+    ],
+)
+def test_arguments_that_python_modifies_are_refused(items, change):
+    before = tf.nest.map_structure(lambda leaf: leaf, items)
+    with pytest.raises(
+        ValueError, match=r"function\(items, x, \*more, \*\*named\) should not modify .* modified: items$"
+    ):
+        mutate(change)(items, tf.ones([]))
+    assert items == before
+
+
+def test_modified_arguments_are_named():
+    @tf.function
+    def function(x, *more, items, **named):
+        more[0].append(x)
+        named["other"]["key"] = x
+        named["own"] = items
+        return x
+
+    with pytest.raises(ValueError, match="The following parameter.s. were modified: more, named$"):
+        function(tf.ones([]), [1], items=[], other={})
+    with pytest.raises(ValueError, match=r"^Mutating\.method\(items, x\) should not modify"):
+        Mutating().method([], tf.ones([]))
+
+
+def test_copies_of_arguments_may_be_modified():
+    @tf.function
+    def function(items, x):
+        items = [*items, x]
+        items.append(x)
+        return tf.add_n(items)
+
+    assert function([tf.ones([])], tf.ones([])).numpy() == 3.0
+    assert mutate(lambda items: (items.append(1), items.pop()))([], tf.ones([])).numpy() == 1.0
