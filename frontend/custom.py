@@ -129,7 +129,7 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     Args:
       f: takes tensors and returns a nest of tensors with a function from their cotangents to those of the arguments.
         Where it reads Variables, that function takes them as ``variables=`` and returns a second list, their cotangents.
-        In a ``tf.function`` both are traced once; what the gradient function does is done when a gradient is taken.
+        The object of a method is not among the arguments. In a ``tf.function`` both are traced once; what the gradient function does is done when a gradient is taken.
 
     Returns:
       A function that gives the result alone; without ``f``, the decorator.
@@ -153,16 +153,30 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     """
     if f is None:
         return custom_gradient
-    name = getattr(f, "__name__", "custom_gradient")
+    return CustomGradient(f)
 
-    @functools.wraps(f)
-    def decorated(*args: Any, **kwargs: Any) -> Any:
+
+class CustomGradient:
+    """A function whose gradient tapes take from what it returns; in a class, a method whose object is no argument of it."""
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.function = function
+
+    def __get__(self, instance: Any, owner: Any = None) -> CustomGradient:
+        bind_to = getattr(type(self.function), "__get__", None)
+        return self if bind_to is None else CustomGradient(bind_to(self.function, instance, owner))
+
+    def __reduce__(self) -> str:
+        """Pickled as functions are: by name."""
+        return self.function.__qualname__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = getattr(self.function, "__name__", "custom_gradient")
         if state.trace is None:
-            return _called(_Call(name, f, args, kwargs))
+            return _called(_Call(name, self.function, args, kwargs))
         args = nest.map_structure(convert_to_tensor, args, expand_composites=True)
-        return _traced(_Call(name, f, args, kwargs))
-
-    return decorated
+        return _traced(_Call(name, self.function, args, kwargs))
 
 
 def _called(call: _Call) -> Any:

@@ -1,5 +1,8 @@
 """Functions with gradients of the user's own."""
 
+import copy
+import pickle
+
 import numpy as np
 import pytest
 
@@ -146,3 +149,81 @@ def test_what_a_gradient_function_prints_in_a_branch(capfd):
     for function in (tf.function(lambda x: gradient(chosen, x)), lambda x: gradient(tf.function(chosen), x)):
         assert function(tf.constant(1.0)).numpy() == 3.0
         assert capfd.readouterr().err == "there\nback\n"
+
+
+class Scaled(tf.Module):
+    """Methods with gradients of their own: the object is no argument of theirs."""
+
+    def __init__(self):
+        super().__init__()
+        self.scale = tf.Variable([1.0, 2.0])
+
+    @tf.custom_gradient
+    def by_variable(self, x):
+        def gradient(ct, variables=None):
+            return ct * self.scale * 10.0, [ct * 5.0 for _ in variables]
+
+        return x * self.scale, gradient
+
+    @tf.custom_gradient
+    def product(self, x, y):
+        return x * y, lambda ct: (ct * y, ct * x)
+
+    @tf.function
+    def compiled(self, x):
+        return self.by_variable(x)
+
+    @staticmethod
+    @tf.custom_gradient
+    def static(x):
+        return x * 2.0, lambda ct: ct * 50.0
+
+    @classmethod
+    @tf.custom_gradient
+    def of_class(cls, x):
+        return x * 2.0, lambda ct: ct * 50.0
+
+    @tf.custom_gradient
+    def __call__(self, x):
+        return x * 2.0, lambda ct: ct * 50.0
+
+
+class Doubled(Scaled):
+    def product(self, x, y):
+        return 2.0 * super().product(x, y)
+
+
+@pytest.mark.parametrize("decorate", [lambda f: f, tf.function])
+def test_methods_with_gradients_of_their_own(decorate):
+    scaled, doubled = Scaled(), Doubled()
+    ways = {
+        scaled.by_variable: [10.0, 20.0],
+        scaled.compiled: [10.0, 20.0],
+        scaled.static: [50.0, 50.0],
+        scaled.of_class: [50.0, 50.0],
+        scaled: [50.0, 50.0],
+        (lambda x: scaled.product(x, x + 1.0)): [5.0, 7.0],
+        (lambda x: doubled.product(x, x + 1.0)): [10.0, 14.0],
+    }
+
+    def slope(way, x):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            y = way(x)
+        return tape.gradient(y, [x, scaled.scale])
+
+    for way, expected in ways.items():
+        of_x, of_scale = decorate(slope)(way, tf.constant([2.0, 3.0]))
+        np.testing.assert_allclose(of_x, expected)
+        assert of_scale is None or list(of_scale) == [5.0, 5.0]
+
+
+def test_a_decorated_function_keeps_its_name_and_is_pickled_by_it():
+    assert Scaled.product.__name__ == Scaled().product.__name__ == "product"
+    assert pickle.loads(pickle.dumps(module_level)) is module_level
+    assert copy.deepcopy(module_level) is module_level
+
+
+@tf.custom_gradient
+def module_level(x):
+    return x, lambda ct: ct
