@@ -152,3 +152,41 @@ class TestNameScope:
     def test_the_name_is_a_string(self):
         with pytest.raises(ValueError, match=r"^name_scope: expected a string for `name`, got int\.$"):
             name_scope(3)
+
+
+class Assigned(Module):
+    """Has what Variables have, and is none."""
+
+    trainable = True
+
+    def __init__(self):
+        super().__init__()
+        self.inner = Variable(1.0)
+
+    def assign(self, value):
+        self.inner.assign(value)
+
+
+class Unlike:
+    """Can't be compared, hashed or asked for an attribute."""
+
+    __hash__ = None
+
+    def __eq__(self, other):
+        raise RuntimeError("not to be compared")
+
+    def __getattr__(self, name):
+        raise RuntimeError(f"not to be asked for {name}")
+
+
+def test_what_can_be_assigned_is_no_variable_by_that():
+    module = Module()
+    module.own, module.odd, module.kind = Assigned(), [Unlike()], Assigned
+    module.many = {"a": Variable(2.0), "b": (Variable(3.0, trainable=False),)}
+    own, (first, second) = module.own.inner, (module.many["a"], module.many["b"][0])
+    for found, expected in (
+        (module.variables, [first, second, own]),
+        (module.trainable_variables, [first, own]),
+        (module.non_trainable_variables, [second]),
+    ):
+        assert list(map(id, found)) == list(map(id, expected))

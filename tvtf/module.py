@@ -10,7 +10,8 @@ from typing import Any, Final, TypeVar
 
 from tvtf import context
 from tvtf.nest import is_record, named_parts
-from tvtf.track import TRACKING_ATTRIBUTES, AutoTrackable, Trackable
+from tvtf.track import TRACKING_ATTRIBUTES, AutoTrackable
+from tvtf.variable import Variable
 
 _HUMP: Final = re.compile(r"((?<=[a-z0-9])[A-Z]|(?!^)[A-Z](?=[a-z]))")
 _IDENTIFIER: Final = re.compile(r"^[a-zA-Z_]([a-zA-Z0-9_])*$")
@@ -223,8 +224,7 @@ def _sorted_keys(value: dict[Any, Any], attribute: str) -> list[Any]:
 
 
 def _is_variable(leaf: Any) -> bool:
-    """Told by its methods, so that this file needn't import the variables, which may need `name_scope`."""
-    return isinstance(leaf, Trackable) and hasattr(type(leaf), "assign") and hasattr(type(leaf), "trainable")
+    return isinstance(leaf, Variable)
 
 
 def _is_module(leaf: Any) -> bool:
