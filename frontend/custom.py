@@ -129,7 +129,8 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
     Args:
       f: takes tensors and returns a nest of tensors with a function from their cotangents to those of the arguments.
         Where it reads Variables, that function takes them as ``variables=`` and returns a second list, their cotangents.
-        The object of a method is not among the arguments. In a ``tf.function`` both are traced once; what the gradient function does is done when a gradient is taken.
+        In a ``tf.function`` both are traced once; what the gradient function does is done when a gradient is taken.
+        The object of a method is not among the arguments.
 
     Returns:
       A function that gives the result alone; without ``f``, the decorator.
