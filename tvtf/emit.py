@@ -21,7 +21,7 @@ from tvm import ir, relax, tirx
 from tvtf import dialect
 from tvtf.anyrank import RANKS, AnyShape, UnknownRank, UnknownSizes
 from tvtf.context import precision, state
-from tvtf.dtypes import string
+from tvtf.dtypes import DType, int32, string
 from tvtf.errors import InaccessibleTensorError
 from tvtf.operation import Operation
 from tvtf.primitive import Primitive, as_tuple, hooks, table
@@ -704,5 +704,16 @@ def _with_value(prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: d
     """Keeps what is known of integer values computed from shapes (see the ``value`` column)."""
     if prim.value is not None:
         known = prim.value(*inputs, **attrs)
-        result.known = None if known is None else np.asarray(known, object)
+        result.known = None if known is None else _in_range(np.asarray(known, object), result._type.dtype)
     return result
+
+
+def _in_range(known: np.ndarray, dtype: DType) -> np.ndarray | None:
+    """Known values as the dtype holds them: integers wrap around; dims of a narrow dtype may, and are then not known."""
+    if dtype.size < int32.size and not all(isinstance(d, int) for d in known.flat):
+        return None
+    least, count = int(dtype.min), 1 << (8 * dtype.size)
+    if all(not isinstance(d, int) or 0 <= d - least < count for d in known.flat):
+        return known
+    wrapped = [(d - least) % count + least if isinstance(d, int) else d for d in known.flat]
+    return np.array([*wrapped, None], object)[:-1].reshape(known.shape)

@@ -79,7 +79,7 @@ def _stretched(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool]) -> 
     vjp=_concat_vjp,
     batch=lambda size, inputs, batched, *, axis: bind.concat(*_stretched(size, inputs, batched), axis=axis + 1),
     onnx=lambda e, inputs, outputs, types, *, axis: e.node("Concat", inputs, outputs, axis=axis),
-    value=lambda *parts, axis: _known_joined(parts),
+    value=lambda *parts, axis: _known_joined(parts, axis),
     samples=lambda: [
         Sample((draw(0, (2, 3)), draw(1, (2, 1)), draw(2, (2, 2))), {"axis": 1}, COMPILED),
         Sample((draw(0, (2,)), draw(1, (0,))), {"axis": 0}, COMPILED),
@@ -92,9 +92,9 @@ def concat_all(values: Sequence[Tensor], axis: int) -> Any:
     return tuple(values), {"axis": axis}
 
 
-def _known_joined(parts: Sequence[Any]) -> np.ndarray | None:
+def _known_joined(parts: Sequence[Any], axis: int) -> np.ndarray | None:
     known = [p.known for p in parts]
-    return None if any(k is None for k in known) else np.concatenate(known)
+    return None if any(k is None for k in known) else np.concatenate(known, axis)
 
 
 @export("concat")

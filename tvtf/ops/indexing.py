@@ -197,6 +197,8 @@ def gather_along(params: Tensor, indices: Tensor, axis: int, batch_dims: int) ->
 def _known_gathered(params: Any, indices: Any, axis: int, batch_dims: int) -> np.ndarray | None:
     if params.known is None or indices.known is None or batch_dims:
         return None
+    if not all(isinstance(i, int) and 0 <= i < params.known.shape[axis] for i in indices.known.flat):
+        return None  # the guard refuses it when the program runs
     return np.asarray(np.take(params.known, indices.known.astype(np.int64), axis), object)
 
 
