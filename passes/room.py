@@ -5,15 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from tvm import ir, relax, tirx, transform
-from tvm.tirx import Add, FloatImm, IntImm, Max, Mul, PrimFunc, Select, Sub
+from tvm.tirx import FloatImm, IntImm, PrimFunc, Select
 
+from tvtf.ops.kernels.common import floating
 from tvtf.structure import structural_map
 
 MOST = 1 << 58
 """Bytes that no machine gives: asked for, they are refused as memory is that can't be had."""
-
-_FLOATING = {Mul: Mul, Add: Add, Sub: Sub, Max: Max}
-
 
 def within_reach(size: Any) -> Any:
     """A number of bytes, or `MOST` where it is more, also where it is too large for an integer.
@@ -28,14 +26,7 @@ def within_reach(size: Any) -> Any:
     """
     if isinstance(size, IntImm):
         return tirx.const(size.value if 0 <= size.value < MOST else MOST, "int64")
-    return Select(_floating(size) < FloatImm("float64", float(MOST)), size, tirx.const(MOST, "int64"))
-
-
-def _floating(size: Any) -> Any:
-    kind = _FLOATING.get(type(size))
-    if kind is not None:
-        return kind(_floating(size.a), _floating(size.b))
-    return FloatImm("float64", float(size.value)) if isinstance(size, IntImm) else tirx.Cast("float64", size)
+    return Select(floating(size) < FloatImm("float64", float(MOST)), size, tirx.const(MOST, "int64"))
 
 
 def _bounded(call: Any) -> Any:

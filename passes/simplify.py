@@ -18,7 +18,7 @@ from tvtf.interpret import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.growing import grown
 from tvtf.primitive import Primitive, as_tuple, table
-from tvtf.shape import TensorType, broadcast_shapes, same_dim, same_shape
+from tvtf.shape import TensorType, broadcast_shapes, same_dim, same_shape, size_of
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 
@@ -228,6 +228,30 @@ def _crops_itself(walk: Simplified, step: Step) -> Tensor | None:
     return walk.bind_again("conv_input_grad", made.inputs, {**made.attrs, "shape": size, "padding": padding})
 
 
+def _dims_alone(walk: Simplified, step: Step) -> Tensor:
+    """A shape as the vector of its dims: the tensor that has them need not be computed."""
+    return walk.bind_again("dims_vector", [], {"dims": step.inputs[0]._type.shape, "dtype": step.attrs["dtype"]})
+
+
+def _known_dims(walk: Simplified, step: Step) -> Tensor | None:
+    """Dims that are all numbers, as a constant."""
+    dims, dtype = step.attrs["dims"], step.attrs["dtype"]
+    if not all(isinstance(d, int) and d <= dtype.max for d in dims):
+        return None
+    return walk.constant(EagerTensor(np.array(dims, dtype.np)))
+
+
+def _reduced_product(walk: Simplified, step: Step) -> Tensor | None:
+    """The product of all dims as one dim, so that the number of elements is checked as a size is."""
+    if step.attrs["axis"] == ():
+        return step.inputs[0]
+    made = walk.step_of(step.inputs[0])
+    if made is None or made.name != "dims_vector":
+        return None
+    dim = walk.bind_again("dims_vector", [], {**made.attrs, "dims": (size_of(made.attrs["dims"]),)})
+    return dim if step.attrs["keepdims"] else walk.bind_again("reshape", [dim], {"shape": ()})
+
+
 def _no_axes(walk: Simplified, step: Step) -> Tensor | None:
     return step.inputs[0] if step.attrs["axis"] == () else None
 
@@ -250,6 +274,9 @@ RULES: dict[str, Callable[[Simplified, Step], Tensor | None]] = {
     "logical_not": _twice_undone,
     "transpose": _transposed,
     "reduce_sum": _no_axes,
+    "reduce_prod": _reduced_product,
+    "shape": _dims_alone,
+    "dims_vector": _known_dims,
     "conv": _pads_itself,
     "conv_filter_grad": _pads_itself,
     "strided_slice": _crops_itself,

@@ -12,6 +12,7 @@ from tvtf.anyrank import AnyShape, UnknownSizes, until_told
 from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
 from tvtf.ops.dims import scalar_of
+from tvtf.ops.extents import require_countable
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import (
     bind,
@@ -222,6 +223,11 @@ def broadcast_to(input: Any, shape: Any, name: str | None = None) -> Any:
     return (convert_to_tensor(input),), {"shape": static_dims(shape, is_vector=True)}
 
 
+def _shape_type(x: TensorType, *, dtype: DType) -> TensorType:
+    require_countable(x.shape, dtype)
+    return TensorType((len(x.shape),), dtype)
+
+
 def _shape_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *, dtype: DType) -> Tensor:
     """The shape is the same for every element of the batch."""
     lifted = bind.shape(inputs[0], dtype=dtype)
@@ -231,7 +237,7 @@ def _shape_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
 
 @primitive(
     name="shape",
-    type=lambda x, *, dtype: TensorType((len(x.shape),), dtype),
+    type=_shape_type,
     numpy=lambda x, *, dtype: np.array(x.shape, dtype.np),
     lower=kernel("array.shape"),
     vjp=lambda ct, y, x, *, dtype: None,
@@ -263,10 +269,11 @@ def shape(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/shape
     """
-    x = convert_to_tensor(input)
+    x, dtype = convert_to_tensor(input), as_dtype(out_type)
     if is_static_shape(x._type.shape):
-        return constant(np.array(x._type.shape, as_dtype(out_type).np))
-    return shape_of(x, as_dtype(out_type))
+        require_countable(x._type.shape, dtype)
+        return constant(np.array(x._type.shape, dtype.np))
+    return shape_of(x, dtype)
 
 
 @export("shape_n")
@@ -294,7 +301,11 @@ def size(input: Any, out_type: Any = int32, name: str | None = None) -> Tensor:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/size
     """
-    return bind.reduce_prod(shape(input, out_type), axis=(0,), keepdims=False)
+    x, dtype = convert_to_tensor(input), as_dtype(out_type)
+    if is_static_shape(x._type.shape):
+        require_countable((size_of(x._type.shape),), dtype)
+        return constant(np.array(size_of(x._type.shape), dtype.np))
+    return bind.reduce_prod(shape_of(x, dtype), axis=(0,), keepdims=False)
 
 
 @export("rank")

@@ -9,7 +9,7 @@ from typing import Any
 from tvm import te, tirx, topi
 
 from tvtf.ops.array import filled
-from tvtf.ops.kernels.common import accumulator_dtype, compute, long, unravelled
+from tvtf.ops.kernels.common import accumulator_dtype, compute, floating, long, unravelled
 from tvtf.ops.kernels.scalar import broadcast_index, dims
 from tvtf.shape import is_static_shape, same_dim
 
@@ -80,7 +80,16 @@ def transpose(x: te.Tensor, *, perm: tuple[int, ...]) -> te.Tensor:
 
 
 def shape(x: te.Tensor, *, dtype: str) -> te.Tensor:
-    return vector([tirx.Cast(dtype, long(d)) for d in dims(x)], dtype)
+    return dims_vector(dims=tuple(dims(x)), dtype=dtype)
+
+
+def dims_vector(*, dims: tuple[Any, ...], dtype: str) -> te.Tensor:
+    return vector([tirx.Cast(dtype, long(d)) for d in dims], dtype)
+
+
+def dims_fit(*, dims: tuple[Any, ...], most: int) -> te.Tensor:
+    fits = [floating(long(d)) <= tirx.FloatImm("float64", float(most)) for d in dims]
+    return compute((), lambda: functools.reduce(tirx.And, fits, tirx.const(True, "bool")), "fits")
 
 
 def vector(values: Sequence[Any], dtype: str) -> te.Tensor:

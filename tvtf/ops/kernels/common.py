@@ -24,6 +24,19 @@ def long(value: Extent) -> ir.Expr:
     return tirx.IntImm("int64", int(value)) if isinstance(value, (int, tirx.IntImm)) else value
 
 
+_FLOATING = {tirx.Mul: tirx.Mul, tirx.Add: tirx.Add, tirx.Sub: tirx.Sub, tirx.Max: tirx.Max, tirx.Min: tirx.Min}
+
+
+def floating(size: ir.Expr) -> ir.Expr:
+    """A size computed in float64, which tells how large it is where 64 bits can't count it."""
+    kind = _FLOATING.get(type(size))
+    if kind is not None:
+        return kind(floating(size.a), floating(size.b))
+    if isinstance(size, tirx.IntImm):
+        return tirx.FloatImm("float64", float(size.value))
+    return tirx.Cast("float64", size)
+
+
 def reduce_axis(extent: Extent, name: str) -> tirx.IterVar:
     """A reduction axis over [0, extent)."""
     return te.reduce_axis((long(0), long(extent)), name)

@@ -1,0 +1,92 @@
+"""Vectors of dims without the tensor that has them, so that nobody computes a tensor for its shape alone."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.dtypes import DType, int32, int64
+from tvtf.dtypes import bool as bool_dtype
+from tvtf.ops.rules import bind, kernel
+from tvtf.primitive import Sample, primitive
+from tvtf.refusal import RefusedValue
+from tvtf.shape import Dim, TensorType
+
+TOO_LARGE = "the sizes of a tensor are larger than {dtype} holds: ask for out_type=tf.int64"
+
+
+def require_countable(dims: tuple[Dim, ...], dtype: DType) -> None:
+    """Refuses known dims that the dtype can't hold, as TensorFlow's kernels do.
+
+    Raises:
+      RefusedValue: one is larger.
+    """
+    for axis, dim in enumerate(dims):
+        if isinstance(dim, int) and dim > dtype.max:
+            raise RefusedValue(f"Shape output type is {8 * dtype.size}-bit but dim {axis} is {dim}")
+
+
+def _vector_type(*, dims: tuple[Dim, ...], dtype: DType) -> TensorType:
+    require_countable(dims, dtype)
+    return TensorType((len(dims),), dtype)
+
+
+def _guard(*, dims: tuple[Dim, ...], dtype: DType) -> list[tuple[Any, str]]:
+    """Dims that the program computes may be of any size; those of arguments are sizes of arrays that exist."""
+    computed = tuple(d for d in dims if _is_computed(d))
+    fits = bind.dims_fit(dims=computed, most=int(dtype.max)) if computed else None
+    return [] if fits is None else [(fits, TOO_LARGE.format(dtype=dtype.name))]
+
+
+def _is_computed(dim: Dim) -> bool:
+    if isinstance(dim, int):
+        return False
+    from tvm import tirx
+
+    given = {s for p in state.trace.params for d in p._type.shape for s in _symbols(d)}
+    return not given.issuperset(tirx.analysis.undefined_vars(dim))
+
+
+def _symbols(dim: Dim) -> list[Any]:
+    from tvm import tirx
+
+    return [] if isinstance(dim, int) else list(tirx.analysis.undefined_vars(dim))
+
+
+@primitive(
+    tf_name="Shape",
+    type=_vector_type,
+    numpy=lambda *, dims, dtype: np.array(dims, dtype.np),
+    lower=kernel("array.dims_vector"),
+    guard=_guard,
+    batch=lambda size, inputs, batched, **attrs: bind.dims_vector(**attrs),
+    onnx=lambda e, inputs, outputs, types, *, dims, dtype: e.node("Identity", [e.cast(e.shape(dims), dtype)], outputs),
+    value=lambda *, dims, dtype: np.array([*dims], object),
+    samples=lambda: [
+        Sample((), {"dims": dims, "dtype": dtype}, (), gradient=False)
+        for dims, dtype in (((2, 3), int32), ((0, 1 << 40), int64), ((), int32))
+    ],
+    why_not={"vjp": "no inputs"},
+)
+def dims_vector(dims: tuple[Dim, ...], dtype: DType) -> Any:
+    """Dims as a vector of the program."""
+    return (), {"dims": dims, "dtype": dtype}
+
+
+@primitive(
+    tf_name="Shape",
+    type=lambda *, dims, most: TensorType((), bool_dtype),
+    numpy=lambda *, dims, most: np.array(all(dim <= most for dim in dims)),
+    lower=kernel("array.dims_fit"),
+    batch=lambda size, inputs, batched, **attrs: bind.dims_fit(**attrs),
+    samples=lambda: [
+        Sample((), {"dims": dims, "most": most}, (), gradient=False)
+        for dims, most in (((2, 3), 2), ((2, 1 << 40), 1 << 40), ((), 0))
+    ],
+    why_not={"vjp": "no inputs", "onnx": "compiled code alone checks the sizes of what it makes"},
+)
+def dims_fit(dims: tuple[Dim, ...], most: int) -> Any:
+    """Whether no dim is larger than ``most``, where 64 bits can't count it either."""
+    return (), {"dims": dims, "most": most}
