@@ -16,7 +16,9 @@ from tvtf import dialect
 from tvtf.context import state
 from tvtf.interpret import CONTROL, Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
+from tvtf.passes.computed_sizes import sized_after, too_large
 from tvtf.primitive import Primitive, table
+from tvtf.shape import substitute_dim
 
 PYTHON = "call_python"
 """It may fail by itself, and what it does may read Variables: those assigned before it are written before it."""
@@ -84,6 +86,7 @@ class _Guarded(Evaluation):
         self.given: list[Any] = []
         self.memories: set[int] = set()
         self.originals: dict[int, Any] = {}
+        self.sized = sized_after(self.function)
         if state.trace.parent is not None:
             self._enter()
 
@@ -95,6 +98,15 @@ class _Guarded(Evaluation):
         for old, _, *memory in _assignments(self.function):
             if old in self.values:
                 self._assigned(self.values[old], self.values[old], *(self.values[m] for m in memory))
+
+    def learn(self, var: relax.Var) -> None:
+        """Dims that the program computes are checked as soon as they are known, for all results that have them."""
+        super().learn(var)
+        results = self.sized.get(var)
+        if results:
+            sizes = tuple(substitute_dim(r.bytes, self.dims) for r in results)
+            fits = bind.memory_fits(sizes=sizes)
+            bind.guard(fits, *self._pairs(), message=too_large(results) + _where(), kind="ResourceExhaustedError")
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
         for ok, message, *shown in prim.guard(*inputs, **attrs) if prim.guard else ():

@@ -308,7 +308,9 @@ def _guard(legalizer: _Legalizer, out: Bindings, call: relax.Call, bound: dialec
         ok = out.emit(failed, "checked")
     if shown:
         return ok
-    raising = legalizer.add_impure("guard", raising_kernel("InvalidArgumentError", bound.attrs["message"]))
+    raising = legalizer.add_impure(
+        "guard", raising_kernel(bound.attrs.get("kind", "InvalidArgumentError"), bound.attrs["message"])
+    )
     out.emit(void_call(raising, [ok], call.span), "_")
     return ok
 

@@ -13,6 +13,7 @@ from tvtf.structure import structural_map
 MOST = 1 << 58
 """Bytes that no machine gives: asked for, they are refused as memory is that can't be had."""
 
+
 def within_reach(size: Any) -> Any:
     """A number of bytes, or `MOST` where it is more, also where it is too large for an integer.
 

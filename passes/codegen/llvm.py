@@ -23,6 +23,7 @@ from tvtf.passes.codegen.loop import has_symbol
 from tvtf.passes.codegen.only import asks_in_loops, has_few_names, only
 from tvtf.passes.codegen.stack import with_local_stack
 from tvtf.passes.codegen.vm import generate
+from tvtf.passes.codegen.workspace import with_checked_workspace
 from tvtf.structure import structural_walk
 from tvtf.threads import available_cores
 
@@ -73,7 +74,7 @@ def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Tar
     _, finish_host, finish_device = tirx.get_default_tir_pipeline(target)
     lowered = (gpu_passes() if target.kind.name == "cuda" else cpu_passes())(bound)
     host, devices = split_host_device_mods(lowered)
-    finished = finish_host()(with_local_stack(without_needless_checks(host)))
+    finished = finish_host()(with_checked_workspace(with_local_stack(without_needless_checks(host))))
     return finished, {kind: finish_device()(part) for kind, part in devices.items()}
 
 

@@ -1,124 +1,79 @@
-"""Random programs whose sizes only a call tells, with constants, loops and gradients among them."""
+"""Programs whose sizes are arguments, run with sizes that no machine has: each ends in numbers or in an error of ours.
 
-import numpy as np
+``python size_programs.py NAME,NAME...`` prints a line for each program and size; it bounds its own memory.
+"""
 
-import tvtf as tf
+import resource
+import sys
 
-
-def program(seed):
-    """A function of a tensor [3], and of a count: a few drawn steps on rows of 3, as many as the count or a loop says."""
-    rng = np.random.default_rng(seed)
-    steps = [STEPS[i] for i in rng.integers(len(STEPS), size=rng.integers(2, 5))]
-    constants = [tf.constant(rng.uniform(0.5, 1.5, size=(30, 3)).astype(np.float32)) for _ in steps]
-    start = STARTS[rng.integers(len(STARTS))]
-    returns_constant = bool(rng.integers(4) == 0)
-
-    def value(x, n):
-        rows = start(x, n)
-        for step, constant in zip(steps, constants):
-            rows = step(rows, n, constant)
-        return rows
-
-    def run(x, n):
-        with tf.GradientTape() as tape:
-            tape.watch(x)
-            rows = value(x, n)
-            total = tf.reduce_sum(rows * rows)
-        results = rows, tape.gradient(total, x)
-        return (*results, tf.exp(constants[0])) if returns_constant else results
-
-    return run
+SIZES = (0, 3, 1 << 31, 1 << 33, 1 << 40, 1 << 61, (1 << 62) + 1, -1, -(1 << 40))
+MOST = 4 << 30
 
 
-def _tiled(x, n):
-    return tf.tile(x[None], [n, 1])
+def programs():
+    import tvtf as tf
+
+    def filled(n):
+        return tf.fill([n, 2], 1.0)
+
+    return {
+        "shape_zeros": lambda n: tf.shape(tf.zeros([n, 2])),
+        "shape_zeros64": lambda n: tf.shape(tf.zeros([n, 2]), tf.int64),
+        "size_fill": lambda n: tf.size(filled(n)),
+        "size_square": lambda n: tf.size(tf.fill([n, n], 1.0), tf.int64),
+        "shape_tile": lambda n: tf.shape(tf.tile(tf.ones([2, 3]), [n, 1])),
+        "shape_pad": lambda n: tf.shape(tf.pad(tf.ones([2, 3]), [[n, 0], [0, 0]])),
+        "shape_random": lambda n: tf.shape(tf.random.uniform([n, 2])),
+        "shape_broadcast": lambda n: tf.shape(tf.broadcast_to(1.0, [n, 2])),
+        "shape_concat": lambda n: tf.shape(tf.concat([filled(n), tf.ones([3, 2])], 0)),
+        "shape_of_sum": lambda n: tf.shape(tf.zeros([n, 1]) + tf.zeros([1, n])),
+        "sum_zeros": lambda n: tf.reduce_sum(tf.zeros([n, 2])),
+        "sum_range": lambda n: tf.reduce_sum(tf.range(n)),
+        "sum_tile": lambda n: tf.reduce_sum(tf.tile(tf.ones([2, 3]), [n, 1])),
+        "sum_product": lambda n: tf.reduce_sum(tf.range(10)[:, None] * tf.ones([10, n], tf.int32)),
+        "sum_square": lambda n: tf.reduce_sum(tf.range(n)[:, None] + tf.range(n)),
+        "zeros": lambda n: tf.zeros([n, 2]),
+        "range": lambda n: tf.range(n),
+        "eye": lambda n: tf.eye(n),
+        "repeat": lambda n: tf.repeat([1, 2], n),
+        "pad": lambda n: tf.pad(tf.ones([2, 3]), [[n, 0], [0, 0]]),
+        "random": lambda n: tf.random.normal([n, 2]),
+        "slice": lambda n: filled(n)[0],
+        "gather": lambda n: tf.gather(filled(n), [0]),
+        "sort": lambda n: tf.sort(filled(n), 0),
+        "softmax": lambda n: tf.reduce_sum(tf.nn.softmax(filled(n), 0)),
+        "moments": lambda n: tf.nn.moments(filled(n), [0])[1],
+        "matmul": lambda n: tf.matmul(tf.fill([2, n], 1.0), filled(n)),
+        "argmax": lambda n: tf.argmax(filled(n)),
+        "top_k": lambda n: tf.math.top_k(tf.fill([n], 1.0), 2)[0],
+        "einsum": lambda n: tf.einsum("ij,kj->ik", filled(n), filled(n)),
+        "conv": lambda n: tf.nn.conv2d(tf.fill([1, n, 4, 1], 1.0), tf.ones([3, 3, 1, 2]), 1, "SAME"),
+        "pool": lambda n: tf.nn.max_pool2d(tf.fill([1, n, 4, 1], 1.0), 2, 2, "SAME"),
+        "cumsum": lambda n: tf.reduce_sum(tf.cumsum(filled(n))),
+        "segments": lambda n: tf.math.unsorted_segment_sum([1.0, 2.0], [0, 1], n),
+        "sequence_mask": lambda n: tf.sequence_mask([1, 2], n),
+        "linspace": lambda n: tf.linspace(0.0, 1.0, n),
+        "band_part": lambda n: tf.linalg.band_part(tf.ones([n, n]), 0, 0),
+        "scatter": lambda n: tf.scatter_nd([[0]], [1.0], [n]),
+        "in_a_loop": lambda n: tf.while_loop(lambda i: i < 3, lambda i: i + tf.size(filled(n)) * 0 + 1, [0])[0],
+        "gradient": lambda n: tf.gradients(tf.reduce_sum(filled(n) * tf.cast(n, tf.float32)), [n]),
+    }
 
 
-def _written(x, n):
-    array = tf.TensorArray(tf.float32, size=0, dynamic_size=True, element_shape=[3])
-    _, array = tf.while_loop(
-        lambda i, array: i < n,
-        lambda i, array: (i + 1, array.write(i, x * tf.cast(i + 1, tf.float32))),
-        (tf.constant(0), array),
-    )
-    return array.stack()
+def run(name, program):
+    import tvtf as tf
+
+    function = tf.function(program, input_signature=[tf.TensorSpec([], tf.int64)], autograph=False)
+    for size in SIZES:
+        try:
+            found = [tuple(t.shape) for t in tf.nest.flatten(function(tf.constant(size, tf.int64))) if t is not None]
+        except (tf.errors.OpError, ValueError) as error:
+            found = f"{type(error).__name__}: {error}"
+        print(f"{name} {size} {found}", flush=True)
 
 
-def _ranged(x, n):
-    return tf.cast(tf.range(n), tf.float32)[:, None] * x
-
-
-def _mapped(x, n):
-    return tf.map_fn(lambda i: tf.sin(x) + tf.cast(i, tf.float32), tf.range(n), fn_output_signature=tf.float32)
-
-
-STARTS = (_tiled, _written, _ranged, _mapped)
-
-
-def _times_sum(rows, n, constant):
-    return rows * tf.reduce_sum(constant) / 90.0
-
-
-def _times_filled(rows, n, constant):
-    return rows * tf.fill([n, 3], tf.reduce_mean(constant))
-
-
-def _times_sized(rows, n, constant):
-    return rows + tf.tile(tf.exp(constant[:1]), [n, 1])
-
-
-def _resized(rows, n, constant):
-    image = tf.image.resize(tf.sqrt(constant)[None, :, :, None], [n, 3])
-    return rows + image[0, :, :, 0]
-
-
-def _product(rows, n, constant):
-    return tf.matmul(rows, tf.exp(constant[:3]) / 9.0)
-
-
-def _cut(rows, n, constant):
-    return rows + tf.cos(constant)[:n]
-
-
-def _gathered(rows, n, constant):
-    return rows * tf.gather(tf.tanh(constant), tf.range(n))
-
-
-def _padded(rows, n, constant):
-    return tf.pad(rows, [[0, n], [0, 0]])[:n] + tf.pad(tf.exp(constant[0]) * 0.1, [[n, 0]])[n:]
-
-
-def _looped(rows, n, constant):
-    for _ in range(2):
-        _, rows = tf.while_loop(
-            lambda i, _: i < n,
-            lambda i, rows: (i + 1, 0.5 * rows + tf.reduce_sum(tf.tanh(constant)) / 90.0),
-            (tf.constant(0), rows),
-        )
-    return rows
-
-
-def _branched(rows, n, constant):
-    return tf.cond(n > 2, lambda: rows * tf.reduce_max(constant), lambda: rows + tf.zeros([n, 3]) + constant[0])
-
-
-def _slopes(rows, n, constant):
-    with tf.GradientTape() as tape:
-        tape.watch(constant)
-        y = tf.reduce_sum(tf.tile(constant[:1], [n, 1]) * tf.sin(constant[1]))
-    return rows + tape.gradient(y, constant)[:1]
-
-
-STEPS = (
-    _times_sum,
-    _times_filled,
-    _times_sized,
-    _resized,
-    _product,
-    _cut,
-    _gathered,
-    _padded,
-    _looped,
-    _branched,
-    _slopes,
-)
+if __name__ == "__main__":
+    resource.setrlimit(resource.RLIMIT_AS, (MOST, MOST))
+    every = programs()
+    for chosen in sys.argv[1].split(",") if len(sys.argv) > 1 else every:
+        run(chosen, every[chosen])

@@ -2,7 +2,7 @@
 
 import numpy as np
 import pytest
-from size_programs import program
+from drawn_sizes import program
 
 import tvtf as tf
 

@@ -14,7 +14,10 @@ from tvtf.primitive import Sample, primitive
 from tvtf.refusal import RefusedValue
 from tvtf.shape import Dim, TensorType
 
-TOO_LARGE = "the sizes of a tensor are larger than {dtype} holds: ask for out_type=tf.int64"
+TOO_LARGE = "Shape: a size that the program computes, or their product, is more than {dtype} counts"
+
+ADDRESSABLE = 1 << 47
+"""Bytes that a process can name at most."""
 
 
 def require_countable(dims: tuple[Dim, ...], dtype: DType) -> None:
@@ -90,3 +93,17 @@ def dims_vector(dims: tuple[Dim, ...], dtype: DType) -> Any:
 def dims_fit(dims: tuple[Dim, ...], most: int) -> Any:
     """Whether no dim is larger than ``most``, where 64 bits can't count it either."""
     return (), {"dims": dims, "most": most}
+
+
+@primitive(
+    tf_name="Shape",
+    type=lambda *, sizes: TensorType((), bool_dtype),
+    numpy=lambda *, sizes: np.array(all(size < ADDRESSABLE for size in sizes)),
+    lower=kernel("array.memory_fits"),
+    batch=lambda size, inputs, batched, **attrs: bind.memory_fits(**attrs),
+    samples=lambda: [Sample((), {"sizes": s}, (), gradient=False) for s in ((2, 3), (2, 1 << 60), ())],
+    why_not={"vjp": "no inputs", "onnx": "compiled code alone checks the sizes of what it makes"},
+)
+def memory_fits(sizes: tuple[Dim, ...]) -> Any:
+    """Whether tensors of so many bytes may be had: less than a process can name, and than a few times what the machine has."""
+    return (), {"sizes": sizes}

@@ -7,13 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import dtypes
-from tvtf.errors import InvalidArgumentError
+from tvtf import dtypes, errors
 from tvtf.ops.rules import bind, draw, scalar, stretch
 from tvtf.primitive import Sample, primitive
 from tvtf.shape import Dim, TensorType
 from tvtf.summarized import filled
 from tvtf.tensor import Tensor
+
+_KIND = "InvalidArgumentError"
 
 
 def _assign_type(old: TensorType, value: TensorType, *memory: TensorType) -> TensorType:
@@ -48,9 +49,11 @@ def assign(old: Any, value: Any, *memory: Any) -> Any:
     return (old, value, *memory), {}
 
 
-def _guard_numpy(ok: np.ndarray, *operands: np.ndarray, message: str, shown: int = 0, summarize: int = 3) -> np.ndarray:
+def _guard_numpy(
+    ok: np.ndarray, *operands: np.ndarray, message: str, shown: int = 0, summarize: int = 3, kind: str = _KIND
+) -> np.ndarray:
     if not ok:
-        raise InvalidArgumentError(None, "Assert", filled(message, summarize, operands[:shown]))
+        raise getattr(errors, kind)(None, "Assert", filled(message, summarize, operands[:shown]))
     return ok
 
 
@@ -74,7 +77,7 @@ def _guard_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], *
         "samples": "its effect is tested by tests/passes/test_guard.py",
     },
 )
-def guard(ok: Any, *operands: Any, message: str, shown: int = 0, summarize: int = 3) -> Any:
+def guard(ok: Any, *operands: Any, message: str, shown: int = 0, summarize: int = 3, kind: str = _KIND) -> Any:
     """Fails with ``message`` where ``ok`` is false.
 
     Args:
@@ -82,8 +85,9 @@ def guard(ok: Any, *operands: Any, message: str, shown: int = 0, summarize: int 
       operands: the tensors ``shown`` in the message's holes; then pairs (new value, Variable's parameter) of assignments
         before this point: they are done before it fails.
       summarize: elements shown of each.
+      kind: the name of the error's class in ``tf.errors``.
     """
-    return (ok, *operands), {"message": message, "shown": shown, "summarize": summarize}
+    return (ok, *operands), {"message": message, "shown": shown, "summarize": summarize, "kind": kind}
 
 
 @primitive(

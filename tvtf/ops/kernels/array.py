@@ -3,12 +3,15 @@
 from __future__ import annotations
 
 import functools
+import os
 from collections.abc import Sequence
 from typing import Any
 
 from tvm import te, tirx, topi
+from tvm.target import Target
 
 from tvtf.ops.array import filled
+from tvtf.ops.extents import ADDRESSABLE
 from tvtf.ops.kernels.common import accumulator_dtype, compute, floating, long, unravelled
 from tvtf.ops.kernels.scalar import broadcast_index, dims
 from tvtf.shape import is_static_shape, same_dim
@@ -88,7 +91,7 @@ def dims_vector(*, dims: tuple[Any, ...], dtype: str) -> te.Tensor:
 
 
 def dims_fit(*, dims: tuple[Any, ...], most: int) -> te.Tensor:
-    fits = [floating(long(d)) <= tirx.FloatImm("float64", float(most)) for d in dims]
+    fits = [floating(long(d)) < tirx.FloatImm("float64", float(most + 1)) for d in dims]
     return compute((), lambda: functools.reduce(tirx.And, fits, tirx.const(True, "bool")), "fits")
 
 
@@ -102,6 +105,34 @@ def vector(values: Sequence[Any], dtype: str) -> te.Tensor:
         return chosen
 
     return compute((len(values),), element, "vector")
+
+
+LITTLE = 1 << 28
+"""Bytes for which nobody asks how much memory there is."""
+SPARE = 4.0
+"""Results of kernels that are fused are never stored as a whole: of so many times the memory that there is, they still take seconds."""
+
+
+def memory_fits(*, sizes: tuple[Any, ...]) -> te.Tensor:
+    fits = [_fits(floating(long(size))) for size in sizes]
+    return compute((), lambda: functools.reduce(tirx.And, fits, tirx.const(True, "bool")), "fits")
+
+
+def _fits(size: Any) -> Any:
+    little = size < tirx.FloatImm("float64", float(LITTLE))
+    return tirx.Or(little, size < _most_bytes())
+
+
+def _most_bytes() -> Any:
+    """What the machine has, several times; on a GPU, which can't ask, what can be addressed."""
+    most = tirx.FloatImm("float64", float(ADDRESSABLE))
+    target = Target.current(allow_none=True)
+    pages = os.sysconf_names.get("SC_PHYS_PAGES")
+    if pages is None or target is None or "gpu" in target.keys:
+        return most
+    found = tirx.call_extern("int64", "sysconf", tirx.IntImm("int32", pages))
+    size = tirx.Cast("float64", found) * tirx.FloatImm("float64", SPARE * os.sysconf("SC_PAGE_SIZE"))
+    return tirx.Select(found > tirx.IntImm("int64", 0), tirx.Min(size, most), most)
 
 
 def concat(*parts: te.Tensor, axis: int) -> te.Tensor:

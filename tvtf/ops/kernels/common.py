@@ -34,6 +34,10 @@ def floating(size: ir.Expr) -> ir.Expr:
         return kind(floating(size.a), floating(size.b))
     if isinstance(size, tirx.IntImm):
         return tirx.FloatImm("float64", float(size.value))
+    if isinstance(size, tirx.FloorDiv) and isinstance(size.b, tirx.IntImm):
+        return tirx.floor(tirx.Div(floating(size.a), floating(size.b)))
+    if isinstance(size, tirx.Cast):
+        return floating(size.value)
     return tirx.Cast("float64", size)
 
 

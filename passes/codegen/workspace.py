@@ -1,0 +1,80 @@
+"""The memory that kernels take for themselves, asked for before it is taken.
+
+TVM's allocator throws where there is none, through code that can't be unwound: the process would end.
+"""
+
+from __future__ import annotations
+
+import re
+from typing import Any
+
+from tvm import IRModule, ir, sym, tirx
+from tvm.tirx import AllocBuffer, AssertStmt, FloatImm, IfThenElse, IntImm, PrimFunc, SeqStmt, Stmt
+
+from tvtf.ops.kernels.common import floating
+from tvtf.passes.codegen.stack import KEPT_AS_IT_IS
+from tvtf.passes.effects import FAILURE
+from tvtf.passes.room import MOST
+from tvtf.structure import structural_map
+
+LARGE = 1 << 28
+"""Bytes from which on memory is asked for: less is there, or the next allocation of anybody fails, too."""
+_ALIGNMENT = 64
+_NAME = "__tvm_ffi_"
+"""How TVM's names of packed functions begin."""
+
+
+def with_checked_workspace(mod: IRModule) -> IRModule:
+    """The module of lowered kernels, each of which fails with ResourceExhaustedError where it can't have its workspace."""
+    functions = {name: _checked(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
+    return IRModule(functions, attrs=mod.attrs)
+
+
+def _checked(func: PrimFunc) -> PrimFunc:
+    symbol = func.attrs["global_symbol"] if func.attrs and "global_symbol" in func.attrs else "kernel"
+    name = str(symbol).removeprefix(_NAME)
+    body = structural_map(func.body, (SeqStmt, lambda seq: _asked(seq, name)))
+    return func.with_body(body) if not body.same_as(func.body) else func
+
+
+def _asked(seq: SeqStmt, name: str) -> SeqStmt:
+    """A sequence with a check before each allocation that may be large."""
+    checks = [_check(stmt, name) if isinstance(stmt, AllocBuffer) else None for stmt in seq.seq]
+    if not any(checks):
+        return seq
+    return SeqStmt([s for check, stmt in zip(checks, seq.seq) for s in (check, stmt) if s is not None])
+
+
+def _check(stmt: AllocBuffer, name: str) -> Stmt | None:
+    """What fails unless the memory of a buffer can be had; None where that is known to be little."""
+    kind = stmt.buffer.ty
+    size: Any = IntImm("int64", (kind.dtype.dtype.bits * kind.dtype.dtype.lanes + 7) // 8)
+    for extent in kind.shape:
+        size = size * (extent if str(extent.ty.dtype) == "int64" else tirx.Cast("int64", extent))
+    if sym.Analyzer().const_int_bound(size).max_value < LARGE:
+        return None
+    counted = floating(size)
+    failure = f"{name}: OOM when allocating a workspace of {_shown(size)} bytes"
+    return IfThenElse(counted >= FloatImm("float64", float(LARGE)), SeqStmt(_ask(size, counted, failure)), None)
+
+
+def _ask(size: Any, counted: Any, failure: str) -> list[Stmt]:
+    """Takes the memory and gives it back: of what LLVM knows to be an allocator it would drop both."""
+    place = tirx.decl_buffer((1,), "int64", "place")
+    load = tirx.BufferLoad(place, [IntImm("int32", 0)])
+    taken = tirx.call_extern("int32", "posix_memalign", tirx.address_of(load), IntImm("int64", _ALIGNMENT), size)
+    return [
+        _fails_unless(counted < FloatImm("float64", float(MOST)), failure),
+        AllocBuffer(place, KEPT_AS_IT_IS),
+        _fails_unless(tirx.EQ(taken, IntImm("int32", 0)), failure),
+        tirx.Evaluate(tirx.call_extern("int32", "free", load)),
+    ]
+
+
+def _fails_unless(condition: Any, failure: str) -> AssertStmt:
+    text = FAILURE.format(kind="ResourceExhaustedError", message=failure)
+    return AssertStmt(condition, ir.StringImm("RuntimeError"), [ir.StringImm(text)])
+
+
+def _shown(size: Any) -> str:
+    return re.sub(r"T\.int64\((\d+)\)", r"\1", str(size))
