@@ -11,7 +11,6 @@ import ctypes
 import os
 import shutil
 import subprocess
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 
@@ -23,6 +22,7 @@ from tvm.target import Target
 from tvm.tirx.build import codegen_build
 
 from tvtf.passes.codegen.flatten import FlattenBuffers
+from tvtf.passes.codegen.memory_file import scratch_folder
 from tvtf.structure import structural_map
 
 REINTERPRET = ir.Op.get("tirx.reinterpret")
@@ -150,8 +150,8 @@ def machine_code(source: str, arch: str, form: str = "fatbin") -> bytes:
     """
     virtual = arch.replace("sm_", "compute_")
     kinds = f"[{arch},{virtual}]" if form == "fatbin" else virtual if form == "ptx" else arch
-    with tempfile.TemporaryDirectory(prefix="tvtf-cuda-") as folder:
-        code, out = Path(folder) / "kernels.cu", Path(folder) / f"kernels.{form}"
+    with scratch_folder() as folder:
+        code, out = folder / "kernels.cu", folder / f"kernels.{form}"
         code.write_text(source)
         command = [nvcc(), f"--{form}", "-gencode", f"arch={virtual},code={kinds}", *FLAGS, "-o", str(out), str(code)]
         done = subprocess.run(command, capture_output=True, text=True, check=False)
@@ -208,8 +208,8 @@ def _load_driver(compile_only: bool) -> None:
 
 def _load_stand_in() -> None:
     """A library of the driver's name whose functions all fail, for as long as this process lives."""
-    with tempfile.TemporaryDirectory(prefix="tvtf-cuda-") as folder:
-        code, out = Path(folder) / "driver.c", Path(folder) / DRIVER
+    with scratch_folder() as folder:
+        code, out = folder / "driver.c", folder / DRIVER
         code.write_text("".join(f"int {name}(void) {{ return {NO_DEVICE}; }}\n" for name in STAND_IN))
         compiler = shutil.which("cc") or shutil.which("gcc") or shutil.which("clang")
         if compiler is None:

@@ -118,7 +118,11 @@ class _Header:
 
 def read_object(path: Path) -> ObjectFile:
     """Read one relocatable object; raises `UnsupportedObjectError` for anything but x86-64 ELF."""
-    image = path.read_bytes()
+    return parse_object(path, path.read_bytes())
+
+
+def parse_object(path: Path, image: bytes) -> ObjectFile:
+    """The content of the object file that is called `path`; raises as `read_object` does."""
     _check_machine(path, image)
     headers = _section_headers(image)
     result = ObjectFile(path)

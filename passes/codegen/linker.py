@@ -7,11 +7,12 @@ import shutil
 import subprocess
 import sys
 import uuid
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from pathlib import Path
 
-from tvtf.passes.codegen.elf import UnsupportedObjectError, read_object
+from tvtf.passes.codegen.elf import UnsupportedObjectError, parse_object
 from tvtf.passes.codegen.elf_image import shared_library
+from tvtf.passes.codegen.memory_file import in_memory, scratch_folder
 
 SYSTEM_LINKERS = ("cc", "gcc", "clang", "ld")
 # Apple's linker refuses names that only the running process defines, unless told to look there.
@@ -34,14 +35,18 @@ def link(objects: list[Path], out: Path) -> None:
 
     Source: System V ABI, AMD64 supplement 1.0.
     """
+    link_code({str(path): path.read_bytes() for path in objects}, out)
+
+
+def link_code(objects: Mapping[str, bytes], out: Path) -> None:
+    """`link` for objects in memory, by their names; `out` may be a file in memory, too."""
     if not objects:
         raise ValueError(f"link: expected at least one object for {out}, received none")
     try:
-        image = shared_library([read_object(path) for path in objects])
+        image = shared_library([parse_object(Path(name), code) for name, code in objects.items()])
     except UnsupportedObjectError as reason:
-        _link_with_system(objects, out, reason)
-    else:
-        _write_whole(image, out)
+        image = _linked_by_system(objects, reason)
+    _write_whole(image, out)
 
 
 def export_linker(out: str, objects: Iterable[str], **_options: object) -> None:
@@ -50,6 +55,9 @@ def export_linker(out: str, objects: Iterable[str], **_options: object) -> None:
 
 
 def _write_whole(image: bytes, out: Path) -> None:
+    if in_memory(out):
+        out.write_bytes(image)
+        return
     temporary = _beside(out)
     try:
         temporary.write_bytes(image)
@@ -62,15 +70,15 @@ def _beside(out: Path) -> Path:
     return out.with_name(f".{out.name}.{uuid.uuid4().hex}.part")
 
 
-def _link_with_system(objects: list[Path], out: Path, reason: UnsupportedObjectError) -> None:
-    temporary = _beside(out)
-    flags = ("-shared", *PLATFORM_FLAGS.get(sys.platform, ()))
-    command = [_system_linker(reason), *flags, "-o", str(temporary), *map(str, objects), "-lm"]
-    try:
-        _run(command)
-        os.replace(temporary, out)
-    finally:
-        temporary.unlink(missing_ok=True)
+def _linked_by_system(objects: Mapping[str, bytes], reason: UnsupportedObjectError) -> bytes:
+    linker = _system_linker(reason)
+    with scratch_folder() as folder:
+        paths = [folder / f"{index}-{Path(name).name}" for index, name in enumerate(objects)]
+        for path, code in zip(paths, objects.values()):
+            path.write_bytes(code)
+        made = folder / "library.so"
+        _run([linker, "-shared", *PLATFORM_FLAGS.get(sys.platform, ()), "-o", str(made), *map(str, paths), "-lm"])
+        return made.read_bytes()
 
 
 def _system_linker(reason: UnsupportedObjectError) -> str:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import tempfile
 from collections.abc import Mapping
 from concurrent.futures import ThreadPoolExecutor
 from pathlib import Path
@@ -18,8 +17,9 @@ from tvtf.locks import Lock
 from tvtf.passes.codegen.checks import without_needless_checks
 from tvtf.passes.codegen.cuda import build_device, gpu_passes
 from tvtf.passes.codegen.flatten import FlattenBuffers
-from tvtf.passes.codegen.linker import link
+from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.loop import has_symbol
+from tvtf.passes.codegen.memory_file import object_code
 from tvtf.passes.codegen.only import asks_in_loops, has_few_names, only
 from tvtf.passes.codegen.stack import with_local_stack
 from tvtf.passes.codegen.vm import generate
@@ -58,13 +58,12 @@ def build_library(
     on_gpu = target.kind.name == "cuda"
     with _EMISSION:
         kernels = generate(builder, mod, check_arguments=check_arguments, poll_signals=poll_signals, on_gpu=on_gpu)
-    with tempfile.TemporaryDirectory(prefix="tvtf-build-") as folder:
-        objects = _Objects(Path(folder), target)
-        at_once = groups or available_cores()
-        # One call of nvcc for all that runs on a GPU: little is left for LLVM.
-        objects.compile(kernels, at_once, 1 if on_gpu else PARTS * at_once)
-        objects.add_executable(builder, mod)
-        link(objects.paths, out)
+    objects = _Objects(target)
+    at_once = groups or available_cores()
+    # One call of nvcc for all that runs on a GPU: little is left for LLVM.
+    objects.compile(kernels, at_once, 1 if on_gpu else PARTS * at_once)
+    objects.add_executable(builder, mod)
+    link_code(objects.code, out)
 
 
 def lower_kernels(kernels: IRModule, target: Target) -> tuple[IRModule, dict[Target, IRModule]]:
@@ -151,32 +150,33 @@ def native(part: IRModule, host: Target) -> tvm.runtime.Module:
 
 
 class _Objects:
-    """The object files of one library, and the runtime modules they come from."""
+    """The object files of one library by their names, and the runtime modules they come from."""
 
-    def __init__(self, folder: Path, target: Target) -> None:
-        self.folder, self.target, self.host = folder, target, host_target(target)
+    def __init__(self, target: Target) -> None:
+        self.target, self.host = target, host_target(target)
         self.modules: list[tvm.runtime.Module] = []
-        self.paths: list[Path] = []
+        self.code: dict[str, bytes] = {}
 
     def compile(self, kernels: IRModule, at_once: int, parts: int) -> None:
         """Lower and compile the kernels in about so many parts: more than at once, for sizes tell little of the time."""
         dealt = split_by_size(dict(kernels.functions_items()), parts)
         modules = [IRModule(part, attrs=kernels.attrs) for part in dealt]
-        self.paths = [self.folder / f"kernels{index}.o" for index in range(len(modules))]
         settings = dict(tvm.transform.PassContext.current().config)
         with ThreadPoolExecutor(at_once) as pool:
-            jobs = [pool.submit(self._compile, part, path, settings) for part, path in zip(modules, self.paths)]
-            self.modules = [job.result() for job in jobs]
+            jobs = [pool.submit(self._compile, part, settings) for part in modules]
+            for index, job in enumerate(jobs):
+                module, self.code[f"kernels{index}.o"] = job.result()
+                self.modules.append(module)
 
-    def _compile(self, part: IRModule, path: Path, settings: dict) -> tvm.runtime.Module:
+    def _compile(self, part: IRModule, settings: dict) -> tuple[tvm.runtime.Module, bytes]:
         with tvm.transform.PassContext(config=settings):
             host, devices = lower_kernels(part, self.target)
             module = native(host, self.host)
-        module.write_to_file(str(path))
+        code = object_code(module)
         for target, device_part in devices.items():
             if device_part.functions:
                 module.import_module(build_device(device_part, target))
-        return module
+        return module, code
 
     def add_executable(self, builder: relax.ExecBuilder, mod: IRModule) -> None:
         attrs = dict(mod.attrs) if mod.attrs else {}
@@ -184,8 +184,7 @@ class _Objects:
         constants = dict(attrs.get("const_name_to_constant", {}))
         whole = relax_api.VMLink(builder, self.target, self.modules[0], libraries, constants)
         packed = runtime_api.ModulePackImportsToLLVM(whole, False, str(self.host), "")
-        self.paths.append(self.folder / "executable.o")
-        packed.write_to_file(str(self.paths[-1]))
+        self.code["executable.o"] = object_code(packed)
 
 
 def _with_symbols(kernels: IRModule) -> IRModule:
