@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import json
 import re
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Collection, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -19,7 +19,7 @@ from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
 from tvtf.interpret import Instance, evaluate
 from tvtf.ops.host import HostFunction
 from tvtf.primitive import table
-from tvtf.saved import waiting
+from tvtf.saved import allowed, calls, schema, waiting
 from tvtf.saved.description import SavedModuleError, checksum
 from tvtf.saved.structure import CapturedDefault, NotPlain, decode, encode
 from tvtf.shape import TensorShape, TensorType
@@ -45,6 +45,7 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
     """
     results = concrete.results
     program = json.loads(tvm.ir.save_json(concrete.graph.module()))
+    _check_saveable(concrete.name, program)
     return {
         "name": concrete.name,
         "arguments": _arguments(concrete),
@@ -57,6 +58,14 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
         "sha256": checksum(program),
         "program": program,
     }
+
+
+def _check_saveable(name: str, program: Any) -> None:
+    """What could not be loaded again is told when it is saved."""
+    try:
+        allowed.check_ops(schema.check(program) - {"call_python"})  # told of with its Python function
+    except (schema.Misfit, allowed.NotAllowed) as why:
+        raise NotSaveable(f"{name} can't be saved: {why}; do that outside the function") from why
 
 
 def _saveable(concrete: ConcreteFunction, captured: Any) -> Any:
@@ -211,6 +220,7 @@ def _read(data: Mapping[str, Any]) -> Program:
     name = str(data["name"])
     if data["sha256"] != checksum(data["program"]):
         raise SavedModuleError(f"the program of {name} is not the one that was saved")
+    deferred = waiting.read(data.get("waiting", {}), lambda program, keys: _module(program, name, keys))
     program = Program(
         name=name,
         arguments=_read_arguments(*data["arguments"]),
@@ -219,8 +229,8 @@ def _read(data: Mapping[str, Any]) -> Program:
         results=[(str(kind), which if which is None else int(which)) for kind, which in data["results"]],
         outputs=[None if spec is None else decode(spec) for spec in data["outputs"]],
         updates=[(int(position), int(index)) for position, index in data["updates"]],
-        mod=_module(data["program"], name),
-        waiting=waiting.read(data.get("waiting", {}), lambda program: _module(program, name)),
+        mod=_module(data["program"], name, deferred),
+        waiting=deferred,
         bound=[],
         constants={},
     )
@@ -241,18 +251,31 @@ def _read_leaf(name: str, content: Any) -> Leaf:
     return Leaf(name, value).with_spec(value) if isinstance(value, TensorSpec) else Leaf(name, value)
 
 
-def _module(program: Any, name: str) -> ir.IRModule:
-    """TVM's JSON as a module; the ops that it names must be known to TVM before it reads it."""
-    text = json.dumps(program)
-    for op in table.among(set(OP_NAME.findall(text))):
-        dialect.relax_op(table[op])
+def _module(program: Any, name: str, keys: Collection[int]) -> ir.IRModule:
+    """TVM's JSON as a module, which only reads what `schema` found to be a program of allowed ops.
+
+    The ops that it names must be known to TVM before.
+    """
+    try:
+        ops = schema.check(program)
+        allowed.check_ops(ops)
+        for op in ops:
+            dialect.relax_op(table[op])
+        mod = _loaded(json.dumps(program))
+        calls.check(mod, keys)
+    except (schema.Misfit, allowed.NotAllowed) as why:
+        raise SavedModuleError(f"the program of {name} can't be run: {why}") from why
+    return mod
+
+
+def _loaded(text: str) -> ir.IRModule:
     try:
         mod = tvm.ir.load_json(text)
         main = mod["main"]
     except Exception as cause:  # TVM raises many types for JSON that is not its own
-        raise SavedModuleError(f"the program of {name} can't be read") from cause
+        raise schema.Misfit(f"TVM does not read it ({type(cause).__name__})") from cause
     if not isinstance(main, relax.Function):
-        raise SavedModuleError(f"the program of {name} has no main function")
+        raise schema.Misfit("it has no main function")
     return mod
 
 

@@ -68,8 +68,22 @@ def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) 
     """
     place = os.fspath(export_dir)
     _check_tags(tags, place)
-    model = _Model(layout.read(place), Path(place), options or LoadOptions())
-    return model.made()
+    try:
+        return _Model(layout.read(place), Path(place), options or LoadOptions()).made()
+    except (OSError, OpError):
+        raise
+    except Exception as cause:  # what Python makes of values of other types than `save` writes, too
+        if cause is (found := _of_file(cause, place)):
+            raise
+        raise found from cause
+
+
+def _of_file(cause: Exception, place: str) -> Exception:
+    """What is wrong with a saved model, with the name of its file."""
+    if isinstance(cause, SavedModuleError) and place in str(cause):
+        return cause
+    told = str(cause) if isinstance(cause, SavedModuleError) else f"{type(cause).__name__}: {cause}"
+    return SavedModuleError(f"{Path(place) / layout.FILE} is damaged: {told}; save the model again")
 
 
 def _check_tags(tags: Any, place: str) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 import base64
 import inspect
 import json
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from typing import Any
 
 import numpy as np
@@ -14,15 +14,10 @@ from tvm import ir
 
 from tvtf import nest
 from tvtf.dtypes import as_dtype
-from tvtf.frontend import functional, vectorize
-from tvtf.frontend.control import one_of
-from tvtf.frontend.waiting import Call, calls, of_shape
+from tvtf.frontend.waiting import Call, calls
 from tvtf.interpret import Subfunction
-from tvtf.namespaces import all_names
-from tvtf.ops import operators
-from tvtf.ops.getitem import getitem
-from tvtf.ops.rules import filled_like
-from tvtf.primitive import Primitive, table
+from tvtf.primitive import Primitive
+from tvtf.saved import allowed
 from tvtf.saved.description import SavedModuleError
 from tvtf.saved.structure import NotPlain, decode, encode
 
@@ -36,13 +31,14 @@ def describe(waiting: Mapping[int, Call] | None) -> dict[str, Any]:
     return {str(key): _describe(call) for key, call in (waiting or {}).items()}
 
 
-def read(data: Mapping[str, Any], module: Callable[[Any], ir.IRModule]) -> dict[int, Call]:
+def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IRModule]) -> dict[int, Call]:
     """What `describe` wrote; ``module`` reads the programs among the arguments. Who holds the calls keeps them bound to their keys.
 
     Raises:
       SavedModuleError: it is something else.
     """
-    found = {int(key): _read(each, module) for key, each in data.items()}
+    keys = set(map(int, data))
+    found = {int(key): _read(each, lambda program: module(program, keys)) for key, each in data.items()}
     return {key: calls.setdefault(key, call) for key, call in found.items()}
 
 
@@ -70,35 +66,19 @@ def _path(function: Any) -> list[str]:
         return ["primitive", function.name]
     if isinstance(owner := getattr(function, "__self__", None), Primitive):
         return ["bind", owner.name]
-    for path, public in _functions().items():
+    for path, public in allowed.functions().items():
         if _bare(public) is function:
             return ["function", path]
     raise NotPlain(f"a call of {getattr(function, '__name__', function)}")
 
 
-def _functions() -> dict[str, Any]:
-    """The functions that may wait: the public ones, and what operators on tensors call."""
-    return (
-        all_names()
-        | {
-            "[]": getitem,
-            "==": operators.equals,
-            "!=": operators.differs,
-            "filled_like": filled_like,
-            "set_shape": of_shape,
-            "one_of": one_of,
-        }
-        | ROWS
-    )
-
-
-ROWS = {"rows mapped": functional.mapped_rows, "rows mapped at once": vectorize.mapped_rows}
-
-
 def _function(kind: str, name: str) -> Callable[..., Any]:
-    found = _functions().get(name) if kind == "function" else table.get(name)
-    if found is None:
-        raise SavedModuleError(f"it calls {name!r}, which isn't there")
+    if kind not in ("function", "primitive", "bind"):
+        raise SavedModuleError(f"it calls a {kind!r:.40}, which is no kind of function")
+    try:
+        found = allowed.function(name) if kind == "function" else allowed.primitive(name)
+    except allowed.NotAllowed as refused:
+        raise SavedModuleError(str(refused)) from None
     return found.bind if kind == "bind" else _bare(found)  # type: ignore[no-any-return]
 
 

@@ -1,0 +1,255 @@
+"""Saved models of strangers: what they may name, and damage of any kind, which ends in an error that names the file."""
+
+import ast
+import inspect
+import json
+import subprocess
+import sys
+import textwrap
+from pathlib import Path
+
+import pytest
+
+import tvtf as tf
+from tvtf.primitive import Primitive, table
+from tvtf.saved import allowed, schema
+from tvtf.saved.description import checksum
+
+MUTATE = Path(__file__).with_name("saved_model_mutants.py")
+
+
+@pytest.fixture
+def folder(tmp_path):
+    """A model of any rank: its functions hold calls that wait, by the names of public functions."""
+    model = tf.Module()
+    spread = tf.function(lambda x: tf.math.reduce_std(x) + tf.reduce_sum(x, -1), input_signature=[tf.TensorSpec(None)])
+    model.spread = spread
+    tf.saved_model.save(model, tmp_path / "m")
+    return tmp_path / "m"
+
+
+def edited(folder, change):
+    data = json.loads((folder / "saved_model.json").read_text())
+    for function in data["functions"]:
+        change(function)
+        function["sha256"] = checksum(function["program"])
+    (folder / "saved_model.json").write_text(json.dumps(data))
+
+
+def refusal(folder):
+    with pytest.raises(tf.saved_model.SavedModuleError) as caught:
+        tf.saved_model.load(folder)
+    assert str(folder) in str(caught.value)
+    return str(caught.value)
+
+
+# -- what a saved model may name
+
+
+@pytest.mark.parametrize(
+    "named",
+    [
+        ["function", "io.gfile.rmtree"],
+        ["function", "py_function"],
+        ["function", "numpy_function"],
+        ["function", "io.write_file"],
+        ["function", "print"],
+        ["function", "saved_model.load"],
+        ["function", "Variable"],
+        ["function", "config.run_functions_eagerly"],
+        ["primitive", "read_file"],
+        ["bind", "file_written"],
+        ["bind", "call_python"],
+        ["bind", "nothing"],
+        ["other", "shape"],
+        ["function", ["shape"]],
+    ],
+)
+def test_a_deferred_call_of_anything_but_computation_is_refused_while_loading(folder, named):
+    def change(function):
+        for call in function["waiting"].values():
+            call["function"] = named
+
+    edited(folder, change)
+    assert "is damaged: it " in refusal(folder)
+
+
+def renamed(function, old, new):
+    for node in function["program"]["nodes"]:
+        if node == {"type": "ir.Op", "data": f"tvtf.{old}"}:
+            node["data"] = new
+
+
+@pytest.fixture
+def plain(tmp_path):
+    model = tf.Module()
+    model.f = tf.function(lambda x: tf.sin(x) + 1.0, input_signature=[tf.TensorSpec([2])])
+    tf.saved_model.save(model, tmp_path / "m")
+    return tmp_path / "m"
+
+
+@pytest.mark.parametrize(
+    "op, told",
+    [
+        ("tvtf.read_file", "it calls ReadFile ('read_file'), which no saved model may: it does more than compute"),
+        ("tvtf.file_written", "which no saved model may"),
+        ("tvtf.call_python", "which no saved model may: it calls Python"),
+        ("tvtf.nothing", "it calls 'nothing', which isn't there"),
+        ("relax.call_pure_packed", "'relax.call_pure_packed' is no op of the dialect"),
+        ("tvtf.matmul", "can't take"),
+        ("tvtf.waiting", "waits for a call that the file doesn't have"),
+    ],
+)
+def test_an_op_that_no_saved_model_may_call_is_refused_while_loading(plain, op, told):
+    edited(plain, lambda function: renamed(function, "sin", op))
+    assert told in refusal(plain)
+
+
+def test_a_saved_model_prints_to_the_standard_streams_alone(tmp_path):
+    model = tf.Module()
+    model.f = tf.function(
+        lambda x: (tf.print(x, output_stream=sys.stdout), x)[1], input_signature=[tf.TensorSpec([], tf.float32)]
+    )
+    tf.saved_model.save(model, tmp_path / "m")
+    tf.saved_model.load(tmp_path / "m")
+
+    def change(function):
+        for node in function["program"]["nodes"]:
+            if node == {"type": "ffi.String", "data": "stdout"}:
+                node["data"] = f"file://{tmp_path}/stolen"
+
+    edited(tmp_path / "m", change)
+    assert "it prints to 'file://" in refusal(tmp_path / "m")
+
+
+def test_a_function_that_reads_files_is_not_saved(tmp_path):
+    model = tf.Module()
+    model.f = tf.function(tf.io.read_file, input_signature=[tf.TensorSpec([], tf.string)])
+    with pytest.raises(ValueError, match="can't be saved: it calls ReadFile .*, which no saved model may"):
+        tf.saved_model.save(model, tmp_path / "m")
+
+
+def test_nothing_with_effects_is_allowed():
+    """By the records: of primitives only pure ones may be deferred; public functions come from files that only compute."""
+    found = allowed.functions()
+    assert len(found) > 800
+    primitives = [each for each in found.values() if isinstance(each, Primitive)]
+    assert all(each.pure for each in primitives)
+    refused = {name for name, each in table.items() if not allowed.is_allowed(each)}
+    assert {"call_python", "read_file", "file_written", "file_names"} <= refused
+    outside = (
+        "io.gfile.",
+        "config.",
+        "data.",
+        "train.",
+        "summary.",
+        "saved_model.",
+        "profiler.",
+        "py_",
+        "keras.",
+        "test.",
+    )
+    assert not [name for name in found if name.startswith(outside)]
+
+
+TOUCHING = {"os", "shutil", "subprocess", "pathlib", "socket", "tempfile", "importlib", "ctypes", "pickle"}
+CALLS = {"open", "eval", "exec", "__import__"}
+
+
+def test_allowed_functions_name_no_files_processes_or_code():
+    """In their own bodies."""
+    touching = []
+    for name, each in allowed.functions().items():
+        bare = each.front if isinstance(each, Primitive) else inspect.unwrap(each)
+        tree = ast.parse(textwrap.dedent(inspect.getsource(bare)))
+        used = {node.id for node in ast.walk(tree) if isinstance(node, ast.Name)}
+        touching += [(name, used & (TOUCHING | CALLS))] if used & (TOUCHING | CALLS) else []
+    assert touching == []
+
+
+# -- graphs of nodes
+
+
+def nodes_of(function, kind):
+    return [node for node in function["program"]["nodes"] if node["type"] == kind]
+
+
+def changed(kind, **fields):
+    def change(function):
+        for node in nodes_of(function, kind):
+            node["data"] |= fields
+
+    return change
+
+
+def without(kind, name):
+    def change(function):
+        for node in nodes_of(function, kind):
+            del node["data"][name]
+
+    return change
+
+
+def itself(function):
+    for number, node in enumerate(function["program"]["nodes"]):
+        if node["type"] == "ffi.Array":
+            node["data"].append(number)
+
+
+def deep(function):
+    nodes = function["program"]["nodes"]
+    root = nodes.pop()
+    for _ in range(1000):
+        nodes.append({"type": "ffi.Array", "data": [len(nodes) - 1]})
+    nodes.append(root)
+    function["program"]["root_index"] = len(nodes) - 1
+
+
+@pytest.mark.parametrize(
+    "change, told",
+    [
+        (itself, "only earlier ones may be referred to"),
+        (without("relax.TensorType", "ndim"), "must have the fields span, shape, dtype, vdevice, ndim"),
+        (changed("relax.TensorType", ndim=7), "has ndim 7 and another number of dims"),
+        (changed("relax.TensorType", ndim=1 << 40), "is out of range"),
+        (changed("ir.Call", op=0), "refers to a 'None', and must to ir.Op"),
+        (changed("ir.Call", args=0), "refers to a 'None', and must to ffi.Array"),
+        (changed("ir.Call", ty=1 << 70), "only earlier ones may be referred to"),
+        (changed("ir.PrimType", dtype="handle"), "'handle' is no dtype"),
+        (changed("relax.expr.Function", is_pure=1), "must be of type bool"),
+        (changed("ir.Var", name=None), "refers to node None"),
+        (lambda f: f["program"].update(root_index=0), "its root is node 0"),
+        (lambda f: f["program"].update(nodes=None), "it has no list of nodes"),
+        (lambda f: nodes_of(f, "ffi.Tensor")[0].update(data="AAAA"), "is no array"),
+        (
+            lambda f: f["program"]["nodes"].append({"type": "script.printer.Doc"}),
+            "is of a type that no saved program has",
+        ),
+        (deep, "is nested more than 300 deep"),
+    ],
+)
+def test_graphs_that_tvm_should_not_see_are_refused(plain, change, told):
+    edited(plain, lambda function: change(function) if nodes_of(function, "ir.Call") else None)
+    assert told in refusal(plain)
+
+
+def test_all_programs_fit_the_schema(plain, folder):
+    for each in (plain, folder):
+        for function in json.loads((each / "saved_model.json").read_text())["functions"]:
+            assert schema.check(function["program"])
+
+
+def mutants(count, seed):
+    """In a process of its own: one that dies is told with its number."""
+    command = [sys.executable, MUTATE, str(count), str(seed)]
+    result = subprocess.run(command, capture_output=True, text=True)
+    assert result.returncode == 0, result.stdout + result.stderr
+
+
+def test_damaged_models_load_or_are_refused():
+    mutants(60, 0)
+
+
+@pytest.mark.sweep
+def test_2000_damaged_models_load_or_are_refused():
+    mutants(2000, 1)

@@ -1,0 +1,432 @@
+"""What TVM's JSON of a saved program may hold, checked completely before TVM reads it: TVM believes what it is told.
+
+The graph is a list of nodes in which each refers to earlier ones alone, so that it has no cycles. `FIELDS` tells what every
+field of every type must be; types, fields and ops that stand in no list are refused.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import math
+import struct
+from collections.abc import Callable, Mapping
+from dataclasses import dataclass, field
+from typing import Any, Final
+
+from tvtf import dtypes
+from tvtf.dialect import PAIRS
+
+DEEPEST: Final = 300
+"""How deep nodes may refer to nodes: TVM visits, compares and frees them by recursion. Programs are flat: they take 20."""
+MOST_DIMS: Final = 32
+MOST_INT: Final = 1 << 63
+OP_PREFIX: Final = "tvtf."
+TENSOR_MAGIC: Final = 0xDD5E40F096B4A13F
+TENSOR_HEADER: Final = struct.Struct("<QQiiiBBH")
+CODES: Final = {"int": 0, "uint": 1, "float": 2, "bfloat": 4, "bool": 6}
+
+
+class Misfit(ValueError):
+    """A node that can't stand in a saved program; the text says which and why."""
+
+
+@dataclass(frozen=True)
+class Ref:
+    """A field that refers to an earlier node of one of these types."""
+
+    types: frozenset[str]
+
+
+@dataclass(frozen=True)
+class ListOf:
+    """A field that refers to an array whose items are of these types, or arrays of them where it is ``nested``."""
+
+    types: frozenset[str]
+    nested: bool = False
+
+
+@dataclass(frozen=True)
+class MapOf:
+    """A field that refers to a map from one type to others."""
+
+    keys: frozenset[str]
+    values: ListOf
+
+
+@dataclass(frozen=True)
+class Plain:
+    """A field that holds a number, text or truth value itself."""
+
+    kind: type
+    least: int = -MOST_INT
+    most: int = MOST_INT - 1
+
+
+def _ref(*types: str) -> Ref:
+    return Ref(frozenset(types))
+
+
+def _list(*types: str, nested: bool = False) -> ListOf:
+    return ListOf(frozenset(types), nested)
+
+
+BINARY: Final = ("Add", "Sub", "Mul", "FloorDiv", "FloorMod", "Div", "Mod", "Min", "Max")
+COMPARED: Final = ("EQ", "NE", "LT", "LE", "GT", "GE", "And", "Or")
+DIMS: Final = ("ir.IntImm", "ir.Var", "prim.Cast", "prim.Select", "prim.Not", *(f"prim.{n}" for n in BINARY + COMPARED))
+TYPES: Final = ("relax.TensorType", "ir.TupleType")
+VALUES: Final = ("ir.Var", "ir.GenericConst")
+ATTRIBUTES: Final = ("None", "int", "bool", "float", "ffi.String", "ir.IntImm")
+SPANS: Final = _ref("None", "ir.Span")
+TEXT: Final = _ref("ffi.String")
+TYPED: Final = {"span": SPANS, "ty": _ref("ir.PrimType")}
+SIZE: Final = Plain(int, -1, MOST_DIMS)
+
+FIELDS: Final[Mapping[str, Mapping[str, Any]]] = {
+    "ir.Type": {"span": SPANS},
+    "ir.PrimType": {"span": SPANS, "dtype": Plain(str)},
+    "ir.IntImm": TYPED | {"value": _ref("int")},
+    **{f"prim.{name}": TYPED | {"a": _ref(*DIMS), "b": _ref(*DIMS)} for name in BINARY + COMPARED},
+    "prim.Cast": TYPED | {"value": _ref(*DIMS)},
+    "prim.Not": TYPED | {"a": _ref(*DIMS)},
+    "prim.Select": TYPED | {"condition": _ref(*DIMS), "true_value": _ref(*DIMS), "false_value": _ref(*DIMS)},
+    "relax.ShapeType": {"span": SPANS, "values": _list(*DIMS), "ndim": SIZE},
+    "relax.TensorType": {
+        "span": SPANS,
+        "shape": _ref("None", "relax.expr.ShapeExpr"),
+        "dtype": _ref("ir.PrimType"),
+        "vdevice": _ref("None"),
+        "ndim": SIZE,
+    },
+    "ir.TupleType": {"span": SPANS, "fields": _list(*TYPES)},
+    "relax.FuncType": {
+        "span": SPANS,
+        "params": _list(*TYPES),
+        "ret": _ref(*TYPES),
+        "derive_func": _ref("None"),
+        "purity": Plain(bool),
+    },
+    "ir.Span": {"source_name": _ref("ir.SourceName")}
+    | dict.fromkeys(("line", "column", "end_line", "end_column"), Plain(int, 0, (1 << 31) - 1)),
+    "ir.SourceMap": {"source_map": MapOf(frozenset(), _list())},
+    "ir.DictAttrs": {"__dict__": MapOf(frozenset(("ffi.String",)), _list(*ATTRIBUTES, nested=True))},
+    "ir.Var": {"span": SPANS, "ty": _ref(*TYPES, "ir.PrimType"), "name": TEXT},
+    "ir.GlobalVar": {"span": SPANS, "ty": _ref("ir.Type", "relax.FuncType"), "name_hint": TEXT},
+    "ir.GenericConst": {"span": SPANS, "ty": _ref("relax.TensorType"), "value": _ref("ffi.Tensor")},
+    "ir.Tuple": {"span": SPANS, "ty": _ref("ir.TupleType"), "fields": _list(*VALUES, "ir.Tuple")},
+    "ir.TupleGetItem": {
+        "span": SPANS,
+        "ty": _ref(*TYPES),
+        "tuple_value": _ref("ir.Var"),
+        "index": Plain(int, 0, (1 << 31) - 1),
+    },
+    "ir.Call": {
+        "span": SPANS,
+        "ty": _ref(*TYPES),
+        "op": _ref("ir.Op"),
+        "args": _list(*VALUES, "ir.GlobalVar", "ir.Tuple", "relax.expr.ShapeExpr"),
+        "attrs": _ref("ir.DictAttrs", "None"),
+        "ty_args": _list(),
+    },
+    "relax.expr.ShapeExpr": {"span": SPANS, "ty": _ref("relax.ShapeType"), "values": _list(*DIMS)},
+    "relax.expr.VarBinding": {
+        "span": SPANS,
+        "var": _ref("ir.Var"),
+        "value": _ref(*VALUES, "ir.Call", "ir.Tuple", "ir.TupleGetItem"),
+    },
+    **dict.fromkeys(
+        ("relax.expr.BindingBlock", "relax.expr.DataflowBlock"),
+        {"bindings": _list("relax.expr.VarBinding"), "span": SPANS},
+    ),
+    "relax.expr.SeqExpr": {
+        "span": SPANS,
+        "ty": _ref(*TYPES),
+        "blocks": _list("relax.expr.BindingBlock", "relax.expr.DataflowBlock"),
+        "body": _ref(*VALUES, "ir.Tuple"),
+    },
+    "relax.expr.Function": {
+        "span": SPANS,
+        "ty": _ref("relax.FuncType"),
+        "attrs": _ref("ir.DictAttrs", "None"),
+        "params": _list("ir.Var"),
+        "body": _ref("relax.expr.SeqExpr"),
+        "ret_ty": _ref(*TYPES),
+        "is_pure": Plain(bool),
+    },
+    "ir.IRModule": {
+        "functions": MapOf(frozenset(("ir.GlobalVar",)), _list("relax.expr.Function")),
+        "global_var_map_": MapOf(frozenset(("ffi.String",)), _list("ir.GlobalVar")),
+        "source_map": _ref("ir.SourceMap"),
+        "attrs": _ref("ir.DictAttrs", "None"),
+        "global_infos": MapOf(frozenset(), _list()),
+    },
+}
+"""The types with fields."""
+
+
+@dataclass
+class Graph:
+    """The nodes of a program, and what is known of those that were checked."""
+
+    nodes: list[Any]
+    depths: list[int] = field(default_factory=list)
+    ops: set[str] = field(default_factory=set)
+    found: set[tuple[int, ListOf | MapOf]] = field(default_factory=set)
+
+    def referred(self, number: Any, user: int) -> Any:
+        """The node that another one refers to; it stands before it."""
+        if type(number) is not int or not 0 <= number < user:
+            raise Misfit(f"refers to node {number!r:.40}, and only earlier ones may be referred to")
+        self.depths[user] = max(self.depths[user], self.depths[number] + 1)
+        return self.nodes[number]
+
+    def check_field(self, user: int, wanted: Any, content: Any) -> None:
+        if isinstance(wanted, Plain):
+            _check_plain(wanted, content)
+            return
+        node = self.referred(content, user)
+        if isinstance(wanted, Ref):
+            _check_type(node, wanted.types)
+        elif (content, wanted) not in self.found:
+            self.check_items(content, node, wanted)
+            self.found.add((content, wanted))
+
+    def check_items(self, number: int, node: Any, wanted: ListOf | MapOf) -> None:
+        if isinstance(wanted, MapOf):
+            _check_type(node, frozenset(("ffi.Map",)))
+            for key, value in zip(node["data"][::2], node["data"][1::2]):
+                _check_type(self.nodes[key], wanted.keys)
+                self.check_item(self.nodes[value], value, wanted.values)
+            return
+        _check_type(node, frozenset(("ffi.Array",)))
+        for item in node["data"]:
+            self.check_item(self.nodes[item], item, wanted)
+
+    def check_item(self, node: Any, number: int, wanted: ListOf) -> None:
+        if not (wanted.nested and node["type"] == "ffi.Array"):
+            _check_type(node, wanted.types)
+        elif (number, wanted) not in self.found:
+            self.check_items(number, node, wanted)
+            self.found.add((number, wanted))
+
+
+def check(program: Any) -> set[str]:
+    """Refuses what is not TVM's JSON of a program in the dialect; gives the names of the primitives that it calls.
+
+    Raises:
+      Misfit: with the number and type of the node.
+    """
+    if not isinstance(program, dict) or program.keys() != {"root_index", "nodes", "metadata"}:
+        raise Misfit("it is no graph of nodes")
+    nodes, root = program["nodes"], program["root_index"]
+    if not isinstance(nodes, list) or not all(isinstance(node, dict) for node in nodes):
+        raise Misfit("it has no list of nodes")
+    graph = Graph(nodes, [0] * len(nodes))
+    for number, node in enumerate(nodes):
+        try:
+            _check_node(graph, number, node)
+        except Misfit as why:
+            raise Misfit(f"node {number} ({node.get('type')!r:.40}) {why}") from None
+    if type(root) is not int or not 0 <= root < len(nodes) or nodes[root]["type"] != "ir.IRModule":
+        raise Misfit(f"its root is node {root!r:.40}, which is no module")
+    if not isinstance(program["metadata"], dict) or not all(isinstance(v, str) for v in program["metadata"].values()):
+        raise Misfit("its metadata are no texts")
+    return graph.ops
+
+
+def _check_node(graph: Graph, number: int, node: dict[str, Any]) -> None:
+    kind, data = node.get("type"), node.get("data")
+    if not isinstance(kind, str) or node.keys() - {"type", "data"}:
+        raise Misfit("is of no type, or has more than a type and data")
+    if kind in FIELDS:
+        _check_fields(graph, number, kind, data)
+    elif kind in _LEAVES:
+        _LEAVES[kind](graph, number, data)
+    else:
+        raise Misfit("is of a type that no saved program has")
+    if graph.depths[number] > DEEPEST:
+        raise Misfit(f"is nested more than {DEEPEST} deep")
+
+
+def _check_fields(graph: Graph, number: int, kind: str, data: Any) -> None:
+    wanted = FIELDS[kind]
+    if not isinstance(data, dict) or data.keys() != wanted.keys():
+        raise Misfit(f"must have the fields {', '.join(wanted)}")
+    for name, content in data.items():
+        try:
+            graph.check_field(number, wanted[name], content)
+        except Misfit as why:
+            raise Misfit(f"{name}: {why}") from None
+    if kind in _RULES:
+        _RULES[kind](graph.nodes, data)
+
+
+def _check_type(node: Any, types: frozenset[str]) -> None:
+    if node["type"] not in types:
+        raise Misfit(f"refers to a {node['type']!r:.40}, and must to {' or '.join(sorted(types)) or 'nothing'}")
+
+
+def _check_plain(wanted: Plain, content: Any) -> None:
+    if type(content) is not wanted.kind:
+        raise Misfit(f"must be of type {wanted.kind.__name__}, but is {content!r:.40}")
+    if isinstance(content, int) and not wanted.least <= content <= wanted.most:
+        raise Misfit(f"{content} is out of range")
+
+
+# -- types without fields
+
+
+def _check_container(graph: Graph, number: int, data: Any) -> None:
+    if not isinstance(data, list):
+        raise Misfit("has no items")
+    for item in data:
+        graph.referred(item, number)
+
+
+def _check_map(graph: Graph, number: int, data: Any) -> None:
+    _check_container(graph, number, data)
+    if len(data) % 2:
+        raise Misfit("has a key without a value")
+
+
+def _check_op(graph: Graph, number: int, data: Any) -> None:
+    if not isinstance(data, str) or not data.startswith(OP_PREFIX):
+        raise Misfit(f"{data!r:.60} is no op of the dialect")
+    graph.ops.add(data.removeprefix(OP_PREFIX))
+
+
+def _leaf(*kinds: type) -> Callable[[Graph, int, Any], None]:
+    def checked(_: Graph, __: int, data: Any) -> None:
+        if type(data) not in kinds:
+            raise Misfit(f"has the data {data!r:.40}")
+        if type(data) is int and not -MOST_INT <= data < MOST_INT:
+            raise Misfit(f"{data} is out of range")
+
+    return checked
+
+
+def _check_tensor(_: Graph, __: int, data: Any) -> None:
+    tensor_of(data)
+
+
+def tensor_of(data: Any) -> tuple[tuple[int, int, int], tuple[int, ...]]:
+    """The dtype, as DLPack writes it, and the shape of a constant, found to have as many bytes as these take.
+
+    Raises:
+      Misfit: otherwise.
+    """
+    try:
+        octets = base64.b64decode(data, validate=True)
+        magic, _, kind, device, ndim, code, bits, lanes = TENSOR_HEADER.unpack_from(octets)
+        if magic != TENSOR_MAGIC or (kind, device) != (1, 0) or not 0 <= ndim <= MOST_DIMS:
+            raise Misfit("is no array in the processor's memory")
+        *shape, size = struct.unpack_from(f"<{ndim + 1}q", octets, TENSOR_HEADER.size)
+    except (TypeError, ValueError, binascii.Error, struct.error) as cause:
+        raise Misfit(f"is no array: {cause}") from None
+    rest = len(octets) - TENSOR_HEADER.size - 8 * (ndim + 1)
+    if min(shape, default=0) < 0 or size != rest or math.prod(shape) * -(-bits * lanes // 8) != size:
+        raise Misfit(f"has {rest} bytes for shape {shape} of {bits * lanes} bits")
+    return (code, bits, lanes), tuple(shape)
+
+
+_LEAVES: Final[Mapping[str, Callable[[Graph, int, Any], None]]] = {
+    "None": _leaf(type(None)),
+    "bool": _leaf(bool),
+    "int": _leaf(int),
+    "float": _leaf(float, int),
+    "ffi.String": _leaf(str),
+    "ffi.Array": _check_container,
+    "ffi.Map": _check_map,
+    "ffi.Tensor": _check_tensor,
+    "ir.Op": _check_op,
+    "ir.SourceName": _leaf(str),
+}
+
+
+# -- what fields must be together
+
+
+def _check_dtype(_: list[Any], data: dict[str, Any]) -> None:
+    if data["dtype"] not in PAIRS and data["dtype"] not in {d.name for d in dtypes.TRACED}:
+        raise Misfit(f"{data['dtype']!r:.40} is no dtype")
+
+
+def _check_rank(nodes: list[Any], data: dict[str, Any]) -> None:
+    """A shape that nobody knows may have a known rank."""
+    shape = nodes[data["shape"]]
+    if shape["type"] != "None" and data["ndim"] != len(_items(nodes, shape["data"]["values"])):
+        raise Misfit(f"has ndim {data['ndim']} and another number of dims")
+
+
+def _check_shape_type(nodes: list[Any], data: dict[str, Any]) -> None:
+    if data["ndim"] != len(_items(nodes, data["values"])):
+        raise Misfit(f"has ndim {data['ndim']} and other dims")
+
+
+def _check_shape(nodes: list[Any], data: dict[str, Any]) -> None:
+    if nodes[data["ty"]]["data"]["ndim"] != len(_items(nodes, data["values"])):
+        raise Misfit("has a type of another rank")
+
+
+def _check_constant(nodes: list[Any], data: dict[str, Any]) -> None:
+    """TVM takes the bytes for what the type tells."""
+    told = nodes[data["ty"]]["data"]
+    name = nodes[told["dtype"]]["data"]["dtype"]
+    dtype, shape = tensor_of(nodes[data["value"]]["data"])
+    if dtype not in _written(name):
+        raise Misfit(f"holds an array of dtype {dtype} and tells of {name}")
+    dims = [] if nodes[told["shape"]]["type"] == "None" else _dims(nodes, told["shape"])
+    if dims != list(shape):
+        raise Misfit(f"holds an array of shape {shape} and tells of {dims}")
+
+
+def _check_division(nodes: list[Any], data: dict[str, Any]) -> None:
+    if _known(nodes, data["b"]) == 0:
+        raise Misfit("divides by zero")
+
+
+def _check_dim_type(nodes: list[Any], data: dict[str, Any]) -> None:
+    name = nodes[data["ty"]]["data"]["dtype"]
+    if name not in ("bool", "int8", "int16", "int32", "int64"):
+        raise Misfit(f"is a dim of dtype {name}")
+
+
+def _written(name: str) -> set[tuple[int, int, int]]:
+    """A dtype as DLPack writes it: a kind, bits and lanes."""
+    bare, _, lanes = name.partition("x")
+    kind = bare.rstrip("0123456789")
+    bits = bare.removeprefix(kind) or "8"
+    return {(CODES.get(kind, -1), int(bits), int(lanes or 1)), *([(1, 1, 1)] if kind == "bool" else [])}
+
+
+def _items(nodes: list[Any], number: int) -> list[int]:
+    return nodes[number]["data"]  # type: ignore[no-any-return]
+
+
+def _dims(nodes: list[Any], shape: int) -> list[Any]:
+    return [_known(nodes, dim) for dim in _items(nodes, nodes[shape]["data"]["values"])]
+
+
+def _known(nodes: list[Any], dim: int) -> int | None:
+    """The number that a dim is, if it is one."""
+    node = nodes[dim]
+    return nodes[node["data"]["value"]]["data"] if node["type"] == "ir.IntImm" else None
+
+
+def _both(first: Any, second: Any) -> Any:
+    def checked(nodes: list[Any], data: dict[str, Any]) -> None:
+        first(nodes, data)
+        second(nodes, data)
+
+    return checked
+
+
+_RULES: Final[Mapping[str, Callable[[list[Any], dict[str, Any]], None]]] = {
+    "ir.PrimType": _check_dtype,
+    "relax.TensorType": _check_rank,
+    "relax.ShapeType": _check_shape_type,
+    "relax.expr.ShapeExpr": _check_shape,
+    "ir.GenericConst": _check_constant,
+    **{kind: _check_dim_type for kind in DIMS if kind not in ("ir.Var",)},
+    **{f"prim.{name}": _both(_check_dim_type, _check_division) for name in ("FloorDiv", "FloorMod", "Div", "Mod")},
+}
