@@ -10,7 +10,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import bfloat16, float16, float32, int32
+from tvtf.dtypes import bfloat16, float16, float32, int32, int64
 from tvtf.frontend.custom import custom_gradient
 from tvtf.frontend.functional import scan
 from tvtf.ops.aggregate import reduce_logsumexp
@@ -22,6 +22,7 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.grids import sequence_mask
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import product
+from tvtf.ops.required import required
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.softmax import log_softmax
 from tvtf.primitive import export, public_names
@@ -29,7 +30,7 @@ from tvtf.refusal import Refused
 from tvtf.shape import Dim
 from tvtf.sparse.dense import to_dense
 from tvtf.sparse.tensor import SparseTensor
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor
 
 NEVER = -1e30
 """The logarithm of what can't be: finite, so that no difference of two is undefined."""
@@ -83,7 +84,10 @@ def ctc_loss(
         frames = transpose(frames, [1, 0, 2])
     lengths = cast(convert_to_tensor(logit_length), int32)
     if is_sparse:
-        _require_frames(lengths, frames)
+        count = frames._type.shape[0]
+        told = "sequence_length is larger than the number of frames"
+        check = functools.partial(_check_frames, count=count)
+        lengths = required(lengths, check, lambda x: bind.less_equal(cast(x, int64), scalar_of(count)), told)
         labels, label_length = _dense(labels), _counted(labels)
     blank = _class_from(blank_index or 0, frames._type.shape[2])
     compute = custom_gradient(functools.partial(_loss_and_gradient, blank=blank, limit=NEVER if is_sparse else HARDLY))
@@ -93,12 +97,10 @@ def ctc_loss(
     return found if found.dtype is dtype else cast(found, dtype)  # type: ignore[no-any-return]
 
 
-def _require_frames(lengths: Tensor, frames: Tensor) -> None:
-    count = frames.shape[0]
-    if isinstance(lengths, EagerTensor) and count is not None:
-        for i, length in enumerate(lengths.eager_array()):
-            if length > count:
-                raise Refused(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
+def _check_frames(lengths: np.ndarray, count: int) -> None:
+    for i, length in enumerate(lengths):
+        if length > count:
+            raise Refused(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
 
 
 def _class_from(index: int, classes: Dim) -> Any:

@@ -6,6 +6,7 @@ Source: tensorflow/core/kernels/range_sampler.cc, tensorflow/core/lib/random/sim
 from __future__ import annotations
 
 from collections.abc import Callable, Iterator, Sequence
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -16,14 +17,15 @@ from tvtf.ops import philox
 from tvtf.ops.array import stop_gradient
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive, unknown_dim
-from tvtf.ops.indexing import gather
+from tvtf.ops.indexing import gather, in_range
 from tvtf.ops.operands import attributes, operand, positive
+from tvtf.ops.required import required
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.primitive import export, public_names
 from tvtf.random_state import advanced
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 BLOCKS_PER_SAMPLE = 512
@@ -159,6 +161,10 @@ def _check_within(true: np.ndarray, limit: int) -> None:
     for each in true.ravel().tolist():
         if not 0 <= each < limit:
             raise Refused(f"`true_candidate` out of range [0, {limit}), received {each}")
+
+
+def _check_candidates(_: np.ndarray, true: np.ndarray, limit: int) -> None:
+    _check_within(true, limit)
 
 
 def _types(true: TensorType, *_: TensorType, count: int, **__: Any) -> tuple[TensorType, ...]:
@@ -388,9 +394,9 @@ def all_candidate_sampler(
     Source: https://www.tensorflow.org/api_docs/python/tf/random/all_candidate_sampler
     """
     classes = _checked_classes("AllCandidateSampler", true_classes, num_true, num_sampled, False, num_sampled)
-    if isinstance(classes, EagerTensor):
-        _check_within(classes.eager_array(), num_sampled)
-    one = convert_to_tensor(1.0)
+    told = f"`true_candidate` out of range [0, {num_sampled})"
+    check = partial(_check_candidates, limit=num_sampled)
+    one = required(convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), told, classes)
     every = public_names()["range"](num_sampled, dtype=int64)
     shapes = (classes._type.shape, (num_sampled,))
     return Candidates(every, *(bind.broadcast_to(one, shape=shape) for shape in shapes))

@@ -12,6 +12,7 @@ from tvtf.ops.cast import cast, defaulted
 from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather_nd
 from tvtf.ops.operands import attributes, converted, operand
+from tvtf.ops.required import required
 from tvtf.ops.rules import attribute_text, bind, number, require_dtype, static_dims, zeros_like
 from tvtf.primitive import export
 from tvtf.refusal import Refused, RefusedValue
@@ -159,12 +160,19 @@ def crop_and_resize(
         raise Refused(f"crop_size must have two elements, but is {crop_size}")
     if any(isinstance(d, int) and d <= 0 for d in size):
         raise Refused("crop dimensions must be positive")
-    if isinstance(corners, EagerTensor) and not np.isfinite(corners.eager_array()).all():
-        raise Refused("Boxes contains at least one element that is not finite").told_by("CropAndResize")
+    corners = required(corners, _check_finite, bind.is_finite, _NOT_FINITE)
     rows = _samples(corners[:, 0], corners[:, 2], x._type.shape[1], size[0])
     columns = _samples(corners[:, 1], corners[:, 3], x._type.shape[2], size[1])
     beyond = number(extrapolation_value, EagerTensor(np.zeros((), np.float32)))
     return _sampled(cast(x, float32), which, rows, columns, method, beyond)
+
+
+_NOT_FINITE = "Boxes contains at least one element that is not finite"
+
+
+def _check_finite(corners: np.ndarray) -> None:
+    if not np.isfinite(corners).all():
+        raise Refused(_NOT_FINITE).told_by("CropAndResize")
 
 
 def _samples(first: Tensor, last: Tensor, size: Dim, count: Dim) -> tuple[Tensor, Tensor]:

@@ -9,6 +9,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.dtypes import int32
+from tvtf.errors import InvalidArgumentError
 from tvtf.images.colours import adjust_hue, adjust_saturation
 from tvtf.images.files import adjust_jpeg_quality
 from tvtf.ops.cast import cast
@@ -16,6 +17,7 @@ from tvtf.ops.getitem import slice as slice_
 from tvtf.ops.image import adjust_brightness, adjust_contrast, checked_image
 from tvtf.ops.pad import reverse
 from tvtf.ops.random import stateless_uniform
+from tvtf.ops.required import required
 from tvtf.ops.rounding import round as round_
 from tvtf.ops.rules import bind, number
 from tvtf.primitive import export
@@ -104,6 +106,14 @@ def stateless_random_flip_up_down(image: Any, seed: Any) -> Tensor:
 # -- crops
 
 
+_TOO_SMALL = "Need value.shape >= size"
+
+
+def _check_size(wanted: np.ndarray, shape: np.ndarray) -> None:
+    if (shape < wanted).any():
+        raise InvalidArgumentError(None, "Assert", f"{_TOO_SMALL}, got {shape} and {wanted}")
+
+
 def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
     x = convert_to_tensor(value)
     wanted = convert_to_tensor(size, int32)
@@ -111,11 +121,7 @@ def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:
     if wanted.ndim != 1 or not same_shape(wanted._type.shape, shape._type.shape):
         told = f"Incompatible shapes: {show_shape(shape._type.shape)} vs. {show_shape(wanted._type.shape)}"
         raise Refused(told, ValueError)
-    if isinstance(shape, EagerTensor) and isinstance(wanted, EagerTensor) and (shape.numpy() < wanted.numpy()).any():
-        from tvtf.errors import InvalidArgumentError
-
-        told = f"Need value.shape >= size, got {shape.numpy()} and {wanted.numpy()}"
-        raise InvalidArgumentError(None, "Assert", told)
+    wanted = required(wanted, _check_size, bind.less_equal, _TOO_SMALL, shape)
     limit = shape - wanted + number(1, wanted)
     drawn = draw([x.ndim], minval=0, maxval=wanted.dtype.max, dtype=wanted.dtype)
     return slice_(x, drawn % limit, wanted)

@@ -214,6 +214,7 @@ def _blend_samples() -> list[Sample]:
     samples=_blend_samples,
     heavy="repeated",
     onnx=_blend_nodes,
+    why_not={"guard": "its places are computed from the sizes of its operand"},
 )
 def blend(x: Tensor, places: Tensor, shares: Tensor, back_places: Tensor, back_shares: Tensor) -> Any:
     """Each new row of (n, rows, length) as the sum of ``shares`` (to, taps) of the old ones at ``places``.

@@ -37,7 +37,7 @@ from tvtf.ops.sort import argsort
 from tvtf.ops.tridiagonal import tridiagonal_matmul, tridiagonal_solve
 from tvtf.primitive import export, public_names
 from tvtf.shape import Dim
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 
 @export("linalg.LinearOperatorHouseholder")
@@ -224,11 +224,10 @@ def _check_permutation(perm: Any) -> None:
         raise ValueError(f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
     if not perm.dtype.is_integer:
         raise TypeError(f"Argument `perm` must be integer dtype. Received: {perm}.")
-    if isinstance(perm, EagerTensor):
-        array = perm.eager_array()
-        if (np.sort(array, axis=-1) != np.arange(array.shape[-1])).any():
-            told = f"Argument `perm` must be a vector of unique integers from 0 to {array.shape[-1] - 1}."
-            raise ValueError(told)
+    array = static_value(perm)  # as in TensorFlow, which leaves what only a call tells to the caller
+    if array is not None and (np.sort(array, axis=-1) != np.arange(array.shape[-1])).any():
+        told = f"Argument `perm` must be a vector of unique integers from 0 to {array.shape[-1] - 1}."
+        raise ValueError(told)
 
 
 @export("linalg.LinearOperatorTridiag")

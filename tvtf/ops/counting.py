@@ -6,18 +6,19 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.arrange import stack
 from tvtf.ops.cast import cast
+from tvtf.ops.indexing import in_range
 from tvtf.ops.operands import attributes, one_of, operand, scalar_int
+from tvtf.ops.required import required
 from tvtf.ops.rules import bind, number, ones_like, size_argument
 from tvtf.ops.scatter import scatter_nd
 from tvtf.primitive import export
 from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import Dim, size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("math.confusion_matrix")
@@ -55,8 +56,8 @@ def confusion_matrix(
     rows, columns = _same_rank(convert_to_tensor(labels), convert_to_tensor(predictions))
     rows, columns = _classes(rows, "labels"), _classes(columns, "predictions")
     size = _class_count(rows, columns) if num_classes is None else size_argument(num_classes, "num_classes")
-    for values, what in ((rows, "labels"), (columns, "predictions")):
-        _check(values, lambda array, size=size: array < size, f"`{what}` out of bound")
+    rows = _checked(rows, lambda x: x < size, lambda x: in_range(x, size), "`labels` out of bound")
+    columns = _checked(columns, lambda x: x < size, lambda x: in_range(x, size), "`predictions` out of bound")
     kind = as_dtype(dtype)
     counted = cast(ones_like(columns) if weights is None else convert_to_tensor(weights), kind)
     return scatter_nd(stack([rows, columns], axis=1), counted, [size, size])
@@ -73,14 +74,16 @@ def _same_rank(labels: Tensor, predictions: Tensor) -> tuple[Tensor, Tensor]:
 
 def _classes(x: Tensor, what: str) -> Tensor:
     x = cast(x, int64)
-    _check(x, lambda array: array >= 0, f"`{what}` contains negative values")
-    return x
+    told = f"`{what}` contains negative values"
+    return _checked(x, lambda array: array >= 0, lambda x: bind.greater_equal(x, number(0, x)), told)
 
 
-def _check(x: Tensor, holds: Any, told: str) -> None:
-    """Refuses eager values; in compiled code the scatter has the last word."""
-    if isinstance(x, EagerTensor) and state.trace is None and not np.all(holds(x._array)):
-        raise InvalidArgumentError(None, "Assert", f"{told}: {x._array}")
+def _checked(x: Tensor, holds: Any, holds_when_run: Any, told: str) -> Tensor:
+    def check(array: np.ndarray) -> None:
+        if not np.all(holds(array)):
+            raise InvalidArgumentError(None, "Assert", f"{told}: {array}")
+
+    return required(x, check, holds_when_run, told)
 
 
 def _class_count(rows: Tensor, columns: Tensor) -> Dim:
@@ -136,20 +139,25 @@ def histogram_fixed_width(
     """
     x = convert_to_tensor(values)
     limits = operand(value_range, x.dtype, 1)
-    _check_limits(limits)
+    limits = _checked_limits(limits)
     places = _flat(histogram_fixed_width_bins(x, limits, nbins))
     kind: DType = as_dtype(dtype)
     ones = cast(ones_like(places), kind)
     return bind.unsorted_segment_sum(ones, places, num_segments=scalar_int(nbins, "nbins"))
 
 
-def _check_limits(limits: Tensor) -> None:
+def _checked_limits(limits: Tensor) -> Tensor:
     if limits._dims != (2,):
         raise Refused("value_range should be a vector of 2 elements.")
-    if isinstance(limits, EagerTensor) and not limits._array[0] < limits._array[1]:
-        raise RefusedValue(
-            f"value_range should satisfy value_range[0] < value_range[1], but got '{limits._array.tolist()}'"
-        )
+    return required(limits, _check_order, lambda x: bind.less(x[0], x[1]), _RANGE)
+
+
+_RANGE = "value_range should satisfy value_range[0] < value_range[1]"
+
+
+def _check_order(limits: np.ndarray) -> None:
+    if not limits[0] < limits[1]:
+        raise RefusedValue(f"{_RANGE}, but got '{limits.tolist()}'")
 
 
 def _flat(x: Tensor) -> Tensor:

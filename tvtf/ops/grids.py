@@ -17,6 +17,7 @@ from tvtf.ops.common_dims import broadcast_dims
 from tvtf.ops.create import arange, checked_dims
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.operands import attributes, word_of
+from tvtf.ops.required import is_permutation, required
 from tvtf.ops.rules import (
     attribute_int,
     bind,
@@ -394,8 +395,8 @@ def invert_permutation(x: Any, name: str | None = None) -> Tensor:
     require_dtype(places._type, (int32, int64), "x")
     if places.ndim != 1:
         raise Refused(f"invert_permutation expects a 1D vector, but got shape {show_shape(places._type.shape)}")
-    if isinstance(places, EagerTensor):
-        _check_permutation(places.eager_array())
+    told = "invert_permutation expects each of 0, ..., n - 1 once"
+    places = required(places, _check_permutation, is_permutation, told)
     return bind.cast(bind.argsort(places, descending=False), dtype=places.dtype)
 
 

@@ -332,6 +332,7 @@ def sparse_softmax_cross_entropy(labels: Tensor, logits: Tensor) -> Any:
     vjp=_sparse_grad_vjp,
     batch=_batch("sparse_softmax_cross_entropy_grad"),
     onnx=_sparse_grad_onnx,
+    guard=lambda ct, labels, logits: _sparse_guard(labels, logits),
     samples=_sparse_grad_samples,
 )
 def sparse_softmax_cross_entropy_grad(ct: Tensor, labels: Tensor, logits: Tensor) -> Any:

@@ -3,7 +3,9 @@
 from __future__ import annotations
 
 import itertools
+import math
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +15,7 @@ from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather, gather_densely, places
 from tvtf.ops.operands import attributes, integers, operand, positive
+from tvtf.ops.required import required, within
 from tvtf.ops.rules import (
     attribute_int,
     attribute_ints,
@@ -62,21 +65,19 @@ def dynamic_partition(data: Any, partitions: Any, num_partitions: int, name: str
             f"data.shape must start with partitions.shape, got data.shape = {brackets(shape)}, partitions.shape = {brackets(lead)}"
         ).told_by("DynamicPartition")
     count = static_int(num_partitions, "num_partitions")
-    _require_within(numbers, count)
+    told = f"partitions is not in [0, {count})"
+    numbers = required(numbers, partial(_require_within, count=count), within(count), told)
     rows = bind.reshape(x, shape=(size_of(lead), *shape[len(lead) :]))
     flat = bind.reshape(numbers, shape=(size_of(lead),))
     return [_rows_where(rows, bind.equal(flat, number(i, flat))) for i in range(count)]
 
 
-def _require_within(numbers: Tensor, count: int) -> None:
-    if isinstance(numbers, EagerTensor):
-        wrong = np.argwhere((numbers._array < 0) | (numbers._array >= count))
-        if len(wrong):
-            at = tuple(int(i) for i in wrong[0])
-            place = f"[{','.join(map(str, at))}]" if at else ""
-            raise Refused(f"partitions{place} = {numbers._array[at]} is not in [0, {count})").told_by(
-                "DynamicPartition"
-            )
+def _require_within(numbers: np.ndarray, count: int) -> None:
+    wrong = np.argwhere((numbers < 0) | (numbers >= count))
+    if len(wrong):
+        at = tuple(int(i) for i in wrong[0])
+        place = f"[{','.join(map(str, at))}]" if at else ""
+        raise Refused(f"partitions{place} = {numbers[at]} is not in [0, {count})").told_by("DynamicPartition")
 
 
 def _rows_where(rows: Tensor, chosen: Tensor) -> Tensor:
@@ -158,6 +159,14 @@ def _stitched_size(places: Sequence[Tensor]) -> Dim:
 # -- by place
 
 
+_BEYOND = "index is out of bound as with dims"
+
+
+def _require_places(places: np.ndarray, count: int) -> None:
+    if np.any((places < 0) | (places >= count)):
+        raise Refused(_BEYOND).told_by("UnravelIndex")
+
+
 @export("unravel_index")
 def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     """The coordinates in an array of shape ``dims`` of places in its flat form.
@@ -182,8 +191,8 @@ def unravel_index(indices: Any, dims: Any, name: str | None = None) -> Tensor:
     at = convert_to_tensor(indices)
     require_dtype(at._type, (int32, int64), "indices")
     sizes = [int(d) for d in static_value(_vector(dims, "dims"), "dims")]
-    if isinstance(at, EagerTensor) and np.any((at._array < 0) | (at._array >= np.prod(sizes))):
-        raise Refused("index is out of bound as with dims").told_by("UnravelIndex")
+    count = math.prod(sizes)
+    at = required(at, partial(_require_places, count=count), within(count), _BEYOND)
     rest, found = at, []
     for size in reversed(sizes):
         found.append(bind.floormod(rest, number(size, at)))
@@ -228,7 +237,9 @@ def reverse_sequence(
         raise Refused(f"len(seq_lens) != input.dims({batch}), ({lengths.shape[0]} vs. {shape[batch]})").told_by(
             "ReverseSequence"
         )
-    _require_lengths(lengths, shape[along], along)
+    check = partial(_require_lengths, size=shape[along], along=along)
+    told = f"seq_lens is not in [0, input.dims({along})]"
+    lengths = required(lengths, check, within(shape[along] + 1), told)
     order = (batch, along, *(i for i in range(x.ndim) if i not in (batch, along)))
     back = tuple(int(i) for i in np.argsort(order))
     steps = bind.range(size=shape[along], start=0, delta=1, dtype=lengths.dtype)
@@ -238,12 +249,11 @@ def reverse_sequence(
     return bind.transpose(gather(bind.transpose(x, perm=order), at, batch_dims=1), perm=back)
 
 
-def _require_lengths(lengths: Tensor, size: Dim, along: int) -> None:
-    if isinstance(lengths, EagerTensor) and isinstance(size, int):
-        for i, length in enumerate(lengths._array):
-            if not 0 <= length <= size:
-                told = f"seq_lens({i}) > input.dims({along})" if length > 0 else f"seq_lens({i}) < 0"
-                raise Refused(told).told_by("ReverseSequence")
+def _require_lengths(lengths: np.ndarray, size: int, along: int) -> None:
+    for i, length in enumerate(lengths):
+        if not 0 <= length <= size:
+            told = f"seq_lens({i}) > input.dims({along})" if length > 0 else f"seq_lens({i}) < 0"
+            raise Refused(told).told_by("ReverseSequence")
 
 
 # -- blocks

@@ -216,13 +216,18 @@ def _window(shape: Sequence[int], starts: Sequence[np.ndarray], axes: Any, sizes
 
 
 def _dynamic_guard(x: Tensor, *starts: Tensor, axes: Any, sizes: Any, wrap: bool) -> list[tuple[Tensor, str]]:
-    return [_window_guard(x, *spec, wrap) for spec in zip(starts, axes, sizes)]
+    return [_window_guard(x._type.shape[a], start, a, size, wrap) for start, a, size in zip(starts, axes, sizes)]
 
 
-def _window_guard(x: Tensor, start: Tensor, axis: int, size: Dim, wrap: bool) -> tuple[Tensor, str]:
-    extent = x._type.shape[axis]
-    low, high = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (-extent if wrap else 0, extent - size))
-    inside = bind.logical_and(bind.less_equal(low, start), bind.less_equal(start, high))
+def _place_guard(ct: Tensor, *starts: Tensor, axes: Any, extents: Any, wrap: bool) -> list[tuple[Tensor, str]]:
+    sizes = [ct._type.shape[a] for a in axes]
+    return [_window_guard(*spec, wrap) for spec in zip(extents, starts, axes, sizes)]
+
+
+def _window_guard(extent: Dim, start: Tensor, axis: int, size: Dim, wrap: bool) -> tuple[Tensor, str]:
+    whole, last, first = (bind.cast(scalar_of(d), dtype=start.dtype) for d in (extent, extent - size, 0))
+    place = bind.select(bind.less(start, first), bind.add(start, whole), start) if wrap else start
+    inside = bind.logical_and(bind.less_equal(first, place), bind.less_equal(place, last))
     known = getattr(start, "known", None)
     which = "" if known is None else f" {known}"
     return inside, f"slice index{which} of dimension {axis} out of bounds."
@@ -346,6 +351,7 @@ def _place_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, axes: Any, ex
     vjp=_place_vjp,
     batch=_place_batch,
     onnx=_place_nodes,
+    guard=_place_guard,
     samples=lambda: [
         Sample(
             (draw(0, _windowed(s, a, n)), *(np.array(b, "int32") for b in at)),

@@ -20,6 +20,7 @@ from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, fresh_dim, same_shape, show_shape
 from tvtf.tensor import EagerTensor, Tensor
 
+INSIDE = "loops count within their stacks, and arrays check what they are asked (frontend/array_traced.py)"
 EXPORT = "loops are exported as a whole"
 
 
@@ -128,7 +129,7 @@ def _read_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     lower=kernel("stack.read"),
     vjp=_read_vjp,
     batch=_read_batch,
-    why_not={"onnx": EXPORT},
+    why_not={"onnx": EXPORT, "guard": INSIDE},
     samples=lambda: [
         Sample((draw(0, (4, 2)), np.int32(1)), {}, dtypes.COMPILED, symbolic=(("n", "k"), ())),
         Sample((draw(0, (3,)), np.int64(2)), {}, dtypes.COMPILED),
@@ -160,7 +161,7 @@ def _put_batch(put: Any) -> Any:
     lower=kernel("stack.write"),
     vjp=_write_vjp,
     batch=_put_batch(lambda here, buffer, new: bind.select(here, new, buffer)),
-    why_not={"onnx": EXPORT},
+    why_not={"onnx": EXPORT, "guard": INSIDE},
     samples=lambda: _write_samples(dtypes.COMPILED, gradient=(0, 2)),
 )
 def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
@@ -174,7 +175,7 @@ def stack_write(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
     lower=kernel("stack.add"),
     vjp=lambda ct, y, buffer, index, value: (ct, None, bind.stack_read(ct, index)),
     batch=_put_batch(lambda here, buffer, new: bind.add(buffer, bind.select(here, new, zeros_like(new)))),
-    why_not={"onnx": EXPORT},
+    why_not={"onnx": EXPORT, "guard": INSIDE},
     samples=lambda: _write_samples(dtypes.FLOATING, gradient=True),
 )
 def stack_add(buffer: Tensor, index: Tensor, value: Tensor) -> Any:
@@ -228,7 +229,7 @@ def _rows_batch(size: Dim, inputs: Any, batched: Any) -> Tensor:
     lower=kernel("stack.add_rows"),
     vjp=_rows_vjp,
     batch=_rows_batch,
-    why_not={"onnx": EXPORT},
+    why_not={"onnx": EXPORT, "guard": INSIDE},
     samples=lambda: [
         Sample((draw(0, (4, 2)), np.array([2, -1, 2]), draw(1, (3, 2))), {}, dtypes.FLOATING),
         Sample(

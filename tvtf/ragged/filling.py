@@ -2,19 +2,21 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tvtf.dtypes import int64
 from tvtf.ops.grids import invert_permutation
-from tvtf.ops.indexing import places
+from tvtf.ops.indexing import in_range, places
 from tvtf.ops.operands import operand
+from tvtf.ops.required import required
 from tvtf.ops.rules import bind, number, size_argument
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import brackets, same_dim
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor
 
 OP = "RaggedFillEmptyRows"
 
@@ -62,7 +64,8 @@ def ragged_fill_empty_rows(
     rows, x = operand(value_rowids, int64), convert_to_tensor(values)
     default, count = convert_to_tensor(default_value, x.dtype), size_argument(nrows, "nrows")
     _check(rows, x, default)
-    _check_rows(rows, count)
+    told = "indices are not in the rows that there are"
+    rows = required(rows, partial(_check_rows, count=count), lambda x: in_range(x, count), told)
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
     filled = bind.unsorted_segment_sum(ones, rows, num_segments=count)
     empty = bind.equal(filled, number(0, filled))
@@ -95,10 +98,9 @@ def _check(rows: Tensor, x: Tensor, default: Tensor) -> None:
         raise Refused(told).told_by(OP)
 
 
-def _check_rows(rows: Tensor, count: Any) -> None:
-    if isinstance(rows, EagerTensor) and isinstance(count, int):
-        for place in np.flatnonzero((rows.eager_array() < 0) | (rows.eager_array() >= count)):
-            raise Refused(f"indices({place}, 0) is invalid: {rows.eager_array()[place]} >= {count}").told_by(OP)
+def _check_rows(rows: np.ndarray, count: Any) -> None:
+    for place in np.flatnonzero((rows < 0) | (rows >= count)):
+        raise Refused(f"indices({place}, 0) is invalid: {rows[place]} >= {count}").told_by(OP)
 
 
 @export("ragged_fill_empty_rows_grad")

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -13,6 +14,7 @@ from tvtf.ops.assert_values import assert_equal, assert_less_equal, assert_non_n
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.host import unknown_dim
+from tvtf.ops.required import all_hold, ascending, required
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.scan import cumsum
 from tvtf.ops.sort import searchsorted
@@ -91,12 +93,10 @@ class RowPartition(CompositeTensor):
             raise ValueError("row_splits tensor may not be empty.")
         splits = as_partition(row_splits, "row_splits", dtype, dtype_hint)
         splits.shape.assert_has_rank(1)
-        if validate and isinstance(splits, EagerTensor):
-            told, array = "Arguments to from_row_splits do not form a valid RaggedTensor:", splits.eager_array()
-            if not array.size:
+        if validate:
+            if splits.shape[0] == 0:
                 raise ValueError("row_splits tensor may not be empty.")
-            checked(array[0] == 0, assert_equal, splits[0], zeros_like(splits[0]), message=told + "zero")
-            _require_increasing(splits, told + "monotonic")
+            splits = required(splits, _check_splits, _are_splits, f"{_SPLITS}zero, monotonic")
         return cls(splits)
 
     @classmethod
@@ -107,9 +107,8 @@ class RowPartition(CompositeTensor):
         _require_bool(validate)
         lengths = as_partition(row_lengths, "row_lengths", dtype, dtype_hint)
         lengths.shape.assert_has_rank(1)
-        if validate and isinstance(lengths, EagerTensor):
-            told = "Arguments to from_row_lengths do not form a valid RowPartition"
-            checked((lengths.eager_array() >= 0).all(), assert_non_negative, lengths, message=told)
+        if validate:
+            lengths = required(lengths, _check_lengths, _are_natural, _LENGTHS)
         return cls(splits_of_lengths(lengths))
 
     @classmethod
@@ -121,11 +120,8 @@ class RowPartition(CompositeTensor):
         starts = as_partition(row_starts, "row_starts", dtype, dtype_hint)
         starts.shape.assert_has_rank(1)
         count = cast(convert_to_tensor(nvals), starts.dtype)
-        if validate and isinstance(starts, EagerTensor) and isinstance(count, EagerTensor) and starts.shape[0]:
-            told, array = "Arguments to from_row_starts do not form a valid RaggedTensor", starts.eager_array()
-            checked(array[0] == 0, assert_equal, starts[:1], zeros_like(starts[0]), message=told)
-            _require_increasing(starts, told)
-            checked(array[-1] <= count.eager_array(), assert_less_equal, starts[-1:], count, message=told)
+        if validate:
+            starts = required(starts, _check_starts, _are_starts, _STARTS, count)
         return cls(bind.concat(starts, bind.reshape(count, shape=(1,)), axis=0), nvals=_known(count))
 
     @classmethod
@@ -136,10 +132,8 @@ class RowPartition(CompositeTensor):
         _require_bool(validate)
         limits = as_partition(row_limits, "row_limits", dtype, dtype_hint)
         limits.shape.assert_has_rank(1)
-        if validate and isinstance(limits, EagerTensor):
-            told = "Arguments to from_row_limits do not form a valid RaggedTensor"
-            checked((limits.eager_array()[:1] >= 0).all(), assert_non_negative, limits[:1], message=told)
-            _require_increasing(limits, told)
+        if validate:
+            limits = required(limits, _check_limits, _are_limits, _LIMITS)
         return cls(bind.concat(_zero(limits), limits, axis=0))
 
     @classmethod
@@ -151,8 +145,8 @@ class RowPartition(CompositeTensor):
         ids = as_partition(value_rowids, "value_rowids", dtype, dtype_hint)
         ids.shape.assert_has_rank(1)
         count = _rows_of_ids(ids) if nrows is None else cast(convert_to_tensor(nrows), ids.dtype)
-        if validate and isinstance(ids, EagerTensor) and isinstance(count, EagerTensor):
-            _require_ids(ids, count)
+        if validate:
+            ids = required(ids, _check_ids, _are_ids, _IDS, count)
         edges = counted(count, ids.dtype)
         return cls(searchsorted(ids, edges, out_type=ids.dtype), nvals=ids._type.shape[0])
 
@@ -180,6 +174,9 @@ class RowPartition(CompositeTensor):
         else:
             rows = given // length if size else zeros_like(length)  # type: ignore[operator]
         _require_product(size, _known(rows), None if given is None else _known(given), validate)
+        if validate and given is not None and None in (_known(rows), _known(given)):
+            check = partial(_require_product, size, validate=validate)
+            rows = required(rows, check, lambda n, m: bind.equal(n * length, m), _PRODUCT, given)
         number = _known(rows)
         if number is not None:
             splits: Tensor = EagerTensor(np.arange(number + 1, dtype=length.dtype.np) * length.dtype.np.type(size))
@@ -196,6 +193,11 @@ class RowPartition(CompositeTensor):
             )
         splits = cast(bind.range(size=simplify_dim(nrows + 1), start=0, delta=length, dtype=int64), dtype)
         return cls(splits, length)
+
+    def of_values(self, count: Tensor) -> RowPartition:
+        """This one, which nobody gets unless its rows have ``count`` values."""
+        splits = required(self._row_splits, _check_count, lambda s, n: bind.equal(s[-1:], n), _VALUES, count)
+        return self if splits is self._row_splits else RowPartition(splits, self._uniform, self._nvals)
 
     # -- what it is
 
@@ -300,9 +302,71 @@ def _known(scalar: Tensor) -> int | None:
     return None if found is None else int(found)
 
 
-def _require_increasing(tensor: Tensor, told: str) -> None:
-    rising = (np.diff(tensor.eager_array()) >= 0).all()
-    checked(rising, lambda message: assert_non_negative(tensor[1:] - tensor[:-1], message=message), message=told)
+_SPLITS = "Arguments to from_row_splits do not form a valid RaggedTensor:"
+_LENGTHS = "Arguments to from_row_lengths do not form a valid RowPartition"
+_STARTS = "Arguments to from_row_starts do not form a valid RaggedTensor"
+_LIMITS = "Arguments to from_row_limits do not form a valid RaggedTensor"
+_IDS = "Arguments to from_value_rowids do not form a valid RowPartition"
+_VALUES = "Arguments to _from_row_partition do not form a valid RaggedTensor"
+_PRODUCT = "uniform_row_length times nrows must equal nvals"
+
+
+def _check_splits(array: np.ndarray) -> None:
+    first = EagerTensor(array[0])
+    checked(array[0] == 0, assert_equal, first, zeros_like(first), message=_SPLITS + "zero")
+    _require_increasing(array, _SPLITS + "monotonic")
+
+
+def _are_splits(splits: Tensor) -> Tensor:
+    return _both(ascending(splits), bind.equal(splits[:1], _zero(splits)))
+
+
+def _check_lengths(array: np.ndarray) -> None:
+    checked((array >= 0).all(), assert_non_negative, EagerTensor(array), message=_LENGTHS)
+
+
+def _are_natural(x: Tensor) -> Tensor:
+    return bind.greater_equal(x, zeros_like(x))  # type: ignore[no-any-return]
+
+
+def _check_starts(array: np.ndarray, count: np.ndarray) -> None:
+    if array.size:
+        starts = EagerTensor(array)
+        checked(array[0] == 0, assert_equal, starts[:1], zeros_like(starts[0]), message=_STARTS)
+        _require_increasing(array, _STARTS)
+        checked(array[-1] <= count, assert_less_equal, starts[-1:], EagerTensor(count), message=_STARTS)
+
+
+def _are_starts(starts: Tensor, count: Tensor) -> Tensor:
+    inside = _both(bind.equal(starts[:1], _zero(starts)), bind.less_equal(starts[-1:], count))
+    return _both(ascending(starts), inside)
+
+
+def _check_limits(array: np.ndarray) -> None:
+    checked((array[:1] >= 0).all(), assert_non_negative, EagerTensor(array[:1]), message=_LIMITS)
+    _require_increasing(array, _LIMITS)
+
+
+def _are_limits(limits: Tensor) -> Tensor:
+    return _both(ascending(limits), _are_natural(limits[:1]))
+
+
+def _are_ids(ids: Tensor, count: Tensor) -> Tensor:
+    inside = _both(_are_natural(ids[:1]), bind.less(ids[-1:], count))
+    return _both(_both(ascending(ids), inside), _are_natural(count))
+
+
+def _both(a: Tensor, b: Tensor) -> Tensor:
+    return bind.logical_and(all_hold(a), all_hold(b))  # type: ignore[no-any-return]
+
+
+def _check_count(splits: np.ndarray, count: np.ndarray) -> None:
+    checked(splits[-1] == count, assert_equal, EagerTensor(splits[-1]), EagerTensor(count), message=_VALUES)
+
+
+def _require_increasing(array: np.ndarray, told: str) -> None:
+    steps = np.diff(array)
+    checked((steps >= 0).all(), assert_non_negative, EagerTensor(steps), message=told)
 
 
 def _rows_of_ids(ids: Tensor) -> Tensor:
@@ -310,18 +374,14 @@ def _rows_of_ids(ids: Tensor) -> Tensor:
     return cumsum(bind.concat(_zero(ids) - 1, ids, axis=0)[-1:])[0] + 1
 
 
-def _require_ids(ids: Tensor, count: Tensor) -> None:
-    told, array, limit = (
-        "Arguments to from_value_rowids do not form a valid RowPartition",
-        ids.eager_array(),
-        int(count),
-    )
+def _check_ids(array: np.ndarray, count: np.ndarray) -> None:
+    limit = int(count)
     if limit < 0:
         raise ValueError(f"Expected nrows >= 0; got {limit}")
     if array.size and array[-1] >= limit:
         raise ValueError(f"Expected nrows >= value_rowids[-1] + 1; got nrows={limit}, value_rowids[-1]={array[-1]}")
-    checked((array[:1] >= 0).all(), assert_non_negative, ids[:1], message=told)
-    _require_increasing(ids, told)
+    checked((array[:1] >= 0).all(), assert_non_negative, EagerTensor(array[:1]), message=_IDS)
+    _require_increasing(array, _IDS)
 
 
 def _require_product(length: int, nrows: int | None, nvals: int | None, validate: bool) -> None:

@@ -11,7 +11,8 @@ from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.indexing import gather, places
-from tvtf.ops.rules import bind
+from tvtf.ops.required import all_hold, required
+from tvtf.ops.rules import bind, number
 from tvtf.primitive import export
 from tvtf.ragged.build import bounding_shape, from_tensor
 from tvtf.ragged.crossing import HASH_KEY
@@ -28,17 +29,28 @@ def from_sparse(st_input: Any, splits_dtype: Any) -> RaggedTensor:
     sp = as_sparse(st_input)
     if rank_of(sp) != 2:
         raise ValueError("rank(st_input) must be 2.")
-    _require_right_ragged(sp.indices)
+    indices = required(sp.indices, _check_right_ragged, _are_right_ragged, _RAGGED)
     kind = as_dtype(splits_dtype)
-    rows, count = cast(sp.indices[:, 0], kind), cast(sp.dense_shape[0], kind)
+    rows, count = cast(indices[:, 0], kind), cast(sp.dense_shape[0], kind)
     return RaggedTensor.from_value_rowids(sp.values, rows, count, validate=False)
 
 
-def _require_right_ragged(indices: Tensor) -> None:
-    """Refuses rows that have a gap; in a trace nobody knows yet."""
-    if not isinstance(indices, EagerTensor) or not indices.eager_array().size:
+_RAGGED = "SparseTensor is not right-ragged"
+
+
+def _are_right_ragged(indices: Tensor) -> Tensor:
+    """Whether each value stands right of the one before it in its row, and the first of a row in its first column."""
+    rows, columns = indices[:, 0], indices[:, 1]
+    follows = bind.logical_and(bind.equal(rows[1:], rows[:-1]), bind.equal(columns[1:], columns[:-1] + 1))
+    begins = bind.logical_and(bind.not_equal(rows[1:], rows[:-1]), bind.equal(columns[1:], number(0, columns)))
+    first = bind.equal(columns[:1], number(0, columns))
+    return bind.logical_and(all_hold(bind.logical_or(follows, begins)), all_hold(first))  # type: ignore[no-any-return]
+
+
+def _check_right_ragged(array: np.ndarray) -> None:
+    """Refuses rows that have a gap."""
+    if not array.size:
         return
-    array = indices.eager_array()
     is_first = np.concatenate([[True], np.diff(array[:, 0]) != 0])
     expected = np.where(is_first, 0, np.concatenate([[0], array[:-1, 1] + 1]))
     if (array[:, 1] != expected).any():

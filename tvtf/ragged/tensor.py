@@ -9,15 +9,14 @@ import numpy as np
 
 from tvtf.composite import BatchableTypeSpec, CompositeTensor
 from tvtf.dtypes import DType, as_dtype, float32, int64
-from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 from tvtf.primitive import export
 from tvtf.ragged.kernels import dim, positions, positive_axis, row_ids
-from tvtf.ragged.partition import RowPartition, checked
+from tvtf.ragged.partition import RowPartition
 from tvtf.shape import Dim, TensorShape, as_shape, simplify_dim
 from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
 
 def _values(value: Any) -> Any:
@@ -58,11 +57,8 @@ class RaggedTensor(CompositeTensor):
 
     @classmethod
     def _checked(cls, values: Any, part: RowPartition, validate: bool) -> RaggedTensor:
-        count, last = _count(values), static_value(part.nvals())
-        if validate and None not in (count, last):
-            told = "Arguments to _from_row_partition do not form a valid RaggedTensor"
-            number = EagerTensor(np.array(count, part.dtype.np))
-            checked(count == last, assert_equal, part.nvals(), number, message=told)
+        if validate and values.shape.rank:
+            part = part.of_values(cast(scalar_of(_first_dim(values)), part.dtype))
         return cls.of_partition(values, part)
 
     @classmethod
@@ -380,12 +376,6 @@ def _nested(make: Callable[..., Any], values: Any, partitions: Sequence[Any], va
     for each in reversed(partitions):
         found = make(found, each, validate=validate)
     return found
-
-
-def _count(values: Any) -> int | None:
-    """How many items of the first axis there are, if that is known."""
-    found = values.shape[0] if values.shape.rank else None
-    return None if found is None else int(found)
 
 
 def _first_dim(values: Any) -> Dim:

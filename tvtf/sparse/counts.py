@@ -8,6 +8,7 @@ import numpy as np
 
 from tvtf.dtypes import int32, int64
 from tvtf.ops.array import shape as shape_of
+from tvtf.ops.required import required
 from tvtf.ops.rules import attribute_bool, bind, number, require_dtype
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -16,6 +17,13 @@ from tvtf.sparse.cutting import require_same_places, retain
 from tvtf.sparse.kernels import distinct_places, vector
 from tvtf.sparse.tensor import SparseTensor
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+_NATURAL = "Input values must all be non-negative"
+
+
+def _check_natural(numbers: np.ndarray) -> None:
+    if (numbers < 0).any():
+        raise Refused(_NATURAL).told_by("DenseCountSparseOutput")
 
 
 @export("sparse.bincount")
@@ -58,8 +66,7 @@ def bincount(
         raise ValueError(f"Unsupported value for argument axis={axis}. Only 0 and -1 are currently supported.")
     rows, numbers, shares, lead = _elements(values, weights, axis == -1)
     require_dtype(numbers._type, (int32, int64), "values")
-    if isinstance(numbers, EagerTensor) and (numbers.eager_array() < 0).any():
-        raise Refused("Input values must all be non-negative").told_by("DenseCountSparseOutput")
+    numbers = required(numbers, _check_natural, lambda x: bind.greater_equal(x, number(0, x)), _NATURAL)
     wide = bind.cast(numbers, dtype=int64)
     places = bind.stack(rows, wide, axis=1) if lead is not None else bind.reshape(wide, shape=(*wide._type.shape, 1))
     terms = bind.broadcast_to(number(1, numbers), shape=numbers._type.shape) if shares is None else shares

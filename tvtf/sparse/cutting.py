@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable
+from functools import partial
 from typing import Any
 
 import numpy as np
@@ -12,8 +13,9 @@ from tvtf.dtypes import bool as bool_dtype
 from tvtf.dtypes import int64
 from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.assert_values import assert_equal
-from tvtf.ops.indexing import gather_densely, places
+from tvtf.ops.indexing import gather_densely, in_range, places
 from tvtf.ops.operands import at_least, attributes
+from tvtf.ops.required import required
 from tvtf.ops.rules import bind, number, static_int
 from tvtf.primitive import export
 from tvtf.refusal import Refused
@@ -220,8 +222,11 @@ def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) 
     if default.ndim:
         told = f"default_value must be a scalar, saw: [{','.join(map(str, default.shape))}]"
         raise Refused(told).told_by("SparseFillEmptyRows")
-    _require_rows(sp)
-    count, rows = sizes(sp)[0], sp.indices[:, 0]
+    count = sizes(sp)[0]
+    check = partial(_check_rows, count=count)
+    indices = required(sp.indices, check, lambda x: in_range(x[:, 0], count), _ROWS)
+    sp = of_shape(SparseTensor(indices, sp.values, sp.dense_shape), sp.shape)
+    rows = sp.indices[:, 0]
     ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
     found = bind.unsorted_segment_sum(ones, rows, num_segments=count)
     empty = bind.equal(found, number(0, found))
@@ -234,13 +239,14 @@ def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) 
     return of_shape(filled, sp.shape), empty
 
 
-def _require_rows(sp: SparseTensor) -> None:
-    count = sp.shape[0]
-    if isinstance(sp.indices, EagerTensor) and isinstance(count, int):
-        rows = sp.indices.eager_array()[:, 0]
-        for place in np.flatnonzero((rows < 0) | (rows >= count)):
-            told = f"{rows[place]} >= {count}" if rows[place] > 0 else f"{rows[place]} < 0"
-            raise Refused(f"indices({place}, 0) is invalid: {told}").told_by("SparseFillEmptyRows")
+_ROWS = "indices are not in the rows of the dense shape"
+
+
+def _check_rows(indices: np.ndarray, count: Any) -> None:
+    rows = indices[:, 0]
+    for place in np.flatnonzero((rows < 0) | (rows >= count)):
+        told = f"{rows[place]} >= {count}" if rows[place] > 0 else f"{rows[place]} < 0"
+        raise Refused(f"indices({place}, 0) is invalid: {told}").told_by("SparseFillEmptyRows")
 
 
 @export("sparse.map_values")
