@@ -198,3 +198,69 @@ def test_an_interrupted_first_trace_leaves_the_next_ones_right(delay):
 @pytest.mark.parametrize("delay", np.linspace(0.01, 2.0, 60).round(3))
 def test_a_first_trace_may_be_interrupted_anywhere(delay):
     assert run(INTERRUPTED.format(delay=delay)) == "[2.0, 2.0] [0.0]"
+
+
+# -- the end of a process, and forks
+
+AT_THE_END = """
+    import atexit, sys, threading, time
+    import numpy as np
+    import tvtf as tf
+    f = tf.function(lambda x: tf.reduce_sum(tf.matmul(x, x)))
+    g = tf.function(lambda x: tf.py_function(lambda t: f(t) + 1.0, [x], tf.TensorSpec([])))
+    x = tf.constant(np.ones((300, 300), np.float32))
+    f(x), g(x)
+    atexit.register(lambda: print(float(f(x))))
+    def work(call):
+        while True:
+            call()
+    for call in (lambda: f(x), lambda: g(x), lambda: tf.function(lambda a: a * 2.0)(x), lambda: tf.random.uniform([10])):
+        threading.Thread(target=work, args=(call,), daemon=True).start()
+    time.sleep(0.3)
+    sys.exit({status})
+"""
+
+
+@pytest.mark.parametrize("status", [0, 3])
+def test_daemon_threads_in_compiled_code_let_the_process_end(status):
+    program = textwrap.dedent(AT_THE_END.format(status=status))
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", program], capture_output=True, text=True, timeout=120, check=False
+    )
+    assert (done.returncode, done.stdout.strip()) == (status, "27000000.0"), done.stderr[-2000:]
+
+
+def test_a_child_forked_while_others_save_draw_and_compile_does_the_same():
+    printed = run("""
+        import os, signal, tempfile, threading
+        import tvtf as tf
+        folder = tempfile.mkdtemp()
+        checkpoint = tf.train.Checkpoint(v=tf.Variable(tf.ones([1000])))
+        stop = threading.Event()
+        def work(call):
+            while not stop.is_set():
+                call()
+        calls = [
+            lambda: checkpoint.write(folder + "/parent"),
+            lambda: tf.random.uniform([3], seed=1),
+            lambda: tf.function(lambda x: x + 1.0)(tf.ones([2])),
+        ]
+        calls[2]()
+        threads = [threading.Thread(target=work, args=(call,), daemon=True) for call in calls]
+        for thread in threads:
+            thread.start()
+        ended = []
+        for number in range(6):
+            child = os.fork()
+            if not child:
+                signal.alarm(30)
+                checkpoint.write(f"{folder}/child{number}")
+                tf.random.uniform([3], seed=1)
+                os._exit(0 if tf.function(lambda x: x * 2.0)(tf.ones([2])).numpy().tolist() == [2.0, 2.0] else 1)
+            ended.append(os.waitpid(child, 0)[1])
+        stop.set()
+        for thread in threads:
+            thread.join()
+        print(ended)
+    """)
+    assert printed == "[0, 0, 0, 0, 0, 0]"

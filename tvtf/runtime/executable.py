@@ -9,6 +9,7 @@ from typing import Any
 
 import tvm_ffi
 
+from tvtf.runtime import finalize
 from tvtf.runtime.arena import Layout, with_arena
 from tvtf.runtime.pool import adopt
 
@@ -76,6 +77,9 @@ class Executable:
         machine = self._module["vm_load_executable"]()
         machine["vm_initialization"](_CPU, 0, _POOLED)
         return machine
+
+
+finalize.entered_by(Executable, "function")
 
 
 class GpuExecutable(Executable):

@@ -23,6 +23,7 @@ import tvm_ffi
 from tvtf.frontend.failure import raised_by
 from tvtf.locks import Lock
 from tvtf.memory import to_array, to_handle
+from tvtf.runtime import finalize
 from tvtf.saved.description import Description, SavedModuleError, parse
 
 if TYPE_CHECKING:
@@ -154,6 +155,9 @@ class Library:
                 raise raised_by(self.description.name, error) from error
             single = len(self.description.outputs) == 1
             return [to_array(self._moved(r, CPU)).copy() for r in ([results] if single else results)]
+
+
+finalize.entered_by(Library, "run")
 
 
 def load_runtime() -> None:
