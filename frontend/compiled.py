@@ -400,6 +400,9 @@ class Compiled:
             return self._call(tensors, captures, updates)
 
     def _call(self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]) -> Any:
+        if updates and state.depth:
+            for variable, _ in updates:
+                variable.require_assignable()
         if self.sightings != sightings.count or updates is not self.updates:
             self._own_memory(updates)
         handles = [t._handle or handle_of(t) for t in tensors]

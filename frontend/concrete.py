@@ -26,7 +26,7 @@ from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.frontend.waiting import argument_shape
 from tvtf.interpret import Instance, evaluate
-from tvtf.ops.host import HostFunction
+from tvtf.ops.host import HostFunction, kept_from_python
 from tvtf.ops.rules import bind
 from tvtf.refusal import Refused
 from tvtf.shape import TensorShape, TensorType, fresh_dim
@@ -138,9 +138,23 @@ class ConcreteFunction(callables.ConcreteFunction):
                 return self.inline(tensors, variables)
         if is_mapped(tensors):
             return self.inline(tensors, variables)
+        if self.graph.root.python.any:
+            with kept_from_python([*self._used_after_python, *variables]):
+                return self._call_eagerly(tensors, variables)
+        return self._call_eagerly(tensors, variables)
+
+    def _call_eagerly(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         if state.tapes:
             return self._call_recorded(tensors, variables)
         return self.call(tensors, variables)
+
+    @cached_property
+    def _used_after_python(self) -> list[Variable]:
+        """The Variables whose value in the program is not what Python that it calls might have assigned before."""
+        python = self.graph.root.python
+        if python.in_control_flow:
+            return self.variables
+        return [*(v for v, _ in self.results.updates), *python.used_later.values()]
 
     def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         """On eager tensors, outside tapes and traces."""
@@ -218,6 +232,7 @@ class ConcreteFunction(callables.ConcreteFunction):
         captured = self._captured_values(variables)
         if state.trace is not None:
             state.trace.root.embedded |= self.graph.root.embedded
+            state.trace.root.python.join(self.graph.root.python)
         computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
         return self.results.assemble_values(computed, tensors, captured, variables)
 

@@ -146,6 +146,7 @@ def traced(
     record: Callable[..., Any] | None = None,
 ) -> Sequence[Tensor]:
     """Binds a call of ``run``, from arrays to arrays, in the active trace."""
+    state.trace.root.python.add(state.trace.parent is not None)
     if any(s.shape.rank is None for s in specs):
         ranks: Any = importlib.import_module("tvtf.frontend.ranks")  # a room above: it interprets
         function = state.trace.pass_in(host.HostFunction(run, record))

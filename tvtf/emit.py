@@ -234,6 +234,29 @@ def _with_dims(function: relax.Function, assumed: Mapping[tirx.Var, Any]) -> rel
     return relax.Function(bound.params[:-1], bound.body, bound.ret_ty, is_pure=bound.is_pure)
 
 
+class PythonCalls:
+    """Whether a program calls Python, and which Variables it uses after that: what Python would assign to them is lost."""
+
+    def __init__(self) -> None:
+        self.any = False
+        self.in_control_flow = False  # all that is used in a loop is used after the call of an iteration before
+        self.used_later: dict[int, Any] = {}
+
+    def add(self, in_control_flow: bool) -> None:
+        self.any = True
+        self.in_control_flow |= in_control_flow
+
+    def note(self, variable: Any) -> None:
+        if self.any:
+            self.used_later[id(variable)] = variable
+
+    def join(self, inner: PythonCalls) -> None:
+        """Takes over those of a function that is called here."""
+        if inner.any:
+            self.add(inner.in_control_flow)
+            self.used_later.update(inner.used_later)
+
+
 class Trace:
     """One function being traced; see the module's docstring."""
 
@@ -274,6 +297,7 @@ class Trace:
         self.example: int | None = None  # which of the ranks that are tried, where it is for an example
         self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
         self.scopes: dict[relax.Var, str] = {}
+        self.python = PythonCalls()  # of the outermost trace
         self.array_writes: list[Any] = []  # the indices at which arrays of dynamic size were written, in order
         self.final_rows: set[Any] = set()  # the dims of arrays that have all the rows that their loop writes
         self.room_for: Any = None  # of a loop's body: the set of what arrays have room for, if not for all it counts
@@ -447,6 +471,7 @@ class Trace:
 
     def read_variable(self, variable: Any) -> SymbolicTensor:
         """The variable's value at this point of the program, as a tensor of its own."""
+        self.root.python.note(variable)
         known = self.variables.get(id(variable))
         if known is None:
             known = self.variables[id(variable)] = (variable, self._first_read(variable))

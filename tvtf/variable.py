@@ -12,6 +12,7 @@ import numpy as np
 from tvtf import aligned, dtypes
 from tvtf.context import state
 from tvtf.dtypes import DType
+from tvtf.errors import UnimplementedError
 from tvtf.locks import Lock
 from tvtf.primitive import hooks
 from tvtf.refusal import Refused
@@ -290,11 +291,27 @@ class Variable(Trackable, metaclass=MadeByCreators):
 
     def _store(self, array: np.ndarray) -> None:
         """Takes a value over: copied into the variable's memory where only the Variable holds that, else into new."""
+        self.require_assignable()
         with self.lock:
             if array.shape == self._memory.shape and not self._is_shared():
                 np.copyto(self._memory, array)
             else:
                 self._adopt(aligned.copied(array))
+
+    def require_assignable(self) -> None:
+        """Refuses an assignment by Python that a compiled function calls, if it would be lost there.
+
+        Raises:
+          UnimplementedError: the function uses the Variable after the call; it has the value in its own memory.
+        """
+        if state.depth and any(self is used for kept in state.kept_from_python for used in kept):
+            raise UnimplementedError(
+                None,
+                "AssignVariableOp",
+                f"{self.name} can't be assigned by a Python function that a tf.function calls (tf.py_function, "
+                "tf.numpy_function, a dataset's), because the tf.function uses it after that call, and would not see the new "
+                "value. Return the value from the Python function, and assign it in the tf.function.",
+            )
 
     @property
     def _array(self) -> np.ndarray:

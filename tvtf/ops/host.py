@@ -223,6 +223,16 @@ def _outside() -> Iterator[Any]:
         state.depth -= 1
 
 
+@contextmanager
+def kept_from_python(variables: list[Any]) -> Iterator[None]:
+    """A call of compiled code, during which Python that it calls may not assign these Variables."""
+    state.kept_from_python.append(variables)
+    try:
+        yield
+    finally:
+        state.kept_from_python.pop()
+
+
 on_failure: list[Callable[[int], None]] = []
 """Told of each failure of compiled code, with the depth of the calls that go on: what was begun deeper will not be ended."""
 
