@@ -14,10 +14,12 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf.aligned import ALIGNMENT
+from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL
 from tvtf.passes.arena import PARTS, PLACE, SIZE, bytes_of, is_kernel_call, variables
 from tvtf.structure import structural_walk
 
 ARENA = "the arena"
+ON_HOST = frozenset({CALL_SYMBOL, RECORD_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL})
 TENSOR_IN_STORAGE, STORAGE = "relax.memory.alloc_tensor", "relax.memory.alloc_storage"
 
 
@@ -79,7 +81,7 @@ class _Memory:
             self.write(each, each.name)
         for name in self.callees(value):
             self.clobber(self.parts[name], f"a value of {name!r}", ())
-        if not is_kernel_call(self.mod, value):
+        if not is_kernel_call(self.mod, value) and not _gives_memory_of_its_own(value):
             self.roots[var] = used
         return None
 
@@ -145,6 +147,12 @@ class _Memory:
         if self.parts:
             structural_walk(value, (ir.GlobalVar, found.append))
         return [var.name_hint for var in found if var.name_hint in self.parts]
+
+
+def _gives_memory_of_its_own(value: Any) -> bool:
+    """Whether a value is a call of the host, whose results share nothing with what it was given (`tvtf.ops.host`)."""
+    is_call = isinstance(value, relax.Call) and isinstance(value.op, relax.ExternFunc)
+    return is_call and value.op.global_symbol in ON_HOST
 
 
 def _stored(kernel: tirx.PrimFunc) -> set[int]:

@@ -75,10 +75,14 @@ def test_under_a_tape_it_is_refused_too():
 def test_variables_that_the_function_does_not_use_later_are_python_s():
     v, count = tf.Variable(2.0), tf.Variable(0.0)
 
+    def assign():
+        v.assign(100.0)
+        count.assign_add(1.0)
+
     @tf.function
     def f():
         before = v * 3.0
-        tf.py_function(lambda: [v.assign(100.0), count.assign_add(1.0)] and None, [], [])
+        tf.py_function(assign, [], [])
         return before
 
     assert [float(f()), float(v), float(count)] == [6.0, 100.0, 1.0]
