@@ -18,7 +18,7 @@ from tvtf.interpret import CONTROL, Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
 from tvtf.passes.computed_sizes import sized_after, too_large
 from tvtf.primitive import Primitive, table
-from tvtf.shape import substitute_dim
+from tvtf.shape import same_shape, substitute_dim
 
 PYTHON = "call_python"
 """It may fail by itself, and what it does may read Variables: those assigned before it are written before it."""
@@ -136,7 +136,11 @@ class _Guarded(Evaluation):
         return [roots.get(i, x) for i, x in enumerate(inputs)]
 
     def _pairs(self) -> list[Any]:
-        return [x for pair in self.pending.values() for x in pair]
+        """What a failing guard writes: new values and the memory they go to.
+
+        One of another size than the Variable had when the call began does not fit its memory, and isn't written.
+        """
+        return [x for new, root in self.pending.values() if _fits(new, root) for x in (new, root)]
 
     def _assigned(self, old: Any, new: Any, memory: Any = None) -> None:
         """Remembers an assignment; in the outermost function a Variable's parameter is its first value."""
@@ -164,6 +168,10 @@ class _Guarded(Evaluation):
         if state.trace.parent is None:
             return [root, *(x for x in self.given if x._type == root._type)]
         return [x for x in self.given if x._type == root._type and id(x) not in self.memories]
+
+
+def _fits(new: Any, root: Any) -> bool:
+    return same_shape(new._type.shape, root._type.shape)
 
 
 def _assignments(function: relax.Function) -> Iterator[list[Any]]:

@@ -170,3 +170,18 @@ def test_numbers_are_checked_op_by_op_and_told_with_the_users_line():
     finally:
         tf.debugging.disable_check_numerics()
     assert values(tf.exp(tf.constant(100.0))) == [float("inf")]
+
+
+def test_a_variable_that_grew_is_not_written_where_a_later_guard_fails():
+    """Its new value does not fit the memory that it had; the others' is written."""
+    v, w = tf.Variable(tf.zeros([1]), shape=[None]), tf.Variable(0.0)
+
+    @tf.function
+    def grow(n):
+        v.assign(tf.concat([v, tf.cast(tf.range(n), tf.float32)], 0))
+        w.assign(5.0)
+        return tf.gather(v, n + 1)
+
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        grow(tf.constant(3))
+    assert v.numpy().tolist() == [0.0] and float(w) == 5.0
