@@ -350,3 +350,11 @@ def test_numbers_of_csv_are_those_of_tensorflows_grammar(field, tmp_path):
     with pytest.raises(tf.errors.InvalidArgumentError, match=f"is not a valid int32.*{path}"):
         pairs = tf.lookup.TextFileInitializer(str(path), tf.string, -2, tf.int32, 0)
         tf.lookup.StaticHashTable(pairs, -1)
+
+
+def test_a_function_may_take_items_out_of_its_elements_and_is_compiled():
+    dataset = tf.data.Dataset.from_tensor_slices({"a": [1, 2], "label": [3, 4]}).batch(2)
+    mapped = dataset.map(lambda element: (element, element.pop("label")))
+    assert mapped.function._traced is not None
+    ((features, label),) = mapped
+    assert sorted(features) == ["a"] and label.numpy().tolist() == [3, 4]

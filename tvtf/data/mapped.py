@@ -51,7 +51,8 @@ class Traced(Eager):
             self.spec = self._first(source) if self._traced is None else _result_spec(self._traced)
 
     def _trace(self, specs: tuple[Any, ...]) -> Any:
-        return function(lambda *element: result_of(self.user(*element))).get_concrete_function(*_arguments(specs))
+        traced = function(lambda *element: result_of(self.user(*_with_own_containers(element))))
+        return traced.get_concrete_function(*_arguments(specs))
 
     def _first(self, source: Dataset, refusal: Exception | None = None) -> Any:
         """The specs of what it makes of the first element, any dim of which may be another for the next.
@@ -85,6 +86,11 @@ class Traced(Eager):
             return self._traced.call_flat(self._flatten(elements))
         flat = (t for e in elements for t in nest.flatten(e, expand_composites=True))
         return self._traced.call_flat([t for t in flat if t is not None])
+
+
+def _with_own_containers(element: tuple[Any, ...]) -> tuple[Any, ...]:
+    """The element in dicts and lists that the user's function may change: ``features.pop("label")``."""
+    return nest.map_structure(lambda leaf: leaf, element)  # type: ignore[no-any-return]
 
 
 def _result_spec(traced: Any) -> Any:
