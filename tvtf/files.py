@@ -90,7 +90,7 @@ class Replacement:
             temporary, path = self._waiting[0]
             with named_failures(path, "rename to"):
                 os.replace(temporary, path)
-                _sync_folder(os.path.dirname(path))
+                sync_folder(os.path.dirname(path))
             del self._waiting[0]
 
 
@@ -139,7 +139,8 @@ def _write_all(write: Callable[[memoryview], int | None], rest: memoryview) -> N
         rest = rest[write(rest[:WRITTEN_AT_ONCE]) or 0 :]
 
 
-def _sync_folder(folder: str) -> None:
+def sync_folder(folder: str) -> None:
+    """Have the names of a folder's files survive a power cut."""
     if not hasattr(os, "O_DIRECTORY"):
         return
     descriptor = os.open(folder or ".", os.O_RDONLY | os.O_DIRECTORY)

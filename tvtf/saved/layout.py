@@ -3,11 +3,12 @@
 from __future__ import annotations
 
 import os
-from pathlib import Path, PurePosixPath
+from pathlib import Path
 from typing import Any, Final
 
 from tvtf.files import digest_of
 from tvtf.saved.description import SavedModuleError, entry, parse
+from tvtf.saved.swap import is_generation, is_inside
 from tvtf.train.bundle import index_name
 from tvtf.version import __version__
 
@@ -30,6 +31,15 @@ def read(folder: str | os.PathLike[str]) -> dict[str, Any]:
       OSError: the folder holds no saved model.
       SavedModuleError: it is of another version, damaged, or TensorFlow's.
     """
+    return found(folder)[0]
+
+
+def found(folder: str | os.PathLike[str]) -> tuple[dict[str, Any], Path]:
+    """The description as `read` gives it, and the folder in which the files lie that it names (see ``swap.py``).
+
+    Raises:
+      OSError, SavedModuleError: as `read`.
+    """
     place = Path(folder) / FILE
     data = parse(_content(place), str(place))
     if not isinstance(data, dict) or data.get("format") != FORMAT:
@@ -42,9 +52,39 @@ def read(folder: str | os.PathLike[str]) -> dict[str, Any]:
     files = entry(data, "files", str(place))
     if not isinstance(files, dict):
         raise SavedModuleError(f"{place} is damaged: its list of files is none; save the model again")
+    base = _base(place, data.pop("generation", None))
     for name, digest in files.items():
-        _check_file(place, name, digest)
-    return data
+        _check_file(place, base, name, digest)
+    return data, base
+
+
+def current(folder: str | os.PathLike[str]) -> Any:
+    """The description that stands in a folder, unchecked; None where there is none that can be read."""
+    try:
+        return parse((Path(folder) / FILE).read_bytes(), FILE)
+    except (OSError, SavedModuleError):
+        return None
+
+
+def stamp(folder: str | os.PathLike[str]) -> Any:
+    """What changes while another model takes the place of this one, or its files are moved."""
+    place = Path(folder)
+    try:
+        told = (place / FILE).stat()
+        moving = sorted(name for name in os.listdir(place) if is_generation(name))
+    except OSError:
+        return None
+    return told.st_ino, told.st_mtime_ns, told.st_size, moving
+
+
+def _base(place: Path, generation: Any) -> Path:
+    """Where the files of a model lie: in a folder of their own, until the save that wrote them has moved them."""
+    if generation is None:
+        return place.parent
+    if not isinstance(generation, str) or not is_generation(generation):
+        raise SavedModuleError(f"{place} is damaged: {generation!r:.60} is no folder of a save; save the model again")
+    own = place.parent / generation
+    return own if own.is_dir() else place.parent
 
 
 def _content(place: Path) -> bytes:
@@ -66,13 +106,12 @@ def _missing(place: Path) -> Exception:
     return OSError(f"SavedModel file does not exist at: {folder}{os.path.sep}{FILE}")
 
 
-def _check_file(place: Path, name: str, digest: Any) -> None:
-    inside = PurePosixPath(name)
-    if inside.is_absolute() or ".." in inside.parts or "\\" in name or "\0" in name or len(inside.parts) != 2:
+def _check_file(place: Path, base: Path, name: str, digest: Any) -> None:
+    if not is_inside(name):
         raise SavedModuleError(
             f"{place} names the file {name!r}, which is not one of its folder; it may not be trusted"
         )
-    path = place.parent / inside
+    path = base / name
     if not path.is_file():
         raise SavedModuleError(f"{path} is missing; save the model again")
     if digest_of(str(path)) != digest:

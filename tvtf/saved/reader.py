@@ -69,13 +69,25 @@ def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) 
     place = os.fspath(export_dir)
     _check_tags(tags, place)
     try:
-        return _Model(layout.read(place), Path(place), options or LoadOptions()).made()
+        return _made(place, options or LoadOptions())
     except (OSError, OpError):
         raise
     except Exception as cause:  # what Python makes of values of other types than `save` writes, too
         if cause is (found := _of_file(cause, place)):
             raise
         raise found from cause
+
+
+def _made(place: str, options: LoadOptions) -> Any:
+    """The model; of another one that takes its place meanwhile, all."""
+    while True:
+        before = layout.stamp(place)
+        try:
+            data, base = layout.found(place)
+            return _Model(data, Path(place), base, options).made()
+        except Exception:
+            if layout.stamp(place) == before:
+                raise
 
 
 def _of_file(cause: Exception, place: str) -> Exception:
@@ -97,8 +109,8 @@ def _check_tags(tags: Any, place: str) -> None:
 class _Model:
     """A description that was read, and what is made of it."""
 
-    def __init__(self, data: dict[str, Any], folder: Path, options: LoadOptions) -> None:
-        self.folder, self.skip = folder, options.experimental_skip_checkpoint
+    def __init__(self, data: dict[str, Any], folder: Path, base: Path, options: LoadOptions) -> None:
+        self.folder, self.base, self.skip = folder, base, options.experimental_skip_checkpoint
         self.place = str(folder / layout.FILE)
         self.nodes: list[dict[str, Any]] = entry(data, "objects", self.place)
         objects.check_nodes(self.nodes, self.place)
@@ -126,7 +138,7 @@ class _Model:
         if layout.index_of(name) not in self.listed:
             raise self._damaged(f"it has no {name}")
         try:
-            reader = Reader(self.folder / name)
+            reader = Reader(self.base / name)
             reader.verify()
         except OpError as cause:
             raise SavedModuleError(f"the values in {self.folder} can't be read: {cause}") from cause
@@ -236,7 +248,7 @@ def _asset(model: _Model, number: int, node: dict[str, Any]) -> Asset:
     name = str(node.get("file"))
     if name not in model.listed:
         raise model._damaged(f"the asset {name!r} is not among its files")
-    return Asset(os.path.join(model.folder, *name.split("/")))
+    return Asset(os.path.join(model.base, *name.split("/")))
 
 
 def _function(model: _Model, number: int, node: dict[str, Any]) -> RestoredFunction:

@@ -18,6 +18,7 @@ from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
 from tvtf.saved.fingerprint import VariablePolicy
 from tvtf.saved.signatures import SignatureMap, canonical
+from tvtf.saved.swap import Swap
 from tvtf.tensor import EagerTensor
 from tvtf.trackable import Trackable
 from tvtf.train import bundle, object_graph
@@ -131,36 +132,34 @@ class _Writer:
 
     def write(self, targets: tuple[str, ...]) -> None:
         described = objects.describe(self.view, self._function_number)
-        assets = self._assets(described)
-        with files.Replacement() as replacement:
-            spare = [self._bundle(replacement, layout.VARIABLES, object_graph.serialize(self.view))]
-            named = [layout.VARIABLES]
+        contents = self._assets(described) | self._libraries(targets)
+        with Swap(self.folder, layout.FILE) as swap, files.Replacement() as replacement:
+            names = self._bundle(swap, replacement, layout.VARIABLES, object_graph.serialize(self.view))
+            checked = [layout.index_of(layout.VARIABLES), *contents]
             if self.constants:
-                spare.append(self._bundle(replacement, layout.CONSTANTS, self.constants))
-                named.append(layout.CONSTANTS)
-            paths = [layout.index_of(prefix) for prefix in named]
-            for name, content in (assets | self._libraries(targets)).items():
-                replacement.add(self._path(name), [content])
-                paths.append(name)
+                names += self._bundle(swap, replacement, layout.CONSTANTS, self.constants)
+                checked.append(layout.index_of(layout.CONSTANTS))
+            for name, content in contents.items():
+                replacement.add(swap.path(name), [content])
             document = {
                 **layout.MARK,
-                "files": {path: replacement.digest(self._path(path)) for path in paths},
+                "generation": swap.name,
+                "files": {name: replacement.digest(swap.path(name)) for name in checked},
                 "functions": self.functions,
                 "things": self.things,
                 "objects": described,
             }
-            replacement.add(self._path(layout.FILE), [json.dumps(document, indent=1).encode()])
-            os.makedirs(self._path(layout.ASSETS), exist_ok=True)
+            replacement.add(swap.path(layout.FILE), [json.dumps(document, indent=1).encode()])
+            os.makedirs(swap.target(layout.ASSETS), exist_ok=True)
             replacement.commit()
-        for path in spare:
-            files.remove(path)
-        logging.getLogger("tvtf").info("Assets written to: %s", self._path(layout.ASSETS))
+            swap.commit([*names, *contents], _data_files() - set(names))
+        logging.getLogger("tvtf").info("Assets written to: %s", swap.target(layout.ASSETS))
 
-    def _path(self, name: str) -> str:
-        return os.path.join(self.folder, *name.split("/"))
-
-    def _bundle(self, replacement: files.Replacement, name: str, tensors: Mapping[str, Any]) -> str:
-        return bundle.add(replacement, self._path(name), tensors)
+    def _bundle(self, swap: Swap, replacement: files.Replacement, name: str, tensors: Mapping[str, Any]) -> list[str]:
+        """The files of a bundle, first its data, and its index after them."""
+        shards = bundle.spare_shard_count(swap.target(name))
+        bundle.add(replacement, swap.path(name), tensors, shards)
+        return [bundle.data_name(name, 0, shards), layout.index_of(name)]
 
     # -- functions
 
@@ -231,6 +230,11 @@ class _Writer:
                     write(of_signature(signature), path, None if target == "cpu" else target)
                     made[f"{layout.COMPILED}/{name}.{target}.so"] = path.read_bytes()
         return made
+
+
+def _data_files() -> set[str]:
+    """The data files that bundles of a saved model may have, of which each save uses other ones than the one before."""
+    return {bundle.data_name(prefix, 0, n) for prefix in (layout.VARIABLES, layout.CONSTANTS) for n in (1, 2)}
 
 
 def _untracked(concrete: ConcreteFunction, thing: Any) -> str:

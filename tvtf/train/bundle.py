@@ -81,13 +81,15 @@ def write(prefix: str, tensors: Mapping[str, Any]) -> None:
     files.remove(spare)
 
 
-def add(replacement: files.Replacement, prefix: str, tensors: Mapping[str, Any]) -> str:
+def add(replacement: files.Replacement, prefix: str, tensors: Mapping[str, Any], shards: int | None = None) -> str:
     """Write a bundle as a part of what ``replacement`` renames into place; the data file that is out of use from then on.
+
+    ``shards`` is `spare_shard_count` of where the bundle will lie, if that is elsewhere.
 
     Raises:
       OpError: as `write`.
     """
-    shards = _spare_shard_count(prefix)
+    shards = shards or spare_shard_count(prefix)
     data, entries, offset = [], {HEADER_KEY: _header(shards)}, 0
     for key, value in tensors.items():
         dtype, shape, chunks, checksum = _encode(key, value)
@@ -100,7 +102,7 @@ def add(replacement: files.Replacement, prefix: str, tensors: Mapping[str, Any])
     return data_name(prefix, 0, 3 - shards)
 
 
-def _spare_shard_count(prefix: str) -> int:
+def spare_shard_count(prefix: str) -> int:
     """1, or 2 where a bundle of one shard exists.
 
     So the new data file never takes the old one's name, and renaming the index switches from one to the other. The

@@ -1,0 +1,205 @@
+"""A saved model takes the place of another in one step: the rename of its description.
+
+All files are written into a folder of their own inside the model's, ``.saving-ID``; the description names it. From its
+rename on the new model is what the folder holds, and is read from there, until its files are linked to where TensorFlow's
+tools look for them, and ``.saving-ID`` is renamed away. Whoever is killed before the first rename leaves the old model, after it the
+new one; the next save removes what was left. Locks on folders, which end with their process, tell a living save from a dead.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import logging
+import os
+import shutil
+import uuid
+from collections.abc import Iterable, Iterator, Sequence
+from pathlib import PurePosixPath
+from typing import TYPE_CHECKING, Final
+
+from tvtf import files
+
+if TYPE_CHECKING:
+    from typing_extensions import Self
+
+try:
+    import fcntl
+except ImportError:  # not on Windows, where two saves at a time are not told apart
+    fcntl = None  # type: ignore[assignment]
+
+SAVING: Final = ".saving-"
+DISCARDED: Final = ".discarded-"
+
+
+class Swap:
+    """One save over whatever a folder holds; leaving the ``with`` block without `commit` removes what was written."""
+
+    def __init__(self, folder: str, description: str) -> None:
+        self.folder, self.description = folder, description
+        self.name = f"{SAVING}{uuid.uuid4().hex}"
+        self.place = os.path.join(folder, self.name)
+        self._lock = contextlib.ExitStack()
+
+    def __enter__(self) -> Self:
+        with files.named_failures(self.folder, "write"):
+            os.makedirs(self.folder, exist_ok=True)
+            with locked(self.folder):
+                remove_leftovers(self.folder, kept=_generation_of(self._current()))
+                os.mkdir(self.place)
+                self._lock.enter_context(locked(self.place))
+        return self
+
+    def __exit__(self, *exception: object) -> None:
+        self._lock.close()
+        if os.path.isfile(os.path.join(self.folder, self.description)) and _generation_of(self._current()) == self.name:
+            return  # it is what the folder holds
+        shutil.rmtree(self.place, ignore_errors=True)
+
+    def path(self, name: str) -> str:
+        """Where a file of the model is written."""
+        return os.path.join(self.place, *PurePosixPath(name).parts)
+
+    def target(self, name: str) -> str:
+        """Where it lies afterwards."""
+        return os.path.join(self.folder, *PurePosixPath(name).parts)
+
+    def _current(self) -> object:
+        from tvtf.saved.layout import current  # which imports this module's names
+
+        return current(self.folder)
+
+    def commit(self, names: Sequence[str], stale: Iterable[str] = ()) -> None:
+        """Makes the written model the one that the folder holds; when it returns, it survives a power cut.
+
+        Args:
+          names: the files that were written, the description not among them, in the order in which they are put in place.
+          stale: files that an older model may have and this one has not.
+        """
+        with files.named_failures(self.folder, "write"), locked(self.folder):
+            old = _files_of(self._current())
+            _sync_all(self.place)
+            os.replace(os.path.join(self.place, self.description), os.path.join(self.folder, self.description))
+            files.sync_folder(self.folder)
+            try:
+                self._settle(names, {*old, *stale} - set(names))
+            except OSError as cause:
+                logging.getLogger("tvtf").warning("%s is saved, and is read from there: %s", self.place, cause)
+
+    def _settle(self, names: Sequence[str], stale: Iterable[str]) -> None:
+        """Has the files lie where tools look for them, and removes those of the model before."""
+        remove_leftovers(self.folder, kept=self.name)
+        for name in names:
+            os.makedirs(os.path.dirname(self.target(name)), exist_ok=True)
+            _link(self.path(name), self.target(name), self.name)
+        for name in stale:
+            files.remove(self.target(name))
+        for folder in {os.path.dirname(self.target(name)) for name in names}:
+            files.sync_folder(folder)
+        gone = os.path.join(self.folder, self.name.replace(SAVING, DISCARDED))
+        os.replace(self.place, gone)
+        files.sync_folder(self.folder)
+        shutil.rmtree(gone, ignore_errors=True)
+
+
+def _link(source: str, target: str, unique: str) -> None:
+    """Gives a file a second name in one step, in place of whatever has it; a copy where the disk knows no links."""
+    beside = f"{os.path.join(os.path.dirname(target), unique)}-{os.path.basename(target)}"
+    files.remove(beside)
+    try:
+        os.link(source, beside)
+    except OSError:
+        shutil.copyfile(source, beside)
+        with open(beside, "rb") as file:
+            os.fsync(file.fileno())
+    os.replace(beside, target)
+
+
+def _sync_all(place: str) -> None:
+    for folder, _, _ in os.walk(place):
+        files.sync_folder(folder)
+
+
+def _generation_of(data: object) -> str | None:
+    """The folder that a description names, if it has the name of one."""
+    named = data.get("generation") if isinstance(data, dict) else None
+    return named if isinstance(named, str) and is_generation(named) else None
+
+
+def is_generation(name: str) -> bool:
+    """Whether a name is that of a folder that a save writes to."""
+    return name.startswith(SAVING) and name.removeprefix(SAVING).isalnum()
+
+
+def _files_of(data: object) -> list[str]:
+    """The files of the model that is there, which may be damaged."""
+    listed = data.get("files") if isinstance(data, dict) else None
+    return [name for name in listed if is_inside(name)] if isinstance(listed, dict) else []
+
+
+def is_inside(name: str) -> bool:
+    """Whether a file's name is that of a file in a folder of a model."""
+    parts = PurePosixPath(name).parts
+    return len(parts) == 2 and ".." not in parts and parts[0] != "/" and "\\" not in name and "\0" not in name
+
+
+@contextlib.contextmanager
+def locked(folder: str) -> Iterator[None]:
+    """Waits until no other save, of any process, holds the folder; the system ends the lock of a process that dies."""
+    descriptor = _held(folder, wait=True)
+    try:
+        yield
+    finally:
+        _release(descriptor)
+
+
+def _held(folder: str, wait: bool) -> int | None:
+    """A lock on a folder; None where the system has none.
+
+    Raises:
+      BlockingIOError: another has it, and nobody waits.
+    """
+    if fcntl is None:
+        return None
+    descriptor = os.open(folder, os.O_RDONLY)
+    try:
+        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+    except BlockingIOError:
+        os.close(descriptor)
+        raise
+    except OSError:  # some network disks have no locks
+        os.close(descriptor)
+        return None
+    return descriptor
+
+
+def _release(descriptor: int | None) -> None:
+    if descriptor is not None:
+        fcntl.flock(descriptor, fcntl.LOCK_UN)
+        os.close(descriptor)
+
+
+def remove_leftovers(folder: str, kept: str | None) -> None:
+    """Removes what killed saves left; not what a living one writes, nor what the description names."""
+    for entry in list(os.scandir(folder)):
+        if entry.name != kept and entry.is_dir(follow_symlinks=False):
+            if entry.name.startswith(DISCARDED) or (is_generation(entry.name) and _is_dead(entry.path)):
+                shutil.rmtree(entry.path, ignore_errors=True)
+            elif not entry.name.startswith("."):
+                _remove_links(entry.path)
+
+
+def _remove_links(folder: str) -> None:
+    """Second names that files had for a moment."""
+    for entry in list(os.scandir(folder)):
+        if entry.name.startswith(SAVING):
+            files.remove(entry.path)
+
+
+def _is_dead(place: str) -> bool:
+    """Whether nobody writes to the folder of a save any more."""
+    try:
+        descriptor = _held(place, wait=False)
+    except OSError:
+        return False
+    _release(descriptor)
+    return descriptor is not None
