@@ -91,8 +91,9 @@ def _arguments(concrete: ConcreteFunction) -> Any:
 
 
 def _waiting(concrete: ConcreteFunction) -> Any:
+    """The calls that the program makes, in its branches and bodies, and in those of such calls, too."""
     try:
-        return waiting.describe(concrete.graph.root.waiting)
+        return waiting.describe(waiting.made_in(concrete.graph.module()) | (concrete.graph.root.waiting or {}))
     except NotPlain as cause:
         raise NotSaveable(f"{concrete.name} waits for a rank with {cause}, which no file holds") from None
 

@@ -10,9 +10,9 @@ from typing import Any
 
 import numpy as np
 import tvm
-from tvm import ir
+from tvm import ir, relax
 
-from tvtf import nest
+from tvtf import dialect, nest
 from tvtf.dtypes import as_dtype
 from tvtf.frontend.waiting import Call, calls
 from tvtf.interpret import Subfunction
@@ -20,6 +20,7 @@ from tvtf.primitive import Primitive
 from tvtf.saved import allowed
 from tvtf.saved.description import SavedModuleError
 from tvtf.saved.structure import NotPlain, decode, encode
+from tvtf.structure import structural_walk
 
 
 def describe(waiting: Mapping[int, Call] | None) -> dict[str, Any]:
@@ -29,6 +30,25 @@ def describe(waiting: Mapping[int, Call] | None) -> dict[str, Any]:
       NotPlain: one has an argument that no file holds.
     """
     return {str(key): _describe(call) for key, call in (waiting or {}).items()}
+
+
+def made_in(mod: ir.IRModule) -> dict[int, Call]:
+    """The calls that a program makes, and those that the programs among their arguments make, by their keys."""
+    found: dict[int, Call] = {}
+    left = [mod]
+    while left:
+        for key in _keys_in(left.pop()) - found.keys():
+            found[key] = calls[key]
+            left += [leaf.mod for leaf in calls[key].leaves if isinstance(leaf, Subfunction)]
+    return found
+
+
+def _keys_in(mod: ir.IRModule) -> set[int]:
+    made: list[relax.Call] = []
+    for function in mod.functions.values():
+        structural_walk(function.body, (relax.Call, made.append))
+    found = [dialect.read(call) for call in made if dialect.is_dialect(call)]
+    return {int(bound.attrs["key"]) for bound in found if bound.primitive.name == "waiting"}
 
 
 def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IRModule]) -> dict[int, Call]:
