@@ -174,6 +174,17 @@ def test_a_library_gives_the_same(compiled):
     np.testing.assert_allclose(library.Library(compiled).run([ROWS])[0], expected(ROWS), rtol=1e-6)
 
 
+def test_a_library_that_was_compiled_anew_is_the_new_one(tmp_path):
+    """Although the first is in use, by the same path."""
+    opened = []
+    for factor in (2.0, 3.0):
+        model = saved.save(tmp_path / "model", lambda x, factor=factor: x * factor, tf.TensorSpec([2]))
+        library.write(saved.load(model), tmp_path / "lib.so")
+        opened.append(library.Library(tmp_path / "lib.so"))
+    ones = np.ones(2, np.float32)
+    assert [each.run([ones])[0].tolist() for each in opened] == [[2.0, 2.0], [3.0, 3.0]]
+
+
 def test_results_of_a_library_are_the_callers_own(compiled):
     opened = library.Library(compiled)
     first = opened.run([ROWS])[0]

@@ -11,6 +11,7 @@ import importlib.util
 import json
 import os
 import sys
+import tempfile
 import uuid
 from collections.abc import Sequence
 from dataclasses import replace
@@ -118,7 +119,7 @@ class Library:
         load_runtime()
         devices = self._devices()
         try:
-            machine = tvm_ffi.load_module(os.path.abspath(path))["vm_load_executable"]()
+            machine = _loaded(path)["vm_load_executable"]()
         except (RuntimeError, OSError, AttributeError) as cause:
             raise SavedModuleError(f"{path} can't be loaded ({cause}); compile it again on this machine") from cause
         machine["vm_initialization"](*devices)
@@ -158,6 +159,18 @@ class Library:
 
 
 finalize.entered_by(Library, "run")
+
+
+def _loaded(path: str | os.PathLike[str]) -> Any:
+    """The module in a file, by a name that no module was loaded by before.
+
+    The system's loader knows libraries by their names first: of a file that was compiled anew since it was loaded in this
+    process, it would give the old code.
+    """
+    with tempfile.TemporaryDirectory(prefix="tvtf-load-") as folder:
+        link = Path(folder) / f"{uuid.uuid4().hex}.so"
+        link.symlink_to(os.path.abspath(path))
+        return tvm_ffi.load_module(str(link))
 
 
 def load_runtime() -> None:
