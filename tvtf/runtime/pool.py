@@ -12,14 +12,14 @@ import hashlib
 import os
 import platform
 import sys
-import tempfile
 from functools import lru_cache
 from pathlib import Path
 from typing import Any
 
 import tvm_ffi
 
-from tvtf.passes.codegen.linker import link
+from tvtf.passes.codegen.linker import link_code
+from tvtf.passes.codegen.memory_file import memory_file, object_code
 from tvtf.runtime.store import stored
 from tvtf.threads import available_cores
 
@@ -61,11 +61,10 @@ def _source() -> str:
 
 
 def _build(source: str, out: Path) -> None:
-    with tempfile.TemporaryDirectory(prefix="tvtf-pool-") as folder:
-        code, made = Path(folder) / "pool.ll", Path(folder) / "pool.o"
+    with memory_file("pool.ll") as code:
         code.write_text(source)
-        tvm_ffi.load_module(str(code)).write_to_file(str(made))
-        link([made], out)
+        module = tvm_ffi.get_global_func("ffi.Module.load_from_file.ll")(str(code), "ll")
+    link_code({"pool.o": object_code(module)}, out)
 
 
 def _load(path: Path) -> Any:
