@@ -17,7 +17,7 @@ DOCTESTS = PYTHONPATH=$(WHEEL) TVTF_CACHE_DIR=$(CURDIR)/.venv/cache $(BIN)/pytes
 SEEDS := 5
 WORKERS := 2
 
-.PHONY: help train text test test-all test-gpu test-oracle lint bench wheel clean
+.PHONY: help train text test test-all test-gpu test-oracle goldens lint bench wheel clean
 
 help:
 	@echo "make train        train on scanned digits: accuracy over $(SEEDS) seeds, checkpoints, ONNX"
@@ -26,6 +26,7 @@ help:
 	@echo "make test-all     make test, with the longer sweeps"
 	@echo "make test-gpu     on a GPU: the compiled half of the tests, and benchmarks"
 	@echo "make test-oracle  compare with TensorFlow itself"
+	@echo "make goldens      write TensorFlow's answers to tests/golden anew, all or those of NAMES"
 	@echo "make lint         only lint, types and import rules"
 	@echo "make bench        benchmarks, side by side with TensorFlow, JAX and PyTorch"
 	@echo "make clean        remove .venv and what the tools left"
@@ -50,6 +51,10 @@ test-gpu: .venv/dev
 
 test-oracle: .venv/oracle/ready
 	.venv/oracle/bin/pytest -m oracle
+
+# The version of TensorFlow is the one that pyproject.toml's extra `oracle` names.
+goldens: .venv/oracle/ready
+	.venv/oracle/bin/python tests/golden_writer.py $(NAMES)
 
 # Checkers don't know pyproject.toml's package-dir: types and import rules are checked on the wheel's layout.
 lint: .venv/dev wheel
@@ -85,7 +90,7 @@ export PYTHON
 # TensorFlow and its like pin packages of their own: each group gets an environment to itself.
 .venv/oracle/ready: .venv/python pyproject.toml
 	$(BIN)/python -m venv .venv/oracle
-	.venv/oracle/bin/python $(INSTALL) --editable '.[dev]' tensorflow-cpu
+	.venv/oracle/bin/python $(INSTALL) --editable '.[oracle]'
 	@touch $@
 
 .venv/bench/ready: .venv/python pyproject.toml

@@ -2,12 +2,10 @@
 
 A document is a file of ``tests/documents``; ``# %%`` and a name begin a cell. The documents' typos are mended, random numbers
 seeded, sizes made small, and what differs from run to run (addresses, paths, times) is not printed.
-``python tests/documents_support.py`` in an environment with TensorFlow writes the outputs anew.
 """
 
 import ast
 import contextlib
-import json
 import logging
 import os
 import re
@@ -17,11 +15,12 @@ import types
 from pathlib import Path
 from unittest import mock
 
+import golden_filters
+import goldens
 import numpy as np
 import parity_support
 
 FOLDER = Path(__file__).parent / "documents"
-GOLDEN = Path(__file__).parent / "golden"
 DOCUMENTS = tuple(sorted(path.stem for path in FOLDER.glob("*.py")))
 _CELL = re.compile(r"^# %% (.*)$", re.MULTILINE)
 
@@ -67,7 +66,7 @@ def _output(body, namespace):
         with _written_to(file):
             _execute(body, namespace)
         file.seek(0)
-        return parity_support.without_noise(file.read())
+        return golden_filters.clean(file.read())
 
 
 def _execute(body, namespace):
@@ -118,6 +117,7 @@ def _logged_as_alone(stream):
         yield
 
 
+_LOOSER = golden_filters.LOOSER["documents"]
 _NUMBER = re.compile(r"-?\d+\.\d*(?:e[-+]\d+)?")
 _TARGETS = re.compile(r"^( *)\((\w+(?:, \w+)+)\) = ", re.MULTILINE)
 """How Python 3.10 writes what later ones write without parentheses: ``ast.unparse`` of ``a, b = c``."""
@@ -127,22 +127,11 @@ def same(found, expected):
     """Equal but for the last digits of floating-point numbers: kernels add and round in other orders."""
     found, expected = (_TARGETS.sub(r"\1\2 = ", text) for text in (found, expected))
     return _NUMBER.sub("#", found).split() == _NUMBER.sub("#", expected).split() and np.allclose(
-        *([float(number) for number in _NUMBER.findall(text)] for text in (found, expected)), rtol=2e-6, atol=1e-6
+        *([float(number) for number in _NUMBER.findall(text)] for text in (found, expected)),
+        rtol=_LOOSER.relative,
+        atol=_LOOSER.absolute,
     )
 
 
 def golden(document):
-    return json.loads((GOLDEN / f"document_{document}.json").read_text())
-
-
-def record(names):
-    import tensorflow
-
-    for document in names or DOCUMENTS:
-        text = json.dumps(run(document, tensorflow), indent=0, ensure_ascii=False)
-        (GOLDEN / f"document_{document}.json").write_text(text + "\n")
-
-
-if __name__ == "__main__":
-    os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
-    record(sys.argv[1:])
+    return goldens.read(f"document_{document}")

@@ -2,12 +2,9 @@
 
 from __future__ import annotations
 
-import json
-from pathlib import Path
-
+import goldens
 import numpy as np
 
-GOLDEN = Path(__file__).with_name("golden") / "optimizers.json"
 OPTIMIZERS = {
     "SGD": [{}, {"momentum": 0.9}, {"momentum": 0.9, "nesterov": True}, {"weight_decay": 0.1}, {"clipvalue": 0.05}],
     "Adam": [
@@ -71,9 +68,4 @@ def trained(tf, optimizer):
 
 def golden():
     """What Keras gave."""
-    return json.loads(GOLDEN.read_text())
-
-
-def write(tf):
-    lines = ",\n".join(json.dumps([name, values]) for name, values in results(tf))
-    GOLDEN.write_text(f"[\n{lines}\n]\n")
+    return goldens.read("optimizers")

@@ -1,6 +1,7 @@
 """Programs for tests/parity that call a function: its values and gradient, eager and traced, in numbers rounded to compare."""
 
 import numpy as np
+from golden_filters import DIGITS, NEGLIGIBLE
 
 
 def calls(tf, functions):
@@ -23,7 +24,7 @@ def _shown(tf, results):
 
 
 def _rounded(x):
-    """Four digits of every number, for libraries differ in the last; -0 as 0."""
+    """The first digits of every number; -0 as 0."""
     if x is None:
         return None
     array = np.asarray(x.numpy())
@@ -33,8 +34,8 @@ def _rounded(x):
 
 
 def _digits(array):
-    rounded = np.vectorize(lambda v: float(f"{v:.3e}"), otypes=[float])(array)
-    return np.where(np.abs(array) < 1e-6 * np.max(np.abs(array), initial=1), 0.0, rounded)
+    rounded = np.vectorize(lambda v: float(f"{v:.{DIGITS - 1}e}"), otypes=[float])(array)
+    return np.where(np.abs(array) < NEGLIGIBLE * np.max(np.abs(array), initial=1), 0.0, rounded)
 
 
 def _values(tf, function, values):

@@ -1,15 +1,12 @@
-"""A model to save, and what ``saved_model_cli`` prints of it when TensorFlow saved it, as committed text.
+"""A model to save, and what ``saved_model_cli`` prints of it when TensorFlow saved it, as committed text."""
 
-``python tests/saved_model_programs.py`` in an environment with TensorFlow writes the text anew.
-"""
-
-import json
 import subprocess
 import sys
 import tempfile
-from pathlib import Path
 
-GOLDEN = Path(__file__).parent / "golden" / "saved_model_cli.json"
+import golden_filters
+import goldens
+
 SHOWN = (
     (),
     ("--all",),
@@ -44,20 +41,18 @@ def save(tf, folder):
     tf.saved_model.save(model, folder, signatures={"serving_default": model.scaled, "counted": model.counted})
 
 
-def without_ops(text):
-    """Without the ops: TensorFlow prints a set, in an order that changes from run to run, of the ops of its own graphs."""
-    return "\n".join(line for line in text.splitlines() if "contains the following ops:" not in line)
-
-
-def shown_by_tensorflow():
-    import tensorflow
-
+def shown_by_tensorflow(tensorflow):
     folder = tempfile.mkdtemp()
     save(tensorflow, folder)
     command = [sys.executable, "-m", "tensorflow.python.tools.saved_model_cli", "show", "--dir", folder]
     told = {o: subprocess.run([*command, *o], capture_output=True, text=True, check=True).stdout for o in SHOWN}
-    return {" ".join(options): without_ops(text) for options, text in told.items()}
+    return dict(zip(labels(), map(golden_filters.clean, told.values()), strict=True))
 
 
-if __name__ == "__main__":
-    GOLDEN.write_text(json.dumps(shown_by_tensorflow(), indent=0) + "\n")
+def labels():
+    return [" ".join(options) for options in SHOWN]
+
+
+def golden():
+    """What TensorFlow's command printed."""
+    return goldens.read("saved_model_cli")

@@ -16,26 +16,22 @@ import sys
 from functools import cache
 from pathlib import Path
 
-import call_arguments
 import numpy as np
+
+sys.path.insert(0, str(Path(__file__).parents[1]))
+
+import call_arguments  # noqa: E402 - the tests' folder is no package
+import golden_filters  # noqa: E402
+from golden_filters import LOOSER, kind_of  # noqa: E402
 
 KINDS = ("eager", "eager, wrong", "unknown dims", "unknown dims, wrong", "unknown rank", "unknown rank, wrong")
 LIMIT = 120
 """Seconds until a call counts as hung, or the imports before the first."""
-LEFT_OUT = """
-config summary profiler saved_model io.gfile test sysconfig autograph train data debugging.set_ debugging.disable debugging.enable
-debugging.get_log debugging.experimental experimental.numpy.experimental_ experimental.numpy.random.seed random.set_
-random.create_rng_state random.get_global random.experimental.set_ random.experimental.get_ experimental.register
-experimental.unregister experimental.dispatch experimental.function_executor experimental.async quantization.experimental
-experimental.enable_strict get_logger io.write io.read_file io.match load_ register_tensor distribute print timestamp
-init_scope variable_creator_scope device name_scope control_dependencies gradients hessians types
-debugging.check_pinned nondifferentiable_batch_function raw_ops graph_util import_graph_def no_gradient experimental.numpy.empty
-io.encode_proto io.decode_proto fftnd ifftnd rfftnd irfftnd
-"""
-"""Functions that set what later calls see, write files, tell of the machine, or (from the seventh line) end TensorFlow's process,
-give memory that nobody wrote, or have no kernels on CPUs."""
-CHANCE = ("random.", "image.random_", "nn.dropout", "nn.experimental.general", "nn.nce", "nn.sampled", "sampler")
-"""While traced their seeds come of the number of nodes: shapes and dtypes are compared there."""
+
+
+def left_out():
+    """Beginnings of names."""
+    return " ".join(golden_filters.CALLS_LEFT_OUT.values()).split()
 
 
 @cache
@@ -45,12 +41,8 @@ def names(_=None):
     from tvtf.namespaces import all_names
 
     path = Path(__file__).parents[2] / "tvtf" / "tensorflow_names.txt"
-    known = [n for n in path.read_text().split() if n in all_names() and not n.startswith(tuple(LEFT_OUT.split()))]
+    known = [n for n in path.read_text().split() if n in all_names() and not n.startswith(tuple(left_out()))]
     return [n for n in known if callable(found(tf, n)) and not isinstance(found(tf, n), type)]
-
-
-SIGNS = ("linalg.eig", "linalg.svd", "linalg.qr", "eig", "eigvals")
-"""LAPACK's builds choose the signs of vectors; eigenvalues have no order."""
 
 
 def found(tf, name):
@@ -190,23 +182,14 @@ def leaf(x):
     return (type(x).__name__.removeprefix("_"),)
 
 
-def told(error):
-    kind = type(error).__name__
-    return {
-        "OutOfRangeInteger": "ValueError",
-        "InaccessibleTensorError": "TypeError",
-        "TracedOutOfRangeInteger": "TypeError",
-    }.get(kind, kind)
-
-
 def difference(expected, got, values=True):
     """How two outcomes differ, or None."""
     if isinstance(expected, Exception) or isinstance(got, Exception):
         if not isinstance(got, Exception):
-            return f"takes: {told(expected)}"
+            return f"takes: {kind_of(expected)}"
         if not isinstance(expected, Exception):
-            return f"refuses: {told(got)}"
-        return None if told(expected) == told(got) else f"type: {told(expected)}, tvtf {told(got)}"
+            return f"refuses: {kind_of(got)}"
+        return None if kind_of(expected) == kind_of(got) else f"type: {kind_of(expected)}, tvtf {kind_of(got)}"
     if [x[:2] for x in expected] != [x[:2] for x in got]:
         return "shape or dtype"
     return None if not values or all(map(same, expected, got)) else "value"
@@ -218,10 +201,11 @@ def same(expected, got):
     a, b = expected[2], got[2]
     if a.dtype.kind not in "fcV" and "float" not in expected[0]:
         return bool(np.all(a == b))
-    loose = {"float64": 1e-6, "complex128": 1e-6, "float16": 1e-2, "bfloat16": 5e-2}.get(expected[0], 2e-3)
+    dtype = {"complex128": "float64"}.get(expected[0], expected[0])
+    looser = LOOSER.get(f"calls {dtype}", LOOSER["calls"])
     a, b = (x.astype("complex128") for x in (a, b))
     scale = 1 + np.max(np.abs(a[np.isfinite(a)]), initial=0)
-    return np.allclose(a / scale, b / scale, loose, loose, equal_nan=True)
+    return np.allclose(a / scale, b / scale, looser.relative, looser.absolute, equal_nan=True)
 
 
 # -- the worker and who watches it
@@ -252,8 +236,12 @@ def work(seed, start, count):
             expected = outcome(tf, call, kind)
         print(json.dumps({"index": index, "turn": "tvtf", "call": str(call), "kind": kind}), file=report)
         got = outcome(tvtf, call, kind)
-        by_chance = not kind.startswith("eager") and any(c in name for c in CHANCE) and "stateless" not in name
-        how = difference(expected, got, not by_chance and not name.startswith(SIGNS))
+        by_chance = (
+            not kind.startswith("eager")
+            and any(c in name for c in golden_filters.CALLS_BY_CHANCE)
+            and "stateless" not in name
+        )
+        how = difference(expected, got, not by_chance and not name.startswith(golden_filters.CALLS_OF_ANY_SIGN))
         texts = [shown(expected), shown(got)]
         print(json.dumps({"index": index, "call": str(call), "kind": kind, "how": how, "texts": texts}), file=report)
 

@@ -1,6 +1,5 @@
 """TensorFlow reads the variables of a saved model of ours, whose files are those that it would write."""
 
-import json
 import os
 import runpy
 from pathlib import Path
@@ -41,7 +40,3 @@ def test_we_restore_the_variables_of_a_model_of_tensorflow(tmp_path):
     model = programs.demo(tvtf)
     tvtf.train.Checkpoint(model).restore(str(tmp_path)).expect_partial()
     assert model.scale.numpy().tolist() == [5.0, 6.0]
-
-
-def test_the_text_of_saved_model_cli_is_the_committed_one():
-    assert programs.shown_by_tensorflow() == json.loads(programs.GOLDEN.read_text())

@@ -1,5 +1,7 @@
 """What TensorFlow says of arguments that no op works with: the whole text, eagerly."""
 
+import golden_filters
+
 CALLS = """
 tf.matmul(o([2, 3]), o([4, 5]))
 tf.matmul(o([3]), o([4]))
@@ -150,8 +152,7 @@ def told(tf, call):
     try:
         return f"gives {eval(call, {'tf': tf, 'o': tf.ones})}"
     except Exception as error:
-        kind = {"OutOfRangeInteger": "ValueError"}.get(type(error).__name__, type(error).__name__)
-        return f"{kind}: {str(error).partition(' [Op:')[0].strip()}"
+        return f"{golden_filters.kind_of(error)}: {str(error).partition(' [Op:')[0].strip()}"
 
 
 def programs(tf):

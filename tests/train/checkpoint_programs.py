@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import base64
+import tempfile
 from pathlib import Path
 from typing import Any
 
+import goldens
 import numpy as np
 
-GOLDEN = Path(__file__).parent / "golden"
 SUFFIXES = (".index", ".data-00000-of-00001")
 DTYPES = (
     *("float16", "bfloat16", "float32", "float64", "int8", "int16", "int32", "int64"),
@@ -68,13 +69,26 @@ def all_dtypes() -> dict[str, Any]:
 
 
 def golden(name: str, suffix: str) -> bytes:
-    return base64.b64decode((GOLDEN / f"{name}{suffix}.b64").read_text())
+    return base64.b64decode(goldens.read("checkpoints")[name + suffix])
 
 
-def write_golden(name: str, prefix: str) -> None:
-    for suffix in SUFFIXES:
-        encoded = base64.encodebytes(Path(prefix + suffix).read_bytes())
-        (GOLDEN / f"{name}{suffix}.b64").write_bytes(encoded)
+def labels() -> list[str]:
+    return [name + suffix for name in ("net", "dtypes") for suffix in SUFFIXES]
+
+
+def written_by_tensorflow(tf: Any) -> dict[str, str]:
+    """The bytes of a checkpoint of the net and of a bundle with all dtypes, in base64."""
+    folder = tempfile.mkdtemp()
+    net = tf.train.Checkpoint(net=nested_net(tf.Module, tf.Variable)).save(f"{folder}/ckpt")
+    prefixes = [net, write_raw(tf, f"{folder}/dtypes", all_dtypes())]
+    files = [prefix + suffix for prefix in prefixes for suffix in SUFFIXES]
+    return {label: base64.b64encode(Path(file).read_bytes()).decode() for label, file in zip(labels(), files)}
+
+
+def write_raw(tf: Any, prefix: str, arrays: dict[str, Any]) -> str:
+    tensors = [tf.constant(list(a), tf.string) if a.dtype == object else tf.constant(a) for a in arrays.values()]
+    tf.raw_ops.SaveV2(prefix=prefix, tensor_names=list(arrays), shape_and_slices=[""] * len(arrays), tensors=tensors)
+    return prefix
 
 
 def place_golden(name: str, folder: Path) -> str:
