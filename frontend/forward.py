@@ -98,6 +98,9 @@ class ForwardAccumulator:
     def watches(self, tensor: Any) -> bool:
         return id(tensor) in self._tangents
 
+    def followed(self) -> list[Any]:
+        return [tensor for tensor, _ in self._tangents.values()]
+
     def read(self, variable: Variable, tensor: Tensor) -> None:
         """A Variable was read: what was read moves with it."""
         if self.watches(variable):

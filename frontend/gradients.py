@@ -2,13 +2,15 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
 from tvtf import nest
 from tvtf.context import state
 from tvtf.frontend.custom import custom_gradient
 from tvtf.frontend.tape import UnconnectedGradients, wants_zeros
+from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
+from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.passes.autodiff import Record, sweep
 from tvtf.primitive import export, table
@@ -43,9 +45,10 @@ class _Program:
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.tensors: dict[relax.Expr, SymbolicTensor] = {}
+        self.tensors = _recorded(trace)
         self.records: list[Record] = []
         self._tuples: dict[relax.Var, tuple[Any, list[Any]]] = {}
+        self._names: dict[relax.Var, relax.Expr] = _last_names(trace.bindings)
         for binding in trace.bindings:
             self._read(binding)
 
@@ -53,9 +56,15 @@ class _Program:
         """The tensor that stands for a variable or constant."""
         from tvtf import dialect
 
-        if expr not in self.tensors:
-            self.tensors[expr] = SymbolicTensor(expr, dialect.from_relax_type(expr.ty), self.trace)
-        return self.tensors[expr]
+        while expr in self._names:
+            expr = self._names[expr]
+        found = self.tensors.get(expr)
+        if found is None:
+            found = self.trace.tensors.get(expr)
+        if found is None:  # a constant
+            found = SymbolicTensor(expr, dialect.from_relax_type(expr.ty), self.trace)
+        self.tensors[expr] = found
+        return found
 
     def of(self, value: Any) -> SymbolicTensor:
         """The tensor of what the user holds: a Variable's is its value when the program begins."""
@@ -70,7 +79,7 @@ class _Program:
         from tvtf import dialect
 
         value = binding.value
-        if isinstance(value, relax.TupleGetItem):
+        if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._tuples:
             outputs = self._tuples[value.tuple_value]
             outputs[1].append(self.tensor(binding.var))
             if len(outputs[1]) == len(value.tuple_value.ty.fields):
@@ -81,19 +90,43 @@ class _Program:
                 self._tuples[binding.var] = bound, []
             else:
                 self._record(bound, self.tensor(binding.var))
-        else:
-            self.tensors[binding.var] = self.tensor(value)
 
     def _record(self, bound: Any, outputs: Any) -> None:
         attrs = {k: self.trace.subgraphs.get(v, v) if _is_graph(v) else v for k, v in bound.attrs.items()}
         self.records.append((bound.primitive, tuple(map(self.tensor, bound.inputs)), outputs, attrs))
 
 
+def _last_names(bindings: Iterable[Any]) -> dict[relax.Var, relax.Expr]:
+    """The other variable of what is bound twice, as results of loops are that were written anew: the one bound last."""
+    from tvm import relax
+
+    names: dict[relax.Var, relax.Expr] = {}
+    tuples: dict[relax.Var, Any] = {}
+    for binding in bindings:
+        var, value = binding.var, binding.value
+        if isinstance(value, relax.Tuple):
+            tuples[var] = value.fields
+            continue
+        if isinstance(value, relax.TupleGetItem) and value.tuple_value in tuples:
+            value = tuples[value.tuple_value][value.index]
+        if isinstance(value, relax.Var) and value not in names:
+            names[value] = var
+        elif not isinstance(value, (relax.Call, relax.TupleGetItem)):
+            names[var] = value
+    return names
+
+
+def _recorded(trace: Trace) -> dict[relax.Expr, SymbolicTensor]:
+    """The tensors that open tapes have recorded, by variable: a gradient made of these can be differentiated by a tape."""
+    tensors = (t for tape in state.tapes for t in tape.followed() if type(t) is SymbolicTensor)
+    return {t._var: t for t in tensors if t._trace is trace}
+
+
 def _is_graph(value: Any) -> bool:
     return type(value).__name__ == "GlobalVar"
 
 
-@export("gradients")
+@export("gradients", waits=False)
 def gradients(
     ys: Any,
     xs: Any,
@@ -147,7 +180,7 @@ def gradients(
     return found
 
 
-@export("hessians")
+@export("hessians", waits=False)
 def hessians(
     ys: Any,
     xs: Any,
@@ -172,18 +205,20 @@ def hessians(
     Source: https://www.tensorflow.org/api_docs/python/tf/hessians
     """
     sources = nest.flatten(xs)
-    firsts = gradients(ys, sources)
-    return [_hessian(first, x) for first, x in zip(firsts, sources)]
+    return [None if g is None else _hessian(g, x) for g, x in zip(gradients(ys, sources), sources)]
 
 
-def _hessian(first: Any, x: Any) -> Tensor:
-    shape = convert_to_tensor(x)._type.shape
-    count = 1
-    for dim in shape:
-        count *= dim
-    flat = bind.reshape(first, shape=(count,))
-    rows = [gradients(flat[i], x, unconnected_gradients=UnconnectedGradients.ZERO)[0] for i in range(count)]
-    return bind.reshape(bind.stack(*rows, axis=0), shape=(*shape, *shape))
+def _hessian(first: Tensor, x: Any) -> Tensor:
+    """The derivative of a gradient by what it is one by: one sweep for all its elements, mapped over them."""
+    program = _Program(state.trace)
+    source = program.of(x)
+    shape = source._type.shape
+    with level() as own:
+        cotangents = basis(first._type)
+        found = sweep(program.records, [(program.of(first), Batched(cotangents, own))], [source])[0]
+        rows = zeros_like(source) if found is None else as_dense(found)
+        rows = unwrapped(rows, own, cotangents._type.shape[0])
+    return bind.reshape(rows, shape=(*shape, *shape))
 
 
 @export("grad_pass_through")

@@ -40,6 +40,10 @@ class Recorder:
     def watches(self, source: Any) -> bool:
         return id(source) in self.active
 
+    def followed(self) -> Iterable[Any]:
+        """All that is watched, and what was computed from it."""
+        return self.active.values()
+
     def read(self, variable: Any, tensor: Any) -> None:
         """A Variable was read: of interest to those alone that watch Variables."""
 

@@ -273,6 +273,7 @@ class Trace:
         self.captures: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.variables: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.bindings: list[relax.VarBinding] = []
+        self.tensors: dict[relax.Var, SymbolicTensor] = {}  # by variable, for gradients of what was traced
         self.memories: dict[int, SymbolicTensor] = {}
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
@@ -315,7 +316,11 @@ class Trace:
         if isinstance(tensor_type.shape, AnyShape) and self.root.waiting is None:
             self.root.waiting = {}
         var = relax.Var(self.unique(name), dialect.to_relax_type(tensor_type))
-        return SymbolicTensor(var, tensor_type, self)
+        return self._tensor(var, tensor_type)
+
+    def _tensor(self, var: relax.Var, tensor_type: TensorType) -> SymbolicTensor:
+        tensor = self.tensors[var] = SymbolicTensor(var, tensor_type, self)
+        return tensor
 
     def _note(self, tensor_type: TensorType) -> None:
         self.root.holds_texts |= tensor_type.dtype is string
@@ -574,7 +579,7 @@ class Trace:
             self.scopes[var] = "".join(f"{scope}/" for scope in state.name_scopes)
         if type(types) is TensorType:
             self._note(types)
-            return SymbolicTensor(var, types, self)
+            return self._tensor(var, types)
         return tuple(self._item(var, i, t, name) for i, t in enumerate(types))
 
     def _item(self, tuple_var: relax.Var, index: int, tensor_type: TensorType, name: str) -> SymbolicTensor:

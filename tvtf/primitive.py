@@ -263,11 +263,15 @@ exports: dict[str, Any] = {}
 """Public path -> function, for everything that is composed from primitives."""
 
 
-def export(*paths: str) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
-    """Gives a composed function its public paths, e.g. ``@export("math.reduce_std")``."""
+def export(*paths: str, waits: bool = True) -> Callable[[Callable[P, Any]], Callable[P, Any]]:
+    """Gives a composed function its public paths, e.g. ``@export("math.reduce_std")``.
+
+    One that reads the program around it, not its arguments alone, must not be called later: it does not ``wait``.
+    """
+    wrap = patient if waits else refusing
 
     def record(function: Callable[P, Any]) -> Callable[P, Any]:
-        public = patient(function) if isfunction(function) else refusing_methods(function)
+        public = wrap(function) if isfunction(function) else refusing_methods(function)
         for path in paths:
             if path in exports:
                 raise ValueError(f"{path} is declared already, by {exports[path].__module__}")

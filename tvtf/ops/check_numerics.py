@@ -111,6 +111,9 @@ class _NumericsWatch:
     def watches(self, _: Any) -> bool:
         return False
 
+    def followed(self) -> tuple[()]:
+        return ()
+
     def read(self, variable: Any, value: Tensor) -> None:
         """A Variable's value was checked when it was computed."""
 
