@@ -53,7 +53,7 @@ def test_help_names_every_command_and_loads_no_compiler():
     *text, loaded = done.stdout.splitlines()
     assert loaded == "False"
     commands = {line.split()[0] for line in text[text.index("Commands:") + 1 :]}
-    assert commands == {"compile", "devices", "export", "run", "saved-model", "train", "tune"}
+    assert commands == {"cache", "compile", "devices", "export", "run", "saved-model", "train", "tune"}
 
 
 def test_version():
@@ -207,7 +207,7 @@ def test_an_unknown_format_version_is_one_line(model, place):
 
 
 def test_a_folder_that_cannot_be_written(model, place):
-    assert refused("compile", model, "-o", "no/lib.so").startswith("Error: no/.lib.so.")
+    assert refused("compile", model, "-o", "no/lib.so").startswith("Error: no/tvtf-scratch-")
     assert not (place / "no").exists()
 
 
@@ -235,3 +235,17 @@ def test_tune_refuses_files_that_do_not_fit(model, place):
     assert refused("tune", model, "--input", "wide.npy") == (
         "Error: input 'rows' must have shape (batch, 3), but got (3, 5)"
     )
+
+
+def test_cache_shows_and_clears_what_is_compiled(own_cache, monkeypatch):
+    monkeypatch.setenv("TVTF_CACHE_SIZE", "500MB")
+    assert tvtf("cache").stdout == f"{own_cache}: 0 libraries, 0.0 MB of 500.0 MB\n"
+    tf.function(lambda x: x * 3.0 - 0.5, autograph=False)(tf.constant([1.0, 2.0]))
+    shown = tvtf("cache", "--show").stdout
+    assert shown.startswith(f"{own_cache}: 1 library, 0.0 MB of")
+    assert tvtf("cache", "--clear").stdout == f"removed 1 library from {own_cache}\n"
+    assert tvtf("cache", "--show").stdout.startswith(f"{own_cache}: 0 libraries")
+    own_cache.chmod(0o777)
+    assert "not used: it is not trusted: other users may write to" in tvtf("cache").stdout
+    monkeypatch.setenv("TVTF_CACHE_SIZE", "much")
+    assert refused("cache").startswith("Error: TVTF_CACHE_SIZE must be a number of bytes, or a size such as")

@@ -1,5 +1,7 @@
 """Saved functions: what comes back, what a damaged folder or library says, and running without the compiler."""
 
+import gc
+import hashlib
 import json
 import shutil
 import subprocess
@@ -264,11 +266,45 @@ def test_other_files_are_no_libraries(tmp_path, compiled):
     assert refusal(lambda: library.Library(tmp_path / "no.so")) == f"{tmp_path}/no.so is not there"
     cut = tmp_path / "cut.so"
     cut.write_bytes(compiled.read_bytes()[:-1])
-    told = f"{cut} is no library that `tvtf compile` made, or is cut short; compile it again"
+    told = f"{cut} is no library that `tvtf compile` of this version made, or is cut short; compile it again"
     assert refusal(lambda: library.Library(cut)) == told
-    cut.write_bytes(b"\xff" * 8 + library.MARK)
+    cut.write_bytes(library.MARK)
+    assert refusal(lambda: library.Library(cut)) == f"{cut} is cut short; compile it again"
+    length = b"\xff" * 8
+    cut.write_bytes(length + hashlib.blake2b(length, digest_size=library.DIGEST_BYTES).digest() + library.MARK)
     told = f"{cut} is damaged: its description has an impossible length; compile it again"
     assert refusal(lambda: library.Library(cut)) == told
+
+
+@pytest.mark.parametrize("seed", range(4))
+def test_a_damaged_library_is_refused_before_it_is_loaded(compiled, tmp_path, seed):
+    """Flipped bits anywhere, and bytes that are missing or too many in the middle; a loader would die of many of them."""
+    random = np.random.default_rng(seed)
+    good, mutant = compiled.read_bytes(), tmp_path / "mutant.so"
+    for _ in range(25):
+        at, width = int(random.integers(len(good))), int(random.integers(1, 5000))
+        changed = {
+            0: good[:at] + bytes([good[at] ^ 1 << int(random.integers(8))]) + good[at + 1 :],
+            1: good[:at] + good[at + width :],
+            2: good[:at] + bytes(width) + good[at:],
+            3: good[:at],
+        }[int(random.integers(4))]
+        mutant.write_bytes(changed)
+        assert f"{mutant} is " in refusal(lambda: library.Library(mutant))
+
+
+@pytest.mark.skipif(not sys.platform.startswith("linux"), reason="it reads /proc/self/maps")
+def test_a_library_that_is_gone_gives_its_code_back(compiled, tmp_path):
+    place = tmp_path / "gone.so"
+    shutil.copy(compiled, place)
+    loaded = library.Library(place)
+    assert loaded.run([ROWS])[0].shape == (4, 2)
+    with open("/proc/self/maps") as maps:
+        assert str(place) in maps.read()
+    del loaded
+    gc.collect()
+    with open("/proc/self/maps") as maps:
+        assert str(place) not in maps.read()
 
 
 def test_a_library_is_written_whole_or_not_at_all(folder, tmp_path, monkeypatch):

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import click
 
+from tvtf.cli.cache import cache
 from tvtf.cli.devices import devices
 from tvtf.cli.inference import compile_, export, run
 from tvtf.cli.saved_model import saved_model
@@ -24,9 +25,10 @@ def main() -> None:
       tvtf run lib.so --input x.npy              run it, without the compiler
       tvtf export runs/digits/model -o m.onnx    the same model for ONNX Runtime
       tvtf tune runs/digits/model                quicker kernels for this machine
+      tvtf cache --clear                         forget compiled code
       tvtf saved-model show --dir D --all        what a saved model holds
     """
 
 
-for command in (train, compile_, run, export, tune, saved_model, devices):
+for command in (train, compile_, run, export, tune, saved_model, devices, cache):
     main.add_command(command)

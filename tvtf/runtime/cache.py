@@ -15,13 +15,24 @@ from tvtf.tuned import digest
 
 _loaded: weakref.WeakValueDictionary[str, Executable] = weakref.WeakValueDictionary()
 """Executables that some function still holds: forgetting a function's traces frees their code."""
+_files: weakref.WeakValueDictionary[tuple[Path, Any], Executable] = weakref.WeakValueDictionary()
+"""They by file and by what loads it: a library has one place for what TVM tells it, so it is not loaded twice at once."""
 
 
-def cached(key: str, build: Callable[[Path], None], load: Callable[[Path], Executable] = Executable) -> Executable:
+def cached(
+    key: str, build: Callable[[Path], None], load: Callable[[Path], Executable] = Executable, device: Any = None
+) -> Executable:
     """The executable of ``key``: loaded already, from disk by ``load(path)``, or built by ``build(path)`` first."""
+
+    def loaded(path: Path) -> Executable:
+        found = _files.get((path, device))
+        if found is None:
+            found = _files[path, device] = load(path)
+        return found
+
     found = _loaded.get(key)
     if found is None:
-        found = _loaded[key] = stored(key, build, load)
+        found = _loaded[key] = stored(key, build, loaded)
     return found
 
 

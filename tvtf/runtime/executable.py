@@ -11,6 +11,7 @@ import tvm_ffi
 
 from tvtf.runtime import finalize
 from tvtf.runtime.arena import Layout, with_arena
+from tvtf.runtime.loading import load_library
 from tvtf.runtime.pool import adopt
 
 _CPU, _CUDA, _POOLED = 1, 2, 2
@@ -26,7 +27,7 @@ class Executable:
         import tvm  # noqa: F401 - loads the runtime that the library links to
 
         self.path = path
-        self._module = tvm_ffi.load_module(str(path))
+        self._module = load_library(path)
         adopt(path)
         self._local = threading.local()
         self._layouts: dict[str, Layout] = {}

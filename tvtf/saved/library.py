@@ -1,12 +1,14 @@
 """Compiled libraries: one file with the code, the weights and, at its end, a description of what it takes and gives.
 
-The description follows the image that the system's loader maps, which ignores it: JSON, its length in eight bytes, and
-a mark. Running a library takes TVM's runtime (3 MB) and not its compiler.
+The description follows the image that the system's loader maps, which ignores it: JSON, its length in eight bytes, the
+digest of all before, and a mark. A file that was damaged is refused before its code is loaded; who may write it may put any
+code there, with its digest. Running a library takes TVM's runtime (3 MB) and not its compiler.
 """
 
 from __future__ import annotations
 
 import ctypes
+import hashlib
 import importlib.util
 import json
 import os
@@ -25,13 +27,16 @@ from tvtf.frontend.failure import raised_by
 from tvtf.locks import Lock
 from tvtf.memory import to_array, to_handle
 from tvtf.runtime import finalize
+from tvtf.runtime.loading import load_library
 from tvtf.saved.description import Description, SavedModuleError, parse
 
 if TYPE_CHECKING:
     from tvtf.saved.function import SavedFunction
 
-MARK = b"tvtf-library\n"
-LENGTH_BYTES = 8
+MARK = b"tvtf-library 2\n"
+LENGTH_BYTES, DIGEST_BYTES = 8, 32
+_END = LENGTH_BYTES + DIGEST_BYTES + len(MARK)
+_AT_ONCE = 1 << 20
 CPU, CUDA, POOLED = 1, 2, 2
 RUNTIMES = ("libtvm_runtime.so", "libtvm_runtime.dylib", "tvm_runtime.dll")
 
@@ -50,28 +55,40 @@ def write(saved: SavedFunction, path: str | os.PathLike[str], gpu: str | None = 
       UnimplementedError: for an op that has no native kernel.
       OSError: the file can't be written.
     """
+    from tvtf.passes.codegen.leftovers import locked_folder, remove_leftovers
     from tvtf.passes.pipeline import compile_module
     from tvtf.runtime.target import cuda_target, host_target
 
     target = cuda_target(gpu) if gpu else host_target()
     place = Path(path)
-    made = place.with_name(f".{place.name}.{uuid.uuid4().hex}.part")
-    try:
-        made.touch()
+    remove_leftovers(place.parent)
+    with locked_folder(place.parent) as scratch:
+        made = scratch / "made.so"
         compile_module(saved.closed(), target, made, exported=True)
         _finish(made, replace(saved.description, gpu=gpu))
         os.replace(made, place)
-    finally:
-        made.unlink(missing_ok=True)
 
 
 def _finish(path: Path, description: Description) -> None:
     """Appends the description and sees to it that all is on the disk."""
     text = json.dumps(description.as_json()).encode()
-    with path.open("ab") as file:
-        file.write(text + len(text).to_bytes(LENGTH_BYTES, "little") + MARK)
+    with path.open("r+b") as file:
+        file.seek(0, os.SEEK_END)
+        file.write(text + len(text).to_bytes(LENGTH_BYTES, "little"))
+        digest = _digest(file, file.tell())
+        file.write(digest + MARK)
         file.flush()
         os.fsync(file.fileno())
+
+
+def _digest(file: Any, size: int) -> bytes:
+    """Of the first bytes of a file, read in pieces."""
+    file.seek(0)
+    found = hashlib.blake2b(digest_size=DIGEST_BYTES)
+    while size > 0 and (piece := file.read(min(size, _AT_ONCE))):
+        found.update(piece)
+        size -= len(piece)
+    return found.digest()
 
 
 def is_library(path: str | os.PathLike[str]) -> bool:
@@ -88,26 +105,33 @@ def read_description(path: str | os.PathLike[str]) -> Description:
     """What a library takes and gives.
 
     Raises:
-      SavedModuleError: the file isn't there, or is no library of tvtf, or is cut short.
+      SavedModuleError: the file isn't there, is no library of this version of tvtf, is cut short, or was changed.
     """
     place = Path(path)
     if not place.is_file():
         raise SavedModuleError(f"{place} is not there")
     if not is_library(place):
-        raise SavedModuleError(f"{place} is no library that `tvtf compile` made, or is cut short; compile it again")
+        raise SavedModuleError(
+            f"{place} is no library that `tvtf compile` of this version made, or is cut short; compile it again"
+        )
     with place.open("rb") as file:
-        file.seek(-len(MARK) - LENGTH_BYTES, os.SEEK_END)
-        length = int.from_bytes(file.read(LENGTH_BYTES), "little")
-        text = _before(file, length, place)
+        text = _description(file, place)
     return Description.of_json(parse(text, str(place)), str(place))
 
 
-def _before(file: Any, length: int, place: Path) -> bytes:
-    """The bytes of the description."""
-    end = file.tell() - LENGTH_BYTES
-    if length > end:
+def _description(file: Any, place: Path) -> bytes:
+    """The bytes of the description of a whole library."""
+    end = file.seek(0, os.SEEK_END) - _END + LENGTH_BYTES
+    if end < LENGTH_BYTES:
+        raise SavedModuleError(f"{place} is cut short; compile it again")
+    digest = _digest(file, end)
+    if file.read(DIGEST_BYTES) != digest:
+        raise SavedModuleError(f"{place} is damaged: its content has another digest than it had; compile it again")
+    file.seek(end - LENGTH_BYTES)
+    length = int.from_bytes(file.read(LENGTH_BYTES), "little")
+    if length > end - LENGTH_BYTES:
         raise SavedModuleError(f"{place} is damaged: its description has an impossible length; compile it again")
-    file.seek(end - length)
+    file.seek(end - LENGTH_BYTES - length)
     return bytes(file.read(length))
 
 
@@ -119,7 +143,8 @@ class Library:
         load_runtime()
         devices = self._devices()
         try:
-            machine = _loaded(path)["vm_load_executable"]()
+            self._module = _loaded(path)
+            machine = self._module["vm_load_executable"]()
         except (RuntimeError, OSError, AttributeError) as cause:
             raise SavedModuleError(f"{path} can't be loaded ({cause}); compile it again on this machine") from cause
         machine["vm_initialization"](*devices)
@@ -170,7 +195,7 @@ def _loaded(path: str | os.PathLike[str]) -> Any:
     with tempfile.TemporaryDirectory(prefix="tvtf-load-") as folder:
         link = Path(folder) / f"{uuid.uuid4().hex}.so"
         link.symlink_to(os.path.abspath(path))
-        return tvm_ffi.load_module(str(link))
+        return load_library(link)
 
 
 def load_runtime() -> None:

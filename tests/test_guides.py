@@ -1,0 +1,26 @@
+"""The guides on files and on trust run as they stand there."""
+
+import re
+from pathlib import Path
+
+DOCS = Path(__file__).parents[1] / "docs"
+
+
+def run(guide):
+    (program,) = re.findall(r"```python\n(.*?)```", guide.read_text(), re.DOTALL)
+    exec(compile(program, str(guide), "exec"), {})
+
+
+def test_the_limit_is_raised_as_the_guide_tells(monkeypatch, capsys):
+    monkeypatch.setenv("TVTF_MAX_DECODED_BYTES", "1")
+    run(DOCS / "files.md")
+    told, length = capsys.readouterr().out.splitlines()
+    assert "the limit is 999999 bytes" in told and length == "1000000"
+
+
+def test_a_damaged_library_is_refused_as_the_guide_tells(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run(DOCS / "trust.md")
+    assert capsys.readouterr().out == (
+        "damaged.so is damaged: its content has another digest than it had; compile it again\n"
+    )

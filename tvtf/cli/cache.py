@@ -1,0 +1,39 @@
+"""``tvtf cache``: what compiled code is kept on disk, and its removal."""
+
+from __future__ import annotations
+
+import os
+from pathlib import Path
+
+import click
+
+from tvtf.cli.told import told
+
+
+@click.command()
+@click.option("--show", is_flag=True, help="Show the folder, what it holds, and its bound.  [default]")
+@click.option("--clear", is_flag=True, help="Remove all compiled code; records of tuning stay.")
+@told
+def cache(show: bool, clear: bool) -> None:
+    """Show or clear the folder where compiled code is kept, so that later processes don't compile it again.
+
+    TVTF_CACHE_DIR names the folder (`tvtf` in the user's cache folder by default), TVTF_CACHE_SIZE its bound, such as
+    500MB (2GB by default, 0 to keep nothing): what was not used for longest is removed first.
+    """
+    from tvtf.context import cache_folder
+    from tvtf.runtime import bound, folder, store
+
+    home = Path(os.path.realpath(cache_folder()))
+    if clear:
+        click.echo(f"removed {_counted(store.clear(home))} from {home}")
+    if show or not clear:
+        files = bound.files_of(home / "code", home)
+        size, most = sum(file.size for file in files), bound.max_cache_bytes()
+        click.echo(f"{home}: {_counted(len(files))}, {size / 1e6:.1f} MB of {most / 1e6:.1f} MB")
+        reason = folder.refusal(home) if home.is_dir() else None
+        if reason is not None:
+            click.echo(f"not used: it {reason}")
+
+
+def _counted(libraries: int) -> str:
+    return "1 library" if libraries == 1 else f"{libraries} libraries"
