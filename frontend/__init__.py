@@ -20,6 +20,18 @@ def _traced_assign(variable: Any, value: Any, read_value: bool) -> Any:
     return traced_assign(variable, value, read_value)
 
 
+def _reload(variable: Any, trace: Any) -> Any:
+    from tvtf.frontend.reload import reload
+
+    return reload(variable, trace)
+
+
+def _store(variable: Any, value: Any, trace: Any) -> None:
+    from tvtf.frontend.reload import store
+
+    store(variable, value, trace)
+
+
 def _value_in_this_call(trace: Any, tensor: Any) -> Any:
     from tvtf.frontend.lift import value_in_this_call
 
@@ -29,3 +41,5 @@ def _value_in_this_call(trace: Any, tensor: Any) -> Any:
 hooks.variable_created = _variable_created
 hooks.value_in_this_call = _value_in_this_call
 hooks.traced_assign = _traced_assign
+hooks.reload = _reload
+hooks.store = _store

@@ -23,7 +23,7 @@ from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
 from tvtf.locks import join
 from tvtf.memory import handle_of, tensor_of, variable_handle
-from tvtf.ops.host import tell_machine
+from tvtf.ops.host import released_for_python, tell_machine
 from tvtf.ops.indexed_slices import IndexedSlices, rows_of
 from tvtf.ops.rules import bind
 from tvtf.passes import pipeline
@@ -50,7 +50,7 @@ def executable_for(mod: Any) -> Executable:
         return cached(key_of(mod, target, *_options()), build, Executable)
     _, number = device_kind(state.device or GPU)
     key = key_of(mod, target, *_options(), f"{GPU}:{number}")
-    return cached(key, build, lambda path: GpuExecutable(path, number))
+    return cached(key, build, lambda path: GpuExecutable(path, number), device=number)
 
 
 def _options() -> list[str]:
@@ -351,6 +351,8 @@ class Compiled:
         self.simple = (
             not graph.holds_texts and results.is_bare and self.single and not self.updates and not self.captures
         )
+        self.settled: list[Variable] = results.settled
+        self.calls_python: bool = graph.root.python.is_called
         self.bound = concrete.bound
         self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
         self.updated = {index: variable for variable, index in self.updates}
@@ -390,14 +392,35 @@ class Compiled:
         if variables:
             return self._call_bound(tensors, variables)
         with self.lock:
+            if self.calls_python:
+                return self._call_around_python(self.lock, tensors, self.captures, self.updates)
             return self._call(tensors, self.captures, self.updates)
 
     def _call_bound(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """With Variables among the arguments."""
         captures = [self.bound(c, variables) for c in self.captures]
         updates = [(self.bound(v, variables), index) for v, index in self.updates]
-        with join([c.lock for c in captures if isinstance(c, Variable)]):
+        with join([c.lock for c in captures if isinstance(c, Variable)]) as lock:
+            if self.calls_python:
+                return self._call_around_python(lock, tensors, captures, updates)
             return self._call(tensors, captures, updates)
+
+    def _call_around_python(self, lock: Any, tensors: Sequence[Any], captures: list[Any], updates: Any) -> Any:
+        """With Python on the way, which may wait for threads that use the Variables, and assign these.
+
+        The code goes on with the memory that it was given: that is held here, so that an assignment takes another. Where the
+        code writes into it at the end, nobody else may see it before, so the lock is kept.
+        """
+        if updates:
+            return self._call(tensors, captures, updates)
+        for variable in self.settled:
+            if variable._seen:
+                variable.own_memory()
+        held = [c._show() for c in captures if isinstance(c, Variable)]
+        with released_for_python(lock):
+            result = self._call(tensors, captures, updates)
+        del held
+        return result
 
     def _call(self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]) -> Any:
         if updates and state.depth:

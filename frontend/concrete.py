@@ -19,6 +19,7 @@ from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call, described, require_unmodified
 from tvtf.frontend.function import found_running
+from tvtf.frontend.inlined import inlined
 from tvtf.frontend.lift import capture_dims
 from tvtf.frontend.planned import Plan, planned
 from tvtf.frontend.ranks import Instances
@@ -138,7 +139,8 @@ class ConcreteFunction(callables.ConcreteFunction):
                 return self.inline(tensors, variables)
         if is_mapped(tensors):
             return self.inline(tensors, variables)
-        if self.graph.root.python.any:
+        python = self.graph.root.python
+        if python.any or (variables and python.barriers):
             with kept_from_python([*self._used_after_python, *variables]):
                 return self._call_eagerly(tensors, variables)
         return self._call_eagerly(tensors, variables)
@@ -154,7 +156,8 @@ class ConcreteFunction(callables.ConcreteFunction):
         python = self.graph.root.python
         if python.in_control_flow:
             return self.variables
-        return [*(v for v, _ in self.results.updates), *python.used_later.values()]
+        updated = [v for v, _ in self.results.updates] if python.any else []
+        return [*updated, *python.used_later.values()]
 
     def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
         """On eager tensors, outside tapes and traces."""
@@ -218,7 +221,7 @@ class ConcreteFunction(callables.ConcreteFunction):
         if self._waits:
             return self.instance(tensors)._call_recorded(tensors, variables)
         if self._pure is None:
-            self._pure = compiled.GraphFunction(self.graph, self.results.hidden, self.results.updated)
+            self._pure = compiled.GraphFunction(self.graph, self.results.hidden, self.results.written)
         captured = self._captured_values(variables)
         computed = self._pure(*tensors, *captured)
         return self.results.assemble_values(computed, tensors, captured, variables)
@@ -229,11 +232,20 @@ class ConcreteFunction(callables.ConcreteFunction):
 
     def inline(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """Into the active trace: its primitives are bound again."""
+        trace, python = state.trace, self.graph.root.python
+        if trace is not None:
+            trace.root.embedded |= self.graph.root.embedded
+            trace.root.python.join(python, trace.parent is not None)
+            if python.barriers:
+                trace.settle()
         captured = self._captured_values(variables)
-        if state.trace is not None:
-            state.trace.root.embedded |= self.graph.root.embedded
-            state.trace.root.python.join(self.graph.root.python)
-        computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
+        if trace is None:
+            computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
+        else:
+            outer = [self.bound(c, variables) for c in self.captures]
+            computed = inlined(self.graph.module(), tensors, outer, captured)
+        if trace is not None and python.barriers:
+            trace.root.python.barriers += 1
         return self.results.assemble_values(computed, tensors, captured, variables)
 
     def instance(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]] | None = None) -> ConcreteFunction:
@@ -428,6 +440,8 @@ def _described(value: Any) -> Any:
 class VariableArgument(Variable):
     """Stands for a Variable that is passed in, while the function is traced: calls with others share the trace."""
 
+    is_argument = True
+
     def __init__(self, like: Variable, position: int) -> None:
         self.__dict__.update(like.__dict__)
         self.position, self.like = position, like
@@ -499,7 +513,7 @@ class Results:
     """What a trace returns: how its structure is made from computed values, arguments, Variables and constants.
 
     ``computed`` are the symbolic values that the compiled code returns: each once, first those the user gets, then the new
-    values of Variables (``updates``).
+    values of Variables (``updates``). ``written`` are the parameters of Variables whose memory the code writes.
     """
 
     def __init__(self, trace: Trace, structure: Any) -> None:
@@ -510,7 +524,11 @@ class Results:
             p._var: i for i, p in enumerate([*trace.params, *(inner for _, inner in trace.captures.values())])
         }
         self.updates = [(v, self._computed(value)) for v, value in trace.assigned()]
-        self.updated = {self._params[trace.captures[id(v)][1]._var] for v, _ in self.updates}
+        self.settled = list(trace.root.python.settled.values())
+        params = {id(outer): inner._var for outer, inner in trace.captures.values() if isinstance(outer, Variable)}
+        written = [params[id(v)] for v in [*(v for v, _ in self.updates), *self.settled]]
+        self.written = {self._params[var] for var in written}
+        self._changing = set(params.values() if trace.root.python.is_called else written)
         self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure, expand_composites=True)
         self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced, expand_composites=True)]
         self.is_nested = nest.is_nested_or_composite(structure)
@@ -537,7 +555,9 @@ class Results:
         param = self._params.get(leaf._var)
         if param is None:
             return "computed", self._computed(leaf)
-        return ("computed", self._computed(bind.identity(leaf))) if param in self.updated else ("param", param)
+        return (
+            ("param", param) if leaf._var not in self._changing else ("computed", self._computed(bind.identity(leaf)))
+        )
 
     def assemble(self, pick: dict[str, Callable[[Any], Any]]) -> Any:
         return self.packed([pick[kind](which) for kind, which in self.leaves])

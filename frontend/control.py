@@ -296,7 +296,7 @@ def traced_while(
     ``bound``: the greatest number of iterations (an int or dim), where it is known. ``names``: of the flat loop
     variables. ``growth``: of the arrays among them, where they are given as tensors.
     """
-    from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
+    from tvtf.frontend.lift import Inner, carried_variables, lift, variable_value
     from tvtf.frontend.tensor_array import Growth, aside_params, settled
 
     loop_vars = settled(loop_vars, lambda: body(*aside_params(loop_vars)))
@@ -323,7 +323,7 @@ def traced_while(
     if growth.is_partial():
         step = Inner("while_body", lambda *tensors: _as_loop_vars(grown(*unpacked(*tensors)), loop_vars), own)
     _check_carried(entry, step, names, shapes)
-    variables = assigned_variables([test, step])
+    variables = carried_variables([test, step])
     carried_values = _carry_variables((test, step), variables)
     updates = [variable_value(step, v) for v in variables]
     captured = lift([test, step])
@@ -392,14 +392,15 @@ def _final_shapes(types: Sequence[TensorType], shapes: Sequence[Any]) -> tuple[A
 
 def _carry_variables(inners: Sequence[Any], variables: Sequence[Any]) -> list[Tensor]:
     """Makes the Variables' incoming values parameters instead of captures; returns their values before the loop."""
+    from tvtf.frontend.lift import as_read
+
     values = []
     for variable in variables:
-        state.trace.read_variable(variable)
-        outer = state.trace.variables[id(variable)][1]
+        outer = state.trace.value_before(variable)
         for inner in inners:
             inner.trace.params.append(inner.trace.capture(outer, outer._type, "variable"))
             del inner.trace.captures[id(outer)]
-        values.append(variable._as_tensor())
+        values.append(as_read(outer))
     return values
 
 

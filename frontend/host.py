@@ -32,6 +32,9 @@ _KINDS = {
 def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
     """Runs a Python function on eager tensors at this place of the program; gradients go through it.
 
+    It sees what Variables were assigned before, and the program sees what it assigns to them. It may wait for threads that
+    use them. Compiled code reads and writes them one by one around such calls: a training step is quicker without.
+
     Args:
       func: takes as many tensors as ``inp`` has; returns tensors, or values that become tensors of ``Tout``.
       inp: list of tensors.
@@ -47,6 +50,7 @@ def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str |
     Raises:
       InvalidArgumentError: ``func`` raised TypeError or ValueError, or returned something else than ``Tout`` says.
       UnknownError: it raised another exception.
+      UnimplementedError: it assigns a Variable that is an argument of the ``tf.function`` which calls it.
 
     >>> import tvtf as tf
     >>> @tf.function
@@ -108,7 +112,7 @@ def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, record: Any) ->
         with told_in_errors(op):
             results: Sequence[Tensor] = _results(func(*inputs), specs, op)
     else:
-        results = traced(_checked(run, specs, op), inputs, specs, record and record(func, specs, op))
+        results = traced(_checked(run, specs, op), inputs, specs, record and record(func, specs, op), is_barrier=True)
     if wanted is None or not specs:
         return None
     return nest.pack_sequence_as(wanted, list(results)) if nest.is_nested(wanted) else results[0]
@@ -144,14 +148,30 @@ def traced(
     inputs: Sequence[Tensor],
     specs: Sequence[TensorSpec],
     record: Callable[..., Any] | None = None,
+    is_barrier: bool = False,
 ) -> Sequence[Tensor]:
-    """Binds a call of ``run``, from arrays to arrays, in the active trace."""
-    state.trace.root.python.add(state.trace.parent is not None)
+    """Binds a call of ``run``, from arrays to arrays, in the active trace.
+
+    A barrier sees what Variables were assigned before, and what it assigns is seen after it. After the first all are: what
+    is assigned after one is not where others look for it.
+    """
+    trace, python, function = state.trace, state.trace.root.python, host.HostFunction(run, record)
+    if trace.has_keys or not (is_barrier or python.barriers):
+        python.add(trace.parent is not None)
+        return bound_call(function, inputs, specs)
+    trace.settle()
+    results = bound_call(function, inputs, specs)
+    python.barriers += 1
+    return results
+
+
+def bound_call(function: host.HostFunction, inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
+    """Binds a call of ``function`` in the active trace."""
     if any(s.shape.rank is None for s in specs):
         ranks: Any = importlib.import_module("tvtf.frontend.ranks")  # a room above: it interprets
-        function = state.trace.pass_in(host.HostFunction(run, record))
-        return ranks.PythonCall(specs, record is not None).bound([function, *inputs])  # type: ignore[no-any-return]
-    return host.call(host.HostFunction(run, record), inputs, [_type_of(s) for s in specs])
+        key = state.trace.pass_in(function)
+        return ranks.PythonCall(specs, function.record is not None).bound([key, *inputs])  # type: ignore[no-any-return]
+    return host.call(function, inputs, [_type_of(s) for s in specs])
 
 
 def _type_of(spec: TensorSpec) -> TensorType:

@@ -42,6 +42,13 @@ def assigned_variables(inners: Sequence[Inner]) -> list[Any]:
     return list(found.values())
 
 
+def carried_variables(inners: Sequence[Inner]) -> list[Any]:
+    """The Variables that a loop of these functions carries: those that they assign, or, where they call Python, use."""
+    if not any(inner.trace.is_after_python for inner in inners):
+        return assigned_variables(inners)
+    return list({id(v): v for inner in inners for v, _ in inner.trace.variables.values()}.values())
+
+
 def variable_value(inner: Inner, variable: Any) -> SymbolicTensor:
     """What a Variable holds at the end of the function."""
     return inner.trace.read_variable(variable)
@@ -49,6 +56,9 @@ def variable_value(inner: Inner, variable: Any) -> SymbolicTensor:
 
 def lift(inners: Sequence[Inner]) -> list[Tensor]:
     """Gives the functions the same captures in the same order, and returns these as tensors of the active trace."""
+    if any(inner.trace.is_after_python for inner in inners):
+        state.trace.settle()
+        state.trace.root.python.barriers += 1
     for inner in inners:
         define_dims(inner.trace)
     outers = {key: outer for inner in inners for key, (outer, _) in inner.trace.captures.items()}
@@ -56,17 +66,24 @@ def lift(inners: Sequence[Inner]) -> list[Tensor]:
         for outer in outers.values():
             inner.trace.capture(outer, outer._type, "captured")
         inner.trace.captures = {key: inner.trace.captures[key] for key in outers}
-    return [_as_read(outer) for outer in outers.values()]
+    return [as_read(outer) for outer in outers.values()]
 
 
-def _as_read(outer: Tensor) -> Tensor:
+def as_read(outer: Tensor) -> Tensor:
     """A Variable's present value is read anew, so that tapes around see the reading."""
     if state.trace is None:
         return outer._as_tensor() if hasattr(outer, "_as_tensor") else outer
     for variable, value in state.trace.variables.values():
         if value is outer:
-            return variable._as_tensor()
+            return _read_again(variable, value)
     return outer
+
+
+def _read_again(variable: Any, value: Tensor) -> Tensor:
+    tensor = value.alias()
+    for tape in state.tapes:
+        tape.read(variable, tensor)
+    return tensor
 
 
 def without_unused(trace: Trace, results: Sequence[SymbolicTensor]) -> None:

@@ -111,14 +111,34 @@ class Assignments(host.Effects):
 
     def __init__(self, variables: Sequence[Variable]) -> None:
         super().__init__()
-        self.before = [(v, np.array(v._array)) for v in variables]
+        self.variables = list(variables)
+        self.before = self._held()
+        self.after: list[list[np.ndarray]] = []  # what they held after each call of Python
         self.owners: dict[int, tuple[Variable, np.ndarray]] = {}
         self.pending: dict[int, tuple[Variable, Tensor]] = {}
 
+    def _held(self) -> list[np.ndarray]:
+        """What the Variables hold, in memory that is theirs no more when they are assigned."""
+        return [v._array for v in self.variables]
+
+    def _hold(self, values: Sequence[np.ndarray]) -> None:
+        for variable, value in zip(self.variables, values):
+            if variable._memory is not value:
+                variable.store_beside(value)
+
+    def next(self, run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
+        """What Python gave, and assigned."""
+        is_new, place = self.place == len(self.results), self.place
+        found = super().next(run)
+        if is_new:
+            self.after.append(self._held())
+        else:
+            self._hold(self.after[place])
+        return found
+
     def undo(self) -> None:
         """Back to where the call began."""
-        for variable, value in self.before:
-            variable.assign(value)
+        self._hold(self.before)
         self.pending.clear()
         self.again()
 
@@ -148,8 +168,8 @@ class Instances:
     def run(self, tensors: Sequence[Any], variables: Sequence[Variable], how: Callable[..., Any]) -> Any:
         """``how`` an instance is called, with the one for the ranks that Python gives now."""
         concrete = self.concrete
-        updated = [concrete.bound(v, variables) for v, _ in concrete.results.updates]
-        with remembered(Assignments(updated)) as call:
+        used = [concrete.bound(c, variables) for c in concrete.captures if isinstance(c, Variable)]
+        with remembered(Assignments(used)) as call:
             if self.ranks:
                 try:
                     return how(self._instance(tensors), tensors, variables)

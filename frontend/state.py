@@ -1,21 +1,45 @@
-"""Variables inside a trace: reads are values, assignments are new values in program order."""
+"""Variables inside a trace: reads are values, assignments are new values in program order.
+
+After a call of Python they are read and written where they are, as Python does it (``reload``).
+"""
 
 from __future__ import annotations
 
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvtf.context import state
 from tvtf.ops.rules import bind
-from tvtf.tensor import Tensor
+from tvtf.primitive import hooks
+from tvtf.tensor import SymbolicTensor, Tensor
+from tvtf.variable import Variable
+
+if TYPE_CHECKING:
+    from tvtf.emit import Trace
 
 
 def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:
     """Binds the assignment; later reads in this trace see its value. Gradients don't flow through it."""
+    trace = state.trace
     tapes, state.tapes = state.tapes, []
     try:
-        current = state.trace.read_variable(variable)
-        memory = () if state.trace.parent is None else (state.trace.root.memory_of(variable),)
-        state.trace.assign_variable(variable, bind.assign(current, value, *memory))
+        if trace.root.python.barriers and not variable.is_argument:
+            _assign_in_place(variable, trace.own(value), trace)
+        else:
+            current = trace.read_variable(variable)
+            memory = () if trace.parent is None else (trace.root.memory_of(variable),)
+            trace.assign_variable(variable, bind.assign(current, value, *memory))
     finally:
         state.tapes = tapes
-    return state.trace.assigned_value(variable, read_value)
+    return trace.assigned_value(variable, read_value)
+
+
+def _assign_in_place(variable: Variable, value: SymbolicTensor, trace: Trace) -> None:
+    """Assigns where Python was called before: at once, or, in control flow that does not call it, when that has ended."""
+    if trace.is_after_python:
+        hooks.store(variable, value, trace)
+    trace.assign_variable(variable, with_gradient_of(variable, value, trace), trace.is_after_python)
+
+
+def with_gradient_of(variable: Variable, value: Tensor, trace: Trace) -> SymbolicTensor:
+    """``value``, whose gradient is that of the Variable."""
+    return trace.own(bind.reloaded(trace.own(trace.root.value_at_entry(variable)), value))

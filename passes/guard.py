@@ -62,17 +62,17 @@ def _callees(value: Any) -> list[str]:
 def _writes_early(mod: tvm.IRModule, name: str) -> bool:
     """Whether a branch or body writes a Variable although nothing failed: before Python, or a branch or loop that may fail."""
     nested = [f for value in _calls_of(mod[name]) for f in _callees(value)]
-    if _memories(mod, mod[name]) and (_calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
+    if memories_of(mod, mod[name]) and (_calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
         return True
     return any(_writes_early(mod, f) for f in nested)
 
 
-def _memories(mod: tvm.IRModule, function: relax.Function) -> set[int]:
+def memories_of(mod: tvm.IRModule, function: relax.Function) -> set[int]:
     """Which parameters of a branch or body are Variables' memory, counted from the last: other operands come first."""
     params = list(function.params)
     found = {m for _, _, *memory in _assignments(function) for m in memory}
     for value in _calls_of(function):
-        found |= {dialect.read(value).inputs[i] for f in _callees(value) for i in _memories(mod, mod[f])}
+        found |= {dialect.read(value).inputs[i] for f in _callees(value) for i in memories_of(mod, mod[f])}
     return {params.index(m) - len(params) for m in found}
 
 
@@ -94,7 +94,7 @@ class _Guarded(Evaluation):
         """Begins a branch or body: what it was given may lie in a Variable's memory, and is what it holds so far."""
         self.given = list(self.values.values())
         params = list(self.function.params)
-        self.memories = {id(self.values[params[i]]) for i in _memories(self.mod, self.function)}
+        self.memories = {id(self.values[params[i]]) for i in memories_of(self.mod, self.function)}
         for old, _, *memory in _assignments(self.function):
             if old in self.values:
                 self._assigned(self.values[old], self.values[old], *(self.values[m] for m in memory))
@@ -127,7 +127,7 @@ class _Guarded(Evaluation):
 
     def _before(self, inputs: list[Any], functions: list[Subfunction]) -> list[Any]:
         """The operands of a branch or loop: after what was assigned so far is done, if it may fail."""
-        memories = {len(inputs) + i for f in functions for i in _memories(f.mod, f.mod[f.name])}
+        memories = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
         roots = {i: self.originals.get(id(inputs[i]), inputs[i]) for i in memories}
         if any(_writes_early(f.mod, f.name) for f in functions):
             inputs = self._keep(list(roots.values()), inputs)
@@ -149,9 +149,10 @@ class _Guarded(Evaluation):
         self.pending[id(root)] = (new, root)
 
     def _write_pending(self, inputs: list[Any]) -> list[Any]:
-        """Does the assignments so far."""
-        inputs = self._keep([root for _, root in self.pending.values()], inputs)
-        for new, root in self.pending.values():
+        """Does the assignments so far; not one of another size than the memory has."""
+        fitting = [(new, root) for new, root in self.pending.values() if _fits(new, root)]
+        inputs = self._keep([root for _, root in fitting], inputs)
+        for new, root in fitting:
             bind.write(new, root)
         self.pending.clear()
         return inputs

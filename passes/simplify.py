@@ -50,6 +50,8 @@ class Simplified(Evaluation):
             return tuple(inputs[: attrs["count"]])
         if prim.name in ("recompute", "effect_recompute"):
             return attrs["forward"](*inputs)
+        if prim.name == "reloaded":
+            return inputs[1]
         if prim.name == "recall_python":
             return tuple(inputs[-len(attrs["shapes"]) - 1 :])
         if attrs.get("arrays"):

@@ -235,12 +235,23 @@ def _with_dims(function: relax.Function, assumed: Mapping[tirx.Var, Any]) -> rel
 
 
 class PythonCalls:
-    """Whether a program calls Python, and which Variables it uses after that: what Python would assign to them is lost."""
+    """The calls of Python in a program, as Variables see them.
+
+    A call of the user's own (``tf.py_function``) is a barrier: what was assigned before is written to the Variables, and they
+    are read again after it. Others, as those of datasets, are none: a Variable that is used after one may not be assigned by
+    it.
+    """
 
     def __init__(self) -> None:
-        self.any = False
+        self.barriers = 0
+        self.settled: dict[int, Any] = {}  # Variables that were written at a barrier
+        self.any = False  # whether one is no barrier
         self.in_control_flow = False  # all that is used in a loop is used after the call of an iteration before
         self.used_later: dict[int, Any] = {}
+
+    @property
+    def is_called(self) -> bool:
+        return self.any or self.barriers > 0
 
     def add(self, in_control_flow: bool) -> None:
         self.any = True
@@ -250,10 +261,11 @@ class PythonCalls:
         if self.any:
             self.used_later[id(variable)] = variable
 
-    def join(self, inner: PythonCalls) -> None:
+    def join(self, inner: PythonCalls, in_control_flow: bool) -> None:
         """Takes over those of a function that is called here."""
+        self.settled |= inner.settled
         if inner.any:
-            self.add(inner.in_control_flow)
+            self.add(inner.in_control_flow or in_control_flow)
             self.used_later.update(inner.used_later)
 
 
@@ -274,11 +286,14 @@ class Trace:
         self.variables: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.bindings: list[relax.VarBinding] = []
         self.tensors: dict[relax.Var, SymbolicTensor] = {}  # by variable, for gradients of what was traced
+        self.began = self.root.python.barriers if parent else 0
+        self.known_at: dict[int, int] = {}  # how many barriers there were when a Variable was last read or assigned
+        self.stored: set[int] = set()  # the Variables that hold what they were last assigned here
         self.memories: dict[int, SymbolicTensor] = {}
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
-        self.pure = True
-        self.holds_texts = False
+        self.pure: bool = True
+        self.holds_texts: bool = False
         self.given: Sequence[Any] = ()  # the arguments of the call that it is traced for
         outside = parent or caller
         self.tapes_around: list[Any] = [*(outside.tapes_around if outside else ()), *state.tapes]
@@ -298,7 +313,7 @@ class Trace:
         self.example: int | None = None  # which of the ranks that are tried, where it is for an example
         self.waiting: dict[int, Any] | None = None  # the calls that wait for a rank, where the function is of any
         self.scopes: dict[relax.Var, str] = {}
-        self.python = PythonCalls()  # of the outermost trace
+        self.python: PythonCalls = PythonCalls()  # of the outermost trace
         self.array_writes: list[Any] = []  # the indices at which arrays of dynamic size were written, in order
         self.final_rows: set[Any] = set()  # the dims of arrays that have all the rows that their loop writes
         self.room_for: Any = None  # of a loop's body: the set of what arrays have room for, if not for all it counts
@@ -477,20 +492,58 @@ class Trace:
     def read_variable(self, variable: Any) -> SymbolicTensor:
         """The variable's value at this point of the program, as a tensor of its own."""
         self.root.python.note(variable)
+        return self._value_of(variable).alias()
+
+    def _value_of(self, variable: Any) -> SymbolicTensor:
         known = self.variables.get(id(variable))
-        if known is None:
-            known = self.variables[id(variable)] = (variable, self._first_read(variable))
-        return known[1].alias()
+        if known is None or self._is_stale(variable):
+            return self._read_now(variable)
+        return known[1]
+
+    def _is_stale(self, variable: Any) -> bool:
+        """Whether Python may have assigned it since it was last read or assigned here."""
+        return self.known_at[id(variable)] < self.root.python.barriers and not variable.is_argument
+
+    def _read_now(self, variable: Any) -> SymbolicTensor:
+        is_reloaded = self.root.python.barriers > self.began and not variable.is_argument
+        if is_reloaded:
+            self.settle()
+        value = hooks.reload(variable, self) if is_reloaded else self._first_read(variable)
+        self._remember(variable, value, is_reloaded)
+        return value
+
+    def _remember(self, variable: Any, value: SymbolicTensor, is_stored: bool) -> None:
+        self.variables[id(variable)] = (variable, value)
+        self.known_at[id(variable)] = self.root.python.barriers
+        (self.stored.add if is_stored else self.stored.discard)(id(variable))
 
     def _first_read(self, variable: Any) -> SymbolicTensor:
-        if self.parent is None:
-            name = variable._shared_name.rpartition("/")[2] or "variable"
-            return self.capture(variable, self._type_of(variable, name), name)
-        outer = self.parent.variables.get(id(variable))
-        if outer is None:
-            self.parent.read_variable(variable)
-            outer = self.parent.variables[id(variable)]
-        return self.own(outer[1])
+        return self.value_at_entry(variable) if self.parent is None else self.own(self.parent._value_of(variable))
+
+    def value_at_entry(self, variable: Any) -> SymbolicTensor:
+        """What a variable holds when the outermost function is called."""
+        name = variable._shared_name.rpartition("/")[2] or "variable"
+        return self.root.capture(variable, self._type_of(variable, name), name)
+
+    def value_before(self, variable: Any) -> SymbolicTensor:
+        """What a variable holds here, for control flow that is bound next: Python that it calls is still to come."""
+        known = self.variables.get(id(variable))
+        return self._value_of(variable) if known is None else known[1]
+
+    # -- variables around calls of Python
+
+    def settle(self) -> None:
+        """Writes what was assigned so far to the Variables, where Python sees it."""
+        for variable, value in self.assigned():
+            if not variable.is_argument:
+                hooks.store(variable, value, self)
+                self.root.python.settled[id(variable)] = variable
+                self.stored.add(id(variable))
+
+    @property
+    def is_after_python(self) -> bool:
+        """Whether Python was called since this trace began: Variables are read and written where they are."""
+        return self.root.python.barriers > self.began
 
     def _type_of(self, variable: Any, name: str) -> TensorType:
         """A Variable's type: dims that assignments may change are unknown, and so is the rank, but where ranks are given."""
@@ -509,8 +562,8 @@ class Trace:
             self.memories[id(variable)] = self._first_read(variable).alias()
         return self.memories[id(variable)]
 
-    def assign_variable(self, variable: Any, value: SymbolicTensor) -> None:
-        self.variables[id(variable)] = (variable, self.own(value))
+    def assign_variable(self, variable: Any, value: SymbolicTensor, is_stored: bool = False) -> None:
+        self._remember(variable, self.own(value), is_stored)
 
     def updates(self, value: SymbolicTensor) -> None:
         """``value``, which is assigned next, was made of what the variable holds."""
@@ -520,9 +573,10 @@ class Trace:
         return variable._as_tensor() if read_value else None
 
     def assigned(self) -> list[tuple[Any, SymbolicTensor]]:
-        """The variables whose value here is not the one that came in, with their new values."""
-        incoming = {id(inner) for _, inner in self.captures.values()}
-        return [(v, value) for v, value in self.variables.values() if id(value) not in incoming]
+        """The variables whose value here is neither the one that came in nor the one they hold, with their new values."""
+        incoming = {id(x) for x in [*self.params, *(inner for _, inner in self.captures.values())]}
+        known = self.variables.values()
+        return [(v, value) for v, value in known if id(value) not in incoming and id(v) not in self.stored]
 
     # -- order: a program keeps the one in which it was written; graphs of TensorFlow 1 have to be told
 

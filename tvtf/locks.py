@@ -31,7 +31,7 @@ class Lock:
             root = root._joined
         return root
 
-    def __enter__(self) -> None:
+    def __enter__(self) -> Lock:
         while True:
             root = self if self._joined is None else self._root()
             root._own.acquire()
@@ -40,6 +40,7 @@ class Lock:
             root._own.release()
         root._depth += 1
         self._held.append(root)
+        return self
 
     def __exit__(self, *_: Any) -> None:
         root = self._held.pop()

@@ -189,6 +189,8 @@ class Hooks:
     variable_created: Rule = staticmethod(lambda *_: None)
     value_in_this_call: Rule = staticmethod(lambda *_: NotImplemented)
     traced_assign: Rule = staticmethod(lambda *_: NotImplemented)
+    reload: Rule = staticmethod(lambda *_: NotImplemented)
+    store: Rule = staticmethod(lambda *_: None)
     autograph: Rule = staticmethod(lambda function: function)
     tell_rank: Rule = staticmethod(lambda *_: None)
     wait: Rule = staticmethod(lambda *_: NotImplemented)

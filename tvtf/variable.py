@@ -75,6 +75,8 @@ class Variable(Trackable, metaclass=MadeByCreators):
     """
 
     is_batched = False
+    is_argument = False
+    """Whether it stands for one that each call of a function is given."""
     asks_creators = True
     __array_priority__ = 100
     _memory: np.ndarray
@@ -297,6 +299,11 @@ class Variable(Trackable, metaclass=MadeByCreators):
                 np.copyto(self._memory, array)
             else:
                 self._adopt(aligned.copied(array))
+
+    def store_beside(self, array: np.ndarray) -> None:
+        """Takes a value in memory of its own: compiled code that is being called may still read the old."""
+        with self.lock:
+            self._adopt(aligned.copied(array))
 
     def require_assignable(self) -> None:
         """Refuses an assignment by Python that a compiled function calls, if it would be lost there.

@@ -230,3 +230,65 @@ def test_convolutions_of_inner_functions():
     rng = np.random.default_rng(0)
     shapes = (1, 6, 6, 2), (3, 3, 2, 4)
     both(layer, *(tf.constant(rng.standard_normal(shape).astype(np.float32)) for shape in shapes))
+
+
+# What a function assigned before an assertion failed stands, wherever it is called.
+
+
+def counting(v, x):
+    for i in tf.range(3):
+        v.assign_add(1.0)
+        tf.debugging.assert_less(tf.cast(i, tf.float32), x)
+
+
+def adding(v, x, i):
+    v.assign_add(1.0)
+    tf.debugging.assert_less(tf.cast(i, tf.float32), x)
+    v.assign_add(1.0)
+
+
+def after_an_assignment(v, x):
+    v.assign_add(10.0)
+    tf.function(counting)(v, x)
+    v.assign_add(10.0)
+
+
+def in_a_loop(v, x):
+    v.assign_add(10.0)
+    inner = tf.function(lambda i: adding(v, x, i))
+    for i in tf.range(3):
+        inner(i)
+
+
+def in_a_branch(v, x):
+    v.assign_add(10.0)
+    inner = tf.function(lambda: adding(v, x, 3))
+    if x > 0.0:
+        inner()
+
+
+def a_loop_in_a_loop(v, x):
+    inner = tf.function(lambda: counting(v, x))
+    for _ in tf.range(2):
+        v.assign_add(10.0)
+        inner()
+
+
+FAILING = [after_an_assignment, in_a_loop, in_a_branch, a_loop_in_a_loop]
+
+
+@pytest.mark.parametrize("program", FAILING, ids=lambda p: p.__name__)
+@pytest.mark.parametrize("limit", [0.5, 1.5, 9.0])
+def test_assignments_of_called_functions_stand_when_an_assertion_fails(program, limit):
+    found = []
+    for traced in (True, False):
+        v = tf.Variable(0.0)
+        tf.config.run_functions_eagerly(not traced)
+        try:
+            tf.function(lambda: program(v, tf.constant(limit)))()  # noqa: B023
+        except tf.errors.InvalidArgumentError:
+            found.append("refused")
+        finally:
+            tf.config.run_functions_eagerly(False)
+        found.append(float(v))
+    assert found[: len(found) // 2] == found[len(found) // 2 :]

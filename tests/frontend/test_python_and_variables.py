@@ -1,103 +1,427 @@
-"""Variables that Python assigns which a function calls: seen, or refused; never lost."""
+"""Variables that Python assigns which a function calls: the function sees it, as TensorFlow's do, or it is refused; never lost."""
 
+import threading
+
+import numpy as np
 import pytest
 
 import tvtf as tf
 
+WAYS = {"py": tf.py_function, "numpy": tf.numpy_function}
 
-def assigning(variable, value, read_after, way=tf.py_function):
+
+def python(action, way=tf.py_function, result=None):
+    """Calls Python for its effect."""
+
+    def run():
+        action()
+        return None if result is None else np.float32(7)
+
+    return way(run, [], [] if result is None else result)
+
+
+# Programs of a Variable v, and of a way to call Python.
+
+
+def between(v, call):
+    v.assign_add(1.0)
+    call(lambda: v.assign(100.0))
+    return v.assign_add(1.0)
+
+
+def added_by_python(v, call):
+    v.assign_add(1.0)
+    call(lambda: v.assign_add(10.0))
+    call(lambda: v.assign(v * 2.0))
+    return v + 1.0
+
+
+def read_before(v, call):
+    before = v.read_value()
+    call(lambda: v.assign(100.0))
+    return before + v
+
+
+def given_back(v, call):
+    before = v.read_value()
+    call(lambda: v.assign(100.0))
+    return before
+
+
+def not_used_later(v, call):
+    before = v * 3.0
+    call(lambda: v.assign(100.0))
+    return before
+
+
+def only_assigned_later(v, call):
+    call(lambda: v.assign(100.0))
+    v.assign(5.0)
+    return v * 1.0
+
+
+def in_a_branch(v, call):
+    v.assign_add(1.0)
+    if v > 0.0:
+        call(lambda: v.assign(v + 100.0))
+    else:
+        v.assign_add(5.0)
+    return v + 1.0
+
+
+def beside_a_branch(v, call):
+    v.assign_add(1.0)
+    if v < 0.0:
+        call(lambda: v.assign(v + 100.0))
+    else:
+        v.assign_add(5.0)
+    return v + 1.0
+
+
+def assigned_in_a_branch_too(v, call):
+    if v > -1.0:
+        v.assign_add(1.0)
+        call(lambda: v.assign(v * 3.0))
+        v.assign_add(1.0)
+    return v * 2.0
+
+
+def in_a_loop(v, call):
+    total = tf.constant(0.0)
+    for _ in tf.range(3):
+        total += v
+        call(lambda: v.assign_add(1.0))
+    return total
+
+
+def in_a_loop_that_assigns(v, call):
+    total = tf.constant(0.0)
+    v.assign_add(7.0)
+    for i in tf.range(3):
+        v.assign_add(1.0)
+        call(lambda: v.assign(v * 2.0))
+        total += v
+        if i > 1:
+            v.assign(v * 10.0)
+    v.assign_add(1.0)
+    return total
+
+
+def in_a_loop_in_a_loop(v, call):
+    total = tf.constant(0.0)
+    for _ in tf.range(2):
+        total += v
+        for _ in tf.range(2):
+            call(lambda: v.assign_add(1.0))
+        v.assign(v * 2.0)
+        for _ in tf.range(2):
+            v.assign_add(0.5)
+    return total + v
+
+
+def in_a_condition(v, call):
+    steps = tf.constant(0)
+    while v < 5.0:
+        call(lambda: v.assign_add(1.0))
+        steps += 1
+    return tf.cast(steps, tf.float32) + v
+
+
+def before_a_loop(v, call):
+    call(lambda: v.assign(2.0))
+    for _ in tf.range(3):
+        v.assign(v * 3.0)
+    return v * 1.0
+
+
+def in_a_function(v, call):
     @tf.function
-    def f():
-        variable.assign_add(1.0)
-        way(lambda: variable.assign(value) and None, [], [])
-        return variable.assign_add(1.0) if read_after else tf.constant(0.0)
+    def inner():
+        call(lambda: v.assign_add(100.0))
 
-    return f
-
-
-@pytest.mark.parametrize("way", [tf.py_function, tf.numpy_function])
-def test_an_assignment_that_the_function_would_not_see_is_refused(way):
-    v = tf.Variable(0.0, name="v")
-    with pytest.raises(
-        tf.errors.UnimplementedError, match="v:0 can't be assigned by a Python function that a tf.function"
-    ):
-        assigning(v, 100.0, read_after=True, way=way)()
-    assert float(v) == 1.0
+    v.assign_add(1.0)
+    inner()
+    v.assign_add(1.0)
+    inner()
+    return v + 1.0
 
 
-def test_an_assignment_by_a_compiled_function_is_refused_too():
-    v = tf.Variable(0.0)
-    inner = tf.function(lambda: v.assign(100.0))
-
+def in_a_function_in_a_loop(v, call):
     @tf.function
-    def f():
-        tf.py_function(lambda: inner() and None, [], [])
+    def inner():
+        v.assign_add(1.0)
+        call(lambda: v.assign(v * 2.0))
         return v + 1.0
 
-    with pytest.raises(tf.errors.UnimplementedError):
+    total = tf.constant(0.0)
+    for _ in tf.range(3):
+        total += inner()
+    return total + v
+
+
+def by_a_compiled_function(v, call):
+    inner = tf.function(lambda: v.assign_add(100.0))
+    v.assign_add(1.0)
+    call(inner)
+    return v + 1.0
+
+
+def after_recomputing(v, call):
+    @tf.recompute_grad
+    def inner(x):
+        call(lambda: v.assign_add(1.0))
+        return x * v
+
+    return inner(tf.constant(3.0)) + v
+
+
+PROGRAMS = [
+    between, added_by_python, read_before, given_back, not_used_later, only_assigned_later, in_a_branch, beside_a_branch,
+    assigned_in_a_branch_too, in_a_loop, in_a_loop_that_assigns, in_a_loop_in_a_loop, in_a_condition, before_a_loop,
+    in_a_function, in_a_function_in_a_loop, by_a_compiled_function, after_recomputing,
+]  # fmt: skip
+
+
+def both(program, call, around=lambda run, v: run()):
+    """The results and what v holds after each of three calls, traced and eagerly."""
+    found = []
+    for traced in (True, False):
+        v = tf.Variable(0.5)
+        function = tf.function(lambda: program(v, call))  # noqa: B023
+        tf.config.run_functions_eagerly(not traced)
+        try:
+            found.append([(float(around(function, v)), float(v)) for _ in range(3)])
+        finally:
+            tf.config.run_functions_eagerly(False)
+    return found
+
+
+@pytest.mark.parametrize("result", [None, tf.float32, tf.TensorSpec([])], ids=["nothing", "any rank", "typed"])
+@pytest.mark.parametrize("way", WAYS)
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_a_function_sees_what_python_assigned(program, way, result):
+    traced, eager = both(program, lambda action: python(action, WAYS[way], result))
+    assert traced == eager
+
+
+@pytest.mark.parametrize("result", [None, tf.float32], ids=["nothing", "any rank"])
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda p: p.__name__)
+def test_it_does_under_tapes_and_so_does_the_gradient(program, result):
+    gradients = []
+
+    def taped(run, v):
+        with tf.GradientTape() as tape:
+            y = run()
+        gradient = tape.gradient(y, v)
+        gradients.append(None if gradient is None else float(gradient))
+        return y
+
+    traced, eager = both(program, lambda action: python(action, result=result), taped)
+    assert traced == eager
+    assert gradients[:3] == gradients[3:]
+
+
+@pytest.mark.parametrize("inside", [True, False], ids=["within", "around"])
+def test_gradients_by_a_variable_that_is_read_again(inside):
+    v = tf.Variable(2.0)
+
+    def loss():
+        before = v * v
+        python(lambda: v.assign_add(1.0))
+        return before + v * v * v
+
+    @tf.function
+    def gradient():
+        with tf.GradientTape() as tape:
+            y = loss()
+        return tape.gradient(y, v)
+
+    if inside:
+        assert float(gradient()) == 2 * 2 + 3 * 9
+    else:
+        with tf.GradientTape() as tape:
+            y = tf.function(loss)()
+        assert float(tape.gradient(y, v)) == 2 * 2 + 3 * 9
+    assert float(v) == 3.0
+
+
+def test_training_with_python_on_the_way():
+    def trained(log):
+        w, seen = tf.Variable([1.0, -1.0]), []
+
+        @tf.function
+        def step(x):
+            with tf.GradientTape() as tape:
+                loss = tf.reduce_sum((w * x - 2.0) ** 2)
+            if log:
+                tf.py_function(lambda value: seen.append(float(value)), [loss], [])
+            w.assign_sub(0.1 * tape.gradient(loss, w))
+            if log:
+                tf.py_function(lambda: seen.append(w.numpy()[0]) and None, [], [])
+            return loss
+
+        losses = [float(step(tf.constant([1.0, 2.0]))) for _ in range(4)]
+        return losses, w.numpy().tolist(), seen
+
+    plain, logged = trained(log=False), trained(log=True)
+    assert logged[:2] == plain[:2]
+    assert len(logged[2]) == 8
+
+
+def test_what_others_were_given_stays():
+    v = tf.Variable([1.0, 2.0])
+    kept = []
+
+    @tf.function
+    def f():
+        v.assign_add([1.0, 1.0])
+        python(lambda: kept.append(v.read_value()))
+        v.assign_add([1.0, 1.0])
+        python(lambda: kept.append(v.read_value()))
+        return v.assign_add([1.0, 1.0])
+
+    kept.append(v.read_value())
+    f()
+    with tf.GradientTape():
         f()
+    assert [x.numpy()[0] for x in kept] == [1.0, 2.0, 3.0, 5.0, 6.0]
+    assert v.numpy()[0] == 7.0
 
 
-def test_one_that_a_loop_would_not_see_is_refused():
+def test_an_assertion_after_python_leaves_what_was_assigned_before():
     v = tf.Variable(0.0)
+
+    @tf.function
+    def f(x):
+        v.assign_add(1.0)
+        python(lambda: v.assign_add(10.0))
+        v.assign_add(100.0)
+        tf.debugging.assert_positive(x)
+        v.assign_add(1000.0)
+
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        f(tf.constant(-1.0))
+    assert float(v) == 111.0
+
+
+def test_a_variable_of_unknown_shape_is_read_in_its_new_one():
+    v = tf.Variable([1.0], shape=[None])
+
+    @tf.function
+    def f():
+        v.assign(tf.concat([v, v], 0))
+        python(lambda: v.assign(tf.concat([v, v], 0)))
+        return tf.shape(v)[0], tf.reduce_sum(v)
+
+    assert [int(x) for x in f()] == [4, 4]
+    assert [int(x) for x in f()] == [16, 16]
+
+
+# Threads that Python waits for.
+
+
+def waiting_for(action):
+    """Python that waits for a thread, which must not wait for the function."""
+
+    def run():
+        thread = threading.Thread(target=action, daemon=True)
+        thread.start()
+        thread.join(30)
+        assert not thread.is_alive()
+
+    return run
+
+
+def test_python_may_wait_for_threads_that_use_the_variables():
+    v = tf.Variable([0.0] * 8)
+    add = tf.function(lambda: v.assign_add([1.0] * 8))
+    seen = []
+
+    @tf.function
+    def f():
+        v.assign_add([10.0] * 8)
+        python(waiting_for(lambda: seen.append(v.numpy()[0])))
+        python(waiting_for(lambda: v.assign_add([1.0] * 8)))
+        python(waiting_for(add))
+        return v.assign_add([100.0] * 8)
+
+    assert f().numpy().tolist() == [112.0] * 8
+    assert seen == [10.0]
+    assert v.numpy().tolist() == [112.0] * 8
+
+
+def test_memory_that_a_call_goes_on_with_is_left_to_it():
+    v = tf.Variable(np.zeros(1000, np.float32))
+    add = tf.function(lambda: v.assign_add(tf.ones([1000])))
+
+    @tf.function
+    def f():
+        before = v * 1.0
+        python(waiting_for(add))
+        python(waiting_for(lambda: v.assign_add(tf.ones([1000]))))
+        return before + 0.0 * v, v - before
+
+    add()
+    for count in (1.0, 3.0, 5.0):
+        before, change = f()
+        assert before.numpy().tolist() == [count] * 1000
+        assert change.numpy().tolist() == [2.0] * 1000
+
+
+def test_a_dataset_s_python_may_wait_for_threads_that_read_the_variables():
+    v = tf.Variable(2.0)
+
+    def rows():
+        for i in range(3):
+            waiting_for(v.numpy)()
+            yield float(i)
+
+    dataset = tf.data.Dataset.from_generator(rows, output_signature=tf.TensorSpec([]))
 
     @tf.function
     def f():
         total = tf.constant(0.0)
-        for _ in tf.range(3):
-            total += v
-            tf.py_function(lambda: v.assign_add(1.0) and None, [], [])
+        for row in dataset:
+            total += row * v
         return total
 
-    with pytest.raises(tf.errors.UnimplementedError):
+    assert float(f()) == 6.0
+
+
+# What is refused: Python of a dataset is no barrier, and a Variable that is passed in is not known when it is traced.
+
+
+def test_a_dataset_s_python_may_not_assign_what_is_used_after_it():
+    v = tf.Variable(0.0, name="v")
+
+    def rows():
+        for i in range(3):
+            v.assign(10.0)
+            yield float(i)
+
+    dataset = tf.data.Dataset.from_generator(rows, output_signature=tf.TensorSpec([]))
+
+    @tf.function
+    def f():
+        total = tf.constant(0.0)
+        for row in dataset:
+            total += row + v
+        return total
+
+    with pytest.raises(
+        tf.errors.UnimplementedError, match="v:0 can't be assigned by a Python function that a tf.function"
+    ):
         f()
 
 
-def test_one_in_a_function_that_is_called_is_refused():
-    v = tf.Variable(0.0)
-    inner = tf.function(lambda: tf.py_function(lambda: v.assign(100.0) and None, [], []))
+def test_a_variable_that_is_passed_in_may_not_be_assigned():
+    v = tf.Variable(0.0, name="v")
 
     @tf.function
-    def f():
-        inner()
-        return v + 1.0
+    def f(variable):
+        variable.assign_add(1.0)
+        python(lambda: v.assign(100.0))
+        return variable.assign_add(1.0)
 
-    with pytest.raises(tf.errors.UnimplementedError):
-        f()
-
-
-def test_under_a_tape_it_is_refused_too():
-    v = tf.Variable(1.0)
-    with tf.GradientTape(), pytest.raises(tf.errors.UnimplementedError):
-        assigning(v, 100.0, read_after=True)()
-
-
-def test_variables_that_the_function_does_not_use_later_are_python_s():
-    v, count = tf.Variable(2.0), tf.Variable(0.0)
-
-    def assign():
-        v.assign(100.0)
-        count.assign_add(1.0)
-
-    @tf.function
-    def f():
-        before = v * 3.0
-        tf.py_function(assign, [], [])
-        return before
-
-    assert [float(f()), float(v), float(count)] == [6.0, 100.0, 1.0]
-    assert [float(f()), float(v), float(count)] == [300.0, 100.0, 2.0]
-
-
-def test_python_sees_what_was_assigned_before():
-    v, seen = tf.Variable(0.0), []
-
-    @tf.function
-    def f():
-        v.assign_add(1.0)
-        tf.py_function(lambda: seen.append(float(v)), [], [])
-        return v.assign_add(1.0)
-
-    f()
-    f()
-    assert seen == [1.0, 3.0] and float(v) == 4.0
+    with pytest.raises(tf.errors.UnimplementedError, match="v:0 can't be assigned"):
+        f(v)

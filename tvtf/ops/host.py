@@ -14,7 +14,7 @@ import json
 import threading
 import weakref
 from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import numpy as np
@@ -38,11 +38,15 @@ class HostFunction(EagerTensor):
     ``record`` gives the results, and the function from their cotangents to those of the floating inputs.
     """
 
-    __slots__ = ("run", "record", "is_brief")
+    __slots__ = ("run", "record", "is_brief", "of_variable")
     has_identity = True
 
     def __init__(
-        self, run: Callable[..., Any], record: Callable[..., Any] | None = None, is_brief: bool = False
+        self,
+        run: Callable[..., Any],
+        record: Callable[..., Any] | None = None,
+        is_brief: bool = False,
+        of_variable: bool = False,
     ) -> None:
         number = next(_numbers)
         super().__init__(np.array(number))
@@ -50,6 +54,8 @@ class HostFunction(EagerTensor):
         self.record = record
         self.is_brief = is_brief
         """Whether it waits for nothing and nobody."""
+        self.of_variable = of_variable
+        """Whether it reads or writes a Variable as compiled code does: done again where a call is repeated."""
         _alive[number] = self
 
 
@@ -115,7 +121,10 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], way: Callable[..., Any]) 
         raise errors.NotFoundError(
             None, "PyFunc", "this program calls a Python function of the process that traced it, which is not this one"
         )
-    return once(lambda: way(function, inputs))
+    if function.of_variable:
+        return tuple(way(function, inputs))
+    with nullcontext() if function.is_brief else without_locks():
+        return once(lambda: way(function, inputs))
 
 
 def run_of_ranks(
@@ -221,6 +230,32 @@ def _outside() -> Iterator[Any]:
     finally:
         state.trace, state.tapes, state.effects = trace, tapes, effects
         state.depth -= 1
+
+
+@contextmanager
+def released_for_python(lock: Any) -> Iterator[None]:
+    """A call of compiled code that holds ``lock``, but not while it calls Python, which may wait for others who want it."""
+    state.released_for_python.append(lock)
+    try:
+        yield
+    finally:
+        state.released_for_python.pop()
+
+
+@contextmanager
+def without_locks() -> Iterator[None]:
+    """While Python runs that compiled code called."""
+    if not state.released_for_python:
+        yield
+        return
+    lock = state.released_for_python[-1]
+    state.released_for_python.append(nullcontext())
+    lock.__exit__(None, None, None)
+    try:
+        yield
+    finally:
+        lock.__enter__()
+        state.released_for_python.pop()
 
 
 @contextmanager

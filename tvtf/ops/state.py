@@ -49,6 +49,26 @@ def assign(old: Any, value: Any, *memory: Any) -> Any:
     return (old, value, *memory), {}
 
 
+@primitive(
+    tf_name="ReadVariableOp",
+    type=lambda old, value: value,
+    numpy=lambda old, value: value.copy(),
+    lower=lambda old, value: scalar(lambda t, x: x)(value),
+    vjp=lambda ct, y, old, value: (ct, None),
+    batch=lambda size, inputs, batched: bind.reloaded(*(stretch(size, x, b) for x, b in zip(inputs, batched))),
+    onnx=lambda e, inputs, outputs, types: e.node("Identity", inputs[1:2], outputs),
+    samples=lambda: [Sample((draw(0, (2, 3)), draw(1, (2, 3))), {}, dtypes.COMPILED, gradient=False)],
+)
+def reloaded(old: Any, value: Any) -> Any:
+    """A Variable's value as it was read again after Python was called; its gradient is the Variable's.
+
+    Args:
+      old: the Variable's value when the function was called, which gradients go to.
+      value: the one that it holds now.
+    """
+    return (old, value), {}
+
+
 def _guard_numpy(
     ok: np.ndarray, *operands: np.ndarray, message: str, shown: int = 0, summarize: int = 3, kind: str = _KIND
 ) -> np.ndarray:

@@ -217,7 +217,7 @@ class GraphTrace(Trace):
     def updates(self, value: SymbolicTensor) -> None:
         self._updates.add(value._var)
 
-    def assign_variable(self, variable: Any, value: SymbolicTensor) -> None:
+    def assign_variable(self, variable: Any, value: SymbolicTensor, is_stored: bool = False) -> None:
         new, (_, source) = self.own(value), self.bindings[-1].value.args
         self.effects.append(Effect(new._var, variable, new, source if source in self._updates else None))
         if self._own is not None:

@@ -1,0 +1,53 @@
+"""A traced function bound again in another trace, where it is called: what it assigns goes to the memory of that one's Variables."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.context import state
+from tvtf.interpret import CONTROL, Instance, Subfunction
+from tvtf.passes.guard import memories_of
+from tvtf.primitive import Primitive
+from tvtf.tensor import Tensor
+from tvtf.variable import Variable
+
+
+class Inlined(Instance):
+    """Knows by their identity the tensors that are values of Variables: those captured, and those assigned to them."""
+
+    owners: dict[int, tuple[Variable, Tensor]] | None = None
+    """None in the functions within, which are given memory."""
+
+    def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        if self.owners is not None and prim.name == "assign":
+            return self._assigned(prim, inputs)
+        if self.owners is not None and prim.name in CONTROL:
+            inputs = self._with_memory(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
+        return super().bind(prim, inputs, attrs)
+
+    def _assigned(self, prim: Primitive[Any], inputs: list[Any]) -> Any:
+        old, value, *_ = inputs
+        variable, _ = self.owners[id(old)]  # type: ignore[index]
+        memory = () if state.trace.parent is None else (state.trace.root.memory_of(variable),)
+        result = prim.bind(old, value, *memory)
+        self.owners[id(result)] = variable, result  # type: ignore[index]
+        return result
+
+    def _with_memory(self, inputs: list[Any], functions: Sequence[Subfunction]) -> list[Any]:
+        """The operands of control flow: memory that it writes is that of the Variables where it is called."""
+        places = {len(inputs) + i for f in functions for i in memories_of(f.mod, f.mod[f.name])}
+        return [self._memory_of(x) if i in places else x for i, x in enumerate(inputs)]
+
+    def _memory_of(self, value: Tensor) -> Tensor:
+        variable, _ = self.owners[id(value)]  # type: ignore[index]
+        return state.trace.root.memory_of(variable)  # type: ignore[no-any-return]
+
+
+def inlined(
+    mod: Any, tensors: Sequence[Tensor], outer: Sequence[Any], captured: Sequence[Tensor]
+) -> tuple[Tensor, ...]:
+    """The outputs of ``main`` at ``tensors`` and the ``captured`` values of what is ``outer``, bound in the active trace."""
+    run = Inlined(mod, mod["main"], [*tensors, *captured])
+    run.owners = {id(value): (v, value) for v, value in zip(outer, captured) if isinstance(v, Variable)}
+    return run.run()
