@@ -207,3 +207,43 @@ def test_variables_have_the_operators():
     np.testing.assert_array_equal(-v, [-1, -2])
     np.testing.assert_array_equal(abs(-v), [1, 2])
     np.testing.assert_array_equal(np.array([3.0, 4.0]) * v, [3, 8])
+
+
+OPERATORS = [
+    *(operator.lt, operator.le, operator.gt, operator.ge, operator.eq, operator.ne),
+    *(operator.add, operator.sub, operator.mul, operator.floordiv, operator.mod),
+]
+NUMBERS = [3, -1, 127, 129, 301, (1 << 15) + 1, (1 << 31) - 1, (1 << 31) + 1, (1 << 40) + 5, (1 << 63) + 1, 1 << 70]
+NUMBERS += [10**400, 1.5, 1e300]
+
+
+@pytest.mark.parametrize("dtype", ["int8", "uint8", "int32", "int64", "float16", "float32"])
+@pytest.mark.parametrize("compute", OPERATORS)
+def test_python_numbers_beside_tensors_are_the_same_in_functions(compute, dtype):
+    """Those that the dtype can't hold, too: they wrap around or are refused, in both worlds."""
+    x = tf.constant([1, 0, 3], dtype) + 2
+
+    def refusal(run):
+        try:
+            run(x)
+        except (TypeError, ValueError, tf.errors.InvalidArgumentError):
+            return True
+        return False
+
+    for each in (lambda number: lambda x: compute(x, number), lambda number: lambda x: compute(number, x)):
+        runs = {number: each(number) for number in NUMBERS}
+        taken = [run for run in runs.values() if not refusal(run)]
+        traced = {number for number, run in runs.items() if refusal(tf.function(run, autograph=False))}
+        assert traced == {number for number, run in runs.items() if run not in taken}
+        together = tf.function(lambda x, taken=taken: tuple(run(x) for run in taken), autograph=False)
+        for run, compiled in zip(taken, together(x)):
+            np.testing.assert_array_equal(run(x), compiled)
+
+
+def test_ranges_of_numbers_that_the_dtype_can_not_hold_wrap_around():
+    start = 1 << 40
+    for make in (
+        lambda: tf.range(start + 3, start + 6, dtype=tf.int32),
+        tf.function(lambda: tf.range(start + 3, start + 6, dtype=tf.int32)),
+    ):
+        np.testing.assert_array_equal(make(), [3, 4, 5])

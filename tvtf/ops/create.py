@@ -268,7 +268,9 @@ def _bound(value: Any, what: str, kind: DType) -> Any:
     number = static_value(value, what)
     if not isinstance(number, (int, float)):
         return number
-    return int(number) if kind.is_integer else float(kind.np.type(number))
+    if kind.is_integer:  # wraps around where the dtype is smaller
+        return int(convert_to_tensor(int(number), kind).eager_array())
+    return float(kind.np.type(number))
 
 
 def _range_size(start: Any, limit: Any, delta: Any, kind: DType) -> Dim:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
+from contextlib import suppress
 from typing import Any
 
 import numpy as np
@@ -154,10 +155,17 @@ def like(value: Any, dtype: DType) -> Tensor:
     return convert_to_tensor(value, dtype)
 
 
+MOST_HALF = 65504
+"""The greatest float16: what is less is no overflow in any dtype."""
+
+
 def number(value: float, dtype: DType) -> np.ndarray | None:
     """A Python number in a dtype that admits it; ints of up to 64 bits wrap around, as TensorFlow's operators have it."""
     if dtype.kind in "fc":
-        return np.array(value, dtype.np)
+        if -MOST_HALF <= value <= MOST_HALF:
+            return np.array(value, dtype.np)
+        with np.errstate(over="ignore"), suppress(OverflowError):  # an int beyond all floats is refused as elsewhere
+            return np.array(value, dtype.np)
     if dtype.kind in "iu" and type(value) is not float and int(value).bit_length() < 64:
         bits = 8 * dtype.np.itemsize
         return np.array(int(value) & ((1 << bits) - 1), f"u{bits // 8}").view(dtype.np)

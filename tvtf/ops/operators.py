@@ -112,6 +112,13 @@ _UNQUIET = (ValueError, RuntimeError, OverflowError, MemoryError)
 """Shapes that don't broadcast, a quiet context entered already, an int or a result that does not fit: the complete way tells."""
 
 
+def _holds(dtype: np.dtype, value: int) -> bool:
+    """Whether NumPy's operators take an int as this dtype; it compares larger ones exactly, where TensorFlow's wrap around."""
+    return dtype.kind == "f" or (
+        dtype.kind == "i" and (-128 <= value <= 127 or value.bit_length() < 8 * dtype.itemsize)
+    )
+
+
 def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
     """``complete``, done at once where nothing is to be traced, recorded or converted."""
 
@@ -124,7 +131,7 @@ def _quick(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operator:
                 direct = a.dtype is b.dtype and kind in kinds
             else:
                 b = y
-                direct = kind in kinds and (kind == "f" if type(y) is float else type(y) is int and kind in "fi")
+                direct = kind in kinds and (kind == "f" if type(y) is float else type(y) is int and _holds(a.dtype, y))
             if direct:
                 try:
                     result = state.quiet.run(ufunc, a, b)
@@ -140,8 +147,9 @@ def _quick_reflected(ufunc: np.ufunc, kinds: str, complete: Operator) -> Operato
     """The same for a Python number on the left."""
 
     def operate(x: Any, y: Any) -> Any:
-        kind = x._array.dtype.kind
-        direct = kind in kinds and (kind == "f" if type(y) is float else type(y) is int and kind in "fi")
+        dtype = x._array.dtype
+        kind = dtype.kind
+        direct = kind in kinds and (kind == "f" if type(y) is float else type(y) is int and _holds(dtype, y))
         if direct and state.trace is None and not state.tapes:
             try:
                 return EagerTensor(np.asarray(state.quiet.run(ufunc, y, x._array)))
