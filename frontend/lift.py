@@ -75,12 +75,11 @@ def as_read(outer: Tensor) -> Tensor:
         return outer._as_tensor() if hasattr(outer, "_as_tensor") else outer
     for variable, value in state.trace.variables.values():
         if value is outer:
-            return _read_again(variable, value)
+            return _told(variable, state.trace.read_before(variable, value))
     return outer
 
 
-def _read_again(variable: Any, value: Tensor) -> Tensor:
-    tensor = value.alias()
+def _told(variable: Any, tensor: Tensor) -> Tensor:
     for tape in state.tapes:
         tape.read(variable, tensor)
     return tensor

@@ -530,6 +530,10 @@ class Trace:
         known = self.variables.get(id(variable))
         return self._value_of(variable) if known is None else known[1]
 
+    def read_before(self, variable: Any, value: SymbolicTensor) -> SymbolicTensor:
+        """A reading for that control flow of ``value``, which the variable holds here."""
+        return value.alias()
+
     # -- variables around calls of Python
 
     def settle(self) -> None:

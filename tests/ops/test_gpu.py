@@ -152,7 +152,7 @@ def test_code_is_loaded_for_the_gpu_that_is_named(monkeypatch):
     asked = []
     monkeypatch.setattr(compiled, "target_of", lambda device: cuda_target("sm_80"))
     monkeypatch.setattr(compiled, "GpuExecutable", lambda path, number: asked.append(number))
-    monkeypatch.setattr(compiled, "cached", lambda key, build, load: (key, load("")))
+    monkeypatch.setattr(compiled, "cached", lambda key, build, load, device: (key, load("")))
     module = tf.function(tf.sin).get_concrete_function(tf.TensorSpec([2])).graph.module()
     keys = set()
     for device in ("GPU:0", "GPU:1", "GPU:3"):

@@ -26,8 +26,7 @@ class RestoredFunction(Function):
             return self(*args, **kwargs)
 
         python.__signature__ = signature  # type: ignore[attr-defined]
-        super().__init__(python, autograph=False, name=name)
-        self.input_signature = specs
+        super().__init__(python, specs, autograph=False, name=name)
         self.programs = list(programs)
         self.left_out = list(left_out)
         self._traced: dict[int, ConcreteFunction] = {}
@@ -44,6 +43,7 @@ class RestoredFunction(Function):
         """The trace for these arguments; tensors may be given as ``TensorSpec``.
 
         Raises:
+          TypeError: they don't fit its ``input_signature``.
           ValueError: it was not saved with such arguments.
         """
         if not args and not kwargs and self.input_signature is not None:
@@ -54,13 +54,19 @@ class RestoredFunction(Function):
         return [self._trace_of(program) for program in self.programs]
 
     def _matching(self, args: Any, kwargs: Any) -> tuple[ConcreteFunction, list[Any]]:
-        """The first program that takes the arguments as they are, or the first that takes them made tensors."""
-        args, kwargs = structure = self.signature._structure(args, kwargs)
+        """The first program that takes the arguments as they are, or the first that takes them made tensors.
+
+        Raises:
+          TypeError, ValueError: as `get_concrete_function`.
+        """
+        structure = self.signature._structure(args, kwargs)
         for convert in (False, True):
             for program in self.programs:
-                tensors = program.fit(args, kwargs, convert)
+                tensors = program.fit(*structure, convert)
                 if tensors is not None:
                     return self._trace_of(program), tensors
+        if self.input_signature is not None:
+            self.signature.bind(args, kwargs)  # raises TypeError, naming what can't be cast
         names = iter(self.signature._leaf_names(structure))
         raise ValueError(self._no_match(*nest.map_structure(lambda value: _traced(next(names), value), structure)))
 

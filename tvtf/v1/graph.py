@@ -239,6 +239,9 @@ class GraphTrace(Trace):
                 return seen[id(variable)].alias()
         return super().read_variable(variable)
 
+    def read_before(self, variable: Any, value: SymbolicTensor) -> SymbolicTensor:
+        return self.read_variable(variable)
+
     @property
     def required(self) -> Sequence[Effect]:
         """What runs before all that is made now."""
