@@ -7,6 +7,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvtf import dtypes
+from tvtf.anyrank import AnyShape
 from tvtf.context import state
 from tvtf.dtypes import DType
 from tvtf.errors import InvalidArgumentError
@@ -14,7 +15,7 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack, stack_of
 from tvtf.ops.told import dims_of
-from tvtf.shape import Dim, TensorShape, TensorType, agree_shape
+from tvtf.shape import Dim, TensorShape, TensorType, agree_shape, same_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, static_value
 
 COUNT = "count"
@@ -62,15 +63,15 @@ class TracedArray:
         made.buffer = buffer
         return made
 
-    def settled_as(self, told: TracedArray, room: Any) -> TracedArray:
-        """With a buffer of elements as ``told`` has them, and of room for so many more where the size is dynamic."""
+    def settled_as(self, dims: Sequence[Dim] | None, room: Any) -> TracedArray:
+        """With a buffer of elements of these dims, if told, and of room for so many more where the size is dynamic."""
         made = self
         if self.dynamic and room is not None:
             made = self._with_more_room(room)
         if made.buffer is not None:
             return made
-        if told.buffer is not None:
-            return made._with_buffer(told.buffer._type.shape[1:])
+        if dims is not None:
+            return made._with_buffer(dims)
         return made._with_buffer(self.element_shape.as_list()) if self.element_shape.is_fully_defined() else made
 
     def _with_more_room(self, more: Any) -> TracedArray:
@@ -106,6 +107,9 @@ class TracedArray:
             made = made._reaching(index)
         made._require(index, "modify")
         at = _scalar(index)
+        dims, shape = made.buffer._type.shape[1:], value._type.shape  # type: ignore[union-attr]
+        if not isinstance(shape, AnyShape) and not isinstance(dims, AnyShape) and not same_shape(dims, shape):
+            value = bind.ensure_shape(state.trace.own(value), shape=dims)  # sizes that only running tells
         made = made._with(bind.stack_write(made.buffer, at, value))
         made.element_shape = self.element_shape.merge_with(value.shape) if self.infer_shape else self.element_shape
         return made

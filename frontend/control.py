@@ -297,9 +297,9 @@ def traced_while(
     variables. ``growth``: of the arrays among them, where they are given as tensors.
     """
     from tvtf.frontend.lift import Inner, carried_variables, lift, variable_value
-    from tvtf.frontend.tensor_array import Growth, aside_params, settled
+    from tvtf.frontend.tensor_array import Growth, params_of, settled
 
-    loop_vars = settled(loop_vars, lambda: body(*aside_params(loop_vars)))
+    loop_vars = settled(loop_vars, lambda aside: body(*params_of(aside, loop_vars)))
     growth = growth or Growth(loop_vars)
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
     names = names or [getattr(t, "name", "Const:0") for t in entry]
@@ -308,20 +308,25 @@ def traced_while(
     shapes = _invariants(entry, loop_vars, shape_invariants, names)
     for place, shape in growth.shapes.items():
         shapes[place] = shape
-    types = [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
 
     def unpacked(*tensors: Any) -> Any:
         return nest.pack_sequence_as(loop_vars, tensors, expand_composites=True)
 
-    def grown(*values: Any) -> Any:
-        state.trace.room_for = frozenset()
-        return body(*values)
+    def traced() -> tuple[Inner, Inner, list[TensorType]]:
+        types = [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
+        test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
+        own = [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
+        step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), own)
+        return test, step, types
 
-    test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
-    own = [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
-    step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), own)
+    test, step, types = traced()
+    while (loosened := _loosened(entry, step, shapes)) is not None:
+        growth.forget()
+        shapes = loosened
+        test, step, types = traced()
     if growth.is_partial():
-        step = Inner("while_body", lambda *tensors: _as_loop_vars(grown(*unpacked(*tensors)), loop_vars), own)
+        body = _for_none(body)
+        test, step, types = traced()
     _check_carried(entry, step, names, shapes)
     variables = carried_variables([test, step])
     carried_values = _carry_variables((test, step), variables)
@@ -337,6 +342,35 @@ def traced_while(
         for variable, value in zip(variables, outputs[len(entry) :]):
             traced_assign(variable, value, read_value=False)
     return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
+
+
+def _for_none(body: Callable[..., Any]) -> Callable[..., Any]:
+    """A loop's body that makes arrays larger itself."""
+
+    def run(*values: Any) -> Any:
+        state.trace.room_for = frozenset()
+        return body(*values)
+
+    return run
+
+
+def _loosened(entry: Sequence[Tensor], step: Any, shapes: Sequence[Any]) -> list[Any] | None:
+    """The invariants with those sizes unknown that were so before the loop and are others after an iteration; else None.
+
+    TensorFlow lets such sizes differ from one iteration to the next.
+    """
+    found = [s or varying_shape(a, b) for a, b, s in zip(entry, step.leaves, shapes)]
+    return None if all(a is b for a, b in zip(found, shapes)) else found
+
+
+def varying_shape(before: Tensor, after: Tensor) -> TensorShape | None:
+    """The shape that both have, where a size that was unknown before is another after; None where there is none."""
+    shapes = before._type.shape, after._type.shape
+    if of_any_rank() or any(isinstance(shape, AnyShape) for shape in shapes) or len(shapes[0]) != len(shapes[1]):
+        return None  # what waits for sizes has other dims in each instance
+    if all(isinstance(a, int) or same_dim(a, b) for a, b in zip(*shapes)):
+        return None
+    return TensorShape([a if isinstance(a, int) else None for a in shapes[0]])
 
 
 def _invariants(entry: Sequence[Tensor], loop_vars: Any, given: Any, names: Sequence[str]) -> list[Any]:

@@ -18,7 +18,7 @@ from tvtf.ops.create import zeros
 from tvtf.ops.rules import bind, number
 from tvtf.ops.stack import new_stack, stack_read, stack_write
 from tvtf.primitive import export, hooks
-from tvtf.shape import keeps_shape
+from tvtf.shape import TensorType, keeps_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 
@@ -45,9 +45,9 @@ def _at(flat: Sequence[Tensor], elems: Any, index: Any) -> Any:
 class _Stacks:
     """Results of each turn, in one buffer per value."""
 
-    def __init__(self, results: Any, size: Any) -> None:
-        self.structure = results
-        self.buffers = [new_stack(size, convert_to_tensor(r)._type) for r in nest.flatten(results)]
+    def __init__(self, structure: Any, types: Sequence[TensorType], size: Any) -> None:
+        self.structure = structure
+        self.buffers = [new_stack(size, t) for t in types]
 
     def written(self, buffers: Sequence[Tensor], index: Tensor, results: Any) -> list[Tensor]:
         found = [convert_to_tensor(r) for r in nest.flatten(results)]
@@ -64,31 +64,18 @@ def _packed(results: Sequence[Any]) -> Any:
     return nest.map_structure(lambda *values: hooks.pack(list(values), None), *results)
 
 
-def _types_aside(function: Callable[[], Any]) -> Any:
-    """What a function would return, traced for its types only."""
-    from tvtf.emit import Trace, tracing
+def _of_first_row(function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]) -> tuple[Any, list[TensorType]]:
+    """The structure of what a function of rows returns, and the types in it: sizes that it computes are the first row's."""
+    from tvtf.frontend.aside import types_at_first
 
-    with tracing(Trace("aside", state.trace)):
-        return nest.map_structure(convert_to_tensor, function())
+    structures: list[Any] = []
 
+    def results(tensors: Sequence[Tensor]) -> list[Tensor]:
+        structures[:] = [function(tensors)]
+        return [convert_to_tensor(r) for r in nest.flatten(structures[0])]
 
-def _example(function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]) -> Any:
-    """What a function of rows would return; the first row's result, if it computes sizes that all results have.
-
-    None where something of it has a rank that only running tells.
-    """
-    from tvm import tirx
-
-    from tvtf.frontend.lift import carrier
-
-    found = _types_aside(lambda: function(flat))
-    if any(isinstance(x._type.shape, AnyShape) for x in nest.flatten(found)):
-        return None
-    dims = {d for x in nest.flatten(found) for d in x._type.shape if isinstance(d, tirx.Var)}
-    if all(carrier(state.trace, dim) is not None for dim in dims):
-        return found
-    row_more = [bind.concat(x, bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:])), axis=0) for x in flat]
-    return nest.map_structure(convert_to_tensor, function(row_more))
+    types = types_at_first(results, flat)
+    return structures[0], types
 
 
 def _limit(flat: Sequence[Tensor], size: Any) -> Tensor:
@@ -202,10 +189,10 @@ def map_fn(
         return _packed([fn(_at(flat, elems, i)) for i in range(size)]) if size else _of_none(elems, signature)
     if size is None:
         return over_rows(fn, flat, elems, mapped_rows)
-    example = _example(lambda tensors: fn(_at(tensors, elems, 0)), flat)
-    if example is None:
+    structure, types = _of_first_row(lambda tensors: fn(_at(tensors, elems, 0)), flat)
+    if any(isinstance(t.shape, AnyShape) for t in types):
         return over_rows(fn, flat, elems, mapped_rows)
-    stacks = _Stacks(example, size)
+    stacks = _Stacks(structure, types, size)
     limit, one = _limit(flat, size), convert_to_tensor(1)
 
     def body(i: Tensor, buffers: Any) -> Any:
@@ -360,7 +347,7 @@ def scan(
         return _eager_scan(
             fn, start, [_at(flat, elems, place(convert_to_tensor(i))) for i in range(first, size)], first, reverse
         )
-    stacks = _Stacks(start, size)
+    stacks = _Stacks(start, [x._type for x in nest.flatten(start)], size)
     buffers = stacks.written(stacks.buffers, place(zero), start) if first else stacks.buffers
 
     def body(i: Tensor, value: Any, buffers: Any) -> Any:

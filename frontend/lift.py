@@ -56,16 +56,21 @@ def variable_value(inner: Inner, variable: Any) -> SymbolicTensor:
 
 def lift(inners: Sequence[Inner]) -> list[Tensor]:
     """Gives the functions the same captures in the same order, and returns these as tensors of the active trace."""
-    if any(inner.trace.is_after_python for inner in inners):
+    return lift_traces([inner.trace for inner in inners])
+
+
+def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
+    """The same for traces."""
+    if any(trace.is_after_python for trace in traces):
         state.trace.settle()
         state.trace.root.python.barriers += 1
-    for inner in inners:
-        define_dims(inner.trace)
-    outers = {key: outer for inner in inners for key, (outer, _) in inner.trace.captures.items()}
-    for inner in inners:
+    for trace in traces:
+        define_dims(trace)
+    outers = {key: outer for trace in traces for key, (outer, _) in trace.captures.items()}
+    for trace in traces:
         for outer in outers.values():
-            inner.trace.capture(outer, outer._type, "captured")
-        inner.trace.captures = {key: inner.trace.captures[key] for key in outers}
+            trace.capture(outer, outer._type, "captured")
+        trace.captures = {key: trace.captures[key] for key in outers}
     return [as_read(outer) for outer in outers.values()]
 
 
@@ -158,6 +163,11 @@ def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
             if any(d is symbol or symbol.same_as(d) for d in tensor._type.shape if not isinstance(d, int)):
                 return tensor
     return None
+
+
+def knows_dim(trace: Trace | None, dim: Any) -> bool:
+    """Whether tensors around have all the symbols that a dim is made of."""
+    return isinstance(dim, int) or all(carrier(trace, v) is not None for v in tirx.analysis.undefined_vars(dim))
 
 
 def _bound(trace: Trace) -> Iterable[SymbolicTensor]:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Sequence
-from typing import Any
+from typing import TYPE_CHECKING, Any
 
 from tvtf import nest
 from tvtf.composite import CompositeTensor, TypeSpec
@@ -12,9 +12,12 @@ from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.frontend.array_eager import EagerArray
 from tvtf.frontend.array_traced import BEYOND, TracedArray
 from tvtf.primitive import export
-from tvtf.shape import TensorShape, as_shape, same_dim
+from tvtf.shape import TensorShape, as_shape, same_dim, substitute_dim
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+
+if TYPE_CHECKING:
+    from tvtf.frontend.aside import Aside
 
 
 @export("TensorArray")
@@ -209,39 +212,50 @@ class TensorArraySpec(TypeSpec):
 # -- loops: an array that they carry has a tensor of a known shape
 
 
-def settled(values: Any, iteration: Callable[[], Any], room: Any = None) -> Any:
+def settled(values: Any, iteration: Callable[[Aside], Any], room: Any = None) -> Any:
     """Loop variables with tensors for the arrays that have none yet, of the shapes that one more tracing of the body tells.
 
-    ``room``: for how many more elements arrays of dynamic size need room; None where nobody knows.
+    Sizes that the body computes are those of the first iteration. ``room``: for how many more elements arrays of dynamic
+    size need room; None where nobody knows.
     """
-    from tvtf.emit import Trace, tracing
-
     arrays = [
         v._array for v in nest.flatten(values) if isinstance(v, TensorArray) and isinstance(v._array, TracedArray)
     ]
     if all(a.buffer is not None and not a.dynamic for a in arrays):
         return values
-    after = nest.flatten(values)
+    told: list[Any] = [None] * len(nest.flatten(values))
     if any(a.buffer is None and not a.element_shape.is_fully_defined() for a in arrays):
-        with tracing(Trace("while_shapes", state.trace)):
-            after = nest.flatten(iteration())
-    flat = [_settled(v, a, room) for v, a in zip(nest.flatten(values), after)]
+        told = _told_elements(iteration)
+    flat = [_settled(v, dims, room) for v, dims in zip(nest.flatten(values), told)]
     return nest.pack_sequence_as(values, flat)
 
 
-def _settled(value: Any, after: Any, room: Any) -> Any:
+def _told_elements(iteration: Callable[[Aside], Any]) -> list[Any]:
+    """For each loop variable the dims of the elements that an iteration writes to it, where it is an array."""
+    from tvtf.emit import tracing
+    from tvtf.frontend.aside import Aside
+
+    aside = Aside("while_shapes")
+    with tracing(aside):
+        found = [_element_dims(v) for v in nest.flatten(iteration(aside))]
+    sizes = aside.sizes(d for dims in found for d in dims or ())
+    return [None if dims is None else tuple(substitute_dim(d, sizes) for d in dims) for dims in found]
+
+
+def _element_dims(value: Any) -> Any:
+    array = value._array if isinstance(value, TensorArray) else None
+    return array.buffer._type.shape[1:] if isinstance(array, TracedArray) and array.buffer is not None else None
+
+
+def _settled(value: Any, dims: Any, room: Any) -> Any:
     if not isinstance(value, TensorArray) or not isinstance(value._array, TracedArray):
         return value
-    told = after._array if isinstance(after, TensorArray) else value._array
-    return TensorArray._of(value._array.settled_as(told, room))
+    return TensorArray._of(value._array.settled_as(dims, room))
 
 
-def aside_params(values: Sequence[Any]) -> list[Any]:
-    """The loop variables as parameters of the active trace, arrays as they are."""
-    trace = state.trace
-    return nest.map_structure(
-        lambda v: v if isinstance(v, TensorArray) else trace.add_param(convert_to_tensor(v)._type), list(values)
-    )
+def params_of(aside: Aside, values: Sequence[Any]) -> list[Any]:
+    """The loop variables as parameters of a trace, arrays as they are."""
+    return nest.map_structure(lambda v: v if isinstance(v, TensorArray) else aside.param_of(v), list(values))
 
 
 class Growth:
@@ -261,8 +275,12 @@ class Growth:
         written = state.trace.root.array_writes[self.before :]
         if BEYOND not in written or all(w is BEYOND for w in written):
             return False
-        del state.trace.root.array_writes[self.before :]
+        self.forget()
         return True
+
+    def forget(self) -> None:
+        """The loop's body is traced again."""
+        del state.trace.root.array_writes[self.before :]
 
     def arrays(self, params: Sequence[Any], results: Sequence[Any]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
         """As the loop's primitive takes them, when its body was traced."""

@@ -9,8 +9,8 @@ from typing import Any
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf import nest
-from tvtf.context import state
-from tvtf.emit import Trace, tracing
+from tvtf.emit import tracing
+from tvtf.frontend.aside import Aside
 from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.values import (
@@ -65,7 +65,7 @@ class _Branching:
 
     def run(self, pred: Any, body: Callable[[], None], orelse: Callable[[], None]) -> None:
         for way in (body, orelse):
-            self.before = settled(self.before, partial(self.whole_aside, way))
+            self.before = settled(self.before, partial(self.after_branch, way))
         self.filled = self.fillings(body, orelse)
         try:
             tensors = traced_cond(pred, lambda: self.branch("main", body), lambda: self.branch("else", orelse))
@@ -89,7 +89,7 @@ class _Branching:
         """In a loop one branch may return while the other goes on: zeros stand for what that one does not return."""
         if not status.scopes or not status.scopes[-1].loops or not any(map(_unreturned, self.before[: self.nouts])):
             return {}
-        ends = [self.aside(run) for run in (body, orelse)]
+        ends = [self.traced_aside(run) for run in (body, orelse)]
         found = {}
         for name, *values in zip(self.names, *ends):
             returned = [v for v in values if not _unreturned(v)]
@@ -97,18 +97,18 @@ class _Branching:
                 found[name] = placeholder(returned[0]) if returned else None
         return found
 
-    def whole_aside(self, run: Callable[[], None]) -> tuple[Any, ...]:
-        return (*self.aside(run), *self.before[self.nouts :])
+    def traced_aside(self, run: Callable[[], None]) -> tuple[Any, ...]:
+        with tracing(Aside("if_aside")) as aside:
+            return self.after_branch(run, aside)[: self.nouts]
 
-    def aside(self, run: Callable[[], None]) -> tuple[Any, ...]:
+    def after_branch(self, run: Callable[[], None], _aside: Aside) -> tuple[Any, ...]:
         """The symbols after a branch that is traced for their types only."""
-        with tracing(Trace("if_aside", state.trace)):
+        self.set_state(self.before)
+        try:
+            run()
+            return (*self.get_state()[: self.nouts], *self.before[self.nouts :])
+        finally:
             self.set_state(self.before)
-            try:
-                run()
-                return tuple(self.get_state()[: self.nouts])
-            finally:
-                self.set_state(self.before)
 
 
 def _unreturned(value: Any) -> bool:

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import abc
 import math
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any
+from typing import Any, NamedTuple
 
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
@@ -18,6 +18,7 @@ from tvtf.dtypes import int32
 from tvtf.emit import Trace, tracing
 from tvtf.errors import OperatorNotAllowedInGraphError
 from tvtf.frontend.array_traced import COUNT
+from tvtf.frontend.aside import Aside
 from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.iteration import (
@@ -41,11 +42,11 @@ from tvtf.frontend.autograph.values import (
     travels,
     with_objects,
 )
-from tvtf.frontend.control import repack, traced_while
+from tvtf.frontend.control import repack, traced_while, varying_shape
 from tvtf.frontend.tensor_array import Growth, grows, loose_shapes, settled
 from tvtf.frontend.waiting import checked_to_be
 from tvtf.ops.rules import bind
-from tvtf.shape import TensorShape, keeps_shape, same_dim
+from tvtf.shape import TensorShape, keeps_shape, same_dim, same_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 LEGAL = "Tensor, int, float, bool or a list, tuple or dict thereof"
@@ -112,8 +113,8 @@ def _leaves(structure: Any) -> list[Any]:
 class _Carried:
     """What a loop carries as tensors: its symbols, after a flag whether it ran where some symbol has no value before."""
 
-    def __init__(self, before: tuple[Any, ...], flagged: bool, claimed: dict[int, TensorShape]) -> None:
-        self.before, self.flags, self.claimed = before, int(flagged), claimed
+    def __init__(self, before: tuple[Any, ...], flagged: bool, loosened: dict[int, _Loose]) -> None:
+        self.before, self.flags, self.loosened = before, int(flagged), loosened
         self.shapes: list[Any] = []
         self.entry = as_tensors(before)
         ran = [state.trace.own(convert_to_tensor(False))] if flagged else []
@@ -123,14 +124,14 @@ class _Carried:
         return ["<ran>"] * self.flags + [n for n, v in zip(symbols, self.entry) for _ in _leaves(v)]
 
     def invariants(self, pairs: Any, counters: int) -> list[Any] | None:
-        """The shapes that ``set_loop_options`` gives to values, or none where one was claimed, by what is carried after counters."""
-        if not pairs and not self.claimed:
+        """The shapes that ``set_loop_options`` gives to values, or that they were found to keep, by what is carried after counters."""
+        if not pairs and not self.loosened:
             return None
         told = {id(convert_to_tensor(value)): shape for value, shape in pairs or ()}
         flat = nest.flatten(self.before, expand_composites=True)
         self.shapes = [told.get(id(value)) for value in flat]
-        for place, shape in self.claimed.items():
-            self.shapes[place] = shape
+        for place, loose in self.loosened.items():
+            self.shapes[place] = loose.kept
         travelling = nest.flatten(self.entry, expand_composites=True)
         found = [shape for shape, tensor in zip(self.shapes, travelling) if tensor is not None]
         return [None] * (counters + self.flags) + found
@@ -139,16 +140,24 @@ class _Carried:
         """The symbols' values, with the objects that don't travel."""
         left = tensors[self.flags :]
         found = with_objects(repack(self.entry, left), self.before)
-        flat, start = (nest.flatten(values, expand_composites=True) for values in (found, self.before))
-        for place in self.claimed:
-            flat[place].claimed = start[place].shape
+        flat = nest.flatten(found, expand_composites=True)
+        for place, loose in self.loosened.items():
+            if flat[place].shape.as_list() != loose.shown.as_list():
+                flat[place].claimed = loose.shown
         return found
 
 
-class _Claims(Exception):
-    """Values keep the shapes with which they enter a loop by the word of ``set_shape`` alone: ``places`` has what is sure."""
+class _Loose(NamedTuple):
+    """The shape that a value keeps in a loop, and the one that Python sees of it."""
 
-    def __init__(self, places: dict[int, TensorShape]) -> None:
+    kept: TensorShape
+    shown: TensorShape
+
+
+class _Loosened(Exception):
+    """Values leave an iteration with other sizes than they enter a loop with."""
+
+    def __init__(self, places: dict[int, _Loose]) -> None:
         super().__init__()
         self.places = places
 
@@ -174,7 +183,7 @@ class _Loop:
         self.before: tuple[Any, ...] = get_state()
         self.original = self.before
         self.missing = [is_undefined(v) for v in self.before]
-        self.claimed: dict[int, TensorShape] = {}
+        self.loosened: dict[int, _Loose] = {}
 
     def run(self, test: Callable[[], Any], body: Callable[[], None]) -> None:
         scope = status.scopes[-1]
@@ -182,7 +191,7 @@ class _Loop:
         try:
             if any(self.missing):
                 self.before = self.with_placeholders(body)
-            self.before = settled(self.before, lambda: self.first_iteration(body), self.room)
+            self.before = settled(self.before, lambda aside: self.first_iteration(body, aside), self.room)
             self.set_state(self.original)
             final = self.traced(test, body)
         except BaseException:  # the user's symbols come back, whatever interrupts the iteration
@@ -196,8 +205,8 @@ class _Loop:
     def traced(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
         try:
             return self.as_claimed(test, body)
-        except _Claims as found:
-            self.claimed |= found.places
+        except _Loosened as found:
+            self.loosened |= found.places
             self.set_state(self.original)
             return self.traced(test, body)
         except _Grows:
@@ -206,7 +215,7 @@ class _Loop:
             return self.traced(test, body)
 
     def as_claimed(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
-        carried = _Carried(self.before, any(self.missing), self.claimed)
+        carried = _Carried(self.before, any(self.missing), self.loosened)
         condition, step, start, count = self.limited(
             self.condition(test, carried), self.step(body, carried), carried.start, self.opts.get("maximum_iterations")
         )
@@ -270,7 +279,8 @@ class _Loop:
         failure = ""
         first: tuple[Any, ...] = (None,) * len(self.before)
         try:
-            first = self.first_iteration(body)
+            with tracing(Aside("while_first")) as aside:
+                first = self.first_iteration(body, aside)
         except (UnboundLocalError, TypeError, ValueError, KeyError) as error:
             failure = (
                 f"\nNote: AutoGraph tried to define it automatically, but ran into a {type(error).__name__}: {error}"
@@ -278,15 +288,29 @@ class _Loop:
         finally:
             self.set_state(self.original)
         filled = tuple(placeholder(f) if m else v for v, f, m in zip(self.before, first, self.missing))
+        self.loosened = {i: _Loose(told, told) for i, told in self.told_inside(filled, first)}
         for name, value, after in zip(self.names, filled, first):
             _require_start(name, value, after, failure)
         return filled
 
-    def first_iteration(self, body: Callable[[], None]) -> tuple[Any, ...]:
-        with tracing(Trace("while_first", state.trace)) as aside:
-            self.set_state(nest.map_structure(lambda v: _parameter(aside, v), self.before, expand_composites=True))
-            body()
-            return self.get_state()
+    def told_inside(self, filled: tuple[Any, ...], first: tuple[Any, ...]) -> Iterator[tuple[int, TensorShape]]:
+        """The shapes of placeholders that have no elements because only an iteration tells how many, by their place."""
+        place = 0
+        for zeros, like, missing in zip(filled, first, self.missing):
+            parts, told = (nest.flatten(value, expand_composites=True) for value in (zeros, like))
+            for i, zero in enumerate(parts):
+                if missing and isinstance(zero, Tensor) and not _are_alike(zero, of := convert_to_tensor(told[i])):
+                    yield place + i, TensorShape([d if d == z else None for d, z in zip(of.shape, zero.shape)])
+            place += len(parts)
+
+    def first_iteration(self, body: Callable[[], None], aside: Aside) -> tuple[Any, ...]:
+        """The symbols after an iteration in a trace of its own."""
+        values = nest.map_structure(
+            lambda v: aside.param_of(v) if travels(v) else v, self.before, expand_composites=True
+        )
+        self.set_state(values)
+        body()
+        return self.get_state()
 
     # -- checks
 
@@ -295,7 +319,7 @@ class _Loop:
             raise _Grows
         loose = loose_shapes(start) if self.room is None else ()
         shapes = [a or b for a, b in zip_longest(told, loose)]
-        self.find_claims(start, end, shapes)
+        self.find_loosened(start, end, shapes)
         free = iter(shapes)
         for name, before, after in zip(self.names, start, end):
             text = "'{name}' does not have the same nested structure after one iteration.\n\n{error}"
@@ -305,26 +329,33 @@ class _Loop:
                 if next(free, None) is None:  # of those that may change, traced_while knows what to check
                     _check_leaf(name, a, b)
 
-    def find_claims(self, start: tuple[Any, ...], end: tuple[Any, ...], shapes: Sequence[Any]) -> None:
-        """Has the loop traced again where shapes are those of the start only because ``set_shape`` said so."""
+    def find_loosened(self, start: tuple[Any, ...], end: tuple[Any, ...], shapes: Sequence[Any]) -> None:
+        """Has the loop traced again where sizes that nobody told differ, or are those of the start because ``set_shape`` said so."""
         flat = (nest.flatten(values, expand_composites=True) for values in (start, end))
-        places = {
-            i: TensorShape([d if same_dim(d, e) else None for d, e in zip(a._type.shape, b._type.shape)])
-            for i, (a, b, free) in enumerate(zip_longest(*flat, shapes))
-            if free is None and getattr(b, "claimed", None) is not None and _enters_as(a, b)
-        }
+        pairs = enumerate(zip_longest(*flat, shapes))
+        found = {i: _kept_shape(a, b) for i, (a, b, free) in pairs if free is None and _are_tensors(a, b)}
+        starts = nest.flatten(start, expand_composites=True)
+        places = {i: _Loose(shape, starts[i].shape) for i, shape in found.items() if shape is not None}
         if places:
-            raise _Claims(places)
+            raise _Loosened(places)
 
 
-def _enters_as(before: Any, after: SymbolicTensor) -> bool:
-    if not isinstance(before, Tensor) or keeps_shape(before._type.shape, after._type.shape):
-        return False
-    return before.dtype is after.dtype and before.shape == after.shape
+def _are_tensors(before: Any, after: Any) -> bool:
+    return isinstance(before, Tensor) and isinstance(after, SymbolicTensor) and before.dtype is after.dtype
 
 
-def _parameter(aside: Trace, value: Any) -> Any:
-    return aside.add_param(convert_to_tensor(value)._type) if travels(value) else value
+def _kept_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
+    """What two shapes have in common, where that is less than the first and TensorFlow takes them for the same."""
+    if after.claimed is None:
+        return varying_shape(before, after)
+    if before.shape != after.shape or keeps_shape(before._type.shape, after._type.shape):
+        return None
+    return TensorShape([d if same_dim(d, e) else None for d, e in zip(before._type.shape, after._type.shape)])
+
+
+def _are_alike(zero: Tensor, told: Tensor) -> bool:
+    shapes = zero._type.shape, told._type.shape
+    return any(isinstance(shape, AnyShape) for shape in shapes) or same_shape(*shapes)
 
 
 def _require_start(name: str, value: Any, after: Any, failure: str) -> None:

@@ -16,7 +16,7 @@ from malt.operators.variables import Undefined, UndefinedReturnValue
 from tvtf import nest
 from tvtf.anyrank import AnyShape
 from tvtf.context import state
-from tvtf.shape import agree_rank, keeps_shape
+from tvtf.shape import Dim, agree_rank, keeps_shape
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 _VALUES = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)
@@ -126,7 +126,7 @@ def only_if(value: Any, holds: Tensor, message: str) -> Any:
 
 
 def placeholder(like: Any) -> Any:
-    """Zeros of the types in ``like``; None where that holds something else."""
+    """Zeros of the types in ``like``, none where only its trace knows a size; None where that holds something else."""
     return nest.map_structure(_zero, like, expand_composites=True)
 
 
@@ -135,6 +135,14 @@ def _zero(like: Any) -> Any:
         return type(like)()
     if not travels(like):
         return None
-    from tvtf.ops.rules import zeros_like
+    from tvtf.ops.create import zeros
 
-    return zeros_like(convert_to_tensor(like))
+    of = convert_to_tensor(like)._type
+    return zeros(of.shape if isinstance(of.shape, AnyShape) else [d if _is_known(d) else 0 for d in of.shape], of.dtype)
+
+
+def _is_known(dim: Dim) -> bool:
+    """Whether the active trace knows a dim: others are those of a function that was traced aside."""
+    from tvtf.frontend.lift import knows_dim
+
+    return isinstance(dim, int) or knows_dim(state.trace, dim)

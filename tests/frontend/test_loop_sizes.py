@@ -1,0 +1,244 @@
+"""Loops whose values have sizes that only running tells: the same numbers and gradients as eager code, effects once."""
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+COUNT, FACTOR = tf.constant(4), tf.constant(2.0)
+
+
+def rows_of_an_array(n, w):
+    array = tf.TensorArray(tf.float32, 3)
+    for i in tf.range(3):
+        array = array.write(i, tf.ones([n]) * w * tf.cast(i, tf.float32))
+    return array.stack()
+
+
+def rows_by_a_mask(n, w):
+    array = tf.TensorArray(tf.float32, 3, element_shape=[None])
+    for i in tf.range(3):
+        row = tf.range(4.0) * w + tf.cast(i, tf.float32)
+        array = array.write(i, tf.boolean_mask(row, [True, False, True, True]))
+    return array.stack()
+
+
+def rows_in_branches(n, w):
+    array = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+    for i in tf.range(n):
+        if i % 2 == 0:
+            array = array.write(i, tf.ones([n + 1]) * w)
+        else:
+            array = array.write(i, tf.zeros([n + 1]))
+    return array.stack()
+
+
+def arrays_of_arrays(n, w):
+    outer = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+    for i in tf.range(n):
+        inner = tf.TensorArray(tf.float32, 2)
+        for j in tf.range(2):
+            inner = inner.write(j, tf.ones([n + 1]) * w * tf.cast(i * j, tf.float32))
+        outer = outer.write(i, inner.stack())
+    return outer.stack()
+
+
+def only_the_loop_defines(n, w):
+    for i in tf.range(3):
+        y = tf.ones([n + i]) * w
+    return y
+
+
+def grown(n, w):
+    y = tf.ones([n])
+    for i in tf.range(3):
+        y = tf.concat([y * w, tf.ones([n + i])], 0)
+    return y
+
+
+def shrunk_by_a_mask(n, w):
+    y = tf.range(tf.cast(n, tf.float32)) * w
+    while tf.size(y) > 1:
+        y = tf.boolean_mask(y, y > tf.reduce_min(y)) * w
+    return y
+
+
+def two_that_meet(n, w):
+    x, y = tf.ones([n]), tf.ones([n]) * w
+    for _ in tf.range(2):
+        y = tf.concat([y, y], 0)[: tf.size(y) + 1]
+        x = tf.ones(tf.shape(y)) + x[0]
+        y = x * y
+    return x + y
+
+
+def two_loops(n, w):
+    y = tf.ones([n]) * w
+    for i in tf.range(2):
+        for j in tf.range(2):
+            y = tf.concat([y, tf.ones([i + j]) * w], 0)
+    return y
+
+
+def with_a_break(n, w):
+    y = tf.ones([n]) * w
+    for i in tf.range(5):
+        if tf.size(y) > 7:
+            break
+        y = tf.concat([y, tf.ones([i]) * w], 0)
+    return y
+
+
+def with_a_return(n, w):
+    for i in tf.range(5):
+        y = tf.ones([n + i]) * w
+        if tf.size(y) > 6:
+            return y * 3.0
+    return tf.zeros([n])
+
+
+def by_while_loop(n, w):
+    def body(i, y):
+        return i + 1, tf.concat([y, tf.ones([i]) * w], 0)
+
+    return tf.while_loop(lambda i, y: i < n, body, [0, tf.ones([n])])[1]
+
+
+def by_while_loop_with_a_limit(n, w):
+    def body(y):
+        return (tf.concat([y, tf.ones([n]) * w], 0),)
+
+    return tf.while_loop(lambda y: True, body, [tf.ones([n])], maximum_iterations=3)[0]
+
+
+def mapped(n, w):
+    return tf.map_fn(lambda i: tf.ones([n]) * w * tf.cast(i, tf.float32), tf.range(3), fn_output_signature=tf.float32)
+
+
+def folded(n, w):
+    return tf.foldl(lambda y, i: tf.concat([y, tf.ones([i]) * w], 0), tf.range(4), tf.ones([n]))
+
+
+def of_no_turn(n, w):
+    array = tf.TensorArray(tf.float32, 2)
+    y = tf.ones([n]) * w
+    for i in tf.range(n - 4):
+        array = array.write(i, tf.ones([n]))
+        y = tf.concat([y, tf.ones([i])], 0)
+    return y
+
+
+PROGRAMS = [
+    rows_of_an_array,
+    rows_by_a_mask,
+    rows_in_branches,
+    arrays_of_arrays,
+    only_the_loop_defines,
+    grown,
+    shrunk_by_a_mask,
+    two_that_meet,
+    two_loops,
+    with_a_break,
+    with_a_return,
+    by_while_loop,
+    by_while_loop_with_a_limit,
+    mapped,
+    folded,
+    of_no_turn,
+]
+
+
+def with_gradient(program):
+    def run(n, w):
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            y = program(n, w)
+            total = tf.reduce_sum(y * y)
+        return y, tape.gradient(total, w)
+
+    return run
+
+
+@pytest.mark.parametrize("program", PROGRAMS, ids=lambda program: program.__name__)
+def test_values_and_gradients_are_those_of_eager_code(program):
+    run = with_gradient(program)
+    wanted, found = run(COUNT, FACTOR), tf.function(run)(COUNT, FACTOR)
+    for a, b in zip(wanted, found):
+        np.testing.assert_allclose(a, b, rtol=1e-6)
+
+
+OF_ANY_COUNT = [program for program in PROGRAMS if program is not of_no_turn]
+
+
+@pytest.mark.parametrize("program", OF_ANY_COUNT, ids=lambda program: program.__name__)
+def test_one_trace_serves_every_count(program):
+    run = tf.function(program)
+    for n in (2, 5):
+        np.testing.assert_allclose(run(tf.constant(n), FACTOR), program(tf.constant(n), FACTOR), rtol=1e-6)
+
+
+def test_the_first_turn_has_its_effects_once():
+    runs, values = tf.Variable(0), []
+
+    def row(i, n):
+        runs.assign_add(1)
+        tf.py_function(lambda: values.append(0), [], [])
+        return tf.ones([n + i - i])
+
+    @tf.function
+    def mapped_rows(n):
+        return tf.map_fn(lambda i: row(i, n), tf.range(3), fn_output_signature=tf.float32)
+
+    @tf.function
+    def looped_rows(n):
+        array = tf.TensorArray(tf.float32, 3)
+        for i in tf.range(3):
+            array = array.write(i, row(i, n))
+        return array.stack()
+
+    for run in (mapped_rows, looped_rows):
+        runs.assign(0)
+        values.clear()
+        np.testing.assert_array_equal(run(tf.constant(2)), np.ones((3, 2)))
+        assert (runs.numpy(), len(values)) == (3, 3)
+
+
+def test_rows_of_several_sizes_are_refused():
+    @tf.function
+    def run(n):
+        array = tf.TensorArray(tf.float32, 3, infer_shape=False)
+        for i in tf.range(n):
+            array = array.write(i, tf.ones([i]))
+        return array.concat()
+
+    with pytest.raises(
+        tf.errors.InvalidArgumentError, match="sizes that the program needs to be equal differ: 1 and 0"
+    ):
+        run(tf.constant(3))
+
+
+def test_a_size_that_was_known_may_not_change():
+    def run(x):
+        while tf.size(x) > 1:
+            x = x[1:]
+        return x
+
+    with pytest.raises(ValueError, match="'x' has shape .4,. before the loop, but shape .3,. after one iteration"):
+        tf.function(run)(tf.ones([4]))
+    unknown = tf.function(run, input_signature=[tf.TensorSpec([None])])
+    assert unknown(tf.constant([1.0, 2.0, 3.0])).numpy() == [3.0]
+
+
+def test_python_sees_the_sizes_that_it_saw_before():
+    seen = []
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 2])])
+    def run(x):
+        for _ in tf.range(2):
+            seen.append(x.shape.as_list())
+            x = tf.concat([x, x[:1]], 0)
+            seen.append(x.shape.as_list())
+        return x
+
+    assert run(tf.ones([3, 2])).shape == (5, 2)
+    assert all(shape == [None, 2] for shape in seen)
