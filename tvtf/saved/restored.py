@@ -62,7 +62,7 @@ class RestoredFunction(Function):
         structure = self.signature._structure(args, kwargs)
         for convert in (False, True):
             for program in self.programs:
-                tensors = program.fit(*structure, convert)
+                tensors = program.fit(structure[0], structure[1], convert)
                 if tensors is not None:
                     return self._trace_of(program), tensors
         if self.input_signature is not None:
