@@ -154,9 +154,9 @@ class Function(PolymorphicFunction):
 
     def _bind(self, instance: Any) -> Function:
         function = getattr(self.python_function, "__func__", self.python_function)
-        return self._of(function.__get__(instance))
+        return self.of_python(function.__get__(instance))
 
-    def _of(self, python_function: Callable[..., Any]) -> Function:
+    def of_python(self, python_function: Callable[..., Any]) -> Function:
         """The same kind of function, of other Python, without traces."""
         return Function(python_function, self.input_signature, self.autograph, self.reduce_retracing, self.name)
 
@@ -180,7 +180,7 @@ class Function(PolymorphicFunction):
     def __deepcopy__(self, memo: dict[int, Any]) -> Function:
         """A function of its own; that of a method belongs to the copied object."""
         owner = getattr(self.python_function, "__self__", None)
-        return self._of(self.python_function) if owner is None else self._bind(copy.deepcopy(owner, memo))
+        return self.of_python(self.python_function) if owner is None else self._bind(copy.deepcopy(owner, memo))
 
     # -- tracing
 

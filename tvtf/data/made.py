@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Callable, Iterator, Sequence
 from functools import wraps
-from types import CellType, FunctionType
 from typing import Any, NoReturn, TypeVar
 
 import numpy as np
@@ -13,6 +12,7 @@ import numpy as np
 from tvtf import nest
 from tvtf.context import state
 from tvtf.data.base import UNKNOWN, Dataset
+from tvtf.data.captured import captured_tensors, is_function, with_values
 from tvtf.data.held import number_of
 from tvtf.data.structure import relaxed
 from tvtf.dtypes import int64, string
@@ -90,8 +90,8 @@ def _tensors(leaf: Any) -> list[Any]:
     """The tensors that an argument is made of; a function, of those it has captured."""
     if isinstance(leaf, MadeDataset):
         return leaf.tensors
-    if isinstance(leaf, FunctionType):
-        return [value for value in _captured(leaf) if isinstance(value, SymbolicTensor)]
+    if is_function(leaf):
+        return captured_tensors(leaf)
     return [leaf] if isinstance(leaf, SymbolicTensor) else []
 
 
@@ -99,8 +99,8 @@ def _found(leaf: Any, arrays: Iterator[np.ndarray]) -> Any:
     """What running code finds in the place of an argument."""
     if isinstance(leaf, MadeDataset):
         return leaf.build(*(next(arrays) for _ in leaf.tensors))
-    if isinstance(leaf, FunctionType):
-        return _capturing(leaf, lambda _: EagerTensor(np.array(next(arrays))))
+    if is_function(leaf):
+        return with_values(leaf, {id(t): EagerTensor(np.array(next(arrays))) for t in captured_tensors(leaf)})
     return EagerTensor(np.array(next(arrays))) if isinstance(leaf, SymbolicTensor) else leaf
 
 
@@ -108,8 +108,8 @@ def _example(leaf: Any, which: int) -> Any:
     """What stands for an argument while the specs are looked for."""
     if isinstance(leaf, MadeDataset):
         return leaf.examples[which]
-    if isinstance(leaf, FunctionType):
-        return _capturing(leaf, lambda tensor: _ones(tensor, which))
+    if is_function(leaf):
+        return with_values(leaf, {id(t): _ones(t, which) for t in captured_tensors(leaf)})
     return _ones(leaf, which) if isinstance(leaf, SymbolicTensor) else leaf
 
 
@@ -120,30 +120,3 @@ def _ones(tensor: SymbolicTensor, which: int) -> EagerTensor:
         )
     dims = [EXAMPLES[which] if d is None else d for d in tensor.shape.as_list()]
     return EagerTensor(np.full(dims, b"", object) if tensor.dtype is string else np.ones(dims, tensor.dtype.np))
-
-
-def _captured(function: FunctionType) -> list[Any]:
-    """What its cells hold; a cell that is not filled yet is Ellipsis."""
-    found = []
-    for cell in function.__closure__ or ():
-        try:
-            found.append(cell.cell_contents)
-        except ValueError:
-            found.append(...)
-    return found
-
-
-def _capturing(function: FunctionType, value_of: Callable[[SymbolicTensor], Any]) -> FunctionType:
-    """The function with other values for the tensors that it has captured."""
-    held = _captured(function)
-    if not any(isinstance(value, SymbolicTensor) for value in held):
-        return function
-    cells = tuple(
-        CellType(value_of(value)) if isinstance(value, SymbolicTensor) else cell
-        for cell, value in zip(function.__closure__ or (), held)
-    )
-    bound = FunctionType(function.__code__, function.__globals__, function.__name__, function.__defaults__, cells)
-    bound.__kwdefaults__, bound.__qualname__ = function.__kwdefaults__, function.__qualname__
-    bound.__module__ = function.__module__
-    vars(bound).update(vars(function))
-    return bound

@@ -1,0 +1,104 @@
+"""Tensors of a trace that functions given to datasets have captured: found, and replaced by what a run finds there."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from functools import partial
+from types import CellType, FunctionType, MethodType
+from typing import Any
+
+from tvtf.frontend.function import Function
+from tvtf.tensor import SymbolicTensor
+
+
+def is_function(value: Any) -> bool:
+    """Whether a value is of the kinds of functions that are looked into."""
+    return isinstance(value, (FunctionType, Function, partial, MethodType))
+
+
+def captured_tensors(value: Any) -> list[SymbolicTensor]:
+    """The tensors in the cells and defaults of a function, and of the functions and containers there, each once."""
+    return list({id(tensor): tensor for tensor in _tensors(value, set())}.values())
+
+
+def _tensors(value: Any, seen: set[int]) -> Iterator[SymbolicTensor]:
+    if isinstance(value, SymbolicTensor):
+        yield value
+    elif id(value) not in seen:  # functions and containers may hold themselves
+        seen.add(id(value))
+        for part in _parts(value):
+            yield from _tensors(part, seen)
+
+
+def _parts(value: Any) -> Iterator[Any]:
+    if isinstance(value, FunctionType):
+        for cell in value.__closure__ or ():
+            if _is_filled(cell):
+                yield cell.cell_contents
+        yield from value.__defaults__ or ()
+        yield from (value.__kwdefaults__ or {}).values()
+    elif isinstance(value, Function):
+        yield value.python_function
+    elif isinstance(value, partial):
+        yield from (value.func, *value.args, *value.keywords.values())
+    elif isinstance(value, MethodType):
+        yield value.__func__
+    elif type(value) in (list, tuple):
+        yield from value
+    elif type(value) is dict:
+        yield from value.values()
+
+
+def _is_filled(cell: CellType) -> bool:
+    try:
+        return cell.cell_contents is cell.cell_contents
+    except ValueError:
+        return False
+
+
+def with_values(function: Any, values: dict[int, Any]) -> Any:
+    """A function with other values for the tensors that it has captured, given by their identity.
+
+    What holds none of them stays the same object: what the function changes there is changed.
+    """
+    return _Replacing(values).replaced(function)
+
+
+class _Replacing:
+    def __init__(self, values: dict[int, Any]) -> None:
+        self.values = values
+        self.made: dict[int, FunctionType] = {}
+
+    def replaced(self, value: Any) -> Any:
+        if isinstance(value, SymbolicTensor):
+            return self.values[id(value)]
+        if not captured_tensors(value):
+            return value
+        if isinstance(value, FunctionType):
+            return self.function(value)
+        if isinstance(value, Function):
+            return value.of_python(self.replaced(value.python_function))
+        if isinstance(value, partial):
+            return partial(self.replaced(value.func), *self.replaced(value.args), **self.replaced(value.keywords))
+        if isinstance(value, MethodType):
+            return MethodType(self.replaced(value.__func__), value.__self__)
+        if type(value) is dict:
+            return {key: self.replaced(each) for key, each in value.items()}
+        return type(value)(map(self.replaced, value))
+
+    def function(self, function: FunctionType) -> FunctionType:
+        """A copy, which functions that it holds and that hold it know, too."""
+        if id(function) not in self.made:
+            closure = function.__closure__ or ()
+            changed = [_is_filled(cell) and bool(captured_tensors(cell.cell_contents)) for cell in closure]
+            cells = tuple(CellType() if new else cell for cell, new in zip(closure, changed))
+            copy = FunctionType(function.__code__, function.__globals__, function.__name__, None, cells)
+            self.made[id(function)] = copy
+            for cell, old, new in zip(cells, closure, changed):
+                if new:
+                    cell.cell_contents = self.replaced(old.cell_contents)
+            copy.__defaults__ = self.replaced(function.__defaults__)
+            copy.__kwdefaults__ = self.replaced(function.__kwdefaults__)
+            copy.__qualname__, copy.__module__ = function.__qualname__, function.__module__
+            vars(copy).update(vars(function))
+        return self.made[id(function)]
