@@ -25,6 +25,7 @@ from tvtf.dtypes import DType, int32, string
 from tvtf.errors import InaccessibleTensorError
 from tvtf.operation import Operation
 from tvtf.primitive import Primitive, as_tuple, hooks, table
+from tvtf.room import require_countable
 from tvtf.shape import TensorType, fresh_dim, same_dim, solved, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
@@ -620,6 +621,8 @@ class Trace:
         for name in filter(lambda name: _is_function(attrs[name]), attrs):
             graphs[name] = self._graph_of(prim, name, own, attrs | graphs)
         types = prim.typed(*(x._type for x in own), **(attrs | graphs))
+        for each in [types] if type(types) is TensorType else types:
+            require_countable(each, prim.tf_name)
         written = attrs | {k: self._graph_var(g) for k, g in graphs.items()}
         if not all(g.pure for name, g in graphs.items() if name not in LATER):
             prim = table[f"effect_{prim.name.removeprefix('effect_')}"]

@@ -45,16 +45,17 @@ calls = {
     "TensorArray": lambda n: tf.TensorArray(tf.float32, n).stack(),
     "decode_raw": lambda n: tf.io.decode_raw("a", tf.uint8, fixed_length=n),
 }
+eager = [(size, "eagerly") for size in (1 << 33, 1 << 40, 1 << 60, 2**63 - 2)]
 for name, call in calls.items():
-    for size in (1 << 33, 1 << 40, 1 << 60):
+    for size, world in [*eager, (1 << 60, "in a function"), (2**63 - 2, "in a function")]:
         try:
-            call(size)
+            call(size) if world == "eagerly" else tf.function(call, autograph=False)(size)
         except (tf.errors.ResourceExhaustedError, tf.errors.InvalidArgumentError) as error:
             assert str(error)
         except BaseException as error:
-            found[f"{name}({size})"] = repr(error)
+            found[f"{name}({size}) {world}"] = repr(error)
         else:
-            found[f"{name}({size})"] = "a result"
+            found[f"{name}({size}) {world}"] = "a result"
 print(json.dumps(found))
 """
 

@@ -6,13 +6,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.dtypes import INTEGER, DType, int64
+from tvtf.dtypes import INTEGER, DType, as_dtype, int64
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.create import arange
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.rules import bind, ones_like, require_dtype, zeros_like
 from tvtf.ops.sort import searchsorted
 from tvtf.refusal import Refused
+from tvtf.room import require_room
 from tvtf.shape import TensorType
 from tvtf.tensor import EagerTensor, Tensor
 
@@ -25,6 +26,11 @@ def _range_types(starts: TensorType, limits: TensorType, deltas: TensorType, cou
 def _ranges(starts: np.ndarray, limits: np.ndarray, deltas: np.ndarray, count: Any) -> tuple[np.ndarray, np.ndarray]:
     if (deltas == 0).any():
         raise Refused("Requires delta != 0")
+    if not all(np.isfinite(each).all() for each in (starts, limits, deltas)):
+        raise Refused("Requires ((limit - start) / delta) <= 9223372036854775807")
+    ends = zip(starts.tolist(), limits.tolist(), deltas.tolist())
+    values = sum(max(0, int(-((start - limit) // delta))) for start, limit, delta in ends)
+    require_room(TensorType((values,), as_dtype(starts.dtype)), "RaggedRange")  # NumPy takes more than 2**63 for none
     rows = [np.arange(*each, dtype=starts.dtype) for each in zip(starts, limits, deltas)]
     splits = np.cumsum([0, *map(len, rows)], dtype=np.int64)
     return splits, np.concatenate([*rows, np.empty(0, starts.dtype)]).astype(starts.dtype)
