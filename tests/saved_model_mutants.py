@@ -1,4 +1,6 @@
-"""Damages saved models at random, and loads them; prints what neither loads nor ends in an error that names the folder.
+"""Damages saved models at random, loads them and calls what was loaded; prints what ends otherwise than in a result or an error.
+
+Errors of loading name the folder; those of calls are TensorFlow's or ValueError and TypeError.
 
 ``python tests/saved_model_mutants.py COUNT SEED``: mutants are loaded in child processes, so that one that dies is told.
 """
@@ -26,7 +28,7 @@ VALUES = [
     *(None, 0, -1, 1, 5, 1 << 31, 1 << 63, 1 << 64, -(1 << 70), 1.5, float("nan"), True, "", "main", "x" * 1000, "\0"),
     *([], {}, [[]], {"value": 1}, {"tuple": []}, "../../etc/passwd", "tvtf.read_file", "int64", "float32"),
 ]
-AT_ONCE, SECONDS, MEMORY = 100, 60, 6 << 30
+AT_ONCE, SECONDS, CALL_SECONDS, MEMORY = 100, 60, 10, 6 << 30
 
 
 def save_models(root):
@@ -132,15 +134,59 @@ def damage_bytes(folder, rng):
         description.write_text(json.dumps(data))
 
 
+class Slow(BaseException):
+    """A call takes its time, as a graph of allowed operators may."""
+
+
+def too_slow(*_):
+    raise Slow
+
+
 def attempt(folder):
-    """What is wrong with how a mutant loads, if anything."""
+    """What is wrong with how a mutant loads and runs, if anything."""
     try:
-        tf.saved_model.load(folder)
+        loaded = tf.saved_model.load(folder)
     except (tf.errors.OpError, ValueError) as refused:
         return None if str(folder) in str(refused) else f"doesn't name the folder: {refused}"
     except BaseException:
         return traceback.format_exc()
+    return next(filter(None, map(called, functions_of(loaded))), None)
+
+
+def functions_of(loaded):
+    """What gives a function when it is called: it is traced then."""
+    for name in loaded.signatures:
+        yield lambda name=name: loaded.signatures[name]
+    for each in vars(loaded).values():
+        for program in getattr(each, "programs", ()):
+            yield lambda each=each, program=program: each._trace_of(program)
+
+
+def called(function_of):
+    """What is wrong with a call, if anything."""
+    signal.signal(signal.SIGALRM, too_slow)
+    signal.alarm(CALL_SECONDS)
+    try:
+        function = function_of()
+        args, kwargs = tf.nest.map_structure(example, function.structured_input_signature)
+        function(*args, **kwargs)
+    except tf.errors.InternalError:
+        return traceback.format_exc()
+    except (tf.errors.OpError, ValueError, TypeError, NotImplementedError, Slow):
+        return None
+    except BaseException:
+        return traceback.format_exc()
+    finally:
+        signal.alarm(0)
+        signal.signal(signal.SIGALRM, signal.SIG_DFL)
     return None
+
+
+def example(spec):
+    if not isinstance(spec, tf.TensorSpec):
+        return spec
+    dims = [2, 2] if spec.shape.rank is None else [d if d is not None else 2 for d in spec.shape.as_list()]
+    return tf.cast(tf.ones(dims, tf.int32), spec.dtype) if spec.dtype != tf.string else tf.fill(dims, "a")
 
 
 def mutant(root, number, seed):

@@ -1,7 +1,10 @@
 """A save over a saved model, killed before each of its operations on files: the old model loads, or the new one."""
 
 import os
+import random
+import signal
 import sys
+import time
 from pathlib import Path
 
 import pytest
@@ -90,3 +93,69 @@ def test_files_are_where_tools_look_for_them(tmp_path):
             "saved_model.json",
             "variables",
         ]
+
+
+def in_child(work):
+    """A fork that does some work; 0 is its exit code if it ends."""
+    child = os.fork()
+    if not child:
+        try:
+            work()
+            os._exit(0)
+        finally:
+            os._exit(1)
+    return child
+
+
+def exit_code(child):
+    return os.waitstatus_to_exitcode(os.waitpid(child, 0)[1])
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_saves_and_loads_of_several_processes_at_once(tmp_path):
+    folder = tmp_path / "m"
+    tf.saved_model.save(model(1.0), folder)
+
+    def saves(value):
+        for _ in range(6):
+            tf.saved_model.save(model(value), folder)
+
+    def loads():
+        for _ in range(12):
+            assert loaded(folder) in (1.0, 2.0, 3.0, 4.0)
+
+    children = [in_child(lambda value=value: saves(value)) for value in (2.0, 3.0, 4.0)] + [in_child(loads)]
+    assert [exit_code(child) for child in children] == [0, 0, 0, 0]
+    assert loaded(folder) in (2.0, 3.0, 4.0) and leftovers(folder) == []
+
+
+def kills(folder, count):
+    """Kills processes that save one model after the other, at any moment; what is loaded then is a whole one, and no older."""
+    tf.saved_model.save(model(0.0), folder)
+    rng, last = random.Random(0), 0.0
+    for number in range(1, count + 1):
+
+        def saves(number=number):
+            for step in range(100):
+                tf.saved_model.save(model(number + step / 128), folder)
+
+        child = in_child(saves)
+        time.sleep(rng.random() * 0.15)
+        os.kill(child, signal.SIGKILL)
+        assert exit_code(child) == -signal.SIGKILL
+        found = loaded(folder)
+        assert last <= found < number + 1
+        last = found
+    tf.saved_model.save(model(-1.0), folder)
+    assert loaded(folder) == -1.0 and leftovers(folder) == []
+
+
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_killed_saves_lose_nothing(tmp_path):
+    kills(tmp_path / "m", 20)
+
+
+@pytest.mark.sweep
+@pytest.mark.filterwarnings("ignore:.*fork:DeprecationWarning")
+def test_1000_killed_saves_lose_nothing(tmp_path):
+    kills(tmp_path / "m", 1000)

@@ -154,7 +154,20 @@ class Program:
         return self.arguments.described(named_spec)
 
     def run(self, *args: Any, **kwargs: Any) -> Any:
-        """What the function does, on tensors of the active trace."""
+        """What the function does, on tensors of the active trace.
+
+        Raises:
+          SavedModuleError: its graph, which fits the schema, does what can't be done.
+        """
+        try:
+            return self._run(args, kwargs)
+        except NotImplementedError:
+            raise
+        except (AttributeError, LookupError, AssertionError, RuntimeError) as cause:
+            told = f"function {self.name} can't run as it was saved ({type(cause).__name__}: {cause})"
+            raise SavedModuleError(f"{told}; the model is damaged, or another version of tvtf wrote it") from cause
+
+    def _run(self, args: Any, kwargs: Any) -> Any:
         flat = nest.flatten((args, kwargs), expand_composites=True)
         tensors = [value for value, leaf in zip(flat, self.arguments.leaves) if leaf.spec is not None]
         captured = [c.read_value() if isinstance(c, Variable) else c for c in self.bound]

@@ -20,6 +20,7 @@ from tvtf.saved.program import Program
 from tvtf.saved.restored import RestoredFunction
 from tvtf.saved.signatures import SignatureFunction, SignatureMap
 from tvtf.saved.structure import decode, decode_signature
+from tvtf.saved.swap import unchanged
 from tvtf.shape import TensorShape
 from tvtf.tensor import EagerTensor
 from tvtf.track import wrap
@@ -79,15 +80,22 @@ def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) 
 
 
 def _made(place: str, options: LoadOptions) -> Any:
-    """The model; of another one that takes its place meanwhile, all."""
+    """The model; of another one that takes its place meanwhile, all.
+
+    A save waits while its folder is read; where the disk knows no locks, what was read during one is read again.
+    """
     while True:
-        before = layout.stamp(place)
-        try:
-            data, base = layout.found(place)
-            return _Model(data, Path(place), base, options).made()
-        except Exception:
-            if layout.stamp(place) == before:
-                raise
+        with unchanged(place):
+            before = layout.stamp(place)
+            try:
+                data, base = layout.found(place)
+                model = _Model(data, Path(place), base, options).made()
+            except Exception:
+                if layout.stamp(place) == before:
+                    raise
+            else:
+                if layout.stamp(place) == before:
+                    return model
 
 
 def _of_file(cause: Exception, place: str) -> Exception:

@@ -152,7 +152,20 @@ def locked(folder: str) -> Iterator[None]:
         _release(descriptor)
 
 
-def _held(folder: str, wait: bool) -> int | None:
+@contextlib.contextmanager
+def unchanged(folder: str) -> Iterator[None]:
+    """Has saves to a folder wait while it is read, by any number of readers; a folder that isn't there has no saves."""
+    try:
+        descriptor = _held(folder, wait=True, shared=True)
+    except OSError:
+        descriptor = None
+    try:
+        yield
+    finally:
+        _release(descriptor)
+
+
+def _held(folder: str, wait: bool, shared: bool = False) -> int | None:
     """A lock on a folder; None where the system has none.
 
     Raises:
@@ -162,7 +175,7 @@ def _held(folder: str, wait: bool) -> int | None:
         return None
     descriptor = os.open(folder, os.O_RDONLY)
     try:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
+        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
     except BlockingIOError:
         os.close(descriptor)
         raise
