@@ -1,8 +1,10 @@
 """Saved models of strangers: what they may name, and damage of any kind, which ends in an error that names the file."""
 
 import ast
+import gc
 import inspect
 import json
+import shutil
 import subprocess
 import sys
 import textwrap
@@ -72,6 +74,25 @@ def test_a_deferred_call_of_anything_but_computation_is_refused_while_loading(fo
 
     edited(folder, change)
     assert "is damaged: it " in refusal(folder)
+
+
+def test_a_model_can_not_put_its_calls_in_the_place_of_anothers(folder, tmp_path):
+    """The keys of a public model's calls are known to whoever makes a hostile one, which is loaded first."""
+    hostile = tmp_path / "hostile"
+    shutil.copytree(folder, hostile)
+
+    def change(function):
+        for call in function["waiting"].values():
+            call["function"] = ["function", "math.reduce_mean"]
+
+    edited(hostile, change)
+    gc.collect()  # the model that was saved
+    first = tf.saved_model.load(hostile)
+    assert "has another call by the key" in refusal(folder)
+    del first
+    gc.collect()
+    tf.saved_model.load(folder)
+    tf.saved_model.load(folder)
 
 
 def renamed(function, old, new):

@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 import tvm
+import tvm_ffi
 from tvm import ir, relax
 
 from tvtf import dialect, nest
@@ -21,6 +22,7 @@ from tvtf.saved import allowed
 from tvtf.saved.description import SavedModuleError
 from tvtf.saved.structure import NotPlain, decode, encode
 from tvtf.structure import structural_walk
+from tvtf.tensor import Tensor
 
 
 def describe(waiting: Mapping[int, Call] | None) -> dict[str, Any]:
@@ -59,7 +61,39 @@ def read(data: Mapping[str, Any], module: Callable[[Any, Collection[int]], ir.IR
     """
     keys = set(map(int, data))
     found = {int(key): _read(each, lambda program: module(program, keys)) for key, each in data.items()}
-    return {key: calls.setdefault(key, call) for key, call in found.items()}
+    return {key: _known_as(key, call) for key, call in found.items()}
+
+
+def _known_as(key: int, call: Call) -> Call:
+    """The call, or the same one of a model that is loaded already: keys are random, and known in the whole process."""
+    known = calls.setdefault(key, call)
+    if not _are_same(known, call):
+        raise SavedModuleError(f"it has another call by the key {key} than a model that is loaded already")
+    return known
+
+
+def _are_same(one: Call, other: Call) -> bool:
+    return one is other or (
+        one.function == other.function
+        and one.places == other.places
+        and nest.map_structure(_none, one.structure) == nest.map_structure(_none, other.structure)
+        and len(one.leaves) == len(other.leaves)
+        and all(map(_are_same_leaves, one.leaves, other.leaves))
+    )
+
+
+def _none(_: Any) -> None:
+    return None
+
+
+def _are_same_leaves(one: Any, other: Any) -> bool:
+    if type(one) is not type(other):
+        return False
+    if isinstance(one, Subfunction):
+        return bool(tvm_ffi.structural_equal(one.mod, other.mod))
+    if isinstance(one, np.ndarray):
+        return one.dtype == other.dtype and np.array_equal(one, other)
+    return isinstance(one, Tensor) or one == other
 
 
 def _describe(call: Call) -> dict[str, Any]:
