@@ -155,7 +155,7 @@ def attempt(folder):
 
 def functions_of(loaded):
     """What gives a function when it is called: it is traced then."""
-    for name in loaded.signatures:
+    for name in getattr(loaded, "signatures", ()):
         yield lambda name=name: loaded.signatures[name]
     for each in vars(loaded).values():
         for program in getattr(each, "programs", ()):

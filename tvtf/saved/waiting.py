@@ -22,7 +22,6 @@ from tvtf.saved import allowed
 from tvtf.saved.description import SavedModuleError
 from tvtf.saved.structure import NotPlain, decode, encode
 from tvtf.structure import structural_walk
-from tvtf.tensor import Tensor
 
 
 def describe(waiting: Mapping[int, Call] | None) -> dict[str, Any]:
@@ -78,7 +77,7 @@ def _are_same(one: Call, other: Call) -> bool:
         and one.places == other.places
         and nest.map_structure(_none, one.structure) == nest.map_structure(_none, other.structure)
         and len(one.leaves) == len(other.leaves)
-        and all(map(_are_same_leaves, one.leaves, other.leaves))
+        and all(i in one.places or _are_same_leaves(*pair) for i, pair in enumerate(zip(one.leaves, other.leaves)))
     )
 
 
@@ -93,7 +92,7 @@ def _are_same_leaves(one: Any, other: Any) -> bool:
         return bool(tvm_ffi.structural_equal(one.mod, other.mod))
     if isinstance(one, np.ndarray):
         return one.dtype == other.dtype and np.array_equal(one, other)
-    return isinstance(one, Tensor) or one == other
+    return bool(one == other)
 
 
 def _describe(call: Call) -> dict[str, Any]:
