@@ -177,3 +177,15 @@ def test_conversion_in_parts_is_that_of_the_whole(monkeypatch):
         with monkeypatch.context() as patch:
             patch.setattr(files, "_AT_ONCE", 50)
             np.testing.assert_array_equal(files._converted(image, channels, dtype), whole)
+
+
+def test_decoders_take_what_tensorflows_take():
+    pixels = tf.cast(tf.reshape(tf.range(12), [2, 2, 3]), tf.uint8)
+    png, jpeg = tf.io.encode_png(pixels), tf.io.encode_jpeg(pixels)
+    np.testing.assert_array_equal(tf.io.decode_webp(png), pixels)
+    np.testing.assert_array_equal(tf.io.decode_gif(png)[0], pixels)
+    np.testing.assert_array_equal(tf.function(tf.io.decode_gif)(jpeg)[0], tf.io.decode_jpeg(jpeg))
+    bmp = b"BM" + bytes(60)
+    for decode in (tf.io.decode_webp, tf.io.decode_gif):
+        with pytest.raises(tf.errors.InvalidArgumentError):
+            decode(bmp)

@@ -40,6 +40,8 @@ def _read(
         if kind and len(found) > 1:
             raise Refused(f"Got {len(found)} frames, but animated gifs can only be decoded by tf.io.decode_gif")
         found = found[0]
+    if len(sizes) == 3 and found.ndim == 3:
+        found = found[None]
     return np.ascontiguousarray(_converted(found, wanted or found.shape[-1], dtype))
 
 
@@ -62,9 +64,17 @@ _AT_ONCE = 1 << 22
 """Bytes of an image that are converted at once."""
 
 
+ALSO_TAKE = {
+    **dict.fromkeys(("png", "jpeg"), ("png", "jpeg", "gif", "bmp", "webp")),
+    "gif": ("png", "jpeg", "webp"),
+    "webp": ("png", "jpeg"),
+}
+"""What the decoders of a kind of file take beside it, as TensorFlow's do."""
+
+
 def _decoded(data: bytes, kind: str, channels: int, ratio: int) -> np.ndarray:
-    if kind in ("png", "jpeg") and codecs.kind_of(data) in ("png", "jpeg", "gif", "bmp"):
-        kind = codecs.kind_of(data)
+    content = codecs.kind_of(data)
+    kind = content if content in ALSO_TAKE.get(kind, ()) else kind
     if kind == "png":
         return codecs.decode_png(data)
     if kind == "bmp":
