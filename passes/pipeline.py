@@ -24,6 +24,7 @@ from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.codegen.names import NamesFirst
 from tvtf.passes.columns import cut_products
 from tvtf.passes.donate import donate, mark_inplace
+from tvtf.passes.fuse_kernels import fuse_kernels
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.hoist import constants_apart, hoist, mark_constants
 from tvtf.passes.items import TakeItems, known_items
@@ -84,7 +85,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("apart", constants_apart),
         Phase("fuse", stock.FuseOps()),
         Phase("scalars", scalars_as_dims),
-        Phase("fuse-kernels", stock.FuseTIR()),
+        Phase("fuse-kernels", fuse_kernels),
         Phase("share", share_kernels),
         *([] if on_gpu(target) else [Phase("chains", lambda mod: chain_kernels(mod, target))]),
         Phase("in-place", mark_inplace),

@@ -119,6 +119,19 @@ def folded(n, w):
     return tf.foldl(lambda y, i: tf.concat([y, tf.ones([i]) * w], 0), tf.range(4), tf.ones([n]))
 
 
+def a_loop_in_a_branch(n, w):
+    """It doesn't use the sizes that its value's size before it is made of."""
+    y = tf.concat([tf.ones([n]) * w, tf.range(tf.cast(n, tf.float32))], 0)[:6]
+    if tf.size(y) < 2:
+        for _ in tf.range(3):
+            if tf.size(y) < 8:
+                continue
+            y = tf.boolean_mask(y, y > 2.0)
+            if w > -1.0:
+                break
+    return y
+
+
 def of_no_turn(n, w):
     array = tf.TensorArray(tf.float32, 2)
     y = tf.ones([n]) * w
@@ -144,6 +157,7 @@ PROGRAMS = [
     by_while_loop_with_a_limit,
     mapped,
     folded,
+    a_loop_in_a_branch,
     of_no_turn,
 ]
 

@@ -1,0 +1,70 @@
+"""FuseTIR, and dims of parameters that it leaves made of dims which no parameter has any more.
+
+It takes parameters away that a function of control flow reads no element of, and hands their dims on as a shape where its
+body uses them. It overlooks those that only the type of another parameter is made of, as in ``(min(6, n + m),)``: the function
+then can't tell whether its argument fits (VMShapeLower: "PrimExpr ... is not computed").
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from typing import Any
+
+import tvm
+from tvm import ir, relax, tirx
+
+from tvtf.passes.rewrite import Bindings
+from tvtf.structure import structural_map
+
+
+def fuse_kernels(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with one kernel for each group of FuseOps."""
+    return _name_lost_dims(relax.transform.FuseTIR()(mod))
+
+
+def _name_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
+    """The module with a symbol in the place of each dim of a parameter that the function can't compute."""
+    made = {var: _named(f) for var, f in mod.functions_items() if isinstance(f, relax.Function) and _lost(f)}
+    if not made:
+        return mod
+    typed = {var: Bindings.typed(ir.GlobalVar(var.name_hint), f.ty) for var, f in made.items()}
+    kept = {var: f for var, f in mod.functions_items() if var not in made}
+    functions = kept | {typed[var]: f for var, f in made.items()}
+    renamed = (ir.GlobalVar, lambda var: typed.get(var, var))
+    return tvm.IRModule(
+        {var: structural_map(f, renamed) if isinstance(f, relax.Function) else f for var, f in functions.items()},
+        attrs=mod.attrs,
+    )
+
+
+def _lost(function: relax.Function) -> list[relax.Var]:
+    """Parameters with a dim that is made of unknown ones."""
+    known = _known(function)
+    return [p for p in function.params if isinstance(p.ty, relax.TensorType) and not all(_is_made_of(known, p.ty))]
+
+
+def _known(function: relax.Function) -> set[Any]:
+    """The symbols that parameters have as dims of their own."""
+    return {d for param in function.params for d in [*_dims(param.ty), param] if isinstance(d, tirx.Var)}
+
+
+def _is_made_of(known: set[Any], ty: Any) -> Iterator[bool]:
+    return (known.issuperset(tirx.analysis.undefined_vars(dim)) for dim in _dims(ty))
+
+
+def _dims(ty: Any) -> list[Any]:
+    if isinstance(ty, relax.ShapeType):
+        return list(ty.values or ())
+    return list(ty.shape.values) if isinstance(ty, relax.TensorType) and ty.shape is not None else []
+
+
+def _named(function: relax.Function) -> relax.Function:
+    known = _known(function)
+    new: dict[relax.Var, relax.Var] = {}
+    for param in _lost(function):
+        told = zip(_dims(param.ty), _is_made_of(known, param.ty))
+        dims = [dim if is_told else tirx.Var("size", "int64") for dim, is_told in told]
+        new[param] = relax.Var(param.name, relax.TensorType(dims, param.ty.dtype, param.ty.vdevice))
+    params = [new.get(param, param) for param in function.params]
+    body = structural_map(function.body, (relax.Var, lambda var: new.get(var, var)))
+    return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs, function.span)
