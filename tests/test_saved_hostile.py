@@ -1,6 +1,7 @@
 """Saved models of strangers: what they may name, and damage of any kind, which ends in an error that names the file."""
 
 import ast
+import contextlib
 import gc
 import inspect
 import json
@@ -11,8 +12,10 @@ import textwrap
 from pathlib import Path
 
 import pytest
+from click.testing import CliRunner
 
 import tvtf as tf
+from tvtf.cli import main
 from tvtf.primitive import Primitive, table
 from tvtf.saved import allowed, schema
 from tvtf.saved.description import checksum
@@ -274,3 +277,15 @@ def test_damaged_models_load_or_are_refused():
 @pytest.mark.sweep
 def test_2000_damaged_models_load_or_are_refused():
     mutants(2000, 1)
+
+
+@pytest.mark.parametrize(
+    "change", [{"objects": 5}, {"objects": []}, {"functions": [{}]}, {"objects": [{"children": 1}]}]
+)
+def test_what_shows_a_damaged_model_names_its_file(plain, change):
+    path = plain / "saved_model.json"
+    path.write_text(json.dumps(json.loads(path.read_text()) | change))
+    done = CliRunner().invoke(main, ["saved-model", "show", "--dir", str(plain), "--all"])
+    assert (done.exit_code, str(path) in done.stderr, done.exception.__class__) == (1, True, SystemExit)
+    with contextlib.suppress(tf.saved_model.SavedModuleError):
+        tf.saved_model.experimental.read_fingerprint(str(plain))

@@ -28,9 +28,11 @@ def saved_model() -> None:
 @told
 def show(folder: Path, everything: bool, tag_set: str | None, signature_def: str | None, list_ops: bool) -> None:
     """Print what a saved model holds, as `saved_model_cli show` does."""
+    from tvtf.saved.layout import damage_named
     from tvtf.saved.show import Shown
 
-    shown = Shown(folder)
+    with damage_named(folder):
+        shown = Shown(folder)
     if everything:
         lines = list(shown.everything())
     elif tag_set is None:

@@ -38,7 +38,8 @@ def export(
       An ``onnx.ModelProto``. Its inputs are the tensor arguments by name, unknown dims by theirs; its outputs are
       ``output``, ``output_0, output_1...`` or the keys of a dict. Tensors and Variables that the function only reads
       are stored in the model. A Variable that it updates is an input under its own name, and its new value the output
-      ``<name>_new``: feed one into the other to train on.
+      ``<name>_new``: feed one into the other to train on. ONNX has no assertions: what a function checks of values
+      (``tf.debugging``, indices, row splits) is not checked in the model.
 
     Raises:
       UnimplementedError: for an op without an ONNX counterpart, with its name, the reason and your line.

@@ -124,10 +124,12 @@ def read_fingerprint(export_dir: Any) -> Fingerprint:
         raise
     except OSError as cause:
         raise FileNotFoundError(f"SavedModel Fingerprint Error: {cause}") from None
-    files = {name: digest for name, digest in data["files"].items() if not name.startswith(layout.COMPILED)}
-    signatures = [node for node in data["objects"] if node.get("kind") == "signatures"]
-    whole, functions, served, objects, kept = map(_hash, (data, data["functions"], signatures, data["objects"], files))
-    return Fingerprint(whole, functions, served, objects, kept, data["version"])
+    with layout.damage_named(export_dir):
+        files = {name: digest for name, digest in data["files"].items() if not name.startswith(layout.COMPILED)}
+        signatures = [node for node in data["objects"] if node.get("kind") == "signatures"]
+        parts = (data, data["functions"], signatures, data["objects"], files)
+        whole, functions, served, objects, kept = map(_hash, parts)
+        return Fingerprint(whole, functions, served, objects, kept, data["version"])
 
 
 def _hash(part: Any) -> int:

@@ -3,9 +3,12 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Iterator
+from contextlib import contextmanager
 from pathlib import Path
 from typing import Any, Final
 
+from tvtf.errors import OpError
 from tvtf.files import digest_of
 from tvtf.saved.description import SavedModuleError, entry, parse
 from tvtf.saved.swap import is_generation, is_inside
@@ -75,6 +78,24 @@ def stamp(folder: str | os.PathLike[str]) -> Any:
     except OSError:
         return None
     return told.st_ino, told.st_mtime_ns, told.st_size, moving
+
+
+@contextmanager
+def damage_named(folder: str | os.PathLike[str]) -> Iterator[None]:
+    """Has whatever goes wrong while a model is read name its file.
+
+    Raises:
+      SavedModuleError: for what Python makes of values of other types than `save` writes, too; not for OSError and OpError.
+    """
+    try:
+        yield
+    except (OSError, OpError):
+        raise
+    except Exception as cause:
+        if isinstance(cause, SavedModuleError) and os.fspath(folder) in str(cause):
+            raise
+        told = str(cause) if isinstance(cause, SavedModuleError) else f"{type(cause).__name__}: {cause}"
+        raise SavedModuleError(f"{Path(folder) / FILE} is damaged: {told}; save the model again") from cause
 
 
 def _base(place: Path, generation: Any) -> Path:

@@ -69,14 +69,8 @@ def load(export_dir: Any, tags: Any = None, options: LoadOptions | None = None) 
     """
     place = os.fspath(export_dir)
     _check_tags(tags, place)
-    try:
+    with layout.damage_named(place):
         return _made(place, options or LoadOptions())
-    except (OSError, OpError):
-        raise
-    except Exception as cause:  # what Python makes of values of other types than `save` writes, too
-        if cause is (found := _of_file(cause, place)):
-            raise
-        raise found from cause
 
 
 def _made(place: str, options: LoadOptions) -> Any:
@@ -96,14 +90,6 @@ def _made(place: str, options: LoadOptions) -> Any:
             else:
                 if layout.stamp(place) == before:
                     return model
-
-
-def _of_file(cause: Exception, place: str) -> Exception:
-    """What is wrong with a saved model, with the name of its file."""
-    if isinstance(cause, SavedModuleError) and place in str(cause):
-        return cause
-    told = str(cause) if isinstance(cause, SavedModuleError) else f"{type(cause).__name__}: {cause}"
-    return SavedModuleError(f"{Path(place) / layout.FILE} is damaged: {told}; save the model again")
 
 
 def _check_tags(tags: Any, place: str) -> None:
