@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Callable, Collection, Sequence
 from contextlib import nullcontext
-from functools import cached_property, partial
+from functools import partial
 from typing import Any, NamedTuple
 
 import numpy as np
@@ -21,7 +21,7 @@ from tvtf.frontend.once import Once
 from tvtf.frontend.replay import dims_in, is_given
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
-from tvtf.locks import join
+from tvtf.locks import cached_property, join
 from tvtf.memory import handle_of, tensor_of, variable_handle
 from tvtf.ops.host import released_for_python, tell_machine
 from tvtf.ops.indexed_slices import IndexedSlices, rows_of

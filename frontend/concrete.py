@@ -5,7 +5,6 @@ from __future__ import annotations
 import inspect
 import threading
 from collections.abc import Callable, Iterator, Mapping, Sequence
-from functools import cached_property
 from itertools import count
 from typing import Any
 
@@ -27,6 +26,7 @@ from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.frontend.waiting import argument_shape
 from tvtf.interpret import Instance, evaluate
+from tvtf.locks import cached_property
 from tvtf.ops.host import HostFunction, kept_from_python
 from tvtf.ops.rules import bind
 from tvtf.refusal import Refused

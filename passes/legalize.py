@@ -7,7 +7,6 @@ from __future__ import annotations
 
 import json
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any
 
 import tvm
@@ -17,6 +16,7 @@ from tvm.relax.utils import gen_call_tir_inputs
 from tvtf import dialect
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
+from tvtf.locks import cached_property
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar

@@ -7,13 +7,13 @@ The model knows of each range of bytes which variable was written there last. It
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import tvm
 from tvm import ir, relax, tirx
 
 from tvtf.aligned import ALIGNMENT
+from tvtf.locks import cached_property
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL
 from tvtf.passes.arena import PARTS, PLACE, SIZE, bytes_of, is_kernel_call, variables
 from tvtf.structure import structural_walk

@@ -9,7 +9,6 @@ gradient can be had, so that what the gradient is made of need not be kept.
 from __future__ import annotations
 
 from collections.abc import Iterator
-from functools import cached_property
 from typing import Any, NamedTuple
 
 import tvm
@@ -17,6 +16,7 @@ import tvm_ffi
 from tvm import ir, relax
 from tvm.ir import TensorLoad
 
+from tvtf.locks import cached_property
 from tvtf.passes.arena import variables
 from tvtf.passes.donate import DONATE, is_at_own_point
 from tvtf.passes.rewrite import Bindings

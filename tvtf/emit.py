@@ -12,7 +12,6 @@ import os
 import sys
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, contextmanager, nullcontext
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from tvtf.anyrank import RANKS, AnyShape, UnknownRank, UnknownSizes
 from tvtf.context import precision, state
 from tvtf.dtypes import DType, int32, string
 from tvtf.errors import InaccessibleTensorError
+from tvtf.locks import cached_property
 from tvtf.operation import Operation
 from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.room import require_countable

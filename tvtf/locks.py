@@ -1,7 +1,7 @@
 """Locks: of Variables, one for all that a compiled function uses, so that a call takes one, not fifty; and of all else.
 
 In a forked child those are free that other threads held, which are not there to release them: tvtf has no others
-(tests/test_locks.py looks for them).
+(tests/test_threads.py looks for them).
 """
 
 from __future__ import annotations
@@ -9,8 +9,10 @@ from __future__ import annotations
 import os
 import threading
 import weakref
-from collections.abc import Iterable
-from typing import Any
+from collections.abc import Callable, Iterable
+from typing import Any, Generic, TypeVar, overload
+
+Value = TypeVar("Value")
 
 
 class Lock:
@@ -107,3 +109,28 @@ def _joined(roots: list[Lock]) -> bool:
     for root in roots:
         root._own.release()
     return are_roots
+
+
+class cached_property(Generic[Value]):  # noqa: N801  # it is used as Python's is
+    """A property that is computed once; by each of the threads that ask for it at the same time.
+
+    Until Python 3.12 the one of functools holds a lock, one for all objects, that stays held in a forked child.
+    """
+
+    def __init__(self, compute: Callable[[Any], Value]) -> None:
+        self._compute = compute
+        self.__doc__ = compute.__doc__
+
+    def __set_name__(self, owner: type, name: str) -> None:
+        self._name = name
+
+    @overload
+    def __get__(self, instance: None, owner: type) -> cached_property[Value]: ...
+
+    @overload
+    def __get__(self, instance: object, owner: type) -> Value: ...
+
+    def __get__(self, instance: object | None, owner: type) -> Any:
+        if instance is None:
+            return self
+        return vars(instance).setdefault(self._name, self._compute(instance))

@@ -1,7 +1,10 @@
 """Pipelines that threads run: how many at once, in which order, and how they end."""
 
 import gc
+import os
+import signal
 import threading
+import warnings
 
 import numpy as np
 import pytest
@@ -86,3 +89,16 @@ def test_parallel_batches_are_those_of_one_thread():
     rows = Dataset.from_tensor_slices(np.arange(50).reshape(25, 2))
     found = [b.numpy().tolist() for b in rows.batch(4, num_parallel_calls=3)]
     assert found == [b.numpy().tolist() for b in rows.batch(4)]
+
+
+@pytest.mark.skipif(not hasattr(os, "fork"), reason="the system has no fork")
+def test_a_forked_child_has_threads_of_its_own():
+    dataset = tf.data.Dataset.range(4).map(lambda x: x * 2, num_parallel_calls=2)
+    assert list(dataset.as_numpy_iterator()) == [0, 2, 4, 6]
+    with warnings.catch_warnings():
+        warnings.simplefilter("ignore", DeprecationWarning)  # Python 3.12 and later warn of any fork beside threads
+        child = os.fork()
+        if not child:
+            signal.alarm(30)
+            os._exit(0 if list(dataset.as_numpy_iterator()) == [0, 2, 4, 6] else 1)
+    assert os.waitpid(child, 0)[1] == 0

@@ -8,7 +8,6 @@ import warnings
 from collections import deque
 from collections.abc import Callable, Iterator
 from concurrent.futures import FIRST_COMPLETED, Future, ThreadPoolExecutor, wait
-from functools import cached_property
 from queue import Full, Queue
 from typing import Any
 
@@ -35,11 +34,15 @@ class Workers:
             raise InvalidArgumentError(None, op, f"num_parallel_calls must be greater than zero. [Op:{op}]")
         self.count = (os.cpu_count() or 1) if count == -1 else count
         self.in_order = deterministic is not False
+        self._pools: dict[int, ThreadPoolExecutor] = {}
 
-    @cached_property
+    @property
     def pool(self) -> ThreadPoolExecutor:
-        """Kept for all iterations: each thread has a machine of its own for the code it runs."""
-        return ThreadPoolExecutor(self.count, "tvtf.data")
+        """Kept for all iterations: each thread has a machine of its own for the code it runs. A forked child has its own."""
+        process = os.getpid()
+        if process not in self._pools:
+            self._pools[process] = ThreadPoolExecutor(self.count, "tvtf.data")
+        return self._pools[process]
 
     def results(self, function: Callable[[Any], Any], items: Iterator[Any]) -> Iterator[Any]:
         return _Results(self, function, items)

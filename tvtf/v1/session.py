@@ -5,7 +5,6 @@ from __future__ import annotations
 import threading
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
-from functools import cached_property
 from typing import Any
 
 import numpy as np
@@ -23,6 +22,7 @@ from tvtf.frontend.compiled import GraphFunction
 from tvtf.frontend.ranks import Assignments, Learning, PythonCall, remembered
 from tvtf.frontend.waiting import calls
 from tvtf.interpret import Evaluation, evaluate
+from tvtf.locks import cached_property
 from tvtf.operation import Operation
 from tvtf.passes.dead import makers_for, makers_of_dims
 from tvtf.primitive import as_tuple, public_names

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
-from functools import cached_property
 
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt, Stmt, Var
 
+from tvtf.locks import cached_property
 from tvtf.structure import structural_map, structural_walk
 
 CONSTANT_OPERANDS = "tvtf.constant_operands"

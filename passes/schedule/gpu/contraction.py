@@ -9,13 +9,14 @@ from __future__ import annotations
 
 from collections.abc import Sequence
 from dataclasses import dataclass
-from functools import cached_property
 from math import prod
 
 import tvm_ffi
 from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
+
+from tvtf.locks import cached_property
 
 from ..cpu import access, emit
 from ..cpu.kernel import Axis, Stage, loads, substitute, variables
