@@ -31,6 +31,7 @@ from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.passes.hoist import PREPARE
 from tvtf.passes.pipeline import compile_module
 from tvtf.passes.triangles import TRIANGLES, described
+from tvtf.runtime import finalize
 from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
@@ -516,3 +517,6 @@ def is_constant(capture: Any) -> bool:
 def current(param: Any) -> EagerTensor:
     """A parameter that the function returns as it is: a Variable's is its value now."""
     return EagerTensor(param._array) if isinstance(param, Variable) else param
+
+
+finalize.entered_by(Trace, "__init__")

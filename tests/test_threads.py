@@ -238,6 +238,29 @@ def test_daemon_threads_in_compiled_code_let_the_process_end(status):
     assert (done.returncode, done.stdout.strip()) == (status, "27000000.0"), done.stderr[-2000:]
 
 
+def test_a_daemon_thread_in_a_trace_lets_the_process_end():
+    """Each op that is traced calls into C++."""
+    printed = run("""
+        import sys, threading, time
+        import tvtf as tf
+        begun = threading.Event()
+        def many(x):
+            begun.set()
+            for _ in range(1000):
+                x = tf.tanh(x) + 1.0
+            return x
+        def work():
+            while True:
+                tf.function(many, autograph=False).get_concrete_function(tf.TensorSpec([3]))
+        for _ in range(3):
+            threading.Thread(target=work, daemon=True).start()
+        begun.wait()
+        time.sleep(0.05)
+        print("ended")
+    """)
+    assert printed == "ended"
+
+
 def test_a_child_forked_while_others_save_draw_and_compile_does_the_same():
     printed = run("""
         import os, signal, tempfile, threading

@@ -1,4 +1,4 @@
-"""Daemon threads at the end of a process: none is inside compiled code or the compiler when the interpreter goes.
+"""Daemon threads at the end of a process: none is inside compiled code, a trace or the compiler when the interpreter goes.
 
 Until Python 3.14 a daemon thread that wants the interpreter back after that is ended by ``pthread_exit``, whose unwinding C++
 frames of TVM refuse: "terminate called without an active exception", SIGABRT. So at exit a thread that is about to enter
@@ -22,13 +22,16 @@ from tvtf.context import state
 
 MOST_SECONDS = 30.0
 """A thread that is longer inside, in an endless loop, is not waited for: the process may end by a signal then."""
-_INSIDE = ("tvtf.runtime.", "tvtf.passes.", "tvtf.frontend.compiled", "tvtf.saved.library", "tvm.", "tvm_ffi.")
-"""Modules whose functions call into C++."""
+_INSIDE = (
+    *("tvtf.runtime.", "tvtf.passes.", "tvtf.frontend.", "tvtf.emit", "tvtf.saved.", "tvtf.onnx."),
+    *("tvm.", "tvm_ffi."),
+)
+"""Modules whose functions call into C++, or make a trace, each of whose ops does."""
 _entries: list[tuple[type, str]] = []
 
 
 def entered_by(owner: type, name: str) -> None:
-    """Declares a method by which every thread enters compiled code."""
+    """Declares a method by which every thread enters compiled code or a trace."""
     _entries.append((owner, name))
 
 
