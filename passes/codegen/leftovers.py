@@ -14,10 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-try:
-    import fcntl
-except ImportError:  # Windows doesn't let go of a file that is open
-    fcntl = None  # type: ignore[assignment]
+from tvtf.folder_locks import locked
 
 PREFIX = "tvtf-scratch-"
 _UNLOCKED_ONCE = ("tvtf-build-", "tvtf-pool-", "tvtf-cuda-", "tvtf-tune-")
@@ -28,24 +25,15 @@ _DAY = 86400.0
 @contextmanager
 def locked_folder(home: str | Path) -> Iterator[Path]:
     """A new folder in `home`, held until it is removed at the end."""
-    while True:
-        folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
-        descriptor = os.open(folder, os.O_RDONLY)
-        hold(descriptor)
-        if folder.is_dir():  # nobody took it for a leftover before it was held
-            break
-        os.close(descriptor)
-    try:
+    with contextlib.ExitStack() as held:
+        while True:
+            folder = Path(tempfile.mkdtemp(prefix=PREFIX, dir=home))
+            with contextlib.suppress(FileNotFoundError):
+                held.enter_context(locked(folder))
+                if folder.is_dir():  # nobody took it for a leftover before it was held
+                    break
+        held.callback(shutil.rmtree, folder, ignore_errors=True)
         yield folder
-    finally:
-        shutil.rmtree(folder, ignore_errors=True)
-        os.close(descriptor)
-
-
-def hold(descriptor: int, wait: bool = True) -> None:
-    """Locks an open file or folder until it is closed; without `wait`, raises BlockingIOError if another process holds it."""
-    if fcntl is not None:
-        fcntl.flock(descriptor, fcntl.LOCK_EX | (0 if wait else fcntl.LOCK_NB))
 
 
 def remove_leftovers(home: str | Path, prefix: str = PREFIX) -> None:
@@ -62,9 +50,6 @@ def _remove_if_left(path: Path, locks: bool) -> None:
         is_ours = stat.st_uid == os.geteuid() and not path.is_symlink()
         if not is_ours or (not locks and time.time() - stat.st_mtime < _DAY):
             return
-        descriptor = os.open(path, os.O_RDONLY | os.O_NOFOLLOW)
-        try:
-            hold(descriptor, wait=False)
-            shutil.rmtree(path) if path.is_dir() else path.unlink()
-        finally:
-            os.close(descriptor)
+        with locked(path, seconds=0) as is_ours_alone:
+            if is_ours_alone is not False:
+                shutil.rmtree(path) if path.is_dir() else path.unlink()

@@ -329,6 +329,22 @@ def test_processes_write_and_evict_at_once(own_cache):
     assert all(map(is_whole, libraries(own_cache)))
 
 
+def test_code_that_is_being_loaded_is_not_evicted(fresh, monkeypatch):
+    monkeypatch.setenv("TVTF_CACHE_SIZE", "1500")
+
+    def build(path):
+        path.write_bytes(os.urandom(1000))
+
+    def load(path):
+        store.stored("other", build, lambda other: other.read_bytes())
+        return path.read_bytes()
+
+    for _ in range(2):  # when it was built, and from the disk
+        assert len(store.stored("key", build, load)) == 1000
+    store.stored("third", build, lambda path: path.read_bytes())
+    assert len(libraries(fresh)) == 1
+
+
 # -- code in memory
 
 

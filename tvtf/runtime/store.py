@@ -20,6 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
+from tvtf.folder_locks import locked, shared
 from tvtf.passes.codegen.leftovers import locked_folder, remove_leftovers
 from tvtf.passes.codegen.memory_file import memory_file
 from tvtf.runtime.bound import evict, files_of, max_cache_bytes
@@ -31,6 +32,8 @@ Load = Callable[[Path], Library]
 
 _DIGEST_BYTES = 20
 _PARTS = ("code", "index")
+_PATIENCE = 0.1
+"""Seconds to wait for those who load code before some is removed; a load that first loads the threads' pool waits for itself."""
 
 
 def stored(key: str, build: Build, load: Load[Library]) -> Library:
@@ -42,7 +45,7 @@ def stored(key: str, build: Build, load: Load[Library]) -> Library:
         if found is not None:
             return found
         try:
-            return load(_kept(home, key, build))
+            return _kept(home, key, build, load)
         except OSError as error:
             warn_once(home, f"can't be written ({error})")
     return _unkept(build, load)
@@ -63,10 +66,11 @@ def _from_disk(home: Path, key: str, load: Load[Library]) -> Library | None:
         return None
     path = _code(home, digest)
     try:
-        if digest_of_content(path.read_bytes()) == digest:
-            with contextlib.suppress(OSError):
-                os.utime(path)  # it was used
-            return load(path)
+        with shared(home):
+            if digest_of_content(path.read_bytes()) == digest:
+                with contextlib.suppress(OSError):
+                    os.utime(path)  # it was used
+                return load(path)
         warnings.warn(f"the cached library {path} is damaged and is built anew", stacklevel=2)
     except FileNotFoundError:  # it had to go
         return None
@@ -82,8 +86,8 @@ def _code(home: Path, digest: str) -> Path:
 # -- writing
 
 
-def _kept(home: Path, key: str, build: Build) -> Path:
-    """The path of the library, which is built and put into the folder."""
+def _kept(home: Path, key: str, build: Build, load: Load[Library]) -> Library:
+    """The library, which is built and put into the folder."""
     remove_leftovers_once(home)
     for part in _PARTS:
         make_private(home / part)
@@ -95,9 +99,10 @@ def _kept(home: Path, key: str, build: Build) -> Path:
         name = scratch / key
         name.write_text(digest, "ascii")
         _keep_bound(home, len(content))
-        os.replace(made, _code(home, digest))
-        os.replace(name, home / "index" / key)
-    return _code(home, digest)
+        with shared(home):
+            os.replace(made, _code(home, digest))
+            os.replace(name, home / "index" / key)
+            return load(_code(home, digest))
 
 
 def _unkept(build: Build, load: Load[Library]) -> Library:
@@ -132,11 +137,21 @@ def _keep_bound(home: Path, new: int) -> None:
     most = max_cache_bytes()
     estimate = _estimates.get(home)
     if estimate is None or estimate + new > most:
-        files = files_of(home / "code", home)
-        estimate = evict(files, most - new)
-        if estimate < sum(file.size for file in files):
-            _forget_missing(home)
+        estimate = _evicted(home, most - new)
     _estimates[home] = estimate + new
+
+
+def _evicted(home: Path, most: int) -> int:
+    """The bytes that libraries take after those not used for longest made room; none goes that is just being loaded."""
+    with locked(home, seconds=_PATIENCE) as is_alone:
+        files = files_of(home / "code", home)
+        taken = sum(file.size for file in files)
+        if is_alone is False:  # the next that is written makes the room
+            return taken
+        left = evict(files, most)
+        if left < taken:
+            _forget_missing(home)
+        return left
 
 
 def _forget_missing(home: Path) -> None:
@@ -150,11 +165,12 @@ def _forget_missing(home: Path) -> None:
 
 def clear(home: Path) -> int:
     """Removes all compiled code in a folder; gives the number of libraries. Records of tuning stay."""
-    found = files_of(home / "code", home)
-    for file in found:
-        file.path.unlink(missing_ok=True)
-    if (home / "index").is_dir():
-        _forget_missing(home)
+    with locked(home) if home.is_dir() else contextlib.nullcontext():
+        found = files_of(home / "code", home)
+        for file in found:
+            file.path.unlink(missing_ok=True)
+        if (home / "index").is_dir():
+            _forget_missing(home)
     remove_leftovers(home)
     _estimates.clear()
     return len(found)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import contextlib
 import os
 from collections.abc import Callable
 from dataclasses import dataclass
@@ -12,6 +13,7 @@ import numpy as np
 
 from tvtf import dtypes
 from tvtf.errors import OpError
+from tvtf.folder_locks import shared
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
@@ -20,7 +22,6 @@ from tvtf.saved.program import Program
 from tvtf.saved.restored import RestoredFunction
 from tvtf.saved.signatures import SignatureFunction, SignatureMap
 from tvtf.saved.structure import decode, decode_signature
-from tvtf.saved.swap import unchanged
 from tvtf.shape import TensorShape
 from tvtf.tensor import EagerTensor
 from tvtf.track import wrap
@@ -79,7 +80,7 @@ def _made(place: str, options: LoadOptions) -> Any:
     A save waits while its folder is read; where the disk knows no locks, what was read during one is read again.
     """
     while True:
-        with unchanged(place):
+        with _unchanged(place):
             before = layout.stamp(place)
             try:
                 data, base = layout.found(place)
@@ -90,6 +91,11 @@ def _made(place: str, options: LoadOptions) -> Any:
             else:
                 if layout.stamp(place) == before:
                     return model
+
+
+def _unchanged(place: str) -> contextlib.AbstractContextManager[None]:
+    """Has saves to a folder wait while it is read; a folder that isn't there has no saves."""
+    return shared(place) if os.path.isdir(place) else contextlib.nullcontext()
 
 
 def _check_tags(tags: Any, place: str) -> None:

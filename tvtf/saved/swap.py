@@ -13,19 +13,15 @@ import logging
 import os
 import shutil
 import uuid
-from collections.abc import Iterable, Iterator, Sequence
+from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
 from tvtf import files
+from tvtf.folder_locks import locked
 
 if TYPE_CHECKING:
     from typing_extensions import Self
-
-try:
-    import fcntl
-except ImportError:  # not on Windows, where two saves at a time are not told apart
-    fcntl = None  # type: ignore[assignment]
 
 SAVING: Final = ".saving-"
 DISCARDED: Final = ".discarded-"
@@ -142,55 +138,6 @@ def is_inside(name: str) -> bool:
     return len(parts) == 2 and ".." not in parts and parts[0] != "/" and "\\" not in name and "\0" not in name
 
 
-@contextlib.contextmanager
-def locked(folder: str) -> Iterator[None]:
-    """Waits until no other save, of any process, holds the folder; the system ends the lock of a process that dies."""
-    descriptor = _held(folder, wait=True)
-    try:
-        yield
-    finally:
-        _release(descriptor)
-
-
-@contextlib.contextmanager
-def unchanged(folder: str) -> Iterator[None]:
-    """Has saves to a folder wait while it is read, by any number of readers; a folder that isn't there has no saves."""
-    try:
-        descriptor = _held(folder, wait=True, shared=True)
-    except OSError:
-        descriptor = None
-    try:
-        yield
-    finally:
-        _release(descriptor)
-
-
-def _held(folder: str, wait: bool, shared: bool = False) -> int | None:
-    """A lock on a folder; None where the system has none.
-
-    Raises:
-      BlockingIOError: another has it, and nobody waits.
-    """
-    if fcntl is None:
-        return None
-    descriptor = os.open(folder, os.O_RDONLY)
-    try:
-        fcntl.flock(descriptor, (fcntl.LOCK_SH if shared else fcntl.LOCK_EX) | (0 if wait else fcntl.LOCK_NB))
-    except BlockingIOError:
-        os.close(descriptor)
-        raise
-    except OSError:  # some network disks have no locks
-        os.close(descriptor)
-        return None
-    return descriptor
-
-
-def _release(descriptor: int | None) -> None:
-    if descriptor is not None:
-        fcntl.flock(descriptor, fcntl.LOCK_UN)
-        os.close(descriptor)
-
-
 def remove_leftovers(folder: str, kept: str | None) -> None:
     """Removes what killed saves left; not what a living one writes, nor what the description names."""
     for entry in list(os.scandir(folder)):
@@ -211,8 +158,7 @@ def _remove_links(folder: str) -> None:
 def _is_dead(place: str) -> bool:
     """Whether nobody writes to the folder of a save any more."""
     try:
-        descriptor = _held(place, wait=False)
+        with locked(place, seconds=0) as is_alone:
+            return is_alone is True
     except OSError:
         return False
-    _release(descriptor)
-    return descriptor is not None
