@@ -7,10 +7,11 @@ then can't tell whether its argument fits (VMShapeLower: "PrimExpr ... is not co
 
 from __future__ import annotations
 
-from collections.abc import Iterator
+from collections.abc import Iterator, Sequence
 from typing import Any
 
 import tvm
+import tvm_ffi
 from tvm import ir, relax, tirx
 
 from tvtf.passes.rewrite import Bindings
@@ -37,15 +38,15 @@ def _name_lost_dims(mod: tvm.IRModule) -> tvm.IRModule:
     )
 
 
-def _lost(function: relax.Function) -> list[relax.Var]:
-    """Parameters with a dim that is made of unknown ones."""
-    known = _known(function)
-    return [p for p in function.params if isinstance(p.ty, relax.TensorType) and not all(_is_made_of(known, p.ty))]
+def _lost(function: relax.Function) -> bool:
+    """Whether a parameter has a dim that is made of unknown ones."""
+    known = _known([p.ty for p in function.params], function.params)
+    return any(isinstance(p.ty, relax.TensorType) and not all(_is_made_of(known, p.ty)) for p in function.params)
 
 
-def _known(function: relax.Function) -> set[Any]:
+def _known(types: Sequence[Any], params: Sequence[Any] = ()) -> set[Any]:
     """The symbols that parameters have as dims of their own."""
-    return {d for param in function.params for d in [*_dims(param.ty), param] if isinstance(d, tirx.Var)}
+    return {d for d in [*(d for ty in types for d in _dims(ty)), *params] if isinstance(d, tirx.Var)}
 
 
 def _is_made_of(known: set[Any], ty: Any) -> Iterator[bool]:
@@ -58,13 +59,34 @@ def _dims(ty: Any) -> list[Any]:
     return list(ty.shape.values) if isinstance(ty, relax.TensorType) and ty.shape is not None else []
 
 
+def with_named_dims(types: Sequence[Any], params: Sequence[Any] = ()) -> list[Any]:
+    """Types of parameters with a symbol in the place of each dim that they can't tell; one for equal dims.
+
+    Args:
+      params: scalars among the parameters, which tell themselves.
+    """
+    known, names, found = _known(types, params), [], []  # type: ignore[var-annotated]
+    for ty in types:
+        told = [*_is_made_of(known, ty)]
+        if isinstance(ty, relax.TensorType) and not all(told):
+            dims = [dim if is_told else _name_of(dim, names) for dim, is_told in zip(_dims(ty), told)]
+            ty = relax.TensorType(dims, ty.dtype, ty.vdevice)
+        found.append(ty)
+    return found
+
+
+def _name_of(dim: Any, names: list[tuple[Any, tirx.Var]]) -> tirx.Var:
+    """The symbol for a dim, a new one where it is the first of its like."""
+    for known, name in names:
+        if tvm_ffi.structural_equal(dim, known):
+            return name
+    names.append((dim, tirx.Var("size", "int64")))
+    return names[-1][1]
+
+
 def _named(function: relax.Function) -> relax.Function:
-    known = _known(function)
-    new: dict[relax.Var, relax.Var] = {}
-    for param in _lost(function):
-        told = zip(_dims(param.ty), _is_made_of(known, param.ty))
-        dims = [dim if is_told else tirx.Var("size", "int64") for dim, is_told in told]
-        new[param] = relax.Var(param.name, relax.TensorType(dims, param.ty.dtype, param.ty.vdevice))
-    params = [new.get(param, param) for param in function.params]
+    types = with_named_dims([p.ty for p in function.params], function.params)
+    params = [p if p.ty is ty else relax.Var(p.name, ty) for p, ty in zip(function.params, types)]
+    new = dict(zip(function.params, params))
     body = structural_map(function.body, (relax.Var, lambda var: new.get(var, var)))
     return relax.Function(params, body, function.ret_ty, function.is_pure, function.attrs, function.span)

@@ -19,6 +19,7 @@ from tvm.ir import TensorLoad
 from tvtf.locks import cached_property
 from tvtf.passes.arena import variables
 from tvtf.passes.donate import DONATE, is_at_own_point
+from tvtf.passes.fuse_kernels import with_named_dims
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 
@@ -190,7 +191,8 @@ class _Update:
 
     def function(self) -> relax.Function:
         """The steps as a function of their operands; what was copied is read from the copy, unless it is a result."""
-        params = [relax.Var(f"operand_{i}", x.ty) for i, x in enumerate(self.operands)]
+        types = with_named_dims([x.ty for x in self.operands])
+        params = [relax.Var(f"operand_{i}", ty) for i, ty in enumerate(types)]
         at: dict[Any, Any] = dict(zip(self.operands, params, strict=True))
         bindings, inner = [], self.vars - {step.var for step in self.results}
         for step in self.steps:

@@ -151,3 +151,27 @@ def test_the_machine_leaves_new_values_where_variables_lie():
     step()
     call = step.get_concrete_function().code()
     assert call.moving[None] == []
+
+
+def test_a_gradient_over_sizes_that_nobody_has_alone():
+    """Its operands have 3 rows for each of a batch, whose size only the dataset tells."""
+    inputs = np.sin(np.arange(5 * 3 * 4, dtype=np.float32)).reshape(5, 3, 4)
+    pipeline_of = tf.TensorSpec([None, 3, 4])
+    dataset = tf.data.Dataset.from_generator(lambda: iter([inputs[:4], inputs]), output_signature=pipeline_of)
+
+    def after_two(wrap):
+        v, w = weights(2)
+
+        def step(elements):
+            with tf.GradientTape() as tape:
+                y = tf.matmul(tf.reshape(elements.get_next(), [-1, 4]), v)
+                loss = tf.reduce_sum(tf.tanh(tf.matmul(y, w)))
+            for x, gradient in zip((v, w), tape.gradient(loss, [v, w])):
+                x.assign_sub(0.01 * gradient)
+
+        elements, call = iter(dataset), wrap(step)
+        call(elements)
+        call(elements)
+        return [v.numpy(), w.numpy()]
+
+    np.testing.assert_allclose(after_two(tf.function), after_two(lambda f: f), rtol=1e-5, atol=1e-6)
