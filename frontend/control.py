@@ -247,11 +247,11 @@ def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) 
     return nest.map_structure(convert_to_tensor, values, expand_composites=True)
 
 
-def _as_loop_vars(values: Any, like: Any) -> Any:
+def _as_loop_vars(values: Any, like: Any, expand_composites: bool = True) -> Any:
     """What a body returned, in the form of the loop variables."""
     values = values if isinstance(values, (list, tuple)) else [values]
-    nest.assert_same_structure(list(values), list(like), expand_composites=True)
-    return nest.pack_sequence_as(like, nest.flatten(values, expand_composites=True), expand_composites=True)
+    nest.assert_same_structure(list(values), list(like), expand_composites=expand_composites)
+    return nest.pack_sequence_as(like, nest.flatten(values, expand_composites), expand_composites)
 
 
 def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, limit: Any) -> Any:
@@ -266,7 +266,8 @@ def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, 
     invariants = None if shape_invariants is None else (TensorShape([]), shape_invariants)
     _, values = traced_while(
         lambda i, v: bind.logical_and(bind.less(i, most), convert_to_tensor(cond(*v))),
-        lambda i, v: (bind.add(i, one), _as_loop_vars(body(*v), v)),
+        # Arrays may be empty yet in `v` when the body is traced for their shapes.
+        lambda i, v: (bind.add(i, one), _as_loop_vars(body(*v), v, expand_composites=False)),
         (zero, loop_vars),
         invariants,
         bound=_constant_int(limit),

@@ -256,3 +256,19 @@ def test_python_sees_the_sizes_that_it_saw_before():
 
     assert run(tf.ones([3, 2])).shape == (5, 2)
     assert all(shape == [None, 2] for shape in seen)
+
+
+def test_a_limited_loop_with_an_array_of_elements_of_unknown_size():
+    def rows(x):
+        count = tf.shape(x)[0]
+        array = tf.TensorArray(tf.float32, size=count, element_shape=[None, 2])
+
+        def body(i, arrays, total):
+            return i + 1, (arrays[0].write(i, total),), total + x[i]
+
+        start = (0, (array,), tf.zeros_like(x[0]))
+        return tf.while_loop(lambda i, *_: i < count, body, start, maximum_iterations=count)[1][0].stack()
+
+    x = np.arange(24, dtype=np.float32).reshape(3, 4, 2)
+    found = tf.function(rows, input_signature=[tf.TensorSpec([None, None, 2])])(x)
+    np.testing.assert_array_equal(found, rows(tf.constant(x)))
