@@ -47,3 +47,19 @@ def test_a_traced_function_sees_what_was_written_later():
     assert count(x).numpy().tolist() == [0, 0]
     counts.insert(x, x * 10)
     assert count(x).numpy().tolist() == [10, 20]
+
+
+def test_an_initializer_may_leave_its_table_empty():
+    """As Keras's does for a layer whose table a saved model fills."""
+
+    class Nothing(tf.lookup.KeyValueTensorInitializer):
+        key_dtype, value_dtype = tf.string, tf.int64
+
+        def __init__(self):
+            """Without keys and values."""
+
+        def initialize(self, table):
+            """Nor does it fill it."""
+
+    table = tf.lookup.StaticHashTable(Nothing(), -1)
+    assert table.size() == 0 and table.lookup(tf.constant(["a"])).numpy().tolist() == [-1]

@@ -16,7 +16,10 @@ from tvtf.tensor import convert_to_tensor, is_tensor
 
 
 class Initializer(abc.ABC):
-    """Pairs of keys and values, each of one dtype."""
+    """Pairs of keys and values, each of one dtype.
+
+    A table calls :meth:`initialize` when it is made; a subclass of a public one may fill it in another way, or not at all.
+    """
 
     key_dtype: DType
     value_dtype: DType
@@ -24,6 +27,10 @@ class Initializer(abc.ABC):
     @abc.abstractmethod
     def pairs(self) -> tuple[np.ndarray, np.ndarray]:
         """The keys and their values: vectors."""
+
+    def initialize(self, table: Any) -> None:
+        """Fills a table with the pairs."""
+        table.fill(self)
 
 
 @export("lookup.KeyValueTensorInitializer")

@@ -161,6 +161,14 @@ class StaticHashTable(_Table):
         experimental_is_anonymous: bool = False,
     ) -> None:
         super().__init__(initializer.key_dtype, initializer.value_dtype, default_value, name)
+        initializer.initialize(self)
+
+    def fill(self, initializer: Initializer) -> None:
+        """Takes the pairs of an initializer.
+
+        Raises:
+          FailedPreconditionError: a key has another value already.
+        """
         keys, values = initializer.pairs()
         for key, value in zip(keys.ravel().tolist(), values.ravel().tolist()):
             known = self._entries.rows.setdefault(key, value)
