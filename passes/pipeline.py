@@ -19,6 +19,7 @@ from tvtf.passes.chains import chain_kernels
 from tvtf.passes.codegen.align import ItemAlign
 from tvtf.passes.codegen.bfloat16 import Bfloat16Bits
 from tvtf.passes.codegen.divisors import NeverByZero
+from tvtf.passes.codegen.floats import ExactFloats
 from tvtf.passes.codegen.llvm import build_library
 from tvtf.passes.codegen.loop import MarkPrivate
 from tvtf.passes.codegen.names import NamesFirst
@@ -110,6 +111,7 @@ def phases(target: Target, polls: bool = True) -> list[Phase]:
         Phase("bfloat16", Bfloat16Bits),
         Phase("names", NamesFirst),
         Phase("divisors", NeverByZero),
+        Phase("floats", ExactFloats),
         Phase("align", ItemAlign),
     ]
 

@@ -72,7 +72,7 @@ def _leaky_vjp(ct: Tensor, y: Tensor, x: Tensor, *, alpha: float) -> Tensor:
 @unary_op(
     domain=FLOATING,
     numpy=widened(lambda x, *, alpha: np.where(x > 0, x, x * x.dtype.type(alpha))),
-    lower=lambda t, x, *, alpha: t.select(x > t.const(0, x), x, x * t.const(alpha, x)),
+    lower=lambda t, x, *, alpha: t.select(x > t.const(0, x), x, t.times(x, alpha)),
     vjp=_leaky_vjp,
     batch=lambda size, inputs, batched, *, alpha: bind.leaky_relu(inputs[0], alpha=alpha),
     onnx=lambda e, inputs, outputs, types, *, alpha: e.node("LeakyRelu", inputs, outputs, alpha=alpha),

@@ -67,6 +67,17 @@ def const(value: Any, like: Any) -> Any:
     return tirx.const(value, dtype_of(like))
 
 
+def times(x: Any, factor: float) -> Any:
+    """``x`` times a number.
+
+    TVM takes a product with zero for zero, which it is not for NaN and infinities: it is -x times -0, which is given by its bits.
+    """
+    if factor or not is_float(x):
+        return x * const(factor, x)
+    bits = int("".join(c for c in dtype_of(x) if c.isdigit()))
+    return (const(-0.0, x) - x) * tirx.reinterpret(dtype_of(x), tirx.const(-(2 ** (bits - 1)), f"int{bits}"))
+
+
 def is_value(x: Any, value: float) -> Any:
     """Whether ``x`` is a number, as an expression: Python's ``==`` gives one only when asked for its truth."""
     return tirx.EQ(x, const(value, x))
