@@ -332,10 +332,14 @@ def _search_type(sequence: TensorType, values: TensorType, *, side: str, out_typ
 
 
 def _search_numpy(sequence: np.ndarray, values: np.ndarray, *, side: Any, out_type: DType) -> np.ndarray:
-    result = np.zeros(values.shape, out_type.np)
-    for row in np.ndindex(values.shape[:-1]):
-        result[row] = np.searchsorted(sequence[row], values[row], side)
-    return result
+    """By bisection, which finds a place for NaN, too: none below it, all of them up to it."""
+    low, high = np.zeros(values.shape, np.int64), np.full(values.shape, sequence.shape[-1])
+    for _ in range(sequence.shape[-1].bit_length()):
+        middle = (low + high) // 2
+        edge = np.take_along_axis(sequence, np.minimum(middle, sequence.shape[-1] - 1), -1)
+        goes_on = (low < high) & (edge < values if side == "left" else ~(values < edge))
+        low, high = np.where(goes_on, middle + 1, low), np.where(goes_on, high, middle)
+    return low.astype(out_type.np)
 
 
 def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], **attrs: Any) -> Tensor:
@@ -344,10 +348,14 @@ def _search_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool], 
 
 def _search_nodes(e: Any, inputs: Any, outputs: Any, types: Any, *, side: str, out_type: DType) -> None:
     """The number of elements below (or up to) each value."""
-    wide, tall, below, count = (e.temp() for _ in range(4))
+    wide, tall, below, above, count = (e.temp() for _ in range(5))
     e.node("Unsqueeze", [inputs[0], e.const(np.array([-2]))], [wide])
     e.node("Unsqueeze", [inputs[1], e.const(np.array([-1]))], [tall])
-    e.node("Less" if side == "left" else "LessOrEqual", [wide, tall], [below])
+    if side == "left":
+        e.node("Less", [wide, tall], [below])
+    else:  # not LessOrEqual: all are counted for NaN
+        e.node("Less", [tall, wide], [above])
+        e.node("Not", [above], [below])
     e.node("ReduceSum", [e.cast(below, int64), e.const(np.array([-1]))], [count], keepdims=0)
     e.node("Identity", [count if out_type is int64 else e.cast(count, out_type)], outputs)
 

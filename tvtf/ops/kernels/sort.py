@@ -153,10 +153,10 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
                 with T.While(low[0] < high[0]):
                     middle = tirx.floordiv(low[0] + high[0], long(2))
                     edge, value = edges[tirx.floordiv(at, width) * length + middle], wanted[at]
-                    goes_on = (
-                        tirx.Not(precedes(value, edge, False)) if side == "right" else precedes(edge, value, False)
-                    )
-                    with T.If(goes_on):
+                    # For NaN there is nothing below, and all of them up to it. TVM takes ``not value < edge`` for
+                    # ``edge <= value``, which for NaN it is not.
+                    unordered = [tirx.isnan(x) for x in (edge, value) if "float" in str(x.ty.dtype)]
+                    with T.If(edge < value if side == "left" else tirx.any(edge <= value, *unordered)):
                         with T.Then():
                             low[0] = middle + 1
                         with T.Else():
