@@ -16,7 +16,7 @@ from tvtf.ops.pad import reverse
 from tvtf.ops.rules import bind, canonical_axis, number, static_int
 from tvtf.ops.spectrum import irfft, rfft
 from tvtf.ops.tapers import hann_window, vorbis_window
-from tvtf.primitive import export
+from tvtf.primitive import export, public_names
 from tvtf.refusal import Refused
 from tvtf.shape import size_of
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
@@ -54,7 +54,7 @@ def frame(
         raise Refused(f"frame_length must be >= 0 and frame_step > 0, but got {length} and {step}")
     size = x._type.shape[along]
     if not isinstance(size, int):
-        raise until_told(ValueError(f"frame needs a signal of known size along axis {along}, but got shape {x.shape}"))
+        return _frames_of_unknown(x, along, length, step, convert_to_tensor(pad_value, x.dtype) if pad_end else None)
     if pad_end:
         count = -(-size // step)
         missing = max(0, length + step * (count - 1) - size)
@@ -64,6 +64,21 @@ def frame(
         count = max(0, 1 + (size - length) // step)
     at = step * np.arange(count, dtype=np.int32)[:, None] + np.arange(length, dtype=np.int32)
     return gather_densely(x, EagerTensor(at), along)
+
+
+def _frames_of_unknown(x: Tensor, along: int, length: int, step: int, fill: Tensor | None) -> Tensor:
+    """:func:`frame` of a signal whose size only running tells."""
+    tf = public_names()
+    size = tf["shape"](x)[along]
+    if fill is None:
+        count = tf["maximum"](0, 1 + (size - length) // step)
+    else:
+        count = -(-size // step)
+        missing = tf["maximum"](0, length + step * (count - 1) - size)
+        edges = [tf["stack"]([0, missing]) if i == along else EagerTensor(np.zeros(2, np.int32)) for i in range(x.ndim)]
+        x = tf["pad"](x, tf["stack"](edges), constant_values=fill)
+    at = (step * tf["range"](count))[:, None] + EagerTensor(np.arange(length, dtype=np.int32))
+    return gather_densely(x, at, along)
 
 
 def _signal(value: Any, least: int) -> Tensor:
