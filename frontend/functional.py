@@ -90,11 +90,13 @@ def _is_composite(elems: Any) -> bool:
     return any(map(nest.is_composite, nest.flatten(elems)))
 
 
-def _map_of_rows(fn: Callable[[Any], Any], elems: Any) -> Any:
-    """``fn`` of each row; its results are rows, or scalars and tensors of one shape."""
+def _map_of_rows(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
+    """``fn`` of each row; its results are rows, or scalars and tensors of one shape, as all are that the signature says are tensors."""
     columns = map(_rows, map(_tensor, nest.flatten(elems)))
     results = [fn(nest.pack_sequence_as(elems, row)) for row in zip(*columns)]
-    return nest.map_structure(lambda *found: _of_rows(list(map(_tensor, found))), *results)
+    if signature is None or _is_composite(signature):
+        return nest.map_structure(lambda *found: _of_rows(list(map(_tensor, found))), *results)
+    return _packed([_of_signature(lambda result: result, signature)(result) for result in results])
 
 
 def _rows(value: Any) -> Iterable[Any]:
@@ -181,7 +183,7 @@ def map_fn(
         signature = encoding(fn_output_signature) if nest.is_composite(fn_output_signature) else None
         return inner.whole(map_fn(inner, inner.leaves, fn_output_signature=signature))
     if state.trace is None and _is_composite((elems, fn_output_signature)):
-        return _map_of_rows(fn, elems)
+        return _map_of_rows(fn, elems, dtype if fn_output_signature is None else fn_output_signature)
     flat, size = _elements(elems)
     signature = dtype if fn_output_signature is None else fn_output_signature
     fn = _of_signature(fn, signature)
