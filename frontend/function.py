@@ -331,11 +331,16 @@ class Function(PolymorphicFunction):
             args = tuple(self.input_signature)
         return self._bound_to(args, kwargs)[1]
 
+    @property
     def concrete_functions(self) -> list[ConcreteFunction]:
         """Every trace; with an input signature one at least."""
         if not self._concrete and self.input_signature is not None:
             self.get_concrete_function()
         return list(self._concrete.values())
+
+    def _list_all_concrete_functions(self) -> list[ConcreteFunction]:
+        """:attr:`concrete_functions` by TensorFlow's name."""
+        return self.concrete_functions
 
     def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
         """The traced functions, in the order in which they were traced; by TensorFlow's name."""

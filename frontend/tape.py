@@ -105,7 +105,7 @@ class GradientTape(Recorder):
           ValueError: for something that is no tensor.
         """
         for each in [tensor] if type(tensor) is EagerTensor else nest.flatten(tensor, expand_composites=True):
-            if not is_tensor(each):
+            if not is_tensor(each) or not isinstance(each, (Tensor, Variable)):
                 raise ValueError(
                     f"Passed in object {each} of type {type(each).__name__!r}, not tf.Tensor or tf.Variable or ExtensionType."
                 )
@@ -175,7 +175,7 @@ class GradientTape(Recorder):
         target = target if isinstance(target, Tensor) else nest.map_structure(gradient_parts, target)
         targets = [target] if isinstance(target, Tensor) else [self._tensor_of(t) for t in nest.flatten(target)]
         is_one = isinstance(sources, Tensor)
-        owners = flat = [sources] if is_one else nest.flatten(sources)
+        owners = flat = [sources] if is_one else [*map(of_library, nest.flatten(sources))]
         parts = [gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
         if parts is not None:
             flat = nest.flatten(parts)
@@ -246,7 +246,7 @@ class GradientTape(Recorder):
         """
         _check_differentiable(target, sources)
         self._use(unconnected_gradients)
-        flat = nest.flatten(sources)
+        flat = [*map(of_library, nest.flatten(sources))]
         target = self._tensor_of(target)
         found = self._mapped_sweep(target, basis(_value(target)._type), flat)
         shaped = [_jacobian(g, target, s, unconnected_gradients) for g, s in zip(found, flat)]
@@ -272,6 +272,7 @@ class GradientTape(Recorder):
           ValueError: when target and source have no leading dimension in common.
         """
         self._use(unconnected_gradients)
+        source = of_library(source)
         target, value, given = self._tensor_of(target), _value(target), _value(source)
         if not value._type.shape or not given._type.shape or not same_dim(value._type.shape[0], given._type.shape[0]):
             raise ValueError(
@@ -298,6 +299,13 @@ def _check_differentiable(target: Any, sources: Any) -> None:
     for x in (*nest.flatten(target), *nest.flatten(sources)):
         if not is_tensor(x) and not isinstance(x, (Variable, CompositeTensor)):
             raise TypeError(f"Cannot convert the argument `type_value`: {x!r} to a TensorFlow DType.")
+
+
+def of_library(x: Any) -> Any:
+    """The Variable that another library's variable holds, as Keras's do; other things themselves."""
+    if isinstance(x, (Tensor, Variable)) or not getattr(x, "_should_act_as_resource_variable", False):
+        return x
+    return x.handle
 
 
 def gradient_parts(x: Any) -> Any:

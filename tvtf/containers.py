@@ -111,7 +111,7 @@ class ListWrapper(TrackableDataStructure, _List):
             self._storage[index] = wrap_and_track(self, str(index), value)
         self._acknowledge()
 
-    def _trackable_children(self) -> dict[str, Trackable]:
+    def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
         self._look_outside()
         if self._moved:
             raise ValueError(MSG_LIST_MUTATED.format(wrapper=self))
@@ -257,7 +257,7 @@ class _DictWrapper(TrackableDataStructure, _Dict):
             self._keyed_otherwise = True
         return wrapped
 
-    def _trackable_children(self) -> dict[str, Trackable]:
+    def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
         self._look_outside()
         if self._keyed_otherwise:
             raise ValueError(MSG_KEY_NOT_STRING.format(wrapper=self))

@@ -151,6 +151,18 @@ class Strategy:
     def extended(self) -> Strategy:
         return self
 
+    @contextmanager
+    def colocate_vars_with(self, colocate_with_variable: Any) -> Iterator[None]:
+        """Inside, Variables are made on the device of another: there is one."""
+        yield
+
+    def update(self, var: Any, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, group: bool = True) -> Any:
+        """Calls ``fn(var, *args, **kwargs)`` for the replica's own part of a Variable."""
+        return fn(var, *args, **(kwargs or {}))
+
+    def _in_multi_worker_mode(self) -> bool:
+        return False
+
     def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
         """Calls ``fn`` in the replica.
 

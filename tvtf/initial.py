@@ -31,7 +31,7 @@ DISTRIBUTIONS = ("truncated_normal", "uniform", "untruncated_normal")
 
 
 def _public(*names: str) -> Any:
-    return export(*(f"{root}.{name}" for root in ("initializers", "keras.initializers") for name in names))
+    return export(*(f"initializers.{name}" for name in names))
 
 
 @_public("Initializer")

@@ -69,10 +69,17 @@ LATE = {
         "stateless_random_flip_left_right stateless_random_flip_up_down stateless_random_hue stateless_random_jpeg_quality "
         "stateless_random_saturation stateless_sample_distorted_bounding_box total_variation " + _FILES,
         "io": _FILES,
+        "raw_ops": "ImageProjectiveTransformV3",
     },
-    "initial": {
-        "initializers": _INITIALIZERS,
-        "keras.initializers": _INITIALIZERS,
+    "initial": {"initializers": _INITIALIZERS},
+    "internal": {
+        "__internal__": "EagerTensor FuncGraph",
+        "__internal__.distribute": "strategy_supports_no_merge_call",
+        "__internal__.distribute.interim": "maybe_merge_call",
+        "__internal__.eager_context": "eager_mode",
+        "__internal__.smart_cond": "smart_cond",
+        "__internal__.tf2": "enabled",
+        "__internal__.tracking": "AutoTrackable Trackable no_automatic_dependency_tracking",
     },
     "linear": {
         "linalg": "LinearOperator LinearOperatorAdjoint LinearOperatorBlockDiag LinearOperatorBlockLowerTriangular "
@@ -174,8 +181,8 @@ LATE = {
         "unicode_split_with_offsets",
     },
     "raw": {
-        "raw_ops": "BroadcastGradientArgs FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 IgammaGradA MatrixDiagPartV2 "
-        "MatrixDiagPartV3 RandomGammaGrad",
+        "raw_ops": "BroadcastGradientArgs Bucketize FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 IgammaGradA "
+        "MatrixDiagPartV2 MatrixDiagPartV3 RandomGammaGrad UniqueV2 UniqueWithCountsV2",
     },
     "saved_model": {"": "saved_model"},
     "sparse": {

@@ -5,15 +5,18 @@ As TensorFlow has it, their arguments are keywords alone, and several results ar
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.dtypes import float32, int32
 from tvtf.errors import InvalidArgumentError
 from tvtf.namespaces import install as _install
 from tvtf.ops.batch_norm import fused_batch_norm
 from tvtf.ops.incomplete import igamma_grad_a
 from tvtf.ops.rules import bind, number
+from tvtf.ops.sort import Unique, UniqueWithCounts, unique_slices
 from tvtf.primitive import export, public_names
 from tvtf.shape import Dim, brackets, same_dim
 from tvtf.tensor import Tensor, convert_to_tensor, static_value
@@ -226,6 +229,58 @@ def MatrixDiagPartV3(  # noqa: N802
     """
     diag_part = public_names()["linalg.diag_part"]
     return diag_part(input, name=name or "diag_part", k=k, padding_value=padding_value, align=align)  # type: ignore[no-any-return]
+
+
+@export("raw_ops.Bucketize")
+def Bucketize(*, input: Any, boundaries: Sequence[float], name: str | None = None) -> Tensor:  # noqa: A002, N802
+    """The number of boundaries, in rising order, that are not above each element: int32 of the same shape.
+
+    Raises:
+      InvalidArgumentError: the boundaries don't rise.
+
+    >>> import tvtf as tf
+    >>> tf.raw_ops.Bucketize(input=[-5, 10, 150], boundaries=[0., 10., 100.]).numpy()
+    array([0, 2, 3], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/Bucketize
+    """
+    tf, x = public_names(), convert_to_tensor(input)
+    bounds = np.array(boundaries, np.float32)
+    if (np.diff(bounds) < 0).any():
+        raise InvalidArgumentError(None, "Bucketize", "Expected sorted boundaries [Op:Bucketize]")
+    dtype = x.dtype if x.dtype.is_floating else float32
+    flat = tf["reshape"](tf["cast"](x, dtype), [-1])
+    return tf["reshape"](tf["searchsorted"](bounds.astype(dtype.np), flat, side="right"), tf["shape"](x))  # type: ignore[no-any-return]
+
+
+@export("raw_ops.UniqueV2")
+def UniqueV2(*, x: Any, axis: Any, out_idx: Any = int32, name: str | None = None) -> Unique:  # noqa: N802
+    """As ``tf.unique``, of the slices along an axis.
+
+    Args:
+      axis: a vector of one axis, or of none for a vector ``x``.
+
+    >>> import tvtf as tf
+    >>> tf.raw_ops.UniqueV2(x=[[1, 2], [0, 0], [1, 2]], axis=[0]).y.numpy()
+    array([[1, 2],
+           [0, 0]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/UniqueV2
+    """
+    return Unique(*unique_slices(x, axis, out_idx, "UniqueV2")[:2])
+
+
+@export("raw_ops.UniqueWithCountsV2")
+def UniqueWithCountsV2(*, x: Any, axis: Any, out_idx: Any = int32, name: str | None = None) -> UniqueWithCounts:  # noqa: N802
+    """As ``tf.unique_with_counts``, of the slices along an axis.
+
+    >>> import tvtf as tf
+    >>> tf.raw_ops.UniqueWithCountsV2(x=[[1, 2], [0, 0], [1, 2]], axis=[0]).count.numpy()
+    array([2, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/raw_ops/UniqueWithCountsV2
+    """
+    return UniqueWithCounts(*unique_slices(x, axis, out_idx, "UniqueWithCountsV2"))
 
 
 _install()

@@ -12,7 +12,7 @@ from tvtf.anyrank import AnyShape
 from tvtf.context import state
 from tvtf.dtypes import _BY_NUMPY, DType, type_name
 from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
-from tvtf.primitive import hooks
+from tvtf.primitive import export, hooks
 from tvtf.shape import TensorShape, TensorType, agree_dim, as_shape, brackets
 
 MSG_UNHASHABLE = "Tensor is unhashable. Instead, use tensor.ref() as the key."
@@ -54,7 +54,27 @@ class Reference:
         return f"<Reference wrapping {self._target!r}>"
 
 
-class Tensor:
+@export("__internal__.types.Tensor")
+class AnyTensor:
+    """What is a tensor or stands for one: the base of tensors and Variables, also of other libraries'.
+
+    One that is no ``tf.Tensor`` says by ``__tf_tensor__(dtype, name)`` which it stands for.
+
+    >>> import tvtf as tf
+    >>> class Pair(tf.__internal__.types.Tensor):
+    ...     def __tf_tensor__(self, dtype=None, name=None):
+    ...         return tf.constant([1, 2])
+    >>> (tf.constant(1) + Pair()).numpy()
+    array([2, 3], dtype=int32)
+    """
+
+    __slots__ = ()
+
+    def _as_tensor(self) -> Tensor:
+        return convert_to_tensor(self.__tf_tensor__())  # type: ignore[attr-defined]
+
+
+class Tensor(AnyTensor):
     """A typed, immutable n-dimensional array: what ops take and give. Operators are attached by ``tvtf.ops``.
 
     >>> import tvtf as tf
@@ -66,7 +86,7 @@ class Tensor:
     Source: https://www.tensorflow.org/api_docs/python/tf/Tensor
     """
 
-    __slots__ = ("__weakref__", "_slice_of")
+    __slots__ = ("__dict__", "__weakref__", "_slice_of")  # others hang what they know of a tensor on it: Keras its mask
     __array_priority__ = 100
     is_batched = False
     _type: TensorType
@@ -99,6 +119,13 @@ class Tensor:
         return Reference(self)
 
     experimental_ref = ref
+
+    def _as_tensor(self) -> Tensor:
+        return self
+
+    def __tf_tensor__(self, dtype: Any = None, name: str | None = None) -> Tensor:
+        """The tensor itself, as TensorFlow's protocol for what can be converted has it."""
+        return convert_to_tensor(self, dtype, name=name)
 
     def eager_array(self, prim: Any = None) -> np.ndarray:
         raise NotImplementedError
@@ -423,7 +450,7 @@ def register_tensor_conversion_function(
 
 def is_tensor(value: Any) -> bool:
     """Whether ``value`` is one tensor or a Variable."""
-    return isinstance(value, Tensor) or hasattr(value, "_as_tensor")
+    return isinstance(value, AnyTensor) or hasattr(value, "_as_tensor")
 
 
 def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, name: str | None = None) -> Tensor:
@@ -445,10 +472,12 @@ def convert_to_tensor(value: Any, dtype: Any = None, dtype_hint: Any = None, nam
         dtype = dtypes.as_dtype(dtype)
     elif type(value) is EagerTensor:
         return value
-    if hasattr(value, "_as_tensor"):
+    if not isinstance(value, Tensor) and hasattr(value, "_as_tensor"):
         value = value._as_tensor()
     if isinstance(value, Tensor):
         return _checked(value, dtype)
+    if hasattr(value, "__tf_tensor__") and not isinstance(value, type):
+        return _checked(value.__tf_tensor__(dtype, name), dtype)
     for kind, convert in _converters:
         if isinstance(value, kind):
             return _checked(convert(value, dtype=dtype, name=name, as_ref=False), dtype)

@@ -69,8 +69,12 @@ class Trackable:
     def _deferred_dependencies(self) -> dict[str, list[DeferredRestore]]:
         return self._tracking.deferred
 
-    def _trackable_children(self) -> dict[str, Trackable]:
-        """The edges out of this object by local name; their order is the order of node ids in a checkpoint."""
+    def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, Trackable]:
+        """The edges out of this object by local name; their order is the order of node ids in a checkpoint.
+
+        Args:
+          save_type: "checkpoint" or "savedmodel", which may have more of them.
+        """
         return dict(self._tracking.children)
 
     def _lookup_dependency(self, name: str) -> Trackable | None:
@@ -128,6 +132,10 @@ class Trackable:
         if current is None:
             self._restore_deferred(trackable, name)
         return trackable
+
+    def _track_trackable(self, trackable: AnyTrackable, name: str, overwrite: bool = False) -> AnyTrackable:
+        """:meth:`_track` by TensorFlow's name, which subclasses of other libraries call and override."""
+        return self._track(trackable, name, overwrite)
 
     def _untrack(self, name: str) -> None:
         self._tracking.children.pop(name, None)

@@ -17,7 +17,7 @@ from tvtf.locks import Lock
 from tvtf.primitive import hooks
 from tvtf.refusal import Refused
 from tvtf.shape import TensorShape, TensorType, as_shape, brackets
-from tvtf.tensor import EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
+from tvtf.tensor import AnyTensor, EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
 from tvtf.trackable import Trackable
 from tvtf.variable_options import MadeByCreators, checked_options
 
@@ -50,7 +50,7 @@ class Sightings:
 sightings = Sightings()
 
 
-class Variable(Trackable, metaclass=MadeByCreators):
+class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     """A shared, mutable tensor.
 
     Args:
@@ -175,6 +175,19 @@ class Variable(Trackable, metaclass=MadeByCreators):
         return Reference(self)
 
     experimental_ref = ref
+
+    # -- what libraries that know TensorFlow's resources ask
+
+    _should_act_as_resource_variable = True
+
+    @property
+    def handle(self) -> Variable:
+        """What stands for its memory: the Variable itself."""
+        return self
+
+    @property
+    def _unique_id(self) -> str:
+        return f"{self._shared_name}_{self._identity}"
 
     # -- what only the Variables of a graph have
 

@@ -155,7 +155,7 @@ def test_what_is_compiled_for_a_rank_is_called_once():
     f = tf.function(lambda x: tf.py_function(run, [x], tf.float32) + x)
     assert [f(tf.constant(1.0)).ndim for _ in range(4)] == [1, 1, 2, 1]
     assert len(called) == 4
-    (concrete,) = f.concrete_functions()
+    (concrete,) = f.concrete_functions
     assert len(concrete._instances) == 2
 
 

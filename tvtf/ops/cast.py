@@ -10,6 +10,7 @@ import numpy as np
 from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType, as_dtype
 from tvtf.errors import UnimplementedError
+from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import bind, draw, kernel, number
 from tvtf.primitive import Sample, export, hooks, primitive
@@ -102,6 +103,8 @@ def cast(x: Any, dtype: Any, name: str | None = None) -> Any:
 
     Source: https://www.tensorflow.org/api_docs/python/tf/cast
     """
+    if isinstance(x, IndexedSlices):
+        raise TypeError("IndexedSlices are cast by their values: see tvtf.ops.indexed_slices, which is asked next.")
     return (convert_to_tensor(x),), {"dtype": as_dtype(dtype)}
 
 

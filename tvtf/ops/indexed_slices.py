@@ -9,7 +9,7 @@ from tvtf.dtypes import int32, int64
 from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.rules import bind, static_dims
-from tvtf.primitive import export
+from tvtf.primitive import export, teach
 from tvtf.shape import size_of
 from tvtf.tensor import Tensor, convert_to_tensor, register_tensor_conversion_function
 
@@ -63,6 +63,13 @@ def scalar_mul(scalar: Any, x: Any, name: str | None = None) -> Any:
     if factor.ndim:
         raise ValueError(f"The input scalar must be a 0-D value. Received shape {factor.shape}.")
     return on_values(lambda values: bind.multiply(factor, values), x)
+
+
+def _cast(function: Callable[..., Tensor], x: Any, dtype: Any, name: str | None = None) -> Any:
+    return on_values(lambda values: function(values, dtype), x)
+
+
+teach("cast", lambda value: isinstance(value, IndexedSlices), _cast)
 
 
 def rows_of(params: Tensor, values: Tensor, indices: Tensor) -> IndexedSlices:

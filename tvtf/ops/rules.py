@@ -16,7 +16,7 @@ from tvtf.dtypes import DType, from_array, int32, int64, type_name
 from tvtf.primitive import Sample, patient, table
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, broadcast_shapes, is_dim, is_static_shape, same_dim, same_shape, show_shape
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, to_array
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, to_array
 
 # -- binding by name: rules of any family may use primitives of any other
 
@@ -81,7 +81,7 @@ def canonical_axes(axis: Any, rank: int) -> tuple[int, ...]:
 
 def static_value(value: Any, what: str) -> Any:
     """A Python value for an argument that must be known while tracing: unwraps eager and known symbolic tensors."""
-    if hasattr(value, "_as_tensor"):
+    if is_tensor(value):
         value = value._as_tensor()
     if isinstance(value, EagerTensor):
         return value.eager_array().tolist()

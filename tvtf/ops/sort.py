@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from math import prod
 from typing import Any, NamedTuple
 
 import numpy as np
 
 from tvtf.dtypes import REAL, DType, as_dtype, int16, int32, int64
+from tvtf.errors import InvalidArgumentError
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import flat_ids
 from tvtf.ops.operands import attributes, one_of
@@ -20,6 +22,7 @@ from tvtf.ops.rules import (
     require_rank,
     require_same_dtype,
     static_int,
+    static_value,
     stretch,
 )
 from tvtf.primitive import Sample, export, primitive
@@ -438,28 +441,66 @@ def _uniques(x: Any, out_idx: Any) -> tuple[Tensor, ...]:
     vector, kind = convert_to_tensor(x), as_dtype(out_idx)
     if vector.ndim != 1:
         raise Refused(f"unique expects a 1D vector, but got shape {brackets(vector._type.shape)}").told_by("Unique")
-    return bind.distinct(vector, out_idx=kind, count=unknown_dim())
+    return bind.distinct(vector, axis=0, out_idx=kind, count=unknown_dim())
 
 
-def _numpy_uniques(array: np.ndarray, out_idx: DType, count: Any) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    _, first, back, times = np.unique(array, return_index=True, return_inverse=True, return_counts=True)
+def unique_slices(x: Any, axis: Any, out_idx: Any, op: str) -> tuple[Tensor, ...]:
+    """The distinct slices along an axis, the place of each slice among them, and how often each occurs.
+
+    Raises:
+      InvalidArgumentError: ``axis`` is no vector of one axis that ``x`` has, or of none for a vector.
+    """
+    tensor, axes = convert_to_tensor(x), np.ravel(static_value(axis, "axis")).tolist()
+    rank = tensor.ndim
+    if len(axes) > 1:
+        raise InvalidArgumentError(None, op, f"axis does not support input tensors larger than 1 elements [Op:{op}]")
+    if not axes and rank != 1:
+        raise InvalidArgumentError(None, op, f"unique expects a 1D vector. [Op:{op}]")
+    place = axes[0] if axes else 0
+    if not -rank <= place < rank:
+        raise InvalidArgumentError(None, op, f"axis has to be between [0, {rank}) [Op:{op}]")
+    return bind.distinct(tensor, axis=place % rank, out_idx=as_dtype(out_idx), count=unknown_dim())  # type: ignore[no-any-return]
+
+
+def _numpy_uniques(
+    array: np.ndarray, axis: int, out_idx: DType, count: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    slices = (
+        array
+        if array.ndim == 1
+        else np.moveaxis(array, axis, 0).reshape(array.shape[axis], prod(array.shape[:axis] + array.shape[axis + 1 :]))
+    )
+    if slices.ndim == 2:  # the place of each element among those of all slices: sorts strings, too
+        slices = np.unique(slices, return_inverse=True, equal_nan=False)[1].reshape(slices.shape)
+    _, first, back, times = np.unique(
+        slices,
+        return_index=True,
+        return_inverse=True,
+        return_counts=True,
+        equal_nan=False,
+        axis=0 if slices.ndim > 1 else None,
+    )
     rank = np.argsort(first)
     place = np.empty_like(rank)
     place[rank] = np.arange(len(rank))
     kind = out_idx.np
-    return array[first[rank]], place[back].astype(kind), times[rank].astype(kind)
+    return np.take(array, first[rank], axis), place[back.reshape(-1)].astype(kind), times[rank].astype(kind)
 
 
-def _unique_types(x: TensorType, out_idx: DType, count: Any) -> tuple[TensorType, ...]:
-    return TensorType((count,), x.dtype), TensorType(x.shape, out_idx), TensorType((count,), out_idx)
+def _unique_types(x: TensorType, axis: int, out_idx: DType, count: Any) -> tuple[TensorType, ...]:
+    values = (*x.shape[:axis], count, *x.shape[axis + 1 :])
+    return TensorType(values, x.dtype), TensorType((x.shape[axis],), out_idx), TensorType((count,), out_idx)
 
 
 @host_primitive(
-    tf_name="UniqueWithCounts", type=_unique_types, numpy=_numpy_uniques, vjp=lambda ct, y, x, out_idx, count: (None,)
+    tf_name="UniqueWithCounts",
+    type=_unique_types,
+    numpy=_numpy_uniques,
+    vjp=lambda ct, y, x, axis, out_idx, count: (None,),
 )
-def distinct(x: Tensor, out_idx: DType, count: Any) -> Any:
-    """The ``count`` distinct elements of a vector, the place of each element among them, and how often each occurs."""
-    return (x,), {"out_idx": out_idx, "count": count}
+def distinct(x: Tensor, axis: int, out_idx: DType, count: Any) -> Any:
+    """The ``count`` distinct slices along an axis, the place of each slice among them, and how often each occurs."""
+    return (x,), {"axis": axis, "out_idx": out_idx, "count": count}
 
 
 @export("unique")

@@ -30,7 +30,7 @@ class FunctionNode(Trackable):
 
     def __init__(self, function: Function) -> None:
         self.function = function
-        for number, concrete in enumerate(function.concrete_functions()):
+        for number, concrete in enumerate(function.concrete_functions):
             self._track(ConcreteNode(concrete), f"trace_{number}")
 
 
@@ -123,7 +123,7 @@ def _(variable: Variable, key: str, function_number: Any) -> dict[str, Any]:
 @_kind.register
 def _(node: FunctionNode, key: str, function_number: Any) -> dict[str, Any]:
     function = node.function
-    traces = [function_number(concrete) for concrete in function.concrete_functions()]
+    traces = [function_number(concrete) for concrete in function.concrete_functions]
     return {
         "kind": "function",
         "name": function.name,

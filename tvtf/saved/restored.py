@@ -50,6 +50,7 @@ class RestoredFunction(Function):
             args = tuple(self.input_signature)
         return self._matching(args, kwargs)[0]
 
+    @property
     def concrete_functions(self) -> list[ConcreteFunction]:
         return [self._trace_of(program) for program in self.programs]
 

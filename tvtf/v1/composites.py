@@ -128,7 +128,9 @@ def sparse_placeholder(dtype: Any, shape: Any = None, name: str | None = None) -
     indices = graph.placeholder(as_dtype("int64"), [None, rank], f"{base}/indices")
     values = graph.placeholder(as_dtype(dtype), [None], f"{base}/values")
     dims = shape if known else graph.placeholder(as_dtype("int64"), [rank], f"{base}/shape")
-    return SparseTensor(indices, values, dims)
+    made = SparseTensor(indices, values, dims)
+    made.set_shape(shape)
+    return made
 
 
 @v1("ragged.placeholder")

@@ -632,10 +632,10 @@ def current_graph() -> Graph:
     Raises:
       RuntimeError: ops are run eagerly.
     """
-    trace = state.trace and state.trace.root
-    if not isinstance(trace, GraphTrace):
+    graph = getattr(state.trace and state.trace.root, "graph", None)
+    if graph is None:
         raise RuntimeError("The op is not compatible with eager execution: build it in `with graph.as_default():`.")
-    return trace.graph
+    return graph  # type: ignore[no-any-return]
 
 
 Graph.register(FinishedTrace)

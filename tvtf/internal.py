@@ -1,0 +1,146 @@
+"""``tf.__internal__``: what TensorFlow keeps for Keras and other libraries of its own, as far as they ask for it.
+
+Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python (``tf_export("__internal__...")``)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from contextlib import AbstractContextManager
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from tvtf.context import state
+from tvtf.distribute import get_strategy
+from tvtf.dtypes import DType
+from tvtf.emit import Trace, tracing
+from tvtf.frontend.control import cond
+from tvtf.frontend.order import init_scope
+from tvtf.frontend.waiting import argument_shape
+from tvtf.namespaces import install as _install
+from tvtf.primitive import export, exports
+from tvtf.shape import TensorType, as_shape, fresh_dim
+from tvtf.tensor import EagerTensor, SymbolicTensor, is_tensor, static_value
+from tvtf.track import AutoTrackable
+from tvtf.trackable import Trackable
+
+for _path, _class in {
+    "EagerTensor": EagerTensor,
+    "tracking.AutoTrackable": AutoTrackable,
+    "tracking.Trackable": Trackable,
+}.items():
+    exports[f"__internal__.{_path}"] = _class
+
+
+@export("__internal__.tracking.no_automatic_dependency_tracking", waits=False)
+def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[..., Any]:
+    """A method in which assignments to attributes of its object are not tracked."""
+
+    @wraps(method)
+    def run(self: Any, *args: Any, **kwargs: Any) -> Any:
+        before = getattr(self, "_self_setattr_tracking", True)
+        self._self_setattr_tracking = False
+        try:
+            return method(self, *args, **kwargs)
+        finally:
+            self._self_setattr_tracking = before
+
+    return run
+
+
+@export("__internal__.smart_cond.smart_cond", waits=False)
+def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str | None = None) -> Any:
+    """``tf.cond``, which traces one branch alone where ``pred`` is known.
+
+    Raises:
+      TypeError: ``pred`` is neither a tensor nor a bool, 0 or 1; a branch can't be called.
+
+    >>> import tvtf as tf
+    >>> tf.__internal__.smart_cond.smart_cond(True, lambda: 1, lambda: 2)
+    1
+    """
+    for label, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
+        if not callable(branch):
+            raise TypeError(f"Argument `{label}` must be callable.")
+    known = _known(pred)
+    if known is None:
+        return cond(pred, true_fn=true_fn, false_fn=false_fn, name=name)
+    return true_fn() if known else false_fn()
+
+
+def _known(pred: Any) -> bool | None:
+    if isinstance(pred, (bool, np.bool_)) or (isinstance(pred, int) and pred in (0, 1)):
+        return bool(pred)
+    if not is_tensor(pred):
+        raise TypeError(
+            "Argument `pred` must be a Tensor, or a Python bool, or 1 or 0. "
+            f"Received: pred={pred} of type {type(pred).__name__}"
+        )
+    value = pred._as_tensor()
+    found = value.eager_array() if isinstance(value, EagerTensor) else static_value(value)
+    return None if found is None else bool(found)
+
+
+@export("__internal__.distribute.interim.maybe_merge_call", waits=False)
+def maybe_merge_call(fn: Callable[..., Any], strategy: Any, *args: Any, **kwargs: Any) -> Any:
+    """``fn(strategy, ...)`` for what all replicas hold: there is one."""
+    return fn(strategy, *args, **kwargs)
+
+
+@export("__internal__.distribute.strategy_supports_no_merge_call", waits=False)
+def strategy_supports_no_merge_call() -> bool:
+    """Whether the strategy in use can do without ``merge_call``: with one replica it can."""
+    return get_strategy().num_replicas_in_sync == 1
+
+
+@export("__internal__.eager_context.eager_mode", waits=False)
+def eager_mode() -> AbstractContextManager[None]:
+    """Runs ops at once inside, also while a function is traced."""
+    return init_scope()  # type: ignore[no-any-return]
+
+
+@export("__internal__.tf2.enabled", waits=False)
+def enabled() -> bool:
+    """Whether TensorFlow 2's behaviour is on: always."""
+    return True
+
+
+@export("__internal__.FuncGraph", waits=False)
+class FuncGraph:
+    """A graph to find out in which shapes and dtypes a function gives what: nothing in it is run.
+
+    >>> import tvtf as tf
+    >>> with tf.__internal__.FuncGraph("scratch").as_default():
+    ...     x = tf.compat.v1.placeholder(tf.float32, [None, 3])
+    ...     y = tf.reduce_sum(x, 1)
+    >>> y.shape
+    TensorShape([None])
+    """
+
+    def __init__(self, name: str) -> None:
+        self.name = name
+        self.trace = _Scratch(name, caller=state.trace)
+        self.trace.graph = self
+
+    def as_default(self) -> AbstractContextManager[Any]:
+        """Builds what is called inside in this graph."""
+        return tracing(self.trace)
+
+    def placeholder(self, dtype: DType, shape: Any, name: str | None) -> SymbolicTensor:
+        """What ``tf.compat.v1.placeholder`` gives inside."""
+        shape, name = as_shape(shape), name or "Placeholder"
+        if shape.rank is None:
+            return self.trace.add_param(TensorType(argument_shape(name, None), dtype), name)
+        dims = (fresh_dim(f"{name}_{axis}") if size is None else size for axis, size in enumerate(shape))
+        return self.trace.add_param(TensorType(tuple(dims), dtype), name)
+
+
+class _Scratch(Trace):
+    """A trace that nobody runs."""
+
+    graph: FuncGraph
+
+
+_install()
