@@ -14,10 +14,11 @@ unexport PYTHONDONTWRITEBYTECODE
 INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 DOCTESTS = PYTHONPATH=$(WHEEL) TVTF_CACHE_DIR=$(CURDIR)/.venv/cache $(BIN)/pytest -n $(WORKERS) \
 	-o pythonpath= -p no:cacheprovider --doctest-modules --pyargs tvtf
+KERAS = $$($(CURDIR)/.venv/keras/bin/python -c 'import importlib.util as u; print(u.find_spec("keras").submodule_search_locations[0])')
 SEEDS := 5
 WORKERS := 2
 
-.PHONY: help train text test test-all test-gpu test-oracle goldens lint bench wheel clean
+.PHONY: help train text test test-all test-gpu test-oracle test-keras goldens lint bench wheel clean
 
 help:
 	@echo "make train        train on scanned digits: accuracy over $(SEEDS) seeds, checkpoints, ONNX"
@@ -26,6 +27,7 @@ help:
 	@echo "make test-all     make test, with the longer sweeps"
 	@echo "make test-gpu     on a GPU: the compiled half of the tests, and benchmarks"
 	@echo "make test-oracle  compare with TensorFlow itself"
+	@echo "make test-keras   Keras's own tests, on tvtf"
 	@echo "make goldens      write TensorFlow's answers to tests/golden anew, all or those of NAMES"
 	@echo "make lint         only lint, types and import rules"
 	@echo "make bench        benchmarks, side by side with TensorFlow, JAX and PyTorch"
@@ -51,6 +53,11 @@ test-gpu: .venv/dev
 
 test-oracle: .venv/oracle/ready
 	.venv/oracle/bin/pytest -m oracle
+
+# Without -c pytest takes this project's settings, which make Keras's warnings errors.
+test-keras: .venv/keras/ready
+	cd $(KERAS) && PYTHONPATH=$(CURDIR) $(CURDIR)/.venv/keras/bin/pytest -q -n $(WORKERS) -c /dev/null --rootdir=. --assert=plain \
+		-p no:cacheprovider -p tests.keras.on_tvtf --disable-warnings --timeout=300 src
 
 # The version of TensorFlow is the one that pyproject.toml's extra `oracle` names.
 goldens: .venv/oracle/ready
@@ -91,6 +98,12 @@ export PYTHON
 .venv/oracle/ready: .venv/python pyproject.toml
 	$(BIN)/python -m venv .venv/oracle
 	.venv/oracle/bin/python $(INSTALL) --editable '.[oracle]'
+	@touch $@
+
+# Keras's tests compare with JAX, and have grain and pandas as sources of data.
+.venv/keras/ready: .venv/python pyproject.toml
+	$(BIN)/python -m venv .venv/keras
+	.venv/keras/bin/python $(INSTALL) --editable '.[dev]' jax grain pandas pytest-timeout
 	@touch $@
 
 .venv/bench/ready: .venv/python pyproject.toml

@@ -38,17 +38,17 @@ STEPS = 5
 def results(tf):
     for name, variants in OPTIMIZERS.items():
         for options in variants:
-            yield f"{name} {options}", trained(tf, getattr(tf.keras.optimizers, name)(learning_rate=0.1, **options))
+            yield f"{name} {options}", trained(tf, getattr(tf.optimizers, name)(learning_rate=0.1, **options))
     for name, variants in SCHEDULES.items():
         for arguments in variants:
-            schedule = getattr(tf.keras.optimizers.schedules, name)(*arguments)
+            schedule = getattr(tf.optimizers.schedules, name)(*arguments)
             yield f"{name} {arguments}", [float(schedule(tf.constant(step, "int64"))) for step in range(12)]
-    schedule = tf.keras.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
-    yield "Adam by schedule", trained(tf, tf.keras.optimizers.Adam(schedule))
+    schedule = tf.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5)
+    yield "Adam by schedule", trained(tf, tf.optimizers.Adam(schedule))
     for name, variants in INITIALIZERS.items():
         for options in variants:
             for shape in ((4, 6), (2, 3, 4)):
-                made = getattr(tf.keras.initializers, name)(seed=3, **options)(shape)
+                made = getattr(tf.initializers, name)(seed=3, **options)(shape)
                 yield f"{name} {options} {shape}", np.ravel(made).tolist()
 
 

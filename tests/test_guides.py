@@ -1,7 +1,10 @@
-"""The guides on files and on trust run as they stand there."""
+"""The guides on files, on trust and on Keras run as they stand there."""
 
 import re
+import sys
 from pathlib import Path
+
+import pytest
 
 DOCS = Path(__file__).parents[1] / "docs"
 
@@ -24,3 +27,11 @@ def test_a_damaged_library_is_refused_as_the_guide_tells(monkeypatch, capsys, tm
     assert capsys.readouterr().out == (
         "damaged.so is damaged: its content has another digest than it had; compile it again\n"
     )
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.15 needs Python 3.11")
+@pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")
+def test_a_model_of_keras_is_trained_and_saved_as_the_guide_tells(monkeypatch, capsys, tmp_path):
+    monkeypatch.chdir(tmp_path)
+    run(DOCS / "keras.md")
+    assert capsys.readouterr().out == "True\n(2, 1)\nTrue\n"

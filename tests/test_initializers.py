@@ -28,7 +28,7 @@ def test_by_name_and_configuration(name):
     made = initializers.get(name)
     again = initializers.deserialize(initializers.serialize(made))
     assert type(again) is type(made) and again.get_config() == made.get_config()
-    assert tf.keras.initializers.get(name)((3, 4)).shape == (3, 4)
+    assert tf.initializers.get(name)((3, 4)).shape == (3, 4)
 
 
 def test_get_takes_what_keras_takes():

@@ -92,7 +92,7 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *(path.partition(".")[0] for path in _namespaces.ROOMS)})
+    return sorted({*globals(), *_namespaces.PACKAGES, *(path.partition(".")[0] for path in _namespaces.ROOMS)})
 
 
 _lessons.give()

@@ -37,7 +37,6 @@ REASONS = {
     "raw_ops": "use the function of tf, tf.math, tf.nn ... that wraps the op; tvtf's own ops are in tvtf.ops",
     "estimator": "TensorFlow 2.16 removed it; write a training loop",
     "feature_column": "TensorFlow deprecates it; use tf.one_hot, tf.gather and lookup tables",
-    "keras": "tvtf has Keras's initializers and optimizers, and not yet its layers and models: write a tf.Module",
     "dtensor": "tvtf runs in one process",
     "load_library": "TensorFlow's kernels don't run here; register a primitive (docs/extending.md)",
     "load_op_library": "TensorFlow's kernels don't run here; register a primitive (docs/extending.md)",
@@ -150,7 +149,7 @@ SPACES = frozenset(
             "dtensor",
             "feature_column",
         ),
-        *("keras", "lite", "mlir", "raw_ops", "tpu", "xla"),
+        *("lite", "mlir", "raw_ops", "tpu", "xla"),
     }
 )
 """Namespaces refused as a whole, or but for a few names: programs may ask for what is in them by ``hasattr``."""

@@ -167,7 +167,7 @@ LATE = {
     "ops.tridiagonal": {
         "linalg": "banded_triangular_solve eigh_tridiagonal tridiagonal_matmul tridiagonal_solve",
     },
-    "optimizers": {"": "mixed_precision optimizers", "keras": "Optimizer mixed_precision optimizers"},
+    "optimizers": {"": "mixed_precision optimizers"},
     "passes": {"": "passes"},
     "plain_initializers": {
         "": "constant_initializer ones_initializer random_normal_initializer random_uniform_initializer zeros_initializer",
@@ -209,6 +209,8 @@ ROOMS = {
 """Public path -> the room that declares it."""
 SPACES = {"experimental.numpy": "arrays", "ragged": "ragged", "sparse": "sparse"}
 """The same for whole namespaces, which ``import`` finds before their rooms are there."""
+PACKAGES = ("keras",)
+"""Rooms that need another package, and have its names instead of any that are declared."""
 _LATE_SPACES = sorted({*(space for spaces in LATE.values() for space in spaces if space), *SPACES})
 _NOTHING = object()
 _installed: dict[str, Any] = {}
@@ -263,6 +265,8 @@ def late(module: ModuleType, path: str) -> Any:
     Raises:
       AttributeError: no room declares it; NotImplementedError too where TensorFlow has it.
     """
+    if path in PACKAGES:
+        return import_module(f"tvtf.{path}")
     space, _, name = path.rpartition(".")
     room = ROOMS.get(path) or SPACES.get(space)
     if room:

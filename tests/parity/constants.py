@@ -34,7 +34,7 @@ def programs(tf):
         "an iterator": lambda: isinstance(iter(tf.data.Dataset.range(1)), tf.data.Iterator),
         "optimizers": lambda: (
             issubclass(tf.keras.optimizers.SGD, tf.keras.optimizers.Optimizer),
-            tf.optimizers.Optimizer is tf.keras.Optimizer,
+            tf.keras.optimizers.Optimizer is tf.keras.Optimizer,
         ),
         "checkpoint options": lambda: tf.train.CheckpointOptions(experimental_io_device=None).experimental_io_device,
     }

@@ -15,7 +15,7 @@ from tvtf.tensor import Tensor
 from tvtf.variable import Variable
 
 
-@export("optimizers.Adam", "keras.optimizers.Adam")
+@export("optimizers.Adam")
 class Adam(Optimizer):
     """Steps scaled by running means of the gradient and of its square.
 
@@ -94,7 +94,7 @@ def _at_least(slot: Variable, value: Tensor) -> Tensor:
     return largest
 
 
-@export("optimizers.AdamW", "keras.optimizers.AdamW")
+@export("optimizers.AdamW")
 class AdamW(Adam):
     """:class:`Adam` that also takes ``weight_decay * learning_rate`` of each variable away; see
     :meth:`Optimizer.exclude_from_weight_decay`.

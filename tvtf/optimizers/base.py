@@ -65,7 +65,7 @@ def _key(variable: Any) -> int:
     return getattr(variable, "_identity", id(variable))
 
 
-@export("optimizers.Optimizer", "keras.optimizers.Optimizer", "keras.Optimizer")
+@export("optimizers.Optimizer")
 class Optimizer(AutoTrackable):
     """The base of optimizers: subclasses make slots in ``build`` and write one variable's update in ``update_step``.
 
@@ -407,7 +407,7 @@ def _snake(name: str) -> str:
     return re.sub("([a-z])([A-Z])", r"\1_\2", re.sub(r"\W+", "", name)).lower()
 
 
-@export("keras.optimizers.serialize", "optimizers.serialize")
+@export("optimizers.serialize")
 def serialize(optimizer: Optimizer) -> dict[str, Any]:
     """A dict of an optimizer's class and configuration.
 
@@ -420,7 +420,7 @@ def serialize(optimizer: Optimizer) -> dict[str, Any]:
     return {"class_name": type(optimizer).__name__, "config": optimizer.get_config()}
 
 
-@export("keras.optimizers.deserialize", "optimizers.deserialize")
+@export("optimizers.deserialize")
 def deserialize(config: dict[str, Any], custom_objects: dict[str, Any] | None = None) -> Optimizer:
     """The optimizer that :func:`serialize` describes.
 
@@ -454,7 +454,7 @@ def _subclasses(base: type[Optimizer]) -> list[type[Optimizer]]:
     return found
 
 
-@export("keras.optimizers.get", "optimizers.get")
+@export("optimizers.get")
 def get(identifier: Any) -> Optimizer:
     """An optimizer from its name, its configuration, or itself.
 

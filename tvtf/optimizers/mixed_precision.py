@@ -20,7 +20,7 @@ from tvtf.variable import Variable
 COMPUTE = {"float32": None, "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 
 
-@export("mixed_precision.Policy", "keras.mixed_precision.Policy")
+@export("mixed_precision.Policy")
 class Policy:
     """Which types a program computes in and keeps its Variables in.
 
@@ -55,7 +55,7 @@ class Policy:
         return f'<Policy "{self.name}">'
 
 
-@export("mixed_precision.set_global_policy", "keras.mixed_precision.set_global_policy")
+@export("mixed_precision.set_global_policy")
 def set_global_policy(policy: Policy | str) -> None:
     """The policy of every function traced from now on; eager calls and functions traced before stay as they are.
 
@@ -75,7 +75,7 @@ def set_global_policy(policy: Policy | str) -> None:
     precision.compute = COMPUTE[chosen.name]
 
 
-@export("mixed_precision.global_policy", "keras.mixed_precision.global_policy")
+@export("mixed_precision.global_policy")
 def global_policy() -> Policy:
     """The policy that functions are traced under.
 
@@ -88,7 +88,7 @@ def global_policy() -> Policy:
     return Policy(next(name for name, compute in COMPUTE.items() if compute == precision.compute))
 
 
-@export("mixed_precision.LossScaleOptimizer", "keras.mixed_precision.LossScaleOptimizer")
+@export("mixed_precision.LossScaleOptimizer")
 class LossScaleOptimizer(Optimizer):
     """Another optimizer's steps with gradients of a scaled loss, so that none vanishes in float16.
 

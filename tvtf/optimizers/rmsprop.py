@@ -14,7 +14,7 @@ from tvtf.tensor import Tensor
 from tvtf.variable import Variable
 
 
-@export("optimizers.RMSprop", "keras.optimizers.RMSprop")
+@export("optimizers.RMSprop")
 class RMSprop(Optimizer):
     """Steps divided by the root of a running mean of squared gradients.
 

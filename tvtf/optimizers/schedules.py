@@ -17,9 +17,7 @@ from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _public(*names: str) -> Any:
-    return export(
-        *(f"{root}.{name}" for root in ("optimizers.schedules", "keras.optimizers.schedules") for name in names)
-    )
+    return export(*(f"optimizers.schedules.{name}" for name in names))
 
 
 @_public("LearningRateSchedule")

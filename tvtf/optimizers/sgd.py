@@ -14,7 +14,7 @@ from tvtf.tensor import Tensor
 from tvtf.variable import Variable
 
 
-@export("optimizers.SGD", "keras.optimizers.SGD")
+@export("optimizers.SGD")
 class SGD(Optimizer):
     """``w -= rate * g``; with momentum ``m = momentum * m - rate * g; w += m``.
 

@@ -1,0 +1,178 @@
+"""``tf.keras`` is the package Keras on tvtf, beside any other Keras, and found by every way of importing it."""
+
+import importlib.util
+import os
+import pickle
+import subprocess
+import sys
+import textwrap
+import threading
+
+import numpy as np
+import pytest
+
+import tvtf as tf
+
+if sys.version_info < (3, 11):
+    pytest.skip("Keras 3.15 needs Python 3.11", allow_module_level=True)
+
+# Keras's variables have an __array__ that NumPy 2 finds too short.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")
+X = np.sin(np.arange(64 * 8, dtype=np.float32)).reshape(64, 8)
+Y = X.sum(1, keepdims=True)
+
+
+def model(seed=1):
+    tf.keras.utils.set_random_seed(seed)
+    layers = tf.keras.layers
+    made = tf.keras.Sequential([layers.Input((8,)), layers.Dense(16, activation="relu"), layers.Dense(1)])
+    made.compile("adam", "mse")
+    return made
+
+
+def run(program, **variables):
+    """What a program prints in a process of its own."""
+    done = subprocess.run(
+        [sys.executable, "-W", "ignore", "-c", textwrap.dedent(program)],
+        capture_output=True, text=True, env={**os.environ, **variables}, check=False,
+    )  # fmt: skip
+    assert done.returncode == 0, done.stderr[-2000:]
+    return done.stdout.strip()
+
+
+def test_a_model_learns_evaluates_and_predicts():
+    made = model()
+    losses = made.fit(X, Y, epochs=3, verbose=0).history["loss"]
+    assert losses == sorted(losses, reverse=True)
+    predicted = made.predict(X, verbose=0)
+    np.testing.assert_allclose(made.evaluate(X, Y, verbose=0), np.mean((predicted - Y) ** 2), rtol=1e-5)
+    np.testing.assert_allclose(made(X), predicted, rtol=1e-5, atol=1e-6)
+
+
+def test_training_in_a_loop_of_ones_own():
+    made, optimizer, loss = model(), tf.keras.optimizers.SGD(0.1), tf.keras.losses.MeanSquaredError()
+
+    @tf.function
+    def step():
+        with tf.GradientTape() as tape:
+            value = loss(Y, made(X, training=True))
+        optimizer.apply_gradients(zip(tape.gradient(value, made.trainable_weights), made.trainable_weights))
+        return value
+
+    losses = [float(step()) for _ in range(4)]
+    assert losses == sorted(losses, reverse=True)
+
+
+def test_recurrent_layers_with_masks():
+    layers = tf.keras.layers
+    tf.keras.utils.set_random_seed(1)
+    made = tf.keras.Sequential([layers.Embedding(9, 4, mask_zero=True), layers.LSTM(5), layers.Dense(1)])
+    made.compile("adam", "mse")
+    ids = (np.arange(32).reshape(8, 4) % 9).astype(np.int32)
+    assert made.fit(ids, np.ones((8, 1), np.float32), epochs=2, verbose=0).history["loss"][1] < 1.0
+    np.testing.assert_allclose(made(ids), made.predict(ids, verbose=0), rtol=1e-5)
+
+
+def test_every_way_to_name_it():
+    keras = importlib.import_module("tvtf.keras")
+    layers = importlib.import_module("tvtf.keras.layers")
+    assert tf.keras is keras and keras.layers is layers and "layers" in dir(keras) and "keras" in dir(tf)
+    assert layers.Dense is tf.keras.layers.Dense and keras.__version__.startswith("3.")
+    assert importlib.reload(layers) is layers  # as notebooks do
+
+
+def test_files_hold_a_model_and_its_optimizer(tmp_path):
+    made = model()
+    made.fit(X, Y, verbose=0)
+    made.save(tmp_path / "whole.keras")
+    again = tf.keras.models.load_model(tmp_path / "whole.keras")
+    np.testing.assert_array_equal(again.predict(X, verbose=0), made.predict(X, verbose=0))
+    assert int(again.optimizer.iterations) == 2
+    made.save_weights(tmp_path / "some.weights.h5")
+    other = model(seed=2)
+    other.optimizer.build(other.trainable_variables)
+    other.load_weights(tmp_path / "some.weights.h5")
+    np.testing.assert_array_equal(other.predict(X, verbose=0), made.predict(X, verbose=0))
+
+
+def test_a_pickled_model_is_the_model():
+    made = model()
+    made.fit(X, Y, verbose=0)
+    again = pickle.loads(pickle.dumps(made))
+    np.testing.assert_array_equal(again.predict(X, verbose=0), made.predict(X, verbose=0))
+
+
+def test_threads_that_name_it_first_get_the_same():
+    printed = run("""
+        import threading
+        import tvtf as tf
+        found = []
+        threads = [threading.Thread(target=lambda: found.append(tf.keras.layers.Dense)) for _ in range(4)]
+        for thread in threads: thread.start()
+        for thread in threads: thread.join()
+        print(len(found), len(set(found)))
+    """)
+    assert printed == "4 1"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("tensorflow") is not None, reason="import keras means TensorFlow's here")
+def test_import_keras_is_the_same_where_it_can_mean_nothing_else():
+    printed = run("""
+        import tvtf as tf
+        tf.keras
+        import keras
+        print(keras.layers.Dense is tf.keras.layers.Dense, keras.backend.backend())
+    """)
+    assert printed == "True tensorflow"
+
+
+@pytest.mark.parametrize("first", ["keras", "tvtf.keras"])
+def test_a_keras_on_another_backend_stays_what_it_is(first):
+    printed = run(
+        f"""
+        import {first}
+        import keras
+        import tvtf as tf
+        dense = tf.keras.layers.Dense(2)
+        print(keras.backend.backend(), tf.keras.backend.backend(), keras.layers.Dense is type(dense))
+        print(type(dense(tf.ones([1, 3]))).__module__, isinstance(keras.ops.ones([1]), tf.Tensor))
+        """,
+        KERAS_BACKEND="numpy",
+    )
+    assert printed == "numpy tensorflow False\ntvtf.tensor False"
+
+
+def test_without_keras_it_says_what_to_install():
+    printed = run(
+        """
+        import tvtf as tf
+        import importlib.machinery
+        path = importlib.machinery.PathFinder.find_spec
+        importlib.machinery.PathFinder.find_spec = classmethod(lambda cls, name, *a: None if name == "keras" else path(name, *a))
+        try:
+            tf.keras
+        except ImportError as error:
+            print(error)
+        print(float(tf.optimizers.SGD(0.5).learning_rate))
+        """
+    )
+    assert printed == "tvtf.keras is the package keras, which isn't installed: pip install 'tvtf[keras]'\n0.5"
+
+
+def test_names_that_a_newer_keras_asks_for_are_found(tmp_path):
+    from tvtf.keras.missing_names import missing
+
+    (tmp_path / "new.py").write_text(
+        "import tensorflow as tf\nfrom tensorflow.python import secret\ntf.math.abs(tf.nowhere.f(1))\n"
+    )
+    assert missing(tmp_path) == {"nowhere.f": ["new.py"], "python.secret": ["new.py"]}
+
+
+def test_a_tape_is_not_confused_by_threads():
+    made, found = model(), []
+    workers = [threading.Thread(target=lambda: found.append(made.predict(X, verbose=0))) for _ in range(3)]
+    for worker in workers:
+        worker.start()
+    for worker in workers:
+        worker.join()
+    assert all(np.array_equal(each, found[0]) for each in found)

@@ -1,0 +1,49 @@
+"""Where Keras's code can't be taken as it is: functions of its modules that tvtf replaces, with the reason for each.
+
+A row is for one module, and runs right after it; a Keras on another backend is never touched.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from types import ModuleType
+
+import tvtf
+
+
+def _know_tensors(module: ModuleType) -> None:
+    """Keras knows TensorFlow's tensors by the name of the module that their class is in."""
+    vars(module).update(
+        is_tensorflow_tensor=tvtf.is_tensor,
+        is_tensorflow_ragged=lambda value: isinstance(value, tvtf.RaggedTensor),
+        is_tensorflow_sparse=lambda value: isinstance(value, tvtf.SparseTensor),
+    )
+
+
+def _know_datasets(module: ModuleType) -> None:
+    """Keras knows TensorFlow's datasets by the name of the module that their class is in."""
+    vars(module)["is_tf_dataset"] = lambda dataset: isinstance(dataset, tvtf.data.Dataset)
+
+
+def _know_traces(module: ModuleType) -> None:
+    """Keras asks whether a tf.function is traced only if ``sys.modules`` has TensorFlow."""
+
+    def in_tf_graph() -> bool:
+        is_said = module.global_state.get_global_attribute("in_tf_graph_scope", False)
+        return is_said or not tvtf.executing_eagerly()
+
+    vars(module)["in_tf_graph"] = in_tf_graph
+
+
+def _take_backend(module: ModuleType) -> None:
+    """Another backend that the user chose is for the Keras that other code imports."""
+    vars(module)["_BACKEND"] = "tensorflow"
+
+
+HOOKS: dict[str, Callable[[ModuleType], None]] = {
+    "src.backend.config": _take_backend,
+    "src.trainers.data_adapters": _know_datasets,
+    "src.trainers.data_adapters.data_adapter_utils": _know_tensors,
+    "src.utils.backend_utils": _know_traces,
+}
+"""Module, without the package's name -> what is changed in it."""

@@ -1,0 +1,151 @@
+"""Loads the package ``keras`` so that its modules, and only they, find tvtf where they say ``import tensorflow``.
+
+A finder runs each module of Keras with an ``__import__`` of its own. Nothing of Keras is rewritten, its byte code is the one
+that every Python program uses, and ``sys.modules["tensorflow"]`` is not touched.
+
+Where ``import keras`` can mean nothing else, for no TensorFlow is installed and no other backend chosen, it means this one.
+Elsewhere Keras is loaded a second time, under the name `COPY`, beside the one that other code imports.
+
+Source: https://docs.python.org/3/reference/executionmodel.html#builtins-and-restricted-execution (``__builtins__``)
+"""
+
+from __future__ import annotations
+
+import builtins
+import importlib
+import json
+import os
+import sys
+from collections.abc import Sequence
+from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
+from importlib.util import find_spec, spec_from_file_location
+from pathlib import Path
+from types import ModuleType
+from typing import Any
+
+from tvtf import tensorflow_view
+from tvtf.keras.hooks import HOOKS
+from tvtf.tensorflow_view import View
+
+KERAS = "keras"
+COPY = "tvtf.keras._copy"
+VERSION = (3, 15)
+"""The version whose use of TensorFlow's private names was looked at; another may want more: tvtf.keras.missing_names."""
+OLDEST_PYTHON = (3, 11)
+INSTALL = "pip install 'tvtf[keras]'"
+
+
+def load() -> str:
+    """Makes Keras importable on tvtf; gives the name of the package.
+
+    Raises:
+      ImportError: it isn't installed, is too old, or needs a newer Python.
+    """
+    if sys.version_info < OLDEST_PYTHON:
+        raise ImportError(
+            f"tvtf.keras is the package keras {_dotted(VERSION)}, which needs Python {_dotted(OLDEST_PYTHON)} or later."
+        )
+    package = PathFinder.find_spec(KERAS)
+    if package is None or package.origin is None:
+        raise ImportError(f"tvtf.keras is the package keras, which isn't installed: {INSTALL}")
+    name = KERAS if _is_free() else COPY
+    sys.meta_path.insert(0, Finder(name, Path(package.origin)))
+    return name
+
+
+def _dotted(version: Sequence[int]) -> str:
+    return ".".join(map(str, version))
+
+
+def _is_free() -> bool:
+    """Whether nothing but tvtf could answer ``import keras``."""
+    return KERAS not in sys.modules and find_spec("tensorflow") is None and _chosen_backend() == "tensorflow"
+
+
+def _chosen_backend() -> str:
+    """What the environment, or Keras's file of settings, names."""
+    if "KERAS_BACKEND" in os.environ:
+        return os.environ["KERAS_BACKEND"]
+    home = os.environ.get("KERAS_HOME") or os.path.join(os.path.expanduser("~"), ".keras")
+    try:
+        return str(json.loads(Path(home, "keras.json").read_text(encoding="utf-8"))["backend"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "tensorflow"
+
+
+class Finder:
+    """Finds the modules of Keras under ``name``; those of a copy lie in the same files."""
+
+    def __init__(self, name: str, init: Path) -> None:
+        self.name, self.init = name, init
+        self.builtins = vars(builtins) | {"__import__": self.import_}
+        self.importlib = View("importlib", importlib)
+        vars(self.importlib)["import_module"] = self.import_module
+
+    def find_spec(
+        self, name: str, path: Sequence[str] | None = None, target: ModuleType | None = None
+    ) -> ModuleSpec | None:
+        if name == self.name:
+            return self._spec(name, str(self.init), [str(self.init.parent)])
+        if not name.startswith(self.name + "."):
+            return None
+        found = PathFinder.find_spec(name, path)
+        if found is None or found.origin is None or not isinstance(found.loader, SourceFileLoader):
+            return found
+        return self._spec(name, found.origin, found.submodule_search_locations)
+
+    def _spec(self, name: str, origin: str, folders: list[str] | None) -> ModuleSpec | None:
+        loader = Loader(name, origin, self)
+        return spec_from_file_location(name, origin, loader=loader, submodule_search_locations=folders)
+
+    # -- what Keras's modules see
+
+    def import_(
+        self,
+        name: str,
+        globals: Any = None,
+        locals: Any = None,
+        fromlist: Sequence[str] = (),
+        level: int = 0,  # noqa: A002
+    ) -> Any:
+        """``__import__`` of Keras's modules."""
+        head = name.partition(".")[0]
+        if level == 0 and head == "tensorflow":
+            found = tensorflow_view.find(name)
+            return found if fromlist else tensorflow_view.find("tensorflow")
+        if level == 0 and name == "importlib":
+            return self.importlib
+        if level == 0 and head == KERAS != self.name:
+            return self._from_copy(name, fromlist)
+        return importlib.__import__(name, globals, locals, fromlist, level)
+
+    def _from_copy(self, name: str, fromlist: Sequence[str] | None) -> Any:
+        if fromlist:
+            return importlib.__import__(self._here(name), None, None, fromlist, 0)
+        importlib.import_module(self._here(name))
+        return sys.modules[self.name]
+
+    def _here(self, name: str) -> str:
+        """The name of one of Keras's modules in this copy of it."""
+        return self.name + name.removeprefix(KERAS) if name.partition(".")[0] == KERAS else name
+
+    def import_module(self, name: str, package: str | None = None) -> Any:
+        """``importlib.import_module`` of Keras's modules."""
+        if name.partition(".")[0] == "tensorflow":
+            return tensorflow_view.find(name)
+        return importlib.import_module(self._here(name), package)
+
+
+class Loader(SourceFileLoader):
+    """Runs a module of Keras with the finder's ``__import__``."""
+
+    def __init__(self, name: str, path: str, finder: Finder) -> None:
+        super().__init__(name, path)
+        self.finder = finder
+
+    def exec_module(self, module: ModuleType) -> None:
+        vars(module)["__builtins__"] = self.finder.builtins
+        super().exec_module(module)
+        hook = HOOKS.get(module.__name__.removeprefix(f"{self.finder.name}."))
+        if hook:
+            hook(module)

@@ -1,0 +1,78 @@
+"""Lists the names of TensorFlow that the installed Keras uses and tvtf lacks: ``python -m tvtf.keras.missing_names``.
+
+Run it when a new Keras comes out. It reads Keras's source and imports none of it.
+"""
+
+from __future__ import annotations
+
+import ast
+import importlib.util
+import sys
+from collections import defaultdict
+from collections.abc import Iterator
+from pathlib import Path
+from typing import Any
+
+from tvtf.tensorflow_view import find
+
+ROOTS = {"tf", "tensorflow"}
+# Code for other backends, which runs TensorFlow's side of exchanges with them.
+OTHERS = ("backend/jax", "backend/torch", "backend/openvino", "backend/numpy")
+
+
+def names_in(source: str) -> Iterator[str]:
+    """The dotted names of TensorFlow that a module uses, without "tensorflow."."""
+    tree = ast.parse(source)
+    inner = {id(node.value) for node in ast.walk(tree) if isinstance(node, ast.Attribute)}
+    for node in ast.walk(tree):
+        match node:
+            case ast.ImportFrom(module=str(module), names=names, level=0) if module.partition(".")[0] == "tensorflow":
+                yield from (f"{module}.{alias.name}".removeprefix("tensorflow.") for alias in names)
+            case ast.Attribute() if id(node) not in inner:
+                root, *path = _chain(node)
+                if root in ROOTS:
+                    yield ".".join(path)
+
+
+def _chain(node: ast.expr) -> list[str]:
+    match node:
+        case ast.Attribute(value=value, attr=attr):
+            return [*_chain(value), attr]
+        case ast.Name(id=name):
+            return [name]
+    return [""]
+
+
+def missing(folder: Path) -> dict[str, list[str]]:
+    """Each name that no module of tvtf's answers for, with the files that use it."""
+    found: dict[str, list[str]] = defaultdict(list)
+    for path in sorted(folder.rglob("*.py")):
+        place = path.relative_to(folder).as_posix()
+        if not place.endswith("_test.py") and not any(other in place for other in OTHERS):
+            for name in {*names_in(path.read_text(encoding="utf-8"))}:
+                if not _is_there(name):
+                    found[name].append(place)
+    return dict(sorted(found.items()))
+
+
+def _is_there(name: str) -> bool:
+    value: Any = find("tensorflow")
+    for part in name.split("."):
+        try:
+            value = getattr(value, part)
+        except AttributeError:
+            # What an object, not a module, has: a method of a class or of a value that only running gives.
+            return not isinstance(value, type(sys))
+    return True
+
+
+def main() -> None:
+    spec = importlib.util.find_spec("keras")
+    if spec is None or not spec.submodule_search_locations:
+        raise SystemExit("keras isn't installed: pip install 'tvtf[keras]'")
+    for name, places in missing(Path(spec.submodule_search_locations[0])).items():
+        print(f"tf.{name:60} {', '.join(places)}")
+
+
+if __name__ == "__main__":
+    main()
