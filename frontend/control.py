@@ -9,6 +9,7 @@ from tvtf import nest
 from tvtf.anyrank import AnyShape, of_any_rank
 from tvtf.composite import TypeSpec
 from tvtf.context import state
+from tvtf.frontend.late_types import is_untyped, typed_as, typed_as_returned
 from tvtf.frontend.state import traced_assign
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
@@ -101,7 +102,11 @@ def traced_cond(
     """The primitive over both branches, whose Variables' new values are assigned outside."""
     from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
 
-    branches = Inner(f"{op}_true", true_fn), Inner(f"{op}_false", false_fn)
+    first = Inner(f"{op}_true", true_fn)
+    second = Inner(f"{op}_false", lambda: typed_as(false_fn(), first.structure))
+    if is_untyped(first.structure):
+        first = Inner(f"{op}_true", lambda: typed_as(true_fn(), second.structure))
+    branches = first, second
     check_branches(branches[0].structure, branches[1].structure, names, op)
     variables = assigned_variables(branches)
     updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
@@ -241,10 +246,10 @@ def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) 
     values, count = loop_vars, 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
         found = body(*values)
-        nested = _as_loop_vars(found, loop_vars)
+        nested = _as_loop_vars(found, loop_vars, expand_composites=not is_untyped(loop_vars))
         values = type(found)(nested) if type(found) in (list, tuple) else nested  # as TensorFlow does
         count += 1
-    return nest.map_structure(convert_to_tensor, values, expand_composites=True)
+    return nest.map_structure(lambda v: None if v is None else convert_to_tensor(v), values, expand_composites=True)
 
 
 def _as_loop_vars(values: Any, like: Any, expand_composites: bool = True) -> Any:
@@ -300,6 +305,7 @@ def traced_while(
     from tvtf.frontend.lift import Inner, carried_variables, lift, variable_value
     from tvtf.frontend.tensor_array import Growth, params_of, settled
 
+    loop_vars = typed_as_returned(loop_vars, body)
     loop_vars = settled(loop_vars, lambda aside: body(*params_of(aside, loop_vars)))
     growth = growth or Growth(loop_vars)
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]

@@ -168,6 +168,8 @@ class CompositeTensor(abc.ABC):
     is_batched = False
     _is_tensor_like = True
     """Whether ``tf.is_tensor`` holds."""
+    _is_untyped = False
+    """Whether its type is that of what it meets in a branch or loop."""
 
     @property
     @abc.abstractmethod

@@ -45,6 +45,21 @@ class _Context:
         return tvtf.executing_eagerly()
 
 
+class _Determinism:
+    """Results are the same in each run; TensorFlow has a switch for that."""
+
+    is_asked_for = False
+
+    def enable(self) -> None:
+        self.is_asked_for = True
+
+    def disable(self) -> None:
+        self.is_asked_for = False
+
+
+_determinism = _Determinism()
+
+
 def _type_spec_named(name: str) -> type:
     if name not in registered:
         raise ValueError(f"No TypeSpec has been registered with name {name!r}")
@@ -110,7 +125,11 @@ PRIVATE: dict[str, dict[str, Callable[..., Any]]] = {
         "eager_mode": nullcontext,
         "executing_eagerly": tvtf.executing_eagerly,
     },
-    "python.framework.config": {"is_op_determinism_enabled": lambda: True},
+    "python.framework.config": {
+        "disable_op_determinism": _determinism.disable,
+        "enable_op_determinism": _determinism.enable,
+        "is_op_determinism_enabled": lambda: _determinism.is_asked_for,
+    },
     "python.framework.tensor_util": {"is_tf_type": tvtf.is_tensor},
     "python.framework.type_spec_registry": {"get_name": _name_of_type_spec, "lookup": _type_spec_named},
     "python.ops.linalg.sparse.sparse_csr_matrix_ops": {

@@ -2,7 +2,7 @@
 
 
 def programs(tf):
-    return {**_made(tf), **_of_iterators(tf), **_in_control_flow(tf), **_typed(tf)}
+    return {**_made(tf), **_of_iterators(tf), **_in_control_flow(tf), **_typed(tf), **_typed_later(tf)}
 
 
 def _shown(optional):
@@ -166,4 +166,53 @@ def _typed(tf):
         "of a value": lambda: tf.OptionalSpec.from_value(optional.from_value((1, 2.0))),
         "compatible": lambda: [spec.is_compatible_with(optional.from_value(v)) for v in ([1.0], 1.0, [1], [[1.0]])],
         "of a type": lambda: isinstance(optional.from_value(1), tf.experimental.Optional),
+    }
+
+
+def _typed_later(tf):
+    """An optional that holds nothing, of a type that a loop's body tells: so Keras runs several steps in a call."""
+    optional = tf.experimental.Optional
+
+    def steps(count):
+        def run(elements):
+            nothing = optional.empty(None)
+
+            def body(step, found, following):
+                def some():
+                    made = optional.from_value({"a": following.get_value() * 2})
+                    nothing._element_spec = made.element_spec
+                    return made
+
+                def none():
+                    found._element_spec = nothing._element_spec
+                    return found
+
+                made = tf.cond(tf.logical_and(step < count, following.has_value()), some, none)
+                more = tf.cond(step + 1 < count, elements.get_next_as_optional, lambda: following)
+                return step + 1, made, more
+
+            def goes_on(step, found, following):
+                return tf.logical_and(step < count, following.has_value())
+
+            start = [tf.constant(0), nothing, elements.get_next_as_optional()]
+            found = tf.while_loop(goes_on, body, start)[1]
+            found._element_spec = nothing.element_spec
+            return found
+
+        return run
+
+    def values(run):
+        elements, found = iter(tf.data.Dataset.range(5)), []
+        for _ in range(3):
+            made = run(elements)
+            found.append(int(made.get_value()["a"]) if made.has_value() else None)
+        return found
+
+    return {
+        **{f"{count} steps in a call": lambda count=count: values(steps(count)) for count in (2, 3, 7)},
+        **{
+            f"{count} steps in a call, traced": lambda count=count: values(tf.function(steps(count), autograph=False))
+            for count in (2, 3, 7)
+        },
+        "of no type, holding nothing": lambda: bool(optional.empty(None).has_value()),
     }

@@ -53,7 +53,8 @@ class OptionalSpec(TypeSpec):
         return value._present, value._element
 
     def _from_components(self, components: Any) -> Optional:
-        return _Optional(self.element_spec, *components)
+        kind = _Untyped if self.element_spec is None else _Optional
+        return kind(self.element_spec, *components)
 
     def _serialize(self) -> tuple[Any, ...]:
         return (self.element_spec,)
@@ -81,7 +82,12 @@ class Optional(CompositeTensor):
 
     @staticmethod
     def empty(element_spec: Any) -> Optional:
-        """One that holds nothing."""
+        """One that holds nothing.
+
+        With None for ``element_spec`` it takes that of the optional which it meets in a ``tf.cond`` or ``tf.while_loop``.
+        """
+        if element_spec is None:
+            return _Untyped(None, convert_to_tensor(False), None)
         return _Optional(element_spec, convert_to_tensor(False), packer(element_spec)(blanks(element_spec)))
 
     @abc.abstractmethod
@@ -108,7 +114,7 @@ class Optional(CompositeTensor):
 
 class _Optional(Optional):
     def __init__(self, spec: Any, present: Tensor, element: Element) -> None:
-        self._spec, self._present, self._element = spec, present, element
+        self._element_spec, self._present, self._element = spec, present, element
 
     def has_value(self, name: str | None = None) -> Tensor:
         return self._present
@@ -122,7 +128,20 @@ class _Optional(Optional):
 
     @property
     def element_spec(self) -> Any:
-        return self._spec
+        return self._element_spec
+
+
+class _Untyped(_Optional):
+    """One that holds nothing, of a type that nobody knows yet; Keras sets the spec when it does."""
+
+    _is_untyped = True
+
+    @property
+    def _type_spec(self) -> OptionalSpec:
+        return OptionalSpec(None)
+
+    def _typed_as(self, other: Optional) -> Optional:
+        return Optional.empty(other.element_spec)
 
 
 def _require(present: np.ndarray, by: str = "") -> tuple[()]:
