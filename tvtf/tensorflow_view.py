@@ -60,14 +60,20 @@ class _Determinism:
 _determinism = _Determinism()
 
 
+def _type_specs() -> dict[str, type]:
+    """Those that have a name: TensorFlow's own by its names, and users'."""
+    own = (tvtf.TensorSpec, tvtf.RaggedTensorSpec, tvtf.SparseTensorSpec)
+    return {**registered, **{f"tf.{kind.__name__}": kind for kind in own}}
+
+
 def _type_spec_named(name: str) -> type:
-    if name not in registered:
+    if name not in _type_specs():
         raise ValueError(f"No TypeSpec has been registered with name {name!r}")
-    return registered[name]
+    return _type_specs()[name]
 
 
 def _name_of_type_spec(cls: type) -> str:
-    for name, kind in registered.items():
+    for name, kind in _type_specs().items():
         if kind is cls:
             return name
     raise ValueError(f"TypeSpec {cls.__module__}.{cls.__name__} has not been registered.")
