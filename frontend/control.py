@@ -9,7 +9,7 @@ from tvtf import nest
 from tvtf.anyrank import AnyShape, of_any_rank
 from tvtf.composite import TypeSpec
 from tvtf.context import state
-from tvtf.frontend.late_types import is_untyped, typed_as, typed_as_returned
+from tvtf.frontend.late_types import is_untyped, takes_type, typed_as, typed_as_returned
 from tvtf.frontend.state import traced_assign
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
@@ -104,7 +104,7 @@ def traced_cond(
 
     first = Inner(f"{op}_true", true_fn)
     second = Inner(f"{op}_false", lambda: typed_as(false_fn(), first.structure))
-    if is_untyped(first.structure):
+    if takes_type(first.structure, second.structure):
         first = Inner(f"{op}_true", lambda: typed_as(true_fn(), second.structure))
     branches = first, second
     check_branches(branches[0].structure, branches[1].structure, names, op)

@@ -1,7 +1,7 @@
 """Values whose type the program tells later, as ``tf.experimental.Optional.empty(None)``: branches and loops find it.
 
 Such a value becomes what it is where it meets one that has a type: in the other branch of a ``tf.cond``, or in the result of
-a loop's first iteration.
+a loop's first iteration. Rows (IndexedSlices) with int32 indices become such with int64 indices, where they meet these.
 """
 
 from __future__ import annotations
@@ -11,7 +11,9 @@ from typing import Any
 
 from tvtf import nest
 from tvtf.composite import CompositeTensor
-from tvtf.emit import tracing
+from tvtf.dtypes import int32, int64
+from tvtf.indexed_slices import IndexedSlices
+from tvtf.ops.rules import bind
 
 
 def is_untyped(value: Any) -> bool:
@@ -19,27 +21,42 @@ def is_untyped(value: Any) -> bool:
     return any(isinstance(leaf, CompositeTensor) and leaf._is_untyped for leaf in nest.flatten(value))
 
 
-def typed_as(value: Any, like: Any) -> Any:
-    """``value`` with the types of ``like``, where it has none and these stand in the same place."""
+def takes_type(value: Any, like: Any) -> bool:
+    """Whether something in ``value`` has another type in :func:`typed_as`."""
     mine, theirs = nest.flatten(value), nest.flatten(like)
-    if len(mine) != len(theirs) or not is_untyped(value):
+    return len(mine) == len(theirs) and any(map(_takes_type, mine, theirs))
+
+
+def _takes_type(mine: Any, other: Any) -> bool:
+    if isinstance(mine, IndexedSlices) and isinstance(other, IndexedSlices):
+        return mine.indices.dtype is int32 and other.indices.dtype is int64
+    return is_untyped(mine) and not is_untyped(other)
+
+
+def typed_as(value: Any, like: Any) -> Any:
+    """``value`` with the types of ``like``, where it has none of its own and these stand in the same place."""
+    if not takes_type(value, like):
         return value
-    pairs = zip(mine, theirs)
-    return nest.pack_sequence_as(
-        value, [m._typed_as(t) if is_untyped(m) and not is_untyped(t) else m for m, t in pairs]
-    )
+    pairs = zip(nest.flatten(value), nest.flatten(like))
+    return nest.pack_sequence_as(value, [_typed(m, t) if _takes_type(m, t) else m for m, t in pairs])
+
+
+def _typed(mine: Any, other: Any) -> Any:
+    if isinstance(mine, IndexedSlices):
+        return IndexedSlices(mine.values, bind.cast(mine.indices, dtype=int64), mine.dense_shape)
+    return mine._typed_as(other)
 
 
 def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Sequence[Any]:
     """Loop variables with the types that an iteration gives them, which is traced once more for that."""
+    from tvtf.emit import tracing
     from tvtf.frontend.aside import Aside
 
     if not is_untyped(loop_vars):
         return loop_vars
     aside = Aside("while_types")
     with tracing(aside):
-        params = [_param_of(aside, v) for v in loop_vars]
-        found = body(*params)
+        found = body(*(_param_of(aside, v) for v in loop_vars))
     return typed_as(list(loop_vars), list(found) if isinstance(found, (list, tuple)) else [found])  # type: ignore[no-any-return]
 
 
