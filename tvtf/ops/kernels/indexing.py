@@ -243,7 +243,7 @@ def scatter_update(x: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.T
 
 
 def scatter_add(x: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
-    return scatter(x, indices, updates, lambda old, new: old + new)
+    return scatter(x, indices, updates, tirx.Or if str(x.dtype) == "bool" else lambda old, new: old + new)
 
 
 def scatter_max(x: te.Tensor, indices: te.Tensor, updates: te.Tensor) -> te.Tensor:
