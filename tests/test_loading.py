@@ -9,7 +9,7 @@ PROGRAMS = {
     "import tvtf alone": "print('tvm' in sys.modules)",
     "rooms": """
 rooms = [m for m in ('tvtf.data', 'tvtf.lookup', 'tvtf.optimizers', 'tvtf.summary', 'tvtf.train') if m in sys.modules]
-print(rooms, 'data' in dir(tf), tf.optimizers.Optimizer.__name__, tf.data.experimental.CsvDataset.__name__)
+print(rooms, 'data' in dir(tf), tf.optimizers.Optimizer is tf.optimizers.SGD.__mro__[1], tf.data.experimental.CsvDataset.__name__)
 """,
     "late names": """
 from tvtf.namespaces import ROOMS, all_names

@@ -36,7 +36,20 @@ for _path, _class in {
 
 @export("__internal__.tracking.no_automatic_dependency_tracking", waits=False)
 def no_automatic_dependency_tracking(method: Callable[..., Any]) -> Callable[..., Any]:
-    """A method in which assignments to attributes of its object are not tracked."""
+    """A method in which assignments to attributes of its object are not tracked.
+
+    >>> import tvtf as tf
+    >>> class Owner(tf.__internal__.tracking.AutoTrackable):
+    ...     @tf.__internal__.tracking.no_automatic_dependency_tracking
+    ...     def hide(self, value):
+    ...         self.hidden = value
+    >>> owner = Owner()
+    >>> owner.hide(tf.Variable(1.))
+    >>> list(owner._trackable_children())
+    []
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/trackable/base.py
+    """
 
     @wraps(method)
     def run(self: Any, *args: Any, **kwargs: Any) -> Any:
@@ -60,6 +73,8 @@ def smart_cond(pred: Any, true_fn: Any = None, false_fn: Any = None, name: str |
     >>> import tvtf as tf
     >>> tf.__internal__.smart_cond.smart_cond(True, lambda: 1, lambda: 2)
     1
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/framework/smart_cond.py
     """
     for label, branch in (("true_fn", true_fn), ("false_fn", false_fn)):
         if not callable(branch):
@@ -85,25 +100,55 @@ def _known(pred: Any) -> bool | None:
 
 @export("__internal__.distribute.interim.maybe_merge_call", waits=False)
 def maybe_merge_call(fn: Callable[..., Any], strategy: Any, *args: Any, **kwargs: Any) -> Any:
-    """``fn(strategy, ...)`` for what all replicas hold: there is one."""
+    """``fn(strategy, ...)`` for what all replicas hold: there is one.
+
+    >>> import tvtf as tf
+    >>> call = tf.__internal__.distribute.interim.maybe_merge_call
+    >>> call(lambda strategy, x: x + 1, tf.distribute.get_strategy(), 1)
+    2
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/distribute/merge_call_interim.py
+    """
     return fn(strategy, *args, **kwargs)
 
 
 @export("__internal__.distribute.strategy_supports_no_merge_call", waits=False)
 def strategy_supports_no_merge_call() -> bool:
-    """Whether the strategy in use can do without ``merge_call``: with one replica it can."""
+    """Whether the strategy in use can do without ``merge_call``: with one replica it can.
+
+    >>> import tvtf as tf
+    >>> tf.__internal__.distribute.strategy_supports_no_merge_call()
+    True
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/distribute/merge_call_interim.py
+    """
     return get_strategy().num_replicas_in_sync == 1
 
 
 @export("__internal__.eager_context.eager_mode", waits=False)
 def eager_mode() -> AbstractContextManager[None]:
-    """Runs ops at once inside, also while a function is traced."""
+    """Runs ops at once inside, also while a function is traced.
+
+    >>> import tvtf as tf
+    >>> with tf.__internal__.eager_context.eager_mode():
+    ...     tf.executing_eagerly()
+    True
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/eager/context.py
+    """
     return init_scope()  # type: ignore[no-any-return]
 
 
 @export("__internal__.tf2.enabled", waits=False)
 def enabled() -> bool:
-    """Whether TensorFlow 2's behaviour is on: always."""
+    """Whether TensorFlow 2's behaviour is on: always.
+
+    >>> import tvtf as tf
+    >>> tf.__internal__.tf2.enabled()
+    True
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/tf2.py
+    """
     return True
 
 
@@ -117,6 +162,8 @@ class FuncGraph:
     ...     y = tf.reduce_sum(x, 1)
     >>> y.shape
     TensorShape([None])
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/framework/func_graph.py
     """
 
     def __init__(self, name: str) -> None:

@@ -66,6 +66,8 @@ class AnyTensor:
     ...         return tf.constant([1, 2])
     >>> (tf.constant(1) + Pair()).numpy()
     array([2, 3], dtype=int32)
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/types/core.py
     """
 
     __slots__ = ()
@@ -164,7 +166,14 @@ class Tensor(AnyTensor):
 
 
 class EagerTensor(Tensor):
-    """A tensor with a value: a NumPy array that nobody changes any more."""
+    """A tensor with a value: a NumPy array that nobody changes any more.
+
+    >>> import tvtf as tf
+    >>> isinstance(tf.constant(1), tf.__internal__.EagerTensor)
+    True
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/framework/ops.py
+    """
 
     __slots__ = ("_array", "_handle", "_typed")
     has_identity = False

@@ -36,6 +36,7 @@ _UNSET = object()
 class AutoTrackable(Trackable):
     """An object whose trackable attributes become named edges; lists, tuples and dicts are wrapped on assignment.
 
+    >>> from tvtf.track import AutoTrackable
     >>> root = AutoTrackable()
     >>> root.child, root.layers, root.count = AutoTrackable(), [AutoTrackable()], 3
     >>> list(root._trackable_children()), list(root.layers._trackable_children())

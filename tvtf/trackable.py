@@ -52,9 +52,12 @@ class Trackable:
     A subclass that owns values overrides `_serialize_to_tensors` and `_restore_from_tensors`; one that owns other
     trackables calls `_track` (`tvtf.track.AutoTrackable` does so on attribute assignment).
 
+    >>> from tvtf.trackable import Trackable
     >>> root, leaf = Trackable(), Trackable()
     >>> root._track(leaf, "leaf") is leaf, list(root._trackable_children())
     (True, ['leaf'])
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/trackable/base.py
     """
 
     @property

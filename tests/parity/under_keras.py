@@ -14,24 +14,26 @@ def programs(tf):
 
 
 def _unique(tf):
-    raw = tf.raw_ops
     table, texts = [[1, 2, 1], [0, 0, 0], [1, 2, 1]], [["a", "b"], ["c", "d"], ["a", "b"]]
     cases = {"rows": (table, [0]), "columns": (table, [1]), "the last axis": (table, [-1]), "texts": (texts, [0])}
     cases |= {"a vector": ([3, 1, 3], [0]), "a vector, no axis": ([3, 1, 3], []), "nothing": ([[], []], [1])}
     wrong = {"two axes": [0, 1], "no axis of a matrix": [], "an axis that isn't there": [2]}
     return {
         **{
-            f"unique, {n}": lambda x=x, axis=axis: tuple(raw.UniqueV2(x=x, axis=axis)) for n, (x, axis) in cases.items()
+            f"unique, {n}": lambda x=x, axis=axis: tuple(tf.raw_ops.UniqueV2(x=x, axis=axis))
+            for n, (x, axis) in cases.items()
         },
         **{
             f"unique with counts, {n}, traced": lambda x=x, axis=axis: tuple(
-                tf.function(lambda: raw.UniqueWithCountsV2(x=tf.constant(x), axis=axis, out_idx=tf.int64))()
+                tf.function(lambda: tf.raw_ops.UniqueWithCountsV2(x=tf.constant(x), axis=axis, out_idx=tf.int64))()
             )
             for n, (x, axis) in cases.items()
         },
-        **{f"unique, {n}": lambda axis=axis: raw.UniqueV2(x=table, axis=axis) for n, axis in wrong.items()},
-        "unique, numbers that are none": lambda: tuple(raw.UniqueV2(x=[float("nan"), 1.0, float("nan")], axis=[0])),
-        "unique, zeros of both signs": lambda: tuple(raw.UniqueV2(x=[0.0, -0.0], axis=[0])),
+        **{f"unique, {n}": lambda axis=axis: tf.raw_ops.UniqueV2(x=table, axis=axis) for n, axis in wrong.items()},
+        "unique, numbers that are none": lambda: tuple(
+            tf.raw_ops.UniqueV2(x=[float("nan"), 1.0, float("nan")], axis=[0])
+        ),
+        "unique, zeros of both signs": lambda: tuple(tf.raw_ops.UniqueV2(x=[0.0, -0.0], axis=[0])),
     }
 
 
@@ -100,18 +102,17 @@ def _error(run):
 
 
 def _internal(tf):
-    internal = tf.__internal__
-    smart = internal.smart_cond.smart_cond
+    smart = tf.__internal__.smart_cond.smart_cond
 
     def shapes():
-        with internal.FuncGraph("scratch").as_default():
+        with tf.__internal__.FuncGraph("scratch").as_default():
             x = tf.compat.v1.placeholder(tf.float32, [None, 3])
             rows = tf.compat.v1.sparse_placeholder(tf.float32, [None, 3])
             found = [tf.matmul(x, tf.ones([3, 2])), tf.reduce_sum(x, 1), rows]
             return [(t.shape, t.dtype) for t in found]
 
-    class Tracked(internal.tracking.AutoTrackable):
-        @internal.tracking.no_automatic_dependency_tracking
+    class Tracked(tf.__internal__.tracking.AutoTrackable):
+        @tf.__internal__.tracking.no_automatic_dependency_tracking
         def hide(self, value):
             self.hidden = value
 
@@ -119,13 +120,13 @@ def _internal(tf):
         owner = Tracked()
         owner.seen = tf.Variable(1.0)
         owner.hide(tf.Variable(2.0))
-        return sorted(owner._trackable_children()), isinstance(owner, internal.tracking.Trackable)
+        return sorted(owner._trackable_children()), isinstance(owner, tf.__internal__.tracking.Trackable)
 
     def eager():
-        with internal.eager_context.eager_mode():
-            return tf.executing_eagerly(), isinstance(tf.constant(1), internal.EagerTensor)
+        with tf.__internal__.eager_context.eager_mode():
+            return tf.executing_eagerly(), isinstance(tf.constant(1), tf.__internal__.EagerTensor)
 
-    merged = internal.distribute.interim.maybe_merge_call
+    merged = tf.__internal__.distribute.interim.maybe_merge_call
     return {
         "a graph for shapes": shapes,
         "not tracked": tracked,
@@ -134,8 +135,8 @@ def _internal(tf):
         "smart cond, traced": lambda: tf.function(lambda c: smart(c, lambda: 1, lambda: 2))(tf.constant(False)),
         "smart cond of a float": lambda: smart(1.5, lambda: 1, lambda: 2),
         "merged": lambda: merged(lambda strategy, x: x + 1, tf.distribute.get_strategy(), 1),
-        "no merge call": internal.distribute.strategy_supports_no_merge_call,
-        "TensorFlow 2": internal.tf2.enabled,
+        "no merge call": tf.__internal__.distribute.strategy_supports_no_merge_call,
+        "TensorFlow 2": tf.__internal__.tf2.enabled,
     }
 
 
@@ -203,6 +204,9 @@ def _colocated(tf):
 def _mapped(tf):
     sparse, dense = tf.sparse.from_dense([[[1.0, 0.0], [0.0, 2.0]], [[0.0, 3.0], [0.0, 0.0]]]), tf.ones([2, 2, 3])
     return {
+        "flags scattered": lambda: tf.function(tf.scatter_nd)(
+            tf.constant([[1], [1], [2]]), tf.constant([True, True, False]), [4]
+        ),
         "sparse rows mapped to tensors": lambda: tf.map_fn(
             lambda x: tf.sparse.sparse_dense_matmul(*x), (sparse, dense), fn_output_signature=tf.float32
         ),
