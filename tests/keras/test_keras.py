@@ -126,6 +126,30 @@ def test_import_keras_is_the_same_where_it_can_mean_nothing_else():
     assert printed == "True tensorflow"
 
 
+def test_a_keras_that_is_there_already_stays_what_it_is():
+    printed = run("""
+        import sys, types
+        other = sys.modules["keras"] = types.ModuleType("keras")
+        import tvtf as tf
+        dense = tf.keras.layers.Dense(2)
+        print(type(dense(tf.ones([1, 3]))).__module__, sys.modules["keras"] is other, type(dense).__module__)
+    """)
+    assert printed == "tvtf.tensor True tvtf.keras._copy.src.layers.core.dense"
+
+
+def test_import_keras_is_left_to_a_backend_that_was_chosen():
+    printed = run(
+        """
+        import sys
+        import tvtf as tf
+        print(tf.keras.backend.backend(), "keras" in sys.modules, "tensorflow" in sys.modules)
+        """,
+        KERAS_BACKEND="jax",
+    )
+    assert printed == "tensorflow False False"
+
+
+@pytest.mark.skipif(importlib.util.find_spec("jax") is None, reason="Keras's NumPy backend needs JAX")
 @pytest.mark.parametrize("first", ["keras", "tvtf.keras"])
 def test_a_keras_on_another_backend_stays_what_it_is(first):
     printed = run(
