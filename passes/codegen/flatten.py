@@ -2,6 +2,9 @@
 
 TVM's own pass reads each offset as a map of all loops around it, under all their conditions: of a kernel of unrolled tiles
 that takes longer than all that LLVM does. Here the ranges of the loops are enough.
+
+Flags are bytes in memory and one bit in LLVM's vectors: a flag that is read is its byte compared with 0. TVM's own pass casts
+the byte, which in a vector leaves a byte that later code takes for a flag, and whose `not` is true for true.
 """
 
 from __future__ import annotations
@@ -17,6 +20,9 @@ from tvm.tirx.buffer import is_buffer_var
 
 from tvtf.structure import structural_map, structural_walk
 
+BYTE = "int8"
+"""What a flag is in memory, 0 or 1."""
+
 
 @transform.module_pass(opt_level=0, name="FlattenBuffers")
 def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRModule:
@@ -24,8 +30,19 @@ def FlattenBuffers(mod: ir.IRModule, _context: transform.PassContext) -> ir.IRMo
     found = {name: _flattened(func) if isinstance(func, PrimFunc) else func for name, func in mod.functions_items()}
     left = {name: mod[name] for name, func in found.items() if func is None}
     if left:
-        found |= dict(tirx.transform.FlattenBuffer()(ir.IRModule(left, attrs=mod.attrs)).functions_items())
+        flat = tirx.transform.FlattenBuffer()(ir.IRModule(left, attrs=mod.attrs))
+        found |= {name: func.with_body(_with_compared_flags(func.body)) for name, func in flat.functions_items()}
     return ir.IRModule(found, attrs=mod.attrs)
+
+
+def _with_compared_flags(body: Any) -> Any:
+    """A body in which a byte that becomes a flag is compared with 0."""
+
+    def compared(cast: tirx.Cast) -> ir.Expr:
+        is_flag = str(cast.ty.dtype) == "bool" and str(cast.value.ty.dtype) == BYTE
+        return tirx.NE(cast.value, tirx.const(0, BYTE)) if is_flag else cast
+
+    return structural_map(body, (tirx.Cast, compared))
 
 
 def _flattened(func: PrimFunc) -> PrimFunc | None:
@@ -39,17 +56,19 @@ class _Flatten:
         self.func = func
         self.given = [p for p in func.params if is_buffer_var(p)]
         self.made: list[Var] = []
+        self.seen: list[Var] = []
+        """Views of other buffers."""
         self.doubtful: list[Any] = []
-        """Views of other buffers, and loops whose name others have with other ranges."""
+        """Loops whose name others have with other ranges."""
         self.ranges = sym.Analyzer()
         self.extents: dict[Var, ir.Range] = {}
         rules: Any = [
             (For, self._note_loop),
             (AllocBuffer, lambda stmt: self.made.append(stmt.buffer)),
-            (DeclBuffer, self.doubtful.append),
+            (DeclBuffer, lambda stmt: self.seen.append(stmt.buffer)),
         ]
         structural_walk(func.body, rules)
-        self.rows = {buffer: _row_of(buffer) for buffer in (*self.given, *self.made) if len(buffer.ty.shape) != 1}
+        self.rows = {buffer: _row_of(buffer) for buffer in self._buffers() if _needs_row(buffer)}
 
     def _note_loop(self, loop: For) -> None:
         """A name that several loops share must have one range in all of them."""
@@ -60,11 +79,19 @@ class _Flatten:
         elif not _is_same(known, loop):
             self.doubtful.append(loop)
 
+    def _buffers(self) -> list[Var]:
+        return [*self.given, *self.made, *self.seen]
+
     def are_plain(self) -> bool:
-        return not self.doubtful and all(map(_is_plain, (*self.given, *self.made)))
+        return not self.doubtful and all(map(_is_plain, self._buffers()))
 
     def function(self) -> PrimFunc | None:
-        rules: Any = [(TensorLoad, self._load), (BufferStore, self._store), (AllocBuffer, self._alloc)]
+        rules: Any = [
+            (TensorLoad, self._load),
+            (BufferStore, self._store),
+            (AllocBuffer, self._alloc),
+            (DeclBuffer, self._view),
+        ]
         body = structural_map(self.func.body, rules)
         if self._names_what_is_gone(body):
             return None
@@ -72,24 +99,32 @@ class _Flatten:
         return self.func.with_body(SeqStmt([*views, body]) if views else body)
 
     def _names_what_is_gone(self, body: Any) -> bool:
-        gone = {buffer for buffer in self.made if buffer in self.rows}
+        gone = {buffer for buffer in (*self.made, *self.seen) if buffer in self.rows}
         named: list[Var] = []
         structural_walk(body, (Var, named.append))
         return not gone.isdisjoint(named)
 
     def _load(self, load: TensorLoad) -> ir.Expr:
         row = self.rows.get(load.source)
-        return load if row is None else BufferLoad(row, [self._offset(load.source, load.indices)])
+        if row is None:
+            return load
+        found = BufferLoad(row, [self._offset(load.source, load.indices)])
+        return tirx.NE(found, tirx.const(0, BYTE)) if _holds_flags(load.source) else found
 
     def _store(self, store: BufferStore) -> BufferStore:
         row = self.rows.get(store.buffer)
         if row is None:
             return store
-        return BufferStore(row, store.value, [self._offset(store.buffer, store.indices)])
+        value = store.value.astype(BYTE) if _holds_flags(store.buffer) else store.value
+        return BufferStore(row, value, [self._offset(store.buffer, store.indices)])
 
     def _alloc(self, stmt: AllocBuffer) -> AllocBuffer:
         row = self.rows.get(stmt.buffer)
         return stmt if row is None else AllocBuffer(row, stmt.annotations)
+
+    def _view(self, stmt: DeclBuffer) -> DeclBuffer:
+        row = self.rows.get(stmt.buffer)
+        return stmt if row is None else DeclBuffer(row, data=stmt.data)
 
     def _offset(self, buffer: Var, indices: Any) -> ir.Expr:
         if not len(indices):
@@ -100,11 +135,19 @@ class _Flatten:
         return self.ranges.simplify(offset)
 
 
+def _holds_flags(buffer: Var) -> bool:
+    return str(buffer.ty.dtype.dtype) == "bool"
+
+
+def _needs_row(buffer: Var) -> bool:
+    return len(buffer.ty.shape) != 1 or _holds_flags(buffer)
+
+
 def _row_of(buffer: Var) -> Var:
     kind = buffer.ty
     return decl_buffer(
         [reduce(mul, kind.shape) if len(kind.shape) else 1],
-        kind.dtype,
+        BYTE if _holds_flags(buffer) else kind.dtype,
         buffer.name,
         elem_offset=kind.elem_offset,
         scope=kind.storage_scope,
@@ -117,7 +160,7 @@ def _row_of(buffer: Var) -> Var:
 def _is_plain(buffer: Var) -> bool:
     kind = buffer.ty
     starts = kind.elem_offset is None or (isinstance(kind.elem_offset, tirx.IntImm) and not int(kind.elem_offset))
-    return not kind.strides and starts and str(kind.dtype.dtype) != "bool"
+    return not kind.strides and starts
 
 
 def _is_same(known: ir.Range, loop: For) -> bool:

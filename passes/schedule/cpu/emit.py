@@ -6,7 +6,6 @@ from collections.abc import Callable, Sequence
 from math import prod
 
 from tvm import ir, sym, tirx
-from tvm.ir import TensorLoad
 from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
 
 from tvtf.structure import structural_map, structural_walk
@@ -147,12 +146,7 @@ def allocate(buffer: Var) -> Stmt:
 
 
 def store(buffer: Var, value: ir.Expr, indices: Sequence[ir.Expr]) -> Stmt:
-    """`buffer[indices] = value`.
-
-    TVM loads vectors of bools as int8, and doesn't turn them back where they are stored as they are.
-    """
-    if isinstance(value, TensorLoad) and str(value.ty.dtype) == "bool":
-        value = tirx.NE(value.astype("int8"), tirx.const(0, "int8"))
+    """`buffer[indices] = value`."""
     return BufferStore(buffer, value, list(indices))
 
 
