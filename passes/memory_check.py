@@ -160,3 +160,19 @@ def _stored(kernel: tirx.PrimFunc) -> set[int]:
     stores: list[Any] = []
     structural_walk(kernel.body, (tirx.BufferStore, lambda store: stores.append(store.buffer)))
     return {i for i, param in enumerate(kernel.params) if any(buffer.same_as(param) for buffer in stores)}
+
+
+def stores_outside(func: tirx.PrimFunc) -> list[tirx.BufferStore]:
+    """The stores of a kernel whose place is known, and is none of their buffer's."""
+    found: list[tirx.BufferStore] = []
+
+    def note(store: tirx.BufferStore) -> None:
+        if any(map(_is_outside, store.indices, store.buffer.ty.shape)):
+            found.append(store)
+
+    structural_walk(func.body, (tirx.BufferStore, note))
+    return found
+
+
+def _is_outside(place: Any, extent: Any) -> bool:
+    return isinstance(place, tirx.IntImm) and isinstance(extent, tirx.IntImm) and not 0 <= int(place) < int(extent)

@@ -2,7 +2,7 @@
 
 A phase that breaks its promise is named, with the function, the binding and the user's line. A module is checked without being
 run: which operators may stand in it, that every variable is bound once and before its use, that calls fit what they call,
-that no binding is dead where dead ones are removed, and that memory is not shared by values in use at the same time.
+that no binding is dead where dead ones are removed, that kernels store nothing at a place their buffer lacks, and that memory is not shared by values in use at the same time.
 
 Models: ``spec.py`` of tinygrad and ``check_jaxpr`` of JAX, which hold each stage of a program to a grammar of its own.
 ``relax.analysis.well_formed`` is not used: it refuses what the dialect means to do (dims that a call's result defines, and loop
@@ -61,6 +61,8 @@ STAGES = [
 LEAVES_NO_DEAD = frozenset({"simplify", "messages"})
 """The phases that remove bindings which nothing depends on."""
 PLANS_MEMORY = frozenset({"arena", "memory"})
+WRITES_LOOPS = "schedule"
+"""The phase after which kernels hold the stores that run."""
 _STAGE_OF = {stage.begin: stage for stage in STAGES}
 
 
@@ -82,10 +84,19 @@ class StructuralCheck:
         self.stage = begun
         for var, func in mod.functions.items():
             name = var.name_hint
+            if phase == WRITES_LOOPS and isinstance(func, tirx.PrimFunc):
+                self._stores(name, func)
             if not isinstance(func, relax.Function) or (not changes and func.same_as(self.seen.get(name))):
                 continue
             _Function(phase, begun, mod, name, func).check()
             self.seen[name] = func
+
+    def _stores(self, name: str, func: tirx.PrimFunc) -> None:
+        for store in memory_check.stores_outside(func):
+            shown = " ".join(str(store).split())[-200:]
+            raise InternalError(
+                None, "check", f"the phase {WRITES_LOOPS!r} left the kernel {name!r} wrong: it writes outside: {shown}"
+            )
 
 
 class _Function:

@@ -1,13 +1,14 @@
 """The structural check of passes: every rule refuses a module that breaks it, by the phase, the function and the binding."""
 
 import pytest
+import tvm
 from tvm import ir, relax, tirx
 from tvm.script import tirx as T
 
 import tvtf as tf
 from tvtf import dialect, passes
 from tvtf.context import dials
-from tvtf.passes import memory_check
+from tvtf.passes import memory_check, pipeline
 from tvtf.passes.arena import PARTS, PLACE, SIZE, _place
 from tvtf.passes.codegen.loop import while_loop
 from tvtf.passes.rewrite import Bindings
@@ -262,6 +263,16 @@ def test_a_users_pass_that_breaks_a_module_is_named(own_cache):
 
 
 def test_every_stage_begins_with_a_phase():
-    names = [phase.name for phase in passes.pipeline.phases(host_target())]
+    names = [phase.name for phase in pipeline.phases(host_target())]
     begins = [stage.begin for stage in STAGES[1:]]
     assert [name for name in names if name in begins] == begins
+
+
+def test_a_kernel_that_stores_outside_its_buffer_is_named():
+    out = tirx.decl_buffer([4], "float32", "out")
+    inside, outside = (tirx.BufferStore(out, tirx.const(1.0, "float32"), [tirx.IntImm("int64", i)]) for i in (3, 4))
+    kernel = tirx.PrimFunc([out], tirx.SeqStmt([inside, outside]))
+    check = StructuralCheck()
+    check.after("scalars", tvm.IRModule({"kernel": kernel}))
+    with pytest.raises(tf.errors.InternalError, match="the kernel 'kernel' wrong: it writes outside: out.*4"):
+        check.after("schedule", tvm.IRModule({"kernel": kernel}))

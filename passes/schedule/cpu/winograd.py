@@ -466,7 +466,7 @@ class _Writer:
             place = self._in_image(image, top + down, left + right)
             point = {axis.var: at for axis, at in zip(places_of(first), place, strict=True)}
             store = finish.at(item, {**point, **self._result(panel, lane)})
-            return emit.when(self._lies_inside(place, down, right), store) or store
+            return emit.sequence([emit.when(self._lies_inside(place, down, right), store)])
 
         return self._in_panel(panel, self.transforms.results, read, write)
 
