@@ -2,7 +2,8 @@
 
 A phase that breaks its promise is named, with the function, the binding and the user's line. A module is checked without being
 run: which operators may stand in it, that every variable is bound once and before its use, that calls fit what they call,
-that no binding is dead where dead ones are removed, that kernels store nothing at a place their buffer lacks, and that memory is not shared by values in use at the same time.
+that no binding is dead where dead ones are removed, that kernels store nothing outside their buffers, and that memory is not
+shared by values in use at the same time.
 
 Models: ``spec.py`` of tinygrad and ``check_jaxpr`` of JAX, which hold each stage of a program to a grammar of its own.
 ``relax.analysis.well_formed`` is not used: it refuses what the dialect means to do (dims that a call's result defines, and loop
