@@ -90,10 +90,12 @@ def ctc_loss(
         lengths = required(lengths, check, lambda x: bind.less_equal(cast(x, int64), scalar_of(count)), told)
         labels, label_length = _dense(labels), _counted(labels)
     blank = _class_from(blank_index or 0, frames._type.shape[2])
+    spelled = cast(convert_to_tensor(labels), int32)
+    if blank_index:
+        # TensorFlow moves the blank to the first place: a label that names it means the class before it.
+        spelled = where(spelled == blank, blank - 1, spelled)
     compute = custom_gradient(functools.partial(_loss_and_gradient, blank=blank, limit=NEVER if is_sparse else HARDLY))
-    found = compute(
-        frames, cast(convert_to_tensor(labels), int32), cast(convert_to_tensor(label_length), int32), lengths
-    )
+    found = compute(frames, spelled, cast(convert_to_tensor(label_length), int32), lengths)
     return found if found.dtype is dtype else cast(found, dtype)  # type: ignore[no-any-return]
 
 
@@ -140,7 +142,10 @@ class _Paths:
         self.states = bind.concat(pairs, last, axis=1)
         places = arange(_number(2 * size + 1))
         before = self.shifted(cast(self.states, float32), 2, -1.0)
-        is_new = bind.logical_and(self.states != blank, cast(self.states, float32) != before)
+        is_label = bind.broadcast_to(places % 2 == 1, shape=self.states._type.shape)
+        is_new = bind.logical_and(is_label, cast(self.states, float32) != before)
+        self.counted = where(bind.logical_and(is_label, self.states == blank), -1, self.states)
+        """The class that a state counts for in the gradient; of a blank among the labels TensorFlow counts none."""
         self.skips = where(is_new, 0.0, NEVER)
         ends = 2 * bind.reshape(counts, shape=(batch, 1))
         self.last = where(bind.logical_or(places == ends, places == ends - 1), 0.0, limit)
@@ -206,7 +211,7 @@ def _loss_and_gradient(
         both = bind.concat(bind.reshape(first + seen[0], shape=(1, *first._type.shape)), before, axis=0) + after  # type: ignore[index]
         total = reduce_logsumexp(both, axis=2, keepdims=True)
         shares = where(total < NEVER / 2, zeros_like(both), bind.exp(both - total))
-        by_class = product(transpose(shares, [1, 0, 2]), one_hot(paths.states, _number(classes), dtype=dtype))
+        by_class = product(transpose(shares, [1, 0, 2]), one_hot(paths.counted, _number(classes), dtype=dtype))
         within = cast(transpose(sequence_mask(lengths, _number(count))), dtype)
         weights = bind.reshape(within * ct, shape=(count, batch, 1))
         return (bind.exp(scores) - transpose(by_class, [1, 0, 2])) * weights, None, None, None

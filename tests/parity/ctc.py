@@ -29,6 +29,11 @@ def _losses(tf):
             LOGITS,
         ),
         "another blank": (lambda x: loss([[0, 1], [2, 2]], x, [2, 2], [5, 5], blank_index=-1), LOGITS),
+        "blanks among labels": (lambda x: loss([[1, 0, 2], [0, 0, 3]], x, [3, 3], [5, 5]), LOGITS),
+        "blanks among labels, another blank": (
+            lambda x: loss([[1, 3, 2], [2, 0, 2]], x, [3, 2], [5, 5], blank_index=2),
+            LOGITS,
+        ),
         "no labels": (lambda x: loss(LABELS, x, [0, 1], [5, 2]), LOGITS),
         "unique": (lambda x: loss(LABELS, x, [2, 3], [5, 5], unique=tf.nn.ctc_unique_labels(LABELS)), LOGITS),
         "too short": (short, LOGITS),
