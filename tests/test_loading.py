@@ -56,7 +56,10 @@ from tvm import backend
 print(kind, backend.is_loaded('cuda'), backend.is_loaded('metal'))
 """,
 }
+if sys.version_info >= (3, 11):
+    PROGRAMS["keras"] = "tf.keras.layers.Dense(2); print('tvm' in sys.modules)"
 PRINTED = {
+    "keras": "False",
     "import tvtf alone": "False",
     "rooms": "[] True True Csv",
     "late names": "set() set() True",

@@ -50,6 +50,7 @@ LATE = {
         "dispatch_for_binary_elementwise_apis dispatch_for_binary_elementwise_assert_apis "
         "dispatch_for_unary_elementwise_apis extension_type unregister_dispatch_for",
     },
+    "func_graph": {"__internal__": "FuncGraph"},
     "fractional_pool": {"nn": "fractional_avg_pool fractional_max_pool"},
     "frontend.conjugate_gradient": {"linalg.experimental": "conjugate_gradient"},
     "frontend.ctc": {"nn": "ctc_loss"},
@@ -73,7 +74,7 @@ LATE = {
     },
     "initial": {"initializers": _INITIALIZERS},
     "internal": {
-        "__internal__": "EagerTensor FuncGraph",
+        "__internal__": "EagerTensor",
         "__internal__.distribute": "strategy_supports_no_merge_call",
         "__internal__.distribute.interim": "maybe_merge_call",
         "__internal__.eager_context": "eager_mode",
