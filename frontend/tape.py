@@ -17,7 +17,7 @@ from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
 from tvtf.shape import TensorType, same_dim, same_shape
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
-from tvtf.variable import ReadVariable, UnreadVariable, Variable
+from tvtf.variable import ReadVariable, UnreadVariable, Variable, of_library
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
 
@@ -299,13 +299,6 @@ def _check_differentiable(target: Any, sources: Any) -> None:
     for x in (*nest.flatten(target), *nest.flatten(sources)):
         if not is_tensor(x) and not isinstance(x, (Variable, CompositeTensor)):
             raise TypeError(f"Cannot convert the argument `type_value`: {x!r} to a TensorFlow DType.")
-
-
-def of_library(x: Any) -> Any:
-    """The Variable that another library's variable holds, as Keras's do; other things themselves."""
-    if isinstance(x, (Tensor, Variable)) or not getattr(x, "_should_act_as_resource_variable", False):
-        return x
-    return x.handle
 
 
 def gradient_parts(x: Any) -> Any:

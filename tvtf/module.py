@@ -148,6 +148,12 @@ class Module(AutoTrackable):
         walk = _Walk(recursive, predicate, attribute_traversal_key, with_path)
         return walk.module(self, ())
 
+    def _attributes_to_walk(self, key: Callable[[str], Any] | None) -> dict[str, Any]:
+        """Where to look for variables and modules, in order: the attributes by name, or by ``key`` of it."""
+        attributes = vars(self)
+        names = sorted(attributes.keys() - self._TF_MODULE_IGNORED_PROPERTIES, key=key)  # type: ignore[type-var,arg-type]
+        return {name: attributes[name] for name in names}
+
     @classmethod
     def with_name_scope(cls, method: Method) -> Method:
         """Decorate a method so that it runs inside the module's name scope.
@@ -190,9 +196,8 @@ class _Walk:
         self.above.pop()
 
     def _new_leaves(self, module: Module) -> Iterator[tuple[Path, Any]]:
-        attributes = vars(module)
-        for name in sorted(attributes.keys() - module._TF_MODULE_IGNORED_PROPERTIES, key=self.key):
-            for path, leaf in _leaves(attributes[name], (name,)):
+        for name, value in module._attributes_to_walk(self.key).items():
+            for path, leaf in _leaves(value, (name,)):
                 if self.with_path or id(leaf) not in self.seen:
                     self.seen.add(id(leaf))
                     yield path, leaf
@@ -224,7 +229,8 @@ def _sorted_keys(value: dict[Any, Any], attribute: str) -> list[Any]:
 
 
 def _is_variable(leaf: Any) -> bool:
-    return isinstance(leaf, Variable)
+    """Keras's own variables are ones, too; they have TensorFlow's mark of them."""
+    return isinstance(leaf, Variable) or getattr(type(leaf), "_should_act_as_resource_variable", False) is True
 
 
 def _is_module(leaf: Any) -> bool:

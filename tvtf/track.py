@@ -55,3 +55,10 @@ class AutoTrackable(Trackable):
     def __delattr__(self, name: str) -> None:
         self._untrack(name)
         super().__delattr__(name)
+
+    _attributes_not_saved: frozenset[str] = frozenset()
+    """Attributes whose functions a saved model leaves out."""
+
+    def _parts_of_saved_model(self) -> dict[str, Any]:
+        """What a saved model has of this object, its root, beside its attributes: functions and trackables by name."""
+        return {}

@@ -13,6 +13,8 @@ from typing import Any, Final, Protocol, TypeVar
 import numpy as np
 
 VARIABLE_VALUE: Final = "VARIABLE_VALUE"
+DEFAULT_FUNCTION: Final = "_default_save_signature"
+"""The function of an object that is its saved model's signature where none is asked for."""
 TRACKING_ATTRIBUTES: Final = frozenset({"_self_tracking", "_self_setattr_tracking"})
 
 Dims = tuple[int | None, ...] | None

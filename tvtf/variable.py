@@ -488,3 +488,10 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
     finally:
         state.trace = trace
     return aligned.copied(tensor.eager_array())
+
+
+def of_library(x: Any) -> Any:
+    """The Variable that another library's variable holds, as Keras's do; other things themselves."""
+    if isinstance(x, (Tensor, Variable)) or not getattr(x, "_should_act_as_resource_variable", False):
+        return x
+    return x.handle

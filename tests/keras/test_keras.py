@@ -13,11 +13,6 @@ import pytest
 
 import tvtf as tf
 
-if sys.version_info < (3, 11):
-    pytest.skip("Keras 3.15 needs Python 3.11", allow_module_level=True)
-
-# Keras's variables have an __array__ that NumPy 2 finds too short.
-pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")
 X = np.sin(np.arange(64 * 8, dtype=np.float32)).reshape(64, 8)
 Y = X.sum(1, keepdims=True)
 

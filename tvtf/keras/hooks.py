@@ -6,9 +6,11 @@ A row is for one module, and runs right after it; a Keras on another backend is 
 from __future__ import annotations
 
 from collections.abc import Callable
+from importlib import import_module
 from types import ModuleType
 
 import tvtf
+from tvtf.keras import modules
 
 
 def _know_tensors(module: ModuleType) -> None:
@@ -35,15 +37,34 @@ def _know_traces(module: ModuleType) -> None:
     vars(module)["in_tf_graph"] = in_tf_graph
 
 
+def _have_functions(module: ModuleType) -> None:
+    """``tf.keras.losses`` has short names of functions, and lacks their own, which ``keras.losses`` has."""
+    package, _, name = module.__name__.partition("._tf_keras.keras.")
+    for public, function in vars(import_module(f"{package}.{name}")).items():
+        if not public.startswith("_"):
+            vars(module).setdefault(public, function)
+
+
 def _take_backend(module: ModuleType) -> None:
     """Another backend that the user chose is for the Keras that other code imports."""
     vars(module)["_BACKEND"] = "tensorflow"
 
 
 HOOKS: dict[str, Callable[[ModuleType], None]] = {
+    # "loss=tf.keras.losses.mean_squared_error"
+    "_tf_keras.keras.losses": _have_functions,
+    "_tf_keras.keras.metrics": _have_functions,
     "src.backend.config": _take_backend,
     "src.trainers.data_adapters": _know_datasets,
     "src.trainers.data_adapters.data_adapter_utils": _know_tensors,
     "src.utils.backend_utils": _know_traces,
+    # "print(issubclass(tf.keras.layers.Layer, tf.Module))  # True"; "model.submodules"; "print(model.name_scope())  # sequential"
+    "src.backend.tensorflow.layer": modules.be_modules,
+    # "self.w = tf.Variable(tf.random.normal([in_features, out_features]), name='w')" in a layer: "Trainable params: 20"
+    "src.utils.tracking": modules.track_parts,
+    # The same, in "def build(self, input_shape)", too; "simple_layer([[2.0, 2.0, 2.0]])"
+    "src.layers.layer": modules.hold_parts,
+    # "keras_model.save_weights(...)" of such a model
+    "src.saving.saving_lib": modules.save_parts,
 }
-"""Module, without the package's name -> what is changed in it."""
+"""Module, without the package's name -> what is changed in it, below the documents' line that asks for it."""

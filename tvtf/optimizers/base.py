@@ -23,7 +23,7 @@ from tvtf.refusal import Refused
 from tvtf.shape import brackets, broadcast_shapes
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.track import AutoTrackable, NoDependency
-from tvtf.variable import Variable
+from tvtf.variable import Variable, of_library
 
 _building = Lock()
 """Held while an optimizer makes its slots: the first steps may be taken by several threads at once."""
@@ -168,6 +168,7 @@ class Optimizer(AutoTrackable):
         self, reference_variable: Variable, name: str | None = None, initializer: float = 0.0
     ) -> Variable:
         """A slot: a Variable of the shape and dtype of another."""
+        reference_variable = of_library(reference_variable)
         own = re.sub("[/:]", "_", reference_variable.name.removesuffix(":0"))
         return self.add_variable(
             reference_variable.shape, initializer, reference_variable.dtype, f"{own}_{name or 'var'}"
@@ -184,7 +185,8 @@ class Optimizer(AutoTrackable):
 
     def build(self, variables: Sequence[Variable]) -> None:
         """Makes the slots for ``variables``; later steps may be for some of these only."""
-        self._built_for: Any = NoDependency(list(variables))
+        variables = list(map(of_library, variables))
+        self._built_for: Any = NoDependency(variables)
         self._places = NoDependency({_key(v): i for i, v in enumerate(variables)})
         self.built = True
 
@@ -228,7 +230,7 @@ class Optimizer(AutoTrackable):
     def _known(self, grads: Sequence[Any], variables: Sequence[Variable] | None) -> list[Variable]:
         if variables is None:
             return self._built_with(len(grads))
-        variables = list(variables)
+        variables = list(map(of_library, variables))
         for variable in variables:
             if not hasattr(variable, "assign"):
                 raise TypeError(f"an optimizer updates Variables, but was given a gradient for {variable!r}")
