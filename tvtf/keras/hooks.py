@@ -10,7 +10,7 @@ from importlib import import_module
 from types import ModuleType
 
 import tvtf
-from tvtf.keras import modules
+from tvtf.keras import folders, modules
 
 
 def _know_tensors(module: ModuleType) -> None:
@@ -66,5 +66,9 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "src.layers.layer": modules.hold_parts,
     # "keras_model.save_weights(...)" of such a model
     "src.saving.saving_lib": modules.save_parts,
+    # "my_sequential_model.save("exname_of_file")"; "tf.keras.models.load_model("exname_of_file")"
+    "src.saving.saving_api": folders.save_folders,
+    # "keras_model.save_weights("my_checkpoint")"
+    "src.models.model": folders.save_checkpoints,
 }
 """Module, without the package's name -> what is changed in it, below the documents' line that asks for it."""

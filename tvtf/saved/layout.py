@@ -23,6 +23,7 @@ VARIABLES: Final = "variables/variables"
 CONSTANTS: Final = "constants/constants"
 ASSETS: Final = "assets"
 COMPILED: Final = "compiled"
+EXTRA: Final = "assets.extra"
 TAGS: Final = ("serve",)
 MARK: Final = {"format": FORMAT, "version": VERSION, "producer": f"tvtf {__version__}", "tags": list(TAGS)}
 
@@ -67,6 +68,17 @@ def current(folder: str | os.PathLike[str]) -> Any:
         return parse((Path(folder) / FILE).read_bytes(), FILE)
     except (OSError, SavedModuleError):
         return None
+
+
+def extra(folder: str | os.PathLike[str], name: str) -> bytes | None:
+    """The content of an extra file of a saved model; None where it has none of this name.
+
+    Raises:
+      OSError, SavedModuleError: as `read`.
+    """
+    data, base = found(folder)
+    path = f"{EXTRA}/{name}"
+    return (base / path).read_bytes() if path in data["files"] else None
 
 
 def stamp(folder: str | os.PathLike[str]) -> Any:

@@ -20,7 +20,7 @@ from tvtf.saved.structure import NotPlain, encode, encode_signature
 from tvtf.track import AutoTrackable
 from tvtf.trackable import Trackable
 from tvtf.train.object_graph import View
-from tvtf.variable import Variable
+from tvtf.variable import Variable, of_library
 
 SIGNATURES = "signatures"
 
@@ -44,21 +44,27 @@ class ConcreteNode(Trackable):
 class ModelView(View):
     """What hangs from an object, its functions and signatures included."""
 
-    def __init__(self, root: Trackable, signatures: SignatureMap) -> None:
+    def __init__(self, root: Trackable, signatures: SignatureMap, parts: Mapping[str, Any] | None = None) -> None:
+        """``parts``: functions and trackables that the root has beside its attributes."""
         super().__init__(root)
         self.signatures = signatures
+        self.parts = parts or {}
         self._wrapped: dict[int, tuple[Any, Trackable]] = {}
 
     def children(self, trackable: Trackable) -> dict[str, Trackable]:
+        """By name; a variable of another library's is the Variable that it holds, which is what functions read."""
         functions = functions_of(trackable) if isinstance(trackable, AutoTrackable) else {}
-        nodes = {name: self.node_of(function) for name, function in functions.items()}
         if isinstance(trackable, SignatureMap):
-            nodes = {name: self.node_of(signature) for name, signature in trackable.items()}
-        own = dict(trackable._trackable_children())
-        if trackable is self.root:
-            own.pop(SIGNATURES, None)
-            nodes[SIGNATURES] = self.signatures
-        return own | nodes
+            functions = dict(trackable)
+        own = {name: of_library(child) for name, child in trackable._trackable_children().items()}
+        if trackable is not self.root:
+            return own | {name: self.node_of(function) for name, function in functions.items()}
+        own.pop(SIGNATURES, None)
+        parts = {name: self._part(part) for name, part in {**functions, **self.parts}.items()}
+        return own | parts | {SIGNATURES: self.signatures}
+
+    def _part(self, part: Any) -> Trackable:
+        return self.node_of(part) if isinstance(part, (Function, ConcreteFunction)) else part
 
     def node_of(self, function: Any) -> Trackable:
         """The node that stands for a function, the same for the same."""
@@ -71,8 +77,9 @@ class ModelView(View):
 
 def functions_of(trackable: Any) -> dict[str, Any]:
     """The functions among an object's attributes, those of its class included, by name in alphabetical order."""
-    names = [name for name in dir(type(trackable)) + list(vars(trackable)) if not name.startswith(BOUND)]
-    found = {name: getattr(trackable, name, None) for name in sorted(set(names)) if _holds_function(trackable, name)}
+    names = {name for name in dir(type(trackable)) + list(vars(trackable)) if not name.startswith(BOUND)}
+    names -= trackable._attributes_not_saved
+    found = {name: getattr(trackable, name, None) for name in sorted(names) if _holds_function(trackable, name)}
     return {name: value for name, value in found.items() if isinstance(value, (Function, ConcreteFunction))}
 
 

@@ -14,7 +14,7 @@ from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function
 from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor, is_tensor
-from tvtf.trackable import Trackable
+from tvtf.trackable import DEFAULT_FUNCTION, Trackable
 from tvtf.variable import Variable
 
 DEFAULT = "serving_default"
@@ -92,8 +92,8 @@ def canonical(signatures: Any, functions: Mapping[str, Any]) -> SignatureMap:
 
 def _only_one(functions: Mapping[str, Any]) -> Any:
     """As TensorFlow chooses: a function called ``_default_save_signature``, or the only one that could be a signature."""
-    if "_default_save_signature" in functions:
-        return functions["_default_save_signature"]
+    if DEFAULT_FUNCTION in functions:
+        return functions[DEFAULT_FUNCTION]
     possible = [c for c in map(_concrete, functions.values()) if c is not None and _can_be_one(c)]
     return possible[0] if len(possible) == 1 else {}
 

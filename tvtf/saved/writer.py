@@ -20,6 +20,7 @@ from tvtf.saved.fingerprint import VariablePolicy
 from tvtf.saved.signatures import SignatureMap, canonical
 from tvtf.saved.swap import Swap
 from tvtf.tensor import EagerTensor
+from tvtf.track import AutoTrackable
 from tvtf.trackable import Trackable
 from tvtf.train import bundle, object_graph
 from tvtf.variable import Variable
@@ -90,6 +91,17 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: SaveOptions
 
     Source: https://www.tensorflow.org/api_docs/python/tf/saved_model/save
     """
+    save_with(obj, export_dir, signatures, options, {})
+
+
+def save_with(
+    obj: Any, export_dir: Any, signatures: Any, options: SaveOptions | None, extra: Mapping[str, bytes]
+) -> None:
+    """:func:`save`, with the contents of ``extra`` files by name, which are replaced in the same step.
+
+    Raises:
+      As :func:`save`.
+    """
     if state.trace is not None:
         raise AssertionError(
             "`tf.saved_model.save` is not supported inside a traced @tf.function. Move the call to the outer "
@@ -101,9 +113,10 @@ def save(obj: Any, export_dir: Any, signatures: Any = None, options: SaveOptions
             f"Got {obj} with type {type(obj)}."
         )
     _check_attribute(obj)
-    found = canonical(signatures, objects.functions_of(obj))
-    view = objects.ModelView(obj, found)
-    _Writer(view, os.fspath(export_dir)).write((options or SaveOptions()).targets)
+    functions = objects.functions_of(obj)
+    parts = obj._parts_of_saved_model() if isinstance(obj, AutoTrackable) else {}
+    view = objects.ModelView(obj, canonical(signatures, {**functions, **parts}), parts)
+    _Writer(view, os.fspath(export_dir)).write((options or SaveOptions()).targets, extra)
 
 
 def _check_attribute(obj: Any) -> None:
@@ -130,9 +143,9 @@ class _Writer:
         self.constants: dict[str, Any] = {}
         self.kept: list[Any] = []
 
-    def write(self, targets: tuple[str, ...]) -> None:
+    def write(self, targets: tuple[str, ...], extra: Mapping[str, bytes]) -> None:
         described = objects.describe(self.view, self._function_number)
-        contents = self._assets(described) | self._libraries(targets)
+        contents = self._assets(described) | self._libraries(targets) | {f"{layout.EXTRA}/{n}": extra[n] for n in extra}
         with Swap(self.folder, layout.FILE) as swap, files.Replacement() as replacement:
             names = self._bundle(swap, replacement, layout.VARIABLES, object_graph.serialize(self.view))
             checked = [layout.index_of(layout.VARIABLES), *contents]

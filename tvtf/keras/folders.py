@@ -1,0 +1,228 @@
+"""``model.save("folder")`` and ``save_weights("prefix")``: TensorFlow's saved models and checkpoints, which Keras 3 refuses.
+
+A folder holds a saved model: `tf.saved_model.load` and servers run its functions. Beside it lies Keras's own file, where Keras
+can describe the model, so that `load_model` gives the model again, with its classes, its loss, its metrics and its optimizer. It
+needs the classes for that; where there are none, it makes a model of the functions.
+
+Source: https://www.tensorflow.org/guide/keras/save_and_serialize (2.15)
+"""
+
+from __future__ import annotations
+
+import functools
+import io
+import json
+import logging
+import os
+import zipfile
+from importlib import import_module
+from typing import Any
+
+import tvtf
+from tvtf.keras.modules import input_specs
+
+_log = logging.getLogger("tvtf")
+OF_KERAS = (".keras", ".h5", ".hdf5", ".json")
+"""How the names of Keras's files end."""
+FILE = "model.keras"
+"""Keras's own file in a folder, among the extra files of the saved model."""
+MSG_UNBUILT = (
+    "Model {!r} cannot be saved as a saved model: what it takes is not known, since it was not called yet. Call it on some data, "
+    "or train it."
+)
+MSG_NOT_CALLABLE = (
+    "{} holds a saved model that is no layer or model: it has no function `__call__`. Use `tf.saved_model.load()`."
+)
+MSG_NO_WEIGHTS = (
+    "Weights for model {!r} have not yet been created. Weights are created when the model is first called on inputs or "
+    "`build()` is called with an `input_shape`."
+)
+MSG_BY_OBJECTS = (
+    "The weights of a checkpoint are found by the objects that hold them: `skip_mismatch` and `by_name` are for Keras's own "
+    "files. Received: filepath={}"
+)
+MSG_NO_MODEL = (
+    "File not found: filepath={}. It is neither a `.keras` or `.h5` file nor a folder that `model.save()` wrote."
+)
+
+
+def _is_place(filepath: Any) -> bool:
+    """Whether it is the name of a folder or checkpoint: a path that doesn't end as Keras's files do."""
+    if not isinstance(filepath, (str, os.PathLike)):
+        return False
+    text = os.fspath(filepath)
+    return isinstance(text, str) and not text.endswith(OF_KERAS) and not text.startswith("hf://")
+
+
+# -- folders
+
+
+def save_folders(module: Any) -> None:
+    """For ``saving.saving_api``: names without one of Keras's endings are folders."""
+    _save_model(module)
+    _load_model(module)
+
+
+def _save_model(module: Any) -> None:
+    keras = module.save_model
+
+    @functools.wraps(keras)
+    def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: Any = None, **kwargs: Any) -> None:
+        if not _is_place(filepath) or zipped is not None:
+            return keras(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
+        if kwargs.pop("save_format", None) not in ("tf", None, False):
+            raise ValueError(
+                f"What a folder holds is a saved model, `save_format='tf'`. Received: filepath={filepath}."
+            )
+        kwargs.pop("include_optimizer", None)  # which Keras 3 asks about files of HDF5 alone
+        given = {name: kwargs.pop(name, None) for name in ("signatures", "options")}
+        if kwargs:
+            raise ValueError(f"The following argument(s) are not supported: {list(kwargs)}")
+        if _may_write(module, filepath, overwrite, filepath):
+            _save(module, model, os.fspath(filepath), **given)
+        return None
+
+    vars(module)["save_model"] = save_model
+
+
+def _may_write(module: Any, filepath: Any, overwrite: bool, written: Any) -> bool:
+    return (
+        overwrite or not os.path.exists(written) or bool(module.io_utils.ask_to_proceed_with_overwrite(str(filepath)))
+    )
+
+
+def _save(module: Any, model: Any, folder: str, signatures: Any, options: Any) -> None:
+    from tvtf.saved.writer import save_with  # the compiler, which many programs never need
+
+    if input_specs(model) is None:
+        raise ValueError(MSG_UNBUILT.format(model.name))
+    save_with(model, folder, signatures, options, _described(module, model))
+
+
+def _described(module: Any, model: Any) -> dict[str, bytes]:
+    """Keras's file of the model, if Keras can describe it."""
+    content = io.BytesIO()
+    try:
+        module.saving_lib._save_model_to_fileobj(model, content, "h5")
+    except (TypeError, ValueError, NotImplementedError) as why:
+        _log.warning("%s is saved without what makes it again from its classes: %s", model.name, why)
+        return {}
+    return {FILE: content.getvalue()}
+
+
+def _load_model(module: Any) -> None:
+    keras = module.load_model
+
+    @functools.wraps(keras)
+    def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:  # noqa: A002
+        arguments = {"custom_objects": custom_objects, "compile": compile, "safe_mode": safe_mode}
+        if _is_place(filepath) and not os.path.exists(filepath):
+            raise ValueError(MSG_NO_MODEL.format(filepath))
+        if not _is_place(filepath) or not _holds_saved_model(filepath):
+            return keras(filepath, **arguments)
+        return _loaded(module, os.fspath(filepath), arguments)
+
+    vars(module)["load_model"] = load_model
+
+
+def _holds_saved_model(folder: Any) -> bool:
+    return bool(tvtf.saved_model.contains_saved_model(folder))
+
+
+def _loaded(module: Any, folder: str, arguments: dict[str, Any]) -> Any:
+    """The model that Keras's own file describes; one of functions where there is none, or its classes aren't here."""
+    from tvtf.saved import layout
+
+    content = layout.extra(folder, FILE)
+    if content is None:
+        return _of_functions(module, folder)
+    try:
+        return module.saving_lib.load_model(io.BytesIO(content), **arguments)
+    except (TypeError, ValueError, NotImplementedError) as why:
+        _log.warning("%s is loaded as functions, for lack of its classes: %s", folder, why)
+    model = _of_functions(module, folder)
+    if arguments["compile"]:
+        _compile(module, model, content)
+    return model
+
+
+def _compile(module: Any, model: Any, content: bytes) -> None:
+    """Gives a model of functions the loss, metrics and optimizer of the saved one, and the optimizer its state."""
+    with zipfile.ZipFile(io.BytesIO(content)) as archive:
+        config = json.loads(archive.read("config.json")).get("compile_config")
+        if not config:
+            return
+        model.built = True
+        model.compile_from_config(config)
+        if model.compiled and model.optimizer.built:
+            store = module.saving_lib.H5IOStore(io.BytesIO(archive.read("model.weights.h5")), mode="r")
+            model.optimizer.load_own_variables(store.get("optimizer"))
+
+
+class _OfFunctions:
+    """A model whose call is a function of a saved model, with its Variables."""
+
+    def __init__(self, loaded: Any) -> None:
+        model: Any = super()
+        model.__init__()
+        self.loaded, self.held = loaded, list(loaded.variables)
+        trainable = {id(variable) for variable in loaded.trainable_variables}
+        for variable in model.variables:
+            variable.trainable = id(variable.handle) in trainable
+
+    def call(self, inputs: Any, training: bool = False) -> Any:
+        return self.loaded(inputs, training=bool(training))
+
+
+def _of_functions(module: Any, folder: str) -> Any:
+    loaded = tvtf.saved_model.load(folder)
+    if not callable(loaded):
+        raise ValueError(MSG_NOT_CALLABLE.format(folder))
+    package = module.__name__.removesuffix(".saving.saving_api")
+    made: Any = type("LoadedModel", (_OfFunctions, import_module(f"{package}.models.model").Model), {})
+    return made(loaded)
+
+
+# -- checkpoints
+
+
+def save_checkpoints(module: Any) -> None:
+    """For ``models.model``: names without one of Keras's endings are prefixes of checkpoints."""
+    _save_weights(module)
+    _load_weights(module)
+
+
+def _save_weights(module: Any) -> None:
+    keras = module.Model.save_weights
+
+    @functools.wraps(keras)
+    def save_weights(self: Any, filepath: Any, overwrite: bool = True, max_shard_size: Any = None) -> None:
+        if not _is_place(filepath) or max_shard_size is not None:
+            return keras(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
+        if not self.built and not self.weights:
+            raise ValueError(MSG_NO_WEIGHTS.format(self.name))
+        prefix = os.fspath(filepath)
+        if _may_write(module.saving_api, prefix, overwrite, f"{prefix}.index"):
+            tvtf.train.Checkpoint(root=self).write(prefix)
+            tvtf.compat.v1.train.update_checkpoint_state(os.path.dirname(prefix), prefix, [prefix])
+        return None
+
+    module.Model.save_weights = save_weights
+
+
+def _load_weights(module: Any) -> None:
+    keras = module.Model.load_weights
+
+    @functools.wraps(keras)
+    def load_weights(self: Any, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> Any:
+        if not _is_place(filepath) or os.path.isdir(filepath):
+            return keras(self, filepath, skip_mismatch=skip_mismatch, **kwargs)
+        if skip_mismatch or kwargs.pop("by_name", False):
+            raise ValueError(MSG_BY_OBJECTS.format(filepath))
+        if kwargs:
+            raise ValueError(f"Invalid keyword arguments: {kwargs}")
+        status = tvtf.train.Checkpoint(root=self).read(os.fspath(filepath))
+        status.assert_nontrivial_match()
+        return status
+
+    module.Model.load_weights = load_weights
