@@ -154,9 +154,12 @@ def _compile(module: Any, model: Any, content: bytes) -> None:
             return
         model.built = True
         model.compile_from_config(config)
-        if model.compiled and model.optimizer.built:
-            store = module.saving_lib.H5IOStore(io.BytesIO(archive.read("model.weights.h5")), mode="r")
-            model.optimizer.load_own_variables(store.get("optimizer"))
+        if not model.compiled or not model.optimizer.built:
+            return
+        store = module.saving_lib.H5IOStore(io.BytesIO(archive.read("model.weights.h5")), mode="r")
+        state = store.get("optimizer")
+        if len(state.keys()) == len(model.optimizer.variables):  # a model that was never trained has none
+            model.optimizer.load_own_variables(state)
 
 
 class _OfFunctions:

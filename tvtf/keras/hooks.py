@@ -66,6 +66,8 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "src.layers.layer": modules.hold_parts,
     # "keras_model.save_weights(...)" of such a model
     "src.saving.saving_lib": modules.save_parts,
+    # "model_to_be_restored = MyModel(); checkpoint = tf.train.Checkpoint(myAwesomeModel=model_to_be_restored); checkpoint.restore"
+    "src.backend.tensorflow.core": modules.restore_early,
     # "my_sequential_model.save("exname_of_file")"; "tf.keras.models.load_model("exname_of_file")"
     "src.saving.saving_api": folders.save_folders,
     # "keras_model.save_weights("my_checkpoint")"

@@ -16,7 +16,7 @@ from typing import Any
 import tvtf
 from tvtf.containers import wrap
 from tvtf.module import camel_to_snake
-from tvtf.trackable import DEFAULT_FUNCTION
+from tvtf.trackable import DEFAULT_FUNCTION, VARIABLE_VALUE
 
 FUNCTIONS_OF_FIT = frozenset({"train_function", "test_function", "predict_function"})
 """They belong to a process, not to a model that is saved."""
@@ -149,6 +149,28 @@ def be_modules(module: ModuleType) -> None:
         _default_save_signature = LayerModule._default_save_signature
 
     vars(module)["TFLayer"] = TFLayer
+
+
+def restore_early(module: ModuleType) -> None:
+    """For ``backend.tensorflow.core``: a checkpoint that was read before a layer was built gives its variables their values.
+
+    While Keras builds a layer by a symbolic call, its variables have none yet, but an initializer.
+    """
+    variable: Any = vars(module)["Variable"]
+    keras = variable._restore_from_tensors
+
+    @functools.wraps(keras)
+    def _restore_from_tensors(self: Any, restored_tensors: Any) -> Any:
+        if self._value is not None:
+            return keras(self, restored_tensors)
+        restored = restored_tensors[VARIABLE_VALUE]
+        self._initializer = lambda shape, dtype: tvtf.convert_to_tensor(restored)
+        return None
+
+    def _tensor_specs(self: Any) -> Any:
+        return {VARIABLE_VALUE: (tuple(self._shape), tvtf.as_dtype(self._dtype).as_numpy_dtype)}
+
+    variable._restore_from_tensors, variable._tensor_specs = _restore_from_tensors, _tensor_specs
 
 
 # -- Variables and modules as parts of layers
