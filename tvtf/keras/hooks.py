@@ -5,9 +5,11 @@ A row is for one module, and runs right after it; a Keras on another backend is 
 
 from __future__ import annotations
 
+import functools
 from collections.abc import Callable
 from importlib import import_module
 from types import ModuleType
+from typing import Any
 
 import tvtf
 from tvtf.keras import folders, modules
@@ -45,6 +47,22 @@ def _have_functions(module: ModuleType) -> None:
             vars(module).setdefault(public, function)
 
 
+def _be_named_as_keras(module: ModuleType) -> None:
+    """Files name the modules of Keras's classes, by the names that every Keras has, not by those of a copy."""
+    package = module.__name__.removesuffix(".src.saving.serialization_lib")
+    serialize = vars(module)["serialize_keras_object"]
+
+    @functools.wraps(serialize)
+    def serialize_keras_object(obj: Any) -> Any:
+        config = serialize(obj)
+        place = config.get("module") if isinstance(config, dict) else None
+        if isinstance(place, str) and place.startswith(f"{package}."):
+            config["module"] = f"keras{place.removeprefix(package)}"
+        return config
+
+    vars(module)["serialize_keras_object"] = serialize_keras_object
+
+
 def _take_backend(module: ModuleType) -> None:
     """Another backend that the user chose is for the Keras that other code imports."""
     vars(module)["_BACKEND"] = "tensorflow"
@@ -55,6 +73,7 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "_tf_keras.keras.losses": _have_functions,
     "_tf_keras.keras.metrics": _have_functions,
     "src.backend.config": _take_backend,
+    "src.saving.serialization_lib": _be_named_as_keras,
     "src.trainers.data_adapters": _know_datasets,
     "src.trainers.data_adapters.data_adapter_utils": _know_tensors,
     "src.utils.backend_utils": _know_traces,

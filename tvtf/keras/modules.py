@@ -251,6 +251,9 @@ class Kinds:
         self.variable_class: Any = type("PlainVariable", (_PlainVariable, self.keras_variable), {})
         self.layer_class: Any = type("ModuleLayer", (_ModuleLayer, self.keras_layer), {})
 
+    def __deepcopy__(self, memo: Any) -> Kinds:
+        return self
+
     def is_variable(self, value: Any) -> bool:
         return isinstance(value, tvtf.Variable)
 
@@ -298,7 +301,7 @@ class Parts(list[Any]):
 
     def __init__(self, layer: Any, kinds: Kinds) -> None:
         self.layer, self.kinds = layer, kinds
-        self.stand_ins: dict[int, Any] = {}
+        self.stand_ins: list[Any] = []
 
     def append(self, value: Any) -> None:
         super().append(value)
@@ -308,12 +311,12 @@ class Parts(list[Any]):
             store = "trainable_variables" if value.trainable else "non_trainable_variables"
         else:
             stand_in, store = self.kinds.layer_for(value, (self.layer,), trainable), "layers"
-        self.stand_ins[id(value)] = stand_in
+        self.stand_ins.append(stand_in)
         if not self.layer._tracker.is_in_store(store, stand_in):
             self.layer._tracker.add_to_store(store, stand_in)
 
     def __delitem__(self, index: Any) -> None:
-        self.layer._tracker.untrack(self.stand_ins.pop(id(self[index])))
+        self.layer._tracker.untrack(self.stand_ins.pop(index))
         super().__delitem__(index)
 
 
