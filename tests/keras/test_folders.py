@@ -190,7 +190,7 @@ def test_layers_and_models_of_several_inputs():
     np.testing.assert_allclose(tf.keras.models.load_model("folder")(given), expected, rtol=1e-6)
     loaded = tf.saved_model.load("folder")
     np.testing.assert_allclose(loaded(given), expected, rtol=1e-6)
-    assert set(loaded.signatures["serving_default"].structured_input_signature[1]) == {"inputs_a", "inputs_b"}
+    assert set(loaded.signatures["serving_default"].structured_input_signature[1]) == {"inputs", "inputs_1"}
     dense = layers.Dense(2)
     dense(X)
     tf.saved_model.save(dense, "layer")
@@ -205,7 +205,7 @@ def test_what_else_a_folder_may_hold(tmp_path):
         tf.keras.models.load_model("module")
     with pytest.raises(ValueError, match="File format not supported"):
         tf.keras.models.load_model(tmp_path)
-    with pytest.raises(ValueError, match="File not found: filepath=nowhere"):
+    with pytest.raises(ValueError, match="File format not supported: filepath=nowhere"):
         tf.keras.models.load_model("nowhere")
 
 
@@ -223,17 +223,19 @@ def test_bad_input_is_told_of():
         Own().save("folder")
     with pytest.raises(ValueError, match="have not yet been created"):
         Own().save_weights("prefix")
-    with pytest.raises(ValueError, match="save_format='tf'"):
+    with pytest.raises(ValueError, match="`save_format` argument is deprecated"):
         model.save("folder", save_format="h5")
     with pytest.raises(ValueError, match="not supported: \\['depth'\\]"):
         model.save("folder", depth=1)
-    with pytest.raises(tf.errors.NotFoundError, match="nowhere"):
+    with pytest.raises(ValueError, match="Invalid filepath extension"):
+        model.save("model.png")
+    with pytest.raises(ValueError, match="File format not supported: filepath=nowhere"):
         model.load_weights("nowhere")
     model.save_weights("prefix")
     with pytest.raises(ValueError, match="for Keras's own files"):
         model.load_weights("prefix", by_name=True)
     with pytest.raises(ValueError, match="Invalid keyword arguments"):
         model.load_weights("prefix", depth=1)
-    with pytest.raises(tf.errors.OpError, match="prefix.index"):
-        model.save("prefix.index")
+    with pytest.raises(tf.errors.OpError, match="checkpoint"):
+        model.save("checkpoint")
     assert not os.path.exists("folder")

@@ -22,8 +22,10 @@ import tvtf
 from tvtf.keras.modules import input_specs
 
 _log = logging.getLogger("tvtf")
-OF_KERAS = (".keras", ".h5", ".hdf5", ".json")
-"""How the names of Keras's files end."""
+OF_KERAS = (".h5", ".hdf5")
+"""How the names of Keras's files end that have digits in their endings."""
+OF_TENSORFLOW = (".ckpt", ".tf")
+"""Endings that folders and checkpoints may have; others of letters are mistaken names of files, of which Keras tells."""
 FILE = "model.keras"
 """Keras's own file in a folder, among the extra files of the saved model."""
 MSG_UNBUILT = (
@@ -41,17 +43,17 @@ MSG_BY_OBJECTS = (
     "The weights of a checkpoint are found by the objects that hold them: `skip_mismatch` and `by_name` are for Keras's own "
     "files. Received: filepath={}"
 )
-MSG_NO_MODEL = (
-    "File not found: filepath={}. It is neither a `.keras` or `.h5` file nor a folder that `model.save()` wrote."
-)
 
 
 def _is_place(filepath: Any) -> bool:
-    """Whether it is the name of a folder or checkpoint: a path that doesn't end as Keras's files do."""
+    """Whether it is the name of a folder or checkpoint: a path that doesn't end as files of any kind do."""
     if not isinstance(filepath, (str, os.PathLike)):
         return False
     text = os.fspath(filepath)
-    return isinstance(text, str) and not text.endswith(OF_KERAS) and not text.startswith("hf://")
+    if not isinstance(text, str) or text.startswith("hf://"):
+        return False
+    ending = os.path.splitext(text)[1]
+    return ending in OF_TENSORFLOW or not ending[1:].isalpha() and ending not in OF_KERAS
 
 
 # -- folders
@@ -68,12 +70,10 @@ def _save_model(module: Any) -> None:
 
     @functools.wraps(keras)
     def save_model(model: Any, filepath: Any, overwrite: bool = True, zipped: Any = None, **kwargs: Any) -> None:
-        if not _is_place(filepath) or zipped is not None:
+        is_folder = _is_place(filepath) and kwargs.get("save_format") in ("tf", None, False)
+        if not is_folder or zipped is not None:
             return keras(model, filepath, overwrite=overwrite, zipped=zipped, **kwargs)  # type: ignore[no-any-return]
-        if kwargs.pop("save_format", None) not in ("tf", None, False):
-            raise ValueError(
-                f"What a folder holds is a saved model, `save_format='tf'`. Received: filepath={filepath}."
-            )
+        kwargs.pop("save_format", None)
         kwargs.pop("include_optimizer", None)  # which Keras 3 asks about files of HDF5 alone
         given = {name: kwargs.pop(name, None) for name in ("signatures", "options")}
         if kwargs:
@@ -116,8 +116,6 @@ def _load_model(module: Any) -> None:
     @functools.wraps(keras)
     def load_model(filepath: Any, custom_objects: Any = None, compile: bool = True, safe_mode: bool = True) -> Any:  # noqa: A002
         arguments = {"custom_objects": custom_objects, "compile": compile, "safe_mode": safe_mode}
-        if _is_place(filepath) and not os.path.exists(filepath):
-            raise ValueError(MSG_NO_MODEL.format(filepath))
         if not _is_place(filepath) or not _holds_saved_model(filepath):
             return keras(filepath, **arguments)
         return _loaded(module, os.fspath(filepath), arguments)
@@ -218,7 +216,7 @@ def _load_weights(module: Any) -> None:
 
     @functools.wraps(keras)
     def load_weights(self: Any, filepath: Any, skip_mismatch: bool = False, **kwargs: Any) -> Any:
-        if not _is_place(filepath) or os.path.isdir(filepath):
+        if not _is_place(filepath) or not os.path.exists(f"{os.fspath(filepath)}.index"):
             return keras(self, filepath, skip_mismatch=skip_mismatch, **kwargs)
         if skip_mismatch or kwargs.pop("by_name", False):
             raise ValueError(MSG_BY_OBJECTS.format(filepath))

@@ -8,6 +8,7 @@ Keras's that stands for it among the parts of the layer: a variable on the same 
 from __future__ import annotations
 
 import functools
+import itertools
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from types import ModuleType
@@ -106,8 +107,20 @@ def input_specs(layer: Any) -> Any:
     """
     inputs = getattr(getattr(layer, "_functional", None) or layer, "_inputs_struct", None)
     if inputs is not None:
-        return [tvtf.nest.map_structure(lambda x: tvtf.TensorSpec(x.shape, x.dtype), inputs)]
-    return vars(layer).get(CALLED_ON)
+        return [_named(tvtf.nest.map_structure(lambda x: tvtf.TensorSpec(x.shape, x.dtype), inputs))]
+    called_on = vars(layer).get(CALLED_ON)
+    return called_on and [_named(called_on[0]), *called_on[1:]]
+
+
+def _named(specs: Any) -> Any:
+    """With the names that TensorFlow gives the tensors of an argument ``inputs`` in a signature."""
+    names = itertools.chain(["inputs"], (f"inputs_{number}" for number in itertools.count(1)))
+
+    def with_name(spec: Any) -> Any:
+        name = next(names)
+        return tvtf.TensorSpec(spec.shape, spec.dtype, name) if isinstance(spec, tvtf.TensorSpec) else spec
+
+    return tvtf.nest.map_structure(with_name, specs)
 
 
 def _spec_of(x: Any) -> Any:
