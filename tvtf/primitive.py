@@ -195,6 +195,7 @@ class Hooks:
     tell_rank: Rule = staticmethod(lambda *_: None)
     wait: Rule = staticmethod(lambda *_: NotImplemented)
     by_python: Rule = staticmethod(lambda *_: NotImplemented)
+    function_of_model: Rule = staticmethod(lambda value, given: None)
     import_rooms: Rule = staticmethod(lambda: None)
     import_room: Rule = staticmethod(lambda path: None)
 

@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import tvtf
-from tvtf.keras import folders, modules
+from tvtf.keras import exports, folders, modules
 
 
 def _know_tensors(module: ModuleType) -> None:
@@ -63,6 +63,11 @@ def _be_named_as_keras(module: ModuleType) -> None:
     vars(module)["serialize_keras_object"] = serialize_keras_object
 
 
+def _change_layers(module: ModuleType) -> None:
+    modules.hold_parts(module)
+    exports.know_layers(module)
+
+
 def _take_backend(module: ModuleType) -> None:
     """Another backend that the user chose is for the Keras that other code imports."""
     vars(module)["_BACKEND"] = "tensorflow"
@@ -73,6 +78,8 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "_tf_keras.keras.losses": _have_functions,
     "_tf_keras.keras.metrics": _have_functions,
     "src.backend.config": _take_backend,
+    "src.export.onnx": exports.patch_nothing,
+    "src.utils.module_utils": exports.write_onnx,
     "src.saving.serialization_lib": _be_named_as_keras,
     "src.trainers.data_adapters": _know_datasets,
     "src.trainers.data_adapters.data_adapter_utils": _know_tensors,
@@ -82,7 +89,7 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     # "self.w = tf.Variable(tf.random.normal([in_features, out_features]), name='w')" in a layer: "Trainable params: 20"
     "src.utils.tracking": modules.track_parts,
     # The same, in "def build(self, input_shape)", too; "simple_layer([[2.0, 2.0, 2.0]])"
-    "src.layers.layer": modules.hold_parts,
+    "src.layers.layer": _change_layers,
     # "keras_model.save_weights(...)" of such a model
     "src.saving.saving_lib": modules.save_parts,
     # "model_to_be_restored = MyModel(); checkpoint = tf.train.Checkpoint(myAwesomeModel=model_to_be_restored); checkpoint.restore"

@@ -7,7 +7,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 import onnx
-from onnx import ModelProto, ValueInfoProto, helper
+from onnx import ModelProto, ValueInfoProto, helper, version_converter
 
 from tvtf import nest
 from tvtf.files import replace
@@ -18,21 +18,27 @@ from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of
 from tvtf.onnx.standard import IR_VERSION, OPSET
 from tvtf.passes.dead import drop_dead
+from tvtf.primitive import hooks
 from tvtf.shape import TensorType
 from tvtf.variable import Variable
 from tvtf.version import __version__
 
 
 def export(
-    fn: Any, *example_args: Any, path: str | os.PathLike[str] | None = None, input_signature: Any = None
+    fn: Any,
+    *example_args: Any,
+    path: str | os.PathLike[str] | None = None,
+    input_signature: Any = None,
+    opset: int | None = None,
 ) -> ModelProto:
     """The ONNX model of a function's trace, checked; also written to ``path`` where that is given.
 
     Args:
-      fn: a ``tf.function``, a concrete function, or a Python function to trace.
+      fn: a ``tf.function``, a concrete function, a Python function to trace, or a layer or model of Keras.
       *example_args: what to trace it with: tensors, arrays, ``TensorSpec`` objects and Python values.
       path: a file to write, whole or not at all.
-      input_signature: ``TensorSpec`` objects to trace it with, in place of examples.
+      input_signature: ``TensorSpec`` objects to trace it with, in place of examples. A model of Keras needs neither.
+      opset: the version of ONNX's operators, by default the newest that tvtf writes.
 
     Returns:
       An ``onnx.ModelProto``. Its inputs are the tensor arguments by name, unknown dims by theirs; its outputs are
@@ -42,6 +48,7 @@ def export(
       (``tf.debugging``, indices, row splits) is not checked in the model.
 
     Raises:
+      ValueError: the model can't be told in ``opset``; a model of Keras doesn't know what it takes.
       UnimplementedError: for an op without an ONNX counterpart, with its name, the reason and your line.
 
     >>> import tvtf as tf
@@ -52,7 +59,7 @@ def export(
     Source: https://onnx.ai/onnx/repo-docs/IR.html
     """
     concrete = traced(fn, example_args, input_signature)
-    model = _model(concrete)
+    model = _in_opset(_model(concrete), opset)
     onnx.checker.check_model(model, full_check=True)
     if path is not None:
         replace(os.fspath(path), model.SerializeToString())
@@ -71,8 +78,11 @@ def traced(fn: Any, args: Sequence[Any], input_signature: Any) -> ConcreteFuncti
         return fn
     if not callable(fn):
         raise TypeError(f"export takes a tf.function, a concrete function or a Python function, but got {fn!r}")
-    own = fn if isinstance(fn, Function) else function(fn)
     given = args if input_signature is None else tuple(input_signature)
+    of_model = hooks.function_of_model(fn, given)
+    if of_model is not None:
+        fn, given = of_model
+    own = fn if isinstance(fn, Function) else function(fn)
     return own.get_concrete_function(*given)
 
 
@@ -82,6 +92,19 @@ def _model(concrete: ConcreteFunction) -> ModelProto:
     return helper.make_model(
         graph, opset_imports=opsets, ir_version=IR_VERSION, producer_name="tvtf", producer_version=__version__
     )
+
+
+def _in_opset(model: ModelProto, opset: int | None) -> ModelProto:
+    """The model in other operators, by ONNX's own converter."""
+    if opset is None or opset == OPSET:
+        return model
+    try:
+        return version_converter.convert_version(model, opset)
+    except (RuntimeError, ValueError, TypeError) as error:
+        told = str(error).strip().splitlines()[0]
+        raise ValueError(
+            f"this model can't be told in opset={opset}; tvtf writes opset {OPSET}. ONNX says: {told}"
+        ) from None
 
 
 class _Signature:

@@ -1,0 +1,48 @@
+"""Keras's models as functions for other formats: ONNX."""
+
+from __future__ import annotations
+
+from types import ModuleType, SimpleNamespace
+from typing import Any
+
+import tvtf
+from tvtf.keras.modules import input_specs
+from tvtf.primitive import hooks
+
+MSG_UNBUILT = (
+    "{!r} can't be exported: what it takes is not known, since it was not called yet. Call it on some data, or give "
+    "input_signature."
+)
+
+
+def know_layers(module: Any) -> None:
+    """For ``layers.layer``: exports take a layer for a function of what it was built or called on."""
+    layer, earlier = module.Layer, hooks.function_of_model
+
+    def function_of_model(value: Any, given: Any) -> Any:
+        if not isinstance(value, layer):
+            return earlier(value, given)
+        specs = given or input_specs(value)
+        if not specs:
+            raise ValueError(MSG_UNBUILT.format(value.name))
+        return tvtf.function(lambda *inputs: value(*inputs, training=False), autograph=False), specs
+
+    hooks.function_of_model = staticmethod(function_of_model)  # type: ignore[assignment]
+
+
+def _from_function(function: Any, input_signature: Any, opset: int | None = None, output_path: Any = None) -> Any:
+    """``tf2onnx.convert.from_function``, as Keras calls it."""
+    concrete = (
+        function.get_concrete_function(*input_signature) if hasattr(function, "get_concrete_function") else function
+    )
+    return tvtf.onnx.export(concrete, path=output_path, opset=opset)
+
+
+def write_onnx(module: ModuleType) -> None:
+    """For ``utils.module_utils``: ``model.export(..., format="onnx")`` needs no tf2onnx, for tvtf writes ONNX itself."""
+    vars(module)["tf2onnx"] = SimpleNamespace(convert=SimpleNamespace(from_function=_from_function))
+
+
+def patch_nothing(module: ModuleType) -> None:
+    """For ``export.onnx``: what it would patch for tf2onnx is not used."""
+    vars(module)["patch_tf2onnx"] = lambda: None
