@@ -145,6 +145,11 @@ class ConcreteFunction(callables.ConcreteFunction):
                 return self._call_eagerly(tensors, variables)
         return self._call_eagerly(tensors, variables)
 
+    @property
+    def calls_python(self) -> bool:
+        """Whether compiled code calls Python, from which the Variables that it uses must be kept."""
+        return bool(self.graph.root.python.any)
+
     def _call_eagerly(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         if state.tapes:
             return self._call_recorded(tensors, variables)

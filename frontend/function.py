@@ -90,6 +90,7 @@ class Function(PolymorphicFunction):
         self.calls = calls_of(python_function)
         self._concrete: dict[Any, ConcreteFunction] = {}
         self._fast: dict[Any, ConcreteFunction] = {}
+        self._nested: dict[Any, ConcreteFunction] = {}
         self._bound: dict[int, dict[str, Any]] = {}
         self._variables_made = False
         self._ranks_apart = False
@@ -100,11 +101,17 @@ class Function(PolymorphicFunction):
     # -- calling
 
     def __call__(self, *args: Any, **kwargs: Any) -> Any:
-        if not kwargs and state.trace is None and not state.tapes:
+        if not kwargs and state.trace is None and not state.tapes and not _run_eagerly[0]:
             concrete = self._fast.get(fast_key(args))
-            if concrete is not None and not _run_eagerly[0]:
+            if concrete is not None:
                 self.calls.since += 1
                 return concrete.call(args)
+            if self._nested:
+                tensors: list[Any] = []
+                concrete = self._nested.get(nested_key(args, tensors))
+                if concrete is not None:
+                    self.calls.since += 1
+                    return concrete.call_flat(tensors)
         return self._call_slowly(args, kwargs)
 
     def _call_slowly(self, args: Any, kwargs: Any) -> Any:
@@ -126,10 +133,18 @@ class Function(PolymorphicFunction):
             self.log.warn(often, self.python_function)
 
     def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
-        """The short way for calls with nothing but eager tensors."""
-        key = None if kwargs or concrete.scope is not None else fast_key(args)
-        if key is not None and len(arguments.tensors) == len(args) and len(self._fast) < MAX_TRACES:
+        """The short ways for calls with nothing but eager tensors, or with nests of them, datasets and iterators."""
+        if kwargs or concrete.scope is not None or len(self._fast) + len(self._nested) >= MAX_TRACES:
+            return
+        count = len(arguments.tensors)
+        key = fast_key(args)
+        if key is not None and count == len(args) and not concrete.calls_python:
             self._fast[key] = concrete
+            return
+        tensors: list[Any] = []
+        key = nested_key(args, tensors)
+        if key is not None and count == len(tensors) and not arguments.variables and not self._datasets_apart:
+            self._nested[key] = concrete
 
     def __get__(self, instance: Any, owner: Any = None) -> Any:
         if instance is None:
@@ -204,6 +219,7 @@ class Function(PolymorphicFunction):
             except NeedsItself:
                 arguments.themselves()
                 self._datasets_apart = True
+                self._nested.clear()
                 self.log.note("it does more with a dataset than loop over it, so each dataset has its own trace")
         arguments = arguments.themselves()
         return arguments, self._concrete_for(arguments)
@@ -315,6 +331,7 @@ class Function(PolymorphicFunction):
     def _forget(self) -> None:
         oldest = self._concrete.pop(next(iter(self._concrete)))
         self._fast = {k: c for k, c in self._fast.items() if c is not oldest}
+        self._nested = {k: c for k, c in self._nested.items() if c is not oldest}
 
     def converted(self) -> Callable[..., Any]:
         """The Python function as it is traced: through AutoGraph where that is on."""
@@ -480,6 +497,28 @@ def fast_key(args: tuple[Any, ...]) -> Any:
         key.append(x._array.shape)
         key.append(x._array.dtype)
     return tuple(key)
+
+
+def nested_key(value: Any, tensors: list[Any]) -> Any:
+    """What tells calls apart whose arguments are nests of eager tensors, None, datasets and iterators, and their tensors in order.
+
+    Returns:
+      A key, None where something else is among them.
+    """
+    kind = type(value)
+    if kind is EagerTensor:
+        tensors.append(value)
+        return value._array.shape, value._array.dtype
+    if kind is tuple or kind is list:
+        parts = [nested_key(part, tensors) for part in value]
+        return None if None in parts else (kind, *parts)
+    if value is None:
+        return kind
+    if not hasattr(kind, "held_as"):
+        return None
+    tensor, held = value.held_as()
+    tensors.append(tensor)
+    return held
 
 
 def function(

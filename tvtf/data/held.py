@@ -31,7 +31,11 @@ class Held:
         return EagerTensor(np.array(number_of(self), int64.np)), self._held_type()
 
     def _held_type(self) -> Any:
-        return self.held_kind, structure_key(self.element_spec), tuple(nest.flatten(self.element_spec))
+        spec = self.element_spec
+        known = self.__dict__.get("_type_held")
+        if known is None or known[0] is not spec:
+            known = self.__dict__["_type_held"] = spec, (self.held_kind, structure_key(spec), tuple(nest.flatten(spec)))
+        return known[1]
 
     def held_by(self, number: Tensor) -> Any:
         """The object of a number; while tracing, what stands for all objects of this one's type."""
