@@ -129,6 +129,46 @@ def test_an_op_that_no_saved_model_may_call_is_refused_while_loading(plain, op, 
     assert told in refusal(plain)
 
 
+@pytest.fixture
+def looked_up(tmp_path):
+    model = tf.Module()
+    pairs = tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([1, 2], tf.int64))
+    model.table, model.v = tf.lookup.StaticHashTable(pairs, 0), tf.Variable(7, dtype=tf.int64)
+    model.f = tf.function(
+        lambda x: model.table.lookup(x) + model.v + tf.constant([1, 2, 3], tf.int64)[0],
+        input_signature=[tf.TensorSpec([None], tf.string)],
+    )
+    tf.saved_model.save(model, tmp_path / "m")
+    return tmp_path / "m"
+
+
+def test_a_program_calls_python_for_tables_alone(looked_up):
+    """By a parameter that stands for one: neither by a number, nor by what else it captures."""
+    assert tf.saved_model.load(looked_up).f(tf.constant(["b", "z"])).numpy().tolist() == [10, 8]
+    description = json.loads((looked_up / "saved_model.json").read_text())
+    (table,) = [thing for thing in description["things"] if thing[0] == "table"]
+    for other in (["constant", table[1][2]], ["object", 1]):
+        changed = {**description, "things": [other if thing == table else thing for thing in description["things"]]}
+        (looked_up / "saved_model.json").write_text(json.dumps(changed))
+        with pytest.raises(tf.saved_model.SavedModuleError):
+            tf.saved_model.load(looked_up)
+    table[1][0] = table[1][2]
+    (looked_up / "saved_model.json").write_text(json.dumps(description))
+    with pytest.raises(tf.saved_model.SavedModuleError, match="a table has other values than keys"):
+        tf.saved_model.load(looked_up)
+
+
+def test_a_table_is_not_read_in_a_branch_of_a_saved_model(tmp_path):
+    model = tf.Module()
+    model.table = tf.lookup.StaticHashTable(tf.lookup.KeyValueTensorInitializer(["a"], [1]), 0)
+    model.f = tf.function(
+        lambda x, y: tf.cond(y, lambda: model.table.lookup(x), lambda: tf.zeros([2], tf.int32)),
+        input_signature=[tf.TensorSpec([2], tf.string), tf.TensorSpec([], tf.bool)],
+    )
+    with pytest.raises(ValueError, match="looks things up in a table in a branch or a loop"):
+        tf.saved_model.save(model, tmp_path / "m")
+
+
 def test_a_saved_model_prints_to_the_standard_streams_alone(tmp_path):
     model = tf.Module()
     model.f = tf.function(

@@ -20,6 +20,7 @@ from typing import Any
 
 import tvtf
 from tvtf.keras.modules import input_specs
+from tvtf.train.state import update_checkpoint_state
 
 _log = logging.getLogger("tvtf")
 OF_KERAS = (".h5", ".hdf5")
@@ -205,7 +206,7 @@ def _save_weights(module: Any) -> None:
         prefix = os.fspath(filepath)
         if _may_write(module.saving_api, prefix, overwrite, f"{prefix}.index"):
             tvtf.train.Checkpoint(root=self).write(prefix)
-            tvtf.compat.v1.train.update_checkpoint_state(os.path.dirname(prefix), prefix, [prefix])
+            update_checkpoint_state(os.path.dirname(prefix), prefix, [prefix])
         return None
 
     module.Model.save_weights = save_weights

@@ -337,6 +337,8 @@ def track_parts(module: ModuleType) -> None:
     """For ``utils.tracking``: a built layer takes what is TensorFlow's, as it did when nothing was tracked."""
 
     class Tracker(module.Tracker):  # type: ignore[name-defined, misc]
+        locked: bool
+
         def add_to_store(self, store_name: str, value: Any) -> None:
             was_locked = self.locked
             self.locked = was_locked and not isinstance(self.config[store_name][1], Parts)

@@ -133,6 +133,18 @@ class _Entries:
         return keys, values
 
 
+class TableRead(host.HostFunction):
+    """A lookup in entries that never change, so that a saved model can hold it."""
+
+    __slots__ = ("keys", "values", "default")
+
+    def __init__(self, keys: np.ndarray, values: np.ndarray, default: np.ndarray) -> None:
+        entries = _Entries()
+        entries.rows = dict(zip(keys.ravel().tolist(), values.ravel().tolist()))
+        super().__init__(lambda wanted: (entries.found(wanted, default, 0),), is_brief=True)
+        self.keys, self.values, self.default = keys, values, default
+
+
 @export("lookup.StaticHashTable")
 class StaticHashTable(_Table):
     """A table that is filled once and never changes.
@@ -162,6 +174,20 @@ class StaticHashTable(_Table):
     ) -> None:
         super().__init__(initializer.key_dtype, initializer.value_dtype, default_value, name)
         initializer.initialize(self)
+
+    def _looked_up(self, keys: Any, default: Tensor) -> Tensor:
+        is_scalar = isinstance(default, EagerTensor) and not default.ndim
+        if (
+            state.trace is None
+            or isinstance(keys, CompositeTensor)
+            or keys.dtype is not self._key_dtype
+            or not is_scalar
+        ):
+            return super()._looked_up(keys, default)
+        keys = convert_to_tensor(keys)
+        pairs = self._entries.arrays(self._key_dtype, self._value_dtype, ())
+        read = TableRead(pairs[0], pairs[1], default.eager_array())
+        return host.call(read, [keys], [TensorType(keys._dims, self._value_dtype)])[0]
 
     def fill(self, initializer: Initializer) -> None:
         """Takes the pairs of an initializer.

@@ -8,10 +8,36 @@ from typing import Any
 from tvm import ir, relax
 
 from tvtf import dialect
-from tvtf.primitive import as_tuple
+from tvtf.primitive import as_tuple, table
 from tvtf.saved.allowed import STREAMS
 from tvtf.saved.schema import Misfit
 from tvtf.shape import TensorType
+
+PYTHON = "call_python"
+MSG_PYTHON = f"it calls {table[PYTHON].tf_name} ({PYTHON!r}), which no saved model may: it calls Python"
+
+
+def tables(mod: ir.IRModule) -> list[int]:
+    """The parameters of the main function that it calls Python by, which must stand for lookups in tables.
+
+    Raises:
+      Misfit: it calls Python otherwise.
+    """
+    params = {param: position for position, param in enumerate(mod["main"].params)}
+    found: list[int] = []
+    for gv, function in mod.functions.items():
+        for block in function.body.blocks:
+            for call in (binding.value for binding in block.bindings):
+                if isinstance(call, relax.Call) and dialect.is_dialect(call) and call.op.name == f"tvtf.{PYTHON}":
+                    bound = dialect.read(call)
+                    if gv.name_hint != "main" or bound.inputs[0] not in params or _is_recorded(bound):
+                        raise Misfit(MSG_PYTHON)
+                    found.append(params[bound.inputs[0]])
+    return found
+
+
+def _is_recorded(bound: Any) -> bool:
+    return bool(bound.attrs.get("differentiable", True) or bound.attrs.get("backward", True))
 
 
 def check(mod: ir.IRModule, keys: Collection[int]) -> None:

@@ -17,6 +17,7 @@ from tvtf.frontend.concrete import ConcreteFunction, VariableArgument, named_spe
 from tvtf.frontend.function import Function
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
 from tvtf.interpret import Instance, evaluate
+from tvtf.lookup.tables import TableRead
 from tvtf.ops.host import HostFunction
 from tvtf.primitive import table
 from tvtf.saved import allowed, calls, schema, waiting
@@ -27,6 +28,7 @@ from tvtf.spec import TensorSpec
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
 
+PYTHON = calls.PYTHON
 OP_NAME = re.compile(r'"tvtf\.(\w+)"')
 
 
@@ -44,8 +46,10 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
       NotSaveable: it calls a Python function, or takes what is no plain value.
     """
     results = concrete.results
-    program = json.loads(tvm.ir.save_json(concrete.graph.module()))
+    module = concrete.graph.module()
+    program = json.loads(tvm.ir.save_json(module))
     _check_saveable(concrete.name, program)
+    _check_tables(concrete, module)
     return {
         "name": concrete.name,
         "arguments": _arguments(concrete),
@@ -63,13 +67,24 @@ def describe(concrete: ConcreteFunction, number_of: Callable[[Any], int]) -> dic
 def _check_saveable(name: str, program: Any) -> None:
     """What could not be loaded again is told when it is saved."""
     try:
-        allowed.check_ops(schema.check(program) - {"call_python"})  # told of with its Python function
+        allowed.check_ops(schema.check(program) - {PYTHON})  # told of with its Python function
     except (schema.Misfit, allowed.NotAllowed) as why:
         raise NotSaveable(f"{name} can't be saved: {why}; do that outside the function") from why
 
 
+def _check_tables(concrete: ConcreteFunction, module: ir.IRModule) -> None:
+    """Whether tables are read where a loaded program may read them: in no branch and no loop."""
+    if any(isinstance(captured, TableRead) for captured in concrete.captures):
+        try:
+            calls.tables(module)
+        except schema.Misfit as why:
+            raise NotSaveable(
+                f"{concrete.name} can't be saved: it looks things up in a table in a branch or a loop; do that outside"
+            ) from why
+
+
 def _saveable(concrete: ConcreteFunction, captured: Any) -> Any:
-    if isinstance(captured, HostFunction):
+    if isinstance(captured, HostFunction) and not isinstance(captured, TableRead):
         raise NotSaveable(
             f"{concrete.name} calls a Python function (tf.py_function, tf.numpy_function), which a saved module does not "
             "hold; write it with TensorFlow's ops"
@@ -134,6 +149,8 @@ class Program:
     waiting: dict[int, Any]
     bound: list[Any]
     constants: dict[int, Tensor]
+    tables: list[int]
+    """Which of the captures are lookups in tables."""
 
     @property
     def inputs(self) -> list[TensorType]:
@@ -243,12 +260,14 @@ def _read(data: Mapping[str, Any]) -> Program:
         results=[(str(kind), which if which is None else int(which)) for kind, which in data["results"]],
         outputs=[None if spec is None else decode(spec) for spec in data["outputs"]],
         updates=[(int(position), int(index)) for position, index in data["updates"]],
-        mod=_module(data["program"], name, deferred),
+        mod=_module(data["program"], name, deferred, reads_tables=True),
         waiting=deferred,
         bound=[],
         constants={},
+        tables=[],
     )
     _check(program)
+    program.tables = [position - len(program.inputs) for position in calls.tables(program.mod)]
     return program
 
 
@@ -265,17 +284,20 @@ def _read_leaf(name: str, content: Any) -> Leaf:
     return Leaf(name, value).with_spec(value) if isinstance(value, TensorSpec) else Leaf(name, value)
 
 
-def _module(program: Any, name: str, keys: Collection[int]) -> ir.IRModule:
+def _module(program: Any, name: str, keys: Collection[int], reads_tables: bool = False) -> ir.IRModule:
     """TVM's JSON as a module, which only reads what `schema` found to be a program of allowed ops.
 
-    The ops that it names must be known to TVM before.
+    The ops that it names must be known to TVM before. One that may read tables calls Python for that, which is looked into when
+    it is bound.
     """
     try:
         ops = schema.check(program)
-        allowed.check_ops(ops)
+        allowed.check_ops(ops - {PYTHON} if reads_tables else ops)
         for op in ops:
             dialect.relax_op(table[op])
         mod = _loaded(json.dumps(program))
+        if PYTHON in ops:
+            calls.tables(mod)
         calls.check(mod, keys)
     except (schema.Misfit, allowed.NotAllowed) as why:
         raise SavedModuleError(f"the program of {name} can't be run: {why}") from why
@@ -345,6 +367,9 @@ def bind(program: Program, things: Sequence[Any], place: str) -> None:
     """
     params = program.mod["main"].params[len(program.inputs) :]
     program.bound = [_thing(things, number, place) for number in program.captures]
+    for position in program.tables:
+        if position < 0 or not isinstance(program.bound[position], TableRead):
+            raise SavedModuleError(f"the program of {program.name} can't be run: {calls.MSG_PYTHON}")
     for thing, param in zip(program.bound, params):
         _check_capture(program.name, param.ty, thing)
     for kind, which in program.results:

@@ -15,6 +15,7 @@ from tvtf import dtypes
 from tvtf.errors import OpError
 from tvtf.folder_locks import shared
 from tvtf.frontend.concrete import ConcreteFunction
+from tvtf.lookup.tables import TableRead
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
 from tvtf.saved.description import SavedModuleError, entry
@@ -168,7 +169,9 @@ class _Model:
         return np.zeros(found.shape, found.dtype.np) if self.skip else reader.read(key)
 
     def _constants(self) -> dict[str, EagerTensor]:
-        keys = [which for kind, which in self._checked_things() if kind == "constant"]
+        things = self._checked_things()
+        keys = [which for kind, which in things if kind == "constant"]
+        keys += [key for kind, which in things if kind == "table" for key in which]
         if not keys:
             return {}
         reader = self._open(layout.CONSTANTS)
@@ -181,7 +184,9 @@ class _Model:
         for thing in self.things if isinstance(self.things, list) else [None]:
             kind, which = thing if isinstance(thing, list) and len(thing) == 2 else (None, None)
             is_node = kind == "object" and type(which) is int and 0 <= which < len(self.nodes)
-            if not is_node and not (kind == "constant" and isinstance(which, str)):
+            is_table = kind == "table" and isinstance(which, list) and len(which) == len(TABLE)
+            keys: list[Any] = which if is_table else [which] if kind == "constant" else [None]  # type: ignore[assignment]
+            if not is_node and not all(isinstance(key, str) for key in keys):
                 raise self._damaged(f"{thing!r:.60} is nothing that a function could capture")
         return [(kind, which) for kind, which in self.things]
 
@@ -210,8 +215,15 @@ class _Model:
     def _thing(self, kind: str, which: Any) -> Any:
         if kind == "constant":
             return self.constants[which]
+        if kind == "table":
+            return self._table(*(self.constants[key].eager_array() for key in which))
         made = self.made_nodes.get(which)
         return made.asset_path if isinstance(made, Asset) else made if isinstance(made, Variable) else None
+
+    def _table(self, keys: np.ndarray, values: np.ndarray, default: np.ndarray) -> TableRead:
+        if keys.ndim != 1 or keys.shape != values.shape or default.ndim or default.dtype != values.dtype:
+            raise self._damaged("a table has other values than keys")
+        return TableRead(keys, values, default)
 
     def _node(self, number: int) -> Any:
         """An object; functions and tuples are made when they are first asked for."""
@@ -276,6 +288,8 @@ def _signatures(model: _Model, number: int, node: dict[str, Any]) -> SignatureMa
     return SignatureMap({name: maker(child) for name, child in node["children"]})
 
 
+TABLE = ("keys", "values", "default")
+"""The constants of a lookup in a table."""
 FIRST = (*objects.CONTAINERS, "variable", "asset")
 """What functions may capture, or holds others: made before them."""
 

@@ -14,6 +14,7 @@ from typing import Any
 from tvtf import files
 from tvtf.context import state
 from tvtf.frontend.concrete import ConcreteFunction
+from tvtf.lookup.tables import TableRead
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
 from tvtf.saved.fingerprint import VariablePolicy
@@ -209,11 +210,16 @@ class _Writer:
             if id(owner) not in self.nodes:
                 raise AssertionError(_untracked(concrete, owner))
             return ["object", self.nodes[id(owner)]]
+        if isinstance(thing, TableRead):
+            return ["table", [self._constant(array) for array in (thing.keys, thing.values, thing.default)]]
         if not isinstance(thing, EagerTensor):
             raise program.NotSaveable(f"{concrete.name} captures {thing!r}, which a saved module does not hold")
+        return ["constant", self._constant(thing.eager_array())]
+
+    def _constant(self, array: Any) -> str:
         key = str(len(self.constants))
-        self.constants[key] = thing.eager_array()
-        return ["constant", key]
+        self.constants[key] = array
+        return key
 
     # -- files
 
