@@ -14,7 +14,7 @@ from tvtf.ops.rules import bind, ones_like, require_dtype, zeros_like
 from tvtf.ops.sort import searchsorted
 from tvtf.refusal import Refused
 from tvtf.room import require_room
-from tvtf.shape import TensorType
+from tvtf.shape import TensorType, simplify_dim
 from tvtf.tensor import EagerTensor, Tensor
 
 
@@ -61,7 +61,7 @@ def ranges(starts: Tensor, limits: Tensor, deltas: Tensor | None = None) -> tupl
 
 def _dense_type(values: TensorType, splits: TensorType, default: TensorType, width: Any) -> TensorType:
     require_dtype(splits, INTEGER, "row_splits")
-    return TensorType((splits.shape[0] - 1, width, *values.shape[1:]), values.dtype)
+    return TensorType((simplify_dim(splits.shape[0] - 1), width, *values.shape[1:]), values.dtype)
 
 
 def _dense(values: np.ndarray, splits: np.ndarray, default: np.ndarray, width: Any) -> np.ndarray:

@@ -24,6 +24,7 @@ from tvtf.ragged.gathering import gather as ragged_gather
 from tvtf.ragged.joining import concat_all, stack_all
 from tvtf.ragged.kernels import dim
 from tvtf.ragged.tensor import RaggedTensor
+from tvtf.shape import simplify_dim
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 Handler = Callable[..., Any]
@@ -366,7 +367,7 @@ def _bincount(
 ) -> Any:
     shares = None if weights is None else convert_to_tensor(weights.flat_values)
     rows = cast(arr.value_rowids(), int64) if axis == -1 else None
-    count = None if rows is None else arr.row_splits._type.shape[0] - 1
+    count = None if rows is None else simplify_dim(arr.row_splits._type.shape[0] - 1)
     return counts(arr.flat_values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
 
 

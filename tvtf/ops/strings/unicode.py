@@ -20,7 +20,7 @@ from tvtf.ops.rules import attribute_text, require_dtype
 from tvtf.ops.strings.rules import like_text, mapped, text, text_op
 from tvtf.ops.strings.scripts import LAST, scripts_of
 from tvtf.refusal import Refused
-from tvtf.shape import TensorType
+from tvtf.shape import TensorType, simplify_dim
 from tvtf.tensor import Tensor, convert_to_tensor
 
 OUTPUTS = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
@@ -135,7 +135,7 @@ def points_of(vector: Tensor, encoding: str, given: dict[str, Any], op: str) -> 
 
 def _encode_type(values: TensorType, splits: TensorType, codec: str, errors: str, replacement: int) -> TensorType:
     require_dtype(values, (int32,), "input_values")
-    return TensorType((splits.shape[0] - 1,), string)
+    return TensorType((simplify_dim(splits.shape[0] - 1),), string)
 
 
 def _encode(values: np.ndarray, splits: np.ndarray, codec: str, errors: str, replacement: int) -> np.ndarray:
