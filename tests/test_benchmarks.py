@@ -1,5 +1,6 @@
 """The benchmarks run: every workload in tvtf at tiny sizes, and the table of what is and is not there."""
 
+import sys
 from types import SimpleNamespace
 
 import pytest
@@ -45,6 +46,15 @@ def test_a_primitive_of_the_sweep_runs_in_tvtf(process, among_others, name):
 @pytest.mark.parametrize("name", SWEEPS["others"])
 def test_another_network_runs_in_tvtf(process, name):
     row = measure(SWEEPS["others"][name], [process], rounds=1, seconds=0.0, tiny=True)
+    assert row.timings["tvtf"].error == ""
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.15 needs Python 3.11")
+@pytest.mark.parametrize(
+    "name", [n if "small" in n else pytest.param(n, marks=pytest.mark.sweep) for n in SWEEPS["keras"]]
+)
+def test_keras_runs_in_tvtf(process, among_others, name):
+    row = measure(SWEEPS["keras"][name], [process], rounds=1, seconds=0.0, tiny=True)
     assert row.timings["tvtf"].error == ""
 
 

@@ -10,6 +10,7 @@ from benchmarks.workloads import (
     elementwise,
     imports,
     inference,
+    keras,
     loops,
     matmul,
     mlp,
@@ -44,7 +45,7 @@ WORKLOADS: dict[str, Workload] = {
 
 SWEEPS: dict[str, dict[str, Workload]] = {
     module.__name__.rpartition(".")[2]: {workload.name: workload for workload in module.WORKLOADS}
-    for module in (attention, convolutions, others, pipelines, primitives)
+    for module in (attention, convolutions, keras, others, pipelines, primitives)
 }
 """Many workloads of one kind each, run where their name is given."""
 
