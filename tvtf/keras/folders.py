@@ -20,7 +20,6 @@ from typing import Any
 
 import tvtf
 from tvtf.keras.modules import input_specs
-from tvtf.train.state import update_checkpoint_state
 
 _log = logging.getLogger("tvtf")
 OF_KERAS = (".h5", ".hdf5")
@@ -201,6 +200,8 @@ def _save_weights(module: Any) -> None:
     def save_weights(self: Any, filepath: Any, overwrite: bool = True, max_shard_size: Any = None) -> None:
         if not _is_place(filepath) or max_shard_size is not None:
             return keras(self, filepath, overwrite=overwrite, max_shard_size=max_shard_size)  # type: ignore[no-any-return]
+        from tvtf.train.state import update_checkpoint_state  # protocol buffers, which importing Keras doesn't need
+
         if not self.built and not self.weights:
             raise ValueError(MSG_NO_WEIGHTS.format(self.name))
         prefix = os.fspath(filepath)
