@@ -22,6 +22,7 @@ def main() -> None:
     Examples:
       tvtf train digits                          train a small network, from scratch to ONNX
       tvtf compile runs/digits/model -o lib.so   one library with code and weights
+      tvtf compile digits.keras -o lib.so        the same for a model of Keras
       tvtf run lib.so --input x.npy              run it, without the compiler
       tvtf export runs/digits/model -o m.onnx    the same model for ONNX Runtime
       tvtf tune runs/digits/model                quicker kernels for this machine

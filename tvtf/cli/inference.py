@@ -27,16 +27,16 @@ def output(default: str) -> Any:
 @click.option("--arch", default="sm_80", show_default=True, help="The GPU's architecture; later ones run it, too.")
 @told
 def compile_(model: Path, output: Path, target: str, arch: str) -> None:
-    """Compile MODEL, a folder such as runs/digits/model, into one library.
+    """Compile MODEL, a folder such as runs/digits/model or a file of Keras's, into one library.
 
     The library holds code for this machine's processor and the weights. It runs with `tvtf run`, or from C++ with TVM's
     runtime, without Python and without the compiler. With `--target cuda` its kernels are machine code for an NVIDIA GPU;
     to compile them takes nvcc (CUDA 13), and no GPU.
     """
-    from tvtf import saved
+    from tvtf.cli.models import loaded_from
     from tvtf.saved import library
 
-    loaded = saved.load(model)
+    loaded = loaded_from(model)
     library.write(loaded, output, arch if target == "cuda" else None)
     click.echo(f"{output}: {loaded.description}, {output.stat().st_size / 1e6:.1f} MB")
 
@@ -46,10 +46,11 @@ def compile_(model: Path, output: Path, target: str, arch: str) -> None:
 @output("model.onnx")
 @told
 def export(model: Path, output: Path) -> None:
-    """Write MODEL, a folder such as runs/digits/model, as an ONNX model."""
-    from tvtf import onnx, saved
+    """Write MODEL, a folder such as runs/digits/model or a file of Keras's, as an ONNX model."""
+    from tvtf import onnx
+    from tvtf.cli.models import loaded_from
 
-    loaded = saved.load(model)
+    loaded = loaded_from(model)
     onnx.export(loaded.function, path=output)
     click.echo(f"{output}: {loaded.description}, {output.stat().st_size / 1e6:.1f} MB")
 
@@ -65,7 +66,7 @@ def export(model: Path, output: Path) -> None:
 @click.option("--batch", type=click.IntRange(min=1), metavar="N", help=f"Rows at a time.  [default: {DEFAULT_BATCH}]")
 @told
 def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: int | None) -> None:
-    """Run MODEL, a library or a saved module's folder, on arrays.
+    """Run MODEL, a library, a saved module's folder or a file of Keras's, on arrays.
 
     A dash is CSV on standard input or output. Rows of CSV are flattened items of the first axis. With several inputs or
     outputs, give each with its name.
@@ -89,11 +90,11 @@ def run(model: Path, inputs: tuple[str, ...], outputs: tuple[str, ...], batch: i
 
 
 def opened(model: Path) -> Any:
-    """A library, or a saved module's folder, as something with a ``description`` and ``run``."""
-    if model.is_dir():
-        from tvtf import saved
+    """A library, a saved module's folder or a file of Keras's, as something with a ``description`` and ``run``."""
+    from tvtf.cli.models import is_of_keras, loaded_from
 
-        return saved.load(model)
+    if model.is_dir() or is_of_keras(model):
+        return loaded_from(model)
     from tvtf.saved.library import Library
 
     return Library(model)

@@ -26,7 +26,7 @@ DEFAULT_ROWS = 32
 @click.option("--input", "inputs", multiple=True, metavar="[NAME=]FILE", help="A .npy file.  [default: random numbers]")
 @told
 def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tuple[str, ...]) -> None:
-    """Search quicker schedules for the kernels of MODEL, a saved module's folder, and record them.
+    """Search quicker schedules for the kernels of MODEL, a saved module's folder or a file of Keras's, and record them.
 
     `tvtf run` and `tvtf compile` use them from then on, as does every program with the same kernels on this kind of
     processor. Records lie in the folder that TVTF_TUNED names (`tuned` in the cache folder by default), as lines of JSON in
@@ -34,11 +34,11 @@ def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tu
     """
     from rich.console import Console
 
-    from tvtf import saved
     from tvtf.cli import arrays
+    from tvtf.cli.models import loaded_from
     from tvtf.tensor import EagerTensor
 
-    loaded = saved.load(model)
+    loaded = loaded_from(model)
     description = loaded.description
     files = arrays.assigned(inputs, description.inputs, "input", every=False)
     given = [

@@ -6,7 +6,7 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import tvtf
-from tvtf.keras.modules import input_specs
+from tvtf.keras.modules import called_on, input_specs
 from tvtf.primitive import hooks
 
 MSG_UNBUILT = (
@@ -28,6 +28,18 @@ def know_layers(module: Any) -> None:
         return tvtf.function(lambda *inputs: value(*inputs, training=False), autograph=False), specs
 
     hooks.function_of_model = staticmethod(function_of_model)  # type: ignore[assignment]
+
+
+def prediction(model: Any) -> Any:
+    """A function of what a layer or model was built or called on, that calls it as ``predict`` does.
+
+    Raises:
+      ValueError: what it takes is not known.
+    """
+    specs = input_specs(model)
+    if not specs:
+        raise ValueError(MSG_UNBUILT.format(model.name))
+    return called_on(model, specs)
 
 
 def _from_function(function: Any, input_signature: Any, opset: int | None = None, output_path: Any = None) -> Any:
