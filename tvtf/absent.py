@@ -67,13 +67,10 @@ REASONS = {
         for space in ("", "dtypes.")
         for name in ("resource", "variant")
     },
-    "dtypes.experimental": "tvtf has no tensors of these types",
     **{
-        f"experimental.{name}": "tvtf has no tensors of this type"
-        for name in (
-            *("float4_e2m1fn", "float8_e4m3b11fnuz", "float8_e4m3fn", "float8_e4m3fnuz", "float8_e5m2"),
-            *("float8_e5m2fnuz", "int2", "int4", "uint2", "uint4"),
-        )
+        f"{space}experimental.{name}": "tvtf has no tensors of this type"
+        for space in ("", "dtypes.")
+        for name in ("float4_e2m1fn", "int2", "int4", "uint2", "uint4")
     },
     **dict.fromkeys(
         ("conv", "conv2d_backprop_filter_v2", "conv2d_backprop_input_v2"), "use tf.nn.conv2d and its gradient"

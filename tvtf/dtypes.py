@@ -26,7 +26,7 @@ class DType:
         self.as_datatype_enum: Final = enum
         self.kind: Final = kind
         self.is_complex: Final = kind == "c"
-        self.is_differentiable: Final = kind in "fc"
+        self.is_differentiable: Final = kind in "fc" and self.np.itemsize > 1
 
     @property
     def as_numpy_dtype(self) -> type:
@@ -172,6 +172,11 @@ complex128 = DType("complex128", np.complex128, 18, "c")
 float16 = half = DType("float16", np.float16, 19, "f")
 uint32 = DType("uint32", np.uint32, 22, "u")
 uint64 = DType("uint64", np.uint64, 23, "u")
+float8_e5m2 = DType("float8_e5m2", ml_dtypes.float8_e5m2, 24, "f")
+float8_e4m3fn = DType("float8_e4m3fn", ml_dtypes.float8_e4m3fn, 25, "f")
+float8_e4m3fnuz = DType("float8_e4m3fnuz", ml_dtypes.float8_e4m3fnuz, 26, "f")
+float8_e4m3b11fnuz = DType("float8_e4m3b11fnuz", ml_dtypes.float8_e4m3b11fnuz, 27, "f")
+float8_e5m2fnuz = DType("float8_e5m2fnuz", ml_dtypes.float8_e5m2fnuz, 28, "f")
 resource = Unheld("resource", 20, "r")
 variant = Unheld("variant", 21, "r")
 qint8 = Unheld("qint8", 11, "q")
@@ -182,9 +187,12 @@ quint16 = Unheld("quint16", 16, "q")
 QUANTIZED_DTYPES: Final = frozenset((qint8, quint8, qint32, qint16, quint16))
 UNHELD: Final = (*QUANTIZED_DTYPES, resource, variant)
 
+FLOAT8: Final = (float8_e5m2, float8_e4m3fn, float8_e4m3fnuz, float8_e4m3b11fnuz, float8_e5m2fnuz)
+"""Floats of a byte, to keep numbers in: what computes, computes with them cast."""
 ALL: Final = (
     *(float16, bfloat16, float32, float64, int8, int16, int32, int64),
     *(uint8, uint16, uint32, uint64, bool, complex64, complex128, string),
+    *FLOAT8,
 )
 FLOATING: Final = (float16, bfloat16, float32, float64)
 COMPLEX: Final = (complex64, complex128)
@@ -196,7 +204,7 @@ NUMERIC: Final = REAL + COMPLEX
 FLOATING_AND_COMPLEX: Final = FLOATING + COMPLEX
 COMPILED: Final = (*REAL, bool)
 """The types that TVM's code generator has."""
-ON_HOST: Final = (*COMPLEX, string)
+ON_HOST: Final = (*COMPLEX, string, *FLOAT8)
 """The types that compiled code hands about, and NumPy computes with."""
 TRACED: Final = (*COMPILED, *ON_HOST)
 """The types that traced programs have."""

@@ -9,10 +9,13 @@ import numpy as np
 import tvm_ffi
 
 from tvtf import aligned
+from tvtf.dtypes import FLOAT8
 from tvtf.tensor import EagerTensor
 from tvtf.texts import numbers_of, texts_of
 
-_BFLOAT16 = np.dtype(ml_dtypes.bfloat16)
+_BITS = {np.dtype(ml_dtypes.bfloat16): "uint16"} | {kind.np: "uint8" for kind in FLOAT8}
+"""Dtypes that NumPy's DLPack doesn't have -> as what their bits go through it."""
+_BY_NAME = {kind.name: kind for kind in _BITS}
 
 
 def handle_of(tensor: EagerTensor) -> Any:
@@ -39,8 +42,9 @@ def to_handle(array: np.ndarray) -> Any:
     """An array as a TVM tensor of the same memory; a strided or read-only one is copied."""
     if not array.flags.c_contiguous or not array.flags.writeable:
         array = aligned.copied(array)
-    if array.dtype == _BFLOAT16:
-        return _seen_as(tvm_ffi.from_dlpack(array.view(np.uint16)), array.shape, "bfloat16")
+    bits = _BITS.get(array.dtype)
+    if bits is not None:
+        return _seen_as(tvm_ffi.from_dlpack(array.view(bits)), array.shape, array.dtype.name)
     if array.dtype.kind == "c":
         return _pairs(array, f"float{array.itemsize * 4}")
     if array.dtype == object:
@@ -69,7 +73,7 @@ def tensor_of(handle: Any) -> EagerTensor:
 
 
 def to_array(handle: Any) -> np.ndarray:
-    """A TVM tensor as an array of the same memory. NumPy's DLPack has no bfloat16, whose bits go as uint16, and no pairs."""
+    """A TVM tensor as an array of the same memory. NumPy's DLPack has no small floats, whose bits go through it, and no pairs."""
     try:
         return np.from_dlpack(handle)
     except (RuntimeError, BufferError):
@@ -79,4 +83,5 @@ def to_array(handle: Any) -> np.ndarray:
         if halves.dtype.kind == "i":
             return texts_of(halves.view(np.int64)[..., 0])
         return halves.view(f"complex{halves.itemsize * 16}")[..., 0]
-    return np.from_dlpack(_seen_as(handle, handle.shape, "uint16")).view(_BFLOAT16)
+    kind = _BY_NAME[name]
+    return np.from_dlpack(_seen_as(handle, handle.shape, _BITS[kind])).view(kind)

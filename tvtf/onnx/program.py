@@ -12,6 +12,7 @@ from tvtf import dialect
 from tvtf.errors import UnimplementedError
 from tvtf.onnx.control import CONTROL
 from tvtf.onnx.emitter import Emitter
+from tvtf.onnx.standard import ELEMENT
 from tvtf.primitive import all_static
 from tvtf.shape import TensorType
 
@@ -81,8 +82,10 @@ class Program:
         if prim.onnx is None:
             raise UnimplementedError(None, prim.tf_name, prim.why_not.get("onnx", "its primitive has no `onnx` column"))
         given = [dialect.from_relax_type(x.ty) for x in bound.inputs]
-        if any(t.dtype.is_complex for t in (*given, *types)):
-            raise UnimplementedError(None, prim.tf_name, "ONNX's operators take no complex tensors")
+        for dtype in {t.dtype for t in (*given, *types)} - ELEMENT.keys():
+            if dtype.kind != "s":
+                kind = "complex" if dtype.is_complex else dtype.name
+                raise UnimplementedError(None, prim.tf_name, f"ONNX's operators take no {kind} tensors")
         if prim.pure and all(0 in t.shape for t in types) and all_static(types):
             self.nothing(outputs, types)
             return

@@ -30,6 +30,10 @@ ELEMENT: Final[dict[DType, int]] = {
     dtypes.uint32: TensorProto.UINT32,
     dtypes.uint64: TensorProto.UINT64,
     dtypes.bool: TensorProto.BOOL,
+    dtypes.float8_e5m2: TensorProto.FLOAT8E5M2,
+    dtypes.float8_e4m3fn: TensorProto.FLOAT8E4M3FN,
+    dtypes.float8_e5m2fnuz: TensorProto.FLOAT8E5M2FNUZ,
+    dtypes.float8_e4m3fnuz: TensorProto.FLOAT8E4M3FNUZ,
 }
 DTYPE: Final = {number: dtype for dtype, number in ELEMENT.items()}
 _BY_TEXT: Final = {f"tensor({TensorProto.DataType.Name(number).lower()})": dtype for dtype, number in ELEMENT.items()}

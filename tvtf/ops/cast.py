@@ -8,17 +8,21 @@ from typing import Any
 import numpy as np
 
 from tvtf.context import state
-from tvtf.dtypes import COMPILED, DType, as_dtype
+from tvtf.dtypes import COMPILED, FLOAT8, DType, as_dtype, float32
 from tvtf.errors import UnimplementedError
 from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import bind, draw, kernel, number
-from tvtf.primitive import Sample, export, hooks, primitive
+from tvtf.primitive import Sample, export, exports, hooks, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import TensorType, same_dim, show_shape
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 _TENSORFLOW = {"float32": "float", "float64": "double", "float16": "half"}
+
+
+for _kind in FLOAT8:
+    exports[f"dtypes.experimental.{_kind.name}"] = exports[f"experimental.{_kind.name}"] = _kind
 
 
 def _cast_type(x: TensorType, *, dtype: DType) -> TensorType:
@@ -41,7 +45,7 @@ def float_to_integer(x: np.ndarray, target: np.dtype) -> np.ndarray:
 
     It is what x86 converts to, and TensorFlow there; NumPy leaves it to the machine.
     """
-    wide = np.float32 if x.dtype.itemsize == 2 else x.dtype
+    wide = np.float32 if x.dtype.itemsize <= 2 else x.dtype
     values = np.trunc(x.astype(wide))
     if target == np.uint64:
         return _to_uint64(values)
@@ -65,9 +69,16 @@ def _cast_vjp(ct: Tensor, y: Tensor, x: Tensor, *, dtype: DType) -> Tensor | Non
     return bind.cast(ct, dtype=source) if source.is_differentiable and dtype.is_differentiable else None
 
 
+def _cast_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, dtype: DType) -> None:
+    """Beyond what a float8 holds lies NaN or infinity, as in NumPy; ONNX's own way is its largest number."""
+    attributes = {"saturate": 0} if dtype in FLOAT8 else {}
+    e.node("Cast", inputs, outputs, to=e.element(dtype), **attributes)
+
+
 def _cast_samples() -> list[Sample]:
     shapes = ((3,), (), (2, 0), (2, 3))
     targets = [Sample((draw(0, (2, 3), -3, 3),), {"dtype": d}, COMPILED, gradient=d.is_floating) for d in COMPILED]
+    targets += [Sample((draw(0, (2, 3), -3, 3),), {"dtype": d}, (float32,), gradient=False) for d in FLOAT8[:2]]
     return targets + [Sample((draw(1, s),), {"dtype": as_dtype("float32")}, COMPILED, gradient=False) for s in shapes]
 
 
@@ -77,7 +88,7 @@ def _cast_samples() -> list[Sample]:
     lower=kernel("scalar.cast"),
     vjp=_cast_vjp,
     batch=lambda size, inputs, batched, *, dtype: bind.cast(inputs[0], dtype=dtype),
-    onnx=lambda e, inputs, outputs, types, *, dtype: e.node("Cast", inputs, outputs, to=e.element(dtype)),
+    onnx=_cast_onnx,
     value=lambda x, *, dtype: x.known if dtype.is_integer else None,
     samples=_cast_samples,
     public=("cast", "dtypes.cast"),
