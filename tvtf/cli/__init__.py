@@ -21,6 +21,7 @@ def main() -> None:
     \b
     Examples:
       tvtf train digits                          train a small network, from scratch to ONNX
+      tvtf train keras                           the same images with a model of Keras
       tvtf compile runs/digits/model -o lib.so   one library with code and weights
       tvtf compile digits.keras -o lib.so        the same for a model of Keras
       tvtf run lib.so --input x.npy              run it, without the compiler

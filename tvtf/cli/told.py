@@ -13,7 +13,7 @@ Command = TypeVar("Command", bound=Callable[..., Any])
 
 
 def told(command: Command) -> Command:
-    """Decorates a command so that bad input, full disks, missing files and packages are told, not traced."""
+    """Decorates a command so that bad input, full disks, missing files and missing extras are told, not traced."""
 
     @functools.wraps(command)
     def run(*args: Any, **kwargs: Any) -> Any:
@@ -21,7 +21,7 @@ def told(command: Command) -> Command:
 
         try:
             return command(*args, **kwargs)
-        except (OpError, OSError, ValueError, ImportError) as failure:
+        except (ImportError, OpError, OSError, ValueError) as failure:
             raise click.ClickException(one_line(message(failure))) from failure
 
     return run  # type: ignore[return-value]

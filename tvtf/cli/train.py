@@ -16,7 +16,7 @@ INTERRUPTED = 130
 
 @click.group()
 def train() -> None:
-    """Train a model from scratch on real data: digits or text."""
+    """Train a model from scratch on real data: digits, also in Keras, or text."""
 
 
 def shared(command: Callable[..., Any]) -> Callable[..., Any]:
@@ -62,7 +62,25 @@ def text(seed: int, out: Path | None, **plan: Any) -> None:
     interruptible(lambda: run(out or Path("runs/text"), seed, **plan))
 
 
-def interruptible(action: Callable[[], None]) -> None:
+@train.command()
+@click.option("--epochs", type=click.IntRange(min=1), help="The most epochs.  [default: 60, fewer if nothing improves]")
+@click.option("--seed", type=click.IntRange(min=0), default=0, show_default=True, help="Decides all that is random.")
+@click.option("--resume", is_flag=True, help="Go on after the last whole epoch in the folder.")
+@click.option("--out", type=click.Path(file_okay=False, path_type=Path), help="Folder for everything written.")
+@told
+def keras(seed: int, out: Path | None, **plan: Any) -> None:
+    """The scanned digits with a model of Keras.
+
+    Images are moved, turned and zoomed by layers of the model; callbacks lower the learning rate, keep the best model
+    and end the training when nothing improves. A fifth of the images, drawn with the seed, tests the best model.
+    Writes model.keras, history.csv and history.png. Takes Keras and Matplotlib: pip install 'tvtf[train,keras,plot]'.
+    """
+    from tvtf.models.keras_run import run
+
+    interruptible(lambda: run(out or Path("runs/keras"), seed, **plan))
+
+
+def interruptible(action: Callable[[], object]) -> None:
     """Ctrl-C ends the command with one line; what the last whole epoch left on disk is the state to resume from."""
     try:
         action()

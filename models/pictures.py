@@ -1,0 +1,69 @@
+"""Pictures of results, drawn by Matplotlib into PNG files, without a window and without its global state."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from contextlib import contextmanager
+from importlib.util import find_spec
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+MSG_MISSING = "pictures are drawn by Matplotlib, which is not installed: pip install 'tvtf[plot]'"
+DOTS_PER_INCH = 90
+"""Enough to read labels of 9 points; a picture of two panels is some 30 kB."""
+
+
+def require() -> None:
+    """Says what to install before a long run, not after it.
+
+    Raises:
+      ImportError: Matplotlib isn't installed.
+    """
+    if find_spec("matplotlib") is None:
+        raise ImportError(MSG_MISSING)
+
+
+@contextmanager
+def picture(path: Path, rows: int = 1, columns: int = 1, size: tuple[float, float] = (7.5, 2.8)) -> Iterator[Any]:
+    """Gives ``rows`` by ``columns`` axes of Matplotlib (one, a row, or a table of them), and writes them when the block ends.
+
+    >>> import tempfile
+    >>> with tempfile.TemporaryDirectory() as folder:
+    ...     path = Path(folder, "deep", "line.png")
+    ...     with picture(path) as axes:
+    ...         _ = axes.plot([1, 2], [3, 4])
+    ...     path.read_bytes()[1:4]
+    b'PNG'
+
+    Args:
+      path: the PNG file; folders on the way to it are made.
+      rows: how many axes stand below each other.
+      columns: how many axes stand beside each other.
+      size: width and height in inches.
+
+    Raises:
+      ImportError: Matplotlib isn't installed.
+
+    Source: https://matplotlib.org/stable/api/figure_api.html
+    """
+    require()
+    from matplotlib.figure import Figure
+
+    figure = Figure(figsize=size, dpi=DOTS_PER_INCH, layout="constrained")
+    yield figure.subplots(rows, columns)
+    path.parent.mkdir(parents=True, exist_ok=True)
+    figure.savefig(path)
+
+
+def tiles(images: Sequence[Any] | np.ndarray, columns: int, gap: int = 1) -> np.ndarray:
+    """Grey images beside and below each other, as one: ``(n, height, width)`` in rows of ``columns``.
+
+    >>> tiles(np.zeros((6, 8, 8)), columns=3).shape
+    (17, 26)
+    """
+    stack = np.asarray(images)
+    framed = np.pad(stack, ((0, -len(stack) % columns), (0, gap), (0, gap)), constant_values=stack.max(initial=0.0))
+    rows = framed.reshape(-1, columns, *framed.shape[1:]).swapaxes(1, 2)
+    return rows.reshape(rows.shape[0] * rows.shape[1], -1)[:-gap, :-gap]
