@@ -6,6 +6,7 @@ import click
 
 from tvtf.cli.cache import cache
 from tvtf.cli.devices import devices
+from tvtf.cli.gallery import gallery
 from tvtf.cli.inference import compile_, export, run
 from tvtf.cli.saved_model import saved_model
 from tvtf.cli.train import train
@@ -22,6 +23,7 @@ def main() -> None:
     Examples:
       tvtf train digits                          train a small network, from scratch to ONNX
       tvtf train keras                           the same images with a model of Keras
+      tvtf gallery pinn                          a short program, and its picture
       tvtf compile runs/digits/model -o lib.so   one library with code and weights
       tvtf compile digits.keras -o lib.so        the same for a model of Keras
       tvtf run lib.so --input x.npy              run it, without the compiler
@@ -32,5 +34,5 @@ def main() -> None:
     """
 
 
-for command in (train, compile_, run, export, tune, saved_model, devices, cache):
+for command in (train, gallery, compile_, run, export, tune, saved_model, devices, cache):
     main.add_command(command)

@@ -1,0 +1,64 @@
+"""The gallery's programs learn what they say, in fewer steps than they take for their pictures, and the command runs them."""
+
+import numpy as np
+import pytest
+from click.testing import CliRunner
+
+from tvtf.cli import main
+from tvtf.models import gallery, pictures
+from tvtf.models.gallery import gaussian_process, pinn
+
+pytest.importorskip("matplotlib")
+
+
+def run(name, folder, **options):
+    """A program's numbers; its picture is there and is a PNG that can be shown in the docs."""
+    numbers = gallery.run(name, folder, **options)
+    picture = (folder / f"{name}.png").read_bytes()
+    assert picture.startswith(b"\x89PNG") and len(picture) < 60_000
+    return numbers
+
+
+def test_a_gaussian_process_finds_what_its_data_were_drawn_with(tmp_path):
+    found = run("gaussian_process", tmp_path, steps=120)
+    true = gaussian_process.TRUE
+    assert {name: found[name] for name in true} == pytest.approx(true, rel=0.2)
+
+
+def test_a_physics_informed_network_comes_close_to_the_exact_solution(tmp_path):
+    numbers = run("pinn", tmp_path, steps=600)
+    assert numbers["relative error"] < 0.1 and numbers["loss"] < 0.1 * numbers["first loss"]
+
+
+def test_the_exact_solution_fulfils_the_equation():
+    exact, step = pinn.exact, 1e-3
+    x = np.linspace(-0.9, 0.9, 7)
+    u_t = (exact(0.5 + step, x) - exact(0.5 - step, x)) / (2 * step)
+    u_x = (exact(0.5, x + step) - exact(0.5, x - step)) / (2 * step)
+    u_xx = (exact(0.5, x + step) - 2 * exact(0.5, x) + exact(0.5, x - step)) / step**2
+    np.testing.assert_allclose(u_t + exact(0.5, x) * u_x, pinn.VISCOSITY * u_xx, atol=2e-2)
+
+
+def tvtf(*args):
+    return CliRunner().invoke(main, ["gallery", *map(str, args)])
+
+
+def test_the_command_lists_programs_and_runs_one(tmp_path):
+    listed = tvtf().output.splitlines()
+    assert [line.split()[0] for line in listed] == sorted(gallery.programs())
+    result = tvtf("gaussian_process", "--steps", 2, "--out", tmp_path)
+    assert result.exit_code == 0, result.output
+    assert result.output.endswith(f"written to {tmp_path}/gaussian_process.png\n")
+    assert (tmp_path / "gaussian_process.png").is_file()
+
+
+def test_an_unknown_program_and_a_missing_matplotlib_are_told(monkeypatch, tmp_path):
+    unknown = tvtf("gan2", "--out", tmp_path)
+    assert (unknown.exit_code, unknown.stderr) == (
+        1,
+        f"Error: there is no program 'gan2'; there are {', '.join(gallery.programs())}\n",
+    )
+    monkeypatch.setattr(pictures, "find_spec", lambda name: None)
+    missing = tvtf("pinn", "--out", tmp_path / "new")
+    assert (missing.exit_code, missing.stderr) == (1, f"Error: {pictures.MSG_MISSING}\n")
+    assert not (tmp_path / "new").exists()
