@@ -25,6 +25,8 @@ LIBRARIES = sys.stdlib_module_names | {
     "tensorflow", "keras", "torch", "jax", "sklearn", "onnxruntime", "pytest", "_pytest", "mock", "ipdb", "wrapt",
 }  # fmt: skip
 """Packages whose functions run as they are; malt's list, the standard library and what computes by itself."""
+PROGRAMS = "tvtf.models"
+"""A part of this package that is written as a user writes: its loops over tensors are to become loops, too."""
 
 MSG_AS_IS = (
     "AutoGraph could not transform %s and will run it as-is.\nCause: %s\n"
@@ -88,7 +90,7 @@ def _is_user_code(function: types.FunctionType) -> bool:
     if function.__code__.co_filename.startswith("<doctest "):  # examples in a library's docstrings are for its users
         return True
     module = function.__globals__.get("__name__") or ""
-    return module.partition(".")[0] not in LIBRARIES
+    return module.partition(".")[0] not in LIBRARIES or f"{module}.".startswith(f"{PROGRAMS}.")
 
 
 def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

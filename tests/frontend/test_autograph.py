@@ -627,3 +627,13 @@ def test_a_string_in_one_branch_and_a_number_in_the_other_is_refused():
         TypeError, match="'name' has dtype string in the main branch, but dtype int32 in the else branch"
     ):
         function(tf.constant(1.0))
+
+
+def test_programs_of_this_package_are_converted_as_a_users_are():
+    from tvtf.frontend.autograph import calls
+
+    source = "def total(n):\n    s = 0\n    for i in tf.range(n):\n        s += i\n    return s\n"
+    for module, converted in (("tvtf.models.mine", True), ("tvtf.models", True), ("tvtf.models_of", False)):
+        space = {"__name__": module, "tf": tf}
+        exec(source, space)
+        assert calls._is_user_code(space["total"]) is converted
