@@ -6,7 +6,8 @@ from click.testing import CliRunner
 
 from tvtf.cli import main
 from tvtf.models import gallery, pictures
-from tvtf.models.gallery import gaussian_process, pinn
+from tvtf.models.gallery import gaussian_process, graph_network, pinn
+from tvtf.models.stdlib import LETTERS
 
 pytest.importorskip("matplotlib")
 
@@ -37,6 +38,18 @@ def test_the_exact_solution_fulfils_the_equation():
     u_x = (exact(0.5, x + step) - exact(0.5, x - step)) / (2 * step)
     u_xx = (exact(0.5, x + step) - 2 * exact(0.5, x) + exact(0.5, x - step)) / step**2
     np.testing.assert_allclose(u_t + exact(0.5, x) * u_x, pinn.VISCOSITY * u_xx, atol=2e-2)
+
+
+def test_a_graph_network_tells_all_but_one_from_two(tmp_path):
+    numbers = run("graph_network", tmp_path)
+    assert numbers["accuracy"] > 0.95  # 33 of 34: whoever looks at friendships alone misses member 8, as Zachary did
+    assert sum(map(len, graph_network.FRIENDS.values())) == 78
+
+
+def test_a_recurrent_network_learns_to_write(tmp_path):
+    numbers = run("char_rnn", tmp_path, steps=150)
+    assert numbers["first loss"] == pytest.approx(np.log(len(LETTERS)), rel=0.05)
+    assert numbers["loss"] < 2.1
 
 
 def tvtf(*args):
