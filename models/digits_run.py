@@ -21,7 +21,7 @@ EPOCHS = 20
 
 @contextmanager
 def without_warnings() -> Iterator[None]:
-    """A trace for each seed's network is meant."""
+    """A trace for each network that is made is meant."""
     logger = tf.get_logger()
     level = logger.level
     logger.setLevel("ERROR")

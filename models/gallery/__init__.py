@@ -10,6 +10,7 @@ from pathlib import Path
 from pkgutil import iter_modules
 
 from tvtf.models import pictures
+from tvtf.models.digits_run import without_warnings
 
 
 def programs() -> dict[str, str]:
@@ -31,6 +32,7 @@ def line(docstring: str) -> str:
     return docstring.partition("\n")[0].rstrip(".")
 
 
+@without_warnings()
 def run(name: str, folder: Path, steps: int | None = None, seed: int = 0) -> dict[str, float]:
     """Runs a program: its picture is ``folder/name.png``.
 

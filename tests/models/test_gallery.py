@@ -1,15 +1,24 @@
 """The gallery's programs learn what they say, in fewer steps than they take for their pictures, and the command runs them."""
 
+import datetime
+import re
+import sys
+
 import numpy as np
 import pytest
 from click.testing import CliRunner
 
 from tvtf.cli import main
 from tvtf.models import gallery, pictures
-from tvtf.models.gallery import gaussian_process, graph_network, pinn
+from tvtf.models.gallery import fine_tuning, gaussian_process, graph_network, pinn, seq2seq_attention
 from tvtf.models.stdlib import LETTERS
 
 pytest.importorskip("matplotlib")
+pytest.importorskip("sklearn")
+
+needs_keras = pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.15 needs Python 3.11")
+# Keras's variables have an __array__ that NumPy 2 finds too short.
+pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")
 
 
 def run(name, folder, **options):
@@ -50,6 +59,56 @@ def test_a_recurrent_network_learns_to_write(tmp_path):
     numbers = run("char_rnn", tmp_path, steps=150)
     assert numbers["first loss"] == pytest.approx(np.log(len(LETTERS)), rel=0.05)
     assert numbers["loss"] < 2.1
+
+
+@needs_keras
+def test_a_variational_autoencoder_draws_digits_and_fills_the_plane(tmp_path):
+    numbers = run("vae", tmp_path, steps=400)
+    assert numbers["loss"] < 0.65 * numbers["first loss"]
+    assert numbers["distance"] > 1  # the plane says something of the digits
+
+
+@needs_keras
+def test_a_generative_network_hits_every_spot(tmp_path):
+    numbers = run("gan", tmp_path, steps=3000)
+    assert numbers["spots hit"] >= 7 and numbers["near a spot"] > 0.7
+    assert numbers["near a spot, of true points"] > 0.95
+
+
+@needs_keras
+def test_a_sequence_network_writes_dates(tmp_path):
+    numbers = run("seq2seq_attention", tmp_path, steps=200)
+    assert numbers["loss"] < 1.0 and numbers["whole dates right"] > 0.5
+
+
+def test_dates_are_read_in_four_ways_and_written_in_one():
+    letters = seq2seq_attention.LETTERS
+    read, written = (
+        ["".join(letters[number] for number in row) for row in part] for part in seq2seq_attention.examples(0, 200)
+    )
+    ways = [re.sub("[a-z]+", "a", re.sub("[0-9]+", "0", text.strip())) for text in read]
+    assert set(ways) == {"0 a 0", "a 0, 0", "0-0-0"}
+    assert all(datetime.date.fromisoformat(text).year in range(1970, 2070) for text in written)
+
+
+@needs_keras
+def test_what_is_frozen_stays_and_helps(tmp_path):
+    numbers = run("fine_tuning", tmp_path, steps=12)
+    assert numbers["frozen"] > 0.4 and numbers["fine-tuned"] > numbers["from nothing"] + 0.05
+
+
+@needs_keras
+def test_training_a_new_last_layer_leaves_a_frozen_base():
+    import tvtf as tf
+
+    features = fine_tuning.base()
+    few = fine_tuning.parts(seed=0)[1]
+    features.trainable = False
+    model = fine_tuning.classifier(features)
+    before = [weight.numpy() for weight in model.weights]
+    fine_tuning.fit(model, few, rate=1e-2, epochs=1, test=few)
+    same = [bool(tf.reduce_all(weight == old)) for weight, old in zip(model.weights, before, strict=True)]
+    assert same == [True] * len(features.weights) + [False, False]
 
 
 def tvtf(*args):

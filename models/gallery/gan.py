@@ -1,0 +1,97 @@
+"""A generative adversarial network: noise becomes points on a ring of eight spots, and no spot is forgotten.
+
+The generator makes points of noise, the critic tells made points from true ones, and each learns from the other. What often
+goes wrong is that the generator makes one spot only. Here the critic is kept smooth: its loss has the squared slope of what it
+says about true points, which is a gradient inside of the loss, so the weights' gradient is one of second order.
+
+Source: Goodfellow et al. 2014, https://arxiv.org/abs/1406.2661; Mescheder, Geiger and Nowozin 2018 (the slope), https://arxiv.org/abs/1801.04406
+"""
+
+from __future__ import annotations
+
+import math
+from pathlib import Path
+from typing import Any
+
+import numpy as np
+
+import tvtf as tf
+from tvtf.models.pictures import picture
+
+SPOTS = 8
+RADIUS = 2.0
+SPREAD = 0.15
+NOISE = 2
+BATCH = 256
+SLOPE = 0.05
+"""What the slope weighs in the critic's loss: more is steadier, and slower."""
+SHOWN = 2000
+
+
+def truth(count: Any) -> Any:
+    """Points around spots on a ring, float32 ``(count, 2)``."""
+    angles = tf.cast(tf.random.uniform([count], maxval=SPOTS, dtype=tf.int32), tf.float32) * (2.0 * math.pi / SPOTS)
+    return RADIUS * tf.stack([tf.cos(angles), tf.sin(angles)], axis=1) + tf.random.normal([count, 2], stddev=SPREAD)
+
+
+def network(inputs: int, outputs: int, name: str) -> Any:
+    layers = tf.keras.layers
+    hidden = [layers.Dense(96, activation="relu") for _ in range(3)]
+    return tf.keras.Sequential([layers.Input((inputs,)), *hidden, layers.Dense(outputs)], name=name)
+
+
+def main(folder: Path, steps: int = 4000, seed: int = 0) -> dict[str, float]:
+    """Trains, counts the spots that are hit, and draws points halfway, at the end, and true ones."""
+    tf.keras.utils.set_random_seed(seed)
+    generator, critic = network(NOISE, 2, "generator"), network(2, 1, "critic")
+    # Without a running mean of gradients, each learns against what the other is now; smaller steps let them settle.
+    rate = tf.keras.optimizers.schedules.CosineDecay(2e-3, steps)
+    makes, judges = (tf.keras.optimizers.Adam(rate, beta_1=0.0) for _ in range(2))
+
+    @tf.function
+    def step() -> tuple[Any, Any]:
+        real, noise = truth(BATCH), tf.random.normal([BATCH, NOISE])
+        with tf.GradientTape() as for_generator, tf.GradientTape() as for_critic:
+            made = generator(noise, training=True)
+            with tf.GradientTape() as inner:
+                inner.watch(real)
+                says_real = critic(real, training=True)
+            slope = tf.reduce_mean(tf.reduce_sum(inner.gradient(says_real, real) ** 2, axis=1))
+            says_made = critic(made, training=True)
+            # softplus(-x) is the cross-entropy of "real" at the logit x, softplus(x) that of "made".
+            critic_loss = tf.reduce_mean(tf.nn.softplus(-says_real) + tf.nn.softplus(says_made)) + SLOPE * slope
+            generator_loss = tf.reduce_mean(tf.nn.softplus(-says_made))
+        for tape, loss, model, optimizer in (
+            (for_critic, critic_loss, critic, judges),
+            (for_generator, generator_loss, generator, makes),
+        ):
+            gradients = tape.gradient(loss, model.trainable_variables)
+            optimizer.apply_gradients(zip(gradients, model.trainable_variables))
+        return generator_loss, critic_loss
+
+    noise, shown = tf.random.normal([SHOWN, NOISE]), {}
+    for number in range(1, steps + 1):
+        step()
+        if number in (max(steps // 20, 1), steps):
+            shown[f"after {number} steps"] = generator(noise).numpy()
+    shown["true"] = truth(SHOWN).numpy()
+    draw(folder / "gan.png", shown)
+    near, spots = hits(shown[f"after {steps} steps"])
+    return {"spots hit": spots, "near a spot": near, "near a spot, of true points": hits(shown["true"])[0]}
+
+
+def hits(points: np.ndarray) -> tuple[float, int]:
+    """The share of points within three deviations of a spot, and how many spots have at least a quarter of their share."""
+    angles = 2.0 * math.pi * np.arange(SPOTS) / SPOTS
+    spots = RADIUS * np.stack([np.cos(angles), np.sin(angles)], axis=1)
+    distances = np.linalg.norm(points[:, None] - spots, axis=2)
+    near = distances.min(axis=1) < 3 * SPREAD
+    counts = np.bincount(distances.argmin(axis=1)[near], minlength=SPOTS)
+    return float(near.mean()), int((counts > len(points) / SPOTS / 4).sum())
+
+
+def draw(path: Path, shown: dict[str, np.ndarray]) -> None:
+    with picture(path, columns=len(shown), size=(7.5, 2.7)) as panels:
+        for panel, (title, points) in zip(panels, shown.items()):
+            panel.plot(*points.T, ".", markersize=1.5, alpha=0.4)
+            panel.set(title=title, xlim=(-3, 3), ylim=(-3, 3), aspect="equal")
