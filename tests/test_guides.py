@@ -1,6 +1,7 @@
-"""The guides on files, on trust and on Keras run as they stand there."""
+"""The guides on files, on trust, on Keras and on programs of TensorFlow run as they stand there."""
 
 import re
+import subprocess
 import sys
 from pathlib import Path
 
@@ -35,3 +36,10 @@ def test_a_model_of_keras_is_trained_and_saved_as_the_guide_tells(monkeypatch, c
     monkeypatch.chdir(tmp_path)
     run(DOCS / "keras.md")
     assert capsys.readouterr().out.split("\n")[:-1] == ["True", "(2, 1)", "True 2 16", "True True", *["True"] * 5, "1"]
+
+
+@pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.15 needs Python 3.11")
+def test_tensorflow_is_tvtf_as_the_guide_tells():
+    (program,) = re.findall(r"```python\n(.*?)```", (DOCS / "exec.md").read_text(), re.DOTALL)
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "2.21.0\ntensorflow\nTrue\n[[1, 2], 3]\n"

@@ -193,6 +193,7 @@ LATE = {
         "sets": "difference intersection size union",
     },
     "summary": {"": "profiler summary"},
+    "tensorflow_import": {"": "as_tensorflow"},
     "testing": {
         "test": "TestCase compute_gradient is_built_with_cuda is_built_with_gpu_support is_built_with_rocm is_built_with_xla "
         "main"
@@ -227,16 +228,19 @@ def install() -> None:
     for space in _LATE_SPACES:
         if not _is_to_come(space):
             refusing(_module(root, space.split(".")), space)
+    added = []
     for path, value in public_names().items():
         if _installed.get(path, _NOTHING) is value or _is_to_come(path.partition(".")[0]):
             continue
         _installed[path] = value
+        added.append(value)
         *folders, name = path.split(".")
         module = _module(root, folders)
         setattr(module, name, value)
         _findable(value, module, name)
         if module is not root:
             refusing(module, ".".join(folders))
+    hooks.declared(added)
 
 
 def _is_to_come(space: str) -> bool:

@@ -198,6 +198,8 @@ class Hooks:
     function_of_model: Rule = staticmethod(lambda value, given: None)
     import_rooms: Rule = staticmethod(lambda: None)
     import_room: Rule = staticmethod(lambda path: None)
+    declared: Rule = staticmethod(lambda values: None)
+    """Told what became public."""
 
 
 hooks = Hooks()

@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Mapping, Sequence
 from contextlib import nullcontext
+from functools import reduce
 from types import ModuleType
 from typing import Any, NamedTuple
 
@@ -18,21 +19,45 @@ VERSION = "2.21.0"
 
 
 class View(ModuleType):
-    """A module that has names of its own, and for the rest those of another."""
+    """A module that has names of its own, and for the rest those of others, the first that has one.
 
-    def __init__(self, name: str, behind: ModuleType | None = None) -> None:
-        super().__init__(name, None if behind is None else behind.__doc__)
+    ``behind`` are modules, or dotted paths in tvtf: those are looked up when somebody asks for a name.
+    """
+
+    def __init__(self, name: str, *behind: ModuleType | str) -> None:
+        super().__init__(name)
         self.__dict__["__path__"] = []
         self.__dict__["_behind"] = behind
 
     def __getattr__(self, name: str) -> Any:
-        behind = self.__dict__["_behind"]
-        if behind is None or (name.startswith("__") and name not in vars(behind)):
+        behind = [public(x) if isinstance(x, str) else x for x in self.__dict__["_behind"]]
+        if name.startswith("__"):
+            behind = [module for module in behind if name in vars(module)]
+        if not behind:
             raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}: tvtf doesn't have it")
-        return getattr(behind, name)
+        *others, last = behind
+        for module in others:
+            if hasattr(module, name):
+                return self._seen(name, getattr(module, name))
+        return self._seen(name, getattr(last, name))
+
+    def _seen(self, name: str, value: Any) -> Any:
+        """A value, or the view of a module of tvtf's; Keras is itself everywhere."""
+        if value is tvtf:
+            return _root
+        if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] != "tvtf" or name == "keras":
+            return value
+        return vars(self).setdefault(name, View(f"{self.__name__}.{name}", value))
 
     def __dir__(self) -> list[str]:
-        return sorted({*vars(self), *(dir(self._behind) if self._behind else ())})
+        return sorted(
+            {*vars(self), *(name for x in self._behind for name in dir(public(x) if isinstance(x, str) else x))}
+        )
+
+
+def public(path: str) -> Any:
+    """What lies at a dotted path in tvtf; tvtf itself at the empty one."""
+    return reduce(getattr, path.split(".") if path else [], tvtf)
 
 
 class _Context:
@@ -116,12 +141,7 @@ def _batch_size(dataset: Any) -> Any:
     return tvtf.constant(-1 if known is None else known, tvtf.int64)
 
 
-def _module(path: str) -> ModuleType:
-    return View(f"tensorflow.{path}")
-
-
 PRIVATE: dict[str, dict[str, Callable[..., Any]]] = {
-    "": {},
     "compiler.tf2xla.python.xla": {"dynamic_update_slice": dynamic_update_slice},
     "experimental.dtensor": {},
     "python.data.experimental.ops.distribute": {"compute_batch_size": _batch_size},
@@ -146,31 +166,43 @@ PRIVATE: dict[str, dict[str, Callable[..., Any]]] = {
     "python.ops.math_ops": {"is_nan": tvtf.math.is_nan},
     "python.trackable.data_structures": {"ListWrapper": ListWrapper, "_DictWrapper": _DictWrapper},
     "python.types.core": {"Tensor": Tensor},
+    "version": {"VERSION": VERSION, "GIT_VERSION": f"v{VERSION}", "__version__": VERSION},
     "sysconfig": {"get_build_info": lambda: {"is_cuda_build": False, "is_rocm_build": False}},
 }
 """Modules of TensorFlow that tvtf lacks or has in part, with the names that code on tvtf asks of them."""
 
 
-def _built() -> View:
-    root = View("tensorflow", tvtf)
-    vars(root)["__version__"] = VERSION
-    for path, own in PRIVATE.items():
-        vars(_view(root, path.split(".") if path else [])).update(own)
-    return root
+Names = Mapping[str, Mapping[str, Any]]
+"""By the path of a module, the names in it."""
 
 
-def _view(module: ModuleType, path: list[str]) -> ModuleType:
+def add(names: Names, behind: Mapping[str, Sequence[str]]) -> None:
+    """Gives modules of the view names of their own, and, by dotted path, modules of tvtf that answer for the rest."""
+    for path, places in behind.items():
+        vars(_at(path))["_behind"] = tuple(places)
+    for path, own in names.items():
+        vars(_at(path)).update(own)
+
+
+def _at(path: str) -> View:
     """The view at a path, made where missing."""
-    for part in path:
-        if part not in vars(module):
-            behind = module.__dict__["_behind"]
-            known = vars(behind).get(part) if behind else None
-            vars(module)[part] = View(f"{module.__name__}.{part}", known if isinstance(known, ModuleType) else None)
+    module = _root
+    for part in path.split(".") if path else []:
+        if not isinstance(vars(module).get(part), View):
+            known = [found for x in module._behind if isinstance(found := _known(x, part), ModuleType)]
+            vars(module)[part] = View(f"{module.__name__}.{part}", *known)
         module = vars(module)[part]
     return module
 
 
-_root = _built()
+def _known(behind: ModuleType | str, name: str) -> Any:
+    """What a module has under a name already, without importing anything."""
+    return None if isinstance(behind, str) else vars(behind).get(name)
+
+
+_root = View("tensorflow", tvtf)
+vars(_root)["__version__"] = VERSION
+add(PRIVATE, {})
 
 
 def find(name: str) -> Any:

@@ -8,6 +8,7 @@ from tvtf.cli.cache import cache
 from tvtf.cli.devices import devices
 from tvtf.cli.gallery import gallery
 from tvtf.cli.inference import compile_, export, run
+from tvtf.cli.program import exec_
 from tvtf.cli.saved_model import saved_model
 from tvtf.cli.train import train
 from tvtf.cli.tune import tune
@@ -29,10 +30,11 @@ def main() -> None:
       tvtf run lib.so --input x.npy              run it, without the compiler
       tvtf export runs/digits/model -o m.onnx    the same model for ONNX Runtime
       tvtf tune runs/digits/model                quicker kernels for this machine
+      tvtf exec train.py                         a TensorFlow program, unchanged, on tvtf
       tvtf cache --clear                         forget compiled code
       tvtf saved-model show --dir D --all        what a saved model holds
     """
 
 
-for command in (train, gallery, compile_, run, export, tune, saved_model, devices, cache):
+for command in (train, gallery, compile_, run, export, tune, saved_model, devices, cache, exec_):
     main.add_command(command)

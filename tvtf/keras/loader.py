@@ -13,25 +13,22 @@ from __future__ import annotations
 
 import builtins
 import importlib
-import json
-import os
 import sys
 from collections.abc import Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
-from importlib.util import find_spec, spec_from_file_location
+from importlib.util import spec_from_file_location
 from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tvtf import tensorflow_view
 from tvtf.keras.hooks import HOOKS
+from tvtf.keras_choice import KERAS, OLDEST_PYTHON, is_free
 from tvtf.tensorflow_view import View
 
-KERAS = "keras"
 COPY = "tvtf.keras._copy"
 VERSION = (3, 15)
 """The version whose use of TensorFlow's private names was looked at; another may want more: tvtf.keras.missing_names."""
-OLDEST_PYTHON = (3, 11)
 INSTALL = "pip install 'tvtf[keras]'"
 
 
@@ -48,29 +45,13 @@ def load() -> str:
     package = PathFinder.find_spec(KERAS)
     if package is None or package.origin is None:
         raise ImportError(f"tvtf.keras is the package keras, which isn't installed: {INSTALL}")
-    name = KERAS if _is_free() else COPY
+    name = KERAS if is_free() else COPY
     sys.meta_path.insert(0, Finder(name, Path(package.origin)))
     return name
 
 
 def _dotted(version: Sequence[int]) -> str:
     return ".".join(map(str, version))
-
-
-def _is_free() -> bool:
-    """Whether nothing but tvtf could answer ``import keras``."""
-    return KERAS not in sys.modules and find_spec("tensorflow") is None and _chosen_backend() == "tensorflow"
-
-
-def _chosen_backend() -> str:
-    """What the environment, or Keras's file of settings, names."""
-    if "KERAS_BACKEND" in os.environ:
-        return os.environ["KERAS_BACKEND"]
-    home = os.environ.get("KERAS_HOME") or os.path.join(os.path.expanduser("~"), ".keras")
-    try:
-        return str(json.loads(Path(home, "keras.json").read_text(encoding="utf-8"))["backend"])
-    except (OSError, ValueError, KeyError, TypeError):
-        return "tensorflow"
 
 
 class Finder:

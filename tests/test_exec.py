@@ -1,0 +1,149 @@
+"""``tvtf exec`` and ``tvtf.as_tensorflow``: programs written for TensorFlow, as they are."""
+
+import os
+import subprocess
+import sys
+
+import pytest
+
+needs_keras = pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.15 needs Python 3.11")
+
+
+def run(folder, *args, **env):
+    command = [sys.executable, "-m", "tvtf", "exec", *args]
+    places = os.pathsep.join(path for path in (os.getcwd(), os.environ.get("PYTHONPATH", "")) if path)
+    return subprocess.run(
+        command, cwd=folder, capture_output=True, text=True, env={**os.environ, "PYTHONPATH": places, **env}
+    )
+
+
+def printed(folder, source, *args, **env):
+    (folder / "program.py").write_text(source)
+    done = run(folder, "program.py", *args, **env)
+    assert (done.returncode, done.stderr) == (0, "")
+    return done.stdout.splitlines()
+
+
+def test_a_program_is_main_with_its_own_arguments_and_folder(tmp_path):
+    (tmp_path / "beside.py").write_text("NAME = 'beside'")
+    lines = printed(
+        tmp_path,
+        "import sys, beside\nprint(__name__, sys.argv, beside.NAME, sys.modules['__main__'].beside is beside)\n"
+        "print(__file__ == sys.path[0] + '/program.py', __spec__, __package__)",
+        *("-m", "--help", "a b"),
+    )
+    assert lines == ["__main__ ['program.py', '-m', '--help', 'a b'] beside True", "True None None"]
+
+
+def test_tensorflow_is_tvtf_in_it(tmp_path):
+    lines = printed(
+        tmp_path,
+        """
+import pickle
+import tensorflow as tf
+import tensorflow.compat.v1 as tf1
+import tensorflow.compat.v2 as tf2
+import tensorflow.math
+from tensorflow.python.framework import ops
+print(tf.__version__, tf2 is tf, tf1.Session.__name__, tensorflow is tf, tf.math.__name__, tf.math is tensorflow.math)
+values = [tf.constant([1, 2]), tf.float32, tf.TensorShape([1]), tf.TensorSpec([1]), tf.ragged.constant([[1], [2, 3]])]
+print({type(x).__module__.partition(".")[0] for x in values}, isinstance(values[0], ops.EagerTensor))
+print([str(pickle.loads(pickle.dumps(x))) for x in values[1:4]], pickle.loads(pickle.dumps(tf.RaggedTensor)) is tf.RaggedTensor)
+print(tf.function(lambda x: {type(x).__module__.partition('.')[0]: x + 1})(tf.constant(1)))
+""",
+    )
+    assert lines == [
+        "2.21.0 True Session True tensorflow.math True",
+        "{'tensorflow'} True",
+        "[\"<dtype: 'float32'>\", '(1,)', 'TensorSpec(shape=(1,), dtype=tf.float32, name=None)'] True",
+        "{'tensorflow': <tf.Tensor: shape=(), dtype=int32, numpy=2>}",
+    ]
+
+
+@needs_keras
+def test_keras_is_the_one_on_tvtf(tmp_path):
+    lines = printed(
+        tmp_path,
+        """
+import keras
+import tensorflow as tf
+from tensorflow.keras import layers
+import tensorflow.keras.layers as again
+import tvtf
+print(keras.layers.Dense is layers.Dense is again.Dense, tf.keras is tvtf.keras, keras.backend.backend())
+print(type(keras.ops.ones(2)).__module__.partition(".")[0])
+""",
+    )
+    assert lines == ["True True tensorflow", "tensorflow"]
+
+
+@needs_keras
+def test_a_backend_that_was_chosen_keeps_keras(tmp_path):
+    program = (
+        "import keras, tensorflow as tf\nprint(keras.backend.backend(), tf.keras.backend.backend(), keras is tf.keras)"
+    )
+    (tmp_path / "jax.py").write_text("raise ImportError('the one that was chosen')")
+    (tmp_path / "program.py").write_text(program)
+    assert "the one that was chosen" in run(tmp_path, "program.py", KERAS_BACKEND="jax").stderr
+
+
+def test_a_module_is_run_as_python_does(tmp_path):
+    package = tmp_path / "package"
+    package.mkdir()
+    (package / "__init__.py").write_text("")
+    (package / "other.py").write_text("NAME = 'other'")
+    (package / "__main__.py").write_text(
+        "import sys\nfrom . import other\nimport tensorflow as tf\n"
+        "print(sys.argv[0] == __file__, sys.argv[1:], __package__, __spec__.name, other.NAME, tf.__version__)"
+    )
+    assert run(tmp_path, "-m", "package", "--help", "-x").stdout == (
+        "True ['--help', '-x'] package package.__main__ other 2.21.0\n"
+    )
+    assert run(tmp_path, "-mpackage.other").returncode == 0
+    assert run(tmp_path, "package").stderr.splitlines()[-1].startswith("ImportError: attempted relative import")
+
+
+def test_exit_codes_and_tracebacks_are_pythons(tmp_path):
+    for source, code in (("import sys; sys.exit(7)", 7), ("raise SystemExit('why')", 1), ("1 / 0", 1), ("x = (", 1)):
+        (tmp_path / "program.py").write_text(source)
+        plain = subprocess.run(
+            [sys.executable, "program.py"], cwd=tmp_path, capture_output=True, text=True, check=False
+        )
+        done = run(tmp_path, "program.py")
+        assert (done.returncode, done.stdout) == (code, "")
+        assert done.stderr == plain.stderr
+
+
+def test_what_is_missing_is_told_in_a_line(tmp_path):
+    assert run(tmp_path, "nowhere.py").stderr == (
+        f"Error: can't open file '{tmp_path}/nowhere.py': No such file or directory\n"
+    )
+    assert run(tmp_path, "-m", "nowhere").stderr == "Error: No module named 'nowhere'\n"
+    assert "Missing argument 'SCRIPT'" in run(tmp_path).stderr
+    (tmp_path / "program.py").write_text("import tensorflow.python.no_such_module")
+    assert run(tmp_path, "program.py").stderr.splitlines()[-1] == (
+        "ModuleNotFoundError: No module named 'tensorflow.python.no_such_module'"
+    )
+
+
+def test_tensorflow_that_is_imported_already_stays(tmp_path):
+    (tmp_path / "tensorflow.py").write_text("__version__ = '2.0'")
+    program = "import tensorflow, tvtf\ntry: tvtf.as_tensorflow()\nexcept ImportError as error: print(error)"
+    done = subprocess.run(
+        [sys.executable, "-c", program], capture_output=True, text=True, check=True,
+        env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.getcwd()])},
+    )  # fmt: skip
+    assert done.stdout.startswith("TensorFlow 2.0 is imported already") and "as_tensorflow() before" in done.stdout
+
+
+def test_asking_twice_changes_nothing(tmp_path):
+    program = """
+import sys, tvtf
+first = tvtf.as_tensorflow()
+before = list(sys.meta_path)
+print(tvtf.as_tensorflow() is first, sys.meta_path == before, sys.modules["tensorflow"] is first)
+import importlib, tensorflow
+print(importlib.reload(tensorflow) is first, tensorflow.reduce_sum([1, 2]).numpy())
+"""
+    done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
+    assert done.stdout == "True True True\nTrue 3\n"

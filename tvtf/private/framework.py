@@ -1,0 +1,282 @@
+"""``tensorflow.python.framework`` and ``eager``: types of tensors, graphs, contexts.
+
+Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python/framework
+"""
+
+from __future__ import annotations
+
+import re
+from collections.abc import Callable, Iterator, MutableMapping
+from contextlib import contextmanager, nullcontext
+from typing import Any
+
+import tvtf
+from tvtf.composite import BatchableTypeSpec, CompositeTensor, TypeSpec, register, registered
+from tvtf.dtypes import DType, as_dtype, float32
+from tvtf.frontend.order import init_scope
+from tvtf.indexed_slices import IndexedSlices
+from tvtf.internal import EagerTensor, FuncGraph
+from tvtf.shape import TensorShape, as_shape
+from tvtf.spec import TensorSpec, type_spec_from_value
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
+from tvtf.variable import ResourceVariable
+
+# -- types
+
+
+class DenseSpec(TypeSpec):
+    """The type of what has a shape and a dtype as one tensor has them; libraries make their own of it."""
+
+    def __init__(self, shape: Any, dtype: Any = float32, name: str | None = None) -> None:
+        self._shape, self._dtype, self._name = as_shape(shape), as_dtype(dtype), name
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def name(self) -> str | None:
+        return self._name
+
+    def is_compatible_with(self, spec_or_value: Any) -> bool:
+        """Whether shapes and dtypes agree."""
+        other = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_from_value(spec_or_value)
+        return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._shape, self._dtype, self._name
+
+    def __repr__(self) -> str:
+        return f"{type(self).__name__}(shape={self.shape}, dtype={self.dtype!r}, name={self.name!r})"
+
+
+DenseSpec.register(TensorSpec)
+
+
+class VariableSpec(DenseSpec):
+    """The type of Variables.
+
+    Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/ops/resource_variable_ops.py
+    """
+
+    is_leaf = True
+
+    def __init__(self, shape: Any, dtype: Any = float32, trainable: bool = True, alias_id: int | None = None) -> None:
+        super().__init__(shape, dtype)
+        self.trainable, self.alias_id = trainable, alias_id
+
+    value_type = ResourceVariable  # type: ignore[assignment]
+
+    @classmethod
+    def from_value(cls, value: ResourceVariable) -> VariableSpec:
+        return cls(value.shape, value.dtype, value.trainable)
+
+    @property
+    def _component_specs(self) -> Any:
+        return [self]
+
+    def _to_components(self, value: Any) -> Any:
+        return [value]
+
+    def _from_components(self, components: Any) -> Any:
+        return components[0]
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self.shape, self.dtype, self.trainable, self.alias_id
+
+    def __repr__(self) -> str:
+        return f"VariableSpec(shape={self.shape}, dtype={self.dtype!r}, trainable={self.trainable!r})"
+
+
+_DOTTED = re.compile(r"^(\w+\.)+\w+$")
+
+
+def register_type_spec(name: str) -> Callable[[type[TypeSpec]], type[TypeSpec]]:
+    """Decorates a type, whose values saved functions may take by that name from then on.
+
+    Raises:
+      TypeError: the name is no text, or what is decorated no type.
+      ValueError: the name has no dot, or either is registered already.
+    """
+    if not isinstance(name, str):
+        raise TypeError(f"Expected `name` to be a string; got {name!r}")
+    if not _DOTTED.match(name):
+        raise ValueError(
+            f"Registered name must have the form '{{project_name}}.{{type_name}}' (e.g. 'my_project.MyTypeSpec'); got {name!r}."
+        )
+
+    def decorate(cls: type[TypeSpec]) -> type[TypeSpec]:
+        if not (isinstance(cls, type) and issubclass(cls, TypeSpec)):
+            raise TypeError(f"Expected `cls` to be a TypeSpec; got {cls!r}")
+        if cls in _names_by_type:
+            raise ValueError(
+                f"Class {cls.__module__}.{cls.__name__} has already been registered with name {_names_by_type[cls]}."
+            )
+        if name in registered:
+            other = registered[name]
+            raise ValueError(f"Name {name} has already been registered for class {other.__module__}.{other.__name__}.")
+        register(name, cls)
+        return cls
+
+    return decorate
+
+
+class _NamesByType(MutableMapping[type, str]):
+    """`registered` read the other way."""
+
+    def _entries(self) -> dict[type, str]:
+        return {kind: name for name, kind in registered.items()}
+
+    def __getitem__(self, key: type) -> str:
+        return self._entries()[key]
+
+    def __setitem__(self, key: type, value: str) -> None:
+        register(value, key)
+
+    def __delitem__(self, key: type) -> None:
+        registered.pop(self[key])
+
+    def pop(self, key: type, *default: Any) -> Any:
+        """Forgets a type, which may be forgotten by its name already."""
+        return registered.pop(self._entries().get(key, ""), None)
+
+    def __iter__(self) -> Iterator[type]:
+        return iter(self._entries())
+
+    def __len__(self) -> int:
+        return len(registered)
+
+
+_names_by_type = _NamesByType()
+
+# -- tensors
+
+
+def is_symbolic_or_composite(value: Any) -> bool:
+    return is_tensor(value) or isinstance(value, CompositeTensor)
+
+
+def convert_to_tensor_or_composite(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """A tensor of a value; what is made of tensors stays what it is.
+
+    Raises:
+      ValueError: it has another dtype.
+    """
+    if not isinstance(value, CompositeTensor):
+        return convert_to_tensor(value, dtype, name=name)
+    known = getattr(value, "dtype", None)
+    if dtype is not None and known is not None and not as_dtype(dtype).is_compatible_with(known):
+        raise ValueError(
+            f"Tensor conversion dtype mismatch. Requested dtype is {as_dtype(dtype).name}, Tensor has dtype {known.name}: {value!r}"
+        )
+    return value
+
+
+def convert_to_tensor_or_indexed_slices(value: Any, dtype: Any = None, name: str | None = None) -> Any:
+    """A tensor of a value; rows with indices stay what they are."""
+    return value if isinstance(value, IndexedSlices) else convert_to_tensor(value, dtype, name=name)
+
+
+def constant_value(tensor: Any, partial: bool = False) -> Any:
+    """The value of a tensor where it is known; else None."""
+    return static_value(tensor._as_tensor()) if is_tensor(tensor) else None
+
+
+def constant_value_as_shape(tensor: Any) -> TensorShape:
+    """The shape that a tensor of sizes holds; sizes that are not known, and -1, are unknown in it.
+
+    Raises:
+      ValueError: it is no vector.
+    """
+    tensor = convert_to_tensor(tensor, tvtf.int32) if isinstance(tensor, (list, tuple)) else tensor
+    known = constant_value(tensor)
+    if known is not None:
+        if known.ndim == 0 and known == -1:
+            return TensorShape(None)
+        if known.ndim != 1:
+            raise ValueError(f"Received a tensor of shape {known.shape}: a shape is a vector")
+        return TensorShape([None if size < 0 else int(size) for size in known])
+    parts = getattr(tensor, "known", None)
+    if parts is not None:
+        return TensorShape([size if isinstance(size, int) and size >= 0 else None for size in parts.flat])
+    return TensorShape([None] * tensor.shape[0]) if tensor.shape[0] is not None else TensorShape(None)
+
+
+# -- graphs and contexts
+
+
+@contextmanager
+def graph_mode() -> Iterator[None]:
+    """Ops inside are put into a graph of their own."""
+    with tvtf.Graph().as_default():
+        yield
+
+
+class _Context:
+    """What programs ask of TensorFlow's eager context."""
+
+    def executing_eagerly(self) -> bool:
+        return tvtf.executing_eagerly()
+
+    def ensure_initialized(self) -> None:
+        """There is nothing to start."""
+
+    @property
+    def device_name(self) -> str:
+        return "/job:localhost/replica:0/task:0/device:CPU:0"
+
+    def num_gpus(self) -> int:
+        return len(tvtf.config.list_physical_devices("GPU"))
+
+
+_context = _Context()
+
+
+NAMES: dict[str, dict[str, Any]] = {
+    "python.client.device_lib": {"list_local_devices": lambda session_config=None: tvtf.config.list_physical_devices()},
+    "python.eager.context": {
+        "context": lambda: _context,
+        "eager_mode": init_scope,
+        "ensure_initialized": _context.ensure_initialized,
+        "graph_mode": graph_mode,
+        "in_graph_mode": lambda: not tvtf.executing_eagerly(),
+        "num_gpus": _context.num_gpus,
+    },
+    "python.framework.composite_tensor": {"CompositeTensor": CompositeTensor},
+    "python.framework.func_graph": {"FuncGraph": FuncGraph},
+    "python.framework.ops": {
+        "EagerTensor": EagerTensor,
+        "SymbolicTensor": SymbolicTensor,
+        "_EagerTensorBase": EagerTensor,
+        "convert_to_tensor_or_composite": convert_to_tensor_or_composite,
+        "convert_to_tensor_or_indexed_slices": convert_to_tensor_or_indexed_slices,
+        "executing_eagerly_outside_functions": lambda: True,
+        "name_scope_v2": tvtf.name_scope,
+    },
+    "python.framework.tensor_spec": {"DenseSpec": DenseSpec},
+    "python.framework.tensor_util": {
+        "constant_value": constant_value,
+        "constant_value_as_shape": constant_value_as_shape,
+        "is_tensor": tvtf.is_tensor,
+        "try_evaluate_constant": constant_value,
+    },
+    "python.framework.type_spec": {
+        "BatchableTypeSpec": BatchableTypeSpec,
+        "TypeSpec": TypeSpec,
+        "lookup": lambda name: registered[name],
+        "register": register_type_spec,
+        "type_spec_from_value": type_spec_from_value,
+    },
+    "python.framework.type_spec_registry": {
+        "_NAME_TO_TYPE_SPEC": registered,
+        "_TYPE_SPEC_TO_NAME": _names_by_type,
+        "register": register_type_spec,
+    },
+    "python.types.core": {"Tensor": Tensor, "TensorLike": Tensor},
+    "python.framework.device": {"device_v2": tvtf.device},
+    "python.profiler.trace": {"Trace": lambda *_, **__: nullcontext()},
+}

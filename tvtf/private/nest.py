@@ -1,0 +1,297 @@
+"""``tensorflow.python.util.nest``: structures walked as far as a shallower one goes, and with the paths of their leaves.
+
+Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/util/nest.py
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from typing import Any
+
+from tvtf import nest
+
+Path = tuple[Any, ...]
+
+
+def _branching(expand_composites: bool) -> Callable[[Any], bool]:
+    return nest.is_nested_or_composite if expand_composites else nest.is_nested
+
+
+def _items(structure: Any) -> list[tuple[Any, Any]]:
+    """What a structure consists of, by key, field or index; the components of a composite tensor by its type."""
+    if nest.is_composite(structure):
+        return [(nest.spec_of(structure).value_type.__name__, nest.components_of(structure))]
+    if is_namedtuple(structure):
+        return list(zip(structure._fields, structure))
+    return nest.named_parts(structure)
+
+
+def is_namedtuple(instance: Any, strict: bool = False) -> bool:
+    """Whether a value is a tuple with names."""
+    return isinstance(instance, tuple) and hasattr(instance, "_fields")
+
+
+def is_mapping(obj: Any) -> bool:
+    return isinstance(obj, Mapping)
+
+
+def is_attrs(obj: Any) -> bool:
+    """Whether a value is of a class that ``attrs`` made."""
+    return hasattr(type(obj), "__attrs_attrs__")
+
+
+def sequence_like(instance: Any, args: Sequence[Any]) -> Any:
+    """A structure of the same kind with other parts, those of a mapping in the order of its sorted keys."""
+    if isinstance(instance, Mapping):
+        parts = dict(zip(nest.sorted_keys(instance), args))
+        return type(instance)((key, parts[key]) for key in instance)  # type: ignore[call-arg]
+    if nest.is_composite(instance):
+        (components,) = args
+        return nest.spec_of(instance)._from_components(components)
+    return nest.with_parts(instance, list(args))
+
+
+# -- as far as another structure goes
+
+
+def assert_shallow_structure(
+    shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
+) -> None:
+    """Checks that ``input_tree`` has all of ``shallow_tree``, and perhaps more in place of its leaves.
+
+    Raises:
+      TypeError: where one is a structure the other is none, or one of another kind.
+      ValueError: it has other keys, or another length.
+    """
+    branches = _branching(expand_composites)
+    if not branches(shallow_tree):
+        return
+    _check_kind(shallow_tree, input_tree, check_types, branches)
+    shallow, deep = _items(shallow_tree), dict(_items(input_tree))
+    if len(shallow) != len(deep):
+        raise ValueError(
+            "The two structures don't have the same sequence length. "
+            f"Input structure has length {len(deep)}, while shallow structure has length {len(shallow)}."
+        )
+    for (_, part), other in zip(shallow, _matching(shallow_tree, deep)):
+        assert_shallow_structure(part, other, check_types, expand_composites)
+
+
+def _check_kind(shallow: Any, deep: Any, check_types: bool, branches: Callable[[Any], bool]) -> None:
+    if not branches(deep):
+        raise TypeError(
+            f"If shallow structure is a sequence, input must also be a sequence. Input has type: {type(deep)}."
+        )
+    if nest.is_composite(shallow) or nest.is_composite(deep):
+        nest.assert_same_structure(shallow, deep, check_types, expand_composites=True)
+    elif check_types and not nest._same_container(shallow, deep):
+        raise TypeError(
+            "The two structures don't have the same sequence type. "
+            f"Input structure has type {type(deep)}, while shallow structure has type {type(shallow)}."
+        )
+
+
+def _matching(shallow_tree: Any, deep: dict[Any, Any]) -> list[Any]:
+    """The parts of a structure that lie where those of the shallow one do.
+
+    Raises:
+      ValueError: it is a mapping without some of the keys.
+    """
+    if not isinstance(shallow_tree, Mapping):
+        return list(deep.values())
+    absent = [key for key in nest.sorted_keys(shallow_tree) if key not in deep]
+    if absent:
+        raise ValueError(
+            "The shallow_tree's keys are not a subset of the input_tree's keys. The shallow_tree has the following keys "
+            f"that are not in the input_tree: {absent}."
+        )
+    return [deep[key] for key in nest.sorted_keys(shallow_tree)]
+
+
+def _walk_up_to(
+    shallow: Any, deep: Any, branches: Callable[[Any], bool], path: Path = ()
+) -> Iterator[tuple[Path, Any]]:
+    if not branches(shallow):
+        yield path, deep
+        return
+    items = _items(shallow)
+    for (key, part), other in zip(items, _matching(shallow, dict(_items(deep)))):
+        yield from _walk_up_to(part, other, branches, (*path, key))
+
+
+def flatten_with_tuple_paths_up_to(
+    shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
+) -> list[tuple[Path, Any]]:
+    """What lies in ``input_tree`` where ``shallow_tree`` has leaves, with the paths there."""
+    assert_shallow_structure(shallow_tree, input_tree, check_types, expand_composites)
+    return list(_walk_up_to(shallow_tree, input_tree, _branching(expand_composites)))
+
+
+def flatten_up_to(
+    shallow_tree: Any, input_tree: Any, check_types: bool = True, expand_composites: bool = False
+) -> list[Any]:
+    """What lies in ``input_tree`` where ``shallow_tree`` has leaves."""
+    found = flatten_with_tuple_paths_up_to(shallow_tree, input_tree, check_types, expand_composites)
+    return [value for _, value in found]
+
+
+def map_structure_with_tuple_paths_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """``func(path, *values)`` of what lies where ``shallow_tree`` has leaves, in its form.
+
+    Raises:
+      ValueError: no inputs are given.
+    """
+    if not inputs:
+        raise ValueError("Cannot map over no sequences")
+    check_types, expand = kwargs.pop("check_types", True), kwargs.pop("expand_composites", False)
+    columns = [flatten_with_tuple_paths_up_to(shallow_tree, each, check_types, expand) for each in inputs]
+    results = [func(row[0][0], *(value for _, value in row), **kwargs) for row in zip(*columns)]
+    return nest.pack_sequence_as(shallow_tree, results, expand)
+
+
+def map_structure_up_to(shallow_tree: Any, func: Any, *inputs: Any, **kwargs: Any) -> Any:
+    """``func(*values)`` of what lies where ``shallow_tree`` has leaves, in its form."""
+    return map_structure_with_tuple_paths_up_to(
+        shallow_tree, lambda _, *values, **options: func(*values, **options), *inputs, **kwargs
+    )
+
+
+def get_traverse_shallow_structure(traverse_fn: Any, structure: Any, expand_composites: bool = False) -> Any:
+    """Flags in the form of ``structure``, as far as ``traverse_fn`` says to go into it.
+
+    Args:
+      traverse_fn: of a part of the structure: whether to go into it, or flags for each of its parts.
+      structure: the nest to go through.
+      expand_composites: whether tensors made of tensors are structures.
+
+    Raises:
+      TypeError: ``traverse_fn`` gives neither a bool nor bools in the form of the part.
+    """
+    branches = _branching(expand_composites)
+    into = traverse_fn(structure)
+    if not branches(structure):
+        _check_flag(into)
+        return into
+    if not branches(into):
+        _check_flag(into)
+        flags = [into for _ in _items(structure)] if into else None
+    else:
+        assert_shallow_structure(into, structure, expand_composites=expand_composites)
+        flags = [flag for _, flag in _items(into)]
+    if flags is None:
+        return False
+    parts = [part for _, part in _items(structure)]
+    return sequence_like(structure, [_flags(traverse_fn, *each, expand_composites) for each in zip(flags, parts)])
+
+
+def _flags(traverse_fn: Any, into: Any, part: Any, expand_composites: bool) -> Any:
+    _check_flag(into)
+    return into and get_traverse_shallow_structure(traverse_fn, part, expand_composites)
+
+
+def _check_flag(flag: Any) -> None:
+    if not isinstance(flag, bool):
+        raise TypeError(f"traverse_fn returned a non-boolean value: {flag!r} of type {type(flag)}.")
+
+
+# -- with paths
+
+
+def _walk(structure: Any, branches: Callable[[Any], bool]) -> Iterator[tuple[Path, Any]]:
+    return _walk_up_to(structure, structure, branches)
+
+
+def flatten_with_tuple_paths(structure: Any, expand_composites: bool = False) -> list[tuple[Path, Any]]:
+    """The leaves with their paths."""
+    return list(_walk(structure, _branching(expand_composites)))
+
+
+def yield_flat_paths(nest: Any, expand_composites: bool = False) -> Iterator[Path]:
+    """The paths of the leaves."""
+    return (path for path, _ in _walk(nest, _branching(expand_composites)))
+
+
+def flatten_with_joined_string_paths(
+    structure: Any, separator: str = "/", expand_composites: bool = False
+) -> list[tuple[str, Any]]:
+    """The leaves with their paths as text."""
+    found = flatten_with_tuple_paths(structure, expand_composites)
+    return [(separator.join(map(str, path)), value) for path, value in found]
+
+
+def map_structure_with_tuple_paths(func: Any, *structure: Any, **kwargs: Any) -> Any:
+    """``func(path, *leaves)`` in the form of the first structure."""
+    for other in structure[1:]:
+        options = {key: value for key, value in kwargs.items() if key in ("check_types", "expand_composites")}
+        nest.assert_same_structure(structure[0], other, **options)
+    return map_structure_with_tuple_paths_up_to(structure[0], func, *structure, **kwargs)
+
+
+def map_structure_with_paths(func: Any, *structure: Any, **kwargs: Any) -> Any:
+    """``func(path, *leaves)`` in the form of the first structure; paths are texts."""
+
+    def with_text(path: Path, *values: Any, **options: Any) -> Any:
+        return func("/".join(map(str, path)), *values, **options)
+
+    return map_structure_with_tuple_paths(with_text, *structure, **kwargs)
+
+
+def list_to_tuple(structure: Any) -> Any:
+    """A structure with tuples in place of lists."""
+    if isinstance(structure, list):
+        return tuple(map(list_to_tuple, structure))
+    if not nest.is_nested(structure):
+        return structure
+    return sequence_like(structure, [list_to_tuple(part) for _, part in _items(structure)])
+
+
+def flatten_dict_items(dictionary: Mapping[Any, Any]) -> dict[Any, Any]:
+    """A dict whose keys are structures, by their leaves.
+
+    Raises:
+      TypeError: it is no mapping.
+      ValueError: a key has another structure than its value, or a leaf is there twice.
+    """
+    if not isinstance(dictionary, Mapping):
+        raise TypeError("input must be a dictionary")
+    found: dict[Any, Any] = {}
+    for key, value in dictionary.items():
+        nest.assert_same_structure(key, value)
+        for inner, each in zip(nest.flatten(key), nest.flatten(value)):
+            if inner in found:
+                raise ValueError(f"Could not flatten dictionary: key {inner} is not unique.")
+            found[inner] = each
+    return found
+
+
+NAMES: dict[str, dict[str, Any]] = {
+    "python.util.nest": {
+        "assert_same_structure": nest.assert_same_structure,
+        "assert_shallow_structure": assert_shallow_structure,
+        "flatten": nest.flatten,
+        "flatten_dict_items": flatten_dict_items,
+        "flatten_up_to": flatten_up_to,
+        "flatten_with_joined_string_paths": flatten_with_joined_string_paths,
+        "flatten_with_tuple_paths": flatten_with_tuple_paths,
+        "flatten_with_tuple_paths_up_to": flatten_with_tuple_paths_up_to,
+        "get_traverse_shallow_structure": get_traverse_shallow_structure,
+        "is_attrs": is_attrs,
+        "is_mapping": is_mapping,
+        "is_namedtuple": is_namedtuple,
+        "_is_namedtuple": is_namedtuple,
+        "is_nested": nest.is_nested,
+        "is_nested_or_composite": nest.is_nested_or_composite,
+        "is_sequence": nest.is_nested,
+        "list_to_tuple": list_to_tuple,
+        "map_structure": nest.map_structure,
+        "map_structure_up_to": map_structure_up_to,
+        "map_structure_with_paths": map_structure_with_paths,
+        "map_structure_with_tuple_paths": map_structure_with_tuple_paths,
+        "map_structure_with_tuple_paths_up_to": map_structure_with_tuple_paths_up_to,
+        "pack_sequence_as": nest.pack_sequence_as,
+        "_sequence_like": sequence_like,
+        "yield_flat_paths": yield_flat_paths,
+        "_yield_sorted_items": _items,
+        "_yield_value": lambda iterable: (part for _, part in _items(iterable)),
+    }
+}

@@ -1,0 +1,40 @@
+"""``tensorflow.python.platform`` and ``training``: files beside a program, and switches.
+
+Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/python/platform
+"""
+
+from __future__ import annotations
+
+import os
+import sys
+from pathlib import Path
+from typing import Any
+
+from tvtf.containers import wrap, wrap_and_track
+from tvtf.internal import no_automatic_dependency_tracking
+from tvtf.trackable import NoDependency
+
+
+def get_data_files_path() -> str:
+    """The folder of the file that asks."""
+    return os.path.dirname(sys._getframe(1).f_globals["__file__"])
+
+
+def load_resource(path: str) -> bytes:
+    """What a file holds."""
+    return Path(path).read_bytes()
+
+
+NAMES: dict[str, dict[str, Any]] = {
+    "python.platform.resource_loader": {
+        "get_data_files_path": get_data_files_path,
+        "load_resource": load_resource,
+        "readahead_file_path": lambda path, readahead="128M": path,
+    },
+    "python.trackable.base": {"no_automatic_dependency_tracking": no_automatic_dependency_tracking},
+    "python.trackable.data_structures": {
+        "NoDependency": NoDependency,
+        "sticky_attribute_assignment": wrap_and_track,
+        "wrap_or_unwrap": wrap,
+    },
+}

@@ -1,0 +1,123 @@
+"""``tensorflow.python.framework.test_util``: tests that run in a graph and eagerly.
+
+Source: https://github.com/tensorflow/tensorflow/blob/v2.21.0/tensorflow/python/framework/test_util.py
+"""
+
+from __future__ import annotations
+
+import unittest
+from collections.abc import Callable
+from contextlib import suppress
+from functools import wraps
+from inspect import isclass
+from typing import Any
+
+import tvtf
+from tvtf.testing import TestCase
+
+Test = Callable[..., Any]
+
+
+def run_in_graph_and_eager_modes(func: Test | None = None, **_: Any) -> Any:
+    """Decorates a test, which runs in a graph with a session first, and eagerly then."""
+
+    def decorate(test: Test) -> Test:
+        if isclass(test):
+            raise ValueError(
+                "`run_in_graph_and_eager_modes` only supports test methods. "
+                "Did you mean to use `run_all_in_graph_and_eager_modes`?"
+            )
+
+        @wraps(test)
+        def run(self: Any, *args: Any, **kwargs: Any) -> None:
+            with suppress(unittest.SkipTest):  # the eager run tells
+                _in_graph(test, self, *args, **kwargs)
+            self.tearDown()
+            self.setUp()
+            with tvtf.init_scope():
+                test(self, *args, **kwargs)
+
+        return run
+
+    return decorate if func is None else decorate(func)
+
+
+def _in_graph(test: Test, self: Any, *args: Any, **kwargs: Any) -> None:
+    with tvtf.Graph().as_default(), self.test_session():
+        test(self, *args, **kwargs)
+    self.__dict__.pop("_cached_session", None)
+
+
+def run_all_in_graph_and_eager_modes(cls: type) -> type:
+    """Decorates a class all of whose tests run in a graph and eagerly."""
+    for name in dir(cls):
+        test = getattr(cls, name)
+        if callable(test) and name.startswith(unittest.TestLoader.testMethodPrefix) and name != "test_session":
+            setattr(cls, name, run_in_graph_and_eager_modes(test))
+    return cls
+
+
+def deprecated_graph_mode_only(func: Any = None) -> Any:
+    """Decorates a test, or a class of them, that runs in a graph alone."""
+    if func is None:
+        return deprecated_graph_mode_only
+    if isclass(func):
+        for name in dir(func):
+            test = getattr(func, name)
+            if callable(test) and name.startswith(unittest.TestLoader.testMethodPrefix) and name != "test_session":
+                setattr(func, name, deprecated_graph_mode_only(test))
+        return func
+
+    @wraps(func)
+    def run(self: Any, *args: Any, **kwargs: Any) -> None:
+        with tvtf.Graph().as_default():
+            func(self, *args, **kwargs)
+
+    return run
+
+
+def _skipped(reason: str) -> Callable[..., Any]:
+    def decorate(func: Any = None, *_: Any) -> Any:
+        return decorate if func is None else unittest.skip(reason)(func)
+
+    return decorate
+
+
+def _as_it_is(func: Any = None, *_: Any, **__: Any) -> Any:
+    """Decorates nothing: what it would ask for is always so."""
+    return func if callable(func) else _as_it_is
+
+
+def disable_all(reason: str) -> Callable[[Any], Any]:
+    """Leaves a test out for a reason that it gives."""
+    return lambda func=None: unittest.skip(reason)(func)
+
+
+def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:
+    return bool(tvtf.config.list_physical_devices("GPU"))
+
+
+NAMES: dict[str, dict[str, Any]] = {
+    "python.framework.test_util": {
+        "IsBuiltWithROCm": lambda: False,
+        "InstallStackTraceHandler": lambda: None,
+        "TensorFlowTestCase": TestCase,
+        "build_as_function_and_v1_graph": run_in_graph_and_eager_modes,
+        "deprecated_graph_mode_only": deprecated_graph_mode_only,
+        "disable_xla": disable_all,
+        "enable_control_flow_v2": _as_it_is,
+        "enable_eager_op_as_function": _as_it_is,
+        "enable_v2": _as_it_is,
+        "is_gpu_available": is_gpu_available,
+        "is_xla_enabled": lambda: False,
+        "run_all_in_graph_and_eager_modes": run_all_in_graph_and_eager_modes,
+        "run_all_in_deprecated_graph_mode_only": deprecated_graph_mode_only,
+        "run_deprecated_v1": deprecated_graph_mode_only,
+        "run_in_graph_and_eager_modes": run_in_graph_and_eager_modes,
+        "run_v1_only": lambda reason, func=None: _skipped(reason) if func is None else _skipped(reason)(func),
+        "run_v2_only": _as_it_is,
+        "skip_if_error": _as_it_is,
+        "with_control_flow_v2": _as_it_is,
+        "xla_allow_fallback": lambda reason: _as_it_is,
+    },
+}
