@@ -3,6 +3,7 @@
 import datetime
 import re
 import sys
+from pathlib import Path
 
 import numpy as np
 import pytest
@@ -16,6 +17,7 @@ from tvtf.models.stdlib import LETTERS
 pytest.importorskip("matplotlib")
 pytest.importorskip("sklearn")
 
+DOCS = Path(__file__).parents[2] / "docs"
 needs_keras = pytest.mark.skipif(sys.version_info < (3, 11), reason="Keras 3.15 needs Python 3.11")
 # Keras's variables have an __array__ that NumPy 2 finds too short.
 pytestmark = pytest.mark.filterwarnings("ignore:__array__ implementation doesn't accept:DeprecationWarning")
@@ -134,3 +136,17 @@ def test_an_unknown_program_and_a_missing_matplotlib_are_told(monkeypatch, tmp_p
     missing = tvtf("pinn", "--out", tmp_path / "new")
     assert (missing.exit_code, missing.stderr) == (1, f"Error: {pictures.MSG_MISSING}\n")
     assert not (tmp_path / "new").exists()
+
+
+def test_the_guide_shows_each_program_with_its_picture():
+    guide = (DOCS / "gallery.md").read_text()
+    assert re.findall("^## ([a-z0-9_]+)$", guide, re.MULTILINE) == re.findall(
+        r"^\| \[([a-z0-9_]+)\]", guide, re.MULTILINE
+    )
+    shown = re.findall(r"\((pictures/\w+\.png)\)", guide)
+    programs = {f"pictures/{name}.png" for name in gallery.programs()}
+    assert sorted(shown) == sorted(programs | {"pictures/keras_history.png"})
+    assert {path.name for path in (DOCS / "pictures").iterdir()} == {Path(picture).name for picture in shown}
+    assert all((DOCS / picture).stat().st_size < 60_000 for picture in shown)
+    assert all((DOCS / path).is_file() for path in re.findall(r"\((\.\./models/[^)]+)\)", guide))
+    assert set(re.findall("tvtf gallery ([a-z_]+)", guide)) <= set(gallery.programs())

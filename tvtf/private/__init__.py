@@ -123,6 +123,7 @@ BEHIND: dict[str, list[str]] = {
     "python.framework.dtypes": ["dtypes", ""],
     "python.framework.errors": ["errors"],
     "python.framework.errors_impl": ["errors"],
+    "python.framework.func_graph": ["__internal__"],
     "python.framework.indexed_slices": [""],
     "python.framework.ops": ["", "compat.v1"],
     "python.framework.random_seed": ["random", "compat.v1"],

@@ -15,7 +15,7 @@ from tvtf.composite import BatchableTypeSpec, CompositeTensor, TypeSpec, registe
 from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.frontend.order import init_scope
 from tvtf.indexed_slices import IndexedSlices
-from tvtf.internal import EagerTensor, FuncGraph
+from tvtf.internal import EagerTensor
 from tvtf.shape import TensorShape, as_shape
 from tvtf.spec import TensorSpec, type_spec_from_value
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
@@ -247,7 +247,6 @@ NAMES: dict[str, dict[str, Any]] = {
         "num_gpus": _context.num_gpus,
     },
     "python.framework.composite_tensor": {"CompositeTensor": CompositeTensor},
-    "python.framework.func_graph": {"FuncGraph": FuncGraph},
     "python.framework.ops": {
         "EagerTensor": EagerTensor,
         "SymbolicTensor": SymbolicTensor,
