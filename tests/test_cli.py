@@ -53,7 +53,18 @@ def test_help_names_every_command_and_loads_no_compiler():
     *text, loaded = done.stdout.splitlines()
     assert loaded == "False"
     commands = {line.split()[0] for line in text[text.index("Commands:") + 1 :]}
-    assert commands == {"cache", "compile", "devices", "exec", "export", "gallery", "run", "saved-model", "train", "tune"}
+    assert commands == {
+        "cache",
+        "compile",
+        "devices",
+        "exec",
+        "export",
+        "gallery",
+        "run",
+        "saved-model",
+        "train",
+        "tune",
+    }
 
 
 def test_version():
