@@ -106,7 +106,7 @@ def as_tensorflow() -> ModuleType:
     view = tensorflow_view.find(TENSORFLOW)
     there = sys.modules.get(TENSORFLOW)
     if there is view:
-        return view  # type: ignore[no-any-return]
+        return view  # type: ignore[no-any-return, return-value]
     if there is not None:
         raise ImportError(
             f"TensorFlow {getattr(there, '__version__', '')} is imported already, from {getattr(there, '__file__', '?')}: "
@@ -123,7 +123,8 @@ def _rename(values: Iterable[Any]) -> None:
     """Has classes of tvtf's, and theirs, say that they are of TensorFlow's."""
     for value in values:
         if isclass(value):
-            for each in (value, *_subclasses(value)):
+            classes: list[Any] = [value, *_subclasses(value)]
+            for each in classes:
                 module = each.__module__ or ""  # messages of protobuf have none
                 if module.partition(".")[0] == "tvtf":
                     each.__module__ = f"{OWN}{module.removeprefix('tvtf')}"
@@ -131,7 +132,8 @@ def _rename(values: Iterable[Any]) -> None:
 
 
 def _subclasses(cls: type) -> Iterable[type]:
-    for each in type.__subclasses__(cls):
+    below: list[type] = type.__subclasses__(cls)
+    for each in below:
         yield each
         yield from _subclasses(each)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import reduce
 from types import ModuleType
@@ -141,7 +141,7 @@ def _batch_size(dataset: Any) -> Any:
     return tvtf.constant(-1 if known is None else known, tvtf.int64)
 
 
-PRIVATE: dict[str, dict[str, Callable[..., Any]]] = {
+PRIVATE: dict[str, dict[str, Any]] = {
     "compiler.tf2xla.python.xla": {"dynamic_update_slice": dynamic_update_slice},
     "experimental.dtensor": {},
     "python.data.experimental.ops.distribute": {"compute_batch_size": _batch_size},

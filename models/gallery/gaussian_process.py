@@ -29,10 +29,11 @@ class GaussianProcess(tf.Module):
     def __init__(self, length: float, amplitude: float, noise: float) -> None:
         super().__init__(name="gaussian_process")
         # All three are positive and any positive size is as good as another: their logarithms are what is learnt.
-        self.log_length, self.log_amplitude, self.log_noise = (
+        logarithms: list[Any] = [
             tf.Variable(math.log(value), dtype=tf.float64, name=name)
             for name, value in (("length", length), ("amplitude", amplitude), ("noise", noise))
-        )
+        ]
+        self.log_length, self.log_amplitude, self.log_noise = logarithms
 
     def kernel(self, a: Any, b: Any) -> Any:
         """The covariance of the function's values at ``a`` and at ``b``."""

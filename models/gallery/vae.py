@@ -48,7 +48,7 @@ def losses(encoder: Any, decoder: Any, images: Any) -> tuple[Any, Any]:
     """What drawings miss of the images, and how far the clouds are from the round one, both in nats an image."""
     mean, log_variance = encoder(images)
     # Drawn as a shift and a stretch of noise: gradients reach mean and variance, which a draw itself would stop.
-    point = mean + tf.exp(0.5 * log_variance) * tf.random.normal(tf.shape(mean))
+    point = mean + tf.exp(0.5 * log_variance) * tf.random.normal(tf.shape(mean))  # type: ignore[operator] # the file shape.py
     missed = tf.nn.sigmoid_cross_entropy_with_logits(labels=images, logits=decoder(point))
     distance = 0.5 * tf.reduce_sum(mean**2 + tf.exp(log_variance) - 1.0 - log_variance, axis=1)
     return tf.reduce_mean(tf.reduce_sum(missed, axis=[1, 2, 3])), tf.reduce_mean(distance)

@@ -44,7 +44,7 @@ class DenseSpec(TypeSpec):
 
     def is_compatible_with(self, spec_or_value: Any) -> bool:
         """Whether shapes and dtypes agree."""
-        other = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_from_value(spec_or_value)
+        other: Any = spec_or_value if isinstance(spec_or_value, TypeSpec) else type_spec_from_value(spec_or_value)
         return self.dtype == other.dtype and self.shape.is_compatible_with(other.shape)
 
     def _serialize(self) -> tuple[Any, ...]:

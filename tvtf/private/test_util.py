@@ -90,7 +90,11 @@ def _as_it_is(func: Any = None, *_: Any, **__: Any) -> Any:
 
 def disable_all(reason: str) -> Callable[[Any], Any]:
     """Leaves a test out for a reason that it gives."""
-    return lambda func=None: unittest.skip(reason)(func)
+
+    def decorate(func: Any = None) -> Any:
+        return unittest.skip(reason)(func)
+
+    return decorate
 
 
 def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Any = None) -> bool:

@@ -79,7 +79,9 @@ def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> C
         if not inspect.isclass(function):
             return _warns(function, check)
         made = {"__init__": _warns(function.__init__, lambda _, args, kwargs: check(function, args, kwargs))}
-        return type(function)(function.__name__, (function,), {**made, "__module__": function.__module__})
+        return type(function)(  # type: ignore[misc] # a class, whose type makes classes
+            function.__name__, (function,), {**made, "__module__": function.__module__}
+        )
 
     return decorate
 
@@ -192,7 +194,7 @@ def make_decorator(
     decorator_argspec: Any = None,
 ) -> Any:
     """``decorator_func`` under the name and docs of the ``target`` that it wraps."""
-    made = wraps(target)(decorator_func)
+    made: Any = wraps(target)(decorator_func)
     made._tf_decorator = target
     if isinstance(decorator_argspec, inspect.Signature):
         made.__signature__ = decorator_argspec
