@@ -363,6 +363,11 @@ class Function(PolymorphicFunction):
         """The traced functions, in the order in which they were traced; by TensorFlow's name."""
         return list(self._concrete.values())
 
+    def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, ConcreteFunction]:
+        """The traced functions as a saved model holds them; by TensorFlow's name."""
+        traces = self._list_all_concrete_functions_for_serialization() if save_type != "checkpoint" else []
+        return {f"trace_{number}": concrete for number, concrete in enumerate(traces)}
+
     def experimental_get_tracing_count(self) -> int:
         """How often the Python function has been traced."""
         return self.log.count

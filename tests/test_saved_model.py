@@ -246,3 +246,19 @@ def test_run_prints_results_by_name(folder, tmp_path):
 def test_bad_requests_are_one_line(folder, options, told):
     result = CliRunner().invoke(main, ["saved-model", *options, "--dir", str(folder)])
     assert (result.exit_code, result.stderr.count("\n")) == (1, 1) and told in result.stderr
+
+
+def test_functions_have_other_names(tmp_path):
+    model = tf.Module()
+    model.double = tf.function(lambda x: 2.0 * x, input_signature=[tf.TensorSpec([None])])
+    options = tf.saved_model.SaveOptions(function_aliases={"twice": model.double, "of": model.double})
+    tf.saved_model.save(model, str(tmp_path), options=options)
+    assert not hasattr(tf.saved_model.load(str(tmp_path)), "function_aliases")
+    asked = tf.saved_model.LoadOptions(experimental_load_function_aliases=True)
+    loaded = tf.saved_model.load(str(tmp_path), options=asked)
+    assert sorted(loaded.function_aliases) == ["of", "twice"]
+    assert (
+        loaded.function_aliases["twice"](tf.constant([1.5])).numpy() == loaded.double(tf.constant([1.5])).numpy() == 3.0
+    )
+    with pytest.raises(TypeError, match="function_aliases names functions of tf.function; 'no' is 3"):
+        tf.saved_model.save(model, str(tmp_path), options=tf.saved_model.SaveOptions(function_aliases={"no": 3}))

@@ -48,6 +48,15 @@ def test_several_inputs_by_their_names():
     np.testing.assert_allclose(found, X[:, :3] - X[:, 3:6])
 
 
+def test_inputs_have_the_names_of_their_specs(tmp_path):
+    made, path = model(), tmp_path / "named.onnx"
+    made(X)
+    signature = [tf.TensorSpec([None, 8], name="given")]
+    made.export(path, format="onnx", input_signature=signature, verbose=False)
+    assert onnxruntime.InferenceSession(path).get_inputs()[0].name == "given"
+    assert tf.onnx.export(made, input_signature=signature).graph.input[0].name == "given"
+
+
 def test_a_model_that_was_never_called():
     with pytest.raises(ValueError, match="can't be exported: what it takes is not known"):
         tf.onnx.export(tf.keras.Sequential([tf.keras.layers.Dense(2)]))

@@ -47,10 +47,14 @@ class OptionalSpec(TypeSpec):
 
     @property
     def _component_specs(self) -> Any:
-        return TensorSpec([], bool_), self.element_spec
+        return TensorSpec([], bool_), self._held(self.element_spec)
 
     def _to_components(self, value: Any) -> Any:
-        return value._present, value._element
+        return value._present, self._held(value._element)
+
+    def _held(self, element: Any) -> Any:
+        """What stands for the element: nothing where its type is not known."""
+        return () if self.element_spec is None else element
 
     def _from_components(self, components: Any) -> Optional:
         kind = _Untyped if self.element_spec is None else _Optional

@@ -137,8 +137,13 @@ class _Signature:
 
     def params(self) -> list[str]:
         graph = self.concrete.graph
-        arguments = [self.input(spec, p._type) for spec, p in zip(self.concrete.arguments.names, graph.params)]
+        arguments = [self.input(spec, p._type) for spec, p in zip(self.names(), graph.params)]
         return arguments + [self.captured(outer, inner._type) for outer, inner in graph.captures]
+
+    def names(self) -> list[str]:
+        """Of the inputs: those that specs were given, else the arguments' own."""
+        arguments = self.concrete.arguments
+        return [spec.name or name for spec, name in zip(arguments.specs, arguments.names)]
 
     def input(self, name: str, tensor_type: TensorType) -> str:
         own = self.emitter.model.value(name, tensor_type.dtype)

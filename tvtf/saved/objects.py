@@ -22,7 +22,7 @@ from tvtf.trackable import Trackable
 from tvtf.train.object_graph import View
 from tvtf.variable import Variable, of_library
 
-SIGNATURES = "signatures"
+SIGNATURES, ALIASES = "signatures", "function_aliases"
 
 
 class FunctionNode(Trackable):

@@ -36,6 +36,7 @@ class LoadOptions:
 
     Args:
       experimental_skip_checkpoint: leave the Variables zero.
+      experimental_load_function_aliases: give the model ``function_aliases``, a dict of functions by their other names.
 
     The other arguments are TensorFlow's, for which there is nothing to do here.
 
@@ -112,6 +113,7 @@ class _Model:
 
     def __init__(self, data: dict[str, Any], folder: Path, base: Path, options: LoadOptions) -> None:
         self.folder, self.base, self.skip = folder, base, options.experimental_skip_checkpoint
+        self.has_aliases = options.experimental_load_function_aliases
         self.place = str(folder / layout.FILE)
         self.nodes: list[dict[str, Any]] = entry(data, "objects", self.place)
         objects.check_nodes(self.nodes, self.place)
@@ -205,7 +207,19 @@ class _Model:
             if node["kind"] in objects.CONTAINERS:
                 for name, child in node["children"]:
                     objects.adopt(self.made_nodes[number], name, self._node(child))
+        self._name_aliases()
         return self.made_nodes[0]
+
+    def _name_aliases(self) -> None:
+        """The object that holds the root's functions by their other names is a dict of them, where that is asked for."""
+        numbers = [child for name, child in self.nodes[0].get("children", ()) if name == objects.ALIASES]
+        if not numbers or self.nodes[numbers[0]]["kind"] != "object":
+            return
+        root, holder = self.made_nodes[0], self.made_nodes[numbers[0]]
+        delattr(root, objects.ALIASES)
+        if self.has_aliases:
+            named = {name: getattr(holder, name) for name, _ in self.nodes[numbers[0]]["children"]}
+            object.__setattr__(root, objects.ALIASES, named)
 
     def _bind_programs(self) -> None:
         known = [self._thing(kind, which) for kind, which in self.things]

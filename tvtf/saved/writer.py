@@ -14,6 +14,7 @@ from typing import Any
 from tvtf import files
 from tvtf.context import state
 from tvtf.frontend.concrete import ConcreteFunction
+from tvtf.frontend.function import Function
 from tvtf.lookup.tables import TableRead
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset
@@ -34,7 +35,7 @@ class SaveOptions:
     Args:
       targets: what to compile its signatures for: ``"cpu"``, or the architecture of a GPU such as ``"sm_90"``. Each gives a
         library ``compiled/SIGNATURE.TARGET.so``, which runs without the compiler (`tvtf run`, C++).
-      function_aliases: names of functions, told to nobody.
+      function_aliases: other names of functions: a model that is loaded with them has them as ``function_aliases``.
 
     The other arguments are TensorFlow's, for which there is nothing to do here.
 
@@ -116,8 +117,21 @@ def save_with(
     _check_attribute(obj)
     functions = objects.functions_of(obj)
     parts = obj._parts_of_saved_model() if isinstance(obj, AutoTrackable) else {}
+    options = options or SaveOptions()
+    if options.function_aliases:
+        parts = {**parts, objects.ALIASES: _aliases(options.function_aliases)}
     view = objects.ModelView(obj, canonical(signatures, {**functions, **parts}), parts)
-    _Writer(view, os.fspath(export_dir)).write((options or SaveOptions()).targets, extra)
+    _Writer(view, os.fspath(export_dir)).write(options.targets, extra)
+
+
+def _aliases(named: Mapping[str, Any]) -> AutoTrackable:
+    """An object that holds functions by their other names."""
+    holder = AutoTrackable()
+    for name, function in named.items():
+        if not isinstance(function, (Function, ConcreteFunction)):
+            raise TypeError(f"function_aliases names functions of tf.function; {name!r} is {function!r}")
+        setattr(holder, name, function)
+    return holder
 
 
 def _check_attribute(obj: Any) -> None:
