@@ -358,3 +358,31 @@ def test_a_function_may_take_items_out_of_its_elements_and_is_compiled():
     assert mapped.function._traced is not None
     ((features, label),) = mapped
     assert sorted(features) == ["a"] and label.numpy().tolist() == [3, 4]
+
+
+def test_elements_with_what_is_never_there():
+    """Keras hands on inputs that are None so."""
+
+    def elements():
+        for number in range(3):
+            yield tf.fill([2], float(number)), tf.experimental.Optional.empty(None)
+
+    data = tf.data.Dataset.from_generator(elements, output_signature=(tf.TensorSpec([2]), tf.OptionalSpec(None)))
+
+    @tf.function
+    def step(iterator):
+        x, nothing = next(iterator)
+        return tf.reduce_sum(x), nothing.has_value()
+
+    iterator = iter(data)
+    found = [step(iterator) for _ in range(3)]
+    assert [(float(x), bool(there)) for x, there in found] == [(0.0, False), (2.0, False), (4.0, False)]
+
+    @tf.function
+    def total(data):
+        found = tf.zeros([2])
+        for x, _ in data:
+            found += x
+        return found
+
+    assert total(data).numpy().tolist() == [3.0, 3.0]
