@@ -1,7 +1,8 @@
 """Guards: what compiled code checks before a kernel that must not see bad data.
 
-They are inserted after dead code is gone, so that a guard belongs to its op and dies with it. A failing guard first writes
-the Variables assigned before it in program order: what came before stands, what comes after isn't done.
+They are inserted after dead code is gone, so that a guard belongs to its op and dies with it; what a guard's rule computed
+and didn't need is dropped afterwards. A failing guard first writes the Variables assigned before it in program order: what
+came before stands, what comes after isn't done.
 """
 
 from __future__ import annotations
@@ -17,6 +18,7 @@ from tvtf.context import state
 from tvtf.interpret import CONTROL, Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
 from tvtf.passes.computed_sizes import sized_after, too_large
+from tvtf.passes.dead import drop_dead
 from tvtf.primitive import Primitive, table
 from tvtf.shape import same_shape, substitute_dim
 
@@ -26,7 +28,7 @@ PYTHON = "call_python"
 
 def insert_guards(mod: tvm.IRModule) -> tvm.IRModule:
     """The module with a ``guard`` before each op that has one."""
-    return reemit(mod, _Guarded) if any(map(_needs_guard, _calls(mod))) else mod
+    return drop_dead(reemit(mod, _Guarded)) if any(map(_needs_guard, _calls(mod))) else mod
 
 
 def _calls(mod: tvm.IRModule) -> Iterator[Any]:

@@ -59,7 +59,7 @@ STAGES = [
     Stage("shapes", frozenset({*_MACHINE, "relax.call_builtin_with_ctx", "relax.null_value"})),
 ]
 """In the order of the pipeline; a phase of the user's, before all others, leaves the dialect."""
-LEAVES_NO_DEAD = frozenset({"simplify", "messages"})
+LEAVES_NO_DEAD = frozenset({"simplify", "guard", "messages"})
 """The phases that remove bindings which nothing depends on."""
 PLANS_MEMORY = frozenset({"arena", "memory"})
 WRITES_LOOPS = "schedule"

@@ -185,3 +185,17 @@ def test_a_variable_that_grew_is_not_written_where_a_later_guard_fails():
     with pytest.raises(tf.errors.InvalidArgumentError):
         grow(tf.constant(3))
     assert v.numpy().tolist() == [0.0] and float(w) == 5.0
+
+
+def test_a_guard_leaves_nothing_that_it_does_not_need(capfd):
+    """A window's guard asks for the whole size only where a start may be negative; TVM warns of what is left over."""
+
+    @tf.function(input_signature=[tf.TensorSpec([None, 3]), tf.TensorSpec([], tf.int32), tf.TensorSpec([], tf.int32)])
+    def run(x, start, size):
+        return tf.slice(x, [start, 0], [size, 3])
+
+    x = tf.reshape(tf.range(12.0), [4, 3])
+    np.testing.assert_array_equal(run(x, 1, 2), x[1:3])
+    with pytest.raises(tf.errors.InvalidArgumentError):
+        run(x, 3, 2)
+    assert "dead code" not in capfd.readouterr().err
