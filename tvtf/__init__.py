@@ -72,6 +72,7 @@ from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
 from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.ops import computed_axes as _computed_axes  # noqa: E402,F401 - axes that the program computes
+from tvtf.ops.array import shape  # noqa: E402 - for type checkers, to whom tf.shape were the module of that name
 from tvtf.shape import TensorShape  # noqa: E402
 from tvtf.spec import TensorSpec  # noqa: E402
 from tvtf.tensor import (  # noqa: E402
@@ -107,6 +108,6 @@ __all__ = [
     *("as_dtype", "bfloat16", "bool", "complex128", "complex64", "constant", "convert_to_tensor", "double", "dtypes"),
     *("errors", "executing_eagerly", "float16", "float32", "float64", "function", "half", "int16", "int32", "int64"),
     *("int8", "name_scope", "nest", "newaxis", "ops", "qint16", "qint32", "qint8", "quint16", "quint8"),
-    *("register_tensor_conversion_function", "resource", "string", "variant"),
+    *("register_tensor_conversion_function", "resource", "shape", "string", "variant"),
     *("uint16", "uint32", "uint64", "uint8", "__version__"),
 ]
