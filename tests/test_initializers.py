@@ -1,11 +1,13 @@
-"""Initializers: constants, scaling, names; the numbers of random ones are compared in test_optimizers.py's goldens."""
+"""tvtf's own initializers, which ``tf.initializers`` has without Keras: constants, scaling, names.
+
+The numbers of random ones are compared in test_optimizers.py's goldens.
+"""
 
 import numpy as np
 import pytest
 
 import tvtf as tf
-
-initializers = tf.initializers
+from tvtf import initial as initializers
 
 
 def test_constant_ones():
@@ -28,7 +30,7 @@ def test_by_name_and_configuration(name):
     made = initializers.get(name)
     again = initializers.deserialize(initializers.serialize(made))
     assert type(again) is type(made) and again.get_config() == made.get_config()
-    assert tf.initializers.get(name)((3, 4)).shape == (3, 4)
+    assert initializers.get(name)((3, 4)).shape == (3, 4)
 
 
 def test_get_takes_what_keras_takes():

@@ -8,8 +8,9 @@ import pytest
 PROGRAMS = {
     "import tvtf alone": "print('tvm' in sys.modules)",
     "rooms": """
-rooms = [m for m in ('tvtf.data', 'tvtf.lookup', 'tvtf.optimizers', 'tvtf.summary', 'tvtf.train') if m in sys.modules]
-print(rooms, 'data' in dir(tf), tf.optimizers.Optimizer is tf.optimizers.SGD.__mro__[1], tf.data.experimental.CsvDataset.__name__)
+late = 'keras', 'tvtf.data', 'tvtf.initial', 'tvtf.lookup', 'tvtf.plain_optimizers', 'tvtf.summary', 'tvtf.train'
+rooms = [m for m in late if m in sys.modules]
+print(rooms, {'data', 'optimizers'} <= {*dir(tf)}, issubclass(tf.optimizers.SGD, tf.optimizers.Optimizer), tf.data.experimental.CsvDataset.__name__)
 """,
     "late names": """
 from tvtf.namespaces import ROOMS, all_names

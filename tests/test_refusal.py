@@ -4,9 +4,10 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf import plain_optimizers
 
 
-@pytest.mark.parametrize("make", [tf.optimizers.SGD, tf.optimizers.Adam])
+@pytest.mark.parametrize("make", [plain_optimizers.SGD, plain_optimizers.Adam])
 @pytest.mark.parametrize(
     "bad",
     [

@@ -4,7 +4,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.optimizers import repeated
+from tvtf import plain_optimizers as optimizers
+from tvtf.plain_optimizers import repeated
 
 SIZE = repeated.WORTH_COMPILING
 
@@ -24,9 +25,9 @@ def compiled_functions(optimizer):
 
 
 MAKERS = [
-    lambda: tf.optimizers.Adam(0.01),
-    lambda: tf.optimizers.SGD(tf.optimizers.schedules.ExponentialDecay(0.1, 2, 0.5), momentum=0.9),
-    lambda: tf.optimizers.AdamW(0.01, weight_decay=0.1, global_clipnorm=1.0),
+    lambda: optimizers.Adam(0.01),
+    lambda: optimizers.SGD(optimizers.schedules.ExponentialDecay(0.1, 2, 0.5), momentum=0.9),
+    lambda: optimizers.AdamW(0.01, weight_decay=0.1, global_clipnorm=1.0),
 ]
 
 
@@ -47,16 +48,16 @@ def test_settings_changed_between_steps_count(monkeypatch):
         optimizer.beta_1 = 0.9 if step < 3 else 0.5
         optimizer.learning_rate = 0.1 / (step + 1)
 
-    found = steps(tf.optimizers.Adam(), between, 7)
+    found = steps(optimizers.Adam(), between, 7)
     monkeypatch.setattr(repeated, "WORTH_COMPILING", 10**9)
-    for x, y in zip(found, steps(tf.optimizers.Adam(), between, 7), strict=True):
+    for x, y in zip(found, steps(optimizers.Adam(), between, 7), strict=True):
         np.testing.assert_allclose(x, y, rtol=2e-6, atol=1e-7)
 
 
 def test_a_users_update_runs_in_every_step():
     calls = []
 
-    class Own(tf.optimizers.SGD):
+    class Own(optimizers.SGD):
         def update_step(self, gradient, variable, learning_rate):
             calls.append(variable)
             super().update_step(gradient, variable, learning_rate)
@@ -67,13 +68,13 @@ def test_a_users_update_runs_in_every_step():
 
 def test_a_users_learning_rate_is_asked_in_every_step():
     rates = []
-    steps(tf.optimizers.SGD(lambda: rates.append(0.1) or 0.1))
+    steps(optimizers.SGD(lambda: rates.append(0.1) or 0.1))
     assert len(rates) >= 5
 
 
 def test_a_tape_sees_what_a_step_reads():
     v = tf.Variable(tf.ones([SIZE]))
-    optimizer = tf.optimizers.SGD(0.5)
+    optimizer = optimizers.SGD(0.5)
     for _ in range(4):
         with tf.GradientTape() as tape:
             optimizer.apply([tf.ones([SIZE])], [v])

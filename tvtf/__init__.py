@@ -93,7 +93,14 @@ def __getattr__(name: str) -> _Any:
 
 
 def __dir__() -> list[str]:
-    return sorted({*globals(), *_namespaces.PACKAGES, *(path.partition(".")[0] for path in _namespaces.ROOMS)})
+    return sorted(
+        {
+            *globals(),
+            *_namespaces.PACKAGES,
+            *_namespaces.OF_KERAS,
+            *(path.partition(".")[0] for path in _namespaces.ROOMS),
+        }
+    )
 
 
 _lessons.give()

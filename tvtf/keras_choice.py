@@ -8,24 +8,17 @@ from __future__ import annotations
 import json
 import os
 import sys
-from importlib.machinery import PathFinder
 from importlib.util import find_spec
 from pathlib import Path
 
 from tvtf import tensorflow_view
 
 KERAS = "keras"
-OLDEST_PYTHON = (3, 11)
 
 
 def is_free() -> bool:
     """Whether nothing but tvtf could answer ``import keras``."""
     return KERAS not in sys.modules and _tensorflow_is_ours() and chosen_backend() == "tensorflow"
-
-
-def is_installed() -> bool:
-    """Whether there is a Keras that this Python can run."""
-    return sys.version_info >= OLDEST_PYTHON and PathFinder.find_spec(KERAS) is not None
 
 
 def _tensorflow_is_ours() -> bool:

@@ -7,12 +7,16 @@ their import only where they are used.
 from __future__ import annotations
 
 import sys
+from functools import cache
 from importlib import import_module
+from importlib.machinery import PathFinder
 from inspect import isfunction
+from pathlib import Path
 from types import ModuleType
 from typing import Any
 
 from tvtf import absent
+from tvtf.module_aliases import ModuleAliases
 from tvtf.primitive import hooks, public_names, teach_late
 
 _INITIALIZERS = (
@@ -168,11 +172,11 @@ LATE = {
     "ops.tridiagonal": {
         "linalg": "banded_triangular_solve eigh_tridiagonal tridiagonal_matmul tridiagonal_solve",
     },
-    "optimizers": {"": "mixed_precision optimizers"},
     "passes": {"": "passes"},
     "plain_initializers": {
         "": "constant_initializer ones_initializer random_normal_initializer random_uniform_initializer zeros_initializer",
     },
+    "plain_optimizers": {"": "mixed_precision optimizers"},
     "queues": {"": "queue"},
     "ragged": {
         "": "RaggedTensor RaggedTensorSpec ragged ragged_fill_empty_rows ragged_fill_empty_rows_grad",
@@ -213,7 +217,13 @@ SPACES = {"experimental.numpy": "arrays", "ragged": "ragged", "sparse": "sparse"
 """The same for whole namespaces, which ``import`` finds before their rooms are there."""
 PACKAGES = ("keras",)
 """Rooms that need another package, and have its names instead of any that are declared."""
-_LATE_SPACES = sorted({*(space for spaces in LATE.values() for space in spaces if space), *SPACES})
+OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
+"""Names that are those of ``tf.keras``, as in TensorFlow, where Keras is installed."""
+PLAIN = {"initializers": "initial", "optimizers": "plain_optimizers"}
+"""The rooms that declare them where it isn't."""
+OLDEST_PYTHON = (3, 11)
+"""What Keras 3.15 needs."""
+_LATE_SPACES = sorted({*(space for spaces in LATE.values() for space in spaces if space), *SPACES} - {*OF_KERAS})
 _NOTHING = object()
 _installed: dict[str, Any] = {}
 
@@ -230,7 +240,8 @@ def install() -> None:
             refusing(_module(root, space.split(".")), space)
     added = []
     for path, value in public_names().items():
-        if _installed.get(path, _NOTHING) is value or _is_to_come(path.partition(".")[0]):
+        head = path.partition(".")[0]
+        if _installed.get(path, _NOTHING) is value or _is_to_come(head) or _is_keras_own(head):
             continue
         _installed[path] = value
         added.append(value)
@@ -246,6 +257,20 @@ def install() -> None:
 def _is_to_come(space: str) -> bool:
     """Whether a namespace is a room that nobody has named yet, which must find its own module in its place."""
     return space in LATE and f"tvtf.{space}" not in sys.modules
+
+
+@cache
+def has_keras() -> bool:
+    """Whether Keras 3 is installed, and Python new enough for it; nothing of it is imported to know that."""
+    if sys.version_info < OLDEST_PYTHON:
+        return False
+    found = PathFinder.find_spec("keras")
+    return found is not None and found.origin is not None and Path(found.origin).with_name("_tf_keras").is_dir()
+
+
+def _is_keras_own(name: str) -> bool:
+    """Whether ``tf.<name>`` is Keras's module; no room of tvtf's has losses and metrics."""
+    return name in OF_KERAS and (name not in PLAIN or has_keras())
 
 
 def _findable(value: Any, module: ModuleType, name: str) -> None:
@@ -272,8 +297,10 @@ def late(module: ModuleType, path: str) -> Any:
     """
     if path in PACKAGES:
         return import_module(f"tvtf.{path}")
+    if _is_keras_own(path):
+        return getattr(import_module("tvtf.keras"), path)
     space, _, name = path.rpartition(".")
-    room = ROOMS.get(path) or SPACES.get(space)
+    room = ROOMS.get(path) or SPACES.get(space) or PLAIN.get(path)
     if room:
         import_module(f"tvtf.{room}")
         install()
@@ -287,6 +314,26 @@ def late(module: ModuleType, path: str) -> Any:
     if refused:
         return refused
     raise absent.error(module.__name__, path)
+
+
+def _is_of_keras(name: str) -> bool:
+    root, *path = name.split(".")
+    return root == "tvtf" and path[:1] != [] and path[0] in OF_KERAS
+
+
+def _module_of_keras(name: str) -> ModuleType:
+    """The module that ``import tvtf.optimizers``, or of what lies below it, finds."""
+    path = name.removeprefix("tvtf.")
+    head = path.partition(".")[0]
+    if _is_keras_own(head):
+        return import_module(f"tvtf.keras.{path}")
+    late(sys.modules["tvtf"], head)
+    if name not in sys.modules:
+        raise ModuleNotFoundError(f"No module named {name!r}", name=name)
+    return sys.modules[name]
+
+
+sys.meta_path.insert(0, ModuleAliases(_is_of_keras, _module_of_keras))  # type: ignore[arg-type]
 
 
 FIRST = "compat.v1."

@@ -20,6 +20,7 @@ from typing import Any
 
 import tvtf
 from tvtf import keras_choice, private, tensorflow_view
+from tvtf.namespaces import has_keras
 from tvtf.namespaces import install as _install
 from tvtf.primitive import export, hooks, public_names
 from tvtf.tensor import EagerTensor, SymbolicTensor
@@ -54,7 +55,7 @@ def _found(name: str) -> ModuleType | None:
 
 def _keras_is_to_load() -> bool:
     """Whether ``import keras`` is to load it: while ``tvtf.keras`` does, that finds the files."""
-    return "tvtf.keras" not in sys.modules and keras_choice.is_free() and keras_choice.is_installed()
+    return "tvtf.keras" not in sys.modules and keras_choice.is_free() and has_keras()
 
 
 class _Found(Loader):

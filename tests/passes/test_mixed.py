@@ -123,7 +123,7 @@ def test_steps_that_are_not_finite_are_left_out() -> None:
 
 def test_configuration_comes_back() -> None:
     optimizer = tf.mixed_precision.LossScaleOptimizer(tf.optimizers.Adam(0.5), 4.0, 7)
-    again = tf.optimizers.deserialize(tf.optimizers.serialize(optimizer))
+    again = tf.mixed_precision.LossScaleOptimizer.from_config(optimizer.get_config())
     assert again.get_config() == optimizer.get_config()
     assert type(again.inner_optimizer).__name__ == "Adam" and float(again.learning_rate) == 0.5
 

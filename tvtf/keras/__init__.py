@@ -9,39 +9,30 @@ from __future__ import annotations
 
 import sys
 from importlib import import_module
-from importlib.abc import Loader
-from importlib.machinery import ModuleSpec
 from types import ModuleType
 from typing import Any
 
 from tvtf.keras import loader
+from tvtf.module_aliases import ModuleAliases
 
 _name = loader.load()
 _api = import_module(f"{_name}._tf_keras.keras")
 __version__ = _api.__version__
 
 
-class _Submodules(Loader):
-    """Has ``import tvtf.keras.layers`` find Keras's module of that name."""
-
-    def find_spec(self, name: str, path: Any = None, target: Any = None) -> ModuleSpec | None:
-        public = name.removeprefix(f"{__name__}.")
-        if public == name or public.partition(".")[0] not in vars(_api):
-            return None
-        return ModuleSpec(name, self, is_package=True)
-
-    def create_module(self, spec: ModuleSpec) -> ModuleType:
-        found = import_module(_api.__name__ + spec.name.removeprefix(__name__))
-        self._own = found, found.__spec__
-        return found
-
-    def exec_module(self, module: ModuleType) -> None:
-        """It is there already; it stays who it is, for `importlib.reload`."""
-        found, spec = self._own
-        found.__spec__ = spec
+def _is_submodule(name: str) -> bool:
+    public = name.removeprefix(f"{__name__}.")
+    return public != name and public.partition(".")[0] in vars(_api)
 
 
-sys.meta_path.insert(0, _Submodules())  # type: ignore[arg-type]
+def _submodule(name: str) -> ModuleType:
+    """The attribute of that name: some modules of ``_tf_keras`` are those of ``keras``, and importing others replaces them."""
+    parent, _, last = name.rpartition(".")
+    found = getattr(sys.modules[parent], last, None)
+    return found if isinstance(found, ModuleType) else import_module(_api.__name__ + name.removeprefix(__name__))
+
+
+sys.meta_path.insert(0, ModuleAliases(_is_submodule, _submodule))  # type: ignore[arg-type]
 
 
 def __getattr__(name: str) -> Any:

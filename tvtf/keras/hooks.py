@@ -6,13 +6,16 @@ A row is for one module, and runs right after it; a Keras on another backend is 
 from __future__ import annotations
 
 import functools
-from collections.abc import Callable
+from collections.abc import Callable, Sequence
 from importlib import import_module
 from types import ModuleType
 from typing import Any
 
 import tvtf
 from tvtf.keras import exports, folders, modules
+from tvtf.locks import Lock
+
+_building = Lock()
 
 
 def _know_tensors(module: ModuleType) -> None:
@@ -73,6 +76,22 @@ def _take_backend(module: ModuleType) -> None:
     vars(module)["_BACKEND"] = "tensorflow"
 
 
+def _build_once(module: ModuleType) -> None:
+    """An optimizer says that it is built before it has its slots; threads may take its first steps at once."""
+    apply = module.BaseOptimizer.apply
+
+    def apply_built(self: Any, grads: Sequence[Any], trainable_variables: Any = None) -> None:
+        if trainable_variables is not None and len(grads):
+            trainable_variables = list(trainable_variables)
+            with _building:
+                if not self.built:
+                    with module.backend.name_scope(self.name, caller=self):
+                        self.build(trainable_variables)
+        apply(self, grads, trainable_variables)
+
+    module.BaseOptimizer.apply = functools.wraps(apply)(apply_built)
+
+
 HOOKS: dict[str, Callable[[ModuleType], None]] = {
     # "loss=tf.keras.losses.mean_squared_error"
     "_tf_keras.keras.losses": _have_functions,
@@ -81,6 +100,7 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "src.export.onnx": exports.patch_nothing,
     "src.utils.module_utils": exports.write_onnx,
     "src.saving.serialization_lib": _be_named_as_keras,
+    "src.optimizers.base_optimizer": _build_once,
     "src.trainers.data_adapters": _know_datasets,
     "src.trainers.data_adapters.data_adapter_utils": _know_tensors,
     "src.utils.backend_utils": _know_traces,

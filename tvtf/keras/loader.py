@@ -23,7 +23,8 @@ from typing import Any
 
 from tvtf import tensorflow_view
 from tvtf.keras.hooks import HOOKS
-from tvtf.keras_choice import KERAS, OLDEST_PYTHON, is_free
+from tvtf.keras_choice import KERAS, is_free
+from tvtf.namespaces import OLDEST_PYTHON
 from tvtf.tensorflow_view import View
 
 COPY = "tvtf.keras._copy"

@@ -7,8 +7,8 @@ from typing import Any
 
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number
-from tvtf.optimizers.base import Optimizer
-from tvtf.optimizers.clipping import squared
+from tvtf.plain_optimizers.base import Optimizer
+from tvtf.plain_optimizers.clipping import squared
 from tvtf.primitive import export
 from tvtf.tensor import Tensor
 from tvtf.variable import Variable

@@ -15,9 +15,9 @@ from tvtf.locks import Lock
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.indexed_slices import IndexedSlices, on_values
 from tvtf.ops.rules import number
-from tvtf.optimizers import clipping, schedules
-from tvtf.optimizers.repeated import Repeated
-from tvtf.optimizers.schedules import LearningRateSchedule
+from tvtf.plain_optimizers import clipping, schedules
+from tvtf.plain_optimizers.repeated import Repeated
+from tvtf.plain_optimizers.schedules import LearningRateSchedule
 from tvtf.primitive import export
 from tvtf.refusal import Refused
 from tvtf.shape import brackets, broadcast_shapes
@@ -111,7 +111,7 @@ class Optimizer(AutoTrackable):
         self.clipnorm, self.clipvalue, self.global_clipnorm = clipnorm, clipvalue, global_clipnorm
         self.loss_scale_factor = loss_scale_factor
         self.built = False
-        self._variables: Any = NoDependency([])
+        self._variables: Any = []  # tracked: Keras restores slots that it makes later by their places in it
         self._places: Any = NoDependency({})
         self._step: Any = NoDependency({})
         self._undecayed: Any = NoDependency((frozenset(), None))

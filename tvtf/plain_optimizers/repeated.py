@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 from tvtf.context import precision, state
-from tvtf.optimizers.schedules import LearningRateSchedule
+from tvtf.plain_optimizers.schedules import LearningRateSchedule
 from tvtf.tensor import EagerTensor
 from tvtf.variable import Variable
 

@@ -5,14 +5,16 @@ Source: https://keras.io/api/mixed_precision/
 
 from __future__ import annotations
 
+import sys
 from collections.abc import Sequence
 from typing import Any
 
 from tvtf.context import precision
 from tvtf.dtypes import int64
 from tvtf.frontend.control import cond
+from tvtf.namespaces import late
 from tvtf.ops.rules import bind
-from tvtf.optimizers.base import Optimizer, deserialize, serialize
+from tvtf.plain_optimizers.base import Optimizer, deserialize, serialize
 from tvtf.primitive import export
 from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
@@ -177,14 +179,28 @@ class LossScaleOptimizer(Optimizer):
     def get_config(self) -> dict[str, Any]:
         return {
             "name": self.name,
-            "inner_optimizer": serialize(self.inner_optimizer),
+            "inner_optimizer": _serialized(self.inner_optimizer),
             "initial_scale": self.initial_scale,
             "dynamic_growth_steps": self.dynamic_growth_steps,
         }
 
     @classmethod
     def from_config(cls, config: dict[str, Any]) -> Optimizer:
-        return cls(**config | {"inner_optimizer": deserialize(config["inner_optimizer"])})
+        return cls(**config | {"inner_optimizer": _deserialized(config["inner_optimizer"])})
+
+
+def _keras() -> Any:
+    """``tf.optimizers``, where the inner optimizer is one of Keras's."""
+    return late(sys.modules["tvtf"], "optimizers")
+
+
+def _serialized(optimizer: Any) -> dict[str, Any]:
+    return serialize(optimizer) if isinstance(optimizer, Optimizer) else _keras().serialize(optimizer)
+
+
+def _deserialized(config: dict[str, Any]) -> Any:
+    """The inner optimizer; what Keras wrote names the module of its class."""
+    return _keras().deserialize(config) if config.get("module") else deserialize(config)
 
 
 def _all_finite(gradients: Sequence[Tensor]) -> Tensor:

@@ -8,7 +8,7 @@ from typing import Any
 from tvtf.context import state
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, on_values
 from tvtf.ops.rules import number
-from tvtf.optimizers.base import Optimizer
+from tvtf.plain_optimizers.base import Optimizer
 from tvtf.primitive import export
 from tvtf.tensor import Tensor
 from tvtf.variable import Variable

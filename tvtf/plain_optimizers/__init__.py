@@ -4,12 +4,12 @@ Source: https://keras.io/api/optimizers/
 """
 
 from tvtf.namespaces import install as _install
-from tvtf.optimizers import schedules
-from tvtf.optimizers.adam import Adam, AdamW
-from tvtf.optimizers.base import Optimizer, deserialize, get, serialize
-from tvtf.optimizers.mixed_precision import LossScaleOptimizer
-from tvtf.optimizers.rmsprop import RMSprop
-from tvtf.optimizers.sgd import SGD
+from tvtf.plain_optimizers import schedules
+from tvtf.plain_optimizers.adam import Adam, AdamW
+from tvtf.plain_optimizers.base import Optimizer, deserialize, get, serialize
+from tvtf.plain_optimizers.mixed_precision import LossScaleOptimizer
+from tvtf.plain_optimizers.rmsprop import RMSprop
+from tvtf.plain_optimizers.sgd import SGD
 
 __all__ = [
     "SGD",
