@@ -275,6 +275,8 @@ class Trace:
 
     has_keys = False
     """Whether its tensors are keys of dictionaries, by identity."""
+    make_variable: Any = None
+    """What makes the Variables of a graph; elsewhere they are made eagerly."""
 
     def __init__(self, name: str, parent: Trace | None = None, caller: Trace | None = None) -> None:
         self.name = name

@@ -209,6 +209,10 @@ class EagerTensor(Tensor):
         """The value as a NumPy array of the caller's own (a NumPy scalar or ``bytes`` for a scalar)."""
         return self._array[()] if self._array.ndim == 0 else self._array.copy()
 
+    def cpu(self) -> EagerTensor:
+        """A tensor of this value in the memory of the processor: this one."""
+        return self
+
     def set_shape(self, shape: Any) -> None:
         if not self.shape.is_compatible_with(shape):
             raise ValueError(f"Tensor's shape {self.shape} is not compatible with supplied shape {as_shape(shape)}.")
@@ -452,8 +456,12 @@ def register_tensor_conversion_function(
 ) -> None:
     """Teaches :func:`convert_to_tensor` a type: ``conversion_func(value, dtype, name, as_ref) -> Tensor``.
 
+    A class of Variables of the user's own is read by it everywhere.
+
     Source: https://www.tensorflow.org/api_docs/python/tf/register_tensor_conversion_function
     """
+    if issubclass(base_type, AnyTensor) and not issubclass(base_type, Tensor):
+        base_type._as_tensor = lambda self: conversion_func(self, dtype=None, name=None, as_ref=False)  # type: ignore[attr-defined]
     _converters.append((base_type, conversion_func))
 
 

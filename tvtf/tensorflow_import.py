@@ -31,6 +31,10 @@ OWN = f"{TENSORFLOW}.python.tvtf"
 """Where the modules of tvtf lie as other people's programs see them."""
 
 
+AUTOGRAPH = f"{TENSORFLOW}.python.autograph"
+"""Its modules are those of the package malt, which is AutoGraph by itself."""
+
+
 class _Finder(MetaPathFinder):
     """Finds ``tensorflow``, what lies in it, and Keras on tvtf where ``keras`` can mean nothing else."""
 
@@ -46,6 +50,8 @@ class _Finder(MetaPathFinder):
 def _found(name: str) -> ModuleType | None:
     if name == OWN or name.startswith(f"{OWN}."):
         return View(name, import_module(name.replace(OWN, "tvtf", 1)))
+    if name.startswith(f"{AUTOGRAPH}."):
+        return import_module(name.replace(AUTOGRAPH, "malt", 1))
     try:
         found = tensorflow_view.find(name)
     except ModuleNotFoundError:

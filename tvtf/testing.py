@@ -111,6 +111,10 @@ class TestCase(_Case):  # type: ignore[misc]
 
     # -- comparing
 
+    def _GetNdArray(self, a: Any) -> np.ndarray:
+        """What is compared, as an array; test cases of other libraries override it."""
+        return _array(self.evaluate(a) if is_tensor(a) else a)
+
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
         """The same shape and elements; NaN is equal to NaN."""
         first, second = _pair(self, a, b, msg)
@@ -195,7 +199,7 @@ class TestCase(_Case):  # type: ignore[misc]
         self._assert_all(target, lambda x: np.isin(x, list(expected_set)), f"one of {expected_set}")
 
     def _assert_all(self, a: Any, holds: Callable[[np.ndarray], Any], wanted: str) -> None:
-        array = _array(a)
+        array = self._GetNdArray(a)
         bad = array[~np.broadcast_to(holds(array), array.shape)]
         if bad.size:
             self.fail(f"{bad.size} of {array.size} elements should be {wanted}, but are not: {bad[:10]}")
@@ -218,7 +222,7 @@ class TestCase(_Case):  # type: ignore[misc]
             self.assertNear(float(f1), float(f2), err, msg)
 
     def assertNDArrayNear(self, ndarray1: Any, ndarray2: Any, err: float, msg: str | None = None) -> None:
-        self.assertLessEqual(np.linalg.norm(_array(ndarray1) - _array(ndarray2)), err, msg)
+        self.assertLessEqual(np.linalg.norm(self._GetNdArray(ndarray1) - self._GetNdArray(ndarray2)), err, msg)
 
     # -- sizes, as Abseil's test case has them
 
@@ -283,7 +287,7 @@ def _is_array_like(value: Any) -> bool:
 
 
 def _pair(case: TestCase, a: Any, b: Any, msg: str | None) -> tuple[np.ndarray, np.ndarray]:
-    first, second = _array(a), _array(b)
+    first, second = case._GetNdArray(a), case._GetNdArray(b)
     case.assertEqual(first.shape, second.shape, msg or f"Shape mismatch: expected {first.shape}, got {second.shape}.")
     return first, second
 

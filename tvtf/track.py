@@ -52,6 +52,10 @@ class AutoTrackable(Trackable):
             value = wrap_and_track(self, name, value)
         super().__setattr__(name, value)
 
+    def _no_dependency(self, value: Any) -> NoDependency:
+        """A value that may be assigned to an attribute without being tracked."""
+        return NoDependency(value)
+
     def __delattr__(self, name: str) -> None:
         self._untrack(name)
         super().__delattr__(name)

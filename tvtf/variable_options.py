@@ -99,7 +99,11 @@ class MadeByCreators(type):
 
     def __call__(cls, *args: Any, **kwargs: Any) -> Any:
         make: Callable[..., Any] = super().__call__
-        if not state.creators or "asks_creators" not in vars(cls):
+        if "asks_creators" not in vars(cls):
+            return make(*args, **kwargs)
+        if state.trace is not None and state.trace.make_variable is not None:
+            make = state.trace.make_variable
+        if not state.creators:
             return make(*args, **kwargs)
         bound = inspect.signature(vars(cls)["__init__"]).bind(None, *args, **kwargs)
         bound.apply_defaults()

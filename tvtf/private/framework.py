@@ -12,6 +12,7 @@ from typing import Any
 
 import tvtf
 from tvtf.composite import BatchableTypeSpec, CompositeTensor, TypeSpec, register, registered
+from tvtf.context import state
 from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.frontend.order import init_scope
 from tvtf.indexed_slices import IndexedSlices
@@ -224,6 +225,11 @@ class _Context:
 
     def ensure_initialized(self) -> None:
         """There is nothing to start."""
+
+    @property
+    def device_spec(self) -> Any:
+        """The device that was asked for; one without a type where none was."""
+        return tvtf.DeviceSpec.from_string(state.device or "")
 
     @property
     def device_name(self) -> str:

@@ -61,6 +61,16 @@ def prevent_gradient(input: Any, message: str = "", name: str | None = None) -> 
     return run(tvtf.convert_to_tensor(input))
 
 
+def parameterized_truncated_normal(
+    shape: Any, means: Any = 0.0, stddevs: Any = 1.0, minvals: Any = -2.0, maxvals: Any = 2.0, dtype: Any = tvtf.float32,
+    seed: int | None = None, name: str | None = None,
+) -> Any:  # fmt: skip
+    """Random numbers of normal distributions cut off at both ends."""
+    where = [tvtf.convert_to_tensor(each, dtype) for each in (means, stddevs, minvals, maxvals)]
+    drawn = tvtf.random.uniform([2], -(2**31), 2**31 - 1, tvtf.int32, seed)
+    return tvtf.random.stateless_parameterized_truncated_normal(shape, drawn, *where)
+
+
 class Convolution:
     """A convolution of windows and steps that are fixed, of inputs and filters that come later."""
 
@@ -156,6 +166,7 @@ NAMES: dict[str, dict[str, Any]] = {
     "python.ops.lookup_ops": {"index_table_from_tensor": index_table_from_tensor},
     "python.ops.nn_ops": {"Convolution": Convolution},
     "python.ops.parallel_for.control_flow_ops": {"pfor": pfor, "vectorized_map": tvtf.vectorized_map},
+    "python.ops.random_ops": {"parameterized_truncated_normal": parameterized_truncated_normal},
     "python.ops.resource_variable_ops": {
         "BaseResourceVariable": ResourceVariable,
         "ResourceVariable": ResourceVariable,

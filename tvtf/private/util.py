@@ -211,11 +211,16 @@ def unwrap(maybe_tf_decorator: Any) -> tuple[list[Any], Any]:
 
 
 def getfullargspec(obj: Any) -> inspect.FullArgSpec:
-    """``inspect.getfullargspec`` of what decorators wrap; of a class, of what makes its objects."""
+    """``inspect.getfullargspec`` of what decorators wrap; of a class, of what makes its objects.
+
+    Public functions of TensorFlow's have no annotations, and libraries compare theirs with them.
+    """
     found = unwrap(obj)[1]
     if inspect.isclass(found):
         found = found.__init__
-    return inspect.getfullargspec(found)
+    spec = inspect.getfullargspec(found)
+    is_own = str(getattr(found, "__module__", "")).partition(".")[0] == "tvtf"
+    return spec._replace(annotations={}) if is_own else spec
 
 
 # -- the rest

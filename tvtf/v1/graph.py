@@ -137,6 +137,12 @@ class GraphTrace(Trace):
         self._pending: list[Effect] = []
         """What the op whose branch or body is being traced has to wait for."""
 
+    def make_variable(self, *args: Any, **kwargs: Any) -> Any:
+        """What ``tf.Variable`` makes in a graph: a Variable of it, which its initializer gives the value."""
+        from tvtf.v1.variables import variable_of_graph  # it is built on graphs
+
+        return variable_of_graph(*args, **kwargs)
+
     # -- names
 
     def named_call(self, function: Any, args: Any, kwargs: Any, default: str, kind: str) -> Any:

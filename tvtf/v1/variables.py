@@ -12,7 +12,7 @@ from tvtf.context import state
 from tvtf.dtypes import as_dtype, string
 from tvtf.errors import FailedPreconditionError
 from tvtf.primitive import public_names
-from tvtf.shape import TensorShape
+from tvtf.shape import TensorShape, as_shape
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.trackable import TensorSpecs
 from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
@@ -20,6 +20,7 @@ from tvtf.v1.registry import v1
 from tvtf.v1.session import current, running
 from tvtf.variable import ResourceVariable
 from tvtf.variable import Variable as _Variable
+from tvtf.variable_options import checked_options
 
 
 @v1("GraphKeys")
@@ -157,6 +158,39 @@ def Variable(  # noqa: N802
     graph = current_graph()
     whole = graph.unique_name(name or "Variable")
     return _made(graph, whole, initial_value, dtype, trainable is not False, collections, constraint)
+
+
+def variable_of_graph(
+    initial_value: Any = None,
+    trainable: bool | None = None,
+    validate_shape: bool = True,
+    caching_device: Any = None,
+    name: str | None = None,
+    variable_def: Any = None,
+    dtype: Any = None,
+    import_scope: str | None = None,
+    constraint: Any = None,
+    synchronization: Any = None,
+    aggregation: Any = None,
+    shape: Any = None,
+    experimental_enable_variable_lifting: bool = True,
+) -> Any:
+    """``tf.Variable`` in a graph.
+
+    Raises:
+      ValueError: the initial value is of another shape than it is to have.
+    """
+    made = Variable(initial_value, trainable, name=name, dtype=dtype, constraint=constraint)
+    made.synchronization, made.aggregation = checked_options(name, synchronization, aggregation, constraint)
+    if shape is not None:
+        wanted = as_shape(shape)
+        if not wanted.is_compatible_with(made.shape):
+            raise ValueError(
+                f"In this `tf.Variable` creation, the initial value's shape ({made.shape}) is not compatible "
+                f"with the explicitly supplied `shape` argument ({shape})."
+            )
+        made._static_shape = wanted
+    return made
 
 
 def _made(
