@@ -326,6 +326,7 @@ def _module_of_keras(name: str) -> ModuleType:
     path = name.removeprefix("tvtf.")
     head = path.partition(".")[0]
     if _is_keras_own(head):
+        import_module("tvtf.keras")  # waits for another thread that imports it, which importing a part of it doesn't
         return import_module(f"tvtf.keras.{path}")
     late(sys.modules["tvtf"], head)
     if name not in sys.modules:

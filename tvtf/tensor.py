@@ -461,7 +461,7 @@ def register_tensor_conversion_function(
     Source: https://www.tensorflow.org/api_docs/python/tf/register_tensor_conversion_function
     """
     if issubclass(base_type, AnyTensor) and not issubclass(base_type, Tensor):
-        base_type._as_tensor = lambda self: conversion_func(self, dtype=None, name=None, as_ref=False)  # type: ignore[attr-defined]
+        base_type._as_tensor = lambda self: conversion_func(self, dtype=None, name=None, as_ref=False)  # type: ignore[method-assign]
     _converters.append((base_type, conversion_func))
 
 
