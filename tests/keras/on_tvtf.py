@@ -1,5 +1,6 @@
 """A plugin for pytest that has Keras's own tests run on tvtf: ``pytest -p tests.keras.on_tvtf --assert=plain --pyargs keras``."""
 
+import importlib.util
 import sys
 from types import ModuleType
 
@@ -8,11 +9,58 @@ import pytest
 import tvtf.keras  # noqa: F401  # before a test imports Keras
 
 MARKS = ("requires_trainable_backend", "skipif_backend", "multi_device", "uses_pydataset", "openvino")
+OTHER_PACKAGES = (
+    "torch",
+    "orbax",
+    "tensorflow",
+    "tf2onnx",
+    "jax2onnx",
+    "onnxruntime",
+    "ai_edge_litert",
+    "litert_torch",
+)
+"""What some tests compare with or write for, and Keras does without: where it isn't installed, they don't count."""
+EXPECTED = {
+    "test_legacy_load_skips_missing_nested_containers": "it reads a file that Keras's repository has, and its wheel lacks",
+    "test_quantize_lora_integration_int4_btd,ndh->btnh": "one of 512 numbers differs in its last bit from the eager one's, by "
+    "1.1e-7 of 3e-3, with no absolute tolerance",
+}
+"""Tests that fail, by the end of their name, with the reason."""
 
 
 def pytest_configure(config):
     for mark in MARKS:
         config.addinivalue_line("markers", f"{mark}: Keras's")
+
+
+def pytest_ignore_collect(collection_path):
+    """Files that import another package at their head."""
+    return True if "torch" in collection_path.name and importlib.util.find_spec("torch") is None else None
+
+
+def pytest_collection_modifyitems(items):
+    for item in items:
+        for name, reason in EXPECTED.items():
+            if item.name.endswith(name):
+                item.add_marker(pytest.mark.xfail(reason=reason, strict=False))
+
+
+@pytest.hookimpl(hookwrapper=True)
+def pytest_runtest_makereport(item, call):
+    report = (yield).get_result()
+    wanted = report.failed and call.excinfo is not None and _package_wanted(call.excinfo.value)
+    if wanted:
+        report.outcome = "skipped"
+        report.longrepr = (str(item.path), 0, f"Skipped: it needs {wanted}, which isn't installed")
+
+
+def _package_wanted(error):
+    """The package that a test is for, and that isn't installed."""
+    if not isinstance(error, ImportError):
+        return None
+    told = (error.name or "", *str(error).replace("`", " ").replace("'", " ").split())
+    found = (word.partition(".")[0].replace("-", "_") for word in told)
+    return next((name for name in found if name in OTHER_PACKAGES and importlib.util.find_spec(name) is None), None)
 
 
 def skip_if_backend(given_backend, reason):
