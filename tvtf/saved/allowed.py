@@ -23,6 +23,9 @@ from tvtf.primitive import Primitive, table
 EFFECTS: Final = frozenset(("guard", "write", "effect_cond", "effect_while", "effect_recompute", "print_text"))
 """Primitives with effects that stay in the program: checks, its Variables, control flow around them, the standard streams."""
 
+CALLS_PYTHON: Final = frozenset(("call_python", "recall_python"))
+"""Primitives that call a function of the process by a number; of the second it is the gradient that does."""
+
 STREAMS: Final = ("stdout", "stderr")
 """Where a saved model may print; ``tf.print`` can also append to files."""
 
@@ -64,7 +67,7 @@ class NotAllowed(ValueError):
 
 def is_allowed(prim: Primitive[Any]) -> bool:
     """Whether a primitive does nothing but compute, check, or change the Variables that the program has."""
-    return prim.pure or (prim.is_own and prim.name in EFFECTS)
+    return (prim.pure and prim.name not in CALLS_PYTHON) or (prim.is_own and prim.name in EFFECTS)
 
 
 def check_ops(names: Iterable[str]) -> None:
@@ -82,7 +85,7 @@ def check_ops(names: Iterable[str]) -> None:
 
 
 def _effect(name: str) -> str:
-    return "it calls Python" if name == "call_python" else "it does more than compute"
+    return "it calls Python" if name in CALLS_PYTHON else "it does more than compute"
 
 
 @lru_cache(maxsize=1)
