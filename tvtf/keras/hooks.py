@@ -12,7 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import tvtf
-from tvtf.keras import exports, folders, modules
+from tvtf.keras import eager_steps, exports, folders, modules
 from tvtf.locks import Lock
 
 _building = Lock()
@@ -101,6 +101,7 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "src.utils.module_utils": exports.write_onnx,
     "src.saving.serialization_lib": _be_named_as_keras,
     "src.optimizers.base_optimizer": _build_once,
+    "src.backend.tensorflow.optimizer": eager_steps.compile_steps,
     "src.trainers.data_adapters": _know_datasets,
     "src.trainers.data_adapters.data_adapter_utils": _know_tensors,
     "src.utils.backend_utils": _know_traces,

@@ -25,7 +25,7 @@ class Repeated:
         self.compiled: dict[Any, Any] = {}
 
     def __call__(self, optimizer: Any, grads: list[Any], variables: Sequence[Variable]) -> None:
-        if not _may_compile(optimizer, grads, variables):
+        if not (may_compile(grads, variables) and self.is_known(optimizer)):
             self.update(grads, variables)
             return
         key = (_settings(optimizer), tuple(map(id, variables)))
@@ -39,22 +39,24 @@ class Repeated:
             step = self.compiled[key] = self._function(list(variables))
         step(*grads)
 
+    def is_known(self, optimizer: Any) -> bool:
+        """Whether nobody but tvtf has a part in the step."""
+        return _is_own(optimizer.update_step) and _rate_is_known(optimizer._learning_rate)
+
     def _function(self, variables: list[Variable]) -> Any:
         from tvtf.frontend.function import function
 
         return function(lambda *grads: self.update(list(grads), variables), autograph=False)
 
 
-def _may_compile(optimizer: Any, grads: Sequence[Any], variables: Sequence[Variable]) -> bool:
-    """Whether the step is large, and nobody but tvtf has a part in it or watches it."""
+def may_compile(grads: Sequence[Any], variables: Sequence[Any]) -> bool:
+    """Whether the step is large, and nobody watches it."""
     return (
         state.trace is None
         and not (state.tapes or state.observers or state.batches)
         and precision.compute is None
-        and sum(v._memory.size for v in variables) >= WORTH_COMPILING
+        and sum(g._array.size for g in grads if type(g) is EagerTensor) >= WORTH_COMPILING
         and all(type(g) is EagerTensor for g in grads)
-        and _is_own(optimizer.update_step)
-        and _rate_is_known(optimizer._learning_rate)
         and not _runs_eagerly()
     )
 

@@ -1,0 +1,50 @@
+"""Steps of Keras's optimizers done eagerly again and again: compiled code does them from the third on.
+
+Their Python takes half a millisecond a variable; the compiled step is what a ``tf.function`` around it would run.
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+from tvtf.plain_optimizers.repeated import Repeated
+from tvtf.variable import Variable, of_library
+
+STEPS = "_tvtf_repeated"
+
+
+class _Steps(Repeated):
+    """The steps of one of Keras's own optimizers; ``package`` is where their classes are."""
+
+    def __init__(self, update: Any, package: str) -> None:
+        super().__init__(update)
+        self.package = package
+
+    def __deepcopy__(self, memo: Any) -> None:
+        """A copy of the optimizer begins anew."""
+
+    def is_known(self, optimizer: Any) -> bool:
+        """Whether class and learning rate are Keras's own: a user's may do something else each time."""
+        rate = optimizer._learning_rate
+        is_variable = isinstance(of_library(rate), Variable)
+        return self._is_own(optimizer) and (is_variable or self._is_own(rate))
+
+    def _is_own(self, value: Any) -> bool:
+        return type(value).__module__.startswith(self.package)
+
+
+def compile_steps(module: Any) -> None:
+    """For ``backend.tensorflow.optimizer``: what an optimizer does with gradients, once they are filtered."""
+    optimizer = module.TFOptimizer
+    plain = optimizer._backend_apply_gradients
+    package = module.__name__.removesuffix(".backend.tensorflow.optimizer") + ".optimizers."
+
+    @functools.wraps(plain)
+    def _backend_apply_gradients(self: Any, grads: Any, trainable_variables: Any) -> None:
+        steps = vars(self).get(STEPS)
+        if steps is None:
+            steps = vars(self)[STEPS] = _Steps(functools.partial(plain, self), package)
+        steps(self, list(grads), list(trainable_variables))
+
+    optimizer._backend_apply_gradients = _backend_apply_gradients
