@@ -12,6 +12,7 @@ from types import ModuleType
 from typing import Any
 
 import tvtf
+from tvtf.callables import PolymorphicFunction
 from tvtf.keras import eager_steps, exports, folders, modules
 from tvtf.locks import Lock
 
@@ -71,6 +72,23 @@ def _change_layers(module: ModuleType) -> None:
     exports.know_layers(module)
 
 
+def _look_into_steps(module: ModuleType) -> None:
+    """``model.train_function`` is Python around a ``tf.function``, and has what tells of that one's code."""
+    trainer = vars(module)["TensorFlowTrainer"]
+    keras = trainer._make_function
+
+    @functools.wraps(keras)
+    def _make_function(self: Any, step_function: Any) -> Any:
+        made = keras(self, step_function)
+        held = [cell.cell_contents for cell in made.__closure__ or ()]
+        for traced in (each for each in held if isinstance(each, PolymorphicFunction)):
+            if traced.python_function.__name__ == STEPS_ON_ITERATOR:
+                vars(made).update({name: getattr(traced, name) for name in WATCHED})
+        return made
+
+    trainer._make_function = _make_function
+
+
 def _take_backend(module: ModuleType) -> None:
     """Another backend that the user chose is for the Keras that other code imports."""
     vars(module)["_BACKEND"] = "tensorflow"
@@ -92,6 +110,9 @@ def _build_once(module: ModuleType) -> None:
     module.BaseOptimizer.apply = functools.wraps(apply)(apply_built)
 
 
+STEPS_ON_ITERATOR = "multi_step_on_iterator"
+WATCHED = ("relax", "cost", "memory", "profile", "tune", "explain_retraces", "get_concrete_function")
+"""What a ``tf.function`` tells of its code."""
 HOOKS: dict[str, Callable[[ModuleType], None]] = {
     # "loss=tf.keras.losses.mean_squared_error"
     "_tf_keras.keras.losses": _have_functions,
@@ -101,6 +122,7 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "src.utils.module_utils": exports.write_onnx,
     "src.saving.serialization_lib": _be_named_as_keras,
     "src.optimizers.base_optimizer": _build_once,
+    "src.backend.tensorflow.trainer": _look_into_steps,
     "src.backend.tensorflow.optimizer": eager_steps.compile_steps,
     "src.trainers.data_adapters": _know_datasets,
     "src.trainers.data_adapters.data_adapter_utils": _know_tensors,
