@@ -285,6 +285,12 @@ class ConcreteFunction(callables.ConcreteFunction):
 
     # -- inspection
 
+    def add_to_graph(self, g: Any = None, overwrite: bool = False) -> None:
+        """Nothing is to be added: a graph holds the code of what is called in it."""
+
+    def add_gradient_functions_to_graph(self, g: Any = None) -> None:
+        """Nothing is to be added: gradients are made where they are asked for."""
+
     def __str__(self) -> str:
         return f"ConcreteFunction {self.pretty_printed_signature()}"
 

@@ -11,6 +11,7 @@ from contextlib import contextmanager
 from typing import Any
 
 from tvtf import nest
+from tvtf.anyrank import AnyValue
 from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.operation import Operation, done
@@ -199,7 +200,7 @@ def get_current_name_scope() -> str:
     return "/".join(state.name_scopes)
 
 
-@export("get_static_value")
+@export("get_static_value", waits=False)
 def get_static_value(tensor: Any, partial: bool = False) -> Any:
     """The value of a tensor where it is known without running anything, as an array or scalar of NumPy; else None.
 
@@ -216,6 +217,8 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
     """
     if not is_tensor(tensor) and not isinstance(tensor, CompositeTensor):
         return tensor
+    if isinstance(tensor, SymbolicTensor) and isinstance(tensor.known, AnyValue):
+        return None
     found = static_value(tensor)
     if found is None and isinstance(tensor, SymbolicTensor):
         from tvtf.frontend.folded import folded  # it needs TVM, which tracing has loaded

@@ -96,6 +96,7 @@ class Call:
         self.leaves = leaves
         self.places = places
         self.types: list[TensorType] = []  # none before it learnt what it gives
+        self.has_effects = False
         self.calls_tell = False
         self.may_wait = False
         self.needs_sizes = False
@@ -209,6 +210,7 @@ class Call:
             for param, (_, known) in zip(params, inputs):
                 param.known = known
             leaves, structure = self._run(params)
+            self.has_effects = self.has_effects or not trace.pure
             return Example(structure, [trace.own(leaf) for leaf in leaves])
 
     def _for_any_sizes(self, inputs: Sequence[tuple[TensorType, Any]], example: int) -> Example | None:
@@ -258,11 +260,13 @@ class Call:
                 raise ValueError(f"{name} gives shape {output.shape} where tracing took it for {_shown(told.shape)}")
         return outputs
 
-    def packed(self, tensors: Sequence[Tensor]) -> Any:
+    def packed(self, tensors: Sequence[Tensor], operation: Operation | None = None) -> Any:
+        """The result of these tensors, with an op of this trace in place of an example's."""
         structure, is_given = self.result
         left = iter(tensors)
         others = nest.flatten(structure, expand_composites=True)
-        leaves = [next(left) if g else other for g, other in zip(is_given, others)]
+        own = [operation if isinstance(other, Operation) else other for other in others]
+        leaves = [next(left) if g else other for g, other in zip(is_given, own)]
         return nest.pack_sequence_as(structure, leaves, expand_composites=True)
 
 
@@ -444,10 +448,25 @@ def _waiting_for_sizes(function: Any, args: Any, kwargs: Any, needed: UnknownSiz
 def _bound(call: Call, inputs: Sequence[Tensor], recorded: bool) -> Any:
     begin(call)
     key = new_key(call)
-    outputs = as_tuple(waiting.bind(*inputs, key=key) if recorded else state.trace.emit(waiting, inputs, {"key": key}))
+    outputs: list[Any] = []
+
+    def work() -> None:
+        bound = waiting.bind if recorded else lambda *given, key: state.trace.emit(waiting, given, {"key": key})
+        outputs.extend(as_tuple(bound(*inputs, key=key)))
+
+    operation = _done_by(call, work)
     for output, known in zip(outputs, call.known):
         output.known = known
-    return call.packed(outputs)
+    return call.packed(outputs, operation)
+
+
+def _done_by(call: Call, work: Callable[[], None]) -> Operation | None:
+    """Binds a call; where its result has an op that gives nothing, that stands for it here."""
+    done = next((x for x in nest.flatten(call.result[0], expand_composites=True) if isinstance(x, Operation)), None)
+    if done is not None:
+        return state.trace.doing(done.type, None, work)  # type: ignore[no-any-return]
+    work()
+    return None
 
 
 def new_key(call: Call) -> int:

@@ -111,7 +111,7 @@ _TOO_SMALL = "Need value.shape >= size"
 
 def _check_size(wanted: np.ndarray, shape: np.ndarray) -> None:
     if (shape < wanted).any():
-        raise InvalidArgumentError(None, "Assert", f"{_TOO_SMALL}, got {shape} and {wanted}")
+        raise InvalidArgumentError(None, None, f"{_TOO_SMALL}, got {shape} and {wanted}")
 
 
 def _cropped(value: Any, size: Any, draw: Draw) -> Tensor:

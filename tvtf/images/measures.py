@@ -139,7 +139,7 @@ def _similarity(
             from tvtf.errors import InvalidArgumentError
 
             told = f"the images of shape {image.shape} are smaller than the filter, {size}"
-            raise InvalidArgumentError(None, "Assert", told)
+            raise InvalidArgumentError(None, None, told)
     depth = x._type.shape[-1]
     window = bind.broadcast_to(EagerTensor(_gaussian(size, sigma)[:, :, None, None]), shape=(size, size, depth, 1))
 

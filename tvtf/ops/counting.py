@@ -81,7 +81,7 @@ def _classes(x: Tensor, what: str) -> Tensor:
 def _checked(x: Tensor, holds: Any, holds_when_run: Any, told: str) -> Tensor:
     def check(array: np.ndarray) -> None:
         if not np.all(holds(array)):
-            raise InvalidArgumentError(None, "Assert", f"{told}: {array}")
+            raise InvalidArgumentError(None, None, f"{told}: {array}")
 
     return required(x, check, holds_when_run, told)
 
@@ -116,7 +116,7 @@ def histogram_fixed_width_bins(
     """
     x, limits, count = convert_to_tensor(values), convert_to_tensor(value_range), scalar_int(nbins, "nbins")
     if count <= 0:
-        raise InvalidArgumentError(None, "Assert", f"nbins {count} must > 0")
+        raise InvalidArgumentError(None, None, f"nbins {count} must > 0")
     if x.dtype.is_integer:
         x, limits = cast(x, float64), cast(limits, float64)
     share = bind.divide(bind.subtract(x, limits[0]), bind.subtract(limits[1], limits[0]))

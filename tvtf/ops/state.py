@@ -73,7 +73,7 @@ def _guard_numpy(
     ok: np.ndarray, *operands: np.ndarray, message: str, shown: int = 0, summarize: int = 3, kind: str = _KIND
 ) -> np.ndarray:
     if not ok:
-        raise getattr(errors, kind)(None, "Assert", filled(message, summarize, operands[:shown]))
+        raise getattr(errors, kind)(None, None, filled(message, summarize, operands[:shown]))
     return ok
 
 

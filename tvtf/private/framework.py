@@ -262,6 +262,11 @@ NAMES: dict[str, dict[str, Any]] = {
         "executing_eagerly_outside_functions": lambda: True,
         "name_scope_v2": tvtf.name_scope,
     },
+    "python.framework.tensor_shape": {
+        "as_shape": as_shape,
+        "scalar": lambda: TensorShape([]),
+        "unknown_shape": lambda rank=None: TensorShape(None if rank is None else [None] * rank),
+    },
     "python.framework.tensor_spec": {"DenseSpec": DenseSpec},
     "python.framework.tensor_util": {
         "constant_value": constant_value,

@@ -63,7 +63,7 @@ def _warns(function: Callee, check: Callable[[Callable[..., Any], Any, Any], Any
         check(function, args, kwargs)
         return function(*args, **kwargs)
 
-    return run  # type: ignore[return-value]
+    return make_decorator(function, run)  # type: ignore[no-any-return]
 
 
 def deprecated(date: str | None, instructions: str, warn_once: bool = True) -> Callable[[Any], Any]:
@@ -204,10 +204,15 @@ def make_decorator(
 def unwrap(maybe_tf_decorator: Any) -> tuple[list[Any], Any]:
     """The decorators of a function, and what they wrap."""
     layers, found = [], maybe_tf_decorator
-    while hasattr(found, "__wrapped__"):
+    while inner := getattr(found, "_tf_decorator", None) or (_is_own(found) and getattr(found, "__wrapped__", None)):
         layers.append(found)
-        found = found.__wrapped__
+        found = inner
     return layers, found
+
+
+def _is_own(function: Any) -> bool:
+    """Whether it is a function of tvtf's, which may have wrapped it."""
+    return str(getattr(function, "__module__", "")).partition(".")[0] == "tvtf"
 
 
 def getfullargspec(obj: Any) -> inspect.FullArgSpec:
@@ -219,8 +224,7 @@ def getfullargspec(obj: Any) -> inspect.FullArgSpec:
     if inspect.isclass(found):
         found = found.__init__
     spec = inspect.getfullargspec(found)
-    is_own = str(getattr(found, "__module__", "")).partition(".")[0] == "tvtf"
-    return spec._replace(annotations={}) if is_own else spec
+    return spec._replace(annotations={}) if _is_own(found) else spec
 
 
 # -- the rest

@@ -412,5 +412,5 @@ def check_same_rows(ragged: Sequence[RaggedTensor]) -> None:
         )
         if not same:
             raise InvalidArgumentError(
-                None, "Assert", "Inputs must have identical ragged splits: Condition x == y did not hold."
+                None, None, "Inputs must have identical ragged splits: Condition x == y did not hold."
             )

@@ -55,9 +55,7 @@ def _check_right_ragged(array: np.ndarray) -> None:
     expected = np.where(is_first, 0, np.concatenate([[0], array[:-1, 1] + 1]))
     if (array[:, 1] != expected).any():
         told = "SparseTensor is not right-ragged SparseTensor.indices ="
-        raise InvalidArgumentError(
-            None, "Assert", f"Expected 'tf.Tensor(False, shape=(), dtype=bool)' to be true. {told}"
-        )
+        raise InvalidArgumentError(None, None, f"Expected 'tf.Tensor(False, shape=(), dtype=bool)' to be true. {told}")
 
 
 def to_sparse(ragged: RaggedTensor) -> SparseTensor:

@@ -216,9 +216,14 @@ class GraphTrace(Trace):
         for binding in self.bindings[first:]:
             self.depends[binding.var] = [*self._required, *self._pending]
         self._pending = []
-        if not read(call).primitive.pure:
+        if self._has_effects(read(call)):
             self.effects.append(Effect(self.bindings[first].var))
         return result
+
+    def _has_effects(self, bound: Any) -> bool:
+        """Whether a call does more than compute; one that waits for a rank does what its function does."""
+        waiting = (self.root.waiting or {}).get(bound.attrs.get("key", -1))
+        return not bound.primitive.pure if waiting is None else waiting.has_effects
 
     def updates(self, value: SymbolicTensor) -> None:
         self._updates.add(value._var)

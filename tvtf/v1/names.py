@@ -65,7 +65,7 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
 def _defaulted(trace: Any, default: Any, shape: Any) -> Any:
     default, wanted = convert_to_tensor(default), as_shape(shape)
     given = bind.identity(trace.own(default))
-    if wanted.rank is not None and not wanted.is_fully_defined() and default.shape.is_fully_defined():
+    if not wanted.is_fully_defined() and default.shape.is_fully_defined():
         return _of_unknown_dims(given, wanted)
     return given
 
