@@ -33,28 +33,28 @@ def raised_by(name: str, error: Exception) -> Exception:
     guard = _GUARD.search(text)
     if guard:
         kind = getattr(errors, guard[1], errors.InvalidArgumentError)
-        return kind(None, name, guard[2])
+        return kind(None, None, guard[2])
     mismatch = _MISMATCH.search(text)
     if mismatch and "previous populated" in mismatch[3]:
         message = f"{name}: Incompatible shapes: the sizes of {mismatch[1]!r} do not fit those of the arguments before"
-        return errors.InvalidArgumentError(None, name, f"{message}: expected shape {_shape_in(mismatch[2])}")
+        return errors.InvalidArgumentError(None, None, f"{message}: expected shape {_shape_in(mismatch[2])}")
     if mismatch:
         return ValueError(f"{name}: argument {mismatch[1]!r} does not fit {mismatch[2]}: {mismatch[3].strip()}")
     sizes = _SIZES.search(text)
     if sizes:
         return errors.InvalidArgumentError(
-            None, name, f"{name}: sizes that the program needs to be equal differ: {sizes[1]} and {sizes[2]}"
+            None, None, f"{name}: sizes that the program needs to be equal differ: {sizes[1]} and {sizes[2]}"
         )
     kernel = _KERNEL_MISMATCH.search(text)
     if kernel:
         dims = re.sub(r"T\.int64\((\d+)\)", r"\1", kernel[3])
         message = f"{name}: Incompatible shapes: {kernel[1]!r} has another size in dim {kernel[2]} than the program needs: {dims}"
-        return errors.InvalidArgumentError(None, name, message)
+        return errors.InvalidArgumentError(None, None, message)
     if isinstance(error, (TypeError, ValueError, errors.OpError)):
         return error
     if _OUT_OF_MEMORY.search(text):
-        return errors.ResourceExhaustedError(None, name, f"{name}: OOM when allocating a tensor: {text}")
-    return errors.InternalError(None, name, f"the compiled function {name!r} failed: {text}")
+        return errors.ResourceExhaustedError(None, None, f"{name}: OOM when allocating a tensor: {text}")
+    return errors.InternalError(None, None, f"the compiled function {name!r} failed: {text}")
 
 
 def _shape_in(annotation: str) -> str:

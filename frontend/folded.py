@@ -28,11 +28,14 @@ class _Constants:
 
     def __init__(self, trace: Any) -> None:
         self.bound = {binding.var: binding.value for binding in trace.bindings}
+        self.fed = trace.fed
         self.captured = {inner._var: outer for outer, inner in trace.captures.values()}
 
     def value(self, var: Any) -> np.ndarray | None:
         if isinstance(var, ir.Constant):
             return np.array(var.value.numpy(), dialect.from_relax_type(var.ty).dtype.np)
+        if var in self.fed:
+            return None
         outer = self.captured.get(var)
         if outer is not None:
             return folded(outer) if isinstance(outer, (SymbolicTensor, EagerTensor)) and not is_own(outer) else None

@@ -20,7 +20,7 @@ from tvtf.emit import example_shape
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import one_of
 from tvtf.frontend.waiting import Call, bare, calls, new_key, waiting
-from tvtf.interpret import CONTROL, Evaluation, evaluate
+from tvtf.interpret import CONTROL, Instance, evaluate
 from tvtf.ops import host
 from tvtf.primitive import Primitive, as_tuple, table
 from tvtf.shape import TensorType
@@ -79,7 +79,7 @@ def _dims(spec: TensorSpec, rank: int | None = None) -> Any:
     return example_shape("found") if rank is None else tuple(host.unknown_dim() for _ in range(rank))
 
 
-class Learning(Evaluation):
+class Learning(Instance):
     """Runs a function on eager tensors; when Python is called, Variables hold what was assigned to them before."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:

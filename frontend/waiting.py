@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import secrets
 import weakref
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
 from typing import Any
 
@@ -27,11 +27,12 @@ from tvtf.frontend.sizes import Sizes, common_type, common_value, found_for, is_
 from tvtf.interpret import Subfunction
 from tvtf.operation import Operation
 from tvtf.ops.array import ensure_shape
+from tvtf.ops.extents import symbols_in
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder, sweep
 from tvtf.primitive import Primitive, as_tuple, hooks, refusing, table
 from tvtf.refusal import is_of_any_size
-from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_be_same, same_dim
+from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_be_same, same_dim, substitute_dim
 from tvtf.spec import TensorSpec
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
@@ -134,8 +135,9 @@ class Call:
         root = state.trace.root
         self.calls_tell, self.may_wait = root.calls_tell, root.may_wait
         given = [_as_assumed(*each) for each in given]
+        self.dim_examples = root.dim_examples
         self.tries = Examples(lambda index: self._tried(given, index))
-        vary = any(isinstance(known, AnyValue) or isinstance(shape, AnyShape) for (shape, _), known in given)
+        vary = any(isinstance(known, AnyValue) or self._varies(shape) for (shape, _), known in given)
         self.has_examples = vary or self._calls_functions
         first = self._tried_first()
         second = self._tried_if_possible(1) if self.has_examples else first
@@ -143,6 +145,10 @@ class Call:
         places = range(len(first.types))
         self.types = [self._type(i, first.types[i], second.types[i] if second else None) for i in places]
         self.known = [self._value(i, first.known[i], (second or first).known[i]) for i in places]
+
+    def _varies(self, shape: Any) -> bool:
+        """Whether a shape depends on a rank that is not known."""
+        return isinstance(shape, AnyShape) or any(dim in self.dim_examples for dim in _symbols(shape))
 
     @property
     def _calls_functions(self) -> bool:
@@ -171,8 +177,17 @@ class Call:
     def _type(self, place: int, first: TensorType, second: TensorType | None) -> TensorType:
         """The type for every rank."""
         if second is not None and _have_one_rank(first.shape, second.shape):
-            return first._replace(shape=tuple(map(_common_dim, first.shape, second.shape)))
+            dims = tuple(map(_common_dim, first.shape, second.shape))
+            self._exemplify(place, [axis for axis, dim in enumerate(dims) if dim is not first.shape[axis]], dims)
+            return first._replace(shape=dims)
         return first._replace(shape=AnyShape(lambda index: self._of(index, lambda each: each.types[place].shape)))
+
+    def _exemplify(self, place: int, axes: Sequence[int], dims: Sequence[Any]) -> None:
+        """Tells what the sizes that differ from rank to rank are in each example."""
+        for axis in axes:
+            state.trace.root.dim_examples[dims[axis]] = Examples(
+                lambda index, axis=axis: self._of(index, lambda each: each.types[place].shape[axis])
+            )
 
     def _value(self, place: int, first: Any, second: Any) -> Any:
         if first is None or second is None:
@@ -188,7 +203,7 @@ class Call:
         return picked.example(index) if isinstance(picked, Examples) else picked
 
     def _tried(self, given: Sequence[tuple[TensorType, Any]], example: int) -> Example:
-        inputs = [_exemplified(*each, example) for each in given]
+        inputs = [_exemplified(*each, example, self.dim_examples) for each in given]
         try:
             return self._example(inputs, example, self.calls_tell)
         except UnknownSizes as needed:
@@ -294,13 +309,24 @@ def _as_assumed(given: TensorType, known: Any) -> tuple[TensorType, Any]:
     return given, known
 
 
-def _exemplified(given: TensorType, known: Any, example: int) -> tuple[TensorType, Any]:
+def _symbols(shape: Sequence[Any]) -> set[Any]:
+    """The symbols in the dims of a shape of known rank."""
+    return {symbol for dim in shape if not isinstance(dim, int) for symbol in symbols_in(dim)}
+
+
+def _exemplified(given: TensorType, known: Any, example: int, dims: Mapping[Any, Examples]) -> tuple[TensorType, Any]:
     shape, dtype = given
     if isinstance(shape, AnyShape):
         shape = shape.example(example)
         if shape is None:
             raise UnknownRank("another example")
-    return TensorType(shape, dtype), known.example(example) if isinstance(known, AnyValue) else known
+    else:
+        found = {symbol: dims[symbol].example(example) for symbol in _symbols(shape) if symbol in dims}
+        if None in found.values():
+            raise UnknownRank("another example")
+        shape = tuple(substitute_dim(dim, found) for dim in shape)
+    known = known.example(example) if isinstance(known, AnyValue) else known
+    return TensorType(known.shape if isinstance(known, np.ndarray) else shape, dtype), known
 
 
 def _have_one_rank(a: Any, b: Any) -> bool:

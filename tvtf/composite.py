@@ -97,6 +97,16 @@ class TypeSpec(abc.ABC):
             raise ValueError(f"No TypeSpec is compatible with both {self} and {other}")
         return found
 
+    # By the names under which types of other libraries, which compare parts of theirs, find them.
+
+    @staticmethod
+    def __is_compatible(a: Any, b: Any) -> bool:
+        return _compatible(a, b)
+
+    @staticmethod
+    def __make_cmp_key(value: Any) -> Any:
+        return _key(value)
+
     def __eq__(self, other: object) -> bool:
         return type(other) is type(self) and _key(self._serialize()) == _key(other._serialize())  # type: ignore[attr-defined]
 

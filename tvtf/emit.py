@@ -296,6 +296,10 @@ class Trace:
         self.constants: dict[int, tuple[Any, SymbolicTensor]] = {}
         self.subgraphs: dict[ir.GlobalVar, Graph] = {}
         self.pure: bool = True
+        self.dim_examples: dict[Any, Any] = {}
+        """By the symbol of a size that depends on ranks that are not known: what it is in examples of them."""
+        self.fed: set[Any] = set()
+        """What a graph's run may be given other values for: they are not known, whatever it has else."""
         self.holds_texts: bool = False
         self.given: Sequence[Any] = ()  # the arguments of the call that it is traced for
         outside = parent or caller

@@ -114,8 +114,10 @@ class Instance(Evaluation):
     def bound(self, binding: Any) -> Any:
         found = super().bound(binding)
         declared = binding.var.ty
-        if isinstance(declared, relax.TensorType) and declared.shape is not None:
-            self._meet(declared.shape.values, found._type.shape)
+        types = declared.fields if isinstance(declared, relax.TupleType) else [declared]
+        for each, value in zip(types, as_tuple(found)):
+            if isinstance(each, relax.TensorType) and each.shape is not None:
+                self._meet(each.shape.values, value._type.shape)
         return found
 
     def _meet(self, declared: Sequence[Any], found: Sequence[Any]) -> None:

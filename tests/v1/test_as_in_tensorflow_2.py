@@ -55,3 +55,41 @@ def test_an_assertion_that_something_depends_on_runs_whatever_the_rank(shape):
             with pytest.raises(tf.errors.InvalidArgumentError, match="no") as raised:
                 session.run(y, {x: [1.0, -2.0]})
     assert raised.value.op is None
+
+
+OF_ANY_RANK = {
+    "a slice of the shape": lambda x, s: (s[:-1], (1,)),
+    "a slice from a computed place": lambda x, s: (s[tf.size(s) - 1 :], (1,)),
+    "a slice of a constant up to one": lambda x, s: (tf.constant([1, 2])[: tf.size(s) - 1], (1,)),
+    "a reshape to it": lambda x, s: (tf.reshape(tf.range(4), s), (4, 1)),
+    "a reshape to a shape with parts of it": lambda x, s: (
+        tf.reshape(tf.range(4), tf.concat([s[:-1], [1]], 0)),
+        (4, 1),
+    ),
+    "paddings for each axis": lambda x, s: (tf.pad(x, tf.ones([tf.rank(x), 2], tf.int32)), (6, 3)),
+    "a broadcast to a slice": lambda x, s: (tf.broadcast_to(1.0, s[1:]), (1,)),
+    "tiles": lambda x, s: (tf.tile([1], tf.rank(x)[None]), (2,)),
+    "axes in order": lambda x, s: (tf.transpose(x, tf.range(tf.rank(x))), (4, 1)),
+}
+
+
+@pytest.mark.parametrize("name", OF_ANY_RANK)
+def test_what_depends_on_the_rank_of_a_placeholder_with_a_default(name):
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder_with_default(tf.ones([4, 1]), shape=None)
+        found, shape = OF_ANY_RANK[name](x, tf.shape(x))
+        assert session.run(found).shape == shape
+
+
+def test_a_default_is_no_known_value():
+    with tf.Graph().as_default(), v1.Session() as session:
+        shape = v1.placeholder_with_default([1, -1], [2])
+        assert tf.get_static_value(shape) is None
+        found = tf.reshape(tf.zeros([4]), shape)
+        assert found.shape.as_list() == [None, None]
+        assert session.run(found).shape == (1, 4) and session.run(found, {shape: [2, 2]}).shape == (2, 2)
+
+
+def test_known_numbers_are_reshaped_to_sizes_that_only_running_tells():
+    fn = tf.function(lambda x: tf.reshape(tf.range(4), tf.shape(x)), input_signature=[tf.TensorSpec([None, None])])
+    assert fn(tf.ones([2, 2])).numpy().tolist() == [[0, 1], [2, 3]]

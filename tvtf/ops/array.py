@@ -102,7 +102,7 @@ def filled(source: Sequence[Dim], target: Sequence[Dim]) -> tuple[Dim, ...]:
     onnx=lambda e, inputs, outputs, types, *, shape: e.node(
         "Reshape", [inputs[0], e.shape(types[1][0].shape)], outputs
     ),
-    value=lambda x, *, shape: None if x.known is None else x.known.reshape(shape),
+    value=lambda x, *, shape: None if x.known is None or not is_static_shape(shape) else x.known.reshape(shape),
     samples=lambda: [
         Sample((draw(0, a),), {"shape": b}, COMPILED)
         for a, b in (((2, 3), (3, 2)), ((4,), (2, -1)), ((1,), ()), ((0, 3), (3, 0)))

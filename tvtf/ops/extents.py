@@ -48,11 +48,11 @@ def _is_computed(dim: Dim) -> bool:
         return False
     from tvm import tirx
 
-    given = {s for p in state.trace.params for d in p._type.shape for s in _symbols(d)}
+    given = {s for p in state.trace.params for d in p._type.shape for s in symbols_in(d)}
     return not given.issuperset(tirx.analysis.undefined_vars(dim))
 
 
-def _symbols(dim: Dim) -> list[Any]:
+def symbols_in(dim: Dim) -> list[Any]:
     from tvm import tirx
 
     return [] if isinstance(dim, int) else list(tirx.analysis.undefined_vars(dim))

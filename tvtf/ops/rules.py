@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape, unknown, until_told
+from tvtf.anyrank import AnyShape, UnknownRank, of_any_rank, unknown, until_told
 from tvtf.context import state
 from tvtf.dimension import Dimension
 from tvtf.dtypes import DType, from_array, int32, int64, type_name
@@ -342,6 +342,8 @@ MOST_SIZES = 2**12
 def _told_by(values: SymbolicTensor, what: str) -> np.ndarray:
     shape = values._type.shape
     if not is_static_shape(shape):
+        if of_any_rank():
+            raise UnknownRank(f"the number of elements of {what}")
         raise until_told(TypeError(f"{what} must be of a shape known while tracing, but got {values!r}"))
     count = math.prod(shape)
     if count > MOST_SIZES:

@@ -15,6 +15,7 @@ from functools import wraps
 from typing import Any, TypeVar
 
 from tvtf import nest
+from tvtf.frontend.function import Function as GenericFunction
 from tvtf.log import logger
 from tvtf.primitive import public_names
 from tvtf.variable import Variable
@@ -204,10 +205,18 @@ def make_decorator(
 def unwrap(maybe_tf_decorator: Any) -> tuple[list[Any], Any]:
     """The decorators of a function, and what they wrap."""
     layers, found = [], maybe_tf_decorator
-    while inner := getattr(found, "_tf_decorator", None) or (_is_own(found) and getattr(found, "__wrapped__", None)):
+    while (inner := _wrapped(found)) is not None:
         layers.append(found)
         found = inner
     return layers, found
+
+
+def _wrapped(function: Any) -> Any:
+    """What a decorator of TensorFlow's wraps; those of others are functions of their own."""
+    if isinstance(function, GenericFunction):
+        return function.python_function
+    inner = getattr(function, "_tf_decorator", None)
+    return getattr(function, "__wrapped__", None) if inner is None and _is_own(function) else inner
 
 
 def _is_own(function: Any) -> bool:

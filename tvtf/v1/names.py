@@ -58,6 +58,8 @@ def placeholder_with_default(input: Any, shape: Any, name: str | None = None) ->
         return _defaulted(state.trace, input, shape)  # type: ignore[no-any-return]
     with trace.unnamed():
         given = _defaulted(trace, input, shape)
+        given.known = None
+        trace.fed.add(given._var)
     trace.name_results(given, name or "PlaceholderWithDefault", "PlaceholderWithDefault")
     return given  # type: ignore[no-any-return]
 
