@@ -80,8 +80,9 @@ def _look_into_steps(module: ModuleType) -> None:
     @functools.wraps(keras)
     def _make_function(self: Any, step_function: Any) -> Any:
         made = keras(self, step_function)
-        held = [cell.cell_contents for cell in made.__closure__ or ()]
-        for traced in (each for each in held if isinstance(each, PolymorphicFunction)):
+        held: list[Any] = [cell.cell_contents for cell in made.__closure__ or ()]
+        functions: list[Any] = [each for each in held if isinstance(each, PolymorphicFunction)]
+        for traced in functions:
             if traced.python_function.__name__ == STEPS_ON_ITERATOR:
                 vars(made).update({name: getattr(traced, name) for name in WATCHED})
         return made
