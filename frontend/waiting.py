@@ -185,9 +185,10 @@ class Call:
     def _exemplify(self, place: int, axes: Sequence[int], dims: Sequence[Any]) -> None:
         """Tells what the sizes that differ from rank to rank are in each example."""
         for axis in axes:
-            state.trace.root.dim_examples[dims[axis]] = Examples(
-                lambda index, axis=axis: self._of(index, lambda each: each.types[place].shape[axis])
-            )
+            state.trace.root.dim_examples[dims[axis]] = self._size_of(place, axis)
+
+    def _size_of(self, place: int, axis: int) -> Examples:
+        return Examples(lambda index: self._of(index, lambda each: each.types[place].shape[axis]))
 
     def _value(self, place: int, first: Any, second: Any) -> Any:
         if first is None or second is None:
