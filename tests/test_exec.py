@@ -128,7 +128,7 @@ def test_what_is_missing_is_told_in_a_line(tmp_path):
 
 def test_tensorflow_that_is_imported_already_stays(tmp_path):
     (tmp_path / "tensorflow.py").write_text("__version__ = '2.0'")
-    program = "import tensorflow, tvtf\ntry: tvtf.as_tensorflow()\nexcept ImportError as error: print(error)"
+    program = "import tensorflow, tvtf as tf\ntry: tf.as_tensorflow()\nexcept ImportError as error: print(error)"
     done = subprocess.run(
         [sys.executable, "-c", program], capture_output=True, text=True, check=True,
         env={**os.environ, "PYTHONPATH": os.pathsep.join([str(tmp_path), os.getcwd()])},

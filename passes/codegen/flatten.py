@@ -56,19 +56,17 @@ class _Flatten:
         self.func = func
         self.given = [p for p in func.params if is_buffer_var(p)]
         self.made: list[Var] = []
-        self.seen: list[Var] = []
-        """Views of other buffers."""
         self.doubtful: list[Any] = []
-        """Loops whose name others have with other ranges."""
+        """Views of other buffers, and loops whose name others have with other ranges."""
         self.ranges = sym.Analyzer()
         self.extents: dict[Var, ir.Range] = {}
         rules: Any = [
             (For, self._note_loop),
             (AllocBuffer, lambda stmt: self.made.append(stmt.buffer)),
-            (DeclBuffer, lambda stmt: self.seen.append(stmt.buffer)),
+            (DeclBuffer, self.doubtful.append),
         ]
         structural_walk(func.body, rules)
-        self.rows = {buffer: _row_of(buffer) for buffer in self._buffers() if _needs_row(buffer)}
+        self.rows = {buffer: _row_of(buffer) for buffer in (*self.given, *self.made) if _needs_row(buffer)}
 
     def _note_loop(self, loop: For) -> None:
         """A name that several loops share must have one range in all of them."""
@@ -79,19 +77,11 @@ class _Flatten:
         elif not _is_same(known, loop):
             self.doubtful.append(loop)
 
-    def _buffers(self) -> list[Var]:
-        return [*self.given, *self.made, *self.seen]
-
     def are_plain(self) -> bool:
-        return not self.doubtful and all(map(_is_plain, self._buffers()))
+        return not self.doubtful and all(map(_is_plain, (*self.given, *self.made)))
 
     def function(self) -> PrimFunc | None:
-        rules: Any = [
-            (TensorLoad, self._load),
-            (BufferStore, self._store),
-            (AllocBuffer, self._alloc),
-            (DeclBuffer, self._view),
-        ]
+        rules: Any = [(TensorLoad, self._load), (BufferStore, self._store), (AllocBuffer, self._alloc)]
         body = structural_map(self.func.body, rules)
         if self._names_what_is_gone(body):
             return None
@@ -99,7 +89,7 @@ class _Flatten:
         return self.func.with_body(SeqStmt([*views, body]) if views else body)
 
     def _names_what_is_gone(self, body: Any) -> bool:
-        gone = {buffer for buffer in (*self.made, *self.seen) if buffer in self.rows}
+        gone = {buffer for buffer in self.made if buffer in self.rows}
         named: list[Var] = []
         structural_walk(body, (Var, named.append))
         return not gone.isdisjoint(named)
@@ -121,10 +111,6 @@ class _Flatten:
     def _alloc(self, stmt: AllocBuffer) -> AllocBuffer:
         row = self.rows.get(stmt.buffer)
         return stmt if row is None else AllocBuffer(row, stmt.annotations)
-
-    def _view(self, stmt: DeclBuffer) -> DeclBuffer:
-        row = self.rows.get(stmt.buffer)
-        return stmt if row is None else DeclBuffer(row, data=stmt.data)
 
     def _offset(self, buffer: Var, indices: Any) -> ir.Expr:
         if not len(indices):
