@@ -16,7 +16,7 @@ from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.primitive import export, hooks
 from tvtf.shape import TensorShape, TensorType, agree_dim, agree_rank, as_shape, fresh_dim, keeps_shape, same_dim
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 if TYPE_CHECKING:
     from tvtf.emit import Graph
@@ -296,11 +296,13 @@ def traced_while(
     bound: Any = None,
     names: Sequence[str] | None = None,
     growth: Any = None,
+    claimed: Sequence[int] = (),
 ) -> Any:
     """The primitive; Variables that the body assigns are carried along and assigned outside.
 
     ``bound``: the greatest number of iterations (an int or dim), where it is known. ``names``: of the flat loop
-    variables. ``growth``: of the arrays among them, where they are given as tensors.
+    variables. ``growth``: of the arrays among them, where they are given as tensors. ``claimed``: the places of values of known
+    sizes that the body may call ``set_shape`` on: it is traced with open sizes, and those that it keeps are closed afterwards.
     """
     from tvtf.frontend.lift import Inner, carried_variables, lift, variable_value
     from tvtf.frontend.tensor_array import Growth, params_of, settled
@@ -316,17 +318,27 @@ def traced_while(
     for place, shape in growth.shapes.items():
         shapes[place] = shape
 
-    def unpacked(*tensors: Any) -> Any:
+    def unpacked(*tensors: SymbolicTensor) -> Any:
+        _show_shapes(tensors, entry, declared)
         return nest.pack_sequence_as(loop_vars, tensors, expand_composites=True)
 
     def traced() -> tuple[Inner, Inner, list[TensorType]]:
-        types = [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
+        types = _types(entry, shapes)
         test = Inner("while_cond", lambda *tensors: cond(*unpacked(*tensors)), types)
-        own = [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
+        own = _own_types(types, shapes)
         step = Inner("while_body", lambda *tensors: _as_loop_vars(body(*unpacked(*tensors)), loop_vars), own)
         return test, step, types
 
+    declared = list(shapes)
+    for place in claimed:
+        shapes[place] = TensorShape([None] * entry[place].ndim)
     test, step, types = traced()
+    if claimed:
+        for place in claimed:
+            shapes[place] = _kept_shape(entry[place], step.params[place], step.leaves[place])
+        types, params = _types(entry, shapes), step.params
+        test, step = test.with_types(types), step.with_types(_own_types(types, shapes))
+        growth.rename(params, step.params)
     while (loosened := _loosened(entry, step, shapes)) is not None:
         growth.forget()
         shapes = loosened
@@ -348,7 +360,18 @@ def traced_while(
         )  # fmt: skip
         for variable, value in zip(variables, outputs[len(entry) :]):
             traced_assign(variable, value, read_value=False)
+    _show_shapes(outputs, entry, declared)
     return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
+
+
+def _types(entry: Sequence[Tensor], shapes: Sequence[Any]) -> list[TensorType]:
+    """The types of what a loop carries, with a symbol for each size that may change."""
+    return [t._type._replace(shape=_with_own_dims(t._type.shape, s)) for t, s in zip(entry, shapes)]
+
+
+def _own_types(types: Sequence[TensorType], shapes: Sequence[Any]) -> list[TensorType]:
+    """The same with other symbols: the body's, where ``types`` are the condition's."""
+    return [t._replace(shape=_with_own_dims(t.shape, s)) for t, s in zip(types, shapes)]
 
 
 def _for_none(body: Callable[..., Any]) -> Callable[..., Any]:
@@ -362,18 +385,39 @@ def _for_none(body: Callable[..., Any]) -> Callable[..., Any]:
 
 
 def _loosened(entry: Sequence[Tensor], step: Any, shapes: Sequence[Any]) -> list[Any] | None:
-    """The invariants with those sizes unknown that were so before the loop and are others after an iteration; else None.
-
-    TensorFlow lets such sizes differ from one iteration to the next.
-    """
+    """The invariants with those sizes unknown that an iteration changes and TensorFlow takes for the same; else None."""
     found = [s or varying_shape(a, b) for a, b, s in zip(entry, step.leaves, shapes)]
     return None if all(a is b for a, b in zip(found, shapes)) else found
 
 
-def varying_shape(before: Tensor, after: Tensor) -> TensorShape | None:
-    """The shape that both have, where a size that was unknown before is another after; None where there is none."""
+def _kept_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape | None:
+    """What a value traced with open sizes keeps from the start to the end of an iteration; None for the shape of ``before``."""
+    known = state.trace.root.known_dim
+    triples = zip(before._type.shape, start._type.shape, map(known, end._type.shape))
+    kept = [size if same_dim(known(symbol), after) or size == after else None for size, symbol, after in triples]
+    return None if None not in kept else TensorShape(kept)
+
+
+def _show_shapes(tensors: Sequence[SymbolicTensor], entry: Sequence[Tensor], declared: Sequence[Any]) -> None:
+    """Has Python see the shapes with which values entered a loop, where no others are declared."""
+    for tensor, before, shape in zip(tensors, entry, declared):
+        are_known = shape is None and None not in (tensor.shape.rank, before.shape.rank)
+        if are_known and tensor.shape.as_list() != before.shape.as_list():
+            tensor.claimed = before.shape
+
+
+def varying_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
+    """The shape that a loop's value has in each iteration, where that is less than what it enters with; else None.
+
+    TensorFlow lets a size differ that was unknown before the loop, and believes what ``set_shape`` claims of one.
+    """
     shapes = before._type.shape, after._type.shape
-    if of_any_rank() or any(isinstance(shape, AnyShape) for shape in shapes) or len(shapes[0]) != len(shapes[1]):
+    if any(isinstance(shape, AnyShape) for shape in shapes) or len(shapes[0]) != len(shapes[1]):
+        return None
+    if after.claimed is not None:
+        kept = [d if same_dim(d, e) else None for d, e in zip(*shapes)]
+        return TensorShape(kept) if None in kept and before.shape == after.shape else None
+    if of_any_rank():
         return None  # what waits for sizes has other dims in each instance
     if all(isinstance(a, int) or same_dim(a, b) for a, b in zip(*shapes)):
         return None

@@ -30,6 +30,23 @@ class Inner:
     def graph(self, extra: Iterable[Tensor] = ()) -> Graph:
         return self.trace.finish([*self.leaves, *extra])
 
+    def with_types(self, types: Sequence[TensorType]) -> Inner:
+        """The same function over parameters of other types: its calls are bound again, and no Python of the user's runs."""
+        define_dims(self.trace)
+        old, variables = self.trace, list(self.trace.variables.values())
+        graph = self.graph(value for _, value in variables)
+
+        def bound_again(*params: Tensor) -> Any:
+            captures = [state.trace.capture(outer, inner._type, "captured") for outer, inner in old.captures.values()]
+            results = evaluate(graph.module(), "main", [*params, *captures])
+            state.trace.take_variables(old, results[len(self.leaves) :])
+            left = iter(results)
+            return nest.map_structure(
+                lambda leaf: None if leaf is None else next(left), self.structure, expand_composites=True
+            )
+
+        return Inner(old.name, bound_again, types)
+
 
 def _leaf(value: Any) -> Tensor | None:
     """A returned value as a tensor of the trace; None for nothing, and for an op that has no results."""

@@ -282,6 +282,12 @@ class Growth:
         """The loop's body is traced again."""
         del state.trace.root.array_writes[self.before :]
 
+    def rename(self, params: Sequence[Any], others: Sequence[Any]) -> None:
+        """The loop's body was bound again, over other parameters."""
+        names = {p._var: other._var for p, other in zip(params, others)}
+        written = state.trace.root.array_writes
+        written[self.before :] = [w if w is BEYOND else (names.get(w[0], w[0]), w[1]) for w in written[self.before :]]
+
     def arrays(self, params: Sequence[Any], results: Sequence[Any]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
         """As the loop's primitive takes them, when its body was traced."""
         written = state.trace.root.array_writes[self.before :]

@@ -21,12 +21,12 @@ from tvtf import dialect
 from tvtf.anyrank import RANKS, AnyShape, UnknownRank, UnknownSizes
 from tvtf.context import precision, state
 from tvtf.dtypes import DType, int32, string
-from tvtf.errors import InaccessibleTensorError
+from tvtf.errors import InaccessibleTensorError, OpError
 from tvtf.locks import cached_property
 from tvtf.operation import Operation
 from tvtf.primitive import Primitive, as_tuple, hooks, table
 from tvtf.room import require_countable
-from tvtf.shape import TensorType, fresh_dim, same_dim, solved, substitute_dim
+from tvtf.shape import TensorShape, TensorType, fresh_dim, same_dim, solved, substitute_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 COMPUTE = "tvtf.compute"
@@ -541,6 +541,12 @@ class Trace:
         """A reading for that control flow of ``value``, which the variable holds here."""
         return value.alias()
 
+    def take_variables(self, other: Trace, values: Sequence[SymbolicTensor]) -> None:
+        """What Variables hold at the end of ``other``, whose calls were bound here again, in the order of its Variables."""
+        for (variable, _), value in zip(other.variables.values(), values):
+            self.variables[id(variable)] = (variable, value)
+        self.known_at, self.stored, self.began = dict(other.known_at), set(other.stored), other.began
+
     # -- variables around calls of Python
 
     def settle(self) -> None:
@@ -636,8 +642,35 @@ class Trace:
             prim, [x._var for x in own], written, dialect.to_relax_types(types), self.span or user_span()
         )
         self.pure = self.pure and prim.pure
-        result = self._bind(call, types, prim.name)
-        return _with_value(prim, own, attrs, result)
+        result = _with_value(prim, own, attrs, self._bind(call, types, prim.name))
+        if any(x.claimed is not None for x in own):
+            self._claim(prim, own, attrs | graphs, as_tuple(result))
+        return result
+
+    def _claim(
+        self, prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], results: Sequence[Any]
+    ) -> None:
+        """Has results show the shapes that follow from those which ``set_shape`` claimed of inputs."""
+        root = self.root
+        sizes = {d: size for x in inputs if x.claimed for d, size in zip(x._type.shape, x.claimed) if size is not None}
+        symbols = {d: size for d, size in sizes.items() if isinstance(d, tirx.Var)}
+        assumed = root.assumptions, list(root.hopes), list(self.common)
+        try:
+            shown = prim.typed(
+                *(x.shown_type for x in inputs), **{k: _with_sizes(v, symbols) for k, v in attrs.items()}
+            )
+        except (TypeError, ValueError, OpError, UnknownRank, UnknownSizes):
+            return  # what is claimed does not fit: what is so holds
+        finally:
+            root.assumptions, root.hopes, self.common = assumed
+        for each, result in zip([shown] if type(shown) is TensorType else shown, results):
+            shape = TensorShape(each.shape)
+            if (
+                isinstance(result, SymbolicTensor)
+                and shape.rank is not None
+                and shape.as_list() != result.shape.as_list()
+            ):
+                result.claimed = shape
 
     def _bind(self, call: relax.Call, types: Any, name: str) -> Any:
         var = relax.Var(self.unique(name), call.ty)
@@ -693,6 +726,13 @@ def example_shape(name: str, rank: int = RANKS[0]) -> AnyShape:
     apart = rank - RANKS[0]
     ranks = (rank, RANKS[1] + apart, *RANKS[2:])
     return AnyShape(lambda index: _filled_in(name, [None] * ranks[index]))
+
+
+def _with_sizes(value: Any, sizes: Mapping[tirx.Var, int]) -> Any:
+    """An attribute with symbols replaced in its dims."""
+    if type(value) is tuple:
+        return tuple(_with_sizes(part, sizes) for part in value)
+    return substitute_dim(value, sizes) if isinstance(value, ir.Expr) else value
 
 
 def _has_dims(var: relax.Var) -> bool:

@@ -352,9 +352,19 @@ class SymbolicTensor(Tensor):
     def shape(self) -> TensorShape:
         return TensorShape(self._type.shape) if self.claimed is None else self.claimed
 
+    @property
+    def shown_type(self) -> TensorType:
+        """The type with the sizes that were claimed, where they were."""
+        if self.claimed is None:
+            return self._type
+        dims = zip(self.claimed, self._type.shape)
+        return TensorType(tuple(actual if size is None else size for size, actual in dims), self._type.dtype)
+
     def alias(self) -> SymbolicTensor:
         """The same value as a tensor of its own identity, for tapes."""
-        return SymbolicTensor(self._var, self._type, self._trace)
+        alias = SymbolicTensor(self._var, self._type, self._trace)
+        alias.claimed = self.claimed
+        return alias
 
     def eager_array(self, prim: Any = None) -> np.ndarray:
         raise self.out_of_scope(f"by {prim.tf_name}" if prim else "")

@@ -3,10 +3,12 @@
 from __future__ import annotations
 
 import abc
+import dis
 import math
 from collections.abc import Callable, Iterator, Sequence
 from itertools import zip_longest
-from typing import Any, NamedTuple
+from types import CodeType
+from typing import Any
 
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
@@ -16,7 +18,7 @@ from tvtf.composite import is_ragged
 from tvtf.context import state
 from tvtf.dtypes import int32
 from tvtf.emit import Trace, tracing
-from tvtf.errors import OperatorNotAllowedInGraphError
+from tvtf.errors import OperatorNotAllowedInGraphError, OpError
 from tvtf.frontend.array_traced import COUNT
 from tvtf.frontend.aside import Aside
 from tvtf.frontend.autograph import status
@@ -46,7 +48,7 @@ from tvtf.frontend.control import repack, traced_while, varying_shape
 from tvtf.frontend.tensor_array import Growth, grows, loose_shapes, settled
 from tvtf.frontend.waiting import checked_to_be
 from tvtf.ops.rules import bind
-from tvtf.shape import TensorShape, keeps_shape, same_dim, same_shape
+from tvtf.shape import TensorShape, same_shape
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 LEGAL = "Tensor, int, float, bool or a list, tuple or dict thereof"
@@ -88,7 +90,7 @@ def while_stmt(
     with tracing(Trace("while_test", state.trace)):
         first = test()
     if is_symbolic(first):
-        _Loop(get_state, set_state, symbol_names, opts).run(test, body)
+        _Loop(get_state, set_state, symbol_names, opts, body).run(test, body)
     elif first:
         body()
         _python_while(test, body)
@@ -113,7 +115,7 @@ def _leaves(structure: Any) -> list[Any]:
 class _Carried:
     """What a loop carries as tensors: its symbols, after a flag whether it ran where some symbol has no value before."""
 
-    def __init__(self, before: tuple[Any, ...], flagged: bool, loosened: dict[int, _Loose]) -> None:
+    def __init__(self, before: tuple[Any, ...], flagged: bool, loosened: dict[int, TensorShape]) -> None:
         self.before, self.flags, self.loosened = before, int(flagged), loosened
         self.shapes: list[Any] = []
         self.entry = as_tensors(before)
@@ -130,8 +132,8 @@ class _Carried:
         told = {id(convert_to_tensor(value)): shape for value, shape in pairs or ()}
         flat = nest.flatten(self.before, expand_composites=True)
         self.shapes = [told.get(id(value)) for value in flat]
-        for place, loose in self.loosened.items():
-            self.shapes[place] = loose.kept
+        for place, shape in self.loosened.items():
+            self.shapes[place] = shape
         travelling = nest.flatten(self.entry, expand_composites=True)
         found = [shape for shape, tensor in zip(self.shapes, travelling) if tensor is not None]
         return [None] * (counters + self.flags) + found
@@ -139,27 +141,7 @@ class _Carried:
     def restored(self, tensors: Any) -> tuple[Any, ...]:
         """The symbols' values, with the objects that don't travel."""
         left = tensors[self.flags :]
-        found = with_objects(repack(self.entry, left), self.before)
-        flat = nest.flatten(found, expand_composites=True)
-        for place, loose in self.loosened.items():
-            if flat[place].shape.as_list() != loose.shown.as_list():
-                flat[place].claimed = loose.shown
-        return found
-
-
-class _Loose(NamedTuple):
-    """The shape that a value keeps in a loop, and the one that Python sees of it."""
-
-    kept: TensorShape
-    shown: TensorShape
-
-
-class _Loosened(Exception):
-    """Values leave an iteration with other sizes than they enter a loop with."""
-
-    def __init__(self, places: dict[int, _Loose]) -> None:
-        super().__init__()
-        self.places = places
+        return with_objects(repack(self.entry, left), self.before)
 
 
 class _Grows(Exception):
@@ -175,6 +157,7 @@ class _Loop:
         set_state: Any,
         names: tuple[str, ...],
         opts: dict[str, Any],
+        body: Callable[..., None],
         bound: Any = None,
         room: Any = None,
     ) -> None:
@@ -183,7 +166,8 @@ class _Loop:
         self.before: tuple[Any, ...] = get_state()
         self.original = self.before
         self.missing = [is_undefined(v) for v in self.before]
-        self.loosened: dict[int, _Loose] = {}
+        self.loosened: dict[int, TensorShape] = {}
+        self.claimed = claimed_names(body, names)
 
     def run(self, test: Callable[[], Any], body: Callable[[], None]) -> None:
         scope = status.scopes[-1]
@@ -204,25 +188,26 @@ class _Loop:
 
     def traced(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
         try:
-            return self.as_claimed(test, body)
-        except _Loosened as found:
-            self.loosened |= found.places
-            self.set_state(self.original)
-            return self.traced(test, body)
+            return self.carried_through(test, body)
         except _Grows:
             self.room = None
-            self.set_state(self.original)
-            return self.traced(test, body)
+        except (TypeError, ValueError, NotImplementedError, OpError):
+            if not self.claimed:
+                raise
+            self.claimed = frozenset()
+        self.set_state(self.original)
+        return self.traced(test, body)
 
-    def as_claimed(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
+    def carried_through(self, test: Callable[[], Any], body: Callable[[], None]) -> tuple[Any, ...]:
         carried = _Carried(self.before, any(self.missing), self.loosened)
         condition, step, start, count = self.limited(
             self.condition(test, carried), self.step(body, carried), carried.start, self.opts.get("maximum_iterations")
         )
         names = ["<counter>"] * count + carried.names(self.names)
+        claimed = [i for i, name in enumerate(names) if name in self.claimed and start[i].shape.is_fully_defined()]
         invariants = carried.invariants(self.opts.get("shape_invariants"), count)
         growth = Growth(carried.entry if self.room is None else (), count + carried.flags)
-        outputs = traced_while(condition, step, start, invariants, self.bound, names, growth)[count:]
+        outputs = traced_while(condition, step, start, invariants, self.bound, names, growth, claimed)[count:]
         final = carried.restored(outputs)
         return self.initialized(outputs[0], final) if carried.flags else final
 
@@ -288,7 +273,7 @@ class _Loop:
         finally:
             self.set_state(self.original)
         filled = tuple(placeholder(f) if m else v for v, f, m in zip(self.before, first, self.missing))
-        self.loosened = {i: _Loose(told, told) for i, told in self.told_inside(filled, first)}
+        self.loosened = dict(self.told_inside(filled, first))
         for name, value, after in zip(self.names, filled, first):
             _require_start(name, value, after, failure)
         return filled
@@ -319,38 +304,38 @@ class _Loop:
             raise _Grows
         loose = loose_shapes(start) if self.room is None else ()
         shapes = [a or b for a, b in zip_longest(told, loose)]
-        self.find_loosened(start, end, shapes)
         free = iter(shapes)
         for name, before, after in zip(self.names, start, end):
             text = "'{name}' does not have the same nested structure after one iteration.\n\n{error}"
             require_same_structure(name, before, after, text)
             flat = (nest.flatten(values, expand_composites=True) for values in (before, after))
             for a, b in zip(*flat):
-                if next(free, None) is None:  # of those that may change, traced_while knows what to check
+                may_vary = next(free, None) is not None or name in self.claimed or _varies(a, b)
+                if not may_vary:  # of what may, traced_while knows what to check
                     _check_leaf(name, a, b)
 
-    def find_loosened(self, start: tuple[Any, ...], end: tuple[Any, ...], shapes: Sequence[Any]) -> None:
-        """Has the loop traced again where sizes that nobody told differ, or are those of the start because ``set_shape`` said so."""
-        flat = (nest.flatten(values, expand_composites=True) for values in (start, end))
-        pairs = enumerate(zip_longest(*flat, shapes))
-        found = {i: _kept_shape(a, b) for i, (a, b, free) in pairs if free is None and _are_tensors(a, b)}
-        starts = nest.flatten(start, expand_composites=True)
-        places = {i: _Loose(shape, starts[i].shape) for i, shape in found.items() if shape is not None}
-        if places:
-            raise _Loosened(places)
+
+def claimed_names(body: Callable[..., None], names: Sequence[str]) -> frozenset[str]:
+    """The symbols of a loop on which its body calls ``set_shape``, as its byte code tells."""
+    return frozenset(_claimed_in(body.__code__)).intersection(names)
 
 
-def _are_tensors(before: Any, after: Any) -> bool:
-    return isinstance(before, Tensor) and isinstance(after, SymbolicTensor) and before.dtype is after.dtype
+def _claimed_in(code: CodeType) -> Iterator[str]:
+    loaded = ""
+    for step in dis.get_instructions(code):
+        if step.opname in ("LOAD_DEREF", "LOAD_FAST", "LOAD_CLASSDEREF"):
+            loaded = step.argval
+        elif step.argval == "set_shape":
+            yield loaded
+    for inner in code.co_consts:
+        if isinstance(inner, CodeType):
+            yield from _claimed_in(inner)
 
 
-def _kept_shape(before: Tensor, after: SymbolicTensor) -> TensorShape | None:
-    """What two shapes have in common, where that is less than the first and TensorFlow takes them for the same."""
-    if after.claimed is None:
-        return varying_shape(before, after)
-    if before.shape != after.shape or keeps_shape(before._type.shape, after._type.shape):
-        return None
-    return TensorShape([d if same_dim(d, e) else None for d, e in zip(before._type.shape, after._type.shape)])
+def _varies(before: Any, after: Any) -> bool:
+    """Whether a tensor has other sizes after an iteration where TensorFlow takes them for the same."""
+    are_tensors = isinstance(before, Tensor) and isinstance(after, SymbolicTensor) and before.dtype is after.dtype
+    return are_tensors and varying_shape(before, after) is not None
 
 
 def _are_alike(zero: Tensor, told: Tensor) -> bool:
@@ -430,7 +415,7 @@ def _graph_for(iter_: Any, extra_test: Any, body: Any, get_state: Any, set_state
         steps.position = values[0]
         set_state(tuple(values[1:]))
 
-    _Loop(get, put, ("<internal iterate>", *names), opts, bound=steps.size, room=steps.limit).run(test, step)
+    _Loop(get, put, ("<internal iterate>", *names), opts, body, bound=steps.size, room=steps.limit).run(test, step)
     steps.end()
 
 

@@ -13,7 +13,7 @@ def _claimed(tf):
             seen.append(x.shape)
             x.set_shape([4, 2])
             seen.append(x.shape)
-        return x, [s.as_list() == [4, 2] for s in seen[-2:]]
+        return x, [s.as_list() == [4, 2] for s in seen]
 
     def false_in_between(n):
         x = tf.zeros([3])
@@ -24,6 +24,44 @@ def _claimed(tf):
             sizes = tf.concat([sizes, [tf.size(x)]], 0)
             sizes.set_shape([0])
         return x
+
+    def by_while_loop():
+        seen = []
+
+        def body(i, x):
+            x = tf.concat([x[:i], tf.ones([i + 2])], 0)
+            x.set_shape([3])
+            seen.append(x.shape)
+            return i + 1, x
+
+        _, x = tf.while_loop(lambda i, x: i < 3, body, [0, tf.zeros([3])])
+        return x, x.shape, len(seen) > 0
+
+    def with_effects(x, v):
+        seen = []
+        for i in tf.range(3):
+            seen.append(x.shape)
+            v.assign_add(tf.reduce_sum(x))
+            x = tf.concat([x[:i], tf.ones([3 - i])], 0) * v
+            x.set_shape([3])
+        return x, v.read_value(), len(seen)
+
+    def nested(x):
+        seen = []
+        for i in tf.range(2):
+            for j in tf.range(2):
+                x = tf.concat([x[: i + j], tf.ones([3 - i - j])], 0) + 1.0
+                x.set_shape([3])
+                seen.append(x.shape)
+        return x, len(seen)
+
+    def array_beside(x):
+        rows = tf.TensorArray(tf.float32, 0, dynamic_size=True)
+        for i in tf.range(3):
+            x = tf.concat([x[:i], tf.ones([3 - i])], 0) * 2.0
+            x.set_shape([3])
+            rows = rows.write(i, x)
+        return rows.stack(), x
 
     def masked(x):
         y = tf.boolean_mask(x, x > 1.0)
@@ -52,6 +90,11 @@ def _claimed(tf):
     x = tf.constant([1.0, 2.0, 3.0])
     return {
         "padded in a loop": lambda: tf.function(padded)(),
+        "by while_loop": lambda: tf.function(by_while_loop)(),
+        "with effects": lambda: tf.function(with_effects)(x, tf.Variable(1.0)),
+        "gradient of a loop": lambda: _gradient(tf, tf.function(nested), x),
+        "nested": lambda: tf.function(nested)(x),
+        "an array beside": lambda: tf.function(array_beside)(x),
         "masked": lambda: tf.function(masked)(x),
         "differentiated": lambda: tf.function(differentiated)(x),
         "in a branch": lambda: tf.function(in_a_branch)(x),
@@ -59,6 +102,13 @@ def _claimed(tf):
         "false in between": lambda: tf.function(false_in_between)(tf.constant(3)),
         "a shape returned": lambda: tf.function(lambda x: x.shape)(x),
     }
+
+
+def _gradient(tf, function, x):
+    with tf.GradientTape() as tape:
+        tape.watch(x)
+        y, _ = function(x)
+    return tape.gradient(y, x)
 
 
 def _dims(tf):
