@@ -1,10 +1,14 @@
 """Edges of elementwise functions that samples don't reach: NaN, zeros, limits of integers, refusals."""
 
+import itertools
+
 import numpy as np
+import onnx_support
 import pytest
 
 import tvtf as tf
 from tvtf.dtypes import NUMERIC
+from tvtf.onnx import export
 from tvtf.ops import compare
 
 NAN, INF = float("nan"), float("inf")
@@ -233,3 +237,12 @@ def test_a_choice_among_many_elements_is_that_among_few(dtype):
     expected = np.where(condition, x, y)
     assert (chosen.dtype, chosen.shape) == (expected.dtype, expected.shape)
     assert chosen.tobytes() == expected.tobytes()
+
+
+def test_the_angle_of_zeros_and_infinities_is_numpys_in_onnx_too():
+    special = np.array([0.0, -0.0, 1.0, -1.0, np.inf, -np.inf, np.nan], np.float32)
+    y, x = (np.array(each) for each in zip(*itertools.product(special, special)))
+    function = tf.function(lambda y, x: tf.atan2(y, x))
+    (exported,) = onnx_support.run_model(export(function, tf.constant(y), tf.constant(x)), [y, x])
+    for found in (function(y, x).numpy(), exported):
+        np.testing.assert_allclose(found, np.arctan2(y, x), rtol=1e-6)

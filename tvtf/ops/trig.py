@@ -11,9 +11,21 @@ from tvtf.ops.elementwise import binary_op, chain, nodes, operands, shifted, ten
 from tvtf.ops.rules import bind, number, unbroadcast
 from tvtf.tensor import Tensor
 
-_DIAGONAL = ("Atan", ("Div", 0, 1))
-_HALF_TURN = ("Where", ("Less", 0, 0.0), float(-np.pi), float(np.pi))
-_ATAN2 = ("Where", ("Less", 1, 0.0), ("Add", _DIAGONAL, _HALF_TURN), _DIAGONAL)
+
+def _has_sign(x: int) -> Any:
+    """Whether an operand is below zero, or the zero that is."""
+    return "Or", ("Less", x, 0.0), ("Less", ("Reciprocal", x), 0.0)
+
+
+def _among_infinities(x: int) -> Any:
+    """An operand; its sign where both are infinite, whose quotient is NaN."""
+    return "Where", ("And", ("IsInf", 0), ("IsInf", 1)), ("Sign", x), x
+
+
+_IS_ORIGIN = ("And", ("Equal", 0, 0.0), ("Equal", 1, 0.0))
+_SLOPE = ("Where", _IS_ORIGIN, 0, ("Div", _among_infinities(0), _among_infinities(1)))
+_HALF_TURN = ("Where", _has_sign(0), float(-np.pi), float(np.pi))
+_ATAN2 = ("Where", _has_sign(1), ("Add", ("Atan", _SLOPE), _HALF_TURN), ("Atan", _SLOPE))
 
 
 @unary_op(
