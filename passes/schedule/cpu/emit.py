@@ -109,11 +109,18 @@ def volume(extents: Sequence[int | ir.Expr]) -> ir.Expr:
 def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
     """The point of a row-major box that a flat index stands for."""
     point: list[ir.Expr] = []
-    for position, extent in enumerate(extents):
-        rest = volume(extents[position + 1 :])
-        place = flat if static(rest) == 1 else tirx.floordiv(flat, rest)
-        point.append(place if position == 0 else tirx.floormod(place, as_expr(extent)))
-    return [index(0) if static(extent) == 1 else place for place, extent in zip(point, extents, strict=True)]
+    place = flat
+    for position, extent in reversed(list(enumerate(extents))):
+        is_first = all(static(outer) == 1 for outer in extents[:position])
+        point.append(place if is_first else tirx.floormod(place, as_expr(extent)))
+        inner = static(volume(extents[position:]))
+        if inner is None:
+            place = tirx.floordiv(
+                place, as_expr(extent)
+            )  # by one size at a time, TVM's simplifier joins the parts again
+        elif inner != 1:
+            place = tirx.floordiv(flat, index(inner))
+    return [index(0) if static(extent) == 1 else at for at, extent in zip(reversed(point), extents, strict=True)]
 
 
 def sequence(parts: Sequence[Stmt | None]) -> Stmt:
