@@ -306,14 +306,14 @@ def traced_while(
     """
     from tvtf.frontend.lift import Inner, carried_variables, lift, variable_value
     from tvtf.frontend.tensor_array import Growth, params_of, settled
+    from tvtf.frontend.trip_count import trip_count
 
     loop_vars = typed_as_returned(loop_vars, body)
     loop_vars = settled(loop_vars, lambda aside: body(*params_of(aside, loop_vars)))
     growth = growth or Growth(loop_vars)
     entry = [state.trace.own(convert_to_tensor(v)) for v in nest.flatten(loop_vars, expand_composites=True)]
     names = names or [getattr(t, "name", "Const:0") for t in entry]
-    if of_any_rank() and not isinstance(bound, int):
-        bound = None  # no dim that an instance has not yet
+    bound = _without_waiting(bound)
     shapes = _invariants(entry, loop_vars, shape_invariants, names)
     for place, shape in growth.shapes.items():
         shapes[place] = shape
@@ -347,6 +347,8 @@ def traced_while(
         body = _for_none(body)
         test, step, types = traced()
     _check_carried(entry, step, names, shapes)
+    if bound is None:
+        bound = _without_waiting(trip_count(entry, test, step))
     variables = carried_variables([test, step])
     carried_values = _carry_variables((test, step), variables)
     updates = [variable_value(step, v) for v in variables]
@@ -362,6 +364,11 @@ def traced_while(
             traced_assign(variable, value, read_value=False)
     _show_shapes(outputs, entry, declared)
     return nest.pack_sequence_as(loop_vars, outputs[: len(entry)], expand_composites=True)
+
+
+def _without_waiting(bound: Any) -> Any:
+    """Only a number, where the ranks that dims belong to are still to come."""
+    return bound if isinstance(bound, int) or not of_any_rank() else None
 
 
 def _types(entry: Sequence[Tensor], shapes: Sequence[Any]) -> list[TensorType]:
