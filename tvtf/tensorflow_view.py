@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from contextlib import nullcontext
 from functools import reduce
-from types import ModuleType
+from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import tvtf
@@ -41,10 +41,18 @@ class View(ModuleType):
                 return self._seen(name, getattr(module, name))
         return self._seen(name, getattr(last, name))
 
+    def forget(self) -> None:
+        """Looks names up anew that were found in other modules."""
+        for name in self.__dict__.pop("_found", ()):
+            self.__dict__.pop(name, None)
+
     def _seen(self, name: str, value: Any) -> Any:
         """A value, or the view of a module of tvtf's; Keras is itself everywhere."""
         if value is tvtf:
             return _root
+        if isinstance(value, (FunctionType, type)):  # looked up in each step of a training loop
+            vars(self).setdefault("_found", []).append(name)
+            return vars(self).setdefault(name, value)
         if not isinstance(value, ModuleType) or value.__name__.partition(".")[0] != "tvtf" or name == "keras":
             return value
         return vars(self).setdefault(name, View(f"{self.__name__}.{name}", value))
@@ -180,6 +188,7 @@ def add(names: Names, behind: Mapping[str, Sequence[str]]) -> None:
     """Gives modules of the view names of their own, and, by dotted path, modules of tvtf that answer for the rest."""
     for path, places in behind.items():
         vars(_at(path))["_behind"] = tuple(places)
+        _at(path).forget()
     for path, own in names.items():
         vars(_at(path)).update(own)
 

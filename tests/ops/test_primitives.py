@@ -129,6 +129,7 @@ SPECIAL = [np.nan, np.inf, -np.inf, -0.0, 0.0]
 FINITE_ONLY = {
     "attention": "of a row of -inf alone its logarithm of the sum, which only the gradient reads, is -inf instead of NaN",
     "conv": "NumPy multiplies the zeros of the padding, too, and 0 times infinity is NaN",
+    "sparse_matmul": "SciPy adds values of the same place before it multiplies them, which may be infinities of both signs",
     "conv_input_grad": "compiled code multiplies the zeros between strides, too",
 }
 LEFT_OUT_OF_MAXIMA = ("reduce_max", "reduce_min", "max_pool", "max_pool_grad", "max_pool_pick", "searchsorted")

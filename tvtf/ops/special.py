@@ -120,7 +120,7 @@ def ndtri(x: Any, name: str | None = None) -> Any:
 
 @unary_op(
     domain=FLOATING,
-    numpy=scipy("gammaln"),
+    numpy=lambda x: scipy("gammaln")(np.where(np.isneginf(x), np.inf, x)),  # C's lgamma(-inf) is inf, SciPy's is -inf
     lower=lambda t, x: t.lgamma(x),
     vjp=chain(lambda y, x: bind.digamma(x)),
     onnx=None,
