@@ -79,6 +79,11 @@ class Traced(Eager):
         plan = self._traced.plan() if self._traced is not None else None
         return plan is not None and plan.is_brief
 
+    @property
+    def is_compiled(self) -> bool:
+        """Whether it runs without Python, which could wait for something."""
+        return self._traced is not None and not self._traced.graph.root.python.is_called
+
     def __call__(self, *elements: Element) -> Any:
         if self._traced is None:
             return super().__call__(*elements)
@@ -142,7 +147,8 @@ class ParallelMap(Ready):
     def handles(self) -> Iterator[Any]:
         if self.function.is_brief:
             return map(self.function, self.source.elements())
-        return self.workers.results(lambda h: self.function(self.source.value(h)), self.source.handles())
+        waits = not self.function.is_compiled
+        return self.workers.results(lambda h: self.function(self.source.value(h)), self.source.handles(), waits)
 
 
 @method

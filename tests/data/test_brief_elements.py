@@ -1,0 +1,69 @@
+"""Elements that are computed faster than threads hand them over are computed by who asks for them."""
+
+import math
+import threading
+
+import pytest
+
+import tvtf as tf
+from tvtf.data import parallel
+
+
+def elements(threads, count=40):
+    for i in range(count):
+        threads.append(threading.current_thread())
+        yield i
+
+
+def source(threads):
+    return tf.data.Dataset.from_generator(lambda: elements(threads), output_signature=tf.TensorSpec([], tf.int32))
+
+
+@pytest.mark.parametrize("brief, expected", [(math.inf, True), (0.0, False)])
+def test_prefetched_elements(monkeypatch, brief, expected):
+    monkeypatch.setattr(parallel, "BRIEF", brief)
+    threads = []
+    assert [int(x) for x in source(threads).prefetch(2)] == list(range(40))
+    assert (threads[-1] is threading.current_thread()) is expected
+    assert threads[0] is not threading.current_thread()
+
+
+def test_elements_that_become_long_are_prefetched_again(monkeypatch):
+    monkeypatch.setattr(parallel, "BRIEF", math.inf)
+    monkeypatch.setattr(parallel, "LONG", 0.0)
+    threads = []
+    assert [int(x) for x in source(threads).prefetch(2)] == list(range(40))
+    assert len({thread.ident for thread in threads} - {threading.current_thread().ident}) > 1
+
+
+@pytest.mark.parametrize("brief", [math.inf, 0.0])
+@pytest.mark.parametrize("deterministic", [True, False])
+def test_mapped_elements(monkeypatch, brief, deterministic):
+    monkeypatch.setattr(parallel, "BRIEF", brief)
+    mapped = tf.data.Dataset.range(50).map(lambda x: x * 2, num_parallel_calls=2, deterministic=deterministic)
+    assert sorted(int(x) for x in mapped) == list(range(0, 100, 2))
+
+
+@pytest.mark.parametrize("brief", [math.inf, 0.0])
+def test_a_failure_stands_where_its_element_would(monkeypatch, brief):
+    monkeypatch.setattr(parallel, "BRIEF", brief)
+    divided = tf.data.Dataset.range(20, -5, -1).map(lambda x: 100 // x, num_parallel_calls=2).prefetch(2)
+    found, iterator = [], iter(divided)
+    with pytest.raises(tf.errors.InvalidArgumentError, match="ivision by zero"):
+        while True:
+            found.append(int(next(iterator)))
+    assert found == [100 // x for x in range(20, 0, -1)]
+    assert int(next(iterator)) == -100
+
+
+def test_functions_that_call_python_stay_in_threads(monkeypatch):
+    monkeypatch.setattr(parallel, "BRIEF", math.inf)
+    threads = []
+
+    def noted(x):
+        threads.append(threading.current_thread())
+        return x
+
+    mapped = tf.data.Dataset.range(30).map(lambda x: tf.py_function(noted, [x], tf.int64), num_parallel_calls=2)
+    assert [int(x) for x in mapped] == list(range(30))
+    assert threading.current_thread() not in threads[1:]  # the first one is for its type
