@@ -39,7 +39,14 @@ def inlined(func: PrimFunc, operands: Sequence[ir.Expr]) -> tuple[Stmt, list[Var
         return tirx.Evaluate(tirx.IntImm("int32", 0))
 
     body = structural_map(func.body, (AllocBuffer, allocation))
-    return structural_map(body, (Var, lambda var: instead.get(var, var))), moved
+    body = structural_map(body, (Var, lambda var: instead.get(var, var)))
+    return structural_map(body, (tirx.Let, _own_let)), moved
+
+
+def _own_let(let: tirx.Let) -> tirx.Let:
+    """With a Var of its own: LLVM's code generator takes one Var for one value, in all that a kernel inlines."""
+    own = Var(let.var.name, let.var.ty)
+    return tirx.Let(own, let.value, structural_map(let.body, (Var, lambda var: own if var.same_as(let.var) else var)))
 
 
 def without_blocks(func: PrimFunc) -> PrimFunc:

@@ -50,6 +50,16 @@ def test_booleans_are_carried():
     agree(lambda x: repeated(3, lambda i, a: (tf.logical_not(a),), x), tf.constant([True, False]))
 
 
+def test_a_kernel_with_named_values_runs_twice_in_a_turn():
+    """The remainder's kernel names its parts; both calls in a turn are of one kernel."""
+
+    def turn(i, x):
+        once = x % 1.7
+        return ((once + 1.5) % 1.7 - once + 1.0,)
+
+    agree(lambda x: repeated(3, turn, x), tf.constant([0.5, 1.0, 2.0]))
+
+
 @pytest.mark.parametrize("count", [0, 1, 5])
 def test_values_swap_are_kept_and_are_read_in_many_ways(count):
     def turn(i, a, b, c, d):
