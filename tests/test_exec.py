@@ -147,3 +147,27 @@ print(importlib.reload(tensorflow) is first, tensorflow.reduce_sum([1, 2]).numpy
 """
     done = subprocess.run([sys.executable, "-c", program], capture_output=True, text=True, check=True)
     assert done.stdout == "True True True\nTrue 3\n"
+
+
+def test_every_private_name_is_imported(tmp_path):
+    lines = printed(
+        tmp_path,
+        """
+import importlib
+from tvtf import private
+places = {path: list(own) for path, own in private.names().items()} | {path: [] for path in private.BEHIND if path not in private.names()}
+missing = []
+for path, names in places.items():
+    package, _, last = f"tensorflow.{path}".rpartition(".")
+    module = importlib.import_module(f"{package}.{last}")
+    missing += [f"{path}.{name}" for name in names if not hasattr(module, name)]
+    scope = {}
+    exec(f"from {package} import {last} as found", scope)
+    for name in names:
+        exec(f"from tensorflow.{path} import {name}", scope)
+    if scope["found"] is not module:
+        missing.append(path)
+print(missing, len(places) > 100, sum(map(len, places.values())) > 200)
+""",
+    )
+    assert lines == ["[] True True"]
