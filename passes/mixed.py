@@ -30,6 +30,7 @@ FOLLOWING = frozenset(
             "relu",
             "relu6",
             "leaky_relu",
+            "relu_grad",
             "add",
             "subtract",
             "multiply",

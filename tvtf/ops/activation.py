@@ -2,22 +2,62 @@
 
 from __future__ import annotations
 
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tvtf.dtypes import FLOATING, REAL, as_dtype
 from tvtf.ops.elementwise import like, nodes, scaled, shifted, tensor_of, unary_op, widened
-from tvtf.ops.rules import bind, draw, number, static_value
-from tvtf.primitive import Sample, export
+from tvtf.ops.rules import batch_elementwise, binary, bind, draw, number, scalar, static_value, zeros_like
+from tvtf.primitive import Sample, export, primitive
 from tvtf.tensor import Tensor, convert_to_tensor
+
+
+def _relu_grad_array(ct: np.ndarray, y: np.ndarray, *, slope: float | None, most: float | None) -> np.ndarray:
+    rises = y > 0 if most is None else (y > 0) & (y < most)
+    return np.where(rises, ct, ct.dtype.type(0) if slope is None else ct * ct.dtype.type(slope))
+
+
+def _relu_grad_kernel(t: Any, ct: Any, y: Any, *, slope: float | None, most: float | None) -> Any:
+    flat = t.const(0, ct) if slope is None else t.times(ct, slope)
+    within = ct if most is None else t.select(y < t.const(most, y), ct, flat)
+    return t.select(y > t.const(0, y), within, flat)
+
+
+def _relu_grad_onnx(e: Any, inputs: Any, outputs: Any, types: Any, *, slope: float | None, most: float | None) -> None:
+    above: tuple[Any, ...] = ("Greater", 1, 0.0)
+    rising = above if most is None else ("And", above, ("Less", 1, float(most)))
+    nodes(("Where", rising, 0, 0.0 if slope is None else ("Mul", 0, slope)))(e, inputs, outputs, types)
+
+
+@primitive(
+    tf_name="ReluGrad",
+    type=binary(REAL),
+    numpy=widened(_relu_grad_array),
+    lower=scalar(_relu_grad_kernel),
+    vjp=lambda ct, dx, g, y, **attrs: (bind.relu_grad(ct, y, **attrs), partial(zeros_like, y)),
+    batch=batch_elementwise("relu_grad"),
+    onnx=_relu_grad_onnx,
+    samples=lambda: [
+        Sample((draw(1, s), draw(2, s, -2.0, 8.0)), {"slope": slope, "most": most}, FLOATING)
+        for s, slope, most in (((3,), None, None), ((2, 4), None, 6), ((), 0.3, None), ((0, 2), 0.3, None))
+    ],
+)
+def relu_grad(ct: Tensor, y: Tensor, slope: float | None, most: float | None) -> Any:
+    """The cotangent ``ct`` where ``y`` is between 0 and ``most``, elsewhere ``slope`` times it: what a rectifier hands on.
+
+    An op of its own, not a choice by flags, has a gradient by ``y``: as in TensorFlow the second derivative of a rectifier
+    is zeros, not None.
+    """
+    return (ct, y), {"slope": slope, "most": most}
 
 
 @unary_op(
     domain=REAL,
     numpy=lambda x: np.maximum(x, x.dtype.type(0)),
     lower=lambda t, x: t.maximum(x, t.const(0, x)),
-    vjp=lambda ct, y, x: bind.select(bind.greater(y, number(0, y)), ct, number(0, ct)),
+    vjp=lambda ct, y, x: bind.relu_grad(ct, y, slope=None, most=None),
     onnx=lambda e, inputs, outputs, types: e.node(
         "Identity" if types[0][0].dtype.is_unsigned else "Relu", inputs, outputs
     ),
@@ -46,9 +86,7 @@ def relu(features: Any, name: str | None = None) -> Any:
     domain=REAL,
     numpy=lambda x: np.minimum(np.maximum(x, x.dtype.type(0)), x.dtype.type(6)),
     lower=lambda t, x: t.minimum(t.maximum(x, t.const(0, x)), t.const(6, x)),
-    vjp=lambda ct, y, x: bind.select(
-        bind.logical_and(bind.greater(y, number(0, y)), bind.less(y, number(6, y))), ct, number(0, ct)
-    ),
+    vjp=lambda ct, y, x: bind.relu_grad(ct, y, slope=None, most=6),
     onnx=nodes(("Min", ("Max", 0, 0.0), 6.0)),
     samples=(-3.0, 9.0),
     public=("nn.relu6",),
@@ -65,15 +103,11 @@ def relu6(features: Any, name: str | None = None) -> Any:
     return tensor_of(features)
 
 
-def _leaky_vjp(ct: Tensor, y: Tensor, x: Tensor, *, alpha: float) -> Tensor:
-    return bind.select(bind.greater(x, number(0, x)), ct, scaled(ct, alpha))
-
-
 @unary_op(
     domain=FLOATING,
     numpy=widened(lambda x, *, alpha: np.where(x > 0, x, x * x.dtype.type(alpha))),
     lower=lambda t, x, *, alpha: t.select(x > t.const(0, x), x, t.times(x, alpha)),
-    vjp=_leaky_vjp,
+    vjp=lambda ct, y, x, *, alpha: bind.relu_grad(ct, x, slope=alpha, most=None),
     batch=lambda size, inputs, batched, *, alpha: bind.leaky_relu(inputs[0], alpha=alpha),
     onnx=lambda e, inputs, outputs, types, *, alpha: e.node("LeakyRelu", inputs, outputs, alpha=alpha),
     samples=lambda: [Sample((draw(i, s),), {"alpha": 0.3}, FLOATING) for i, s in enumerate(((3,), (), (2, 4), (0, 2)))],

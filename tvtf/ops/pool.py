@@ -3,13 +3,14 @@
 from __future__ import annotations
 
 from collections.abc import Sequence
+from functools import partial
 from typing import Any
 
 import numpy as np
 
 from tvtf.dtypes import FLOATING, float32, int8, int16, int32, int64, uint8, uint16
 from tvtf.ops.conv import merged, parted
-from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch
+from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch, zeros_like
 from tvtf.ops.softmax import wide
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
 from tvtf.primitive import Sample, primitive, table
@@ -318,7 +319,11 @@ def max_pool_primitive(x: Tensor, window: Sizes, strides: Sizes, padding: Paddin
     type=_max_grad_type,
     numpy=_max_grad_array,
     lower=kernel("nn.max_pool_grad"),
-    vjp=lambda c, g, ct, x, y, **attrs: (bind.max_pool_pick(c, x, y, **attrs), None, None),
+    vjp=lambda c, g, ct, x, y, **attrs: (
+        bind.max_pool_pick(c, x, y, **attrs),
+        partial(zeros_like, x),
+        partial(zeros_like, y),
+    ),
     batch=_joined("max_pool_grad"),
     samples=_max_grad_samples,
     onnx=_max_grad_onnx,
@@ -334,7 +339,11 @@ def max_pool_grad(ct: Tensor, x: Tensor, y: Tensor, window: Sizes, strides: Size
     type=_max_pick_type,
     numpy=_max_pick_array,
     lower=kernel("nn.max_pool_pick"),
-    vjp=lambda ct, g, c, x, y, **attrs: (bind.max_pool_grad(ct, x, y, **attrs), None, None),
+    vjp=lambda ct, g, c, x, y, **attrs: (
+        bind.max_pool_grad(ct, x, y, **attrs),
+        partial(zeros_like, x),
+        partial(zeros_like, y),
+    ),
     batch=_joined("max_pool_pick"),
     samples=_max_pick_samples,
     onnx=_max_pick_onnx,
