@@ -45,13 +45,26 @@ class Reference:
         return self._target
 
     def __eq__(self, other: object) -> bool:
-        return isinstance(other, Reference) and self._target is other._target
+        return other is not None and id(self._target) == _address_in(other)
+
+    def __lt__(self, other: object) -> bool:
+        """An order without a meaning, the same as long as both live: for what sorts references."""
+        return id(self._target) < _address_in(other)
+
+    def __gt__(self, other: object) -> bool:
+        return id(self._target) > _address_in(other)
 
     def __hash__(self) -> int:
         return id(self._target)
 
     def __repr__(self) -> str:
         return f"<Reference wrapping {self._target!r}>"
+
+
+def _address_in(reference: object) -> int:
+    if not isinstance(reference, Reference):
+        raise TypeError("Cannot compare wrapped object with unwrapped object")
+    return id(reference._target)
 
 
 @export("__internal__.types.Tensor")
