@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import threading
+from collections import defaultdict
 from collections.abc import Iterator, Mapping, Sequence
 from contextlib import ExitStack, contextmanager
 from typing import Any
@@ -389,6 +390,14 @@ class Session:
 
     def _fed_pairs(self, key: Any, value: Any) -> list[tuple[SymbolicTensor, Any]]:
         """The tensors of what is fed, each with its value."""
+        if isinstance(key, tuple):  # a structure: of those, tuples alone can be keys
+            tensors, given = nest.flatten(key), nest.flatten(value)
+            if len(tensors) != len(given):
+                raise ValueError(
+                    f"Could not flatten dictionary. Key had {len(tensors)} elements, but value had {len(given)} elements. "
+                    f"Key: {tensors}, value: {given}."
+                )
+            return [pair for each, own in zip(tensors, given) for pair in self._fed_pairs(each, own)]
         if not nest.is_composite(key):
             return [(self._fed(key), value)]
         parts = list(nest.flatten(key, expand_composites=True))
@@ -425,9 +434,10 @@ def _packed(fetches: Any, values: Iterator[Any]) -> Any:
     if isinstance(fetches, Mapping):
         made: Any = type(fetches)
         found = {k: _packed(fetches[k], values) for k in sorted(fetches)}
-        return made((k, found[k]) for k in fetches)
-    if isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
-        return type(fetches)(*(_packed(v, values) for v in fetches))
+        pairs = [(k, found[k]) for k in fetches]
+        return made(fetches.default_factory, pairs) if isinstance(fetches, defaultdict) else made(pairs)
+    if nest.is_record(fetches) or isinstance(fetches, tuple) and hasattr(fetches, "_fields"):
+        return nest.with_parts(fetches, [_packed(v, values) for v in nest.parts_of(fetches)])
     if isinstance(fetches, (list, tuple)):
         return type(fetches)(_packed(v, values) for v in fetches)
     return next(values)
