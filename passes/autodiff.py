@@ -84,7 +84,7 @@ def sweep(
     for record in reversed(records):
         _, inputs, outputs, _ = record
         ct = _arrived(outputs, found) if type(outputs) is tuple else found.get(id(outputs))
-        if ct is None:
+        if ct is None or not any(id(x) in needed for x in inputs):
             continue
         given = _rows_through(record, ct) if type(ct) is IndexedSlices else _given(record, ct)
         for x, part in zip(inputs, given if isinstance(given, (tuple, list)) else (given,)):

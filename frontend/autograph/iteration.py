@@ -27,9 +27,8 @@ class Range:
     @classmethod
     def of(cls, start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None) -> Range:
         first, last = (0, start) if limit is None else (start, limit)
-        tensors = [x for x in (first, last, delta) if isinstance(x, Tensor) or hasattr(x, "_as_tensor")]
-        kind = as_dtype(dtype) if dtype is not None else convert_to_tensor(tensors[0]).dtype
-        return cls(*(convert_to_tensor(x, kind) for x in (first, last, delta)))
+        kind = as_dtype(dtype) if dtype is not None else create.range_dtype((first, last, delta))
+        return cls(*(create.bound_as(x, kind) for x in (first, last, delta)))
 
     def ascending(self) -> bool | None:
         """The sign of the step, where it is known."""

@@ -30,7 +30,7 @@ from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, brackets
 from tvtf.summarized import HOLE
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 
 
 def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:
@@ -204,7 +204,9 @@ def arange(start: Any, limit: Any = None, delta: Any = 1, dtype: Any = None, nam
     Source: https://www.tensorflow.org/api_docs/python/tf/range
     """
     start, limit = (0, start) if limit is None else (start, limit)
-    kind = as_dtype(dtype) if dtype is not None else _range_dtype((start, limit, delta))
+    kind = as_dtype(dtype) if dtype is not None else range_dtype((start, limit, delta))
+    if dtype is not None:
+        start, limit, delta = (bound_as(b, kind) if is_tensor(b) else b for b in (start, limit, delta))
     start, limit, delta = (_number(bound, kind if dtype is not None else float32) for bound in (start, limit, delta))
     if is_computed(limit) and kind.is_integer and not any(map(is_computed, (start, delta))) and _ascends(start, delta):
         limit = as_dims(limit, "limit")
@@ -247,7 +249,15 @@ def _computed_range(start: Any, limit: Any, delta: Any, kind: DType) -> Tensor:
     return bind.add(first, bind.multiply(bind.cast(places, dtype=kind), step))
 
 
-def _range_dtype(bounds: Sequence[Any]) -> DType:
+def bound_as(bound: Any, kind: DType) -> Tensor:
+    """A bound as a tensor of a dtype: a tensor of another one is cast, as in TensorFlow."""
+    if is_tensor(bound):
+        tensor = convert_to_tensor(bound)
+        return tensor if tensor.dtype is kind else bind.cast(tensor, dtype=kind)
+    return convert_to_tensor(bound, kind)
+
+
+def range_dtype(bounds: Sequence[Any]) -> DType:
     order = ("int32", "int64", "float16", "bfloat16", "float32", "float64")
     found = [convert_to_tensor(b).dtype.name for b in bounds]
     for name in found:
