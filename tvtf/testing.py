@@ -77,9 +77,13 @@ class TestCase(_Case):  # type: ignore[misc]
         return self._folder.name
 
     def evaluate(self, tensors: Any) -> Any:
-        """NumPy values in place of tensors; of a graph's, as the session in force has them."""
+        """NumPy values in place of tensors; of a graph's, as the session in force has them.
+
+        Raises:
+          ValueError: something that is no tensor, where there is no graph.
+        """
         if state.trace is None:
-            return nest.map_structure(lambda t: t.numpy() if hasattr(t, "numpy") else t, tensors)
+            return nest.map_structure(_value, tensors)
         session = _v1().get_default_session()
         if session is not None:
             return session.run(tensors)
@@ -113,11 +117,24 @@ class TestCase(_Case):  # type: ignore[misc]
 
     def _GetNdArray(self, a: Any) -> np.ndarray:
         """What is compared, as an array; test cases of other libraries override it."""
-        return _array(self.evaluate(a) if is_tensor(a) else a)
+        return _array(self._values(a))
+
+    def _values(self, a: Any) -> Any:
+        """What is compared with values in place of a graph's tensors."""
+        leaves = nest.flatten(a)
+        symbolic = [i for i, leaf in enumerate(leaves) if _is_symbolic(leaf)]
+        if not symbolic:
+            return a
+        for i, value in zip(symbolic, self.evaluate([leaves[i] for i in symbolic])):
+            leaves[i] = value
+        return nest.pack_sequence_as(a, leaves)
 
     def assertAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
-        """The same shape and elements; NaN is equal to NaN."""
-        first, second = _pair(self, a, b, msg)
+        """The same shape and elements; NaN is equal to NaN. Ragged tensors may be compared with nested lists."""
+        if _is_ragged(a) or _is_ragged(b):
+            self.assertEqual(_nested_lists(self._values(a)), _nested_lists(self._values(b)), msg)
+            return
+        first, second = _as_texts(*_pair(self, a, b, msg))
         np.testing.assert_array_equal(first, second, err_msg=msg or "")
 
     def assertNotAllEqual(self, a: Any, b: Any, msg: str | None = None) -> None:
@@ -129,7 +146,10 @@ class TestCase(_Case):  # type: ignore[misc]
             self.assertIsInstance(b, Mapping, msg)
             self.assertCountEqual(a, b, msg)
             pairs = [(a[key], b[key]) for key in a]
-        elif isinstance(a, (list, tuple)) and not (_is_array_like(a) and _is_array_like(b)):
+        elif _is_ragged(a) or _is_ragged(b):
+            self.assertAllClose(_nested_lists(self._values(a)), _nested_lists(self._values(b)), rtol, atol, msg)
+            return
+        elif isinstance(a, (list, tuple)) and not (_is_array_like(self._values(a)) and _is_array_like(self._values(b))):
             self.assertEqual(len(a), len(b), msg)
             pairs = list(zip(a, b))
         else:
@@ -261,6 +281,44 @@ class TestCase(_Case):  # type: ignore[misc]
         self, exception_type: Any = OpError, expected_err_re_or_predicate: str = "Incompatible shapes"
     ) -> Any:
         return self.assertRaisesWithPredicateMatch((exception_type, ValueError), expected_err_re_or_predicate)
+
+
+def _value(tensor: Any) -> Any:
+    """The NumPy value of an eager tensor, of one made of tensors as TensorFlow 1 has it; that of what a function gives."""
+    if tensor is None:
+        return None
+    if nest.is_composite(tensor):
+        parts = nest.flatten(tensor, expand_composites=True)
+        return importlib.import_module("tvtf.v1.composites").fetched(tensor, [_value(part) for part in parts])
+    if callable(tensor):
+        return nest.map_structure(_value, tensor())
+    if not hasattr(tensor, "numpy"):
+        raise ValueError(f"Unsupported type {type(tensor).__name__!r}.")
+    return tensor.numpy()
+
+
+def _is_symbolic(value: Any) -> bool:
+    """Whether a value is of a graph, so that a session has to give it."""
+    return state.trace is not None and (is_tensor(value) or nest.is_composite(value))
+
+
+def _is_ragged(value: Any) -> bool:
+    return hasattr(value, "nested_row_splits")
+
+
+def _nested_lists(value: Any) -> Any:
+    """A ragged tensor, an array or nested lists of tensors as lists of Python's numbers."""
+    if isinstance(value, (list, tuple)):
+        return [_nested_lists(part) for part in value]
+    return value.to_list() if hasattr(value, "to_list") else _array(value).tolist()
+
+
+def _as_texts(first: np.ndarray, second: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
+    """Two arrays of strings as bytes, of which one may be of Python's texts."""
+    if object not in (first.dtype, second.dtype):
+        return first, second
+    encoded = np.vectorize(lambda x: x.encode() if isinstance(x, str) else x, otypes=[object])
+    return tuple(encoded(x) if x.dtype.kind in "OU" and x.size else x for x in (first, second))  # type: ignore[return-value]
 
 
 def _array(value: Any) -> np.ndarray:

@@ -1,0 +1,176 @@
+"""What the suites of other people's libraries do: second derivatives, references in order, test cases in graphs."""
+
+from collections import OrderedDict, defaultdict, namedtuple
+
+import numpy as np
+
+Pair = namedtuple("Pair", "first second")
+
+
+def programs(tf):
+    return {
+        **_second_derivatives(tf),
+        **_ranges(tf),
+        **_references(tf),
+        **_test_cases(tf),
+        **_fetched(tf),
+    }
+
+
+def _second_derivatives(tf):
+    def second(f):
+        x = tf.constant([1.0, -2.0, 7.0])
+        with tf.GradientTape() as outer:
+            outer.watch(x)
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = f(x)
+            first = inner.gradient(y, x)
+        return outer.gradient(first, x)
+
+    def by_the_weights():
+        w, x = tf.Variable([[1.0, -1.0]]), tf.constant([[2.0]])
+        with tf.GradientTape() as outer:
+            with tf.GradientTape() as inner:
+                inner.watch(x)
+                y = tf.nn.relu(tf.matmul(x, w))
+            slope = inner.gradient(y, x)
+            loss = tf.reduce_sum(slope * slope)
+        return outer.gradient(loss, w)
+
+    functions = {
+        "relu": tf.nn.relu,
+        "relu6": tf.nn.relu6,
+        "leaky_relu": tf.nn.leaky_relu,
+        "crelu": tf.nn.crelu,
+        "max_pool": lambda x: tf.nn.max_pool1d(x[None, :, None], 2, 1, "VALID"),
+        "abs": tf.abs,
+        "maximum": lambda x: tf.maximum(x, 0.5),
+        "where": lambda x: tf.where(x > 0, x, 0.0),
+        "clip_by_value": lambda x: tf.clip_by_value(x, 0.0, 1.0),
+    }
+    made = {}
+    for name, f in functions.items():
+        made[f"second derivative, {name}"] = lambda f=f: second(f)
+        made[f"second derivative, {name}, traced"] = lambda f=f: tf.function(second)(f)
+    return made | {"a penalty on slopes": by_the_weights, "a penalty on slopes, traced": tf.function(by_the_weights)}
+
+
+def _ranges(tf):
+    def by_a_range(x):
+        n = tf.reduce_sum(tf.cast(x > 0.5, tf.int32))
+        steps = tf.range(n, dtype=tf.float32)
+        return tf.gradients(tf.reduce_sum(steps * steps * x), [steps, x])
+
+    def sizes(n):
+        total = 0.0
+        for i in tf.range(n, dtype=tf.float32):
+            total += i
+        return total, tf.range(n, dtype=tf.float64), tf.range(0.0, n, 0.5)
+
+    return {
+        "gradients by a range": lambda: tf.function(by_a_range)(tf.ones(3)),
+        "a range in another dtype": lambda: tf.range(tf.constant(3), dtype=tf.float32),
+        "a range in another dtype, of all bounds": lambda: tf.range(
+            tf.constant(1.5), tf.constant(4.5), tf.constant(1), tf.int32
+        ),
+        "ranges in other dtypes, traced": lambda: tf.function(sizes)(tf.constant(3)),
+    }
+
+
+def _references(tf):
+    def refs():
+        return tf.Variable(1.0), tf.Variable(2.0)
+
+    def sorted_pairs():
+        held = refs()
+        first, second = sorted((id(v), v.ref()) for v in held)
+        ordered = sorted(v.ref() for v in held) == [first[1], second[1]]
+        return ordered, first[1] < second[1], first[1] > second[1], first[1] < first[1]
+
+    def against(operation, other):
+        return getattr(refs()[0].ref(), operation)(other)
+
+    return {"references in order": sorted_pairs} | {
+        f"a reference, {operation} {other!r}": lambda operation=operation, other=other: against(operation, other)
+        for operation in ("__lt__", "__gt__", "__eq__", "__ne__")
+        for other in (None, 3)
+    }
+
+
+def _test_cases(tf):
+    class Case(tf.test.TestCase):
+        def runTest(self):
+            pass
+
+    def eagerly(check):
+        case = Case()
+        case.setUp()
+        return check(case)
+
+    def in_a_graph(check):
+        case = Case()
+        case.setUp()
+        with tf.Graph().as_default(), case.cached_session():
+            return check(case)
+
+    def x():
+        return tf.constant([1.0, 2.0])
+
+    def ragged():
+        return tf.ragged.constant([[1.0], [2.0, 3.0]])
+
+    checks = {
+        "close": lambda c: c.assertAllClose(x(), [1.0, 2.0]),
+        "close, a list": lambda c: c.assertAllClose([x(), x()], [[1.0, 2.0], [1.0, 2.0]]),
+        "close, shapes": lambda c: c.assertAllClose([x(), tf.constant(1.0)], [[1.0, 2.0], 1.0]),
+        "close, nests": lambda c: c.assertAllClose({"a": [x(), x()]}, {"a": [[1.0, 2.0], x()]}),
+        "close, tuples": lambda c: c.assertAllClose((x(), 1.0), (x(), 1.0)),
+        "close, named tuples": lambda c: c.assertAllClose(Pair(x(), 1.0), Pair(x(), 1.0)),
+        "close, ragged": lambda c: c.assertAllClose(ragged(), [[1.0], [2.0, 3.0]]),
+        "equal": lambda c: c.assertAllEqual(x(), [1.0, 2.0]),
+        "equal, ragged": lambda c: c.assertAllEqual(ragged(), [[1.0], [2.0, 3.0]]),
+        "equal, bytes": lambda c: c.assertAllEqual(tf.constant(["a"]), [b"a"]),
+        "equal, texts": lambda c: c.assertAllEqual(tf.constant(["a"]), ["a"]),
+        "not equal": lambda c: c.assertNotAllEqual(x(), [1.0, 2.5]),
+        "not close": lambda c: c.assertNotAllClose(x(), [1.0, 2.5]),
+        "by type": lambda c: c.assertAllCloseAccordingToType(x(), [1.0, 2.0]),
+        "greater": lambda c: c.assertAllGreater(x(), 0),
+        "in range": lambda c: c.assertAllInRange(x(), 0, 9),
+        "in a set": lambda c: c.assertAllInSet(x(), [1.0, 2.0]),
+        "an array": lambda c: c._GetNdArray(x()),
+        "values": lambda c: c.evaluate(x()),
+        "values of nests": lambda c: c.evaluate({"a": [x(), (x(),)]}),
+        "values, sparse": lambda c: c.evaluate(tf.sparse.from_dense([1.0, 0.0])),
+        "values, ragged": lambda c: c.evaluate(ragged()),
+        "values, slices": lambda c: c.evaluate(tf.IndexedSlices(x(), tf.constant([0, 1]))),
+    }
+    alone = {
+        "values of nothing": lambda c: c.evaluate(None),
+        "values of an array": lambda c: c.evaluate(np.ones(2)),
+        "values of numbers": lambda c: c.evaluate([1.0, x()]),
+        "values of a function": lambda c: c.evaluate(lambda: [x(), x()]),
+    }
+    return (
+        {f"test case, {name}": lambda check=check: eagerly(check) for name, check in (checks | alone).items()}
+        | {f"test case in a graph, {name}": lambda check=check: in_a_graph(check) for name, check in checks.items()}
+    )  # fmt: skip
+
+
+def _fetched(tf):
+    v1 = tf.compat.v1
+
+    def run(fetches, feeds=None):
+        with tf.Graph().as_default(), v1.Session() as session:
+            x = tf.constant([1.0, 2.0])
+            p, q = v1.placeholder(tf.float32, [2]), v1.placeholder(tf.float32, [])
+            return session.run(fetches(x, p * q), feeds and feeds(p, q))
+
+    return {
+        "fetched, ordered": lambda: run(lambda x, y: OrderedDict(b=x, a=2.0 * x)),
+        "fetched, default": lambda: run(lambda x, y: defaultdict(list, b=x)),
+        "fetched, named": lambda: run(lambda x, y: [Pair(x, (x,))]),
+        "fed a pair": lambda: run(lambda x, y: y, lambda p, q: {(p, q): ([1.0, 2.0], 3.0)}),
+        "fed a named pair": lambda: run(lambda x, y: y, lambda p, q: {Pair(p, q): Pair(np.array([1.0, 2.0]), 3.0)}),
+        "fed too much": lambda: run(lambda x, y: y, lambda p, q: {(p, q): ([1.0, 2.0], 3.0, 4.0)}),
+    }
