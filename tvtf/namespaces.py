@@ -185,6 +185,7 @@ LATE = {
         "strings": "bytes_split ngrams split unicode_decode unicode_decode_with_offsets unicode_encode unicode_split "
         "unicode_split_with_offsets",
     },
+    "recurrent": {"raw_ops": "CudnnRNN"},
     "raw": {
         "raw_ops": "BroadcastGradientArgs Bucketize FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 IgammaGradA "
         "MatrixDiagPartV2 MatrixDiagPartV3 RandomGammaGrad UniqueV2 UniqueWithCountsV2",
