@@ -22,6 +22,7 @@ class ThreadState(threading.local):
         self.one_by_one: tuple[bool, bool] = True, False  # whether a map may do an op by elements, and says so
         self.name_scopes: list[str] = []
         self.creators: list[Any] = []
+        self.variable_class: Any = None  # what tf.Variable(...) makes, where a strategy says it
         self.device: str | None = None
         self.effects: Any = None  # what a call of compiled code has done so far, where it may have to be called again
         self.released_for_python: list[Any] = []  # the locks of calls of compiled code, which Python is called without

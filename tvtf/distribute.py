@@ -12,6 +12,8 @@ from tvtf.namespaces import install as _install
 from tvtf.ops.rules import bind
 from tvtf.primitive import export, hooks
 from tvtf.tensor import convert_to_tensor
+from tvtf.variable import ResourceVariable, Variable
+from tvtf.variable_options import VariableSynchronization
 
 ONE = "tvtf runs a program on one device: {what}; train in several processes by averaging gradients between them"
 _active: list[Any] = []
@@ -244,6 +246,26 @@ class OneDeviceStrategy(Strategy):
             return super().run(fn, args, kwargs, options)
 
 
+class MirroredVariable(ResourceVariable):
+    """A Variable with a copy for each replica, of which there is one: what a mirrored strategy makes."""
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        super().__init__(*args, **kwargs)
+        if self.synchronization is VariableSynchronization.AUTO:
+            self.synchronization = VariableSynchronization.ON_WRITE
+
+    @property
+    def values(self) -> tuple[Variable, ...]:
+        """The replicas' copies."""
+        return (self,)
+
+    _values = values
+
+    @property
+    def _primary(self) -> Variable:
+        return self
+
+
 @export("distribute.MirroredStrategy")
 class MirroredStrategy(Strategy):
     """One replica on each of several devices of a machine: here, of one.
@@ -267,6 +289,25 @@ class MirroredStrategy(Strategy):
         self._devices = tuple(devices or ())
         if len(self._devices) > 1:
             raise NotImplementedError(ONE.format(what=f"{len(self._devices)} were given, {self._devices}"))
+
+    @contextmanager
+    def scope(self) -> Iterator[Strategy]:
+        with super().scope(), _making(MirroredVariable):
+            yield self
+
+    def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
+        with _making(MirroredVariable):
+            return super().run(fn, args, kwargs, options)
+
+
+@contextmanager
+def _making(kind: type[Variable]) -> Iterator[None]:
+    """Inside, ``tf.Variable(...)`` makes that kind."""
+    outer, state.variable_class = state.variable_class, kind
+    try:
+        yield
+    finally:
+        state.variable_class = outer
 
 
 class _DefaultStrategy(Strategy):

@@ -44,14 +44,14 @@ seeds = Seeds()
 
 
 @export("random.set_seed")
-def set_seed(seed: int) -> None:
+def set_seed(seed: int | None) -> None:
     """Sets the global seed: random ops without a seed of their own repeat, those with one start again.
 
     Eagerly, the numbers that follow are TensorFlow's own for the same calls. In a ``tf.function`` an op with a seed has
     TensorFlow's stream for it; one without has a stream of its own by its place in the function.
 
     Args:
-      seed: an int.
+      seed: an int; None for numbers that never repeat.
 
     >>> import tvtf as tf
     >>> tf.random.set_seed(1)
@@ -63,4 +63,4 @@ def set_seed(seed: int) -> None:
     Source: https://www.tensorflow.org/api_docs/python/tf/random/set_seed
     """
     with seeds.lock:
-        seeds.reset(int(seed))
+        seeds.reset(None if seed is None else int(seed))

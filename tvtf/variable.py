@@ -19,7 +19,7 @@ from tvtf.refusal import Refused
 from tvtf.shape import TensorShape, TensorType, as_shape, brackets
 from tvtf.tensor import AnyTensor, EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
 from tvtf.trackable import Trackable
-from tvtf.variable_options import MadeByCreators, checked_options
+from tvtf.variable_options import MadeByCreators, VariableAggregationV2, VariableSynchronization, checked_options
 
 _OWN_REFERENCES = 2
 """What ``sys.getrefcount`` says of a buffer that only its Variable holds."""
@@ -86,7 +86,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
     _is_taken: bool
 
     def __new__(cls, *args: Any, **kwargs: Any) -> Variable:
-        return object.__new__(ResourceVariable if cls is Variable else cls)
+        return object.__new__((state.variable_class or ResourceVariable) if cls is Variable else cls)
 
     def __init__(
         self,
@@ -99,8 +99,8 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         dtype: Any = None,
         import_scope: str | None = None,
         constraint: Callable[..., Any] | None = None,
-        synchronization: Any = None,
-        aggregation: Any = None,
+        synchronization: Any = VariableSynchronization.AUTO,
+        aggregation: Any = VariableAggregationV2.NONE,
         shape: Any = None,
         experimental_enable_variable_lifting: bool = True,
     ) -> None:

@@ -14,6 +14,7 @@ def programs(tf):
         **_references(tf),
         **_test_cases(tf),
         **_fetched(tf),
+        **_replicated(tf),
     }
 
 
@@ -173,4 +174,45 @@ def _fetched(tf):
         "fed a pair": lambda: run(lambda x, y: y, lambda p, q: {(p, q): ([1.0, 2.0], 3.0)}),
         "fed a named pair": lambda: run(lambda x, y: y, lambda p, q: {Pair(p, q): Pair(np.array([1.0, 2.0]), 3.0)}),
         "fed too much": lambda: run(lambda x, y: y, lambda p, q: {(p, q): ([1.0, 2.0], 3.0, 4.0)}),
+    }
+
+
+def _replicated(tf):
+    synchronization, aggregation = tf.VariableSynchronization, tf.VariableAggregation
+
+    def mirrored():
+        strategy = tf.distribute.MirroredStrategy(["CPU:0"])
+        with strategy.scope():
+            v = tf.Variable(1.0, name="v")
+        strategy.run(lambda: v.assign_add(2.0))
+        plain = tf.Variable(1.0)
+        return (
+            v.synchronization,
+            v.aggregation.name,
+            [each.numpy() for each in v.values],
+            [each.read_value() for each in v._values],
+            type(v).__name__,
+            hasattr(plain, "values"),
+        )
+
+    def created_anew():
+        def locally(make, **arguments):
+            if arguments["synchronization"] == synchronization.AUTO and arguments["aggregation"].name == "NONE":
+                arguments |= {"synchronization": synchronization.ON_READ, "aggregation": aggregation.ONLY_FIRST_REPLICA}
+            return make(**arguments)
+
+        with tf.variable_creator_scope(locally):
+            v = tf.Variable(1.0)
+        return v.synchronization, v.aggregation
+
+    def without_a_seed():
+        tf.random.set_seed(None)
+        first = tf.random.uniform([8]).numpy()
+        tf.random.set_seed(None)
+        return (first == tf.random.uniform([8]).numpy()).all()
+
+    return {
+        "a mirrored Variable": mirrored,
+        "a creator asks the defaults": created_anew,
+        "no global seed": without_a_seed,
     }
