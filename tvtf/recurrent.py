@@ -66,6 +66,14 @@ def CudnnRNN(  # noqa: N802 - TensorFlow's name
     Returns:
       A named tuple: all states of the last layer, the last states of all layers, the last cells, an empty tensor.
 
+    >>> import tvtf as tf
+    >>> zero, parameters = tf.zeros([1, 1, 2]), tf.zeros([2 * (3 + 2) + 4])
+    >>> found = tf.raw_ops.CudnnRNN(
+    ...     input=tf.ones([4, 1, 3]), input_h=zero, input_c=zero, params=parameters, rnn_mode="rnn_tanh"
+    ... )
+    >>> print(found.output.shape, found.output_h.shape)
+    (4, 1, 2) (1, 1, 2)
+
     Raises:
       InvalidArgumentError: an unknown mode or direction, an input that skips its weights, or dropout.
 
