@@ -349,7 +349,10 @@ def scan(
         return _eager_scan(
             fn, start, [_at(flat, elems, place(convert_to_tensor(i))) for i in range(first, size)], first, reverse
         )
-    stacks = _Stacks(start, [x._type for x in nest.flatten(start)], size)
+    values = nest.flatten(start)
+    if size is None or any(isinstance(x._type.shape, AnyShape) for x in values):
+        return nest.pack_sequence_as(start, _scan_of_any_rank(fn, flat, elems, start, reverse, initializer is None))
+    stacks = _Stacks(start, [x._type for x in values], size)
     buffers = stacks.written(stacks.buffers, place(zero), start) if first else stacks.buffers
 
     def body(i: Tensor, value: Any, buffers: Any) -> Any:
@@ -359,6 +362,38 @@ def scan(
     begin = (convert_to_tensor(first), start, buffers)
     *_, buffers = traced_while(lambda i, *_: bind.less(i, limit), body, begin, bound=size)
     return nest.pack_sequence_as(start, buffers)
+
+
+def _scan_of_any_rank(
+    fn: Callable[..., Any], flat: list[Tensor], elems: Any, start: Any, reverse: bool, from_first: bool
+) -> Any:
+    """What ``scan`` gives when the rank of its tensors is known; ``fn`` is traced now."""
+    from tvtf.frontend.lift import Inner, assigned_variables, lift
+
+    values = nest.flatten(start)
+    types = [x._type for x in values] + [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
+
+    def step(*tensors: Any) -> Any:
+        of_start, row = tensors[: len(values)], tensors[len(values) :]
+        return fn(nest.pack_sequence_as(start, of_start), nest.pack_sequence_as(elems, row))
+
+    inner = Inner("scanned", step, types)
+    if assigned_variables([inner]):
+        raise UnknownRank("the rank of what a function that assigns Variables goes over")
+    captured = lift([inner])
+    options = {"function": inner.graph(), "reverse": reverse, "from_first": from_first}
+    return hooks.wait(scanned_rows, (list(flat), values, captured), options)
+
+
+def scanned_rows(
+    flat: list[Tensor], start: list[Tensor], captured: list[Tensor], function: Any, reverse: bool, from_first: bool
+) -> Any:
+    """``scan`` with a traced function of the values so far, a row of each tensor, and what it captured."""
+
+    def step(values: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
+        return list(call(function, [*values, *rows, *captured]))
+
+    return scan(step, flat, None if from_first else list(start), reverse=reverse)
 
 
 def _eager_scan(fn: Callable[..., Any], start: Any, slices: Sequence[Any], first: int, reverse: bool) -> Any:

@@ -8,6 +8,7 @@ from typing import Any
 from tvm import ir, relax, tirx
 
 from tvtf import dialect, nest
+from tvtf.anyrank import AnyShape
 from tvtf.context import state
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.interpret import CONTROL, evaluate
@@ -177,7 +178,10 @@ def carrier(trace: Trace | None, symbol: Any) -> SymbolicTensor | None:
     """A tensor around that has ``symbol`` as a dim of its own."""
     for each in trace.enclosing() if trace is not None else ():
         for tensor in [*each.params, *(inner for _, inner in each.captures.values()), *_bound(each)]:
-            if any(d is symbol or symbol.same_as(d) for d in tensor._type.shape if not isinstance(d, int)):
+            dims = tensor._type.shape
+            if isinstance(dims, AnyShape):  # what it is called with may have the dim, but not where that is
+                continue
+            if any(d is symbol or symbol.same_as(d) for d in dims if not isinstance(d, int)):
                 return tensor
     return None
 

@@ -15,6 +15,7 @@ def programs(tf):
         **_test_cases(tf),
         **_fetched(tf),
         **_replicated(tf),
+        **_of_any_rank(tf),
     }
 
 
@@ -216,3 +217,49 @@ def _replicated(tf):
         "a creator asks the defaults": created_anew,
         "no global seed": without_a_seed,
     }
+
+
+def _of_any_rank(tf):
+    v1 = tf.compat.v1
+
+    def run(build, *fed):
+        """A graph of two tensors of unknown rank, run with each pair of values."""
+        with tf.Graph().as_default(), v1.Session() as session:
+            x, y = v1.placeholder(tf.float32, name="x"), v1.placeholder(tf.float32, name="y")
+            made = build(x, y)
+            return [session.run(made, {x: a, y: b}) for a, b in fed]
+
+    def gradients(x, y):
+        total = tf.scan(lambda a, e: a * e, x, initializer=y)
+        return tf.gradients(tf.reduce_sum(total * total), [x, y])
+
+    def beside_another(x, y):
+        rows = v1.placeholder_with_default([[1.0, 2.0], [3.0, 4.0]], [None, None])
+        return tf.scan(lambda a, e: a + e, rows, initializer=tf.zeros_like(rows[0])), x + 0.0
+
+    def traced(build):
+        f = tf.function(build, input_signature=[tf.TensorSpec(None), tf.TensorSpec(None)])
+        return f(tf.constant([1.0, 2.0, 3.0]), tf.constant(2.0)), f(tf.ones([2, 2]), tf.ones([2]))
+
+    fed = (([1.0, 2.0, 3.0], 2.0), ([[1.0, 2.0], [3.0, 4.0]], [1.0, -1.0]))
+    builds = {
+        "a scan": lambda x, y: tf.scan(lambda a, e: a + e, x),
+        "a scan backwards": lambda x, y: tf.scan(lambda a, e: a * e, x, reverse=True),
+        "a scan from a value": lambda x, y: tf.scan(lambda a, e: a * y + e, x, initializer=y),
+        "a scan of two": lambda x, y: tf.scan(lambda a, e: (a[0] + e, a[1] * e), x, initializer=(y, y)),
+        "a scan's gradients": gradients,
+        "zeros by the last size": lambda x, y: tf.zeros([tf.shape(x)[-1]]),
+        "a range by the last size": lambda x, y: tf.range(tf.shape(x)[-1]),
+        "one_hot by the last size": lambda x, y: tf.one_hot([0, 1], tf.shape(x)[-1]),
+        "a square by the last size": lambda x, y: tf.eye(tf.shape(x)[-1]),
+        "rows as long as there are": lambda x, y: tf.reshape(x, [tf.shape(x)[-1], -1]),
+    }
+    return (
+        {f"of any rank, {name}": lambda build=build: run(build, *fed) for name, build in builds.items()}
+        | {
+            f"of any rank, {name}, traced": lambda build=build: traced(build)
+            for name, build in builds.items()
+            if "gradients" not in name
+        }
+        | {"a scan beside a tensor of any rank": lambda: run(beside_another, (1.0, 2.0))}
+    )

@@ -22,7 +22,7 @@ from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.frontend.compiled import GraphFunction
 from tvtf.frontend.ranks import Assignments, Learning, PythonCall, remembered
 from tvtf.frontend.waiting import calls
-from tvtf.interpret import Evaluation, evaluate
+from tvtf.interpret import Evaluation, Instance, evaluate
 from tvtf.locks import cached_property
 from tvtf.operation import Operation
 from tvtf.passes.dead import makers_for, makers_of_dims
@@ -172,7 +172,7 @@ class _Part:
         if ranks not in self._of_ranks:
             module = self.function.graph.module()
             types = [x._type for x in inputs]
-            made = trace_graph("run", lambda *given: evaluate(module, "main", given), types)
+            made = trace_graph("run", lambda *given: evaluate(module, "main", given, Instance), types)
             self._of_ranks[ranks] = GraphFunction(made)
         return self._of_ranks[ranks]
 
