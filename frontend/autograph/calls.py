@@ -23,6 +23,7 @@ from tvtf.log import logger
 LIBRARIES = sys.stdlib_module_names | {
     "tvtf", "tvm", "tvm_ffi", "malt", "numpy", "scipy", "ml_dtypes", "onnx", "pandas", "matplotlib", "PIL", "absl",
     "tensorflow", "keras", "torch", "jax", "sklearn", "onnxruntime", "pytest", "_pytest", "mock", "ipdb", "wrapt",
+    "tensorflow_probability", "tensorflow_datasets", "tf_keras",
 }  # fmt: skip
 """Packages whose functions run as they are; malt's list, the standard library and what computes by itself."""
 PROGRAMS = "tvtf.models"

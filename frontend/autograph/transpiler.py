@@ -26,7 +26,7 @@ from malt.converters import (
 from malt.core import converter, unsupported_features_checker
 from malt.impl import api
 from malt.lang import directives as malt_directives
-from malt.pyct import anno, errors, parser, qual_names
+from malt.pyct import anno, errors, parser, qual_names, templates
 
 from tvtf import emit
 from tvtf.frontend.autograph import artifact, set_loop_options
@@ -100,6 +100,16 @@ class _Directives(directives.DirectivesTransformer):
         return visited
 
 
+class _Asserts(asserts.AssertTransformer):  # type: ignore[misc] # malt has no types
+    """Assertions become calls; their messages may be any expressions, which are computed where they fail."""
+
+    def visit_Assert(self, node: ast.Assert) -> Any:  # noqa: N802 - malt's name
+        if node.msg is None or isinstance(node.msg, ast.Constant):
+            return super().visit_Assert(node)
+        self.generic_visit(node)
+        return templates.replace("ag__.assert_stmt(test, lambda: msg)", test=node.test, msg=node.msg)
+
+
 class Transpiler(api.PyToPy):
     """malt's transpiler with tvtf's operators as ``ag__``."""
 
@@ -129,7 +139,7 @@ class Transpiler(api.PyToPy):
         node = functions.transform(self.initial_analysis(_ExceptNames().visit(node), ctx), ctx)
         node = _Directives(ctx).visit(node)
         node = break_statements.transform(node, ctx)
-        node = asserts.transform(node, ctx)
+        node = _Asserts(ctx).visit(node)
         for step in (continue_statements, return_statements, call_trees, control_flow, conditional_expressions):
             node = step.transform(node, ctx)
         return variables.transform(logical_expressions.transform(node, ctx), ctx)

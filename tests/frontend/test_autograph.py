@@ -637,3 +637,19 @@ def test_programs_of_this_package_are_converted_as_a_users_are():
         space = {"__name__": module, "tf": tf}
         exec(source, space)
         assert calls._is_user_code(space["total"]) is converted
+
+
+def test_an_assertion_tells_what_an_expression_says():
+    @tf.function
+    def checked(x):
+        assert x.shape.rank == 0, f"rank {x.shape.rank}"
+        for _ in tf.range(2):  # converted: the message does not keep the function as it is
+            x *= 2.0
+        assert x > 0.0, ("at least", x.dtype.name)
+        return x
+
+    assert checked(tf.constant(1.0)).numpy() == 4.0
+    with pytest.raises(tf.errors.InvalidArgumentError, match=r"\('at least', 'float32'\)"):
+        checked(tf.constant(-1.0))
+    with pytest.raises(AssertionError, match="rank 1"):
+        checked(tf.constant([1.0]))
