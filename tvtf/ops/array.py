@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import functools
+import math
 from collections.abc import Sequence
 from typing import Any
 
@@ -196,12 +197,24 @@ def _broadcast_batch(size: Dim, inputs: Sequence[Tensor], batched: Sequence[bool
     return bind.broadcast_to(lifted, shape=(size, *shape))
 
 
+MOST_KNOWN = 64
+"""Elements of a repeated value that are looked at while tracing: shapes have fewer, data more."""
+
+
+def _known_repeated(x: Any, *, shape: tuple[Dim, ...]) -> np.ndarray | None:
+    """What ``tf.ones(tf.rank(x) - 1, tf.int32)`` is: programs make shapes of such vectors."""
+    if x.known is None or not x._type.dtype.is_integer or not is_static_shape(shape) or math.prod(shape) > MOST_KNOWN:
+        return None
+    return np.broadcast_to(np.asarray(x.known, object), shape)
+
+
 @primitive(
     type=_broadcast_type,
     numpy=_repeated,
     lower=kernel("array.broadcast_to"),
     guard=_broadcast_guard,
     vjp=lambda ct, y, x, *, shape: unbroadcast(ct, x),
+    value=_known_repeated,
     batch=_broadcast_batch,
     onnx=lambda e, inputs, outputs, types, *, shape: e.node("Expand", [inputs[0], e.shape(shape)], outputs),
     samples=lambda: [
