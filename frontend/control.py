@@ -9,7 +9,7 @@ from tvtf import nest
 from tvtf.anyrank import AnyShape, of_any_rank
 from tvtf.composite import TypeSpec
 from tvtf.context import state
-from tvtf.frontend.late_types import is_untyped, takes_type, typed_as, typed_as_returned
+from tvtf.frontend.late_types import takes_type, typed_as, typed_as_returned
 from tvtf.frontend.state import traced_assign
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
@@ -246,7 +246,7 @@ def _eager_while(cond: Any, body: Any, loop_vars: Any, maximum_iterations: Any) 
     values, count = loop_vars, 0
     while (maximum_iterations is None or count < maximum_iterations) and cond(*values):
         found = body(*values)
-        nested = _as_loop_vars(found, loop_vars, expand_composites=not is_untyped(loop_vars))
+        nested = _as_loop_vars(found, loop_vars, expand_composites=False)
         values = type(found)(nested) if type(found) in (list, tuple) else nested  # as TensorFlow does
         count += 1
     return nest.map_structure(lambda v: None if v is None else convert_to_tensor(v), values, expand_composites=True)

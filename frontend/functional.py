@@ -208,14 +208,19 @@ def map_fn(
 def _of_none(elems: Any, signature: Any) -> Any:
     """What a map of no elements gives, whose function was never asked: vectors without elements, of the dtypes told."""
     told = nest.map_structure(convert_to_tensor, elems) if signature is None else signature
-    return nest.map_structure(lambda s: zeros([0], s.dtype if hasattr(s, "dtype") else s), told)
+    return nest.map_structure(lambda s: zeros([0], _dtype_of(s)), told)
+
+
+def _dtype_of(told: Any) -> Any:
+    """The dtype of a spec or tensor, or what names one: NumPy's classes have a ``dtype``, too, which is none."""
+    return as_dtype(told if isinstance(told, type) else getattr(told, "dtype", told))
 
 
 def _of_signature(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
     """``fn``, whose results are refused where they have other dtypes than it is said."""
     if signature is None:
         return fn
-    kinds = nest.map_structure(lambda s: s.dtype if hasattr(s, "dtype") else as_dtype(s), signature)
+    kinds = nest.map_structure(_dtype_of, signature)
 
     def checked(value: Any) -> Any:
         found = nest.map_structure(convert_to_tensor, fn(value))
