@@ -19,7 +19,7 @@ from tvtf.ops.custom import with_gradient
 from tvtf.ops.indexed_slices import IndexedSlices
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder
-from tvtf.primitive import export, table
+from tvtf.primitive import WrappedSignature, export, table
 from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
@@ -160,8 +160,11 @@ def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
 class CustomGradient:
     """A function whose gradient tapes take from what it returns; in a class, a method whose object is no argument of it."""
 
+    __signature__ = WrappedSignature()
+
     def __init__(self, function: Callable[..., Any]) -> None:
         functools.update_wrapper(self, function)
+        self.__original_wrapped__ = function  # as TensorFlow's decorators have it
         self.function = function
 
     def __get__(self, instance: Any, owner: Any = None) -> CustomGradient:

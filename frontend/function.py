@@ -17,7 +17,7 @@ from tvtf.frontend.retrace import RetraceLog, calls_of
 from tvtf.frontend.signature import Arguments, NeedsItself, Signature
 from tvtf.loading import load_tvm, without_interrupts
 from tvtf.locks import Lock
-from tvtf.primitive import export, hooks
+from tvtf.primitive import WrappedSignature, export, hooks
 from tvtf.refusal import Refused
 from tvtf.tensor import EagerTensor
 
@@ -70,6 +70,8 @@ def functions_run_eagerly() -> bool:
 
 class Function(PolymorphicFunction):
     """A polymorphic compiled function; made by :func:`function`."""
+
+    __signature__ = WrappedSignature()
 
     def __init__(
         self,

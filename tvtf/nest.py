@@ -237,14 +237,14 @@ def _dict_like(like: dict[Any, Any], ordered: dict[Any, Any]) -> Any:
     return copy
 
 
-def map_structure(function: Callable[..., Any], *structures: Any, **kwargs: Any) -> Any:
-    """Applies ``function`` to the corresponding leaves of equally formed structures.
+def map_structure(func: Callable[..., Any], *structures: Any, **kwargs: Any) -> Any:
+    """Applies ``func`` to the corresponding leaves of equally formed structures.
 
     >>> map_structure(lambda a, b: a + b, [1, (2,)], [10, (20,)])
     [11, (22,)]
     """
-    if not callable(function):
-        raise TypeError(f"func must be callable, got: {function}")
+    if not callable(func):
+        raise TypeError(f"func must be callable, got: {func}")
     if not structures:
         raise ValueError("Must provide at least one structure")
     check_types, expand = kwargs.pop("check_types", True), kwargs.pop("expand_composites", False)
@@ -255,7 +255,7 @@ def map_structure(function: Callable[..., Any], *structures: Any, **kwargs: Any)
     for other in structures[1:]:
         assert_same_structure(structures[0], other, check_types, expand)
     leaves = zip(*(flatten(s, expand) for s in structures))
-    return pack_sequence_as(structures[0], [function(*each) for each in leaves], expand)
+    return pack_sequence_as(structures[0], [func(*each) for each in leaves], expand)
 
 
 def assert_same_structure(nest1: Any, nest2: Any, check_types: bool = True, expand_composites: bool = False) -> None:

@@ -19,7 +19,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from dataclasses import dataclass, field
 from functools import lru_cache, update_wrapper, wraps
-from inspect import isfunction
+from inspect import Signature, isfunction, signature
 from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 import numpy as np
@@ -53,8 +53,22 @@ class Sample:
     symbolic: tuple[tuple[str | None, ...], ...] | None = None
 
 
+class WrappedSignature:
+    """The signature of an object that wraps a function, for ``inspect``: that function's.
+
+    ``inspect.getfullargspec`` does not follow ``__wrapped__``, and libraries bind their arguments by it.
+    """
+
+    def __get__(self, instance: Any, owner: Any = None) -> Signature:
+        if instance is None:
+            raise AttributeError("__signature__")
+        return signature(instance.__wrapped__)
+
+
 class Primitive(Generic[P]):
     """An op of the ``tvtf`` dialect; see the module's docstring for its columns."""
+
+    __signature__ = WrappedSignature()
 
     def __init__(self, front: Callable[P, Any], name: str, columns: dict[str, Any]) -> None:
         self.attributes: Rule | None = None

@@ -1,5 +1,6 @@
 """What the suites of other people's libraries do: second derivatives, references in order, test cases in graphs."""
 
+import inspect
 from collections import OrderedDict, defaultdict, namedtuple
 
 import numpy as np
@@ -16,6 +17,7 @@ def programs(tf):
         **_fetched(tf),
         **_replicated(tf),
         **_of_any_rank(tf),
+        **_asked_by_libraries(tf),
     }
 
 
@@ -263,3 +265,66 @@ def _of_any_rank(tf):
         }
         | {"a scan beside a tensor of any rank": lambda: run(beside_another, (1.0, 2.0))}
     )
+
+
+def _asked_by_libraries(tf):
+    rows = np.arange(6.0).reshape(2, 3)
+
+    def map_to(signature):
+        return lambda: tf.map_fn(lambda row: (row, 2.0 * row), rows, fn_output_signature=signature)
+
+    def shapes():
+        found = []
+
+        @tf.function(input_signature=[tf.TensorSpec([None, 1])])
+        def f(mean):
+            ones = tf.ones(tf.rank(mean) - 1, dtype=tf.int32)
+            points = tf.reshape(tf.ones([25, 1]), tf.concat([[25], ones, [1]], axis=0))
+            found.append((ones.shape, points.shape, (mean + points).shape))
+            found.extend(x.shape for x in tf.unstack(mean + points, axis=-1))
+            found.append(tf.reshape(mean, tf.fill([tf.rank(mean)], -1)[:1]).shape)
+            return points
+
+        return f(tf.ones([2, 1])).shape, found
+
+    @tf.custom_gradient
+    def doubled(x, *more):
+        """Its own."""
+        return 2.0 * x, lambda d: d
+
+    def wrapped():
+        return doubled.__original_wrapped__ is doubled.__wrapped__, doubled.__original_wrapped__.__doc__
+
+    def arguments(function):
+        spec = inspect.getfullargspec(function)
+        return spec.args, spec.varargs, spec.varkw, spec.defaults
+
+    class Held(tf.experimental.ExtensionType):
+        value: tf.Tensor
+
+        def __add__(self, other):
+            return self.value + other
+
+    @tf.function
+    def checked(x):
+        total = tf.zeros([], x.dtype)
+        for i in tf.range(3):
+            assert x.shape.rank == 0, f"rank {x.shape.rank} of {x.dtype.name}"
+            total += tf.cast(i, x.dtype) * x
+        return total
+
+    return {
+        "rows to NumPy's classes": map_to((np.float64, np.float64)),
+        "rows to NumPy's dtypes": map_to((np.dtype("float64"), "float64")),
+        "no rows to NumPy's classes": lambda: tf.map_fn(lambda row: row, rows[:0], fn_output_signature=np.float64),
+        "sizes of ones": shapes,
+        "what a gradient's function wraps": wrapped,
+        "arguments of a gradient's function": lambda: arguments(doubled),
+        "arguments of a tf.function": lambda: arguments(tf.function(lambda x, y=1: x)),
+        "arguments of an op": lambda: arguments(tf.add),
+        "an object as a loop variable": lambda: tf.while_loop(
+            lambda i, a: i < 3, lambda i, a: (i + 1, a + 1.0), (tf.constant(0), Held(tf.constant([1.0])))
+        ),
+        "map_structure by name": lambda: [*inspect.signature(tf.nest.map_structure).parameters][0],
+        "an assertion that tells more": lambda: checked(tf.constant(2.0)),
+    }
