@@ -174,11 +174,12 @@ class Strategy:
         if not isinstance(args, (list, tuple)):
             raise ValueError(f"positional args must be a list or tuple, got {type(args)}")
         converted = fn if state.trace is None else hooks.autograph(fn)
-        _active.append((self, True))
-        try:
-            return converted(*args, **(kwargs or {}))
-        finally:
-            _active.pop()
+        with self.scope():
+            _active.append((self, True))
+            try:
+                return converted(*args, **(kwargs or {}))
+            finally:
+                _active.pop()
 
     def reduce(self, reduce_op: Any, value: Any, axis: int | None) -> Any:
         """The replicas' values as one; along ``axis`` too, where that is given."""
@@ -294,10 +295,6 @@ class MirroredStrategy(Strategy):
     def scope(self) -> Iterator[Strategy]:
         with super().scope(), _making(MirroredVariable):
             yield self
-
-    def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-        with _making(MirroredVariable):
-            return super().run(fn, args, kwargs, options)
 
 
 @contextmanager

@@ -2,6 +2,7 @@
 
 import inspect
 from collections import OrderedDict, defaultdict, namedtuple
+from contextlib import contextmanager
 
 import numpy as np
 
@@ -198,6 +199,22 @@ def _replicated(tf):
             hasattr(plain, "values"),
         )
 
+    class Local(tf.distribute.MirroredStrategy):
+        """Makes Variables in its own way, wherever it is asked."""
+
+        @contextmanager
+        def scope(self):
+            def locally(make, **arguments):
+                return make(**(arguments | {"synchronization": synchronization.ON_READ, "trainable": False}))
+
+            with super().scope(), tf.variable_creator_scope(locally):
+                yield self
+
+    def made_in_a_replica():
+        strategy, made = Local(["CPU:0"]), []
+        strategy.run(lambda: made.append(tf.Variable(1.0)))
+        return made[0].synchronization, made[0].trainable, tf.distribute.has_strategy()
+
     def created_anew():
         def locally(make, **arguments):
             if arguments["synchronization"] == synchronization.AUTO and arguments["aggregation"].name == "NONE":
@@ -217,6 +234,7 @@ def _replicated(tf):
     return {
         "a mirrored Variable": mirrored,
         "a creator asks the defaults": created_anew,
+        "a Variable made in a replica": made_in_a_replica,
         "no global seed": without_a_seed,
     }
 
