@@ -171,3 +171,21 @@ print(missing, len(places) > 100, sum(map(len, places.values())) > 200)
 """,
     )
     assert lines == ["[] True True"]
+
+
+def test_the_modules_of_protocol_buffers_are_tensorboards(tmp_path):
+    lines = printed(
+        tmp_path,
+        """
+import tensorflow.core.framework.graph_pb2 as graph_pb2
+from tensorflow.core.framework import summary_pb2
+from tensorflow.core.util import event_pb2
+import tensorflow as tf
+print(event_pb2.Event(step=3).step, graph_pb2.GraphDef is tf.compat.v1.GraphDef, summary_pb2.Summary is tf.compat.v1.Summary)
+try:
+    import tensorflow.core.util.nothing_pb2
+except ModuleNotFoundError as error:
+    print(error.name)
+""",
+    )
+    assert lines == ["3 True True", "tensorflow.core.util.nothing_pb2"]

@@ -7,13 +7,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.private import framework, nest, ops, platform, test_util, util
+from tvtf.private import framework, messages, nest, ops, platform, test_util, util
 
 
 def names() -> dict[str, dict[str, Any]]:
     """The names of private modules that are no public functions, by the modules' paths."""
     found: dict[str, dict[str, Any]] = {}
-    for area in (framework, nest, ops, platform, test_util, util):
+    for area in (framework, messages, nest, ops, platform, test_util, util):
         for path, own in area.NAMES.items():
             found.setdefault(path, {}).update(own)
     return found

@@ -1,0 +1,28 @@
+"""``tensorflow.core``: the modules of TensorFlow's protocol buffers, which TensorBoard's package has.
+
+Source: https://github.com/tensorflow/tensorflow/tree/v2.21.0/tensorflow/core
+"""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.summary.protos import proto
+from tvtf.tensorflow_view import View
+
+
+class _Messages(View):
+    """A folder of ``tensorflow.core``, whose modules are imported when first named."""
+
+    def __getattr__(self, name: str) -> Any:
+        if not name.endswith("_pb2"):
+            return super().__getattr__(name)
+        try:
+            return proto(f"compat.proto.{name}")
+        except ModuleNotFoundError as error:
+            raise AttributeError(f"module {self.__name__!r} has no attribute {name!r}: {error}") from None
+
+
+NAMES: dict[str, dict[str, Any]] = {
+    "core": {folder: _Messages(f"tensorflow.core.{folder}") for folder in ("framework", "protobuf", "util")}
+}
