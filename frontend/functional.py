@@ -14,7 +14,7 @@ from tvtf.dtypes import as_dtype
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import repack, traced_while
 from tvtf.ops.control import call
-from tvtf.ops.create import zeros
+from tvtf.ops.create import arange, zeros
 from tvtf.ops.rules import bind, number
 from tvtf.ops.stack import new_stack, stack_read, stack_write
 from tvtf.primitive import export, hooks
@@ -97,6 +97,19 @@ def _map_of_rows(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
     if signature is None or _is_composite(signature):
         return nest.map_structure(lambda *found: _of_rows(list(map(_tensor, found))), *results)
     return _packed([_of_signature(lambda result: result, signature)(result) for result in results])
+
+
+def _by_places(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
+    """A function of rows, and what it is mapped over, with indices in place of rows of tensors made of tensors."""
+    leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
+
+    def at_places(rows: Any) -> Any:
+        found = zip(leaves, nest.flatten(rows))
+        own = [leaf._type_spec._row(leaf, row) if isinstance(leaf, CompositeTensor) else row for leaf, row in found]
+        return fn(nest.pack_sequence_as(elems, own))
+
+    plain = [arange(leaf._type_spec._size(leaf)) if isinstance(leaf, CompositeTensor) else leaf for leaf in leaves]
+    return at_places, nest.pack_sequence_as(elems, plain)
 
 
 def _rows(value: Any) -> Iterable[Any]:
@@ -184,6 +197,8 @@ def map_fn(
         return inner.whole(map_fn(inner, inner.leaves, fn_output_signature=signature))
     if state.trace is None and _is_composite((elems, fn_output_signature)):
         return _map_of_rows(fn, elems, dtype if fn_output_signature is None else fn_output_signature)
+    if _is_composite(elems):
+        fn, elems = _by_places(fn, elems)
     flat, size = _elements(elems)
     signature = dtype if fn_output_signature is None else fn_output_signature
     fn = _of_signature(fn, signature)

@@ -151,6 +151,14 @@ class BatchableTypeSpec(TypeSpec):
         """The rows of an eager value."""
         raise NotImplementedError(f"{type(self).__name__}._rows")
 
+    def _size(self, value: Any) -> Any:
+        """How many rows a value has, as a scalar of int64."""
+        raise NotImplementedError(f"{type(self).__name__}._size")
+
+    def _row(self, value: Any, index: Any) -> Any:
+        """The row of a value at an index, a scalar of int64 that the program may compute."""
+        raise NotImplementedError(f"{type(self).__name__}._row")
+
 
 registered: dict[str, type[TypeSpec]] = {}
 """Types by the name that saved functions call them."""

@@ -11,7 +11,8 @@ from tvtf.anyrank import AnyShape
 from tvtf.composite import BatchableTypeSpec, CompositeTensor
 from tvtf.dtypes import DType, as_dtype, float32, int64
 from tvtf.indexed_slices import constant_shape
-from tvtf.ops.rules import static_dims
+from tvtf.ops.indexing import gather_densely, places
+from tvtf.ops.rules import bind, static_dims
 from tvtf.primitive import export, exports
 from tvtf.shape import Dim, TensorShape, agree_dim, as_shape
 from tvtf.spec import TensorSpec
@@ -64,6 +65,8 @@ class SparseTensor(CompositeTensor):
         if not self._fits():
             self._require_fitting()
         self._shape = constant_shape(self._dense_shape)
+        if isinstance(dense_shape, (list, tuple)) and isinstance(self._dense_shape, SymbolicTensor):
+            self.set_shape([_known_size(size) for size in dense_shape])
 
     def _fits(self) -> bool:
         """Whether the arrays of eager parts go together."""
@@ -150,6 +153,11 @@ class SparseTensor(CompositeTensor):
     @property
     def _type_spec(self) -> SparseTensorSpec:
         return SparseTensorSpec(self._shape, self.dtype)
+
+
+def _known_size(size: Any) -> int | None:
+    """A size among those that a program computes, where it is known."""
+    return None if isinstance(size, SymbolicTensor) else int(size)
 
 
 def _dims(x: Tensor) -> Sequence[Dim]:
@@ -281,6 +289,17 @@ class SparseTensorSpec(BatchableTypeSpec):
         indices, values, (count, *shape) = parts.indices.numpy(), parts.values.numpy(), parts.dense_shape.numpy()
         own = [indices[:, 0] == i for i in range(count)]
         return [SparseTensor(indices[rows, 1:], values[rows], np.array(shape, np.int64)) for rows in own]
+
+    def _size(self, value: Any) -> Tensor:
+        count = self._shape[0]
+        return as_sparse(value).dense_shape[0] if count is None else convert_to_tensor(count, int64)
+
+    def _row(self, value: Any, index: Any) -> SparseTensor:
+        sp = as_sparse(value)
+        found = places(bind.equal(sp.indices[:, 0], index))[:, 0]
+        own = bind.gather(sp.indices, found, axis=0, batch_dims=0)[:, 1:]
+        row = SparseTensor(own, gather_densely(sp.values, found), _known_as(sp.dense_shape[1:], self._shape[1:]))
+        return of_shape(row, self._shape[1:])
 
     def _serialize(self) -> tuple[Any, ...]:
         return self._shape, self._dtype
