@@ -72,9 +72,11 @@ import tensorflow.keras.layers as again
 import tvtf
 print(keras.layers.Dense is layers.Dense is again.Dense, tf.keras is tvtf.keras, keras.backend.backend())
 print(type(keras.ops.ones(2)).__module__.partition(".")[0])
+keras.backend.clear_session()
+print(keras.layers.Dense(2).name)
 """,
     )
-    assert lines == ["True True tensorflow", "tensorflow"]
+    assert lines == ["True True tensorflow", "tensorflow", "dense"]
 
 
 @needs_keras

@@ -68,7 +68,7 @@ def public(path: str) -> Any:
     return reduce(getattr, path.split(".") if path else [], tvtf)
 
 
-class _Context:
+class Context:
     """What Keras asks of TensorFlow's eager context."""
 
     def clear_kernel_cache(self) -> None:
@@ -155,7 +155,7 @@ PRIVATE: dict[str, dict[str, Any]] = {
     "python.data.experimental.ops.distribute": {"compute_batch_size": _batch_size},
     "python.eager.context": {
         "async_wait": lambda: None,
-        "context": _Context,
+        "context": Context,
         "eager_mode": nullcontext,
         "executing_eagerly": tvtf.executing_eagerly,
     },

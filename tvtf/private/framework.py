@@ -20,6 +20,7 @@ from tvtf.internal import EagerTensor
 from tvtf.shape import TensorShape, as_shape
 from tvtf.spec import TensorSpec, type_spec_from_value
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
+from tvtf.tensorflow_view import Context
 from tvtf.variable import ResourceVariable
 
 # -- types
@@ -217,11 +218,8 @@ def graph_mode() -> Iterator[None]:
         yield
 
 
-class _Context:
-    """What programs ask of TensorFlow's eager context."""
-
-    def executing_eagerly(self) -> bool:
-        return tvtf.executing_eagerly()
+class _Context(Context):
+    """What programs ask of TensorFlow's eager context, Keras among them."""
 
     def ensure_initialized(self) -> None:
         """There is nothing to start."""
