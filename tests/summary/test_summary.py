@@ -135,6 +135,39 @@ def test_bad_input(tmp_path):
         tf.summary.trace_export("net", step=0)
 
 
+def spans_of(content):
+    """The names and durations in an XSpace message."""
+    (plane,) = fields_of(content)[1]
+    found = fields_of(plane)
+    entries = [fields_of(fields_of(entry)[2][0]) for entry in found[4]]
+    names = {entry[1][0]: entry[2][0].decode() for entry in entries}
+    events = [fields_of(event) for line in found[3] for event in fields_of(line)[4]]
+    return {(names[event[1][0]], event[3][0]) for event in events}
+
+
+def fields_of(message):
+    """The values in a message of protocol buffers, by their numbers."""
+    found, place = {}, 0
+
+    def varint():
+        nonlocal place
+        value = shift = 0
+        while True:
+            byte, place = message[place], place + 1
+            value |= (byte & 0x7F) << shift
+            shift += 7
+            if byte < 0x80:
+                return value
+
+    while place < len(message):
+        number, kind = divmod(varint(), 8)
+        value = varint()
+        if kind == 2:
+            value, place = message[place : place + value], place + value
+        found.setdefault(number, []).append(value)
+    return found
+
+
 def test_a_profile_has_traces_calls_and_named_events(tmp_path):
     with tf.profiler.experimental.Profile(str(tmp_path)):
         with pytest.raises(tf.errors.AlreadyExistsError):
@@ -145,5 +178,7 @@ def test_a_profile_has_traces_calls_and_named_events(tmp_path):
     events = json.loads(gzip.decompress(path.read_bytes()))["traceEvents"]
     assert {e["name"].split()[-1] for e in events} == {"trace", "compile", "call", "step"}
     assert [e["args"] for e in events if e["name"] == "step"] == [{"step_num": 3}]
+    (path,) = tmp_path.rglob("*.xplane.pb")
+    assert spans_of(path.read_bytes()) == {(e["name"], round(e["dur"] * 1e6)) for e in events}
     with pytest.raises(tf.errors.UnavailableError, match="No profiler is running"):
         tf.profiler.experimental.stop()

@@ -1,7 +1,7 @@
 """``tf.profiler.experimental``: when functions were traced, compiled and called, as a timeline.
 
-The timeline is Chrome's trace format (open it in https://ui.perfetto.dev, or TensorBoard's profile page); ``fn.profile`` times the
-kernels within a call.
+The timeline is written twice: in Chrome's trace format (open it in https://ui.perfetto.dev) and as TensorBoard's profile page
+reads it (``xplane``); ``fn.profile`` times the kernels within a call.
 
 Source: https://www.tensorflow.org/api_docs/python/tf/profiler/experimental
 """
@@ -22,6 +22,7 @@ from tvtf.errors import AlreadyExistsError, UnavailableError
 from tvtf.files import named_failures
 from tvtf.log import logger
 from tvtf.primitive import export
+from tvtf.summary import xplane
 
 _WATCHED = {"trace": "trace", "code": "compile", "call": "call", "_call_recorded": "call under a tape"}
 """Methods of a concrete function that are timed, and what the timeline calls them."""
@@ -74,11 +75,13 @@ class _Session:
 
     def save(self) -> None:
         folder = Path(self.folder, "plugins", "profile", time.strftime("%Y_%m_%d_%H_%M_%S"))
-        path = folder / f"{socket.gethostname()}.trace.json.gz"
+        host = socket.gethostname()
+        path = folder / f"{host}.trace.json.gz"
         with named_failures(str(path), "write"):
             folder.mkdir(parents=True, exist_ok=True)
             with gzip.open(path, "wt") as file:
                 json.dump({"displayTimeUnit": "ns", "traceEvents": self.events}, file)
+            (folder / f"{host}.xplane.pb").write_bytes(xplane.encoded(self.events, host))
 
 
 class _Span:
@@ -122,7 +125,8 @@ def start(logdir: str, options: ProfilerOptions | None = None) -> None:
 
 @export("profiler.experimental.stop")
 def stop(save: bool = True) -> None:
-    """Ends the profile and writes it, unless ``save`` is false, as ``LOGDIR/plugins/profile/TIME/HOST.trace.json.gz``.
+    """Ends the profile and writes it, unless ``save`` is false, as ``LOGDIR/plugins/profile/TIME/HOST.trace.json.gz`` and
+    ``HOST.xplane.pb``.
 
     Raises:
       UnavailableError: none runs.

@@ -1,0 +1,64 @@
+"""Profiles as TensorBoard's profile page reads them: an XSpace message, encoded here, since no package that is needed has it.
+
+Source: https://github.com/openxla/xla/blob/main/third_party/tsl/tsl/profiler/protobuf/xplane.proto
+"""
+
+from __future__ import annotations
+
+from collections.abc import Mapping, Sequence
+from typing import Any
+
+PLANE = "/host:CPU"
+"""How the profile page calls the host's events."""
+# Numbers of fields, by message.
+SPACE_PLANES, SPACE_HOSTNAMES = 1, 4
+PLANE_NAME, PLANE_LINES, PLANE_EVENT_METADATA = 2, 3, 4
+LINE_ID, LINE_NAME, LINE_BEGIN_NS, LINE_EVENTS = 1, 2, 3, 4
+EVENT_METADATA, EVENT_OFFSET_PS, EVENT_DURATION_PS = 1, 2, 3
+METADATA_ID, METADATA_NAME = 1, 2
+ENTRY_KEY, ENTRY_VALUE = 1, 2
+
+
+def encoded(events: Sequence[Mapping[str, Any]], host: str) -> bytes:
+    """Events of Chrome's trace format, in microseconds, as an XSpace with a line for each thread."""
+    names = {name: number for number, name in enumerate(sorted({event["name"] for event in events}), start=1)}
+    threads: dict[int, list[Mapping[str, Any]]] = {}
+    for event in events:
+        threads.setdefault(event["tid"], []).append(event)
+    plane = _field(PLANE_NAME, PLANE)
+    for number, (thread, own) in enumerate(threads.items(), start=1):
+        plane += _field(PLANE_LINES, _line(number, f"thread {thread}", own, names))
+    for name, number in names.items():
+        metadata = _field(METADATA_ID, number) + _field(METADATA_NAME, name)
+        plane += _field(PLANE_EVENT_METADATA, _field(ENTRY_KEY, number) + _field(ENTRY_VALUE, metadata))
+    return _field(SPACE_PLANES, plane) + _field(SPACE_HOSTNAMES, host)
+
+
+def _line(number: int, name: str, events: Sequence[Mapping[str, Any]], names: Mapping[str, int]) -> bytes:
+    begin = min(int(event["ts"] * 1_000) for event in events)
+    line = _field(LINE_ID, number) + _field(LINE_NAME, name) + _field(LINE_BEGIN_NS, begin)
+    for event in events:
+        offset = round(event["ts"] * 1_000_000) - begin * 1_000
+        line += _field(
+            LINE_EVENTS,
+            _field(EVENT_METADATA, names[event["name"]])
+            + _field(EVENT_OFFSET_PS, max(0, offset))
+            + _field(EVENT_DURATION_PS, round(event["dur"] * 1_000_000)),
+        )
+    return line
+
+
+def _field(number: int, value: int | str | bytes) -> bytes:
+    """A field of protocol buffers: a varint, or bytes after their length."""
+    if isinstance(value, int):
+        return _varint(number << 3) + _varint(value)
+    data = value.encode() if isinstance(value, str) else value
+    return _varint(number << 3 | 2) + _varint(len(data)) + data
+
+
+def _varint(number: int) -> bytes:
+    encoded = bytearray()
+    while number > 0x7F:
+        encoded.append(number & 0x7F | 0x80)
+        number >>= 7
+    return bytes([*encoded, number])
