@@ -143,9 +143,12 @@ def _csr_product(a: CSRSparseMatrix, b: CSRSparseMatrix, type: Any, name: str | 
 
 
 def _batch_size(dataset: Any) -> Any:
-    """The size of the batches that a dataset gives; -1 where they differ, or nobody knows."""
-    sizes = {spec.shape[0] if spec.shape.rank else None for spec in tvtf.nest.flatten(dataset.element_spec)}
-    known = sizes.pop() if len(sizes) == 1 else None
+    """The size of the batches that a dataset gives, but for the last; -1 where they differ, or it is unknown."""
+    specs = tvtf.nest.flatten(dataset.element_spec)
+    shapes = [getattr(spec, "shape", tvtf.TensorShape(None)) for spec in specs]
+    sizes = {shape[0] if shape.rank else None for shape in shapes}
+    static = sizes.pop() if len(sizes) == 1 else None
+    known = dataset.size_of_batches() if static is None else static
     return tvtf.constant(-1 if known is None else known, tvtf.int64)
 
 

@@ -9,6 +9,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf import tensorflow_view
 from tvtf.records import framed
 
 Dataset = tf.data.Dataset
@@ -386,3 +387,28 @@ def test_elements_with_what_is_never_there():
         return found
 
     assert total(data).numpy().tolist() == [3.0, 3.0]
+
+
+BATCHES = tf.data.Dataset.range(10).batch(4)
+# What TensorFlow's ComputeBatchSize tells, 2.21.
+SIZES_OF_BATCHES = {
+    "batch": (lambda d: d, 4),
+    "batch again": (lambda d: d.batch(2), 2),
+    "padded": (lambda d: tf.data.Dataset.range(10).padded_batch(5), 5),
+    "choice": (lambda d: d.filter(lambda y: True).take(3).skip(1).shard(2, 0), 4),
+    "order": (lambda d: d.shuffle(3).repeat(2).prefetch(1).cache().with_options(tf.data.Options()), 4),
+    "zip": (lambda d: tf.data.Dataset.zip((d, d)), 4),
+    "zip of several": (lambda d: tf.data.Dataset.zip((d, tf.data.Dataset.range(9).batch(3))), -1),
+    "concatenate": (lambda d: d.concatenate(d), 4),
+    "concatenate of several": (lambda d: d.concatenate(tf.data.Dataset.range(9).batch(3)), -1),
+    "map": (lambda d: d.map(lambda y: y + 1), -1),
+    "take_while": (lambda d: d.take_while(lambda y: True), -1),
+    "static": (lambda d: tf.data.Dataset.from_tensors(tf.zeros([7, 2])), 7),
+}
+
+
+@pytest.mark.parametrize("name", SIZES_OF_BATCHES)
+def test_sizes_of_batches(name):
+    compute = tensorflow_view.find("tensorflow.python.data.experimental.ops.distribute").compute_batch_size
+    make, expected = SIZES_OF_BATCHES[name]
+    assert compute(make(BATCHES)).numpy() == expected

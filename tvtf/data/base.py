@@ -96,6 +96,10 @@ class Dataset(Held, abc.ABC):
             raise TypeError("The dataset length is unknown.")
         return self.size
 
+    def size_of_batches(self) -> int | None:
+        """How many elements the batches have that it gives, but for the last; None where it gives none, or several sizes."""
+        return None
+
     def __repr__(self) -> str:
         return f"<{self.shown or f'_{type(self).__name__}Dataset'} element_spec={self.element_spec}>"
 
@@ -152,6 +156,9 @@ class Through(Dataset):
 
     def batch_value(self, handles: Sequence[Any]) -> Element:
         return self.source.batch_value(handles)
+
+    def size_of_batches(self) -> int | None:
+        return self.source.size_of_batches()
 
 
 @export("data.Iterator")

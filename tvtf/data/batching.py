@@ -51,6 +51,9 @@ class Batch(Dataset):
     def _spec(self) -> Any:
         return leading(self.source.element_spec, self.count if self.drop_remainder else None)
 
+    def size_of_batches(self) -> int | None:
+        return self.count
+
     def handles(self) -> Iterator[Any]:
         return Groups(self.source.handles(), self.count, self.drop_remainder)
 

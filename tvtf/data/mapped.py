@@ -200,6 +200,9 @@ class Filter(Dataset):
             )
         super().__init__(source.element_spec, UNKNOWN)
 
+    def size_of_batches(self) -> int | None:
+        return self.source.size_of_batches()
+
     def handles(self) -> Iterator[Any]:
         return filter(self.function, self.source.elements())
 
@@ -217,6 +220,9 @@ def filter_(self: Dataset, predicate: Callable[..., Any], name: str | None = Non
 
 
 class TakeWhile(Filter):
+    def size_of_batches(self) -> int | None:
+        return None
+
     def handles(self) -> Iterator[Any]:
         for element in self.source.elements():
             if not self.function(element):
@@ -498,6 +504,9 @@ class Cache(Dataset):
         self.source, self.path = source, path
         self.kept: list[Element] | None = None
         super().__init__(source.element_spec, source.size)
+
+    def size_of_batches(self) -> int | None:
+        return self.source.size_of_batches()
 
     def handles(self) -> Iterator[Any]:
         if self.kept is None and self.path:

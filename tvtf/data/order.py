@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import itertools
 from collections import deque
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any
 
 import numpy as np
@@ -170,6 +170,11 @@ def shuffle(
     return Shuffle(self, number(buffer_size), seed, reshuffle_each_iteration is not False)
 
 
+def _common_size_of_batches(datasets: Iterable[Dataset]) -> int | None:
+    sizes = {dataset.size_of_batches() for dataset in datasets}
+    return sizes.pop() if len(sizes) == 1 else None
+
+
 class Concatenate(Dataset):
     def __init__(self, first: Dataset, second: Dataset) -> None:
         self.parts = first, second
@@ -180,6 +185,9 @@ class Concatenate(Dataset):
 
     def handles(self) -> Iterator[Any]:
         return itertools.chain(*(part.elements() for part in self.parts))
+
+    def size_of_batches(self) -> int | None:
+        return _common_size_of_batches(self.parts)
 
 
 @method
@@ -212,6 +220,9 @@ class Zip(Dataset):
         finite = [d.size for d in self.flat if d.size != INFINITE]
         size = UNKNOWN if UNKNOWN in finite else min(finite, default=INFINITE)
         super().__init__(_packed(datasets, iter([d.element_spec for d in self.flat])), size)
+
+    def size_of_batches(self) -> int | None:
+        return _common_size_of_batches(self.flat)
 
     def handles(self) -> Iterator[Any]:
         return zip(*(d.handles() for d in self.flat))
@@ -274,6 +285,9 @@ class Prefetch(Ready):
             )
         self.source, self.buffer_size = source, 2 if buffer_size == -1 else buffer_size
         super().__init__(source.element_spec, source.size)
+
+    def size_of_batches(self) -> int | None:
+        return self.source.size_of_batches()
 
     def handles(self) -> Iterator[Any]:
         elements = self.source.elements()
