@@ -107,3 +107,10 @@ def test_training_steps_are_functions_to_look_into():
     assert made.train_function.memory(iter(data)).arena > 0
     for old, new in zip(before, made.get_weights(), strict=True):
         np.testing.assert_array_equal(old, new)
+
+
+def test_datasets_are_split():
+    dataset = tf.data.Dataset.from_tensor_slices((X, Y))
+    left, right = tf.keras.utils.split_dataset(dataset, left_size=0.75)
+    assert (len(left), len(right)) == (48, 16) and left.element_spec == dataset.element_spec
+    np.testing.assert_array_equal([x for x, _ in [*left, *right]], X)

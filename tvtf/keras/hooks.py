@@ -128,6 +128,7 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "src.trainers.data_adapters": _know_datasets,
     "src.trainers.data_adapters.data_adapter_utils": _know_tensors,
     "src.utils.backend_utils": _know_traces,
+    "src.utils.dataset_utils": _know_datasets,
     # "print(issubclass(tf.keras.layers.Layer, tf.Module))  # True"; "model.submodules"; "print(model.name_scope())  # sequential"
     "src.backend.tensorflow.layer": modules.be_modules,
     # "self.w = tf.Variable(tf.random.normal([in_features, out_features]), name='w')" in a layer: "Trainable params: 20"
