@@ -8,7 +8,7 @@ from typing import Any
 from tvtf import nest
 from tvtf.context import state
 from tvtf.errors import InvalidArgumentError
-from tvtf.frontend.control import check_branches, traced_cond
+from tvtf.frontend.control import check_branches, traced_cond, with_operations_as
 from tvtf.ops.rules import bind
 from tvtf.primitive import export
 from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
@@ -45,7 +45,8 @@ def switch_case(
     if isinstance(branch_index, EagerTensor):
         place = int(branch_index)
         chosen = branches[place if 0 <= place < len(branches) else -1]
-        return nest.map_structure(convert_to_tensor, chosen(), expand_composites=True)
+        return nest.map_structure(_as_tensor, chosen(), expand_composites=True)
+    branches = [with_operations_as(branch_index, branch) for branch in branches]
     return _nested_switch(branch_index, list(enumerate(branches)), [])
 
 
@@ -84,6 +85,10 @@ def _check_pairs(pairs: Sequence[Any]) -> None:
         raise ValueError(
             f"branch indices (keys) must form contiguous range of [0 to {len(keys)}) but found {{{found}}}"
         )
+
+
+def _as_tensor(value: Any) -> Tensor | None:
+    return None if value is None else convert_to_tensor(value)
 
 
 def _own(value: Any) -> Tensor | None:
@@ -142,10 +147,11 @@ def case(
     preds = [state.trace.own(convert_to_tensor(pred)) for pred, _ in pairs]
     if exclusive:
         _require_one(preds)
+    branches = [with_operations_as(preds[-1], fn) for fn in (*(fn for _, fn in pairs), default) if fn is not None]
     if default is None:
         bind.guard(_any(preds), message=f"assertion failed: [{MSG_NONE_TRUE}]")
-        return _nested_case(list(zip(preds[:-1], [fn for _, fn in pairs])), pairs[-1][1])
-    return _nested_case(list(zip(preds, [fn for _, fn in pairs])), default)
+        preds = preds[:-1]
+    return _nested_case(list(zip(preds, branches)), branches[-1])
 
 
 def _pairs(pairs: Any) -> list[tuple[Any, Any]]:

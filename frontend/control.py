@@ -11,6 +11,7 @@ from tvtf.composite import TypeSpec
 from tvtf.context import state
 from tvtf.frontend.late_types import takes_type, typed_as, typed_as_returned
 from tvtf.frontend.state import traced_assign
+from tvtf.operation import Operation
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
@@ -89,7 +90,15 @@ def cond(
             raise TypeError(f"'{what}' must be callable.")
     if state.trace is None or not hasattr(pred, "dtype"):
         return true_fn() if pred else false_fn()  # type: ignore[misc]
-    return traced_cond(convert_to_tensor(pred), true_fn, false_fn)  # type: ignore[arg-type]
+    pred = convert_to_tensor(pred)
+    return traced_cond(pred, with_operations_as(pred, true_fn), with_operations_as(pred, false_fn))  # type: ignore[arg-type]
+
+
+def with_operations_as(value: Tensor, branch: Callable[[], Any]) -> Callable[[], Any]:
+    """The branch with ``value`` for each operation that it returns, so that ``control_dependencies`` can take the result."""
+    return lambda: nest.map_structure(
+        lambda leaf: value if isinstance(leaf, Operation) else leaf, branch(), expand_composites=True
+    )
 
 
 def traced_cond(
