@@ -19,6 +19,7 @@ from tvm import ir, relax, tirx
 
 from tvtf import dialect
 from tvtf.anyrank import RANKS, AnyShape, UnknownRank, UnknownSizes
+from tvtf.computed_constants import ComputedConstants
 from tvtf.context import precision, state
 from tvtf.dtypes import DType, int32, string
 from tvtf.errors import InaccessibleTensorError, OpError
@@ -365,6 +366,10 @@ class Trace:
         raise NotImplementedError(
             "eval is not supported when eager execution is enabled, is .numpy() what you're looking for?"
         )
+
+    @cached_property
+    def computed_constants(self) -> ComputedConstants:
+        return ComputedConstants(self)
 
     def owns(self, tensor: SymbolicTensor) -> bool:
         return tensor._trace is self

@@ -100,6 +100,9 @@ def _known_value(value: SymbolicTensor, what: str) -> Any:
     if value.known is None:
         if isinstance(value._type.shape, AnyShape):
             raise unknown(what)
+        constant = value._trace.computed_constants.value(value._var)
+        if constant is not None:
+            return constant.tolist()
         raise TypeError(
             f"{what} must be known while tracing, but {value!r} is computed by the program: pass a Python value, or "
             "compute it from shapes"
@@ -220,6 +223,8 @@ def as_dims(value: Any, what: str) -> Any:
     if isinstance(value._type.shape, AnyShape):
         return value
     own = state.trace.own(value)
+    if own._var not in state.trace.told and (constant := state.trace.computed_constants.value(own._var)) is not None:
+        state.trace.told[own._var] = constant.astype(object)
     if own._var not in state.trace.told:
         outer = value._trace.told.get(value._var)
         state.trace.told[own._var] = _told_by(own, what) if outer is None else outer
