@@ -262,6 +262,7 @@ class VariableScope:
         self.name, self.reuse, self.original_name_scope = name, reuse, name_scope
         self.defaults = {k: v for k, v in defaults.items() if v is not None}
         self._caching_device: Any = None
+        self._partitioner: Any = None
 
     def reuse_variables(self) -> None:
         self.reuse = True
@@ -277,6 +278,42 @@ class VariableScope:
 
     def set_custom_getter(self, getter: Any) -> None:
         self.defaults["custom_getter"] = getter
+
+    def set_caching_device(self, caching_device: Any) -> None:
+        """Accepted, as Variables are read where they lie.
+
+        Raises:
+          NotImplementedError: outside graphs and functions.
+        """
+        if state.trace is None:
+            raise NotImplementedError("Caching devices are not yet supported when eager execution is enabled.")
+        self._caching_device = caching_device
+
+    def set_partitioner(self, partitioner: Any) -> None:
+        self._partitioner = partitioner
+
+    def set_use_resource(self, use_resource: Any) -> None:
+        """Accepted: all Variables are resources."""
+
+    @property
+    def caching_device(self) -> Any:
+        return self._caching_device
+
+    @property
+    def partitioner(self) -> Any:
+        return self._partitioner
+
+    @property
+    def use_resource(self) -> bool:
+        return True
+
+    @property
+    def constraint(self) -> Any:
+        return self.defaults.get("constraint")
+
+    @property
+    def custom_getter(self) -> Any:
+        return self.defaults.get("custom_getter")
 
     @property
     def initializer(self) -> Any:
@@ -360,6 +397,8 @@ def variable_scope(
     given = {k: v for k, v in defaults.items() if v is not None}
     shared = reuse if reuse or entered is None or not entered.reuse else entered.reuse
     scope = VariableScope(name, shared or (None if entered else outer.reuse) or False, **(base.defaults | given))
+    scope._caching_device = caching_device if caching_device is not None else base._caching_device
+    scope._partitioner = partitioner if partitioner is not None else base._partitioner
     ops = label.rpartition("/")[2] if entered is not None else label
     counts = dict(graph.scope_counts)
     graph.scope_counts[name] = graph.scope_counts.get(name, 0) + 1
