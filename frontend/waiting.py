@@ -11,7 +11,7 @@ import secrets
 import weakref
 from collections.abc import Callable, Mapping, Sequence
 from types import FunctionType
-from typing import Any
+from typing import Any, NamedTuple
 
 import numpy as np
 
@@ -107,6 +107,7 @@ class Call:
     @classmethod
     def of(cls, function: Callable[..., Any], args: tuple[Any, ...], kwargs: dict[str, Any]) -> Call:
         """Raises UnknownRank where an argument is nothing that may wait."""
+        args, kwargs = nest.map_structure(_bounds_of_slice, (args, kwargs))
         leaves = nest.flatten((args, kwargs), expand_composites=True)
         places = [i for i, leaf in enumerate(leaves) if is_tensor(leaf)]
         if not all(is_tensor(leaf) or _is_plain(leaf) for leaf in leaves):
@@ -262,7 +263,7 @@ class Call:
         leaves = [Subfunction(f.mod, f.name, kind) if kind and isinstance(f, Subfunction) else f for f in self.leaves]
         for place, tensor in zip(self.places, inputs):
             leaves[place] = tensor
-        return nest.pack_sequence_as(self.structure, leaves, expand_composites=True)
+        return _with_slices(nest.pack_sequence_as(self.structure, leaves, expand_composites=True))
 
     def __call__(self, inputs: Sequence[Any], kind: Any = None) -> tuple[Tensor, ...]:
         return tuple(self._run(inputs, kind)[0])
@@ -284,6 +285,32 @@ class Call:
         own = [operation if isinstance(other, Operation) else other for other in others]
         leaves = [next(left) if g else other for g, other in zip(is_given, own)]
         return nest.pack_sequence_as(structure, leaves, expand_composites=True)
+
+
+class _Bounds(NamedTuple):
+    """A slice as a structure, whose tensors are found among its leaves."""
+
+    start: Any
+    stop: Any
+    step: Any
+
+
+def _bounds_of_slice(leaf: Any) -> Any:
+    if not isinstance(leaf, slice):
+        return leaf
+    bounds = _Bounds(leaf.start, leaf.stop, leaf.step)
+    return bounds if any(map(is_tensor, bounds)) else leaf
+
+
+def _with_slices(structure: Any) -> Any:
+    """The structure with the slices that :class:`_Bounds` stand for."""
+    if isinstance(structure, _Bounds):
+        return slice(*structure)
+    if type(structure) in (tuple, list):
+        return type(structure)(map(_with_slices, structure))
+    if type(structure) is dict:
+        return {key: _with_slices(each) for key, each in structure.items()}
+    return structure
 
 
 def _is_plain(leaf: Any) -> bool:
