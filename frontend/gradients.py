@@ -41,16 +41,36 @@ class AggregationMethod:
 
 
 class _Program:
-    """The bindings of a trace as records, with one tensor for each of its variables."""
+    """The bindings of a trace, and of those around it, as records, with one tensor for each of their variables.
+
+    A branch or loop body uses tensors of the traces around it by captures: these are the same tensors here.
+    """
 
     def __init__(self, trace: Trace) -> None:
         self.trace = trace
-        self.tensors = _recorded(trace)
-        self.records: list[Record] = []
+        around = trace.parent or trace.caller
+        self.outer = None if around is None else _Program(around)
+        self.records: list[Record] = [] if self.outer is None else [*self.outer.records]
+        self.tensors = _recorded(trace) | self._captured()
         self._tuples: dict[relax.Var, tuple[Any, list[Any]]] = {}
         self._names: dict[relax.Var, relax.Expr] = _last_names(trace.bindings)
         for binding in trace.bindings:
             self._read(binding)
+
+    def _captured(self) -> dict[relax.Expr, SymbolicTensor]:
+        """The outer tensors, by the variables that stand for them in this trace."""
+        if self.outer is None:
+            return {}
+        pairs = ((self.outer.outer_of(outer), inner) for outer, inner in self.trace.captures.values())
+        return {inner._var: outer for outer, inner in pairs if outer is not None}
+
+    def outer_of(self, captured: Any) -> SymbolicTensor | None:
+        """The tensor here of what a trace within captures; None for a Variable that has been assigned by then."""
+        if isinstance(captured, SymbolicTensor):
+            return self.of(captured)
+        known = self.trace.captures.get(id(captured))
+        is_assigned = any(variable is captured for variable, _ in self.trace.assigned())
+        return None if known is None or is_assigned else self.tensor(known[1]._var)
 
     def tensor(self, expr: Any) -> SymbolicTensor:
         """The tensor that stands for a variable or constant."""
@@ -70,7 +90,10 @@ class _Program:
         """The tensor of what the user holds: a Variable's is its value when the program begins."""
         if isinstance(value, Variable):
             value._as_tensor()
-            return self.tensor(self.trace.captures[id(value)][1]._var)
+            known = self.trace.captures.get(id(value))
+            return self.outer.of(value) if known is None else self.tensor(known[1]._var)
+        if self.outer is not None and isinstance(value, SymbolicTensor) and value._trace is not self.trace:
+            return self.outer.of(value)
         return self.tensor(self.trace.own(convert_to_tensor(value))._var)
 
     def _read(self, binding: Any) -> None:
