@@ -1,0 +1,178 @@
+"""What TensorFlow Probability and tf-quant-finance ask of TensorFlow besides its guides' names."""
+
+
+def programs(tf):
+    return _branches(tf) | _sizes(tf) | _scopes(tf) | _gradients(tf) | _unknown_ranks(tf)
+
+
+def _everywhere(tf, name, run, *args):
+    """The program by itself, in a function and in a graph."""
+
+    def in_graph():
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            return session.run(run(*map(tf.constant, args)))
+
+    return {
+        name: lambda: run(*map(tf.constant, args)),
+        f"{name}, in a function": lambda: tf.function(run)(*map(tf.constant, args)),
+        f"{name}, in a graph": in_graph,
+    }
+
+
+def _branches(tf):
+    def after(choose):
+        def run(x):
+            chosen = choose(x)
+            with tf.control_dependencies([chosen]):
+                return x + 1, str(chosen.shape), chosen.dtype.name
+
+        return lambda: tf.function(run)(tf.constant(1))
+
+    kinds = {
+        "cond": lambda x: tf.cond(x > 0, lambda: tf.print("above"), tf.no_op),
+        "cond of an assertion": lambda x: tf.cond(x > 0, lambda: tf.debugging.assert_less(x, 3), tf.no_op),
+        "switch_case": lambda x: tf.switch_case(x, [tf.no_op, lambda: tf.print("one"), lambda: tf.group(x)]),
+        "case": lambda x: tf.case([(x > 3, tf.no_op), (x > 0, lambda: tf.print("some"))], tf.no_op),
+    }
+    found = {}
+    for name, choose in kinds.items():
+        found[f"an operation of a {name}"] = after(choose)
+        found[f"an operation of an eager {name}"] = lambda choose=choose: choose(tf.constant(1))
+
+    def pairs(x):
+        (op, y) = tf.cond(x > 0, lambda: (tf.print("yes"), x), lambda: (tf.no_op(), -x))
+        return op, y
+
+    def differ(x):
+        return tf.cond(x > 0, lambda: tf.no_op(), lambda: None)
+
+    def in_graph(x):
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            x = tf.compat.v1.placeholder_with_default(x, [])
+            return session.run([kinds["cond"](x), kinds["cond of an assertion"](x), kinds["switch_case"](x)])
+
+    return {
+        **found,
+        "an operation and a tensor": lambda: tf.function(pairs)(tf.constant(2)),
+        "an operation or nothing": lambda: tf.function(differ)(tf.constant(2)),
+        "operations of branches in a graph": lambda: in_graph(2),
+        "an assertion of a branch in a graph": lambda: in_graph(5),
+    }
+
+
+def _sizes(tf):
+    c = tf.constant
+
+    def shapes(x):
+        vector = c([3, 4])
+        size = tf.reduce_max(vector) * 2 + tf.cast(tf.where(vector[0] > 1, 1.0, 2.0), tf.int32)
+        made = [
+            tf.range(size - 1, size + 4),
+            tf.zeros(size),
+            tf.zeros([size, x]),
+            tf.ones(vector * 2)[:size],
+            tf.fill(tf.concat([vector, [size]], 0), 1),
+            tf.reshape(tf.range(12), tf.reverse(vector, [0])),
+        ]
+        return [*map(tf.shape, made), c([str(each.shape) for each in made])]
+
+    def in_branch(x):
+        return tf.cond(x > 0, lambda: tf.range(c(2) * c([1, 3])[1]) * x, lambda: tf.zeros(c(3) + 3, tf.int32))
+
+    def axes(x):
+        return tf.reduce_sum(x, axis=tf.range(-c(2), 0)), tf.reduce_max(x, c([0, 2]) + 1 - c(1))
+
+    def scattered(x):
+        flags = tf.gather(c([0, 1]), tf.range(c(10) // 2, c(2) ** 3) % 2)
+        return tf.scatter_nd(x[:, None], tf.ones_like(x), flags.shape)
+
+    def from_argument(x):
+        y = tf.zeros(x * 2)
+        return tf.shape(y), tf.constant(str(y.shape))
+
+    return {
+        **_everywhere(tf, "sizes of computed constants", shapes, 2),
+        **_everywhere(tf, "a size of computed constants in a branch", in_branch, 2),
+        **_everywhere(tf, "axes of computed constants", axes, [[[1.0, 2.0], [3.0, 4.0]]]),
+        **_everywhere(tf, "a scatter to a shape of computed constants", scattered, [0, 2]),
+        "a size computed from an argument": lambda: tf.function(from_argument)(c(2)),
+    }
+
+
+def _scopes(tf):
+    v1 = tf.compat.v1
+
+    def devices(x):
+        with v1.variable_scope(v1.get_variable_scope()) as scope:
+            found = [scope.caching_device is None, scope.partitioner, scope.constraint, scope.custom_getter]
+            try:
+                scope.set_caching_device(lambda op: op.device)
+            except NotImplementedError as error:
+                found.append(str(error))
+            with v1.variable_scope("inner") as inner:
+                found.append(inner.caching_device is None)
+        found.append(v1.get_variable_scope().caching_device)
+        return tf.constant(str(found))
+
+    return _everywhere(tf, "the caching device of a variable scope", devices, 1)
+
+
+def _gradients(tf):
+    def in_loop(x):
+        y = tf.sin(x) * x * x
+        rows = tf.TensorArray(tf.float32, 3)
+        _, rows = tf.while_loop(
+            lambda i, rows: i < 3,
+            lambda i, rows: (i + 1, rows.write(i, tf.gradients(y[i] * x[0], x)[0])),
+            (0, rows),
+        )
+        return rows.stack()
+
+    def in_branch(x):
+        y = tf.sin(x) * x * x
+        of_results = tf.cond(x[0] > 0, lambda: tf.gradients(y * y, x)[0], lambda: tf.gradients(y, x)[0])
+        of_the_way = tf.cond(x[0] > 0, lambda: tf.gradients(tf.reduce_sum(y) * x, y)[0], lambda: x)
+        twice = tf.cond(x[0] > 0, lambda: tf.hessians(tf.reduce_sum(y), x)[0], lambda: tf.zeros([3, 3]))
+        return of_results, of_the_way, twice
+
+    def in_branch_of_branch(x):
+        y = tf.sin(x)
+        v = x * 2.0
+        inner = lambda: tf.cond(x[1] > 0, lambda: tf.gradients(y * v, [x, v]), lambda: [x, x])  # noqa: E731
+        return tf.cond(x[0] > 0, inner, lambda: [y, y])
+
+    def in_function(x):
+        y = tf.sin(x)
+
+        @tf.function
+        def slope(z):
+            return tf.gradients(y * z, x)[0]
+
+        return slope(x), slope(tf.ones(3))
+
+    def rounded(run):
+        return lambda x: tf.nest.map_structure(lambda y: tf.round(y * 1e3), run(x))
+
+    found = {}
+    runs = {"loop": in_loop, "branch": in_branch, "branch of a branch": in_branch_of_branch, "function": in_function}
+    for name, run in runs.items():
+        found |= _everywhere(tf, f"gradients in a {name} of what lies around it", rounded(run), [0.5, 1.0, 2.0])
+    return found
+
+
+def _unknown_ranks(tf):
+    def cut(x):
+        n = tf.shape(x)[-1] // 2
+        return x[..., n:], x[..., :-n], x[..., n, None], x[..., ::-1][..., 1:n]
+
+    def in_graph():
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            x = tf.compat.v1.placeholder_with_default(tf.reshape(tf.range(12.0), [2, 6]), shape=None)
+            return session.run([*cut(x), *tf.gradients(x[..., : tf.shape(x)[-1] // 2] * 2.0, x)])
+
+    return {
+        "slices at computed places of a tensor of unknown rank": in_graph,
+        "slices at computed places, in a function": lambda: tf.function(cut, input_signature=[tf.TensorSpec(None)])(
+            tf.reshape(tf.range(12.0), [2, 6])
+        ),
+    }
