@@ -47,6 +47,8 @@ PLAIN = (
     TensorShape,
     np.ndarray,
     np.generic,
+    np.dtype,
+    type,
     type(None),
     type(...),
     range,

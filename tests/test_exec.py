@@ -60,6 +60,26 @@ print(tf.function(lambda x: {type(x).__module__.partition('.')[0]: x + 1})(tf.co
     ]
 
 
+def test_private_evaluation_finds_what_depends_on_constants_alone(tmp_path):
+    lines = printed(
+        tmp_path,
+        """
+import tensorflow as tf
+from tensorflow.python.framework import tensor_util
+
+@tf.function
+def f(x):
+    place = tf.where(tf.constant(-1) < 0, tf.constant(3) - 1, -1)
+    for tensor in (place, tf.range(place), place + x, tf.rank(x) + 1):
+        print(tensor_util.try_evaluate_constant(tensor), end=" ")
+    return x
+
+f(tf.constant(1))
+""",
+    )
+    assert lines == ["2 [0 1] None 1 "]
+
+
 @needs_keras
 def test_keras_is_the_one_on_tvtf(tmp_path):
     lines = printed(

@@ -62,7 +62,7 @@ class ComputedConstants:
 
     def _result(self, call: Any, depth: int) -> np.ndarray | None:
         bound = dialect.read(call)
-        if not bound.primitive.pure or bound.primitive.host or not bound.inputs:
+        if not bound.primitive.pure or bound.primitive.host:
             return None
         if _has_expression(tuple(bound.attrs.values())) or not all(_is_small(x.ty) for x in (*bound.inputs, call)):
             return None

@@ -17,7 +17,7 @@ from tvtf.frontend.control import cond
 from tvtf.frontend.order import init_scope
 from tvtf.namespaces import install as _install
 from tvtf.primitive import export, exports
-from tvtf.tensor import EagerTensor, is_tensor, static_value
+from tvtf.tensor import EagerTensor, SymbolicTensor, is_tensor, static_value
 from tvtf.track import AutoTrackable
 from tvtf.trackable import Trackable
 
@@ -90,6 +90,8 @@ def _known(pred: Any) -> bool | None:
         )
     value = pred._as_tensor()
     found = value.eager_array() if isinstance(value, EagerTensor) else static_value(value)
+    if found is None and isinstance(value, SymbolicTensor):
+        found = value._trace.computed_constants.value(value._var)
     return None if found is None else bool(found)
 
 

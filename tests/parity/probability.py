@@ -90,7 +90,23 @@ def _sizes(tf):
         y = tf.zeros(x * 2)
         return tf.shape(y), tf.constant(str(y.shape))
 
+    def evaluated(x):
+        def moved(axis, to):
+            place, aim = (tf.where(place < 0, place + 3, place) for place in (c(axis), c(to)))
+            return tf.__internal__.smart_cond.smart_cond(
+                place < aim,
+                lambda: tf.concat([tf.range(place), tf.range(place + 1, aim + 1), [place], tf.range(aim + 1, 3)], 0),
+                lambda: tf.concat([tf.range(aim), [place], tf.range(aim, place), tf.range(place + 1, 3)], 0),
+            )
+
+        made = [tf.transpose(x, moved(*axes)) for axes in ((0, -1), (-1, 0), (0, 1))]
+        return [*made, c([str(each.shape) for each in made])]
+
+    def evaluated_in_function():
+        return tf.function(evaluated)(tf.reshape(tf.range(24.0), [2, 3, 4]))
+
     return {
+        "constants evaluated for a permutation": evaluated_in_function,
         **_everywhere(tf, "sizes of computed constants", shapes, 2),
         **_everywhere(tf, "a size of computed constants in a branch", in_branch, 2),
         **_everywhere(tf, "axes of computed constants", axes, [[[1.0, 2.0], [3.0, 4.0]]]),
@@ -170,7 +186,15 @@ def _unknown_ranks(tf):
             x = tf.compat.v1.placeholder_with_default(tf.reshape(tf.range(12.0), [2, 6]), shape=None)
             return session.run([*cut(x), *tf.gradients(x[..., : tf.shape(x)[-1] // 2] * 2.0, x)])
 
+    def of_type():
+        import numpy as np
+
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            x = tf.compat.v1.placeholder_with_default([[0, 2]], shape=None)
+            return session.run([tf.one_hot(x, 3, dtype=np.float64), tf.cast(x, np.dtype("int8"))])
+
     return {
+        "dtypes of NumPy for tensors of unknown rank": of_type,
         "slices at computed places of a tensor of unknown rank": in_graph,
         "slices at computed places, in a function": lambda: tf.function(cut, input_signature=[tf.TensorSpec(None)])(
             tf.reshape(tf.range(12.0), [2, 6])

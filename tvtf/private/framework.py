@@ -188,6 +188,14 @@ def constant_value(tensor: Any, partial: bool = False) -> Any:
     return static_value(tensor._as_tensor()) if is_tensor(tensor) else None
 
 
+def try_evaluate_constant(tensor: Any) -> Any:
+    """The value of a tensor that depends on constants alone; else None."""
+    found = tvtf.get_static_value(tensor)
+    if found is None and isinstance(tensor, SymbolicTensor):
+        found = tensor._trace.computed_constants.value(tensor._var)
+    return found
+
+
 def constant_value_as_shape(tensor: Any) -> TensorShape:
     """The shape that a tensor of sizes holds; sizes that are not known, and -1, are unknown in it.
 
@@ -270,7 +278,7 @@ NAMES: dict[str, dict[str, Any]] = {
         "constant_value": constant_value,
         "constant_value_as_shape": constant_value_as_shape,
         "is_tensor": tvtf.is_tensor,
-        "try_evaluate_constant": constant_value,
+        "try_evaluate_constant": try_evaluate_constant,
     },
     "python.framework.type_spec": {
         "BatchableTypeSpec": BatchableTypeSpec,
