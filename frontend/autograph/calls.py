@@ -90,8 +90,12 @@ def _is_user_code(function: types.FunctionType) -> bool:
         return False
     if function.__code__.co_filename.startswith("<doctest "):  # examples in a library's docstrings are for its users
         return True
-    module = function.__globals__.get("__name__") or ""
-    return module.partition(".")[0] not in LIBRARIES or f"{module}.".startswith(f"{PROGRAMS}.")
+    return all(map(_is_users, (function.__globals__.get("__name__"), function.__module__)))
+
+
+def _is_users(module: str | None) -> bool:
+    """Whether a module is a user's; what decorates a library's function says that it is of the library's module."""
+    return (module or "").partition(".")[0] not in LIBRARIES or f"{module}.".startswith(f"{PROGRAMS}.")
 
 
 def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

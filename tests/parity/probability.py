@@ -2,7 +2,7 @@
 
 
 def programs(tf):
-    return _branches(tf) | _sizes(tf) | _scopes(tf) | _gradients(tf) | _unknown_ranks(tf)
+    return _branches(tf) | _sizes(tf) | _nothing(tf) | _scopes(tf) | _gradients(tf) | _unknown_ranks(tf)
 
 
 def _everywhere(tf, name, run, *args):
@@ -112,6 +112,26 @@ def _sizes(tf):
         **_everywhere(tf, "axes of computed constants", axes, [[[1.0, 2.0], [3.0, 4.0]]]),
         **_everywhere(tf, "a scatter to a shape of computed constants", scattered, [0, 2]),
         "a size computed from an argument": lambda: tf.function(from_argument)(c(2)),
+    }
+
+
+def _nothing(tf):
+    """Sizes that may be 0."""
+
+    def antithetic(x):
+        steps = tf.cast(tf.unique(x)[0][1:], tf.float32)
+        drawn = tf.ones([5000, 2])[..., None] * steps
+        both = tf.transpose(tf.concat([drawn, -drawn], 0)[..., None], [2, 1, 0, 3])
+        return tf.shape(both), tf.reduce_sum(both, [1, 2, 3])
+
+    def among_none(x):
+        nothing = tf.zeros([2, 0])
+        return tf.searchsorted(nothing, x), tf.searchsorted(x, nothing), tf.searchsorted(nothing, x, side="right")
+
+    return {
+        **_everywhere(tf, "a kernel over a size less one", antithetic, [1, 1, 1]),
+        **_everywhere(tf, "a kernel over another size less one", antithetic, [1, 2, 3]),
+        **_everywhere(tf, "positions among nothing", among_none, [[1.0, 2.0], [3.0, 4.0]]),
     }
 
 

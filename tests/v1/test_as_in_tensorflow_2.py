@@ -93,3 +93,18 @@ def test_a_default_is_no_known_value():
 def test_known_numbers_are_reshaped_to_sizes_that_only_running_tells():
     fn = tf.function(lambda x: tf.reshape(tf.range(4), tf.shape(x)), input_signature=[tf.TensorSpec([None, None])])
     assert fn(tf.ones([2, 2])).numpy().tolist() == [[0, 1], [2, 3]]
+
+
+@pytest.mark.parametrize("limit", [3.0, 1.0])
+def test_a_group_in_a_graph_takes_eager_tensors(limit):
+    eager = tf.constant(4.0)
+    with tf.Graph().as_default(), v1.Session() as session:
+        x = v1.placeholder_with_default(2.0, [])
+        done = tf.group(eager, x, tf.debugging.assert_less(x, limit, message="too large"))
+        with tf.control_dependencies([eager, done]):
+            y = x + eager
+        if limit > 2.0:
+            assert session.run([y, done]) == [6.0, None]
+        else:
+            with pytest.raises(tf.errors.InvalidArgumentError, match="too large"):
+                session.run(y)

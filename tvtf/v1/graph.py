@@ -324,7 +324,7 @@ class GraphTrace(Trace):
 
     def required_by(self, value: Any) -> Sequence[Effect]:
         """What has to run before what depends on a tensor or op: a tensor without effects is computed."""
-        if isinstance(value, Variable) or value is None:
+        if isinstance(value, (Variable, EagerTensor)) or value is None:
             return ()
         found = self.effects_of(value)
         return found if found or isinstance(value, AnyOperation) else [Effect(value._var)]

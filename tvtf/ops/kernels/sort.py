@@ -141,6 +141,8 @@ def searchsorted(sequence: te.Tensor, values: te.Tensor, *, side: str, out_type:
     """By bisection, row by row."""
     length, width = long(sequence.shape[-1]), long(values.shape[-1])
     count = product(list(values.shape)[:-1])
+    if any(isinstance(dim, tirx.IntImm) and dim.value == 0 for dim in (*sequence.shape, *values.shape)):
+        return te.compute(values.shape, lambda *_: tirx.const(0, out_type), name="searchsorted")  # nothing lies below
     sequence, values = (cast(x, accumulator_dtype(str(x.dtype))) for x in (sequence, values))
 
     def body(ins: Any, outs: Any) -> Any:
