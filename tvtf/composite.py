@@ -184,7 +184,7 @@ class CompositeTensor(abc.ABC):
     """
 
     is_batched = False
-    _is_tensor_like = True
+    _is_tensor_like = False
     """Whether ``tf.is_tensor`` holds."""
     _is_untyped = False
     """Whether its type is that of what it meets in a branch or loop."""

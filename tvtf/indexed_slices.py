@@ -32,6 +32,8 @@ class IndexedSlices(CompositeTensor):
     Source: https://www.tensorflow.org/api_docs/python/tf/IndexedSlices
     """
 
+    _is_tensor_like = True
+
     def __init__(self, values: Tensor, indices: Tensor, dense_shape: Tensor | None = None) -> None:
         self._values = values
         self._indices = indices

@@ -2,7 +2,9 @@
 
 
 def programs(tf):
-    return _branches(tf) | _sizes(tf) | _nothing(tf) | _scopes(tf) | _gradients(tf) | _unknown_ranks(tf)
+    return (
+        _branches(tf) | _sizes(tf) | _nothing(tf) | _composites(tf) | _scopes(tf) | _gradients(tf) | _unknown_ranks(tf)
+    )
 
 
 def _everywhere(tf, name, run, *args):
@@ -132,6 +134,55 @@ def _nothing(tf):
         **_everywhere(tf, "a kernel over a size less one", antithetic, [1, 1, 1]),
         **_everywhere(tf, "a kernel over another size less one", antithetic, [1, 2, 3]),
         **_everywhere(tf, "positions among nothing", among_none, [[1.0, 2.0], [3.0, 4.0]]),
+    }
+
+
+def _composites(tf):
+    def own():
+        class Pair(tf.__internal__.CompositeTensor):
+            def __init__(self, a, b):
+                self.a, self.b = a, b
+
+            @property
+            def _type_spec(self):
+                return PairSpec(tf.type_spec_from_value(self.a), tf.type_spec_from_value(self.b))
+
+        class PairSpec(tf.TypeSpec):
+            value_type = property(lambda self: Pair)
+
+            def __init__(self, a, b):
+                self.specs = a, b
+
+            _component_specs = property(lambda self: self.specs)
+
+            def _to_components(self, value):
+                return value.a, value.b
+
+            def _from_components(self, components):
+                return Pair(*components)
+
+            def _serialize(self):
+                return self.specs
+
+        return Pair(tf.constant([1.0]), tf.ragged.constant([[1], [2, 3]]))
+
+    def copied(value):
+        copy = tf.identity(value)
+        return type(copy).__name__, tf.is_tensor(value), copy.a * 2.0, copy.b
+
+    def tensors():
+        array = tf.TensorArray(tf.float32, 1)
+        operator = tf.linalg.LinearOperatorIdentity(2)
+        slices = tf.IndexedSlices(tf.constant([1.0]), tf.constant([0]))
+        others = [array, operator, slices, tf.experimental.Optional.from_value(1), tf.sparse.eye(2)]
+        return [
+            tf.is_tensor(x) for x in (*others, own().b, own().b.row_splits, tf.Variable(1), tf.data.Dataset.range(2))
+        ]
+
+    return {
+        "what is a tensor": tensors,
+        "identity of a composite tensor": lambda: copied(own()),
+        "identity of a composite tensor, traced": lambda: tf.function(lambda v: copied(v)[2:])(own()),
     }
 
 

@@ -93,8 +93,6 @@ class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass
             self.__dict__["_tf_extension_type_cached_type_spec"] = self.Spec.from_value(self)
         return self.__dict__["_tf_extension_type_cached_type_spec"]
 
-    _is_tensor_like = False
-
 
 def _all_equal(a: Tensor, b: Tensor) -> Tensor:
     """Whether two tensors have one shape and equal elements."""

@@ -9,7 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf import nest
 from tvtf.anyrank import AnyShape, UnknownSizes, until_told
+from tvtf.composite import CompositeTensor
 from tvtf.context import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
 from tvtf.ops.dims import scalar_of
@@ -554,6 +556,17 @@ def identity(input: Any, name: str | None = None) -> Any:
     Source: https://www.tensorflow.org/api_docs/python/tf/identity
     """
     return (convert_to_tensor(input),), {}
+
+
+def _identity_of_components(args: Any, kwargs: Any) -> Any:
+    """A composite tensor of its components' identities, whoever declares its class."""
+    value = args[0] if args else kwargs.get("input")
+    if not isinstance(value, CompositeTensor):
+        return NotImplemented
+    return nest.map_structure(identity, value, expand_composites=True)
+
+
+identity.composites.append(_identity_of_components)
 
 
 @primitive(

@@ -35,6 +35,8 @@ class RaggedTensor(CompositeTensor):
     Source: https://www.tensorflow.org/api_docs/python/tf/RaggedTensor
     """
 
+    _is_tensor_like = True
+
     __array_priority__ = 100
 
     def __hash__(self) -> int:

@@ -56,6 +56,8 @@ class SparseTensor(CompositeTensor):
     Source: https://www.tensorflow.org/api_docs/python/tf/sparse/SparseTensor
     """
 
+    _is_tensor_like = True
+
     __array_priority__ = 100
 
     def __init__(self, indices: Any, values: Any, dense_shape: Any) -> None:
