@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
 from typing import Any
 
 import numpy as np
@@ -10,7 +9,7 @@ from tvm import ir
 
 from tvtf import dialect
 from tvtf.shape import is_static_shape
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, static_value
+from tvtf.tensor import EagerTensor, SymbolicTensor, static_value
 
 FOLDED = ("identity", "cast", "stack", "concat", "broadcast_to", "reshape", "equal", "not_equal", "stop_gradient")
 """What TensorFlow folds, too, when it is asked for a value (it knows no reshaped ones, of which ``tf.fill`` makes use here)."""
@@ -21,14 +20,13 @@ def folded(tensor: Any) -> np.ndarray | None:
     found = static_value(tensor)
     if found is not None or not isinstance(tensor, SymbolicTensor):
         return found
-    return Constants(tensor._trace).value(tensor._var)
+    return _Constants(tensor._trace).value(tensor._var)
 
 
-class Constants:
-    """The values of variables of a trace that ``foldable`` primitives compute from constants."""
+class _Constants:
+    """The values of variables of a trace."""
 
-    def __init__(self, trace: Any, foldable: Collection[str] = FOLDED) -> None:
-        self.foldable = foldable
+    def __init__(self, trace: Any) -> None:
         self.bound = {binding.var: binding.value for binding in trace.bindings}
         self.fed = trace.fed
         self.captured = {inner._var: outer for outer, inner in trace.captures.values()}
@@ -40,21 +38,13 @@ class Constants:
             return None
         outer = self.captured.get(var)
         if outer is not None:
-            return (
-                self._outside(outer) if isinstance(outer, (SymbolicTensor, EagerTensor)) and not is_own(outer) else None
-            )
+            return folded(outer) if isinstance(outer, (SymbolicTensor, EagerTensor)) and not is_own(outer) else None
         value = self.bound.get(var)
         return self._result(value) if value is not None and dialect.is_dialect(value) else None
 
-    def _outside(self, outer: Tensor) -> np.ndarray | None:
-        found = static_value(outer)
-        if found is not None or not isinstance(outer, SymbolicTensor):
-            return found
-        return Constants(outer._trace, self.foldable).value(outer._var)
-
     def _result(self, call: Any) -> np.ndarray | None:
         bound = dialect.read(call)
-        if bound.primitive.name not in self.foldable or not is_static_shape(bound.attrs.get("shape", ())):
+        if bound.primitive.name not in FOLDED or not is_static_shape(bound.attrs.get("shape", ())):
             return None
         inputs = [self.value(x) for x in bound.inputs]
         if any(x is None for x in inputs):

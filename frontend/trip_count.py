@@ -6,26 +6,12 @@ from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
 from tvtf import dialect
-from tvtf.frontend.folded import FOLDED, Constants
 from tvtf.frontend.lift import Inner
 from tvtf.shape import Dim
 from tvtf.tensor import Tensor, static_value
 
 COMPARED = {"less": (0, 1, 0), "greater": (1, 0, 0), "less_equal": (0, 1, 1), "greater_equal": (1, 0, 1)}
 """By primitive: which operand counts, which one is the limit, and how much beyond it the last count is."""
-COUNTED = (
-    *FOLDED,
-    "add",
-    "subtract",
-    "multiply",
-    "floordiv",
-    "minimum",
-    "maximum",
-    "reduce_max",
-    "reduce_min",
-    "negative",
-)
-"""What limits are computed by."""
 ROOM = 1024
 """A loop that may end earlier gets room for no more iterations than this in advance: it would mostly be in vain."""
 
@@ -85,13 +71,13 @@ def _step_size(step: Inner, place: int) -> int | None:
     if call is None or call.primitive.name != "add":
         return None
     others = [x for x in call.inputs if not step.params[place]._var.same_as(x)]
-    added = Constants(step.trace).value(others[0]) if len(others) == 1 else None
+    added = step.trace.computed_constants.value(others[0]) if len(others) == 1 else None
     return int(added) if added is not None and int(added) > 0 else None
 
 
 def _limit(test: Inner, var: Any) -> Dim | None:
     """The number, or the size of an argument, that a counter is compared with."""
-    value = Constants(test.trace, COUNTED).value(var)
+    value = test.trace.computed_constants.value(var)
     if value is not None:
         return int(value)
     tensor = test.trace.tensors.get(var)
