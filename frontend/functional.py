@@ -102,13 +102,15 @@ def _map_of_rows(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
 def _by_places(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
     """A function of rows, and what it is mapped over, with indices in place of rows of tensors made of tensors."""
     leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
+    specs: list[Any] = [leaf._type_spec if isinstance(leaf, CompositeTensor) else None for leaf in leaves]
 
     def at_places(rows: Any) -> Any:
-        found = zip(leaves, nest.flatten(rows))
-        own = [leaf._type_spec._row(leaf, row) if isinstance(leaf, CompositeTensor) else row for leaf, row in found]
-        return fn(nest.pack_sequence_as(elems, own))
+        found = zip(specs, leaves, nest.flatten(rows))
+        return fn(
+            nest.pack_sequence_as(elems, [row if spec is None else spec._row(leaf, row) for spec, leaf, row in found])
+        )
 
-    plain = [arange(leaf._type_spec._size(leaf)) if isinstance(leaf, CompositeTensor) else leaf for leaf in leaves]
+    plain = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
     return at_places, nest.pack_sequence_as(elems, plain)
 
 
