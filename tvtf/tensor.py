@@ -16,6 +16,7 @@ from tvtf.primitive import export, hooks
 from tvtf.shape import TensorShape, TensorType, agree_dim, as_shape, brackets
 
 MSG_UNHASHABLE = "Tensor is unhashable. Instead, use tensor.ref() as the key."
+MSG_INT = "int() argument must be a string, a bytes-like object or a real number, not {!r}"
 MSG_BOOL = (
     "Using a symbolic `tf.Tensor` as a Python `bool` is not allowed. You can attempt the following resolutions to the "
     "problem: If you are running in Graph mode, use Eager execution mode or decorate this function with @tf.function. If "
@@ -422,6 +423,13 @@ class SymbolicTensor(Tensor):
 
     def __bool__(self) -> bool:
         raise OperatorNotAllowedInGraphError(MSG_BOOL)
+
+    def __int__(self) -> int:
+        """A value that is known while tracing: who asks `tf.get_static_value` first knows that there is one."""
+        value = static_value(self)
+        if value is None:
+            raise TypeError(MSG_INT.format(type(self).__name__))
+        return int(value)
 
     def __len__(self) -> int:
         dim = self._type.shape[0] if self._type.shape else None

@@ -16,15 +16,21 @@ NARROW = ("int8", "uint8", "int32", "int64", "uint64")
 
 
 def integer_cases(prim):
-    """Cases on integers alone, and those without inputs."""
-    return [c for c in all_cases(prim) if all(a.dtype.name in NARROW for a in c.arrays)]
+    """Cases on integers, maybe chosen by flags, and those without inputs."""
+    return [c for c in all_cases(prim) if _are_integers([a.dtype.name for a in c.arrays])]
+
+
+def _are_integers(dtypes):
+    return all(d in NARROW for d in (dtypes[1:] if dtypes[:1] == ["bool"] and len(dtypes) > 1 else dtypes))
 
 
 def arrays_at_the_limits(case):
     """The case's drawn inputs as they are, and with the least and the greatest numbers of their dtypes in them."""
     yield case.arrays
     for turn in range(3):
-        yield [_extreme(a, turn) if callable(x) else a for a, x in zip(case.arrays, case.sample.inputs)]
+        yield [
+            _extreme(a, turn) if callable(x) and a.dtype != bool else a for a, x in zip(case.arrays, case.sample.inputs)
+        ]
 
 
 def _extreme(array, turn):
@@ -38,7 +44,7 @@ def known_while_tracing(prim, arrays, attrs):
     found = []
 
     def run():
-        inputs = [tf.identity(tensor(a)) for a in arrays]
+        inputs = [tensor(a) if a.dtype == bool else tf.identity(tensor(a)) for a in arrays]
         found.extend(map(static_value, as_tuple(prim.bind(*inputs, **attrs))))
         return []
 

@@ -22,7 +22,7 @@ from tvtf.ops.rules import (
 from tvtf.primitive import Sample, export, primitive
 from tvtf.refusal import Refused, RefusedValue
 from tvtf.shape import Dim, TensorType, broadcast_shapes
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 bool_ = as_dtype("bool")
 COMPARABLE = (*NUMERIC, bool_)
@@ -307,9 +307,18 @@ def _chosen(condition: np.ndarray, x: np.ndarray, y: np.ndarray) -> np.ndarray:
     return chosen.view(x.dtype)
 
 
+def _select_value(condition: Any, x: Any, y: Any) -> np.ndarray | None:
+    """What is chosen of known integers, by a condition that is a constant."""
+    flags = static_value(condition)
+    if flags is None or x.known is None or y.known is None:
+        return None
+    return np.where(flags, x.known, y.known)
+
+
 @primitive(
     tf_name="SelectV2",
     type=_select_type,
+    value=_select_value,
     numpy=_chosen,
     lower=scalar(lambda t, condition, x, y: t.select(condition, x, y)),
     vjp=lambda ct, z, condition, x, y: (
