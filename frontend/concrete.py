@@ -106,6 +106,7 @@ class ConcreteFunction(callables.ConcreteFunction):
         trace.may_wait = not trace.has_ranks
         trace.calls_tell = told or not has_sizes
         trace.has_sizes = has_sizes
+        trace.is_for_shapes = arguments.are_of_sizes
         trace.ranks = ranks or {}
         try:
             with tracing(trace):

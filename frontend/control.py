@@ -6,7 +6,7 @@ from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
 from tvtf import nest
-from tvtf.anyrank import AnyShape, of_any_rank
+from tvtf.anyrank import AnyShape, UnknownSizes, of_any_rank
 from tvtf.composite import TypeSpec
 from tvtf.context import state
 from tvtf.frontend.late_types import takes_type, typed_as, typed_as_returned
@@ -15,12 +15,16 @@ from tvtf.operation import Operation
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
+from tvtf.ops.create import zeros
+from tvtf.ops.rules import bind
 from tvtf.primitive import export, hooks
+from tvtf.refusal import is_of_shapes
 from tvtf.shape import TensorShape, TensorType, agree_dim, agree_rank, as_shape, fresh_dim, keeps_shape, same_dim
 from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 if TYPE_CHECKING:
     from tvtf.emit import Graph
+    from tvtf.frontend.lift import Inner
 
 MSG_BRANCHES = (
     "{first} and {second} arguments to tf.{op} must have the same number, type, and overall structure of return "
@@ -109,13 +113,9 @@ def traced_cond(
     op: str = "cond",
 ) -> Any:
     """The primitive over both branches, whose Variables' new values are assigned outside."""
-    from tvtf.frontend.lift import Inner, assigned_variables, lift, variable_value
+    from tvtf.frontend.lift import assigned_variables, lift, variable_value
 
-    first = Inner(f"{op}_true", true_fn)
-    second = Inner(f"{op}_false", lambda: typed_as(false_fn(), first.structure))
-    if takes_type(first.structure, second.structure):
-        first = Inner(f"{op}_true", lambda: typed_as(true_fn(), second.structure))
-    branches = first, second
+    branches = _traced_branches(op, true_fn, false_fn)
     check_branches(branches[0].structure, branches[1].structure, names, op)
     variables = assigned_variables(branches)
     updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
@@ -127,6 +127,58 @@ def traced_cond(
         for variable, value in zip(variables, outputs[count:]):
             traced_assign(variable, value, read_value=False)
     return repack(branches[0].structure, outputs[:count])
+
+
+def _traced_branches(op: str, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> tuple[Inner, Inner]:
+    """Both branches; one that is refused for the shapes of this call fails where the program takes it."""
+    from tvtf.frontend.lift import Inner
+
+    names = f"{op}_true", f"{op}_false"
+    found = _traced_or_refused(names[0], true_fn)
+    if isinstance(found, ValueError):
+        other = Inner(names[1], false_fn)
+        return _failing(names[0], found, other), other
+    first = found
+    found = _traced_or_refused(names[1], lambda: typed_as(false_fn(), first.structure))
+    if isinstance(found, ValueError):
+        return first, _failing(names[1], found, first)
+    second = found
+    if takes_type(first.structure, second.structure):
+        first = Inner(names[0], lambda: typed_as(true_fn(), second.structure))
+    return first, second
+
+
+def _traced_or_refused(name: str, branch: Callable[[], Any]) -> Inner | ValueError:
+    """A branch; or, in a trace for the shapes of one call, what these are refused for."""
+    from tvtf.frontend.lift import Inner
+
+    try:
+        return Inner(name, branch)
+    except (ValueError, UnknownSizes) as error:
+        refused = error.error if isinstance(error, UnknownSizes) else error
+        if not (state.trace.root.is_for_shapes and isinstance(refused, ValueError) and is_of_shapes(refused)):
+            raise
+        return refused
+
+
+def _failing(name: str, refused: ValueError, other: Inner) -> Inner:
+    """A branch that fails, with blank results of the other's types."""
+    from tvtf.frontend.lift import Inner
+
+    if any(isinstance(leaf._type.shape, AnyShape) for leaf in other.leaves):
+        raise refused
+
+    def fail() -> Any:
+        bind.guard(convert_to_tensor(False), message=str(refused))
+        return nest.map_structure(_blank, other.structure, expand_composites=True)
+
+    return Inner(name, fail)
+
+
+def _blank(leaf: Tensor | None) -> Tensor | None:
+    if leaf is None:
+        return None
+    return zeros([size if isinstance(size, int) else 0 for size in leaf._type.shape], leaf.dtype)
 
 
 def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph]) -> tuple[Tensor, ...]:
@@ -270,7 +322,6 @@ def _as_loop_vars(values: Any, like: Any, expand_composites: bool = True) -> Any
 
 def _limited_while(cond: Any, body: Any, loop_vars: Any, shape_invariants: Any, limit: Any) -> Any:
     """With a counter among the loop variables that stops the loop."""
-    from tvtf.ops.rules import bind
 
     most = convert_to_tensor(limit)
     if most.ndim:

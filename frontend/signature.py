@@ -155,6 +155,7 @@ class Arguments:
         self.composites = tuple(filter(nest.is_composite, nest.flatten(structure)))
         self.form = structure_key(structure), aliases(self.variables)
         self.key = (self.form, self.composites, tuple(leaf.key for leaf in leaves))
+        self.are_of_sizes = False
 
     @property
     def tensors(self) -> list[Any]:
@@ -194,9 +195,11 @@ class Arguments:
     def of_sizes(self, tensors: Sequence[Any]) -> Arguments:
         """With the tensors' shapes."""
         given = iter(tensors)
-        return Arguments(
+        found = Arguments(
             self.structure, [leaf if leaf.spec is None else leaf.of_sizes(next(given)) for leaf in self.leaves]
         )
+        found.are_of_sizes = True
+        return found
 
     def are_told_more_by(self, tensors: Sequence[Any]) -> bool:
         """Whether the tensors' shapes tell dims that are unknown here."""

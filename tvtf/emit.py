@@ -316,6 +316,7 @@ class Trace:
         self.may_wait = False  # whether calls that need sizes may wait for them
         self.shapes_apart = False  # whether one does
         self.has_sizes = False  # whether it is the instance of a function for the shapes of a call
+        self.is_for_shapes = False  # whether it is for those of a call, of arguments whose sizes are unknown
         self.has_ranks = False  # whether it is the instance of a function of any rank
         self.ranks: Mapping[int, tuple[int, ...]] = {}  # of what Python gave, by the calls that wait for them
         self.example: int | None = None  # which of the ranks that are tried, where it is for an example

@@ -38,7 +38,17 @@ class Refused(Exception):
             return self.graph(None, op, told)
         if self.graph is TypeError:
             return of_any_size(TypeError(told))
-        return until_told(self.graph(told), meant=False)
+        return until_told(_of_shapes(self.graph(told)), meant=False)
+
+
+def _of_shapes(error: Exception) -> Exception:
+    """``error``, which is for shapes: in a trace for those of one call, a branch may have it that the call never takes."""
+    error.is_of_shapes = True  # type: ignore[attr-defined]
+    return error
+
+
+def is_of_shapes(error: BaseException) -> bool:
+    return getattr(error, "is_of_shapes", False)
 
 
 def of_any_size(error: TypeError) -> TypeError:
