@@ -13,6 +13,7 @@ MARKS = ("requires_trainable_backend", "skipif_backend", "multi_device", "uses_p
 OTHER_PACKAGES = (
     "torch",
     "orbax",
+    "orbax_checkpoint",
     "tensorflow",
     "tf2onnx",
     "jax2onnx",
@@ -25,6 +26,7 @@ TWO_DEVICES = "it wants several devices, and tvtf runs a program on one"
 EXPECTED = {
     "test_legacy_load_skips_missing_nested_containers": "it reads a file that Keras's repository has, and its wheel lacks",
     "test_variable_numpy_scalar": TWO_DEVICES,
+    "test_swap_ema_weights_with_tf_distribute": TWO_DEVICES,
     "test_moments_sync_with_distribution_strategy0": TWO_DEVICES,
     "test_moments_sync_with_distribution_strategy1": TWO_DEVICES,
     "test_quantize_lora_integration_int4_btd,ndh->btnh": "one of 512 numbers differs in its last bit from the eager one's, by "
