@@ -127,3 +127,8 @@ def test_a_dim_in_a_narrow_dtype_is_not_known():
 
     narrow, shifted = run(tf.zeros([200, 3]))
     assert (narrow.numpy().tolist(), shifted.numpy().tolist()) == ([-56, 3], [-56] * 3)
+
+
+def test_flags_are_padded_with_false():
+    np.testing.assert_array_equal(tf.pad([True, False], [[1, 1]]), [False, True, False, False])
+    np.testing.assert_array_equal(tf.pad([True], [[0, 1]], constant_values=True), [True, True])

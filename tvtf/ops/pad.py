@@ -9,6 +9,7 @@ import numpy as np
 
 from tvtf.context import state
 from tvtf.dtypes import COMPILED, int32, int64
+from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.getitem import scalars_of
 from tvtf.ops.indexing import without_rows
@@ -124,6 +125,8 @@ def pad(
         raise ValueError(f"Value of argument `mode` expected to be one of {expected}. Received `mode` = {how}")
     pairs = _pairs(paddings, x)
     if how == "CONSTANT":
+        if x.dtype is bool_dtype and type(constant_values) is int and constant_values == 0:
+            constant_values = False  # the default is for every dtype, a number for numbers alone
         return bind.pad(x, convert_to_tensor(constant_values, x.dtype), paddings=pairs)
     for axis, (low, high) in enumerate(pairs):
         x = _mirrored(x, axis, low, high, int(how == "REFLECT"))
