@@ -181,13 +181,28 @@ def test_a_loop_with_its_gradient_runs_forward_once():
     def slope(x, w):
         with tf.GradientTape() as tape:
             tape.watch(w)
-            _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.tanh(tf.matmul(y, w))), (0, x))
+            limit = tf.cast(x[0, 0], tf.int32) + 2
+            _, y = tf.while_loop(lambda i, y: i < limit, lambda i, y: (i + 1, tf.tanh(tf.matmul(y, w))), (0, x))
         return y, tape.gradient(y, w)
 
     mod = simplify(slope.get_concrete_function(tf.ones([2, 2]), tf.ones([2, 2])).module())
     products = {v.name_hint: f.script().count("tvtf.matmul") for v, f in trim_loops(mod).functions_items()}
     counting, forward, backward = (n for name, n in products.items() if "cond" not in name and name != "main")
     assert sorted((counting, forward, backward)) == [0, 1, 2]
+
+
+def test_a_loop_that_counts_to_a_number_is_not_counted_first():
+    @tf.function
+    def slope(x, w):
+        with tf.GradientTape() as tape:
+            tape.watch(w)
+            _, y = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, tf.tanh(tf.matmul(y, w))), (0, x))
+        return y, tape.gradient(y, w)
+
+    mod = simplify(slope.get_concrete_function(tf.ones([2, 2]), tf.ones([2, 2])).module())
+    functions = {v.name_hint: f.script() for v, f in trim_loops(mod).functions_items()}
+    products = [f.count("tvtf.matmul") for name, f in functions.items() if "cond" not in name and name != "main"]
+    assert sorted(products) == [1, 2]
 
 
 def test_two_gradients_of_one_loop():
