@@ -90,8 +90,9 @@ class _Program:
         """The tensor of what the user holds: a Variable's is its value when the program begins."""
         if isinstance(value, Variable):
             value._as_tensor()
-            known = self.trace.captures.get(id(value))
-            return self.outer.of(value) if known is None else self.tensor(known[1]._var)
+            if self.outer is not None and id(value) not in self.trace.captures:
+                return self.outer.of(value)
+            return self.tensor(self.trace.captures[id(value)][1]._var)
         if self.outer is not None and isinstance(value, SymbolicTensor) and value._trace is not self.trace:
             return self.outer.of(value)
         return self.tensor(self.trace.own(convert_to_tensor(value))._var)

@@ -46,7 +46,7 @@ class ComputedConstants:
         call = self._call_of(var)
         if call is not None:
             return self._result(call, depth) if dialect.is_dialect(call) else None
-        outer = next((outer for outer, inner in self.trace.captures.values() if inner._var.same_as(var)), None)
+        outer: Any = next((outer for outer, inner in self.trace.captures.values() if inner._var.same_as(var)), None)
         if isinstance(outer, SymbolicTensor):
             return outer._trace.computed_constants.value(outer._var, depth)  # type: ignore[no-any-return]
         is_value = isinstance(outer, EagerTensor) and not outer.has_identity and not outer.is_batched
@@ -66,11 +66,12 @@ class ComputedConstants:
             return None
         if _has_expression(tuple(bound.attrs.values())) or not all(_is_small(x.ty) for x in (*bound.inputs, call)):
             return None
-        inputs = [self.value(x, depth) for x in bound.inputs]
-        if any(x is None for x in inputs):
+        found = [self.value(x, depth) for x in bound.inputs]
+        inputs = [EagerTensor(x) for x in found if x is not None]
+        if len(inputs) < len(found):
             return None
         try:
-            return bound.primitive.run([EagerTensor(x) for x in inputs], bound.attrs).eager_array()  # type: ignore[no-any-return]
+            return bound.primitive.run(inputs, bound.attrs).eager_array()  # type: ignore[no-any-return]
         except (ValueError, OpError):  # what it refuses, it refuses when it runs
             return None
 
