@@ -14,7 +14,7 @@ from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.passes.autodiff import Record, sweep
 from tvtf.primitive import export, table
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 if TYPE_CHECKING:
@@ -61,12 +61,13 @@ class _Program:
         """The outer tensors, by the variables that stand for them in this trace."""
         if self.outer is None:
             return {}
-        pairs = ((self.outer.outer_of(outer), inner) for outer, inner in self.trace.captures.values())
+        uses = (*self.trace.captures.values(), *self.trace.constants.values())
+        pairs = ((self.outer.outer_of(outer), inner) for outer, inner in uses)
         return {inner._var: outer for outer, inner in pairs if outer is not None}
 
     def outer_of(self, captured: Any) -> SymbolicTensor | None:
         """The tensor here of what a trace within captures; None for a Variable that has been assigned by then."""
-        if isinstance(captured, SymbolicTensor):
+        if isinstance(captured, (SymbolicTensor, EagerTensor)) and not isinstance(captured, Variable):
             return self.of(captured)
         known = self.trace.captures.get(id(captured))
         is_assigned = any(variable is captured for variable, _ in self.trace.assigned())
@@ -93,7 +94,7 @@ class _Program:
             if self.outer is not None and id(value) not in self.trace.captures:
                 return self.outer.of(value)
             return self.tensor(self.trace.captures[id(value)][1]._var)
-        if self.outer is not None and isinstance(value, SymbolicTensor) and value._trace is not self.trace:
+        if self.outer is not None and not (isinstance(value, SymbolicTensor) and value._trace is self.trace):
             return self.outer.of(value)
         return self.tensor(self.trace.own(convert_to_tensor(value))._var)
 

@@ -222,6 +222,12 @@ def _gradients(tf):
         twice = tf.cond(x[0] > 0, lambda: tf.hessians(tf.reduce_sum(y), x)[0], lambda: tf.zeros([3, 3]))
         return of_results, of_the_way, twice
 
+    def by_many():
+        with tf.Graph().as_default(), tf.compat.v1.Session() as session:
+            x = tf.ones([30, 2])
+            y = tf.square(x) * 3.0
+            return session.run(tf.cond(x[0, 0] > 0, lambda: tf.gradients(y * y, x)[0], lambda: x)[0])
+
     def in_branch_of_branch(x):
         y = tf.sin(x)
         v = x * 2.0
@@ -244,7 +250,7 @@ def _gradients(tf):
     runs = {"loop": in_loop, "branch": in_branch, "branch of a branch": in_branch_of_branch, "function": in_function}
     for name, run in runs.items():
         found |= _everywhere(tf, f"gradients in a {name} of what lies around it", rounded(run), [0.5, 1.0, 2.0])
-    return found
+    return found | {"gradients in a branch by a tensor of many elements": by_many}
 
 
 def _unknown_ranks(tf):
