@@ -119,7 +119,8 @@ def traced_cond(
     check_branches(branches[0].structure, branches[1].structure, names, op)
     variables = assigned_variables(branches)
     updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
-    captured = lift(branches)
+    with state.trace.seeing_assignments_before([pred]):
+        captured = lift(branches)
     graphs = [b.graph(values) for b, values in zip(branches, updates)]
     count = len(branches[0].leaves)
     with state.trace.together():
@@ -410,9 +411,10 @@ def traced_while(
     if bound is None:
         bound = _without_waiting(trip_count(entry, test, step))
     variables = carried_variables([test, step])
-    carried_values = _carry_variables((test, step), variables)
-    updates = [variable_value(step, v) for v in variables]
-    captured = lift([test, step])
+    with state.trace.seeing_assignments_before(entry):
+        carried_values = _carry_variables((test, step), variables)
+        updates = [variable_value(step, v) for v in variables]
+        captured = lift([test, step])
     with state.trace.together():
         outputs = while_primitive.bind(
             *entry, *carried_values, *captured,

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
+from contextlib import nullcontext
 from typing import Any
 
 from tvm import ir, relax, tirx
@@ -89,7 +90,8 @@ def lift_traces(traces: Sequence[Trace]) -> list[Tensor]:
         for outer in outers.values():
             trace.capture(outer, outer._type, "captured")
         trace.captures = {key: trace.captures[key] for key in outers}
-    return [as_read(outer) for outer in outers.values()]
+    with state.trace.seeing_assignments_before(outers.values()) if state.trace is not None else nullcontext():
+        return [as_read(outer) for outer in outers.values()]
 
 
 def as_read(outer: Tensor) -> Tensor:

@@ -608,6 +608,10 @@ class Trace:
         self.root.waits_for(control_inputs)
         return nullcontext()
 
+    def seeing_assignments_before(self, tensors: Iterable[Any]) -> AbstractContextManager[Any]:
+        """Variables that are read inside hold what was assigned before these were computed, where the order has to be told."""
+        return nullcontext()
+
     def waits_for(self, control_inputs: Sequence[Any]) -> None:
         """Where the order of the program is not kept: has the op whose branch is traced wait for what is outside."""
 

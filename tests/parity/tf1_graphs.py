@@ -622,4 +622,41 @@ def programs(tf):
             print(raised(lambda: tf.constant(2)))
         print(g.unique_name("fresh"), g.seed, tf.Graph().seed)
 
+    def counted_before_a_loop(print):
+        count = tf.get_variable("count", initializer=0, use_resource=True)
+
+        def counted(x):
+            with tf.control_dependencies([count.assign_add(1)]):
+                return tf.identity(x) * 2.0
+
+        first = counted(tf.constant(1.0))
+        _, last = tf.while_loop(lambda i, y: i < 3, lambda i, y: (i + 1, counted(y)), [0, first])
+        with tf.control_dependencies([last]):
+            total = count.read_value()
+        with tf.Session() as sess:
+            sess.run(tf.global_variables_initializer())
+            print(sess.run([last, total]), sess.run(count))
+            print(sess.run(last), sess.run(count), sess.run(total))
+
+    def assigned_before_what_depends_on_it(print):
+        v, p = tf.get_variable("v", initializer=1.0, use_resource=True), tf.placeholder(tf.float32, [])
+        with tf.control_dependencies([v.assign_add(1.0)]):
+            a = tf.identity(p)
+        b = a * 2.0
+        with tf.control_dependencies([b]):
+            read, updated = v.read_value(), v.assign_add(10.0)
+
+        def assigned():
+            with tf.control_dependencies([v.assign(v * 100.0)]):
+                return tf.identity(b)
+
+        chosen = tf.cond(b > 0.0, lambda: b + v, lambda: b - v)
+        large = tf.cond(b > 0.0, assigned, lambda: b)
+        with tf.control_dependencies([large]):
+            after = v.read_value()
+        with tf.Session() as sess:
+            for fetched in (read, updated, chosen, [large, after], after):
+                sess.run(tf.global_variables_initializer())
+                print(sess.run(fetched, {p: 1.0}), sess.run(v))
+
     return scripts(tf, locals())

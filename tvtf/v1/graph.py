@@ -2,10 +2,11 @@
 
 from __future__ import annotations
 
+import itertools
 import re
 from abc import ABCMeta
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Iterable, Iterator, Sequence
+from contextlib import AbstractContextManager, contextmanager
 from typing import Any
 
 import numpy as np
@@ -29,6 +30,8 @@ from tvtf.shape import TensorType, as_shape, fresh_dim
 from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 from tvtf.variable import ReadVariable, Variable
 
+_numbers = itertools.count()
+
 
 class Effect:
     """What running an op does besides giving values: an assignment, or a call with an effect of its own.
@@ -45,6 +48,7 @@ class Effect:
         update: relax.Var | None = None,
     ) -> None:
         self.var, self.variable, self.value, self.update = var, variable, value, update
+        self.number = next(_numbers)
 
 
 class Operation(AnyOperation):
@@ -127,6 +131,8 @@ class GraphTrace(Trace):
         """By binding, what has to run before it."""
         self.implied: dict[relax.Var, list[Effect]] = {}
         """By binding or capture, what runs with it."""
+        self._assigned_before: dict[relax.Var, dict[int, Effect]] = {}
+        """By binding, the last assignment of each Variable that runs before it or with it."""
         self._required: list[Effect] = []
         self._seen: list[dict[int, SymbolicTensor]] = []
         self._own: dict[int, SymbolicTensor] | None = None
@@ -215,6 +221,8 @@ class GraphTrace(Trace):
         result = super()._bind(call, types, name)
         for binding in self.bindings[first:]:
             self.depends[binding.var] = [*self._required, *self._pending]
+            used = [*relax.analysis.free_vars(binding.value), *(e.var for e in self.depends[binding.var])]
+            self._assigned_before[binding.var] = self._last_assigned(used)
         self._pending = []
         if self._has_effects(read(call)):
             self.effects.append(Effect(self.bindings[first].var))
@@ -231,6 +239,7 @@ class GraphTrace(Trace):
     def assign_variable(self, variable: Any, value: SymbolicTensor, is_stored: bool = False) -> None:
         new, (_, source) = self.own(value), self.bindings[-1].value.args
         self.effects.append(Effect(new._var, variable, new, source if source in self._updates else None))
+        self._note_assignment(new._var, self.effects[-1])
         if self._own is not None:
             self._own[id(variable)] = new
 
@@ -252,6 +261,20 @@ class GraphTrace(Trace):
 
     def read_before(self, variable: Any, value: SymbolicTensor) -> SymbolicTensor:
         return self.read_variable(variable)
+
+    def _last_assigned(self, variables: Iterable[relax.Var]) -> dict[int, Effect]:
+        found: dict[int, Effect] = {}
+        for var in variables:
+            for key, effect in self._assigned_before.get(var, {}).items():
+                known = found.get(key)
+                found[key] = effect if known is None or known.number < effect.number else known
+        return found
+
+    def _note_assignment(self, var: relax.Var, effect: Effect) -> None:
+        self._assigned_before[var] = {**self._assigned_before.get(var, {}), id(effect.variable): effect}
+
+    def seeing_assignments_before(self, tensors: Iterable[Any]) -> AbstractContextManager[Any]:
+        return self._seeing(list(self._last_assigned(getattr(t, "_var", None) for t in tensors).values()))
 
     @property
     def required(self) -> Sequence[Effect]:
@@ -276,7 +299,7 @@ class GraphTrace(Trace):
         outer, effects = self._required, [e for x in control_inputs for e in self.required_by(x)]
         self._required = [*outer, *effects]
         try:
-            with self._seeing(effects):
+            with self._seeing([*self._last_assigned(e.var for e in effects).values(), *effects]):
                 yield
         finally:
             self._required = outer
@@ -296,6 +319,9 @@ class GraphTrace(Trace):
         yield
         for var in [*(v._var for v in values), *(b.var for b in self.bindings[first:])]:
             self.implied[var] = [*self.implied.get(var, ()), *self.effects[made:]]
+            for effect in self.effects[made:]:
+                if effect.variable is not None:
+                    self._note_assignment(var, effect)
 
     @contextmanager
     def one_operation(self) -> Iterator[list[Effect]]:
