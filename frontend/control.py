@@ -396,7 +396,7 @@ def traced_while(
     test, step, types = traced()
     if claimed:
         for place in claimed:
-            shapes[place] = _kept_shape(entry[place], step.params[place], step.leaves[place])
+            shapes[place] = _invariant_shape(entry[place], step.params[place], step.leaves[place])
         types, params = _types(entry, shapes), step.params
         test, step = test.with_types(types), step.with_types(_own_types(types, shapes))
         growth.rename(params, step.params)
@@ -459,7 +459,7 @@ def _loosened(entry: Sequence[Tensor], step: Any, shapes: Sequence[Any]) -> list
     return None if all(a is b for a, b in zip(found, shapes)) else found
 
 
-def _kept_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape | None:
+def _invariant_shape(before: Tensor, start: Tensor, end: Tensor) -> TensorShape | None:
     """What a value traced with open sizes keeps from the start to the end of an iteration; None for the shape of ``before``."""
     known = state.trace.root.known_dim
     triples = zip(before._type.shape, start._type.shape, map(known, end._type.shape))
