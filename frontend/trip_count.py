@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Any, NamedTuple
 
+import numpy as np
+
 from tvtf import dialect
 from tvtf.frontend.lift import Inner
 from tvtf.shape import Dim
@@ -82,7 +84,9 @@ def _limit(test: Inner, var: Any) -> Dim | None:
         return int(value)
     tensor = test.trace.tensors.get(var)
     known = None if tensor is None else tensor.known
-    return known.item() if known is not None and not known.ndim else None
+    return (
+        known.item() if isinstance(known, np.ndarray) and not known.ndim else None
+    )  # not what each rank has another of
 
 
 def _call_of(inner: Inner, var: Any) -> Any:
