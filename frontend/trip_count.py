@@ -34,7 +34,7 @@ def trip_count(entry: Sequence[Tensor], test: Inner, step: Inner) -> Dim | None:
     comparisons = list(_comparisons(test, test.leaves[0]._var))
     counts = [count for c in comparisons if (count := _count(c, entry, test, step)) is not None]
     sizes = [count for count in counts if isinstance(count, int)]
-    if comparisons and all(c is None for c in comparisons[1:]) and counts:
+    if len(comparisons) == 1 and counts:
         return counts[0]
     return min((size for size in sizes if size <= ROOM), default=None)
 
@@ -84,9 +84,9 @@ def _limit(test: Inner, var: Any) -> Dim | None:
         return int(value)
     tensor = test.trace.tensors.get(var)
     known = None if tensor is None else tensor.known
-    return (
-        known.item() if isinstance(known, np.ndarray) and not known.ndim else None
-    )  # not what each rank has another of
+    if not isinstance(known, np.ndarray) or known.ndim:  # where ranks are unknown, each has a value of its own
+        return None
+    return known.item()  # type: ignore[no-any-return]
 
 
 def _call_of(inner: Inner, var: Any) -> Any:

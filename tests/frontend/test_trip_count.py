@@ -15,7 +15,7 @@ def doubled(x, test, start=0, step=1, **options):
 
 def until_large(x):
     i = 0
-    while tf.logical_and(i < 5, tf.reduce_sum(x) < 1e9):
+    while tf.logical_and(i < 5, tf.reduce_sum(x) < 1e4):
         x, i = x * x, i + 1
     return x
 
@@ -54,6 +54,9 @@ NOT_COUNTED = {
     "no condition on it": lambda x: doubled(x, lambda i, y: tf.reduce_sum(y) < 100.0),
     "too many to wait for": lambda x: tf.while_loop(
         lambda i, y: (i < 10**9) & (tf.reduce_sum(y) < 100.0), lambda i, y: (i + 1, y * x), [0, x]
+    )[1],
+    "too many to wait for a flag": lambda x: tf.while_loop(
+        lambda i, y, goes_on: (i < 10**9) & goes_on, lambda i, y, _: (i + 1, y * x, i < 2), [0, x, True]
     )[1],
     "not each time": lambda x: tf.while_loop(
         lambda i, y: i < 4, lambda i, y: (tf.where(y[0, 0] > 1.0, i + 1, i + 2), y * x), [0, x]
