@@ -114,10 +114,8 @@ def unflatten(flat: ir.Expr, extents: Sequence[int | ir.Expr]) -> list[ir.Expr]:
         is_first = all(static(outer) == 1 for outer in extents[:position])
         point.append(place if is_first else tirx.floormod(place, as_expr(extent)))
         inner = static(volume(extents[position:]))
-        if inner is None:
-            place = tirx.floordiv(
-                place, as_expr(extent)
-            )  # by one size at a time, TVM's simplifier joins the parts again
+        if inner is None:  # by one size at a time: TVM's simplifier joins such parts again, and no others
+            place = tirx.floordiv(place, as_expr(extent))
         elif inner != 1:
             place = tirx.floordiv(flat, index(inner))
     return [index(0) if static(extent) == 1 else at for at, extent in zip(reversed(point), extents, strict=True)]
