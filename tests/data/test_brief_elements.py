@@ -19,21 +19,39 @@ def source(threads):
     return tf.data.Dataset.from_generator(lambda: elements(threads), output_signature=tf.TensorSpec([], tf.int32))
 
 
-@pytest.mark.parametrize("brief, expected", [(math.inf, True), (0.0, False)])
-def test_prefetched_elements(monkeypatch, brief, expected):
-    monkeypatch.setattr(parallel, "BRIEF", brief)
+def computed_by_consumer(threads):
+    return [thread is threading.current_thread() for thread in threads]
+
+
+def test_brief_elements_take_no_thread(monkeypatch):
+    monkeypatch.setattr(parallel, "BRIEF", math.inf)
     threads = []
     assert [int(x) for x in source(threads).prefetch(2)] == list(range(40))
-    assert (threads[-1] is threading.current_thread()) is expected
-    assert threads[0] is not threading.current_thread()
+    assert all(computed_by_consumer(threads))
 
 
-def test_elements_that_become_long_are_prefetched_again(monkeypatch):
+def test_elements_that_are_not_brief_are_prefetched(monkeypatch):
+    monkeypatch.setattr(parallel, "BRIEF", 0.0)
+    monkeypatch.setattr(parallel, "LONG", math.inf)
+    threads = []
+    assert [int(x) for x in source(threads).prefetch(2)] == list(range(40))
+    assert computed_by_consumer(threads) == [True] * parallel.TRIED + [False] * (40 - parallel.TRIED)
+
+
+def test_a_long_element_has_the_next_ones_prefetched_until_they_are_brief(monkeypatch):
     monkeypatch.setattr(parallel, "BRIEF", math.inf)
     monkeypatch.setattr(parallel, "LONG", 0.0)
+    pace = parallel.Pace(waits=False)
+    pace.note(1.0)
+    assert not pace.is_threaded  # nothing is longer than what is brief here
+    monkeypatch.setattr(parallel, "BRIEF", 0.0)
     threads = []
-    assert [int(x) for x in source(threads).prefetch(2)] == list(range(40))
-    assert len({thread.ident for thread in threads} - {threading.current_thread().ident}) > 1
+    prefetched = iter(source(threads).prefetch(2))
+    assert int(next(prefetched)) == 0
+    monkeypatch.setattr(parallel, "BRIEF", math.inf)
+    assert [int(x) for x in prefetched] == list(range(1, 40))
+    own = computed_by_consumer(threads)
+    assert own[0] and not own[1] and own[-1]
 
 
 @pytest.mark.parametrize("brief", [math.inf, 0.0])

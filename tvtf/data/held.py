@@ -58,6 +58,9 @@ class Held:
 
 
 def number_of(held: Any) -> int:
+    number = _numbers.get(held)
+    if number is not None:
+        return number
     with _lock:
         number = _numbers.get(held)
         if number is None:

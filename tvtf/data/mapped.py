@@ -370,7 +370,7 @@ class ParallelInterleave(Interleave):
         return [*first, *[None] * (self.cycle - len(first))]
 
     def _opened(self, element: Element) -> Iterator[Element]:
-        return Ahead(super()._opened(element), max(self.block, AHEAD))
+        return Ahead(super()._opened(element), max(self.block, AHEAD), waits=True)
 
 
 class Scan(Dataset):

@@ -219,7 +219,8 @@ class Zip(Dataset):
                 )
         finite = [d.size for d in self.flat if d.size != INFINITE]
         size = UNKNOWN if UNKNOWN in finite else min(finite, default=INFINITE)
-        super().__init__(_packed(datasets, iter([d.element_spec for d in self.flat])), size)
+        self.pack = nest.packer(_places(datasets))
+        super().__init__(self.pack(iter([d.element_spec for d in self.flat])), size)
 
     def size_of_batches(self) -> int | None:
         return _common_size_of_batches(self.flat)
@@ -228,11 +229,11 @@ class Zip(Dataset):
         return zip(*(d.handles() for d in self.flat))
 
     def value(self, handle: Any) -> Element:
-        return _packed(self.datasets, iter([d.value(h) for d, h in zip(self.flat, handle)]))
+        return self.pack(iter([d.value(h) for d, h in zip(self.flat, handle)]))
 
     def batch_value(self, handles: Sequence[Any]) -> Element:
         columns = zip(*handles)
-        return _packed(self.datasets, iter([d.batch_value(column) for d, column in zip(self.flat, columns)]))
+        return self.pack(iter([d.batch_value(column) for d, column in zip(self.flat, columns)]))
 
 
 def _flat(datasets: Any) -> list[Any]:
@@ -241,10 +242,11 @@ def _flat(datasets: Any) -> list[Any]:
     return [d for each in datasets for d in _flat(each)] if isinstance(datasets, tuple) else [datasets]
 
 
-def _packed(datasets: Any, leaves: Iterator[Any]) -> Any:
+def _places(datasets: Any) -> Any:
+    """Zeros in the form of nested tuples and dicts of datasets, with sorted keys."""
     if isinstance(datasets, dict):
-        return {key: _packed(datasets[key], leaves) for key in sorted(datasets)}
-    return tuple(_packed(each, leaves) for each in datasets) if isinstance(datasets, tuple) else next(leaves)
+        return {key: _places(datasets[key]) for key in sorted(datasets)}
+    return tuple(map(_places, datasets)) if isinstance(datasets, tuple) else 0
 
 
 @method

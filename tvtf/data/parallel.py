@@ -19,9 +19,9 @@ from tvtf.errors import InvalidArgumentError
 BRIEF = 1e-4
 """Seconds: an element that is computed in less costs more to hand over from another thread (30 to 70 us on two cores)."""
 TRIED = 8
-"""So many brief elements in a row have the consumer compute the next ones itself."""
+"""So many elements in a row that are brief, or are not, decide who computes those that follow: the consumer, or threads."""
 LONG = 1e-3
-"""Seconds after which an element is not brief any more: a thread computes those that follow."""
+"""Seconds: one element that takes so long has threads compute those that follow."""
 
 
 class Debug:
@@ -65,19 +65,39 @@ def warn_unused(deterministic: bool | None) -> None:
         )
 
 
+class Pace:
+    """Who computes the next element of an iteration, by how long the last ones took.
+
+    Starting a thread takes as long as many brief elements, so the consumer begins, unless elements may wait for something.
+    """
+
+    def __init__(self, waits: bool) -> None:
+        self.waits = waits
+        self.is_threaded = waits
+        self._others = 0
+
+    def note(self, elapsed: float) -> None:
+        """Counts an element that took so many seconds."""
+        if self.waits or (elapsed < BRIEF) is not self.is_threaded:
+            self._others = 0
+            return
+        self._others += 1
+        if self._others == TRIED or (elapsed > LONG and not self.is_threaded):
+            self.is_threaded, self._others = not self.is_threaded, 0
+
+
 class _Results(Iterator[Any]):
     """A function of each item, in their order or as they come; a failure is told where its element would stand."""
 
     def __init__(self, workers: Workers, function: Callable[[Any], Any], items: Iterator[Any], waits: bool) -> None:
-        self.workers, self.function, self.items, self.waits = workers, function, items, waits
+        self.workers, self.function, self.items = workers, function, items
+        self.pace = Pace(waits)
         self.running: deque[Future[Any]] = deque()
-        self.brief = 0
 
     def __next__(self) -> Any:
-        if self.are_brief and not self.running:
+        if not (self.pace.is_threaded or self.running):
             elapsed, found = _timed(self.function, next(self.items))
-            if elapsed > LONG:
-                self.brief = 0
+            self.pace.note(elapsed)
             return found
         self._fill()
         if not self.running:
@@ -86,15 +106,11 @@ class _Results(Iterator[Any]):
         self.running.remove(done)
         self._fill()
         elapsed, found = done.result()
-        self.brief = self.brief + 1 if elapsed < BRIEF else 0
+        self.pace.note(elapsed)
         return found
 
-    @property
-    def are_brief(self) -> bool:
-        return self.brief >= TRIED and not self.waits
-
     def _fill(self) -> None:
-        while len(self.running) < self.workers.count and not self.are_brief:
+        while self.pace.is_threaded and len(self.running) < self.workers.count:
             try:
                 self.running.append(self.workers.pool.submit(_timed, self.function, next(self.items)))
             except StopIteration:
@@ -163,31 +179,32 @@ class AsTheyCome(Iterator[Any]):
 class Ahead(Iterator[Any]):
     """An iterator whose elements a thread computes ahead of time; it ends with the iterator.
 
-    Where they are brief the thread ends, and who asks for an element computes it.
+    Where they are brief the thread ends, and who asks for an element computes it; if it ``waits`` for something, a thread begins.
     """
 
-    def __init__(self, source: Iterator[Any], count: int) -> None:
+    def __init__(self, source: Iterator[Any], count: int, waits: bool = False) -> None:
         self._source, self._count = source, count
         self._stop = threading.Event()
         self._done = False
-        self._start()
+        self._pace = Pace(False)
+        self._queue: Queue[tuple[str, Any]] | None = self._started() if waits else None
 
-    def _start(self) -> None:
-        self._queue: Queue[tuple[str, Any]] = Queue(self._count)
-        self._is_threaded = True
-        given = (self._source, self._queue, self._stop, TRIED)
+    def _started(self) -> Queue[tuple[str, Any]]:
+        queue: Queue[tuple[str, Any]] = Queue(self._count)
+        given = (self._source, queue, self._stop, TRIED)
         threading.Thread(target=_fill, args=given, daemon=True).start()
+        return queue
 
     def __next__(self) -> Any:
         if self._done:
             raise StopIteration
-        if not self._is_threaded:
+        if self._queue is None:
             return self._computed()
         kind, what = self._queue.get()
         if kind == "element":
             return what
         if kind == "brief":
-            self._is_threaded = False
+            self._queue, self._pace = None, Pace(False)
             return self._computed()
         if kind == "end":
             self._done = True
@@ -196,8 +213,9 @@ class Ahead(Iterator[Any]):
 
     def _computed(self) -> Any:
         elapsed, found = _timed(next, self._source)
-        if elapsed > LONG:
-            self._start()
+        self._pace.note(elapsed)
+        if self._pace.is_threaded:
+            self._queue = self._started()
         return found
 
     def __del__(self) -> None:
