@@ -16,6 +16,7 @@ from tvtf.emit import Graph, Trace, trace_graph, tracing
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.cond_gradient import of_size
 from tvtf.frontend.failure import is_of_other_sizes, raised_by
+from tvtf.frontend.leading import leading_call, without_leading
 from tvtf.frontend.lift import define_dims
 from tvtf.frontend.once import Once
 from tvtf.frontend.replay import dims_in, is_given
@@ -353,7 +354,8 @@ class Compiled:
             not graph.holds_texts and results.is_bare and self.single and not self.updates and not self.captures
         )
         self.settled: list[Variable] = results.settled
-        self.calls_python: bool = graph.root.python.is_called
+        self.leading = leading_call(graph, self.captures)
+        self.calls_python: bool = graph.root.python.is_called and not (self.leading and self.leading.is_only)
         self.bound = concrete.bound
         self.lock: Any = join([v.lock for v in concrete.variables]) if concrete.variables else nullcontext()
         self.updated = {index: variable for variable, index in self.updates}
@@ -367,7 +369,8 @@ class Compiled:
         first = len(self.graph.params)
         constants = {first + i: capture for i, capture in enumerate(self.captures) if is_constant(capture)}
         known = {TRIANGLES: described(constants)}
-        return self.graph.entry(self._donations(self.graph), list(constants), known, self.hopeful)
+        entry = self.graph.entry(self._donations(self.graph), list(constants), known, self.hopeful)
+        return without_leading(entry, self.leading)
 
     def _donations(self, graph: Graph) -> list[tuple[int, int]]:
         first = len(graph.params)
@@ -375,55 +378,65 @@ class Compiled:
         return [(index, place[id(variable)]) for variable, index in self.updates]
 
     def __call__(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
+        if self.leading is None:
+            return self._call_led((), tensors, variables)
+        return self._call_led(self.leading.run([*tensors, *self.captures]), tensors, variables)
+
+    def _call_led(self, led: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+        """A call with ``led``, the results of the leading call of Python."""
         try:
             if self.simple:
                 return tensor_of(self._execute([t._handle or handle_of(t) for t in tensors]))
             if self.holds_texts:
                 with kept():
-                    return self._call_locked(tensors, variables)
-            return self._call_locked(tensors, variables)
+                    return self._call_locked(led, tensors, variables)
+            return self._call_locked(led, tensors, variables)
         except OtherSizes:
-            return self._for_any_sizes(tensors, variables)
+            return self._for_any_sizes._call_led(led, tensors, variables)
 
     @cached_property
     def _for_any_sizes(self) -> Compiled:
         return Compiled(self.concrete, hopeful=False)
 
-    def _call_locked(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+    def _call_locked(self, led: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         if variables:
-            return self._call_bound(tensors, variables)
+            return self._call_bound(led, tensors, variables)
         with self.lock:
             if self.calls_python:
-                return self._call_around_python(self.lock, tensors, self.captures, self.updates)
-            return self._call(tensors, self.captures, self.updates)
+                return self._call_around_python(led, self.lock, tensors, self.captures, self.updates)
+            return self._call(led, tensors, self.captures, self.updates)
 
-    def _call_bound(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+    def _call_bound(self, led: Sequence[Any], tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
         """With Variables among the arguments."""
         captures = [self.bound(c, variables) for c in self.captures]
         updates = [(self.bound(v, variables), index) for v, index in self.updates]
         with join([c.lock for c in captures if isinstance(c, Variable)]) as lock:
             if self.calls_python:
-                return self._call_around_python(lock, tensors, captures, updates)
-            return self._call(tensors, captures, updates)
+                return self._call_around_python(led, lock, tensors, captures, updates)
+            return self._call(led, tensors, captures, updates)
 
-    def _call_around_python(self, lock: Any, tensors: Sequence[Any], captures: list[Any], updates: Any) -> Any:
+    def _call_around_python(
+        self, led: Sequence[Any], lock: Any, tensors: Sequence[Any], captures: list[Any], updates: Any
+    ) -> Any:
         """With Python on the way, which may wait for threads that use the Variables, and assign these.
 
         The code goes on with the memory that it was given: that is held here, so that an assignment takes another. Where the
         code writes into it at the end, nobody else may see it before, so the lock is kept.
         """
         if updates:
-            return self._call(tensors, captures, updates)
+            return self._call(led, tensors, captures, updates)
         for variable in self.settled:
             if variable._seen:
                 variable.own_memory()
         held = [c._show() for c in captures if isinstance(c, Variable)]
         with released_for_python(lock):
-            result = self._call(tensors, captures, updates)
+            result = self._call(led, tensors, captures, updates)
         del held
         return result
 
-    def _call(self, tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]) -> Any:
+    def _call(
+        self, led: Sequence[Any], tensors: Sequence[Any], captures: list[Any], updates: list[tuple[Variable, int]]
+    ) -> Any:
         if updates and state.depth:
             for variable, _ in updates:
                 variable.require_assignable()
@@ -431,6 +444,7 @@ class Compiled:
             self._own_memory(updates)
         handles = [t._handle or handle_of(t) for t in tensors]
         handles += [c._handle or (variable_handle(c) if isinstance(c, Variable) else handle_of(c)) for c in captures]
+        handles += led
         code = self._codes.get(state.device) or self.code()
         handles += code.prepared
         outputs = self._execute(handles)

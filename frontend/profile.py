@@ -250,8 +250,9 @@ def handles_of(code: Any, tensors: Sequence[Any], variables: Sequence[Variable])
     """Compiled code (None where nothing is computed), and the memory that it takes, with copies of Variables."""
     captures = [code.bound(c, variables) for c in code.captures]
     handles = [*map(handle_of, tensors), *(_copied(c) if isinstance(c, Variable) else handle_of(c) for c in captures)]
+    led = [] if code.leading is None else code.leading.run([*tensors, *captures])
     executable, prepared, _ = code.code()
-    return executable, [*handles, *prepared]
+    return executable, [*handles, *led, *prepared]
 
 
 def _copied(variable: Variable) -> Any:

@@ -27,6 +27,9 @@ from tvtf.keras_choice import KERAS, is_free
 from tvtf.namespaces import OLDEST_PYTHON
 from tvtf.tensorflow_view import View
 
+_import = builtins.__import__
+"""Python's own, in C: Keras imports inside functions that each step calls."""
+
 COPY = "tvtf.keras._copy"
 VERSION = (3, 15)
 """The version whose use of TensorFlow's private names was looked at; another may want more: tvtf.keras.missing_names."""
@@ -99,11 +102,11 @@ class Finder:
             return self.importlib
         if level == 0 and head == KERAS != self.name:
             return self._from_copy(name, fromlist)
-        return importlib.__import__(name, globals, locals, fromlist, level)
+        return _import(name, globals, locals, fromlist, level)
 
     def _from_copy(self, name: str, fromlist: Sequence[str] | None) -> Any:
         if fromlist:
-            return importlib.__import__(self._here(name), None, None, fromlist, 0)
+            return _import(self._here(name), None, None, fromlist, 0)
         importlib.import_module(self._here(name))
         return sys.modules[self.name]
 

@@ -123,7 +123,9 @@ def run(key: np.ndarray, inputs: Sequence[np.ndarray], way: Callable[..., Any]) 
         )
     if function.of_variable:
         return tuple(way(function, inputs))
-    with nullcontext() if function.is_brief else without_locks():
+    if function.is_brief or not state.released_for_python:
+        return once(lambda: way(function, inputs))
+    with without_locks():
         return once(lambda: way(function, inputs))
 
 
@@ -219,16 +221,19 @@ def once(run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
         return tuple(run()) if effects is None else effects.next(run)
 
 
-@contextmanager
-def _outside() -> Iterator[Any]:
-    """Outside every trace and tape, and of what a call has done."""
-    trace, tapes, effects = state.trace, state.tapes, state.effects
-    state.trace, state.tapes, state.effects = None, [], None
-    state.depth += 1
-    try:
-        yield effects
-    finally:
-        state.trace, state.tapes, state.effects = trace, tapes, effects
+class _outside:  # noqa: N801 - a context manager
+    """Outside every trace and tape, and of what a call has done, which it gives."""
+
+    __slots__ = ("before",)
+
+    def __enter__(self) -> Any:
+        self.before = state.trace, state.tapes, state.effects
+        state.trace, state.tapes, state.effects = None, [], None
+        state.depth += 1
+        return self.before[-1]
+
+    def __exit__(self, *_: Any) -> None:
+        state.trace, state.tapes, state.effects = self.before
         state.depth -= 1
 
 
@@ -244,10 +249,7 @@ def released_for_python(lock: Any) -> Iterator[None]:
 
 @contextmanager
 def without_locks() -> Iterator[None]:
-    """While Python runs that compiled code called."""
-    if not state.released_for_python:
-        yield
-        return
+    """While Python runs that compiled code called, which holds a lock."""
     lock = state.released_for_python[-1]
     state.released_for_python.append(nullcontext())
     lock.__exit__(None, None, None)
@@ -258,13 +260,18 @@ def without_locks() -> Iterator[None]:
         state.released_for_python.pop()
 
 
-@contextmanager
-def kept_from_python(variables: list[Any]) -> Iterator[None]:
+class kept_from_python:  # noqa: N801 - a context manager
     """A call of compiled code, during which Python that it calls may not assign these Variables."""
-    state.kept_from_python.append(variables)
-    try:
-        yield
-    finally:
+
+    __slots__ = ("variables",)
+
+    def __init__(self, variables: list[Any]) -> None:
+        self.variables = variables
+
+    def __enter__(self) -> None:
+        state.kept_from_python.append(self.variables)
+
+    def __exit__(self, *_: Any) -> None:
         state.kept_from_python.pop()
 
 

@@ -1,0 +1,114 @@
+"""Python that a program begins with is called before its compiled code: ``next(iterator)`` of a training step.
+
+A call out of compiled code takes 20 us, and copies what it passes. Where nothing before the call can fail or be seen, its results
+are passed to the code as arguments instead.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvm import ir, relax, tirx
+
+from tvtf import dialect
+from tvtf.dtypes import ON_HOST
+from tvtf.memory import to_handle
+from tvtf.ops.host import plain, run_of_ranks, runs_on_host
+from tvtf.variable import Variable
+
+_PYTHON = "tvtf.call_python"
+
+
+class LeadingCall:
+    """A call of Python that ``main`` begins with; ``places`` tell which of its parameters the call takes."""
+
+    is_only: bool
+    """Whether the program calls no other Python."""
+
+    def __init__(self, call: relax.VarBinding, places: Sequence[int]) -> None:
+        self.call = call
+        self.key, *self.inputs = places
+        self.ranks = [len(shape) for shape in dialect.read(call.value).attrs["shapes"]]
+
+    def without(self, main: relax.Function) -> relax.Function:
+        """``main`` with the call's results as its last parameters."""
+        block, *others = main.body.blocks
+        parts = [b for b in block.bindings if self._is_part(b.value)]
+        rest = [b for b in block.bindings if not (b.var.same_as(self.call.var) or self._is_part(b.value))]
+        body = relax.SeqExpr([relax.BindingBlock(rest), *others], main.body.body)
+        # The last result, by whose number a gradient finds what was recorded, is nobody's where nothing is recorded.
+        params = [*main.params, *(b.var for b in parts[:-1])]
+        return relax.Function(params, body, main.ret_ty, main.is_pure, main.attrs)
+
+    def _is_part(self, value: Any) -> bool:
+        return isinstance(value, relax.TupleGetItem) and value.tuple_value.same_as(self.call.var)
+
+    def run(self, arguments: Sequence[Any]) -> list[Any]:
+        """What Python gives for the arguments of ``main``, as compiled code takes it.
+
+        Raises:
+          OtherRanks: results are of other ranks than the code is for.
+        """
+        key, *inputs = (arguments[place].eager_array() for place in (self.key, *self.inputs))
+        return [to_handle(array) for array in run_of_ranks(key, inputs, plain, self.ranks)[:-1]]
+
+
+def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
+    """The call of Python that can be made before the code of ``graph``.
+
+    None where a gradient may ask for what it records, where Variables are written before it (``tf.py_function``), where it takes
+    a Variable's value, and where strings go through it.
+    """
+    python, blocks = graph.root.python, graph.function.body.blocks
+    if not python.any or python.barriers or graph.holds_texts or not blocks:
+        return None
+    call = next((b for b in blocks[0].bindings if not _is_harmless(b)), None)
+    if call is None or not _is_plain(call.value):
+        return None
+    places = {param._var: place for place, param in enumerate(graph.all_params)}
+    arguments = dialect.read(call.value).inputs
+    taken = [places[argument] for argument in arguments if argument in places]
+    variables = {len(graph.params) + i for i, capture in enumerate(captures) if isinstance(capture, Variable)}
+    if len(taken) < len(arguments) or not variables.isdisjoint(taken):
+        return None
+    found = LeadingCall(call, taken)
+    main = found.without(graph.function)
+    if relax.analysis.free_vars(main):
+        return None
+    found.is_only = not any(map(_calls_python, (main, *graph.reachable().values())))
+    return found
+
+
+def _calls_python(function: relax.Function) -> bool:
+    bindings = (b for block in function.body.blocks for b in block.bindings)
+    return any(dialect.is_dialect(b.value) and b.value.op.name == _PYTHON for b in bindings)
+
+
+def _is_harmless(binding: relax.Binding) -> bool:
+    """Whether it does not matter if this is computed before Python is called or after it: it can't fail, and has no effects."""
+    value = binding.value
+    if not isinstance(value, relax.Call):
+        return True
+    if not dialect.is_dialect(value) or not isinstance(binding.var.ty, relax.TensorType):
+        return False
+    bound = dialect.read(value)
+    prim, type_ = bound.primitive, binding.var.ty
+    is_static = type_.shape is not None and all(isinstance(d, tirx.IntImm) for d in type_.shape.values)
+    return is_static and prim.pure and prim.guard is None and not runs_on_host(prim, dialect.dtypes_of(value, bound))
+
+
+def _is_plain(value: Any) -> bool:
+    """Whether this calls Python, of which no gradient will be asked, for numbers."""
+    if not dialect.is_dialect(value) or value.op.name != _PYTHON:
+        return False
+    attrs = dialect.read(value).attrs
+    return not (attrs["differentiable"] or attrs["backward"] or any(dtype in ON_HOST for dtype in attrs["dtypes"]))
+
+
+def without_leading(mod: ir.IRModule, call: LeadingCall | None) -> ir.IRModule:
+    """The module whose ``main`` takes the results of ``call``."""
+    if call is None:
+        return mod
+    main = mod.get_global_var("main")
+    return ir.IRModule(dict(mod.functions.items()) | {main: call.without(mod[main])})
