@@ -850,9 +850,17 @@ def _set_type(expr: Any, ty: Any) -> None:
 def _with_value(prim: Primitive[Any], inputs: Sequence[SymbolicTensor], attrs: dict[str, Any], result: Any) -> Any:
     """Keeps what is known of integer values computed from shapes (see the ``value`` column)."""
     if prim.value is not None:
-        known = prim.value(*inputs, **attrs)
-        result.known = None if known is None else _in_range(np.asarray(known, object), result._type.dtype)
+        result.known = _as_dtype(prim.value(*inputs, **attrs), result._type.dtype)
     return result
+
+
+def _as_dtype(known: Any, dtype: DType) -> np.ndarray | None:
+    """Known values as Python's integers and dims, as the dtype holds them."""
+    if known is None:
+        return None
+    if isinstance(known, np.ndarray) and known.dtype == dtype.np:
+        return known.astype(object)
+    return _in_range(np.asarray(known, object), dtype)
 
 
 def _in_range(known: np.ndarray, dtype: DType) -> np.ndarray | None:

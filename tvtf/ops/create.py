@@ -137,6 +137,14 @@ def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarr
     return places
 
 
+def _range_value(*, size: Dim, start: Any, delta: Any, dtype: DType) -> np.ndarray | None:
+    if not isinstance(size, int) or size > MOST_KNOWN or not dtype.is_integer:
+        return None
+    if isinstance(start, int) and isinstance(delta, int) and abs(start) + size * abs(delta) < 1 << 63:
+        return _range_array(size=size, start=start, delta=delta, dtype=dtype).astype(dtype.np)
+    return np.array([start + i * delta for i in range(size)], object)
+
+
 @primitive(
     name="range",
     type=lambda *, size, start, delta, dtype: TensorType((size,), dtype),
@@ -146,11 +154,7 @@ def _range_array(*, size: int, start: Any, delta: Any, dtype: DType) -> np.ndarr
     onnx=lambda e, inputs, outputs, types, *, size, start, delta, dtype: _range_nodes(
         e, outputs, size, start, delta, dtype
     ),
-    value=lambda *, size, start, delta, dtype: (
-        np.array([start + i * delta for i in range(size)], object)
-        if isinstance(size, int) and size <= MOST_KNOWN and dtype.is_integer
-        else None
-    ),
+    value=_range_value,
     samples=lambda: [
         Sample((), {"size": n, "start": a, "delta": d, "dtype": t}, (), gradient=False)
         for n, a, d, t in ((3, 0, 1, int32), (0, 0, 1, int64), (4, 1.5, -0.25, float32))
