@@ -1,4 +1,7 @@
-"""Gradients of decompositions along directions that keep a matrix symmetric, or through what no phase or sign changes."""
+"""Gradients of decompositions along directions that keep a matrix symmetric, or through what no phase or sign changes.
+
+And decompositions of matrices that have none, for NaN or infinities are in them.
+"""
 
 import numpy as np
 import pytest
@@ -77,3 +80,44 @@ def test_gradient_is_that_of_finite_differences(name, dtype):
     found = np.sum(np.conj(tape.gradient(y, source).numpy()) * direction).real
     expected = (value(x + STEP * direction) - value(x - STEP * direction)) / (2 * STEP)
     np.testing.assert_allclose(found, expected, rtol=2e-5, atol=1e-6)
+
+
+def matrices_with(bad):
+    """Of all sizes up to 6 x 6, some with ``bad`` in three of ten places: LAPACK's search never ended for a few of them."""
+    for seed in range(60):
+        random = np.random.default_rng(seed)
+        x = random.uniform(-1, 1, random.integers(2, 7, 2))
+        yield np.where(random.random(x.shape) < 0.3, random.choice([bad, -bad], x.shape), x).astype(np.float32)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+def test_singular_values_of_what_has_none_are_nan(bad):
+    for x in matrices_with(bad):
+        s, u, v = tf.linalg.svd(x)
+        finite = np.isfinite(x).all()
+        assert all(np.isfinite(part).all() == finite for part in (s, u, v))
+        assert np.isnan(s).all() != finite
+        np.testing.assert_array_equal(
+            tf.function(tf.linalg.svd)(x, compute_uv=False), tf.linalg.svd(x, compute_uv=False)
+        )
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["eigh", "eigvalsh", "eig", "eigvals"])
+def test_eigenvalues_of_what_has_none_are_refused(name, bad):
+    decompose = getattr(tf.linalg, name)
+    for x in matrices_with(bad):
+        square = x[: min(x.shape), : min(x.shape)]
+        if np.isfinite(np.tril(square)).all():
+            continue
+        for function in (decompose, tf.function(decompose)):
+            with pytest.raises(tf.errors.InvalidArgumentError, match="[Ee]igen decomposition was not successful"):
+                function(square)
+
+
+@pytest.mark.parametrize("bad", [np.nan, np.inf])
+@pytest.mark.parametrize("name", ["expm", "sqrtm", "logm"])
+def test_functions_of_what_has_none_are_nan(name, bad):
+    x = np.stack([np.eye(2), [[1.0, bad], [0.0, 1.0]]]).astype(np.complex64)
+    found = getattr(tf.linalg, name)(x)
+    assert np.isfinite(found[0]).all() and np.isnan(found[1]).all()

@@ -58,6 +58,8 @@ def _by_scipy(name: str) -> Callable[[np.ndarray], np.ndarray]:
     def of_one(x: np.ndarray) -> np.ndarray:
         import scipy.linalg
 
+        if not np.isfinite(x).all():  # which SciPy refuses, and TensorFlow does not
+            return np.full_like(x, np.nan)
         with warnings.catch_warnings():
             warnings.simplefilter("ignore", RuntimeWarning)  # of logm, in single precision
             found = np.asarray(getattr(scipy.linalg, name)(x))

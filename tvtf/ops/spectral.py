@@ -35,6 +35,7 @@ from tvtf.ops.lapack import (
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, number, ones_like, optional_flag
 from tvtf.primitive import export
+from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType
 from tvtf.tensor import Tensor, convert_to_tensor
 
@@ -155,8 +156,17 @@ def _svd_types(x: TensorType, full_matrices: bool) -> tuple[TensorType, TensorTy
 
 
 def _svd_array(x: np.ndarray, full_matrices: bool) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
-    u, s, vh = refusing("Singular values did not converge.", lambda: np.linalg.svd(x, full_matrices=full_matrices))
+    u, s, vh = _of_finite(x, lambda x: np.linalg.svd(x, full_matrices=full_matrices))
     return s, u, np.conj(np.swapaxes(vh, -1, -2))
+
+
+def _of_finite(x: np.ndarray, decompose: Any) -> list[np.ndarray]:
+    """A decomposition by singular values; NaN, as in TensorFlow, of matrices with NaN or infinities: LAPACK may search for ever."""
+    finite = np.isfinite(x).all((-2, -1), keepdims=True)
+    parts = refusing("Singular values did not converge.", decompose, np.where(finite, x, x.dtype.type(0)))
+    return [
+        np.where(finite if part.ndim == x.ndim else finite[..., 0], part, part.dtype.type(np.nan)) for part in parts
+    ]
 
 
 def _quotients(of: Tensor) -> Tensor:
@@ -242,7 +252,7 @@ def _values_vjp(ct: Tensor, y: Tensor, x: Tensor) -> Tensor:
 @lapack_primitive(
     tf_name="Svd",
     type=_values_type,
-    numpy=lambda x: refusing("Singular values did not converge.", lambda: np.linalg.svd(x, compute_uv=False)),
+    numpy=lambda x: _of_finite(x, lambda x: (np.linalg.svd(x, compute_uv=False),))[0],
     vjp=_values_vjp,
     samples=lambda: samples_of((3, 3), (2, 3, 2), (2, 4)),
 )
@@ -286,7 +296,10 @@ def _eigh_types(x: TensorType) -> tuple[TensorType, TensorType]:
 
 
 def _eigh_array(x: np.ndarray) -> tuple[np.ndarray, np.ndarray]:
-    values, vectors = refusing("Self-adjoint eigen decomposition was not successful.", np.linalg.eigh, x)
+    text = "Self-adjoint eigen decomposition was not successful."
+    if not np.isfinite(np.tril(x)).all():  # of which LAPACK may search for eigenvalues for ever
+        raise Refused(f"{text} The input might not be valid.")
+    values, vectors = refusing(text, np.linalg.eigh, x)
     return values.astype(x.dtype), vectors
 
 
