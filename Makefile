@@ -54,9 +54,10 @@ test-gpu: .venv/dev
 test-oracle: .venv/oracle/ready
 	.venv/oracle/bin/pytest -m oracle
 
-# Without -c pytest takes this project's settings, which make Keras's warnings errors.
+# Without -c pytest takes this project's settings, which make Keras's warnings errors. xdist's workers would look for modules
+# where they are started: Keras's folder has one named random.
 test-keras: .venv/keras/ready
-	cd $(KERAS) && PYTHONPATH=$(CURDIR) $(CURDIR)/.venv/keras/bin/pytest -q -n $(WORKERS) -c /dev/null --rootdir=. --assert=plain \
+	cd $(KERAS) && PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR) $(CURDIR)/.venv/keras/bin/pytest -q -n $(WORKERS) -c /dev/null --rootdir=. --assert=plain \
 		-p no:cacheprovider -p tests.keras.on_tvtf --disable-warnings --timeout=300 src
 
 # The version of TensorFlow is the one that pyproject.toml's extra `oracle` names.

@@ -78,7 +78,7 @@ def cond(
 
     Raises:
       TypeError: a branch is missing or not callable; or, while tracing, the branches differ in structure or dtype.
-      ValueError: while tracing, when their ranks differ.
+      ValueError: while tracing, when their ranks differ and the program computes ``pred`` from more than constants.
 
     >>> import tvtf as tf
     >>> x = tf.constant(2)
@@ -116,6 +116,9 @@ def traced_cond(
     from tvtf.frontend.lift import assigned_variables, lift, variable_value
 
     branches = _traced_branches(op, true_fn, false_fn)
+    taken = _always_taken(pred) if _ranks_differ(*branches) else None
+    if taken is not None:
+        return true_fn() if taken else false_fn()
     check_branches(branches[0].structure, branches[1].structure, names, op)
     variables = assigned_variables(branches)
     updates = [[variable_value(b, v) for v in variables] or _something(b) for b in branches]
@@ -128,6 +131,18 @@ def traced_cond(
         for variable, value in zip(variables, outputs[count:]):
             traced_assign(variable, value, read_value=False)
     return repack(branches[0].structure, outputs[:count])
+
+
+def _ranks_differ(first: Inner, other: Inner) -> bool:
+    """Whether two branches return as many tensors, some of other ranks."""
+    pairs = [[leaf for leaf in branch.leaves if leaf is not None] for branch in (first, other)]
+    return len(pairs[0]) == len(pairs[1]) and not all(agree_rank(a._type.shape, b._type.shape) for a, b in zip(*pairs))
+
+
+def _always_taken(pred: Tensor) -> Any:
+    """Whether a condition that is computed from constants alone holds: of the rank of a tensor; None for others."""
+    symbol = state.trace.own(pred)
+    return symbol._trace.computed_constants.value(symbol._var)
 
 
 def _traced_branches(op: str, true_fn: Callable[[], Any], false_fn: Callable[[], Any]) -> tuple[Inner, Inner]:

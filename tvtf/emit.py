@@ -456,13 +456,15 @@ class Trace:
     def assume_equal(self, a: Any, b: Any) -> bool:
         """Lets an unknown be what makes two dims equal: one of them, or what stands plainly in dims of the arguments."""
         a, b = self.known_dim(a), self.known_dim(b)
+        shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
+        given = {symbol for shape in shapes for dim in shape for symbol in _symbols(dim)}
         for symbol, value in ((b, a), (a, b)):
-            if isinstance(symbol, tirx.Var) and not _mentions(value, symbol):
+            # A call tells a symbol where it first stands plainly: the arguments' are told before those that running tells.
+            is_told = symbol not in given or isinstance(value, tirx.Var) or given.issuperset(_symbols(value))
+            if isinstance(symbol, tirx.Var) and not _mentions(value, symbol) and is_told:
                 self._assume(symbol, value)
                 return True
-        shapes = [t._type.shape for t in self.params if not isinstance(t._type.shape, AnyShape)]
-        told = {symbol for shape in shapes for dim in shape for symbol in _symbols(dim)}
-        found = solved(a, b) if told.issuperset([*_symbols(a), *_symbols(b)]) else None
+        found = solved(a, b) if given.issuperset([*_symbols(a), *_symbols(b)]) else None
         if found is not None:
             self._assume(*found)
         return found is not None

@@ -19,6 +19,8 @@ def programs(tf):
         **_replicated(tf),
         **_of_any_rank(tf),
         **_asked_by_libraries(tf),
+        **_branches_of_other_ranks(tf),
+        **_split_by_computed_sizes(tf),
     }
 
 
@@ -345,4 +347,45 @@ def _asked_by_libraries(tf):
         ),
         "map_structure by name": lambda: [*inspect.signature(tf.nest.map_structure).parameters][0],
         "an assertion that tells more": lambda: checked(tf.constant(2.0)),
+    }
+
+
+def _branches_of_other_ranks(tf):
+    def by_rank(spec, x):
+        @tf.function(input_signature=[spec])
+        def column(x):
+            return tf.cond(tf.equal(tf.rank(x), 1), lambda: x[:, None], lambda: x)
+
+        return column(x)
+
+    def by_a_constant(is_whole):
+        return tf.function(lambda x: tf.cond(tf.constant(is_whole), lambda: tf.reduce_sum(x), lambda: 2 * x))(
+            tf.ones([3])
+        )
+
+    return {
+        "a branch for vectors, of a vector": lambda: by_rank(tf.TensorSpec([None]), tf.range(3.0)),
+        "a branch for vectors, of a matrix": lambda: by_rank(tf.TensorSpec([None, None]), tf.ones([2, 3])),
+        "a branch for vectors, of any rank": lambda: by_rank(tf.TensorSpec(None), tf.range(3.0)),
+        "branches of other ranks, the first one always": lambda: by_a_constant(True),
+        "branches of other ranks, the second one always": lambda: by_a_constant(False),
+    }
+
+
+def _split_by_computed_sizes(tf):
+    @tf.function(input_signature=[tf.TensorSpec([None, 2]), tf.TensorSpec([3], tf.int32)])
+    def pieces(x, sizes):
+        with tf.GradientTape() as tape:
+            tape.watch(x)
+            first, second, third = tf.split(x, sizes)
+            y = tf.reduce_sum(first * first) + 2 * tf.reduce_sum(second) + tf.reduce_prod(third)
+        return first, second, third, tape.gradient(y, x)
+
+    def split(*sizes):
+        return lambda: pieces(tf.reshape(tf.range(1.0, 13.0), [6, 2]), tf.constant(sizes))
+
+    return {
+        "split by computed sizes": split(1, 3, 2),
+        "split by computed sizes, an empty one": split(4, 0, 2),
+        "split by computed sizes that are too few": split(1, 1, 1),
     }

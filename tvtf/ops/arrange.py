@@ -17,6 +17,7 @@ from tvtf.ops.rules import (
     canonical_axis,
     dims_value,
     draw,
+    is_computed,
     kernel,
     require_same_dtype,
     static_int,
@@ -26,6 +27,7 @@ from tvtf.ops.rules import (
 from tvtf.primitive import Sample, export, hooks, primitive
 from tvtf.refusal import Refused
 from tvtf.shape import Dim, TensorType, agree_dim, brackets, is_static_shape, same_dim, simplify_dim, size_of
+from tvtf.summarized import HOLE
 from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 # -- concat
@@ -292,9 +294,19 @@ hooks.pack = pack
 
 # -- split
 
-MSG_UNEVEN = (
-    "The sizes of the pieces must add up to the split dimension; an unknown one must be a multiple of their number"
-)
+
+def _wrong_total(total: Any) -> str:
+    return (
+        "Determined shape must either match input shape along split_dim exactly if fully specified, or be less than "
+        f"the size of the input along split_dim if not fully specified.  Got: {total}"
+    )
+
+
+def _uneven(axis: int, extent: Any, count: int) -> str:
+    return (
+        f"Number of ways to split should evenly divide the split dimension, but got split_dim {axis} "
+        f"(size = {extent}) and num_split {count}"
+    )
 
 
 def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[TensorType, ...]:
@@ -303,18 +315,18 @@ def _split_type(x: TensorType, *, sizes: tuple[Dim, ...], axis: int) -> tuple[Te
         raise Refused(f"-input rank({-rank}) <= split_dim < input rank ({rank}), but got {axis}")
     total = simplify_dim(sum(sizes[1:], sizes[0]))
     if not agree_dim(total, x.shape[axis]) and is_static_shape((total, x.shape[axis])):
-        raise Refused(
-            f"Determined shape must either match input shape along split_dim exactly if fully specified, or be less than "
-            f"the size of the input along split_dim if not fully specified.  Got: {total}"
-        )
+        raise Refused(_wrong_total(total))
     return tuple(TensorType((*x.shape[:axis], s, *x.shape[axis + 1 :]), x.dtype) for s in sizes)
 
 
-def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[Tensor, str]]:
+def _split_guard(x: Tensor, *, sizes: tuple[Dim, ...], axis: int) -> list[tuple[Any, ...]]:
     total, extent = simplify_dim(sum(sizes[1:], sizes[0])), x._type.shape[axis]
     if same_dim(total, extent):
         return []
-    return [(bind.equal(scalar_of(total), scalar_of(extent)), MSG_UNEVEN)]
+    ok = bind.equal(scalar_of(total), scalar_of(extent))
+    if all(same_dim(size, simplify_dim(extent // len(sizes))) for size in sizes):
+        return [(ok, _uneven(axis, HOLE, len(sizes)), scalar_of(extent))]
+    return [(ok, _wrong_total(HOLE), scalar_of(total))]
 
 
 def _split_arrays(x: np.ndarray, *, sizes: tuple[int, ...], axis: int) -> tuple[np.ndarray, ...]:
@@ -352,7 +364,8 @@ def split(
 
     Args:
       value: tensor.
-      num_or_size_splits: int that divides the dim, or sizes (one may be -1) that add up to it.
+      num_or_size_splits: int that divides the dim, or sizes that add up to it, one of which may be -1 if it is known while
+      tracing; the program may compute them, if their number is known.
       axis: int in [-rank, rank).
       num: not needed; kept for TensorFlow's signature.
 
@@ -378,6 +391,8 @@ def split(
 
 def _sizes(shape: Sequence[Dim], axis: int, given: Any) -> tuple[Dim, ...]:
     extent = shape[axis]
+    if is_computed(given) and len(given._type.shape) == 1 and isinstance(given._type.shape[0], int):
+        given = unstack(given)
     given = (
         dims_value(given, "num_or_size_splits")
         if isinstance(given, (list, tuple))
@@ -401,10 +416,7 @@ def _equal_sizes(extent: Dim, count: int, axis: int) -> tuple[Dim, ...]:
     if count < 1:
         raise Refused(f"Number of ways to split should be > 0, but got {count}")
     if isinstance(extent, int) and extent % count:
-        raise Refused(
-            f"Number of ways to split should evenly divide the split dimension, but got split_dim {axis} "
-            f"(size = {extent}) and num_split {count}"
-        )
+        raise Refused(_uneven(axis, extent, count))
     return (simplify_dim(extent // count),) * count
 
 
