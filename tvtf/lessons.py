@@ -31,7 +31,7 @@ RAGGED = (
     "nn.experimental.stateless_dropout nn.gelu nn.leaky_relu nn.relu nn.relu6 nn.selu nn.silu nn.softmax "
     "nn.softplus nn.softsign nn.swish not_equal one_hot ones ones_like pow rank reduce_all reduce_any "
     "reduce_max reduce_mean reduce_min reduce_prod reduce_sum reshape reverse round shape sigmoid sign sin "
-    "sinh size split sqrt square squeeze stack stop_gradient strings.as_string strings.format strings.join strings.length "
+    "sinh size sparse.bincount split sqrt square squeeze stack stop_gradient strings.as_string strings.format strings.join strings.length "
     "strings.lower strings.regex_full_match strings.regex_replace strings.strip strings.substr "
     "strings.to_hash_bucket strings.to_hash_bucket_fast strings.to_hash_bucket_strong strings.to_number "
     "strings.unicode_script strings.unicode_transcode strings.upper subtract tan tanh tile truncatediv "

@@ -51,6 +51,10 @@ def _counts(tf):
     return {
         "sparse": _call(tf, lambda: (bincount(sp), bincount(sp, axis=-1), bincount(sp, shares, axis=-1, maxlength=3))),
         "ragged": _call(tf, lambda: (bincount(rows), bincount(rows, axis=-1), bincount(rows, weights, 6, axis=-1))),
+        "ragged, as a sparse one": _call(tf, lambda: [tf.sparse.bincount(rows, **k) for k in ({}, {"axis": -1})]),
+        "ragged weights, as a sparse one": _call(tf, lambda: tf.sparse.bincount(rows, weights, axis=-1, maxlength=3)),
+        "ragged flags, as a sparse one": _call(tf, lambda: tf.sparse.bincount(rows, axis=-1, binary_output=True)),
+        "ragged with other weights, as a sparse one": _call(tf, lambda: tf.sparse.bincount(rows, tf.constant(ids), axis=-1)),
         "matrix in rows": _call(tf, lambda x: bincount(x, axis=-1, binary_output=True), ids.reshape(1, 3)),
         "floats and flags": _call(tf, lambda x, y: (bincount(x), bincount(y)), _array(3) ** 2, flags),
         "nothing": _call(tf, lambda: bincount([])),

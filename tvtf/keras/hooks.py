@@ -28,6 +28,11 @@ def _know_tensors(module: ModuleType) -> None:
     )
 
 
+def _know_ragged(module: ModuleType) -> None:
+    """Keras's layers know ragged tensors by the text of their class."""
+    vars(module)["is_ragged_tensor"] = lambda x: isinstance(x, tvtf.RaggedTensor)
+
+
 def _know_datasets(module: ModuleType) -> None:
     """Keras knows TensorFlow's datasets by the name of the module that their class is in."""
     vars(module)["is_tf_dataset"] = lambda dataset: isinstance(dataset, tvtf.data.Dataset)
@@ -128,6 +133,7 @@ HOOKS: dict[str, Callable[[ModuleType], None]] = {
     "src.trainers.data_adapters": _know_datasets,
     "src.trainers.data_adapters.data_adapter_utils": _know_tensors,
     "src.utils.backend_utils": _know_traces,
+    "src.utils.tf_utils": _know_ragged,
     "src.utils.dataset_utils": _know_datasets,
     # "print(issubclass(tf.keras.layers.Layer, tf.Module))  # True"; "model.submodules"; "print(model.name_scope())  # sequential"
     "src.backend.tensorflow.layer": modules.be_modules,

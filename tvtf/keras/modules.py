@@ -25,6 +25,8 @@ KERAS_VARIABLE = "_keras_variable"
 """The attribute of a Variable that holds what stands for it in every layer."""
 CALLED_ON = "_self_called_on"
 """The attribute of a layer that says what its first call was on."""
+CONTAINERS = "_self_containers"
+"""The attribute of a layer that holds its lists and dicts as trackable ones."""
 
 
 # -- layers as modules
@@ -47,6 +49,10 @@ class LayerModule(tvtf.Module):
     def name_scope(self) -> Any:
         return _Scope(f"{self.name}/")
 
+    def __dir__(self) -> list[str]:
+        """Without what is kept here for saving: a layer made of another's config has the same attributes."""
+        return [name for name in super().__dir__() if name not in (CALLED_ON, CONTAINERS)]
+
     def _attributes_to_walk(self, key: Callable[[str], Any] | None) -> dict[str, Any]:
         """Keras's own lists of parts, in its order: attributes hold some of them several times."""
         layer: Any = self
@@ -63,7 +69,7 @@ class LayerModule(tvtf.Module):
 
     def _containers(self) -> dict[str, Any]:
         """The same objects each time, as long as they hold the same."""
-        known = vars(self).setdefault("_self_containers", {})
+        known = vars(self).setdefault(CONTAINERS, {})
         for name in dict.fromkeys(vars(self).get("_tracked", ())):
             held = _identities(getattr(self, name, None))
             if name not in known or known[name][0] != held:

@@ -371,8 +371,18 @@ def _bincount(
     return counts(arr.flat_values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
 
 
+def _sparse_bincount(function: Any, values: Any, weights: Any = None, *args: Any, **kwargs: Any) -> Any:
+    if weights is not None and not isinstance(weights, RaggedTensor):
+        raise ValueError(
+            "`weights` must be a RaggedTensor if `values` is a RaggedTensor. Received argument "
+            f"weights={weights} of type: {type(weights).__name__}."
+        )
+    return function(values.to_sparse(), None if weights is None else weights.to_sparse(), *args, **kwargs)
+
+
 HANDLERS: dict[str, Handler] = {
     "math.bincount": _bincount,
+    "sparse.bincount": _sparse_bincount,
     "concat": _concat,
     "stack": _stack,
     "gather": ragged_gather,
