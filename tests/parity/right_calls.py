@@ -54,7 +54,9 @@ def _counts(tf):
         "ragged, as a sparse one": _call(tf, lambda: [tf.sparse.bincount(rows, **k) for k in ({}, {"axis": -1})]),
         "ragged weights, as a sparse one": _call(tf, lambda: tf.sparse.bincount(rows, weights, axis=-1, maxlength=3)),
         "ragged flags, as a sparse one": _call(tf, lambda: tf.sparse.bincount(rows, axis=-1, binary_output=True)),
-        "ragged with other weights, as a sparse one": _call(tf, lambda: tf.sparse.bincount(rows, tf.constant(ids), axis=-1)),
+        "ragged with other weights, as a sparse one": _call(
+            tf, lambda: tf.sparse.bincount(rows, tf.constant(ids), axis=-1)
+        ),
         "matrix in rows": _call(tf, lambda x: bincount(x, axis=-1, binary_output=True), ids.reshape(1, 3)),
         "floats and flags": _call(tf, lambda x, y: (bincount(x), bincount(y)), _array(3) ** 2, flags),
         "nothing": _call(tf, lambda: bincount([])),

@@ -48,6 +48,49 @@ def test_an_exponential_without_itself_is_none_where_it_is_infinite():
     assert same(IDIOMS["exponentials"], tf.constant(X), tf.constant(Y))
 
 
+MOVED = {
+    "joined": lambda x: tf.concat([x, 2.0 * x], 0),
+    "joined in columns": lambda x: tf.concat([x, x + 1.0, x], 1),
+    "parts": lambda x: tf.concat(tf.split(x, x.shape[1], axis=1)[::-1], axis=1),
+    "padded": lambda x: tf.pad(x, [[1, 2], [3, 1]]),
+    "mirrored": lambda x: tf.pad(x, [[1, 1], [2, 2]], "REFLECT"),
+    "stacked": lambda x: tf.stack([x, -x], 1),
+    "turned": lambda x: tf.transpose(x),
+    "tiled": lambda x: tf.tile(x, [2, 3]),
+    "rolled": lambda x: tf.roll(x, 2, 1),
+    "reversed": lambda x: tf.reverse(x, [1]),
+    "a triangle": lambda x: tf.linalg.band_part(x, -1, 1),
+    "a diagonal": lambda x: tf.linalg.set_diag(x, x[: min(x.shape), 0]),
+    "every other": lambda x: x[:, ::2],
+    "gathered": lambda x: tf.gather(x, [0, 1, 0], axis=0),
+    "images": lambda x: tf.image.resize(x[None, ..., None], [5, 7], "nearest"),
+    "patches": lambda x: tf.space_to_batch(x[None, ..., None], [2, 2], [[0, x.shape[0] % 2], [0, x.shape[1] % 2]]),
+}
+"""Values that kernels take from places which they choose: schedules cut such kernels where the choices change."""
+
+
+USED = [
+    lambda y, again: y - again,
+    lambda y, again: y * 0.0,
+    lambda y, again: tf.where(y == again, 1.0, 2.0),
+    lambda y, again: (y + 1.0) - again,
+    lambda y, again: tf.where(tf.logical_not(y < again), 1.0, 0.0),
+]
+
+
+@pytest.mark.parametrize("name", MOVED)
+@pytest.mark.parametrize("shape", [(3, 5), (9, 130)])
+def test_what_choices_of_places_give_is_computed_with(name, shape):
+    """Each use has an input to itself, so that it is a kernel with the choices in it."""
+    inputs = [np.roll(np.resize(np.concatenate([X, Y[:-2]]), shape), step) for step in range(len(USED))]
+
+    def run(*inputs):
+        return [use(MOVED[name](x), MOVED[name](x)) for use, x in zip(USED, inputs)]
+
+    for found, expected in zip(tf.function(run, autograph=False)(*inputs), run(*map(tf.constant, inputs))):
+        np.testing.assert_array_equal(found, expected)
+
+
 def _flag(r, values, depth):
     kind = r.random()
     if depth <= 0 or kind < 0.4:

@@ -20,7 +20,18 @@ from tvtf.structure import structural_map
 
 from . import access, emit
 from .emit import index, static
-from .kernel import Kernel, Opaque, Stage, is_choice, loads, reads, replace_loads, substitute, variables
+from .kernel import (
+    Kernel,
+    Opaque,
+    Stage,
+    is_choice,
+    loads,
+    reads,
+    replace_loads,
+    simplified_places,
+    substitute,
+    variables,
+)
 from .target import CpuTarget
 from .ways import has_reused_operand
 from .work import is_parallel
@@ -258,7 +269,7 @@ def _filling(stage: Stage, copy: Stage, left: int) -> Stage:
     old[copy.spatial[-2].var] = column.var + left
     analyzer = sym.Analyzer()
     analyzer.bind(column.var, ir.Range(index(0), column.extent))
-    value = analyzer.simplify(substitute(copy.value, old))
+    value = simplified_places(substitute(copy.value, old), analyzer)
     buffer = emit.scratch([axis.extent for axis in stage.spatial], copy.dtype, "filling")
     return Stage(buffer, (*outer, row, column, channel), (), None, value)
 

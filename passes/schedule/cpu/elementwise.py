@@ -13,7 +13,7 @@ from tvtf.structure import structural_map, structural_walk
 from . import access, emit
 from .box import Loop, Point, merged_loops, on_same_axes, stores_at
 from .emit import index, static
-from .kernel import Stage, is_choice, substitute
+from .kernel import Stage, is_choice, simplified_places, substitute
 from .periods import emit_periods, periods_of
 from .short import emit_short, shares_work
 from .target import CpuTarget
@@ -195,4 +195,4 @@ def _decided(value: ir.Expr, var: Var, start: int) -> ir.Expr:
         return call
 
     taken = structural_map(value, (ir.Call, take), order="pre")
-    return analyzer.simplify(structural_map(taken, (COMPARISONS, decide)))
+    return simplified_places(structural_map(taken, (COMPARISONS, decide)), analyzer)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator
 from dataclasses import dataclass, replace
 
-from tvm import ir, tirx
+from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt, Stmt, Var
@@ -178,6 +178,26 @@ def has_calls(node: ir.Expr) -> bool:
 
 def is_choice(value: ir.Expr) -> bool:
     return isinstance(value, ir.Call) and str(getattr(value.op, "name", "")).endswith("if_then_else")
+
+
+def simplified_places(value: ir.Expr, analyzer: sym.Analyzer) -> ir.Expr:
+    """A value whose indices and choices of places are in their simplest form.
+
+    What it computes stays: TVM's simplifier takes ``x - x`` for 0, which it is not where x is NaN (see `codegen/floats.py`).
+    """
+
+    def load(node: TensorLoad) -> ir.Expr:
+        return tirx.BufferLoad(node.source, [analyzer.simplify(at) for at in node.indices])
+
+    def choice(call: ir.Expr) -> ir.Expr:
+        if not is_choice(call) or loads(call.args[0]):
+            return call
+        test = analyzer.simplify(call.args[0])
+        if isinstance(test, tirx.IntImm):
+            return call.args[1] if int(test) else call.args[2]
+        return tirx.if_then_else(test, call.args[1], call.args[2])
+
+    return structural_map(value, [(TensorLoad, load), (ir.Call, choice)])
 
 
 def read_kernel(func: PrimFunc) -> Kernel | None:
