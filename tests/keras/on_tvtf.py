@@ -1,6 +1,7 @@
 """A plugin for pytest that has Keras's own tests run on tvtf: ``pytest -p tests.keras.on_tvtf --assert=plain --pyargs keras``."""
 
 import importlib.util
+import socket
 import sys
 from types import ModuleType
 
@@ -65,21 +66,31 @@ def pytest_make_collect_report(collector):
     """Files that import such a package where they begin."""
     report = (yield).get_result()
     if report.failed:
-        _skip_for_packages(report, collector.path, report.call.excinfo.value.__cause__)
+        _skip_for_what_is_missing(report, collector.path, report.call.excinfo.value.__cause__)
 
 
 @pytest.hookimpl(hookwrapper=True)
 def pytest_runtest_makereport(item, call):
     report = (yield).get_result()
     if report.failed and call.excinfo is not None:
-        _skip_for_packages(report, item.path, call.excinfo.value)
+        _skip_for_what_is_missing(report, item.path, call.excinfo.value)
 
 
-def _skip_for_packages(report, path, error):
+def _skip_for_what_is_missing(report, path, error):
+    """Counts a test neither way that wants a package or a file of the network which can't be had here."""
     wanted = _package_wanted(error)
-    if wanted:
+    reason = f"it needs {wanted}, which isn't installed" if wanted else _file_wanted(error)
+    if reason:
         report.outcome = "skipped"
-        report.longrepr = (str(path), 0, f"Skipped: it needs {wanted}, which isn't installed")
+        report.longrepr = (str(path), 0, f"Skipped: {reason}")
+
+
+def _file_wanted(error):
+    """That a test downloads something, as trained weights, where the host's name can't even be resolved."""
+    cause = error
+    while cause is not None and not isinstance(cause, socket.gaierror):
+        cause = cause.__cause__ or cause.__context__
+    return None if cause is None else f"there is no network: {error}"
 
 
 def _package_wanted(error):
