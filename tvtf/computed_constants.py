@@ -14,7 +14,7 @@ from tvm import ir, relax
 from tvtf import dialect
 from tvtf.errors import OpError
 from tvtf.shape import is_static_shape
-from tvtf.tensor import EagerTensor, SymbolicTensor
+from tvtf.tensor import EagerTensor, SymbolicTensor, static_value
 
 MOST_ELEMENTS = 1 << 16
 """Of each tensor on the way: NumPy computes them in less than a millisecond."""
@@ -23,11 +23,28 @@ MOST_STEPS = 200
 """How far the constants may be: the search is recursive."""
 
 
-class ComputedConstants:
-    """The values of one trace's variables, each computed once; None for those that depend on more than constants."""
+FOLDED = frozenset(
+    ("identity", "cast", "stack", "concat", "broadcast_to", "reshape", "equal", "not_equal", "stop_gradient")
+)
+"""What TensorFlow folds, too, when it is asked for a value (it knows no reshaped ones, of which ``tf.fill`` makes use here)."""
 
-    def __init__(self, trace: Any) -> None:
-        self.trace = trace
+
+def folded(tensor: Any) -> np.ndarray | None:
+    """The value that ``tf.get_static_value`` tells of a tensor; else None."""
+    found = static_value(tensor)
+    if found is not None or not isinstance(tensor, SymbolicTensor):
+        return found
+    return ComputedConstants(tensor._trace, FOLDED).value(tensor._var)
+
+
+class ComputedConstants:
+    """The values of one trace's variables, each computed once; None for those that depend on more than constants.
+
+    With ``ops`` also for those that other primitives compute.
+    """
+
+    def __init__(self, trace: Any, ops: frozenset[str] | None = None) -> None:
+        self.trace, self.ops = trace, ops
         self.calls: dict[Any, Any] = {}
         self.seen = 0
         self.values: dict[Any, np.ndarray | None] = {}
@@ -48,7 +65,9 @@ class ComputedConstants:
             return self._result(call, depth) if dialect.is_dialect(call) else None
         outer: Any = next((outer for outer, inner in self.trace.captures.values() if inner._var.same_as(var)), None)
         if isinstance(outer, SymbolicTensor):
-            return outer._trace.computed_constants.value(outer._var, depth)  # type: ignore[no-any-return]
+            around = outer._trace.computed_constants if self.ops is None else ComputedConstants(outer._trace, self.ops)
+            known = static_value(outer)
+            return known if known is not None else around.value(outer._var, depth)
         is_value = isinstance(outer, EagerTensor) and not outer.has_identity and not outer.is_batched
         return outer.eager_array() if is_value and math.prod(outer._type.shape) <= MOST_ELEMENTS else None
 
@@ -63,6 +82,8 @@ class ComputedConstants:
     def _result(self, call: Any, depth: int) -> np.ndarray | None:
         bound = dialect.read(call)
         if not bound.primitive.pure or bound.primitive.host:
+            return None
+        if self.ops is not None and bound.primitive.name not in self.ops:
             return None
         if _has_expression(tuple(bound.attrs.values())) or not all(_is_small(x.ty) for x in (*bound.inputs, call)):
             return None

@@ -460,8 +460,10 @@ def static_value(tensor: Any) -> np.ndarray | None:
 
     if isinstance(tensor._var, ir.Constant):
         return np.array(tensor._var.value.numpy(), tensor.dtype.np)
-    known = tensor.known
-    return known.astype(tensor.dtype.np) if known is not None and all(isinstance(d, int) for d in known.flat) else None
+    known = tensor.known  # of an unknown rank it is no array
+    if not isinstance(known, np.ndarray) or not all(isinstance(d, int) for d in known.flat):
+        return None
+    return known.astype(tensor.dtype.np)
 
 
 def wrap(result: Any, expected: TensorType) -> EagerTensor:
