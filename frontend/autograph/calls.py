@@ -7,6 +7,7 @@ import functools
 import inspect
 import sys
 import types
+from collections.abc import Set
 from typing import Any
 
 from malt.operators import py_builtins
@@ -26,6 +27,8 @@ LIBRARIES = sys.stdlib_module_names | {
     "tensorflow_probability", "tensorflow_datasets", "tf_keras",
 }  # fmt: skip
 """Packages whose functions run as they are; malt's list, the standard library and what computes by itself."""
+OWN = frozenset(("tvtf", "tvm", "tvm_ffi", "malt"))
+"""Those of which not even the function that ``tf.function`` is given is converted, as it is of the others in TensorFlow."""
 PROGRAMS = "tvtf.models"
 """A part of this package that is written as a user writes: its loops over tensors are to become loops, too."""
 
@@ -39,23 +42,28 @@ _warned: set[Any] = set()
 def call_converted(function: Any, args: Any, kwargs: Any) -> Any:
     """The outermost converted call: what fails inside is raised in the user's terms."""
     try:
-        return converted_call(function, args, kwargs)
+        return converted_call(function, args, kwargs, is_asked_for=True)
     except Exception as error:  # every kind of error is retold and raised again
         raise to_user_error(error) from None
 
 
 def converted_call(
-    f: Any, args: tuple[Any, ...], kwargs: dict[str, Any] | None, scope: Any = None, options: Any = None
+    f: Any,
+    args: tuple[Any, ...],
+    kwargs: dict[str, Any] | None,
+    scope: Any = None,
+    options: Any = None,
+    is_asked_for: bool = False,
 ) -> Any:
-    """``f(*args, **kwargs)`` with ``f`` converted where it is a user's function."""
+    """``f(*args, **kwargs)`` with ``f`` converted where it is a user's function, or a library's that is asked for by itself."""
     kwargs = kwargs or {}
     if isinstance(f, functools.partial):
-        return converted_call(f.func, (*f.args, *args), {**f.keywords, **kwargs}, scope)
+        return converted_call(f.func, (*f.args, *args), {**f.keywords, **kwargs}, scope, options, is_asked_for)
     overload = _overload(f, scope)
     if overload is not None:
         return overload(*args, **kwargs)
     target, bound = _python_function(f)
-    if status.disabled or target is None or not _is_user_code(target):
+    if status.disabled or target is None or not _is_user_code(target, OWN if is_asked_for else LIBRARIES):
         return f(*args, **kwargs)
     return _call_python(f, target, (*bound, *args), kwargs)
 
@@ -85,17 +93,17 @@ def _python_function(f: Any) -> tuple[Any, tuple[Any, ...]]:
     return (call, (f,)) if isinstance(call, types.FunctionType) and not isinstance(f, type) else (None, ())
 
 
-def _is_user_code(function: types.FunctionType) -> bool:
+def _is_user_code(function: types.FunctionType, libraries: Set[str] = LIBRARIES) -> bool:
     if hasattr(function, ARTIFACT) or inspect.isgeneratorfunction(function) or inspect.iscoroutinefunction(function):
         return False
     if function.__code__.co_filename.startswith("<doctest "):  # examples in a library's docstrings are for its users
         return True
-    return all(map(_is_users, (function.__globals__.get("__name__"), function.__module__)))
+    return all(_is_users(module, libraries) for module in (function.__globals__.get("__name__"), function.__module__))
 
 
-def _is_users(module: str | None) -> bool:
+def _is_users(module: str | None, libraries: Set[str]) -> bool:
     """Whether a module is a user's; what decorates a library's function says that it is of the library's module."""
-    return (module or "").partition(".")[0] not in LIBRARIES or f"{module}.".startswith(f"{PROGRAMS}.")
+    return (module or "").partition(".")[0] not in libraries or f"{module}.".startswith(f"{PROGRAMS}.")
 
 
 def _call_python(f: Any, target: types.FunctionType, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:

@@ -639,6 +639,26 @@ def test_programs_of_this_package_are_converted_as_a_users_are():
         assert calls._is_user_code(space["total"]) is converted
 
 
+def test_a_librarys_function_is_converted_where_it_is_asked_for_by_itself():
+    def total(rows):
+        s = 0.0
+        for row in rows:
+            s += row
+        return s
+
+    total.__module__ = "keras.mine"
+    rows = tf.data.Dataset.from_tensor_slices([1.0, 2.0, 3.0])
+    assert float(tf.function(total)(rows)) == 6.0
+
+    def branch(x):
+        return 1.0 if x > 0.0 else 2.0
+
+    branch.__module__ = "keras.mine"
+    assert float(tf.function(branch)(tf.constant(-1.0))) == 2.0
+    with pytest.raises(tf.errors.OperatorNotAllowedInGraphError):
+        tf.function(lambda x: branch(x))(tf.constant(-1.0))
+
+
 def test_an_assertion_tells_what_an_expression_says():
     @tf.function
     def checked(x):
