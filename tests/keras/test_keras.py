@@ -195,3 +195,11 @@ def test_a_tape_is_not_confused_by_threads():
     for worker in workers:
         worker.join()
     assert all(np.array_equal(each, found[0]) for each in found)
+
+
+def test_builtins_that_are_replaced_are_replaced_in_keras(monkeypatch, capsys):
+    io_utils = importlib.import_module(f"{tf.keras.Model.__module__.partition('.src')[0]}.src.utils.io_utils")
+    asked = []
+    monkeypatch.setattr("builtins.input", lambda text="": asked.append(text) or "y")
+    assert io_utils.ask_to_proceed_with_overwrite("model.keras")
+    assert "model.keras already exists" in asked[0]

@@ -12,9 +12,10 @@ Source: https://docs.python.org/3/reference/executionmodel.html#builtins-and-res
 from __future__ import annotations
 
 import builtins
+import functools
 import importlib
 import sys
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 from importlib.machinery import ModuleSpec, PathFinder, SourceFileLoader
 from importlib.util import spec_from_file_location
 from pathlib import Path
@@ -58,12 +59,27 @@ def _dotted(version: Sequence[int]) -> str:
     return ".".join(map(str, version))
 
 
+REPLACED = ("input", "open", "print", "breakpoint")
+"""Builtins that notebooks and tests replace while a program runs."""
+
+
+def _current(name: str) -> Callable[..., Any]:
+    """The builtin of a name as it is when it is called: Keras's modules have a copy of the others."""
+    original = getattr(builtins, name)
+
+    @functools.wraps(original)
+    def call(*args: Any, **kwargs: Any) -> Any:
+        return getattr(builtins, name)(*args, **kwargs)
+
+    return call
+
+
 class Finder:
     """Finds the modules of Keras under ``name``; those of a copy lie in the same files."""
 
     def __init__(self, name: str, init: Path) -> None:
         self.name, self.init = name, init
-        self.builtins = vars(builtins) | {"__import__": self.import_}
+        self.builtins = vars(builtins) | {each: _current(each) for each in REPLACED} | {"__import__": self.import_}
         self.importlib = View("importlib", importlib)
         vars(self.importlib)["import_module"] = self.import_module
 
