@@ -47,10 +47,16 @@ def _counts(tf):
     ids, flags = np.array([1, 0, 2], np.int32), np.array([True, False, True])
     sp, rows = tf.sparse.from_dense([[1, 0, 2], [0, 3, 0]]), tf.ragged.constant([[1, 2], [3]])
     shares, weights = tf.sparse.from_dense([[1.0, 0, 2], [0, 3, 0]]), tf.ragged.constant([[1.0, 2.0], [3.0]])
+    line = tf.SparseTensor([[1], [3], [5]], [1, 1, 2], [16])
     bincount, splits = tf.math.bincount, tf.ragged.segment_ids_to_row_splits
     return {
         "sparse": _call(tf, lambda: (bincount(sp), bincount(sp, axis=-1), bincount(sp, shares, axis=-1, maxlength=3))),
         "ragged": _call(tf, lambda: (bincount(rows), bincount(rows, axis=-1), bincount(rows, weights, 6, axis=-1))),
+        "a vector, as a sparse one": _call(tf, lambda x: tf.sparse.bincount(x, axis=-1, minlength=5), ids),
+        "a sparse vector, as a sparse one": _call(
+            tf, lambda: [tf.sparse.bincount(line, **k) for k in ({"axis": -1}, {"axis": -1, "binary_output": True}, {})]
+        ),
+        "weights of a sparse vector": _call(tf, lambda: tf.sparse.bincount(line, line, axis=-1)),
         "ragged, as a sparse one": _call(tf, lambda: [tf.sparse.bincount(rows, **k) for k in ({}, {"axis": -1})]),
         "ragged weights, as a sparse one": _call(tf, lambda: tf.sparse.bincount(rows, weights, axis=-1, maxlength=3)),
         "ragged flags, as a sparse one": _call(tf, lambda: tf.sparse.bincount(rows, axis=-1, binary_output=True)),

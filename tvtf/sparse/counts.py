@@ -41,7 +41,7 @@ def bincount(
     Args:
       values: integer tensor or SparseTensor of numbers that are not negative; a matrix where ``axis`` is -1.
       weights: what each of them counts: as ``values``, at the same places.
-      axis: 0 to count them all together, -1 to count in each row.
+      axis: 0 to count them all together, -1 to count in each row of a matrix.
       minlength: the size of the last dim at least.
       maxlength: the size of the last dim; larger numbers are left out.
       binary_output: count 1 for whatever occurs.
@@ -81,9 +81,10 @@ def bincount(
 
 
 def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any, Any]:
-    """The rows of the numbers, the numbers, what they count, and how many rows there are."""
+    """The rows of the numbers, the numbers, what they count, and how many rows there are; a vector has none."""
     if isinstance(values, SparseTensor):
         shares = None if weights is None else sparse_weights(values, weights)
+        by_row = by_row and values.indices._type.shape[1] != 1
         return values.indices[:, 0], values.values, shares, values.dense_shape[:1] if by_row else None
     x = convert_to_tensor(values)
     shares = None if weights is None else convert_to_tensor(weights)
@@ -93,12 +94,12 @@ def _elements(values: Any, weights: Any, by_row: bool) -> tuple[Any, Tensor, Any
         )
     shape = x._type.shape
     flat = [None if t is None else bind.reshape(t, shape=(size_of(shape),)) for t in (x, shares)]
-    if not by_row:
+    if not by_row or len(shape) == 1:
         return None, flat[0], flat[1], None  # type: ignore[return-value]
-    count = shape[0] if len(shape) == 2 else 1
+    count = shape[0]
     steps = bind.reshape(bind.range(size=count, start=0, delta=1, dtype=int64), shape=(count, 1))
     rows = bind.reshape(bind.broadcast_to(steps, shape=(count, shape[-1])), shape=(size_of(shape),))
-    return rows, flat[0], flat[1], shape_of(x, int64)[:1] if len(shape) == 2 else vector([1])  # type: ignore[return-value]
+    return rows, flat[0], flat[1], shape_of(x, int64)[:1]  # type: ignore[return-value]
 
 
 def sparse_weights(values: SparseTensor, weights: Any) -> Tensor:
