@@ -56,6 +56,7 @@ def _counts(tf):
         "a sparse vector, as a sparse one": _call(
             tf, lambda: [tf.sparse.bincount(line, **k) for k in ({"axis": -1}, {"axis": -1, "binary_output": True}, {})]
         ),
+        "a sparse vector": _call(tf, lambda: [bincount(line, w, minlength=4, axis=-1) for w in (None, line)]),
         "weights of a sparse vector": _call(tf, lambda: tf.sparse.bincount(line, line, axis=-1)),
         "ragged, as a sparse one": _call(tf, lambda: [tf.sparse.bincount(rows, **k) for k in ({}, {"axis": -1})]),
         "ragged weights, as a sparse one": _call(tf, lambda: tf.sparse.bincount(rows, weights, axis=-1, maxlength=3)),

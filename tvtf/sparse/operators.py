@@ -79,7 +79,7 @@ def _bincount(
 ) -> Any:
     sp = as_sparse(arr)
     shares = None if weights is None else sparse_weights(sp, weights)
-    rows = sp.indices[:, 0] if axis == -1 else None
+    rows = sp.indices[:, 0] if axis == -1 and rank_of(sp) != 1 else None
     count = None if rows is None else static_dims(sp.dense_shape[:1])[0]
     return counts(sp.values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
 
