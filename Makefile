@@ -15,6 +15,8 @@ INSTALL := -m pip install --quiet --disable-pip-version-check --no-compile
 DOCTESTS = PYTHONPATH=$(WHEEL) TVTF_CACHE_DIR=$(CURDIR)/.venv/cache $(BIN)/pytest -n $(WORKERS) \
 	-o pythonpath= -p no:cacheprovider --doctest-modules --pyargs tvtf
 KERAS = $$($(CURDIR)/.venv/keras/bin/python -c 'import importlib.util as u; print(u.find_spec("keras").submodule_search_locations[0])')
+KERAS_TESTS = PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR) $(CURDIR)/.venv/keras/bin/pytest -q -c /dev/null --rootdir=. --assert=plain \
+	-p no:cacheprovider -p tests.keras.on_tvtf --disable-warnings --timeout=300
 SEEDS := 5
 WORKERS := 2
 
@@ -55,10 +57,10 @@ test-oracle: .venv/oracle/ready
 	.venv/oracle/bin/pytest -m oracle
 
 # Without -c pytest takes this project's settings, which make Keras's warnings errors. xdist's workers would look for modules
-# where they are started: Keras's folder has one named random.
+# where they are started: Keras's folder has one named random. Tests of the wrappers have addresses in their names, others in
+# each worker.
 test-keras: .venv/keras/ready
-	cd $(KERAS) && PYTHONSAFEPATH=1 PYTHONPATH=$(CURDIR) $(CURDIR)/.venv/keras/bin/pytest -q -n $(WORKERS) -c /dev/null --rootdir=. --assert=plain \
-		-p no:cacheprovider -p tests.keras.on_tvtf --disable-warnings --timeout=300 src
+	cd $(KERAS) && $(KERAS_TESTS) -n $(WORKERS) --ignore=src/wrappers src && $(KERAS_TESTS) src/wrappers
 
 # The version of TensorFlow is the one that pyproject.toml's extra `oracle` names.
 goldens: .venv/oracle/ready
