@@ -18,9 +18,11 @@ class Inlined(Instance):
 
     owners: dict[int, tuple[Variable, Tensor]] | None = None
     """None in the functions within, which are given memory."""
+    plain: frozenset[int] = frozenset()
+    """The arguments, by identity: an assignment to one is to no Variable."""
 
     def bind(self, prim: Primitive[Any], inputs: list[Any], attrs: dict[str, Any]) -> Any:
-        if self.owners is not None and prim.name == "assign":
+        if self.owners is not None and prim.name == "assign" and id(inputs[0]) not in self.plain:
             return self._assigned(prim, inputs)
         if self.owners is not None and prim.name in CONTROL:
             inputs = self._with_memory(inputs, [f for f in attrs.values() if isinstance(f, Subfunction)])
@@ -50,4 +52,5 @@ def inlined(
     """The outputs of ``main`` at ``tensors`` and the ``captured`` values of what is ``outer``, bound in the active trace."""
     run = Inlined(mod, mod["main"], [*tensors, *captured])
     run.owners = {id(value): (v, value) for v, value in zip(outer, captured) if isinstance(v, Variable)}
+    run.plain = frozenset(map(id, tensors)) - run.owners.keys()
     return run.run()
