@@ -27,7 +27,7 @@ from tvtf.frontend.vectorize import is_mapped
 from tvtf.frontend.waiting import argument_shape
 from tvtf.interpret import Instance, evaluate
 from tvtf.locks import cached_property
-from tvtf.ops.host import HostFunction, kept_from_python
+from tvtf.ops.host import AssignmentsForbidden, HostFunction
 from tvtf.ops.rules import bind
 from tvtf.refusal import Refused
 from tvtf.shape import TensorShape, TensorType, fresh_dim
@@ -142,7 +142,7 @@ class ConcreteFunction(callables.ConcreteFunction):
             return self.inline(tensors, variables)
         python = self.graph.root.python
         if python.any or (variables and python.barriers):
-            with kept_from_python([*self._used_after_python, *variables]):
+            with AssignmentsForbidden([*self._used_after_python, *variables]):
                 return self._call_eagerly(tensors, variables)
         return self._call_eagerly(tensors, variables)
 

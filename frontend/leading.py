@@ -15,9 +15,8 @@ from tvtf import dialect
 from tvtf.dtypes import ON_HOST
 from tvtf.memory import to_handle
 from tvtf.ops.host import plain, run_of_ranks, runs_on_host
+from tvtf.passes.guard import PYTHON, calls_python
 from tvtf.variable import Variable
-
-_PYTHON = "tvtf.call_python"
 
 
 class LeadingCall:
@@ -76,13 +75,8 @@ def leading_call(graph: Any, captures: Sequence[Any]) -> LeadingCall | None:
     main = found.without(graph.function)
     if relax.analysis.free_vars(main):
         return None
-    found.is_only = not any(map(_calls_python, (main, *graph.reachable().values())))
+    found.is_only = not any(map(calls_python, (main, *graph.reachable().values())))
     return found
-
-
-def _calls_python(function: relax.Function) -> bool:
-    bindings = (b for block in function.body.blocks for b in block.bindings)
-    return any(dialect.is_dialect(b.value) and b.value.op.name == _PYTHON for b in bindings)
 
 
 def _is_harmless(binding: relax.Binding) -> bool:
@@ -100,7 +94,7 @@ def _is_harmless(binding: relax.Binding) -> bool:
 
 def _is_plain(value: Any) -> bool:
     """Whether this calls Python, of which no gradient will be asked, for numbers."""
-    if not dialect.is_dialect(value) or value.op.name != _PYTHON:
+    if not dialect.is_dialect(value) or value.op.name != f"tvtf.{PYTHON}":
         return False
     attrs = dialect.read(value).attrs
     return not (attrs["differentiable"] or attrs["backward"] or any(dtype in ON_HOST for dtype in attrs["dtypes"]))

@@ -53,7 +53,8 @@ def _may_fail(mod: tvm.IRModule, name: str) -> bool:
     return any(_needs_guard(v) or any(_may_fail(mod, f) for f in _callees(v)) for v in _calls_of(mod[name]))
 
 
-def _calls_python(function: relax.Function) -> bool:
+def calls_python(function: relax.Function) -> bool:
+    """Whether a function calls Python itself; those that it calls may, too."""
     return any(dialect.is_dialect(v) and v.op.name == f"tvtf.{PYTHON}" for v in _calls_of(function))
 
 
@@ -64,7 +65,7 @@ def _callees(value: Any) -> list[str]:
 def _writes_early(mod: tvm.IRModule, name: str) -> bool:
     """Whether a branch or body writes a Variable although nothing failed: before Python, or a branch or loop that may fail."""
     nested = [f for value in _calls_of(mod[name]) for f in _callees(value)]
-    if memories_of(mod, mod[name]) and (_calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
+    if memories_of(mod, mod[name]) and (calls_python(mod[name]) or any(_may_fail(mod, f) for f in nested)):
         return True
     return any(_writes_early(mod, f) for f in nested)
 

@@ -26,7 +26,7 @@ class ThreadState(threading.local):
         self.device: str | None = None
         self.effects: Any = None  # what a call of compiled code has done so far, where it may have to be called again
         self.released_for_python: list[Any] = []  # the locks of calls of compiled code, which Python is called without
-        self.kept_from_python: list[list[Any]] = []  # Variables that Python which compiled code calls may not assign
+        self.unassignable: list[list[Any]] = []  # Variables that Python which compiled code calls may not assign
         self.depth = 0  # calls of Python by compiled code, one within the other
         self.quiet = _quiet_numpy()
 

@@ -324,7 +324,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         Raises:
           UnimplementedError: the function uses the Variable after the call; it has the value in its own memory.
         """
-        if state.depth and any(self is used for kept in state.kept_from_python for used in kept):
+        if state.depth and any(self is used for variables in state.unassignable for used in variables):
             raise UnimplementedError(
                 None,
                 "AssignVariableOp",

@@ -19,7 +19,7 @@ def counted(elements, counts, **spec):
     return iter(tf.data.Dataset.from_generator(generate, output_signature=tf.TensorSpec(**spec)))
 
 
-def test_a_step_takes_its_element_before_its_code_runs():
+def test_next_runs_before_the_compiled_step():
     total = tf.Variable(0.0)
 
     @tf.function
@@ -40,7 +40,7 @@ def test_a_step_takes_its_element_before_its_code_runs():
     assert float(total) == 45.0
 
 
-def test_an_element_is_given_back_as_it_is():
+def test_next_returns_the_element_unchanged():
     iterator = iter(tf.data.Dataset.from_tensors(tf.constant([1.0, 2.0])).repeat())
     same = tf.function(lambda it: it.get_next())
     first, second = same(iterator), same(iterator)
@@ -51,7 +51,7 @@ def test_an_element_is_given_back_as_it_is():
     np.testing.assert_array_equal(next(iterator), [1.0, 2.0])
 
 
-def test_two_calls_of_python_come_in_order():
+def test_two_calls_of_next_run_in_program_order():
     taken = []
     iterator = counted(range(6), taken, shape=[], dtype=tf.int32)
 
@@ -65,7 +65,7 @@ def test_two_calls_of_python_come_in_order():
     assert code.leading is not None and code.calls_python
 
 
-def test_what_comes_before_python_stays_before_it():
+def test_a_failed_assertion_before_next_leaves_the_iterator_alone():
     taken = []
     iterator = counted(range(6), taken, shape=[], dtype=tf.int32)
 
@@ -81,7 +81,7 @@ def test_what_comes_before_python_stays_before_it():
     assert taken == [0]
 
 
-def test_an_element_is_taken_once_where_sizes_are_others_than_hoped():
+def test_next_runs_once_when_argument_sizes_force_general_code():
     taken = []
     iterator = counted(range(6), taken, shape=[], dtype=tf.int32)
 
@@ -97,7 +97,7 @@ def test_an_element_is_taken_once_where_sizes_are_others_than_hoped():
     assert taken == list(range(6))
 
 
-def test_gradients_go_through_what_follows():
+def test_gradients_of_a_function_that_calls_next():
     iterator = iter(tf.data.Dataset.from_tensor_slices([2.0, 3.0]))
     weight = tf.Variable(5.0)
     step = tf.function(lambda it: weight * next(it))
@@ -108,7 +108,7 @@ def test_gradients_go_through_what_follows():
         assert float(tape.gradient(y, weight)) == element
 
 
-def test_a_profile_takes_one_element():
+def test_profile_advances_the_iterator_once():
     taken = []
     iterator = counted(range(6), taken, shape=[], dtype=tf.int32)
     x = tf.ones([64, 64])
@@ -118,7 +118,7 @@ def test_a_profile_takes_one_element():
     assert taken == [0]
 
 
-def test_python_that_fails_says_so():
+def test_a_generator_error_is_raised_by_the_function():
     def fail():
         yield 1.0
         raise ValueError("no more of these")

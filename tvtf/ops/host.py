@@ -217,11 +217,11 @@ class Effects:
 
 def once(run: Callable[[], Any]) -> tuple[np.ndarray, ...]:
     """The results of something with effects; of what it was before, where a call is repeated."""
-    with _outside() as effects:
+    with _OutsideTraces() as effects:
         return tuple(run()) if effects is None else effects.next(run)
 
 
-class _outside:  # noqa: N801 - a context manager
+class _OutsideTraces:
     """Outside every trace and tape, and of what a call has done, which it gives."""
 
     __slots__ = ("before",)
@@ -260,8 +260,8 @@ def without_locks() -> Iterator[None]:
         state.released_for_python.pop()
 
 
-class kept_from_python:  # noqa: N801 - a context manager
-    """A call of compiled code, during which Python that it calls may not assign these Variables."""
+class AssignmentsForbidden:
+    """A context in which compiled code runs: Python that it calls may not assign these Variables."""
 
     __slots__ = ("variables",)
 
@@ -269,10 +269,10 @@ class kept_from_python:  # noqa: N801 - a context manager
         self.variables = variables
 
     def __enter__(self) -> None:
-        state.kept_from_python.append(self.variables)
+        state.unassignable.append(self.variables)
 
     def __exit__(self, *_: Any) -> None:
-        state.kept_from_python.pop()
+        state.unassignable.pop()
 
 
 on_failure: list[Callable[[int], None]] = []
@@ -292,7 +292,7 @@ def run_kernel(prim: Primitive[Any], attrs: dict[str, Any], inputs: Sequence[np.
 
     if not prim.pure:
         return list(once(computed))
-    with _outside():
+    with _OutsideTraces():
         return computed()
 
 

@@ -87,7 +87,7 @@ def _made(place: str, options: LoadOptions) -> Any:
             try:
                 data, base = layout.found(place)
                 model = _Model(data, Path(place), base, options).made()
-            except Exception:
+            except Exception:  # of a model that was replaced while it was read; else it is raised again
                 if layout.stamp(place) == before:
                     raise
             else:
