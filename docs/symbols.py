@@ -107,8 +107,8 @@ _known: set[Any] = set()
 
 def _tested() -> set[Any]:
     if not _known:
+        from tvtf.core.primitive import table as primitives
         from tvtf.namespaces import all_names
-        from tvtf.primitive import table as primitives
 
         texts = [*(file.read_text() for file in _files()), *(str(value.__doc__) for value in all_names().values())]
         named = {name for text in texts for name in re.findall(r"\btf\.([A-Za-z_][\w.]*)", text)}

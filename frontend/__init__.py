@@ -2,11 +2,11 @@
 
 from typing import Any
 
-from tvtf.primitive import hooks
+from tvtf.core.primitive import hooks
 
 
 def _variable_created(variable: Any) -> None:
-    from tvtf.context import state
+    from tvtf.core.thread_state import state
 
     if state.trace is not None:
         from tvtf.frontend.concrete import check_variable_creation

@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, hooks
 from tvtf.dtypes import DType
 from tvtf.errors import InvalidArgumentError, OutOfRangeError
 from tvtf.ops.rules import bind
-from tvtf.shape import TensorShape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, hooks
 
 
 class EagerArray:

@@ -7,16 +7,16 @@ from collections.abc import Sequence
 from typing import Any
 
 from tvtf import dtypes
-from tvtf.anyrank import AnyShape
-from tvtf.context import state
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.shape import Dim, TensorShape, TensorType, agree_shape, same_shape
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack, stack_of
 from tvtf.ops.told import dims_of
-from tvtf.shape import Dim, TensorShape, TensorType, agree_shape, same_shape
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, static_value
 
 COUNT = "count"
 """Among what a loop's arrays have room for: the number of their elements."""

@@ -7,8 +7,10 @@ from typing import Any
 
 from tvm import tirx
 
-from tvtf.anyrank import AnyShape, of_any_rank
-from tvtf.context import state
+from tvtf.core.deferred_shape import AnyShape, of_any_rank
+from tvtf.core.shape import Dim, TensorType, fresh_dim, substitute_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.emit import Trace, tracing
 from tvtf.errors import UnimplementedError
 from tvtf.frontend.lift import knows_dim, lift_traces, without_unused
@@ -16,8 +18,6 @@ from tvtf.frontend.replay import QuietWalk, walk
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, number
 from tvtf.ops.told import dims_of
-from tvtf.shape import Dim, TensorType, fresh_dim, substitute_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 MSG_EFFECTS = (
     "a map of rows whose sizes only running tells, by an op that needs to know them, can't have effects (assign Variables, "

@@ -6,12 +6,12 @@ import inspect
 from collections.abc import Callable
 from typing import Any
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.tensor import convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import type_name
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
-from tvtf.spec import TensorSpec
-from tvtf.tensor import convert_to_tensor
 from tvtf.variable import Variable
 
 

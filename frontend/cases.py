@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvtf import nest
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import check_branches, traced_cond, with_operations_as
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 
 MSG_NONE_TRUE = "Input error: None of conditions evaluated as True:"
 MSG_MANY_TRUE = "Input error: more than one condition evaluated as True but exclusive=True:"

@@ -10,7 +10,12 @@ from typing import Any, NamedTuple
 import numpy as np
 from tvm import ir
 
-from tvtf.context import dials, state
+from tvtf.core.dlpack_view import handle_of, tensor_of, variable_handle
+from tvtf.core.shape import TensorType, fresh_dim
+from tvtf.core.string_handles import kept
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import dials, state
+from tvtf.core.variable_lock import cached_property, join
 from tvtf.dtypes import string
 from tvtf.emit import Graph, Trace, trace_graph, tracing
 from tvtf.errors import InvalidArgumentError
@@ -22,8 +27,6 @@ from tvtf.frontend.once import Once
 from tvtf.frontend.replay import dims_in, is_given
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.interpret import evaluate
-from tvtf.locks import cached_property, join
-from tvtf.memory import handle_of, tensor_of, variable_handle
 from tvtf.ops.host import released_for_python, tell_machine
 from tvtf.ops.indexed_slices import IndexedSlices, rows_of
 from tvtf.ops.rules import bind
@@ -37,9 +40,6 @@ from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import GPU, device_kind, target_of
-from tvtf.shape import TensorType, fresh_dim
-from tvtf.tensor import EagerTensor, Tensor
-from tvtf.texts import kept
 from tvtf.variable import Variable, sightings
 
 

@@ -11,9 +11,14 @@ from typing import Any
 import numpy as np
 from tvm import ir
 
-from tvtf import callables, nest
-from tvtf.anyrank import UnknownSizes
-from tvtf.context import state
+from tvtf.core import function_types, nest
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import UnknownSizes
+from tvtf.core.shape import TensorShape, TensorType, fresh_dim
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
+from tvtf.core.variable_lock import cached_property
 from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call, described, require_unmodified
@@ -26,13 +31,8 @@ from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.frontend.waiting import argument_shape
 from tvtf.interpret import Instance, evaluate
-from tvtf.locks import cached_property
 from tvtf.ops.host import AssignmentsForbidden, HostFunction
 from tvtf.ops.rules import bind
-from tvtf.refusal import Refused
-from tvtf.shape import TensorShape, TensorType, fresh_dim
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
 
 _creation = threading.local()
@@ -40,7 +40,7 @@ observers: list[Callable[[ConcreteFunction], Any]] = []
 """Told of every function that was traced."""
 
 
-class ConcreteFunction(callables.ConcreteFunction):
+class ConcreteFunction(function_types.ConcreteFunction):
     """A traced function with fixed argument types; callable on tensors.
 
     Where it was traced for arguments of unknown rank, its instances, one for each rank, repeat the trace, not the Python.

@@ -11,7 +11,9 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.shape import same_shape
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import state
 from tvtf.emit import tracing
 from tvtf.frontend.lift import Inner, lift, without_unused
 from tvtf.frontend.reads import Rows, Shared
@@ -19,8 +21,6 @@ from tvtf.frontend.replay import Replay
 from tvtf.frontend.vectorize import by_element, is_mapped
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.rules import bind, number, zeros_like
-from tvtf.shape import same_shape
-from tvtf.tensor import EagerTensor, Tensor
 
 
 def cond_vjp(

@@ -8,8 +8,8 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+from tvtf.core.primitive import export
 from tvtf.frontend.function import functions_run_eagerly, run_functions_eagerly
-from tvtf.primitive import export
 from tvtf.runtime.target import gpu_arch
 
 

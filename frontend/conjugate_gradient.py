@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.frontend.control import while_loop
 from tvtf.linear.algebra import broadcast, column, conjugate_if, dims_of, total, zeros
 from tvtf.ops.aggregate import norm
 from tvtf.ops.cast import cast
 from tvtf.ops.rules import bind
-from tvtf.primitive import export, public_names
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 class CGState(NamedTuple):

@@ -5,22 +5,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvtf import nest
-from tvtf.anyrank import AnyShape, UnknownSizes, of_any_rank
-from tvtf.composite import TypeSpec
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.argument_error import is_of_shapes
+from tvtf.core.composite import TypeSpec
+from tvtf.core.deferred_shape import AnyShape, UnknownSizes, of_any_rank
+from tvtf.core.graph_operation import Operation
+from tvtf.core.primitive import export, hooks
+from tvtf.core.shape import TensorShape, TensorType, agree_dim, agree_rank, as_shape, fresh_dim, keeps_shape, same_dim
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.late_types import takes_type, typed_as, typed_as_returned
 from tvtf.frontend.state import traced_assign
-from tvtf.operation import Operation
 from tvtf.ops import stack as _stack  # noqa: F401 - declares the primitives of loops
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.create import zeros
 from tvtf.ops.rules import bind
-from tvtf.primitive import export, hooks
-from tvtf.refusal import is_of_shapes
-from tvtf.shape import TensorShape, TensorType, agree_dim, agree_rank, as_shape, fresh_dim, keeps_shape, same_dim
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 if TYPE_CHECKING:
     from tvtf.emit import Graph

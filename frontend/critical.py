@@ -6,13 +6,13 @@ import time
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
+from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import float64
 from tvtf.frontend.host import numpy_function
-from tvtf.locks import Lock
-from tvtf.primitive import export
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("CriticalSection")

@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import bfloat16, float16, float32, int32, int64
 from tvtf.frontend.custom import custom_gradient
 from tvtf.frontend.functional import scan
@@ -25,12 +29,8 @@ from tvtf.ops.lapack import product
 from tvtf.ops.required import required
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.softmax import log_softmax
-from tvtf.primitive import export, public_names
-from tvtf.refusal import Refused
-from tvtf.shape import Dim
 from tvtf.sparse.dense import to_dense
 from tvtf.sparse.tensor import SparseTensor
-from tvtf.tensor import Tensor, convert_to_tensor
 
 NEVER = -1e30
 """The logarithm of what can't be: finite, so that no difference of two is undefined."""

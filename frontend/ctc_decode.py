@@ -8,17 +8,17 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, float64, int32, int64
 from tvtf.errors import FailedPreconditionError
 from tvtf.ops.cast import defaulted
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.operands import attributes, operand, positive
 from tvtf.ops.rules import attribute_int, bind, optional_flag, require_dtype
-from tvtf.primitive import export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import TensorType
 from tvtf.sparse.tensor import SparseTensor
-from tvtf.tensor import Tensor, convert_to_tensor
 
 Labels = list[int]
 _NO_GRADIENT = {"vjp": "labels have no gradient"}

@@ -11,16 +11,16 @@ from collections.abc import Callable, Sequence
 from contextvars import ContextVar
 from typing import Any
 
-from tvtf import nest
-from tvtf.composite import CompositeTensor
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.primitive import WrappedSignature, export, table
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.tape import gradient_parts
 from tvtf.ops.custom import with_gradient
 from tvtf.ops.indexed_slices import IndexedSlices
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder
-from tvtf.primitive import WrappedSignature, export, table
-from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 

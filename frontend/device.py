@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from types import TracebackType
 
-from tvtf.context import state
-from tvtf.device_spec import DeviceSpec
+from tvtf.core.device_spec import DeviceSpec
+from tvtf.core.primitive import export
+from tvtf.core.thread_state import state
 from tvtf.frontend.config import get_soft_device_placement
-from tvtf.primitive import export
 from tvtf.runtime.target import CPU, device_kind, target_of
 
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import re
 
 from tvtf import errors
-from tvtf.context import state
+from tvtf.core.thread_state import state
 from tvtf.ops.host import FAILURE, on_failure, take_failure
 
 _GUARD = re.compile(FAILURE.format(kind=r"(\w+)", message="(.*?)"), re.DOTALL)

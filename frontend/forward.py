@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf import nest
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.log import logger
+from tvtf.core.primitive import as_tuple, export
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients, wants_zeros
-from tvtf.log import logger
 from tvtf.ops.custom import with_gradient
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.passes.autodiff import Recorder, at_once, sweep
-from tvtf.primitive import as_tuple, export
-from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import ReadVariable, Variable
 
 MSG_TWICE = (

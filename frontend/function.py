@@ -8,18 +8,18 @@ from collections.abc import Callable
 from types import MethodType
 from typing import TYPE_CHECKING, Any, NoReturn
 
-from tvtf.anyrank import AnyShape, UnknownRank, UnknownSizes
-from tvtf.callables import PolymorphicFunction
-from tvtf.composite import CompositeTensor
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.deferred_shape import AnyShape, UnknownRank, UnknownSizes
+from tvtf.core.function_types import PolymorphicFunction
+from tvtf.core.primitive import WrappedSignature, export, hooks
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.thread_state import state
+from tvtf.core.tvm_import import load_tvm, without_interrupts
+from tvtf.core.variable_lock import Lock
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.retrace import RetraceLog, calls_of
 from tvtf.frontend.signature import Arguments, NeedsItself, Signature
-from tvtf.loading import load_tvm, without_interrupts
-from tvtf.locks import Lock
-from tvtf.primitive import WrappedSignature, export, hooks
-from tvtf.refusal import Refused
-from tvtf.tensor import EagerTensor
 
 if TYPE_CHECKING:
     from tvtf.frontend.concrete import ConcreteFunction

@@ -5,11 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tvtf import nest
-from tvtf.anyrank import AnyShape, UnknownRank
 from tvtf.batches import OfEncoded, encoding, is_encoded, rows, stacked
-from tvtf.composite import CompositeTensor, is_ragged
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor, is_ragged
+from tvtf.core.deferred_shape import AnyShape, UnknownRank
+from tvtf.core.primitive import export, hooks
+from tvtf.core.shape import TensorType, keeps_shape
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import repack, traced_while
@@ -17,9 +20,6 @@ from tvtf.ops.control import call
 from tvtf.ops.create import arange, zeros
 from tvtf.ops.rules import bind, number
 from tvtf.ops.stack import new_stack, stack_read, stack_write
-from tvtf.primitive import export, hooks
-from tvtf.shape import TensorType, keeps_shape
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 
 def _elements(elems: Any) -> tuple[list[Tensor], Any]:

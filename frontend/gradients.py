@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable
 from typing import TYPE_CHECKING, Any
 
-from tvtf import nest
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.primitive import export, table
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.custom import custom_gradient
 from tvtf.frontend.tape import UnconnectedGradients, wants_zeros
 from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.passes.autodiff import Record, sweep
-from tvtf.primitive import export, table
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 if TYPE_CHECKING:

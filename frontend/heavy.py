@@ -6,10 +6,10 @@ from collections.abc import Sequence
 from functools import lru_cache
 from typing import Any
 
-from tvtf.primitive import Primitive, hooks, quietly
+from tvtf.core.primitive import Primitive, hooks, quietly
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, wrap
 from tvtf.runtime.heap import keep_freed_memory
-from tvtf.shape import TensorType
-from tvtf.tensor import EagerTensor, wrap
 
 WORTH_COMPILING = 1 << 15
 """Operand elements from which the compiled kernel's speed outweighs its compilation (about 0.1 s, then cached on disk)."""
@@ -50,9 +50,9 @@ def _times(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> 
 
 @lru_cache(maxsize=512)
 def _compiled(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> Any:
+    from tvtf.core.primitive import table
     from tvtf.emit import trace_graph
     from tvtf.frontend.compiled import GraphFunction
-    from tvtf.primitive import table
 
     keep_freed_memory()
     graph = trace_graph(name, lambda *xs: table[name].bind(*xs, **dict(attrs)), types)

@@ -9,15 +9,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import errors, nest
-from tvtf.context import state
+from tvtf import errors
+from tvtf.core import nest
+from tvtf.core.primitive import export, hooks
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype
 from tvtf.frontend.tape import GradientTape
 from tvtf.ops import host
-from tvtf.primitive import export, hooks
-from tvtf.shape import TensorType
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 _KINDS = {
     ValueError: errors.InvalidArgumentError,

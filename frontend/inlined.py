@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.primitive import Primitive
+from tvtf.core.tensor import Tensor
+from tvtf.core.thread_state import state
 from tvtf.interpret import CONTROL, Instance, Subfunction
 from tvtf.passes.guard import memories_of
-from tvtf.primitive import Primitive
-from tvtf.tensor import Tensor
 from tvtf.variable import Variable
 
 

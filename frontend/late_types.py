@@ -9,10 +9,10 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvtf import nest
-from tvtf.composite import CompositeTensor
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.dtypes import int32, int64
-from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.rules import bind
 
 

@@ -13,7 +13,9 @@ from collections.abc import Sequence
 from functools import partial
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.shape import TensorType, same_shape, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.emit import Trace, tracing
 from tvtf.frontend.cond_gradient import both_swept, of_size
 from tvtf.frontend.lift import Inner, lift, without_unused
@@ -40,8 +42,6 @@ from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.stack import new_stack, stack_of
 from tvtf.passes.autodiff import at_once
-from tvtf.shape import TensorType, same_shape, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:

@@ -9,7 +9,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.shape import Dim, TensorType
+from tvtf.core.tensor import Tensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.control import _bound_cond
 from tvtf.frontend.lift import Inner, lift
 from tvtf.frontend.vectorize import Batched, level, unwrapped
@@ -18,8 +20,6 @@ from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.custom import gradients_of, used_from, with_gradient
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, stretch
-from tvtf.shape import Dim, TensorType
-from tvtf.tensor import Tensor
 
 Raw = Sequence[Tensor]
 Flags = Sequence[bool]

@@ -12,7 +12,10 @@ from typing import Any, NamedTuple
 from tvm import ir
 
 from tvtf import dialect
-from tvtf.context import state
+from tvtf.core.primitive import as_tuple, table
+from tvtf.core.shape import TensorType, fresh_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.emit import Graph, Trace, trace_graph, tracing
 from tvtf.frontend.control import _merged_shapes
 from tvtf.frontend.ragged_stack import stacks_for
@@ -20,9 +23,6 @@ from tvtf.frontend.replay import Quiet, dims_in, gives, is_given, tell_tapes, us
 from tvtf.interpret import CONTROL
 from tvtf.ops.control import call, own_dims, varying_dims, while_
 from tvtf.ops.rules import bind
-from tvtf.primitive import as_tuple, table
-from tvtf.shape import TensorType, fresh_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 Bound = tuple[Sequence[Tensor], Sequence[Tensor]]
 """Results, and what effects gave besides."""

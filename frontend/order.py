@@ -10,14 +10,14 @@ from collections.abc import Iterator, Sequence
 from contextlib import contextmanager
 from typing import Any
 
-from tvtf import nest
-from tvtf.anyrank import AnyValue
-from tvtf.composite import CompositeTensor
-from tvtf.context import state
-from tvtf.operation import Operation, done
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.deferred_shape import AnyValue
+from tvtf.core.graph_operation import Operation, done
+from tvtf.core.primitive import export
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
+from tvtf.core.thread_state import state
 from tvtf.ops.rules import bind, several
-from tvtf.primitive import export
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
 
 
 @export("control_dependencies")

@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.host import traced
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.strings import raw
 from tvtf.ops.strings.rules import text
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor
 
 
 @export("io.parse_tensor")

@@ -14,13 +14,13 @@ import numpy as np
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
-from tvtf.context import dials, state
+from tvtf.core.argument_error import MISTAKES, Refused, instead
+from tvtf.core.primitive import Primitive, as_tuple, quietly
+from tvtf.core.shape import size_of
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.thread_state import dials, state
 from tvtf.ops import host
 from tvtf.passes.dead import drop_dead
-from tvtf.primitive import Primitive, as_tuple, quietly
-from tvtf.refusal import MISTAKES, Refused, instead
-from tvtf.shape import size_of
-from tvtf.tensor import EagerTensor
 
 MOST_NUMBERS = 1024
 """Floating-point numbers of a result that NumPy computes as fast as compiled code is called."""

@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.composite import is_ragged, is_sparse
+from tvtf.core import nest
+from tvtf.core.composite import is_ragged, is_sparse
+from tvtf.core.graph_operation import Operation, done
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorType
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int32, string
-from tvtf.operation import Operation, done
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, stretch
 from tvtf.ops.shown import filled, shown
-from tvtf.primitive import export
-from tvtf.shape import Dim, TensorType
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 _HOLE = "\x00tensor\x00"

@@ -17,13 +17,13 @@ import numpy as np
 import tvm
 from tvm import relax, tirx
 
-from tvtf.memory import handle_of, to_handle
+from tvtf.core.dlpack_view import handle_of, to_handle
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.arena import LIVE, SIZE, bytes_of, is_allocation
 from tvtf.passes.pipeline import phases
 from tvtf.passes.schedule.cpu.access import FREE_CALLS
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.runtime.target import host_target
-from tvtf.structure import structural_walk
 from tvtf.variable import Variable
 
 ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tvm.ir.Call)

@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.core.argument_error import RefusedValue
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import FLOATING, float32, int32
 from tvtf.frontend.custom import custom_gradient
 from tvtf.frontend.tape import GradientTape
@@ -14,9 +17,6 @@ from tvtf.ops.convolution import depthwise_conv2d
 from tvtf.ops.create import zeros
 from tvtf.ops.operands import attributes, operand, operands, word_of
 from tvtf.ops.rules import bind, require_dtype, require_same_dtype
-from tvtf.primitive import export, public_names
-from tvtf.refusal import RefusedValue
-from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 
 def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tuple[Tensor, Tensor]:

@@ -8,15 +8,15 @@ from __future__ import annotations
 from collections.abc import Collection, Sequence
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.shape import Dim, TensorType, fresh_dim, size_of
+from tvtf.core.tensor import Tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
 from tvtf.frontend.replay import is_given
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack
 from tvtf.ops.told import dims_of
-from tvtf.shape import Dim, TensorType, fresh_dim, size_of
-from tvtf.tensor import Tensor
 
 
 def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim | None) -> Stacks:

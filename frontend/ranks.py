@@ -13,8 +13,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import RANKS
-from tvtf.context import state
+from tvtf.core.deferred_shape import RANKS
+from tvtf.core.primitive import Primitive, as_tuple, table
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
 from tvtf.emit import example_shape
 from tvtf.errors import InvalidArgumentError
@@ -22,10 +26,6 @@ from tvtf.frontend.control import one_of
 from tvtf.frontend.waiting import Call, bare, calls, new_key, waiting
 from tvtf.interpret import CONTROL, Instance, evaluate
 from tvtf.ops import host
-from tvtf.primitive import Primitive, as_tuple, table
-from tvtf.shape import TensorType
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 

@@ -10,12 +10,12 @@ from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
+from tvtf.core.shape import Dim, same_dim, same_shape, size_of
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, number
 from tvtf.passes.autodiff import Record
-from tvtf.shape import Dim, same_dim, same_shape, size_of
-from tvtf.tensor import Tensor
 
 
 @dataclass(frozen=True)

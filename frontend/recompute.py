@@ -11,8 +11,10 @@ import functools
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvtf import nest
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.primitive import as_tuple, export, patient
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.control import repack
 from tvtf.frontend.state import traced_assign
 from tvtf.frontend.tape import GradientTape
@@ -20,8 +22,6 @@ from tvtf.frontend.vectorize import is_mapped
 from tvtf.ops.custom import recompute
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder
-from tvtf.primitive import as_tuple, export, patient
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
 
 

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import numpy as np
 
+from tvtf.core.tensor import SymbolicTensor, Tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.emit import Trace, tracing
 from tvtf.frontend.host import bound_call
 from tvtf.frontend.state import with_gradient_of
 from tvtf.ops.host import HostFunction
-from tvtf.spec import TensorSpec
-from tvtf.tensor import SymbolicTensor, Tensor
 from tvtf.variable import Variable
 
 

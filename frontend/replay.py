@@ -13,17 +13,17 @@ from typing import Any
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
-from tvtf.context import state
+from tvtf.core.primitive import as_tuple, table
+from tvtf.core.shape import TensorType, same_shape
+from tvtf.core.tensor import Tensor
+from tvtf.core.thread_state import state
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.emit import Trace
 from tvtf.interpret import CONTROL, Evaluation, Subfunction
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Record, Recorder, sweep
 from tvtf.passes.trim import Needs, is_loop
-from tvtf.primitive import as_tuple, table
-from tvtf.shape import TensorType, same_shape
-from tvtf.structure import structural_walk
-from tvtf.tensor import Tensor
 
 
 def differentiable(x: Tensor) -> bool:

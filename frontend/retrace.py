@@ -6,9 +6,9 @@ import sys
 import weakref
 from typing import Any
 
-from tvtf.context import dials
+from tvtf.core.log import logger
+from tvtf.core.thread_state import dials
 from tvtf.frontend.signature import Arguments, Leaf
-from tvtf.log import logger
 
 TOO_MANY, LAST_CALLS, MOST_WARNINGS = 5, 10, 2
 """TensorFlow warns of so many traces within the last calls, so often (``_FrequentTracingDetector``)."""

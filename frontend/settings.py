@@ -6,7 +6,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tvtf.primitive import export
+from tvtf.core.primitive import export
 from tvtf.runtime.target import products
 
 _told: dict[str, Any] = {"traceback_filtering": True, "log_device_placement": False}

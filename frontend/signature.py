@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.composite import TypeSpec
+from tvtf.core import nest
+from tvtf.core.composite import TypeSpec
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
 from tvtf.dtypes import TRACED
-from tvtf.shape import TensorShape
-from tvtf.spec import TensorSpec, type_spec_from_value
-from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 _HELD = "held"

@@ -13,8 +13,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape
-from tvtf.shape import TensorType, fresh_dim, is_static_shape, same_dim, substitute_dim
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.shape import TensorType, fresh_dim, is_static_shape, same_dim, substitute_dim
 
 SIZES = (2, 3, 1, 4, 5, 8, 16)
 """What all unknown sizes are tried to be: as many as there are examples of ranks."""

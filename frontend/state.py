@@ -7,10 +7,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any
 
-from tvtf.context import state
+from tvtf.core.primitive import hooks
+from tvtf.core.tensor import SymbolicTensor, Tensor
+from tvtf.core.thread_state import state
 from tvtf.ops.rules import bind
-from tvtf.primitive import hooks
-from tvtf.tensor import SymbolicTensor, Tensor
 from tvtf.variable import Variable
 
 if TYPE_CHECKING:

@@ -6,17 +6,17 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-from tvtf import nest
-from tvtf.composite import CompositeTensor
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.log import logger
+from tvtf.core.shape import TensorType, same_dim, same_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.signature import flatten_up_to
 from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
-from tvtf.log import logger
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
-from tvtf.shape import TensorType, same_dim, same_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import ReadVariable, UnreadVariable, Variable, of_library
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"

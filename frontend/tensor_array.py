@@ -5,16 +5,16 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING, Any
 
-from tvtf import nest
-from tvtf.composite import CompositeTensor, TypeSpec
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape, as_shape, same_dim, substitute_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.frontend.array_eager import EagerArray
 from tvtf.frontend.array_traced import BEYOND, TracedArray
-from tvtf.primitive import export
-from tvtf.shape import TensorShape, as_shape, same_dim, substitute_dim
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 if TYPE_CHECKING:
     from tvtf.frontend.aside import Aside

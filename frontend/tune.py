@@ -17,17 +17,17 @@ import numpy as np
 import tvm_ffi
 
 from tvtf import busy, tuned
-from tvtf.context import state
+from tvtf.core.dlpack_view import to_array, to_handle
+from tvtf.core.thread_count import available_cores
+from tvtf.core.thread_state import state
 from tvtf.frontend.profile import RUN_KERNEL, handles_of, profile
 from tvtf.frontend.search import Candidate, Found, Search
-from tvtf.memory import to_array, to_handle
 from tvtf.passes.alone import Alone, compile_alone, kernels_alone, lowered_alone, run_alone
 from tvtf.passes.schedule.choices import Decisions
 from tvtf.passes.schedule.cpu import schedule
 from tvtf.passes.schedule.tuned import describe, workload_key
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.target import host_target, target_of
-from tvtf.threads import available_cores
 from tvtf.variable import Variable
 
 LEAST_SHARE = 0.01

@@ -12,18 +12,18 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.anyrank import AnyShape
 from tvtf.batches import OfEncoded, is_encoded
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.log import logger
+from tvtf.core.primitive import Primitive, as_tuple, export, hooks
+from tvtf.core.shape import TensorType, agree_dim, same_dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import int32
 from tvtf.errors import InvalidArgumentError
-from tvtf.log import logger
 from tvtf.ops.control import call
 from tvtf.ops.rules import bind, stretch
-from tvtf.primitive import Primitive, as_tuple, export, hooks
-from tvtf.shape import TensorType, agree_dim, same_dim, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 class Batched(Tensor):

@@ -15,9 +15,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.anyrank import RANKS, AnyShape, AnyValue, Examples, UnknownRank, UnknownSizes, of_any_rank
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.argument_error import is_of_any_size
+from tvtf.core.deferred_shape import RANKS, AnyShape, AnyValue, Examples, UnknownRank, UnknownSizes, of_any_rank
+from tvtf.core.graph_operation import Operation
+from tvtf.core.primitive import Primitive, as_tuple, hooks, refusing, table
+from tvtf.core.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_be_same, same_dim, substitute_dim
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.emit import example_shape
 from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
@@ -25,16 +31,10 @@ from tvtf.frontend.host import by_python
 from tvtf.frontend.signature import spec_if_composite
 from tvtf.frontend.sizes import Sizes, common_type, common_value, found_for, is_small, with_sizes
 from tvtf.interpret import Subfunction
-from tvtf.operation import Operation
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.extents import symbols_in
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder, sweep
-from tvtf.primitive import Primitive, as_tuple, hooks, refusing, table
-from tvtf.refusal import is_of_any_size
-from tvtf.shape import TensorShape, TensorType, fresh_dim, is_static_shape, may_be_same, same_dim, substitute_dim
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
 PLAIN = (
     bool,

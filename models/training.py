@@ -18,7 +18,7 @@ from rich.console import Console
 from rich.progress import BarColumn, Progress, TextColumn
 
 import tvtf as tf
-from tvtf.loading import load_tvm
+from tvtf.core.tvm_import import load_tvm
 from tvtf.models.losses import LossFile
 from tvtf.models.report import Stages, duration, since_process_start
 

@@ -9,7 +9,7 @@ import tvm
 from tvm import ir, relax
 
 from tvtf import dialect
-from tvtf.context import state
+from tvtf.core.thread_state import state
 from tvtf.emit import Trace, tracing
 from tvtf.interpret import evaluate
 from tvtf.ops.indexed_slices import as_dense

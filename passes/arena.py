@@ -14,10 +14,10 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.loop import LOOPS
 from tvtf.passes.offsets import Interval, extent, most_live, placed, rounded
 from tvtf.passes.rewrite import Bindings
-from tvtf.structure import structural_walk
 
 PLACE = "tvtf.arena_tensor"
 RESHAPE = "tvtf.reshape"

@@ -14,13 +14,13 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
+from tvtf.core.tensor import Tensor
 from tvtf.interpret import reemit
 from tvtf.ops.attended import rows_first
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.simplify import Simplified
 from tvtf.passes.triangles import Known, triangle_of
 from tvtf.passes.uses import Graph, Use
-from tvtf.tensor import Tensor
 
 
 def fuse_attention(mod: tvm.IRModule) -> tvm.IRModule:

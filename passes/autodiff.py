@@ -10,11 +10,11 @@ from collections.abc import Callable, Collection, Iterable, Sequence
 from functools import partial
 from typing import Any
 
-from tvtf.anyrank import UnknownRank, UnknownSizes
+from tvtf.core.deferred_shape import UnknownRank, UnknownSizes
+from tvtf.core.primitive import as_tuple, hooks
+from tvtf.core.tensor import Tensor
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, total
 from tvtf.ops.rules import ones_like, zeros_like
-from tvtf.primitive import as_tuple, hooks
-from tvtf.tensor import Tensor
 
 Record = tuple[Any, tuple[Any, ...], Any, dict[str, Any]]
 """One primitive that ran, or anything else with a ``vjp``: itself, its inputs, its outputs and its attributes."""

@@ -10,6 +10,7 @@ import tvm
 from tvm import ir, relax, tirx
 from tvm.target import Target
 
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.hoist import is_kernel_call
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu import access
@@ -18,7 +19,6 @@ from tvtf.passes.schedule.cpu.inline import inlined
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.passes.schedule.cpu.target import CpuTarget
 from tvtf.passes.schedule.cpu.ways import terms_of
-from tvtf.structure import structural_walk
 
 # Of a core's cache: what is between kernels comes back from there only in part, since cores share it out anew.
 SHARE_OF_LEVEL2 = 0.2

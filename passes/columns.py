@@ -11,11 +11,11 @@ from typing import Any, NamedTuple
 import tvm
 from tvm import relax
 
+from tvtf.core.primitive import table
 from tvtf.interpret import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.trim import items_taken
 from tvtf.passes.uses import Graph, Use
-from tvtf.primitive import table
 
 
 def cut_products(mod: tvm.IRModule) -> tvm.IRModule:

@@ -13,8 +13,8 @@ from tvm import relax, tirx
 from tvm.tirx.analysis import undefined_vars
 
 from tvtf import dialect
+from tvtf.core.shape import show_shape, simplify_dim
 from tvtf.passes.dead import makers_of_dims
-from tvtf.shape import show_shape, simplify_dim
 
 MAKER = "tvtf.told_dims"
 MOST_NAMED = 3

@@ -13,9 +13,9 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
+from tvtf.core.primitive import table
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.rewrite import Bindings
-from tvtf.primitive import table
-from tvtf.structure import structural_walk
 
 
 def drop_dead(mod: tvm.IRModule) -> tvm.IRModule:

@@ -17,12 +17,12 @@ from tvm import ir, relax, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.ops.kernels.common import COPY
 from tvtf.passes.arena import RESHAPE, is_allocation, variables
 from tvtf.passes.codegen.loop_kernel import MAY_FAIL, SAFE
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu.kernel import Kernel, Opaque, Stage, loads, read_kernel
-from tvtf.structure import structural_map, structural_walk
 
 DONATE = "tvtf.donate"
 GIVEN = "tvtf.given"

@@ -14,8 +14,8 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax, tirx
 
+from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.rewrite import Bindings
-from tvtf.structure import structural_map
 
 
 def fuse_kernels(mod: tvm.IRModule) -> tvm.IRModule:

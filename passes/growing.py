@@ -9,16 +9,16 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.primitive import table
+from tvtf.core.shape import TensorType, fresh_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
 from tvtf.emit import Graph, trace_graph
 from tvtf.ops.control import own_dims, varying_dims
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import new_stack
-from tvtf.primitive import table
-from tvtf.shape import TensorType, fresh_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 ROOM = 8
 """Rows that an array without any gets at first."""

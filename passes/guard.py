@@ -14,13 +14,13 @@ import tvm
 from tvm import ir, relax
 
 from tvtf import dialect
-from tvtf.context import state
+from tvtf.core.primitive import Primitive, table
+from tvtf.core.shape import same_shape, substitute_dim
+from tvtf.core.thread_state import state
 from tvtf.interpret import CONTROL, Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
 from tvtf.passes.computed_sizes import sized_after, too_large
 from tvtf.passes.dead import drop_dead
-from tvtf.primitive import Primitive, table
-from tvtf.shape import same_shape, substitute_dim
 
 PYTHON = "call_python"
 """It may fail by itself, and what it does may read Variables: those assigned before it are written before it."""

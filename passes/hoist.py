@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import tvm
 from tvm import ir, relax, tirx
 
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.codegen.loop_kernel import SAFE
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import CONSTANT_OPERANDS
-from tvtf.structure import structural_map, structural_walk
 
 CONSTANTS = "tvtf.constants"
 PREPARE = "prepare"

@@ -13,12 +13,12 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
+from tvtf.core.primitive import public_names
+from tvtf.core.shape import simplify_dim, substitute_dim
+from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import as_dtype
 from tvtf.errors import UnimplementedError
 from tvtf.interpret import Evaluation, reemit
-from tvtf.primitive import public_names
-from tvtf.shape import simplify_dim, substitute_dim
-from tvtf.tensor import EagerTensor, Tensor
 
 Translate = Callable[["Imported", relax.Call], Any]
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from tvm import ir, relax, transform
 
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.rewrite import Bindings
-from tvtf.structure import structural_map, structural_walk
 
 
 @transform.module_pass(opt_level=0, name="TakeItems")

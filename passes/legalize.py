@@ -14,16 +14,16 @@ from tvm import ir, relax, te, tirx
 from tvm.relax.utils import gen_call_tir_inputs
 
 from tvtf import dialect
+from tvtf.core.tvm_visitor import structural_map
+from tvtf.core.variable_lock import cached_property
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
-from tvtf.locks import cached_property
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar
 from tvtf.passes.effects import copy_kernel, raising_kernel, void_call
 from tvtf.passes.inplace import InPlace, rows_kernel, slice_kernel
 from tvtf.passes.rewrite import Bindings, rewrite_functions
-from tvtf.structure import structural_map
 
 
 def legalize(mod: tvm.IRModule) -> tvm.IRModule:

@@ -12,11 +12,11 @@ from typing import Any, NamedTuple
 import tvm
 from tvm import ir, relax, tirx
 
-from tvtf.aligned import ALIGNMENT
-from tvtf.locks import cached_property
+from tvtf.core.aligned_array import ALIGNMENT
+from tvtf.core.tvm_visitor import structural_walk
+from tvtf.core.variable_lock import cached_property
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL
 from tvtf.passes.arena import PARTS, PLACE, SIZE, bytes_of, is_kernel_call, variables
-from tvtf.structure import structural_walk
 
 ARENA = "the arena"
 ON_HOST = frozenset({CALL_SYMBOL, RECORD_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL})

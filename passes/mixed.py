@@ -13,13 +13,13 @@ from typing import Any
 
 import tvm
 
+from tvtf.core.primitive import Primitive, as_tuple
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import DType, bfloat16, float16, float32
 from tvtf.emit import COMPUTE
 from tvtf.interpret import Evaluation, reemit
 from tvtf.ops.rules import bind
 from tvtf.passes.simplify import constant_value, is_constant
-from tvtf.primitive import Primitive, as_tuple
-from tvtf.tensor import Tensor
 
 NARROW = frozenset(("matmul", "contract", "conv", "conv_input_grad", "conv_filter_grad"))
 """What is worth 16 bits: arithmetic on every element many times, summed in float32 by the kernel."""

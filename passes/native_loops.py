@@ -13,11 +13,11 @@ from typing import Any
 import tvm
 from tvm import ir, relax, tirx
 
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.loop import PRIVATE, all_calls, carried_count, has_symbol, is_loop
 from tvtf.passes.codegen.loop_kernel import LoopKernel, NotNative
 from tvtf.passes.effects import void_call
 from tvtf.passes.rewrite import Bindings
-from tvtf.structure import structural_walk
 
 
 def native_loops(mod: tvm.IRModule, polls: bool = True) -> tvm.IRModule:

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Sequence
 from typing import NamedTuple
 
-from tvtf.aligned import ALIGNMENT
+from tvtf.core.aligned_array import ALIGNMENT
 
 
 class Interval(NamedTuple):

@@ -11,8 +11,8 @@ import tvm
 from tvm import relax
 from tvm.target import Target
 
-from tvtf.context import dials
-from tvtf.loading import without_collection
+from tvtf.core.thread_state import dials
+from tvtf.core.tvm_import import without_collection
 from tvtf.passes.arena import plan_arena
 from tvtf.passes.attention import fuse_attention
 from tvtf.passes.chains import chain_kernels

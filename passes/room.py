@@ -7,8 +7,8 @@ from typing import Any
 from tvm import ir, relax, tirx, transform
 from tvm.tirx import FloatImm, IntImm, PrimFunc, Select
 
+from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
-from tvtf.structure import structural_map
 
 MOST = 1 << 58
 """Bytes that no machine gives: asked for, they are refused as memory is that can't be had."""

@@ -11,8 +11,8 @@ from typing import Any
 import tvm
 from tvm import ir, relax
 
+from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.rewrite import Bindings
-from tvtf.structure import structural_map
 
 
 def scalars_as_dims(mod: tvm.IRModule) -> tvm.IRModule:

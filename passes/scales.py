@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 import tvm
 from tvm import ir, relax, tirx
 
+from tvtf.core.primitive import table
 from tvtf.interpret import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.uses import Graph, Use
-from tvtf.primitive import table
 
 CONSTANTS = "tvtf.constants"
 _WIDE = ("float32", "float64")

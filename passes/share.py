@@ -8,7 +8,7 @@ import tvm
 import tvm_ffi
 from tvm import ir, tirx
 
-from tvtf.structure import structural_map
+from tvtf.core.tvm_visitor import structural_map
 
 
 def share_kernels(mod: tvm.IRModule) -> tvm.IRModule:

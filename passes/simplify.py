@@ -12,14 +12,14 @@ import numpy as np
 import tvm
 from tvm import ir, relax
 
+from tvtf.core.primitive import Primitive, as_tuple, table
+from tvtf.core.shape import TensorType, broadcast_shapes, same_dim, same_shape, size_of
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.emit import EMBEDDED_ELEMENTS
 from tvtf.errors import OpError
 from tvtf.interpret import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.growing import grown
-from tvtf.primitive import Primitive, as_tuple, table
-from tvtf.shape import TensorType, broadcast_shapes, same_dim, same_shape, size_of
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 
 def simplify(mod: tvm.IRModule) -> tvm.IRModule:

@@ -19,13 +19,13 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
+from tvtf.core.primitive import table
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.errors import InternalError
 from tvtf.passes import memory_check
 from tvtf.passes.arena import PLACE
 from tvtf.passes.codegen.loop import IMPURE_LOOP, LOOPS, PURE_LOOP, carried_count
 from tvtf.passes.dead import needed_bindings
-from tvtf.primitive import table
-from tvtf.structure import structural_walk
 
 EXTERN, FUNCTION, BRANCH = "a packed function", "a function of the module", "relax.If"
 DIALECT_PREFIX = "tvtf."

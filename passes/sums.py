@@ -8,10 +8,10 @@ import tvm
 import tvm_ffi
 from tvm import relax, tirx
 
+from tvtf.core.primitive import table
 from tvtf.interpret import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.uses import Graph, Use
-from tvtf.primitive import table
 
 _WIDE = ("float32", "float64")
 

@@ -7,9 +7,9 @@ from typing import Any, NamedTuple
 import numpy as np
 from tvm import ir, relax, tirx
 
+from tvtf.core.primitive import table
+from tvtf.core.tensor import EagerTensor
 from tvtf.passes.uses import Graph
-from tvtf.primitive import table
-from tvtf.tensor import EagerTensor
 
 TRIANGLES = "tvtf.triangles"
 """Attribute of ``main``: the captured constants that are triangles, as (position, offset, inside, outside)."""

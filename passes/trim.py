@@ -14,9 +14,9 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.dead import drop_dead, needed_bindings
 from tvtf.passes.rewrite import Bindings
-from tvtf.structure import structural_walk
 
 ROUNDS = 8
 """Loops within loops: what an outer one drops may leave an inner one less to do."""

@@ -16,7 +16,7 @@ import tvm_ffi
 from tvm import ir, relax
 from tvm.ir import TensorLoad
 
-from tvtf.locks import cached_property
+from tvtf.core.variable_lock import cached_property
 from tvtf.passes.arena import variables
 from tvtf.passes.donate import DONATE, is_at_own_point
 from tvtf.passes.fuse_kernels import with_named_dims

@@ -14,13 +14,13 @@ from tvm import ir, relax, tirx
 from tvm.target import Target
 
 from tvtf import dialect
-from tvtf.context import state
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.errors import InternalError
 from tvtf.interpret import evaluate
 from tvtf.ops.rules import random_array
 from tvtf.passes.codegen.align import item_aligned
-from tvtf.tensor import EagerTensor
 
 SYMBOLIC_SIZE = 3
 """The size that unknown dims get in a check."""

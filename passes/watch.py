@@ -10,7 +10,7 @@ from typing import Any
 
 import tvm
 
-from tvtf.context import dials
+from tvtf.core.thread_state import dials
 
 seconds: dict[str, float] = {}
 """Time spent in each phase by this process."""

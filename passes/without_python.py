@@ -9,11 +9,11 @@ import tvm
 from tvm import relax
 
 from tvtf import dialect
+from tvtf.core.text_format import HOLE
 from tvtf.errors import UnimplementedError
 from tvtf.ops.host import runs_on_host
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.rewrite import Bindings, rewrite_functions
-from tvtf.summarized import HOLE
 
 IN_A_LIBRARY = "a library runs without Python: save the module and load it with tvtf instead"
 ON_A_GPU = "Python's arrays lie in the processor's memory: run it under tf.device('CPU')"

@@ -6,11 +6,11 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf import aligned
+from tvtf.core import aligned_array
 
 
 def starts_aligned(array):
-    return array.__array_interface__["data"][0] % aligned.ALIGNMENT == 0
+    return array.__array_interface__["data"][0] % aligned_array.ALIGNMENT == 0
 
 
 @pytest.mark.parametrize("dtype", ["float32", "float64", "bfloat16", "complex64", "bool", "int8"])
@@ -31,7 +31,7 @@ def test_rows_that_are_batched():
 
 
 def test_a_view_of_it_counts_as_one_who_holds_it():
-    array = aligned.empty((50, 60), np.dtype("float32"))
+    array = aligned_array.empty((50, 60), np.dtype("float32"))
     before = sys.getrefcount(array)
     view = array.reshape(-1)[7:]
     assert sys.getrefcount(array) == before + 1
@@ -49,10 +49,10 @@ def test_a_variable_is_not_changed_under_a_tensor_that_holds_its_memory():
 
 @pytest.mark.parametrize("shape", [(0,), (3, 0, 2), ()])
 def test_arrays_of_nothing_and_of_one(shape):
-    assert aligned.empty(shape, np.dtype("float32")).shape == shape
-    assert aligned.copied(np.zeros(shape), "int32").dtype == np.int32
+    assert aligned_array.empty(shape, np.dtype("float32")).shape == shape
+    assert aligned_array.copied(np.zeros(shape), "int32").dtype == np.int32
 
 
 def test_objects_are_left_to_numpy():
-    texts = aligned.copied(np.full(3000, b"a", object))
+    texts = aligned_array.copied(np.full(3000, b"a", object))
     assert texts.tolist() == [b"a"] * 3000

@@ -3,7 +3,7 @@
 import pytest
 
 import tvtf as tf
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.core.composite import CompositeTensor, TypeSpec
 
 
 class Interval(CompositeTensor):

@@ -8,8 +8,8 @@ import pytest
 
 import tvtf as tf
 from tvtf import passes
+from tvtf.core.primitive import primitive, table
 from tvtf.ops.rules import scalar
-from tvtf.primitive import primitive, table
 
 GUIDE = Path(__file__).parents[1] / "docs" / "extending.md"
 

@@ -14,14 +14,14 @@ print(rooms, {'data', 'optimizers'} <= {*dir(tf)}, issubclass(tf.optimizers.SGD,
 """,
     "late names": """
 from tvtf.namespaces import ROOMS, all_names
-from tvtf.primitive import public_names
+from tvtf.core.primitive import public_names
 core = set(public_names())
 found = {path: functools.reduce(getattr, path.split('.'), tf) for path in ROOMS}
 late = {path for path in set(all_names()) - core if not path.startswith(tuple(f'{room}.' for room in ROOMS))}
 print(core & set(ROOMS), late - set(ROOMS), len(found) == len(ROOMS))
 """,
     "late primitives": """
-from tvtf.primitive import table
+from tvtf.core.primitive import table
 print('tvtf.ops.bessel' in str(list(sys.modules)), 'bessel_i0' in table, table['bessel_i0'].name, 'bessel_i0' in table)
 """,
     "a room whose parts come before it": """
@@ -49,7 +49,7 @@ tf.function(lambda x: x + 1, autograph=False).get_concrete_function(tf.TensorSpe
 print('tvm' in sys.modules, 'tvm.backend.cuda.ptx' in sys.modules, gc.isenabled(), os.environ.get('TVM_DEVICE_BACKEND_AUTOLOAD'))
 """,
     "a target of a GPU": """
-from tvtf.loading import load_tvm
+from tvtf.core.tvm_import import load_tvm
 load_tvm()
 from tvtf.runtime.target import cuda_target
 kind = cuda_target('sm_90').kind.name

@@ -6,7 +6,7 @@ import warnings
 
 import pytest
 
-from tvtf.locks import Lock, join
+from tvtf.core.variable_lock import Lock, join
 
 
 def is_free(lock):

@@ -16,7 +16,7 @@ from click.testing import CliRunner
 
 import tvtf as tf
 from tvtf.cli import main
-from tvtf.primitive import Primitive, table
+from tvtf.core.primitive import Primitive, table
 from tvtf.saved import allowed, schema
 from tvtf.saved.description import checksum
 

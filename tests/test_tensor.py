@@ -7,7 +7,7 @@ import parity_support
 import pytest
 
 import tvtf as tf
-from tvtf.tensor import OutOfRangeInteger
+from tvtf.core.tensor import OutOfRangeInteger
 
 PROGRAMS = parity_support.programs("tensor", tf)
 GOLDEN = parity_support.golden("tensor")

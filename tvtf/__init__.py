@@ -10,18 +10,23 @@ import sys as _sys
 from importlib import import_module as _import_module
 from typing import Any as _Any
 
-from tvtf import threads as _threads
+from tvtf.core import thread_count as _threads
 
 _threads.configure()  # before TVM loads: it reads the number of threads once
 
 from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
-from tvtf import device_spec as _device_spec  # noqa: E402,F401 - declares tf.DeviceSpec
-from tvtf import dtypes, errors, nest, ops  # noqa: E402
+from tvtf import dtypes, errors, ops
+from tvtf import former_modules as _former_modules  # noqa: E402
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
 from tvtf import lessons as _lessons  # noqa: E402
 from tvtf import namespaces as _namespaces  # noqa: E402
 from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
-from tvtf.context import executing_eagerly  # noqa: E402
+from tvtf.core import device_spec as _device_spec  # noqa: E402,F401 - declares tf.DeviceSpec
+from tvtf.core import nest  # noqa: E402
+from tvtf.core.shape import TensorShape  # noqa: E402
+from tvtf.core.tensor import Tensor, constant, convert_to_tensor, register_tensor_conversion_function
+from tvtf.core.tensor_spec import TensorSpec  # noqa: E402
+from tvtf.core.thread_state import executing_eagerly  # noqa: E402
 from tvtf.dtypes import (  # noqa: E402
     DType,
     as_dtype,
@@ -73,14 +78,6 @@ from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
 from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.ops import computed_axes as _computed_axes  # noqa: E402,F401 - axes that the program computes
 from tvtf.ops.array import shape  # noqa: E402 - for type checkers, to whom tf.shape were the module of that name
-from tvtf.shape import TensorShape  # noqa: E402
-from tvtf.spec import TensorSpec  # noqa: E402
-from tvtf.tensor import (  # noqa: E402
-    Tensor,
-    constant,
-    convert_to_tensor,
-    register_tensor_conversion_function,
-)
 from tvtf.v1 import find as _v1_find  # noqa: E402
 from tvtf.variable import Variable  # noqa: E402
 from tvtf.version import __version__  # noqa: E402
@@ -108,7 +105,8 @@ _namespaces.install()
 vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _v1_find
 vars(_compat)["v2"] = _sys.modules["tvtf.compat.v2"] = _sys.modules[__name__]
 for _module in (dtypes, errors, nest, _sys.modules["tvtf.version"]):
-    _namespaces.refusing(_module, _module.__name__.removeprefix("tvtf."))
+    _namespaces.refusing(_module, _module.__name__.rpartition(".")[2])
+_former_modules.install()
 
 __all__ = [
     *("DType", "GradientTape", "Module", "Tensor", "TensorShape", "TensorSpec", "UnconnectedGradients", "Variable"),

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import aligned, nest
-from tvtf.composite import BatchableTypeSpec
+from tvtf.core import aligned_array, nest
+from tvtf.core.composite import BatchableTypeSpec
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
 from tvtf.errors import InvalidArgumentError
-from tvtf.shape import TensorShape
-from tvtf.spec import TensorSpec, type_spec_from_value
-from tvtf.tensor import EagerTensor
 
 
 def is_batchable(spec: Any) -> bool:
@@ -176,7 +176,7 @@ def _stack(column: Sequence[np.ndarray], number: int) -> np.ndarray:
             )
     if not shape:
         return np.array([each[()] for each in column], column[0].dtype)
-    rows = aligned.empty((len(column), *shape), column[0].dtype)
+    rows = aligned_array.empty((len(column), *shape), column[0].dtype)
     np.concatenate(column, out=rows.reshape(-1, *shape[1:]))
     return rows
 

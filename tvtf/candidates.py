@@ -11,7 +11,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.context import state as thread
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state as thread
 from tvtf.dtypes import float32, int32, int64
 from tvtf.ops import philox
 from tvtf.ops.array import stop_gradient
@@ -21,11 +25,7 @@ from tvtf.ops.indexing import gather, in_range
 from tvtf.ops.operands import attributes, operand, positive
 from tvtf.ops.required import required
 from tvtf.ops.rules import bind, require_dtype
-from tvtf.primitive import export, public_names
 from tvtf.random_state import advanced
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 BLOCKS_PER_SAMPLE = 512

@@ -9,8 +9,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.log import logger
-from tvtf.primitive import export, exports
+from tvtf.core.log import logger
+from tvtf.core.primitive import export, exports
 
 exports["compat.integral_types"] = (numbers.Integral, np.integer)
 exports["compat.real_types"] = (numbers.Real, np.integer, np.floating)

@@ -12,10 +12,10 @@ from tvm import ir, relax, tirx
 from tvm.ir import _ffi_api as ir_ffi
 
 from tvtf import dtypes
-from tvtf.anyrank import AnyShape, UnknownRank
-from tvtf.locks import Lock
-from tvtf.primitive import Primitive, table
-from tvtf.shape import TensorType, fresh_dim, simplify_dim
+from tvtf.core.deferred_shape import AnyShape, UnknownRank
+from tvtf.core.primitive import Primitive, table
+from tvtf.core.shape import TensorType, fresh_dim, simplify_dim
+from tvtf.core.variable_lock import Lock
 
 _PREFIX = "tvtf."
 _DIM = "dim:"

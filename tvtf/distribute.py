@@ -7,11 +7,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.primitive import export, hooks
+from tvtf.core.tensor import convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.namespaces import install as _install
 from tvtf.ops.rules import bind
-from tvtf.primitive import export, hooks
-from tvtf.tensor import convert_to_tensor
 from tvtf.variable import ResourceVariable, Variable
 from tvtf.variable_options import VariableSynchronization
 

@@ -18,17 +18,17 @@ import numpy as np
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
-from tvtf.anyrank import RANKS, AnyShape, UnknownRank, UnknownSizes
 from tvtf.computed_constants import ComputedConstants
-from tvtf.context import precision, state
+from tvtf.core.allocation_check import require_countable
+from tvtf.core.deferred_shape import RANKS, AnyShape, UnknownRank, UnknownSizes
+from tvtf.core.graph_operation import Operation
+from tvtf.core.primitive import Primitive, as_tuple, hooks, table
+from tvtf.core.shape import TensorShape, TensorType, fresh_dim, same_dim, solved, substitute_dim
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
+from tvtf.core.thread_state import precision, state
+from tvtf.core.variable_lock import cached_property
 from tvtf.dtypes import DType, int32, string
 from tvtf.errors import InaccessibleTensorError, OpError
-from tvtf.locks import cached_property
-from tvtf.operation import Operation
-from tvtf.primitive import Primitive, as_tuple, hooks, table
-from tvtf.room import require_countable
-from tvtf.shape import TensorShape, TensorType, fresh_dim, same_dim, solved, substitute_dim
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 COMPUTE = "tvtf.compute"
 """The attribute of ``main`` that names the 16-bit type it computes products in."""

@@ -6,8 +6,8 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.primitive import export, exports
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.primitive import export, exports
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("experimental.dlpack.to_dlpack")

@@ -11,7 +11,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops import philox
 from tvtf.ops.cast import cast
@@ -19,10 +22,7 @@ from tvtf.ops.host import host_primitive
 from tvtf.ops.indexing import gather
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
-from tvtf.primitive import export, public_names
 from tvtf.random_state import advanced, first_state
-from tvtf.shape import TensorType
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 class FractionalMaxPool(NamedTuple):

@@ -9,16 +9,16 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import as_dtype, float32, int32, int64, uint64
-from tvtf.locks import Lock
 from tvtf.ops.array import reshape
 from tvtf.ops.cast import cast
 from tvtf.ops.draws import stateless_binomial
 from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, shifted, uniform_from
 from tvtf.ops.rules import bind, drawn_dims, static_value
-from tvtf.primitive import export
-from tvtf.shape import Dim, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.track import AutoTrackable
 from tvtf.variable import Variable
 

@@ -13,13 +13,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import as_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import DType, as_dtype, float32, int64
 from tvtf.ops import create, random
 from tvtf.ops.cast import cast_tensor
-from tvtf.primitive import export
 from tvtf.seeds import seeds
-from tvtf.shape import as_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 
 # Public lower-case names (`constant`, `zeros`) are installed in this very module: it imports nothing under one of these.
 TRUNCATED_DEVIATION = 0.87962566103423978

@@ -12,12 +12,12 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export, exports
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, is_tensor, static_value
 from tvtf.distribute import get_strategy
 from tvtf.frontend.control import cond
 from tvtf.frontend.order import init_scope
 from tvtf.namespaces import install as _install
-from tvtf.primitive import export, exports
-from tvtf.tensor import EagerTensor, SymbolicTensor, is_tensor, static_value
 from tvtf.track import AutoTrackable
 from tvtf.trackable import Trackable
 

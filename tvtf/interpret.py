@@ -14,11 +14,11 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf import dialect
-from tvtf.context import state
+from tvtf.core.primitive import Primitive, as_tuple, table
+from tvtf.core.shape import fresh_dim, same_shape, substitute_dim
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import state
 from tvtf.emit import Trace, tracing
-from tvtf.primitive import Primitive, as_tuple, table
-from tvtf.shape import fresh_dim, same_shape, substitute_dim
-from tvtf.tensor import EagerTensor, Tensor
 
 
 def evaluate(

@@ -9,7 +9,7 @@ import sys
 from functools import partial
 from typing import Any
 
-from tvtf.primitive import teach
+from tvtf.core.primitive import teach
 
 RAGGED = (
     "abs acos acosh add add_n as_string asin asinh atan atan2 atanh bitcast bitwise.bitwise_and "

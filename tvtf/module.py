@@ -8,8 +8,8 @@ import threading
 from collections.abc import Callable, Iterator
 from typing import Any, Final, TypeVar
 
-from tvtf import context
-from tvtf.nest import is_record, named_parts
+from tvtf.core import thread_state
+from tvtf.core.nest import is_record, named_parts
 from tvtf.track import TRACKING_ATTRIBUTES, AutoTrackable
 from tvtf.variable import Variable
 
@@ -42,17 +42,17 @@ class name_scope:
         return self._name
 
     def __enter__(self) -> str:
-        outer = context.state.name_scopes
+        outer = thread_state.state.name_scopes
         _left.scopes.append(outer)
-        if context.state.trace is not None and context.state.trace.has_keys:
-            context.state.name_scopes = context.state.trace.graph.scope_of(self._name)
+        if thread_state.state.trace is not None and thread_state.state.trace.has_keys:
+            thread_state.state.name_scopes = thread_state.state.trace.graph.scope_of(self._name)
             return current_scope()
         whole = not self._name or self._name.endswith("/")
-        context.state.name_scopes = [name for name in (*(() if whole else outer), self._name.rstrip("/")) if name]
+        thread_state.state.name_scopes = [name for name in (*(() if whole else outer), self._name.rstrip("/")) if name]
         return current_scope()
 
     def __exit__(self, *exception: object) -> None:
-        context.state.name_scopes = _left.scopes.pop()
+        thread_state.state.name_scopes = _left.scopes.pop()
 
 
 class _Left(threading.local):
@@ -67,7 +67,7 @@ _left = _Left()
 
 def current_scope() -> str:
     """The prefix that is in force in this thread, with its closing slash: ``""`` outside every `name_scope`."""
-    return "".join(f"{name}/" for name in context.state.name_scopes)
+    return "".join(f"{name}/" for name in thread_state.state.name_scopes)
 
 
 class Module(AutoTrackable):

@@ -16,8 +16,8 @@ from types import ModuleType
 from typing import Any
 
 from tvtf import absent
+from tvtf.core.primitive import hooks, public_names, teach_late
 from tvtf.module_aliases import ModuleAliases
-from tvtf.primitive import hooks, public_names, teach_late
 
 _INITIALIZERS = (
     "Constant GlorotNormal GlorotUniform HeNormal HeUniform Identity IdentityInitializer Initializer LecunNormal "
@@ -369,6 +369,7 @@ def _module(root: ModuleType, folders: list[str]) -> ModuleType:
 def _made(parent: ModuleType, name: str) -> ModuleType:
     full = f"{parent.__name__}.{name}"
     made = ModuleType(full, f"Public functions of ``{full}``, collected from the ops that declare them.")
+    made.__path__ = []
     sys.modules[full] = made
     setattr(parent, name, made)
     return refusing(made, full.partition(".")[2])

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import as_shape
+from tvtf.core.tensor import Tensor, constant
 from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.initial import Constant, Ones, RandomNormal, RandomUniform, Zeros
 from tvtf.ops import random
-from tvtf.primitive import export
-from tvtf.shape import as_shape
 from tvtf.stateful_random import normal, uniform
-from tvtf.tensor import Tensor, constant
 
 
 def _countable(dtype: Any) -> DType:

@@ -10,19 +10,19 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape, as_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
+from tvtf.core.variable_lock import Condition
 from tvtf.dtypes import DType, as_dtype, int32, int64
 from tvtf.errors import CancelledError, OutOfRangeError
 from tvtf.frontend.host import py_function
-from tvtf.locks import Condition
 from tvtf.namespaces import install as _install
 from tvtf.ops.operands import operand
 from tvtf.ops.rules import attribute_int, static_int
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import TensorShape, as_shape
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("queue.QueueBase")

@@ -14,14 +14,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state as thread
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import state as thread
 from tvtf.dtypes import uint64
 from tvtf.ops import philox
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import attribute_int, bind
 from tvtf.seeds import MAX_INT32, seeds
-from tvtf.shape import Dim
-from tvtf.tensor import EagerTensor, Tensor
 from tvtf.variable import Variable
 
 DEFAULT_SEED = 87654321

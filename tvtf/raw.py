@@ -10,6 +10,9 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import Dim, brackets, same_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import float32, int32
 from tvtf.errors import InvalidArgumentError
 from tvtf.namespaces import install as _install
@@ -17,9 +20,6 @@ from tvtf.ops.batch_norm import fused_batch_norm
 from tvtf.ops.incomplete import igamma_grad_a
 from tvtf.ops.rules import bind, number
 from tvtf.ops.sort import Unique, UniqueWithCounts, unique_slices
-from tvtf.primitive import export, public_names
-from tvtf.shape import Dim, brackets, same_dim
-from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 
 class _Normalized(NamedTuple):

@@ -9,9 +9,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.errors import InvalidArgumentError
-from tvtf.primitive import export, public_names
-from tvtf.tensor import Tensor, convert_to_tensor
 
 GATES = {"lstm": 4, "gru": 3, "rnn_relu": 1, "rnn_tanh": 1}
 DIRECTIONS = {"unidirectional": 1, "bidirectional": 2}

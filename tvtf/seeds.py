@@ -8,8 +8,8 @@ from typing import Any, Protocol
 
 import numpy as np
 
-from tvtf.locks import Lock
-from tvtf.primitive import export
+from tvtf.core.primitive import export
+from tvtf.core.variable_lock import Lock
 
 MAX_INT32 = 2**31 - 1
 

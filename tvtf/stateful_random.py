@@ -4,15 +4,15 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
 from tvtf.ops.draws import gamma_parameters, scaled_gamma
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.random import RESERVED_BLOCKS, sample_count, sampled, shifted, shuffled, stretched
 from tvtf.ops.rules import bind, drawn_dims
-from tvtf.primitive import export
 from tvtf.random_state import advanced
-from tvtf.shape import Dim, size_of
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 _UNIFORM = (float16, bfloat16, float32, float64, int32, int64)
 

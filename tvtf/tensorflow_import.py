@@ -1,7 +1,7 @@
 """``tvtf.as_tensorflow``: from then on ``import tensorflow``, and what lies in it, is tvtf.
 
 A finder answers for ``tensorflow`` and its modules with the views of `tvtf.tensorflow_view`. Classes say that they are of
-TensorFlow's, since libraries look at ``type(x).__module__`` to tell whose tensor it is: ``tvtf.tensor`` becomes
+TensorFlow's, since libraries look at ``type(x).__module__`` to tell whose tensor it is: ``tvtf.core.tensor`` becomes
 ``tensorflow.python.tvtf.tensor``, under which the finder finds it, for ``pickle`` and ``inspect``.
 
 Source: https://docs.python.org/3/reference/import.html#the-meta-path
@@ -20,10 +20,10 @@ from typing import Any
 
 import tvtf
 from tvtf import keras_choice, private, tensorflow_view
+from tvtf.core.primitive import export, hooks, public_names
+from tvtf.core.tensor import EagerTensor, SymbolicTensor
 from tvtf.namespaces import has_keras
 from tvtf.namespaces import install as _install
-from tvtf.primitive import export, hooks, public_names
-from tvtf.tensor import EagerTensor, SymbolicTensor
 from tvtf.tensorflow_view import View
 
 TENSORFLOW = "tensorflow"

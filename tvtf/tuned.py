@@ -16,7 +16,7 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any, NamedTuple
 
-from tvtf.context import cache_folder
+from tvtf.core.thread_state import cache_folder
 
 VERSION = 1
 MOST_BYTES = 64 << 20

@@ -9,15 +9,16 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvtf import aligned, dtypes
-from tvtf.context import state
+from tvtf import dtypes
+from tvtf.core import aligned_array
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import hooks
+from tvtf.core.shape import TensorShape, TensorType, as_shape, brackets
+from tvtf.core.tensor import AnyTensor, EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
-from tvtf.locks import Lock
-from tvtf.primitive import hooks
-from tvtf.refusal import Refused
-from tvtf.shape import TensorShape, TensorType, as_shape, brackets
-from tvtf.tensor import AnyTensor, EagerTensor, Reference, SymbolicTensor, Tensor, _numpy_text, convert_to_tensor
 from tvtf.trackable import Trackable
 from tvtf.variable_options import MadeByCreators, VariableAggregationV2, VariableSynchronization, checked_options
 
@@ -271,7 +272,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         return self._update("subtract", delta, read_value)
 
     def _update(self, op: str, delta: Any, read_value: bool) -> Any:
-        from tvtf.primitive import table
+        from tvtf.core.primitive import table
 
         with self.lock:
             delta = self._increment(delta, op)
@@ -311,12 +312,12 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
             if array.shape == self._memory.shape and not self._is_shared():
                 np.copyto(self._memory, array)
             else:
-                self._adopt(aligned.copied(array))
+                self._adopt(aligned_array.copied(array))
 
     def store_beside(self, array: np.ndarray) -> None:
         """Takes a value in memory of its own: compiled code that is being called may still read the old."""
         with self.lock:
-            self._adopt(aligned.copied(array))
+            self._adopt(aligned_array.copied(array))
 
     def require_assignable(self) -> None:
         """Refuses an assignment by Python that a compiled function calls, if it would be lost there.
@@ -359,7 +360,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         """
         self._seen = False
         if self._is_shared():
-            self._adopt(aligned.copied(self._memory))
+            self._adopt(aligned_array.copied(self._memory))
 
     def _is_shared(self) -> bool:
         """Whether somebody else holds the array. A handle made of it does; one that it was made of does not."""
@@ -370,7 +371,7 @@ class Variable(Trackable, AnyTensor, metaclass=MadeByCreators):
         """The new value that compiled code returned: in this memory already (donated), or, then True, in its own."""
         if self._handle is not None and handle.data_ptr() == self._handle.data_ptr():
             return False
-        from tvtf.memory import to_array
+        from tvtf.core.dlpack_view import to_array
 
         self._adopt(to_array(handle), handle)
         return True
@@ -509,7 +510,7 @@ def _initial_array(initial_value: Any, dtype: Any) -> np.ndarray:
             tensor = hooks.value_in_this_call(trace, tensor)
     finally:
         state.trace = trace
-    return aligned.copied(tensor.eager_array())
+    return aligned_array.copied(tensor.eager_array())
 
 
 def of_library(x: Any) -> Any:

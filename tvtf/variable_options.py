@@ -8,8 +8,8 @@ from contextlib import contextmanager
 from enum import Enum
 from typing import Any
 
-from tvtf.context import state
-from tvtf.primitive import export
+from tvtf.core.primitive import export
+from tvtf.core.thread_state import state
 
 
 @export("VariableSynchronization")

@@ -10,7 +10,7 @@ import threading
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.primitive import export, hooks
+from tvtf.core.primitive import export, hooks
 
 ARTIFACT = "autograph_info__"
 """The attribute (malt's own) of functions that are called as they are."""

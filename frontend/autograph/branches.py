@@ -8,7 +8,7 @@ from typing import Any
 
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
-from tvtf import nest
+from tvtf.core import nest
 from tvtf.emit import tracing
 from tvtf.frontend.aside import Aside
 from tvtf.frontend.autograph import status

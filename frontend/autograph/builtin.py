@@ -8,8 +8,10 @@ from collections.abc import Callable
 from typing import Any
 
 from tvtf import dtypes
-from tvtf.anyrank import AnyShape
-from tvtf.context import state
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.primitive import public_names
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.autograph.iteration import (
     Enumerated,
     Leading,
@@ -21,8 +23,6 @@ from tvtf.frontend.autograph.iteration import (
 )
 from tvtf.ops import create
 from tvtf.ops.rules import bind
-from tvtf.primitive import public_names
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 

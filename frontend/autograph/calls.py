@@ -13,13 +13,13 @@ from typing import Any
 from malt.operators import py_builtins
 from malt.pyct import errors as malt_errors
 
-from tvtf.anyrank import UnknownRank, UnknownSizes
+from tvtf.core.deferred_shape import UnknownRank, UnknownSizes
+from tvtf.core.log import logger
 from tvtf.errors import OperatorNotAllowedInGraphError
 from tvtf.frontend.autograph import ARTIFACT, do_not_convert, status
 from tvtf.frontend.autograph.builtin import OVERLOADS
 from tvtf.frontend.autograph.errors import attach, to_user_error
 from tvtf.frontend.autograph.transpiler import ConversionError, transpiled
-from tvtf.log import logger
 
 LIBRARIES = sys.stdlib_module_names | {
     "tvtf", "tvm", "tvm_ffi", "malt", "numpy", "scipy", "ml_dtypes", "onnx", "pandas", "matplotlib", "PIL", "absl",

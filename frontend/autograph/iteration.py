@@ -7,14 +7,14 @@ from collections.abc import Iterator, Sequence
 from dataclasses import dataclass
 from typing import Any, NamedTuple
 
-from tvtf.anyrank import AnyShape
-from tvtf.composite import is_ragged
+from tvtf.core.composite import is_ragged
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.tensor import MSG_ITERATE, EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype
 from tvtf.errors import OperatorNotAllowedInGraphError
 from tvtf.ops import create
 from tvtf.ops.rules import bind
 from tvtf.ops.stack import stack_read
-from tvtf.tensor import MSG_ITERATE, EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 
 class Range:

@@ -7,7 +7,8 @@ from typing import Any
 
 from malt.operators.variables import Undefined, UndefinedReturnValue, ld, ldu
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.branches import if_exp, if_stmt
 from tvtf.frontend.autograph.builtin import is_symbolic
@@ -15,7 +16,6 @@ from tvtf.frontend.autograph.repeats import for_stmt, while_stmt
 from tvtf.frontend.autograph.values import only_if, require_condition
 from tvtf.frontend.control import traced_cond
 from tvtf.ops.rules import bind
-from tvtf.tensor import convert_to_tensor
 
 
 class FunctionScope:

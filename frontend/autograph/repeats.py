@@ -12,10 +12,12 @@ from typing import Any
 
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
-from tvtf import nest
-from tvtf.anyrank import AnyShape
-from tvtf.composite import is_ragged
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.composite import is_ragged
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.shape import TensorShape, same_shape
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import int32
 from tvtf.emit import Trace, tracing
 from tvtf.errors import OperatorNotAllowedInGraphError, OpError
@@ -48,8 +50,6 @@ from tvtf.frontend.control import repack, traced_while, varying_shape
 from tvtf.frontend.tensor_array import Growth, grows, loose_shapes, settled
 from tvtf.frontend.waiting import checked_to_be
 from tvtf.ops.rules import bind
-from tvtf.shape import TensorShape, same_shape
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 
 LEGAL = "Tensor, int, float, bool or a list, tuple or dict thereof"
 LIMITATIONS = (

@@ -29,8 +29,8 @@ from malt.lang import directives as malt_directives
 from malt.pyct import anno, errors, parser, qual_names, templates
 
 from tvtf import emit
+from tvtf.core.variable_lock import Lock
 from tvtf.frontend.autograph import artifact, set_loop_options
-from tvtf.locks import Lock
 
 OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optional_features=())
 

@@ -13,11 +13,11 @@ from typing import Any
 import numpy as np
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
-from tvtf import nest
-from tvtf.anyrank import AnyShape
-from tvtf.context import state
-from tvtf.shape import Dim, agree_rank, keeps_shape
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.core import nest
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.shape import Dim, agree_rank, keeps_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 
 _VALUES = (bool, int, float, complex, str, bytes, np.ndarray, np.generic)
 

@@ -6,8 +6,8 @@ from tvm import ir, transform
 from tvm.tirx import PrimFunc, Var, decl_buffer
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.codegen.divisors import divisible
-from tvtf.structure import structural_map
 
 
 def item_aligned(func: PrimFunc) -> PrimFunc:

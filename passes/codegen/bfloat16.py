@@ -21,7 +21,7 @@ from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferStore, PrimFunc, Stmt, Var, decl_buffer
 from tvm.tirx.buffer import is_buffer_var
 
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 Node = TypeVar("Node")
 NARROW, WIDE, BITS = "bfloat16", "float32", "uint16"

@@ -8,6 +8,7 @@ from typing import Any
 from tvm import IRModule, ir, relax, tirx
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.bytecode import (
     COPY,
     DIM,
@@ -22,7 +23,6 @@ from tvtf.passes.codegen.bytecode import (
     Register,
 )
 from tvtf.passes.schedule.cpu import emit
-from tvtf.structure import structural_walk
 
 TRUSTED = "tvtf.trusted_arguments"
 COMPUTED = "compute_scope"

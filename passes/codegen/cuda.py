@@ -21,9 +21,9 @@ from tvm import IRModule, ir, s_tir, tirx
 from tvm.target import Target
 from tvm.tirx.build import codegen_build
 
+from tvtf.core.tvm_visitor import structural_map
 from tvtf.passes.codegen.flatten import FlattenBuffers
 from tvtf.passes.codegen.memory_file import scratch_folder
-from tvtf.structure import structural_map
 
 REINTERPRET = ir.Op.get("tirx.reinterpret")
 LOADS_CUDA = "ffi.Module.load_from_bytes.cuda"

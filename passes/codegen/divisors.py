@@ -7,8 +7,8 @@ from typing import Any
 from tvm import ir, tirx, transform
 from tvm.tirx import FloorDiv, FloorMod, For, IntImm, PrimFunc, Var
 
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu.kernel import loads, variables
-from tvtf.structure import structural_map, structural_walk
 
 
 def never_by_zero(func: PrimFunc) -> PrimFunc:

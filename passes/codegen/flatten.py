@@ -18,7 +18,7 @@ from tvm.ir import TensorLoad
 from tvm.tirx import AllocBuffer, BufferLoad, BufferStore, DeclBuffer, For, PrimFunc, SeqStmt, Var, decl_buffer
 from tvm.tirx.buffer import is_buffer_var
 
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 BYTE = "int8"
 """What a flag is in memory, 0 or 1."""

@@ -14,7 +14,7 @@ from typing import Any
 from tvm import ir, tirx, transform
 from tvm.tirx import EQ, GE, GT, LE, LT, NE, PrimFunc, Sub
 
-from tvtf.structure import structural_map
+from tvtf.core.tvm_visitor import structural_map
 
 
 def exact(func: PrimFunc) -> PrimFunc:

@@ -9,9 +9,9 @@ from tvm import IRModule, ir, s_tir, tirx, transform
 from tvm.tirx import AllocBuffer, For, ForKind, PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.codegen.stack import MOST_BYTES
 from tvtf.passes.schedule.cpu import emit
-from tvtf.structure import structural_map, structural_walk
 
 STACK_BYTES = 1024
 """What TVM puts on the stack by itself; a larger buffer is allocated by a call, each time its kernel runs."""

@@ -7,7 +7,7 @@ from collections.abc import Sequence
 from tvm import ir, tirx
 from tvm.tirx import AllocBuffer, BufferStore, Stmt, Var
 
-from tvtf.structure import structural_walk
+from tvtf.core.tvm_visitor import structural_walk
 
 PLAIN = (tirx.For, tirx.SeqStmt, tirx.IfThenElse, BufferStore, AllocBuffer)
 

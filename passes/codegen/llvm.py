@@ -13,7 +13,9 @@ from tvm.runtime import _ffi_api as runtime_api
 from tvm.target import Target
 from tvm.tirx.build import codegen_build, split_host_device_mods
 
-from tvtf.locks import Lock
+from tvtf.core.thread_count import available_cores
+from tvtf.core.tvm_visitor import structural_walk
+from tvtf.core.variable_lock import Lock
 from tvtf.passes.codegen.checks import without_needless_checks
 from tvtf.passes.codegen.cuda import build_device, gpu_passes
 from tvtf.passes.codegen.flatten import FlattenBuffers
@@ -24,8 +26,6 @@ from tvtf.passes.codegen.only import asks_in_loops, has_few_names, only
 from tvtf.passes.codegen.stack import with_local_stack
 from tvtf.passes.codegen.vm import generate
 from tvtf.passes.codegen.workspace import with_checked_workspace
-from tvtf.structure import structural_walk
-from tvtf.threads import available_cores
 
 _EMISSION = Lock()
 SMALLEST_GROUP = 100
@@ -46,7 +46,7 @@ def build_library(
 
     `mod` has been through TVM's finalize passes; its functions with a `global_symbol` are the entries. The library
     is loaded by `tvm_ffi.load_module(out)["vm_load_executable"]()` in any process that has TVM's runtime, compiler
-    or not. `groups` is the number of parts lowered and compiled at once (default: `tvtf.threads.available_cores`).
+    or not. `groups` is the number of parts lowered and compiled at once (default: `tvtf.core.thread_count.available_cores`).
     `check_arguments` and `poll_signals` are those of `tvtf.passes.codegen.vm.generate`; an exported library, to be
     called without tvtf and outside Python, wants True and False.
 

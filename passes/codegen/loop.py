@@ -7,7 +7,7 @@ import functools
 import tvm_ffi
 from tvm import ir, relax, tirx, transform
 
-from tvtf.structure import structural_walk
+from tvtf.core.tvm_visitor import structural_walk
 
 PURE_LOOP, IMPURE_LOOP = LOOPS = "tvtf.while_loop", "tvtf.impure_while_loop"
 POLL_SYMBOL = "tvtf_poll_signals"

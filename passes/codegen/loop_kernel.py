@@ -16,12 +16,12 @@ from tvm import ir, relax, tirx
 from tvm.tirx import PrimFunc, Stmt, Var
 from tvm.tirx.buffer import is_buffer_var
 
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.codegen.checks import has_asserts
 from tvtf.passes.codegen.inlined import inlined, is_large
 from tvtf.passes.codegen.lasting import lasting
 from tvtf.passes.codegen.loop import carried_count, is_loop, seconds, signal_check
 from tvtf.passes.schedule.cpu import emit
-from tvtf.structure import structural_map, structural_walk
 
 MAY_FAIL = "tvtf.may_fail"
 SAFE = "tvtf.inplace"

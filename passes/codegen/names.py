@@ -10,9 +10,9 @@ from __future__ import annotations
 from tvm import ir, tirx, transform
 from tvm.tirx import BufferStore, PrimFunc, SeqStmt, Stmt, Var
 
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.passes.schedule.cpu import emit
 from tvtf.passes.schedule.cpu.kernel import loads
-from tvtf.structure import structural_map, structural_walk
 
 TESTS = (tirx.EQ, tirx.NE, tirx.LT, tirx.LE, tirx.GT, tirx.GE, tirx.And, tirx.Or, tirx.Not)
 CHOOSE, REINTERPRET = ir.Op.get("prim.if_then_else"), ir.Op.get("tirx.reinterpret")

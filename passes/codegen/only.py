@@ -11,8 +11,8 @@ from tvm import ir, tirx, transform
 from tvm.ir import TensorLoad
 from tvm.tirx import Bind, For, IfThenElse, PrimFunc
 
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.schedule.cpu.kernel import variables
-from tvtf.structure import structural_walk
 
 MOST_NAMES = 500
 """Of one function: CommonSubexprElim looks for each among all before it. LLVM finds common expressions, too."""

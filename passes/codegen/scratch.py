@@ -7,7 +7,7 @@ from typing import Any, NamedTuple
 import tvm_ffi
 from tvm.relax import ExecBuilder
 
-from tvtf.aligned import ALIGNMENT
+from tvtf.core.aligned_array import ALIGNMENT
 from tvtf.errors import InternalError
 from tvtf.passes.codegen.bytecode import MACHINE, MAKE_TUPLE, STORAGE, TENSOR, ZERO_OFFSET, Code, Operand, Register
 

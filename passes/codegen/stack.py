@@ -5,7 +5,7 @@ from __future__ import annotations
 from tvm import IRModule, tirx
 from tvm.tirx import AllocBuffer, PrimFunc
 
-from tvtf.structure import structural_map
+from tvtf.core.tvm_visitor import structural_map
 
 KEPT_AS_IT_IS = {"disable_lower_builtin": tirx.IntImm("int32", 1)}
 """What LowerTVMBuiltin leaves to LLVM. It puts small buffers of scope "global" on the stack by itself, but takes all of

@@ -13,6 +13,7 @@ from collections.abc import Callable, Iterator, Mapping
 import tvm_ffi
 from tvm import IRModule, ir, relax, tirx
 
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.arena import PARTS, PLACE, SIZE
 from tvtf.passes.codegen.bytecode import (
     MACHINE,
@@ -43,7 +44,6 @@ from tvtf.passes.codegen.loop import (
 from tvtf.passes.codegen.scratch import OUTPUTS, Place, Scratch, emit_constants
 from tvtf.passes.donate import GIVEN
 from tvtf.passes.effects import READS_ON_HOST
-from tvtf.structure import structural_walk
 
 TO_DEVICE, CPU = "vm.builtin.to_device", 1
 KERNEL, BYTECODE = 0, 1

@@ -11,11 +11,11 @@ from typing import Any
 from tvm import IRModule, ir, sym, tirx
 from tvm.tirx import AllocBuffer, AssertStmt, FloatImm, IfThenElse, IntImm, PrimFunc, SeqStmt, Stmt
 
+from tvtf.core.tvm_visitor import structural_map
 from tvtf.ops.kernels.common import floating
 from tvtf.passes.codegen.stack import KEPT_AS_IT_IS
 from tvtf.passes.effects import FAILURE
 from tvtf.passes.room import MOST
-from tvtf.structure import structural_map
 
 LARGE = 1 << 28
 """Bytes from which on memory is asked for: less is there, or the next allocation of anybody fails, too."""

@@ -6,7 +6,7 @@ import typing
 import pytest
 
 import tvtf as tf
-from tvtf.composite import registered
+from tvtf.core.composite import registered
 from tvtf.extension.anonymous import AnonymousExtensionType, AnonymousExtensionTypeSpec
 
 

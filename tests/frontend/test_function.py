@@ -199,9 +199,9 @@ def test_text_is_kept_for_a_call_only():
 
 
 def texts_kept():
-    from tvtf import texts
+    from tvtf.core import string_handles
 
-    return texts._calls.kept
+    return string_handles._calls.kept
 
 
 def test_tracing_errors_name_the_users_line():
@@ -871,7 +871,7 @@ def test_a_gpu_that_is_not_there_is_told(monkeypatch):
 
 
 def test_one_trace_serves_several_devices(own_cache, monkeypatch):
-    from tvtf.context import state
+    from tvtf.core.thread_state import state
     from tvtf.frontend import compiled
     from tvtf.runtime.target import emulated_gpu_target, host_target
 

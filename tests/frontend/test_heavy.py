@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.core.primitive import table
 from tvtf.frontend import heavy
-from tvtf.primitive import table
 from tvtf.runtime.heap import keep_freed_memory
 
 LARGE = (300, 300)

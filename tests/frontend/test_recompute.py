@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.context import dials
+from tvtf.core.thread_state import dials
 
 WIDTH, BATCH, BLOCKS = 8, 64, 10
 

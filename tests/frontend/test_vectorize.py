@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.primitive import table
+from tvtf.core.primitive import table
 
 ROWS = np.arange(12, dtype=np.float32).reshape(4, 3) / 10
 

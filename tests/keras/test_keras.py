@@ -129,7 +129,7 @@ def test_a_keras_that_is_there_already_stays_what_it_is():
         dense = tf.keras.layers.Dense(2)
         print(type(dense(tf.ones([1, 3]))).__module__, sys.modules["keras"] is other, type(dense).__module__)
     """)
-    assert printed == "tvtf.tensor True tvtf.keras._copy.src.layers.core.dense"
+    assert printed == "tvtf.core.tensor True tvtf.keras._copy.src.layers.core.dense"
 
 
 def test_import_keras_is_left_to_a_backend_that_was_chosen():

@@ -6,9 +6,9 @@ import onnxruntime
 import pytest
 
 import tvtf as tf
+from tvtf.core.primitive import Primitive, table
 from tvtf.errors import NotFoundError, UnimplementedError
 from tvtf.onnx import export
-from tvtf.primitive import Primitive, table
 
 
 def run(model, **feeds):

@@ -8,7 +8,7 @@ import tolerances
 from table_support import tensor
 
 import tvtf as tf
-from tvtf.primitive import as_tuple
+from tvtf.core.primitive import as_tuple
 
 STEP = 1e-5
 

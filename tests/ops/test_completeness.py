@@ -6,12 +6,12 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.core.primitive import table, types_tuple
+from tvtf.core.shape import TensorType
 from tvtf.dtypes import TRACED, from_array
 from tvtf.namespaces import all_names
 from tvtf.onnx import control
 from tvtf.passes import legalize
-from tvtf.primitive import table, types_tuple
-from tvtf.shape import TensorType
 
 LEAST = 110
 GAP_SHARE = 0.1

@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.context import state
-from tvtf.tensor import EagerTensor, Tensor
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import state
 
 INT, FLOAT, FLAGS = tf.constant([1, 2]), tf.constant([1.5, -2.0]), tf.constant([True, False])
 

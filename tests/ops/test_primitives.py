@@ -17,11 +17,11 @@ from table_support import (
     tensor,
 )
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import quietly
 from tvtf.dtypes import ALL, as_dtype
 from tvtf.errors import OpError, UnimplementedError
 from tvtf.onnx import export
-from tvtf.primitive import quietly
-from tvtf.refusal import Refused
 
 BATCH = 2
 

@@ -7,9 +7,9 @@ import pytest
 from table_support import OWN, some_cases, spec_of, tensor
 
 import tvtf as tf
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import as_tuple, quietly
 from tvtf.errors import OpError
-from tvtf.primitive import as_tuple, quietly
-from tvtf.refusal import Refused
 
 FEW, MANY = 1, 8
 """Refused inputs of each primitive that are compiled."""

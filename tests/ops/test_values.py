@@ -7,9 +7,9 @@ import pytest
 from table_support import OWN, all_cases, tensor, type_of
 
 import tvtf as tf
-from tvtf.primitive import as_tuple, quietly, table
-from tvtf.refusal import MISTAKES, Refused
-from tvtf.tensor import static_value
+from tvtf.core.argument_error import MISTAKES, Refused
+from tvtf.core.primitive import as_tuple, quietly, table
+from tvtf.core.tensor import static_value
 
 KNOWING = [p for p in OWN if p.value is not None]
 NARROW = ("int8", "uint8", "int32", "int64", "uint64")

@@ -6,8 +6,8 @@ from tvm import IRModule, tirx
 from tvm.script import tirx as T
 from tvm.tirx import DeclBuffer
 
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.passes.codegen.flatten import FlattenBuffers
-from tvtf.structure import structural_walk
 
 
 @T.prim_func(s_tir=True)

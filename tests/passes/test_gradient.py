@@ -269,7 +269,7 @@ def test_wrt_of_nothing(wrt):
 
 
 def test_a_failed_pass_leaves_no_tape():
-    from tvtf.context import state
+    from tvtf.core.thread_state import state
 
     with pytest.raises(tf.errors.UnimplementedError):
         passes.gradient(module(lambda x: op.sort(x), (4,)))
@@ -299,8 +299,8 @@ def test_symbolic_dims():
 
 
 def test_the_adjoint_compiles():
+    from tvtf.core.dlpack_view import tensor_of, to_handle
     from tvtf.frontend.compiled import executable_for
-    from tvtf.memory import tensor_of, to_handle
 
     mod = passes.gradient(module(loss, (2, 3), (3, 2)))
     arrays = drawn(2, 3), drawn(3, 2)

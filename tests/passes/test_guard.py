@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.primitive import table
+from tvtf.core.primitive import table
 
 MESSAGE = r"^indices are not in \[0, 3\) \(.*test_guard\.py, line \d+\)$"
 

@@ -5,10 +5,10 @@ import pytest
 import tvm
 
 import tvtf as tf
+from tvtf.core.primitive import table
 from tvtf.interpret import evaluate
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.simplify import BROADCASTING, RULES, simplify
-from tvtf.primitive import table
 
 
 def module(body, *specs):

@@ -7,13 +7,13 @@ from tvm.script import tirx as T
 
 import tvtf as tf
 from tvtf import dialect, passes
-from tvtf.context import dials
+from tvtf.core.primitive import table
+from tvtf.core.thread_state import dials
 from tvtf.passes import memory_check, pipeline
 from tvtf.passes.arena import PARTS, PLACE, SIZE, _place
 from tvtf.passes.codegen.loop import while_loop
 from tvtf.passes.rewrite import Bindings
 from tvtf.passes.structural_check import STAGES, StructuralCheck
-from tvtf.primitive import table
 from tvtf.runtime.target import host_target
 
 ROW = relax.TensorType((16,), "float32")

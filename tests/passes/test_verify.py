@@ -5,10 +5,10 @@ import tvm
 
 import tvtf as tf
 from tvtf import passes
-from tvtf.context import dials
+from tvtf.core.primitive import table
+from tvtf.core.thread_state import dials
 from tvtf.interpret import Evaluation, reemit
 from tvtf.passes import pipeline, verify
-from tvtf.primitive import table
 from tvtf.runtime.target import host_target
 
 

@@ -15,7 +15,7 @@ import pytest
 
 import tvtf as tf
 from tvtf import passes
-from tvtf.context import cache_folder, dials
+from tvtf.core.thread_state import cache_folder, dials
 from tvtf.frontend import compiled
 from tvtf.passes import pipeline
 from tvtf.runtime import bound, cache, store

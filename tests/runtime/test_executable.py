@@ -6,8 +6,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.core.dlpack_view import tensor_of, to_handle
 from tvtf.frontend.compiled import executable_for
-from tvtf.memory import tensor_of, to_handle
 from tvtf.runtime.executable import Executable
 
 

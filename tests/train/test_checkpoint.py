@@ -6,9 +6,10 @@ import checkpoint_programs as programs
 import numpy as np
 import pytest
 
-from tvtf import context, errors, files, train
+from tvtf import errors, files, train
+from tvtf.core import thread_state
+from tvtf.core.shape import TensorShape
 from tvtf.module import Module
-from tvtf.shape import TensorShape
 from tvtf.track import AutoTrackable, Trackable
 from tvtf.train import bundle, object_graph
 from tvtf.train.messages import TrackableObjectGraph
@@ -99,11 +100,11 @@ def test_an_object_made_inside_a_trace_is_restored_at_once(prefix):
     root = Module()
     status = train.Checkpoint(model=root).restore(path)
     variable = Variable(ZEROS)
-    context.state.trace = object()
+    thread_state.state.trace = object()
     try:
         root.w = variable
     finally:
-        context.state.trace = None
+        thread_state.state.trace = None
     np.testing.assert_array_equal(variable.numpy(), [1, 2])
     status.assert_consumed()
 

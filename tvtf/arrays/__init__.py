@@ -6,8 +6,8 @@ import numpy as np
 
 from tvtf import namespaces
 from tvtf.arrays import behavior, chance, convert, create, elementwise, indexing, products, reductions, shaping
-from tvtf.primitive import exports
-from tvtf.tensor import Tensor
+from tvtf.core.primitive import exports
+from tvtf.core.tensor import Tensor
 
 NAMES = {
     **{name: getattr(np, name) for name in ("float16", "float32", "float64", "complex64", "complex128", "inexact")},

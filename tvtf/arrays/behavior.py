@@ -10,9 +10,9 @@ import numpy as np
 from tvtf.arrays import elementwise, products, reductions, shaping
 from tvtf.arrays.convert import preference, result_dtype, tf
 from tvtf.arrays.indexing import getitem
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.ops import operators
-from tvtf.primitive import export
-from tvtf.tensor import EagerTensor, Tensor
 
 Operator = Callable[[Any, Any], Any]
 MODES = ("off", "legacy")

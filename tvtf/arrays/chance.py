@@ -7,7 +7,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.arrays.convert import float_dtype, numpy_like, result_dtype, tf, to_tensor
-from tvtf.tensor import Tensor
+from tvtf.core.tensor import Tensor
 
 
 def _drawn(name: str, call: str, summary: str) -> Any:

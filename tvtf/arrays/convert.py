@@ -9,9 +9,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import DType
-from tvtf.primitive import export
-from tvtf.tensor import Tensor
 
 tf: Any = sys.modules["tvtf"]
 """Public functions are given to it when it is imported: checkers don't see them."""

@@ -19,8 +19,8 @@ from tvtf.arrays.convert import (
     together,
     wanted,
 )
+from tvtf.core.tensor import Tensor
 from tvtf.ops.rules import is_computed
-from tvtf.tensor import Tensor
 
 
 @numpy_like("zeros", "empty", shows="[2, 3]")

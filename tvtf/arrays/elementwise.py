@@ -20,7 +20,7 @@ from tvtf.arrays.convert import (
     to_tensor,
     together,
 )
-from tvtf.tensor import Tensor
+from tvtf.core.tensor import Tensor
 
 Function = Callable[..., Any]
 A_PAIR = "[3., 0.5], [2., 4.]"

@@ -10,8 +10,8 @@ import numpy as np
 
 from tvtf.arrays.convert import axis_of, broadcast, tf, to_tensor, together
 from tvtf.arrays.shaping import moveaxis
+from tvtf.core.tensor import Tensor
 from tvtf.ops.getitem import getitem as basic_getitem
-from tvtf.tensor import Tensor
 
 MSG_INDEX = (
     "only integers, slices (`:`), ellipsis (`...`), numpy.newaxis (`None`) and integer or boolean arrays are valid "

@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.anyrank import until_told
 from tvtf.arrays.convert import broadcast, numpy_like, tf, to_tensor, together, wanted
 from tvtf.arrays.create import diagonal
 from tvtf.arrays.reductions import total
 from tvtf.arrays.shaping import moveaxis
-from tvtf.tensor import Tensor
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.tensor import Tensor
 
 MATRICES = "[[1, 2], [3, 4]], [[5, 6], [7, 8]]"
 VECTORS = "[1, 2, 3], [4, 5, 6]"

@@ -8,7 +8,7 @@ from typing import Any
 import numpy as np
 
 from tvtf.arrays.convert import float_dtype, in_floats, is_inexact, numpy_like, result_dtype, tf, to_tensor, wanted
-from tvtf.tensor import Tensor
+from tvtf.core.tensor import Tensor
 
 Reduction = Callable[..., Tensor]
 A_MATRIX = "[[1, 2], [3, 4]]"

@@ -9,7 +9,7 @@ import numpy as np
 
 from tvtf.arrays.convert import array, axis_of, broadcast, dims_of, numpy_like, tf, to_tensor, together
 from tvtf.arrays.create import concatenate
-from tvtf.tensor import Tensor
+from tvtf.core.tensor import Tensor
 
 A_MATRIX = "[[1, 2], [3, 4]]"
 

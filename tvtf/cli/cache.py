@@ -20,7 +20,7 @@ def cache(show: bool, clear: bool) -> None:
     TVTF_CACHE_DIR names the folder (`tvtf` in the user's cache folder by default), TVTF_CACHE_SIZE its bound, such as
     500MB (2GB by default, 0 to keep nothing): what was not used for longest is removed first.
     """
-    from tvtf.context import cache_folder
+    from tvtf.core.thread_state import cache_folder
     from tvtf.runtime import bound, folder, store
 
     home = Path(os.path.realpath(cache_folder()))

@@ -18,9 +18,9 @@ MOST_GPUS = 16
 @told
 def devices() -> None:
     """Show the processor, its vector width, the cores used, GPUs, and the cache folder."""
-    from tvtf.context import cache_folder
+    from tvtf.core.thread_count import available_cores
+    from tvtf.core.thread_state import cache_folder
     from tvtf.runtime.target import host_target
-    from tvtf.threads import available_cores
 
     target = host_target()
     rows = {

@@ -36,7 +36,7 @@ def tune(model: Path, seconds: float, trials: int | None, batch: int, inputs: tu
 
     from tvtf.cli import arrays
     from tvtf.cli.models import loaded_from
-    from tvtf.tensor import EagerTensor
+    from tvtf.core.tensor import EagerTensor
 
     loaded = loaded_from(model)
     description = loaded.description

@@ -9,17 +9,17 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from tvtf import nest
 from tvtf.batches import stacked
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.primitive import export, patient
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import state
 from tvtf.data.held import Held
 from tvtf.data.random import SeedGenerator
 from tvtf.data.specs import DatasetSpec, IteratorSpec
 from tvtf.data.structure import Element
 from tvtf.dtypes import int64
 from tvtf.errors import OpError, OutOfRangeError
-from tvtf.primitive import export, patient
-from tvtf.tensor import EagerTensor, Tensor
 from tvtf.trackable import Trackable
 
 INFINITE: Final = -1

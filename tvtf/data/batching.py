@@ -8,8 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
 from tvtf.batches import as_told, encoding, leading, rows, without_leading
+from tvtf.core import nest
+from tvtf.core.argument_error import Refused
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import EagerTensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import UNKNOWN, Dataset, method, scaled
 from tvtf.data.mapped import Traced
 from tvtf.data.numbers import flag, number
@@ -19,10 +23,6 @@ from tvtf.data.specs import DatasetSpec
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
-from tvtf.refusal import Refused
-from tvtf.shape import TensorShape
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, convert_to_tensor
 
 
 class Groups(Iterator[list[Any]]):

@@ -7,8 +7,8 @@ from functools import partial
 from types import CellType, FunctionType, MethodType
 from typing import Any
 
+from tvtf.core.tensor import SymbolicTensor
 from tvtf.frontend.function import Function
-from tvtf.tensor import SymbolicTensor
 
 
 def is_function(value: Any) -> bool:

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, method
 from tvtf.data.batching import Batch
 from tvtf.data.mapped import Map
@@ -17,9 +20,6 @@ from tvtf.dtypes import float32, float64, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.random import stateless_categorical
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 class Choose(Dataset):

@@ -7,7 +7,9 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.shape import TensorShape, as_shape
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import Dataset, method
 from tvtf.data.batching import Batch
 from tvtf.data.numbers import flag, number
@@ -15,9 +17,7 @@ from tvtf.data.structure import Element
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import DataLossError
 from tvtf.ragged.tensor import RaggedTensor, RaggedTensorSpec
-from tvtf.shape import TensorShape, as_shape
 from tvtf.sparse.tensor import SparseTensor, SparseTensorSpec
-from tvtf.spec import TensorSpec
 
 
 class AsRagged(Dataset):

@@ -8,7 +8,10 @@ from typing import Any, Final
 
 import numpy as np
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.primitive import export, exports
+from tvtf.core.tensor import EagerTensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.batching import Batch, Given
 from tvtf.data.mapped import Map, Traced
@@ -17,9 +20,6 @@ from tvtf.data.order import Concatenate
 from tvtf.data.structure import Element, relaxed, spec_of, tensors_of
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError
-from tvtf.primitive import export, exports
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, convert_to_tensor
 
 Transformation = Callable[[Dataset], Any]
 SHARD_HINT: Final = -1

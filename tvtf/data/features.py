@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import Dataset
 from tvtf.data.readers import TFRecord, list_files
 from tvtf.dtypes import string
-from tvtf.primitive import export, public_names
 from tvtf.records import TFRecordWriter as RecordWriter
 from tvtf.sparse.tensor import SparseTensor
-from tvtf.spec import TensorSpec
 
 
 @export("data.experimental.parse_example_dataset")

@@ -8,11 +8,11 @@ from weakref import WeakKeyDictionary, WeakValueDictionary
 
 import numpy as np
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import int64
 from tvtf.frontend.signature import structure_key
-from tvtf.locks import Lock
-from tvtf.tensor import EagerTensor, Tensor
 
 _lock = Lock()
 _count = itertools.count()

@@ -9,15 +9,15 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import Dataset
 from tvtf.data.numbers import number
 from tvtf.data.order import Take
 from tvtf.dtypes import string
 from tvtf.lookup.initializers import Initializer
 from tvtf.lookup.tables import StaticHashTable, StaticVocabularyTable
-from tvtf.primitive import export, public_names
-from tvtf.spec import TensorSpec
 
 
 @export("data.experimental.DatasetInitializer")

@@ -9,8 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.tensor import Tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.data.base import Dataset, OwnedIterator
 from tvtf.data.held import number_of, object_of
 from tvtf.data.made import MadeDataset
@@ -22,8 +24,6 @@ from tvtf.frontend.autograph.repeats import Steps
 from tvtf.frontend.host import traced
 from tvtf.frontend.signature import NeedsItself
 from tvtf.ops.host import on_failure
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor
 
 
 class _Ahead:

@@ -9,8 +9,10 @@ from typing import Any, NoReturn, TypeVar
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.captured import captured_tensors, is_function, with_values
 from tvtf.data.held import number_of
@@ -18,8 +20,6 @@ from tvtf.data.structure import relaxed
 from tvtf.dtypes import int64, string
 from tvtf.frontend.host import traced
 from tvtf.frontend.order import init_scope
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 

@@ -7,8 +7,11 @@ import os
 from collections.abc import Callable, Iterator
 from typing import Any
 
-from tvtf import context, nest
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.core import nest, thread_state
+from tvtf.core.argument_error import Refused
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.log import logger
+from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
 from tvtf.data.base import UNKNOWN, Dataset, method
 from tvtf.data.numbers import number
 from tvtf.data.parallel import Ahead, AsTheyCome, Ready, Workers, debug, warn_unused
@@ -16,9 +19,6 @@ from tvtf.data.specs import HeldSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.frontend.function import function
-from tvtf.log import logger
-from tvtf.refusal import Refused
-from tvtf.spec import NoneTensorSpec, TensorSpec
 
 
 class Eager:
@@ -430,7 +430,7 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
     Source: https://www.tensorflow.org/api_docs/python/tf/data/Dataset#reduce
     """
     start = tensors_of(initial_state)
-    if context.state.trace is not None:
+    if thread_state.state.trace is not None:
         return _reduced_when_run(self, start, reduce_func)
     step, _ = _settled(reduce_func, self, spec_of(start), lambda result: result)
     for element in self.elements():

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.dtypes import int64
 from tvtf.ops.rules import static_int, static_value
-from tvtf.refusal import Refused
-from tvtf.tensor import convert_to_tensor
 
 
 def number(value: Any, what: str = "count") -> int:

@@ -7,9 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.composite import CompositeTensor, TypeSpec
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.data.base import OwnedIterator
 from tvtf.data.loops import next_or
 from tvtf.data.structure import Element, packer, spec_of, tensors_of
@@ -17,9 +20,6 @@ from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import string
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.host import traced
-from tvtf.primitive import export
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("OptionalSpec")

@@ -8,7 +8,7 @@ import functools
 from operator import attrgetter
 from typing import Any, TypeVar, get_args, get_origin, get_type_hints
 
-from tvtf.primitive import export
+from tvtf.core.primitive import export
 
 
 @export("data.experimental.AutoShardPolicy")

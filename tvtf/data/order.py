@@ -9,7 +9,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.argument_error import Refused
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset, Through, method, scaled
 from tvtf.data.numbers import number
 from tvtf.data.parallel import Ahead, Ready, debug
@@ -17,9 +20,6 @@ from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, relaxed
 from tvtf.dtypes import DType, int32, int64, string
 from tvtf.errors import InvalidArgumentError
-from tvtf.refusal import Refused
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor
 
 
 class Take(Through):

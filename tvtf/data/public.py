@@ -8,8 +8,9 @@ from typing import Any, NoReturn
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.primitive import export, exports
+from tvtf.core.thread_state import state
 from tvtf.data import batching, choice, order, parallel, readers, sources, stored
 from tvtf.data import composed as _composed  # noqa: F401 - adds methods
 from tvtf.data import experimental as _experimental  # noqa: F401 - adds names
@@ -25,7 +26,6 @@ from tvtf.data.options import Options
 from tvtf.data.structure import Element, tensors_of
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError, NotFoundError
-from tvtf.primitive import export, exports
 
 exports.update({"data.AUTOTUNE": -1, "data.INFINITE_CARDINALITY": INFINITE, "data.UNKNOWN_CARDINALITY": UNKNOWN})
 exports.update({"data.experimental.INFINITE_CARDINALITY": INFINITE, "data.experimental.UNKNOWN_CARDINALITY": UNKNOWN})

@@ -14,6 +14,9 @@ from typing import Any
 import numpy as np
 
 from tvtf import records
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.numbers import number
 from tvtf.data.order import Shuffle
@@ -25,10 +28,7 @@ from tvtf.files import named_failures
 from tvtf.inflate import WINDOW_BITS, Inflated, read_fully
 from tvtf.limits import max_decoded_bytes, require_decodable
 from tvtf.ops.strings.numbers import number_of
-from tvtf.primitive import export
 from tvtf.records import CHUNK, unframed
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, convert_to_tensor
 
 
 def file_names(given: Any) -> list[str]:

@@ -7,8 +7,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
 from tvtf.batches import without_leading
+from tvtf.core import nest
+from tvtf.core.tensor import EagerTensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import INFINITE, UNKNOWN, Dataset
 from tvtf.data.numbers import number
 from tvtf.data.random import SeedGenerator, words
@@ -17,8 +19,6 @@ from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.host import told_in_errors
 from tvtf.ops.rules import attribute_bool
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, convert_to_tensor
 
 
 class Tensors(Dataset):

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.composite import TypeSpec
-from tvtf.primitive import export
-from tvtf.shape import TensorShape
+from tvtf.core.composite import TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape
 
 
 class HeldSpec(TypeSpec):

@@ -18,12 +18,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from tvtf import files, nest
+from tvtf import files
+from tvtf.core import nest
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.structure import Element, arrays, packer
 from tvtf.dtypes import as_dtype
 from tvtf.errors import DataLossError, NotFoundError
 from tvtf.records import framed, records_of, unframed
-from tvtf.spec import TensorSpec
 
 SUFFIX: Final = ".elements"
 MANIFEST: Final = "dataset.json"

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.composite import CompositeTensor
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import EagerTensor, convert_to_tensor
+from tvtf.core.tensor_spec import NoneTensorSpec, TensorSpec
 from tvtf.data.held import Held
-from tvtf.shape import TensorShape
-from tvtf.spec import NoneTensorSpec, TensorSpec
-from tvtf.tensor import EagerTensor, convert_to_tensor
 
 Element = Any
 

@@ -11,6 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, constant
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import UNKNOWN, Dataset
 from tvtf.data.batching import Batch
 from tvtf.data.mapped import IgnoreErrors, Interleave, Map
@@ -22,9 +25,6 @@ from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64, string
 from tvtf.dtypes import bool as bool_
 from tvtf.errors import InvalidArgumentError, UnknownError
 from tvtf.files import named_failures
-from tvtf.primitive import export
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, constant
 
 KINDS = (int32, int64, float32, float64, string)
 """What a column may be, from what fits least to what fits all."""

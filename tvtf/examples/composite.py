@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvtf.core.shape import simplify_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.examples.features import (
     RaggedFeature,
@@ -22,9 +24,7 @@ from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.scan import cumsum
 from tvtf.ops.sort import argsort
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.shape import simplify_dim
 from tvtf.sparse.tensor import SparseTensor
-from tvtf.tensor import Tensor, convert_to_tensor
 
 Found = dict[str, Any]
 

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import as_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string
-from tvtf.primitive import export
-from tvtf.shape import as_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("io.VarLenFeature")

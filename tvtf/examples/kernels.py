@@ -13,15 +13,15 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import as_tuple
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import DType, as_dtype, int64
 from tvtf.examples.features import Column
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.rules import text_op
-from tvtf.primitive import as_tuple
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType
-from tvtf.tensor import EagerTensor, Tensor
 
 FIELDS = {"string": "bytes_list", "float32": "float_list", "int64": "int64_list"}
 NAMES = {"bytes_list": "string", "float_list": "float", "int64_list": "int64"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Final
 
+from tvtf.core.argument_error import Refused
 from tvtf.protos import declare
-from tvtf.refusal import Refused
 
 CLASSES: Final = declare(
     "tensorflow",

@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor
 from tvtf.examples.composite import put_together
 from tvtf.examples.features import (
     Column,
@@ -17,10 +19,8 @@ from tvtf.examples.features import (
 )
 from tvtf.examples.kernels import parse
 from tvtf.ops.strings.rules import text
-from tvtf.primitive import export
 from tvtf.ragged.tensor import RaggedTensor
 from tvtf.sparse.tensor import SparseTensor
-from tvtf.tensor import Tensor
 
 Features = Mapping[str, Any]
 Found = dict[str, Any]

@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import DType
 from tvtf.extension.fields import PLAIN, ImmutableDict, is_reserved
 from tvtf.extension.specs import ExtensionTypeSpec, listed, of_fields
 from tvtf.extension.types import ExtensionType
-from tvtf.shape import TensorShape
-from tvtf.tensor import Tensor
 
 
 class AnonymousExtensionType(ExtensionType):

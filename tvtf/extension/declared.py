@@ -8,7 +8,7 @@ import inspect
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvtf.composite import TypeSpec, register
+from tvtf.core.composite import TypeSpec, register
 from tvtf.extension.fields import REQUIRED, Field, Stage, convert_all, is_reserved
 from tvtf.extension.specs import CONSTRUCTING, BatchableExtensionTypeSpec
 

@@ -1,6 +1,6 @@
 """What public functions do on a user's own types: functions that replace them where arguments have these types.
 
-A public function asks its ``overrides`` before it does anything itself (``tvtf/primitive.py``).
+A public function asks its ``overrides`` before it does anything itself (``tvtf/core/primitive.py``).
 
 Source: https://www.tensorflow.org/guide/extension_type#tensor_api_dispatch
 """
@@ -15,12 +15,12 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any
 
-from tvtf.composite import CompositeTensor
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.primitive import export, public_names
 from tvtf.extension.elementwise import ASSERTIONS, BINARY, UNARY
 from tvtf.extension.fields import is_union
 from tvtf.module import name_scope
 from tvtf.namespaces import ROOMS
-from tvtf.primitive import export, public_names
 
 Target = Callable[..., Any]
 Annotation = Any

@@ -11,10 +11,10 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from enum import Enum
 from typing import Any, NamedTuple
 
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.shape import TensorShape, as_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype
-from tvtf.shape import TensorShape, as_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 NoneType = type(None)
 PLAIN = (int, float, str, bytes, bool, NoneType)

@@ -5,14 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvtf import nest
 from tvtf.batches import is_batchable, leading, without_leading
-from tvtf.composite import BatchableTypeSpec, CompositeTensor, TypeSpec
+from tvtf.core import nest
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import Tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.extension.fields import Field, ImmutableDict
-from tvtf.primitive import export
-from tvtf.shape import TensorShape
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor
 
 CONSTRUCTING = "_tf_extension_type_in_constructor"
 

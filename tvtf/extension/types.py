@@ -9,15 +9,15 @@ import typing
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf import nest
-from tvtf.composite import CompositeTensor
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.primitive import export, teach
+from tvtf.core.shape import agree_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.extension.declared import ExtensionTypeMetaclass
 from tvtf.extension.fields import REQUIRED, Field, field
 from tvtf.extension.specs import BatchableExtensionTypeSpec, ExtensionTypeSpec, Immutable, as_dict, listed
 from tvtf.ops.rules import bind
-from tvtf.primitive import export, teach
-from tvtf.shape import agree_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("experimental.ExtensionType")

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import float16, float32, int32, int64
 from tvtf.ops.cast import cast, defaulted
 from tvtf.ops.host import host_primitive
@@ -14,10 +18,6 @@ from tvtf.ops.indexing import gather_nd
 from tvtf.ops.operands import attributes, converted, operand
 from tvtf.ops.required import required
 from tvtf.ops.rules import attribute_text, bind, number, require_dtype, static_dims, zeros_like
-from tvtf.primitive import export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import Dim, TensorType, agree_dim, show_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 COLOURS = np.array(
     [

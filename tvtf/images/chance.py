@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import same_shape, show_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int32
 from tvtf.errors import InvalidArgumentError
 from tvtf.images.colours import adjust_hue, adjust_saturation
@@ -20,11 +24,7 @@ from tvtf.ops.random import stateless_uniform
 from tvtf.ops.required import required
 from tvtf.ops.rounding import round as round_
 from tvtf.ops.rules import bind, number
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import same_shape, show_shape
 from tvtf.stateful_random import uniform
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 Draw = Callable[..., Tensor]
 

@@ -13,10 +13,10 @@ from typing import Any, Final
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
 from tvtf.errors import OpError
 from tvtf.images.png import PNG, decode_png, encode_png
 from tvtf.limits import require_decodable
-from tvtf.refusal import Refused
 
 __all__ = [
     "PNG",

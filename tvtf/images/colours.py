@@ -5,15 +5,15 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import export
+from tvtf.core.shape import show_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, float16, float32
 from tvtf.ops.cast import cast, defaulted
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import operand
 from tvtf.ops.rules import bind, full_like, number, require_dtype, zeros_like
-from tvtf.primitive import export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import show_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _channels(images: Any, what: str) -> tuple[Tensor, Tensor, Tensor]:

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType, show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, int8, int16, int32, int64, uint8
 from tvtf.ops import philox
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.random import check_seed
 from tvtf.ops.rules import bind, require_dtype
-from tvtf.primitive import export
 from tvtf.random_state import advanced
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 BLOCKS_AT_ONCE = 8
 WORD = 1 << 32

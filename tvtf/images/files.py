@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType, show_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string, uint8, uint16
 from tvtf.errors import InvalidArgumentError
 from tvtf.images import codecs
@@ -16,10 +20,6 @@ from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import attributes, one_of, operand, word_of
 from tvtf.ops.rules import attribute_text, bind, require_dtype
 from tvtf.ops.strings.rules import text_op
-from tvtf.primitive import export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import TensorType, show_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 GREY = (0.299, 0.587, 0.114)
 OPAQUE = {np.dtype(np.uint8): 255, np.dtype(np.uint16): 65535}

@@ -7,6 +7,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import export
+from tvtf.core.shape import brackets
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, int32
 from tvtf.ops.cast import cast
 from tvtf.ops.compare import where
@@ -14,11 +18,7 @@ from tvtf.ops.create import arange
 from tvtf.ops.indexing import gather
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import bind, static_dims
-from tvtf.primitive import export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import brackets
 from tvtf.stateful_random import normal, uniform
-from tvtf.tensor import Tensor, convert_to_tensor
 
 NOISES = ("uniform", "gaussian", "zero")
 

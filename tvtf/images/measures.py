@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import float32
 from tvtf.ops.arrange import concat
 from tvtf.ops.cast import cast
@@ -17,9 +20,6 @@ from tvtf.ops.pad import pad
 from tvtf.ops.pooling import avg_pool2d
 from tvtf.ops.reduce import reduce_mean, reduce_sum
 from tvtf.ops.rules import bind, number, zeros_like
-from tvtf.primitive import export
-from tvtf.shape import size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 SCALES = (0.0448, 0.2856, 0.3001, 0.2363, 0.1333)
 """How much each scale weighs, by Wang et al."""

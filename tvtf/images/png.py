@@ -16,11 +16,11 @@ from typing import Any, Final, NamedTuple
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
 from tvtf.errors import DataLossError
 from tvtf.images.unfilter import unfiltered
 from tvtf.inflate import Inflated, read_fully
 from tvtf.limits import require_decodable
-from tvtf.refusal import Refused
 
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 CHANNELS: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}

@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, int32
 from tvtf.errors import InvalidArgumentError
-from tvtf.primitive import export, public_names
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("raw_ops.ImageProjectiveTransformV3")

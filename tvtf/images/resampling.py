@@ -11,12 +11,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType, simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import float32, int64
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch
-from tvtf.primitive import Sample, primitive
-from tvtf.shape import Dim, TensorType, simplify_dim
-from tvtf.tensor import EagerTensor, Tensor
 
 TABLE = 1 << 10
 """TensorFlow reads bicubic weights from a table of this many steps a pixel."""

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import float32, int64
 from tvtf.images.resampling import as_constant, nearest, taps, weights
 from tvtf.ops.arrange import concat
@@ -20,11 +25,6 @@ from tvtf.ops.linalg import matmul
 from tvtf.ops.operands import scalar_int
 from tvtf.ops.pad import pad
 from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, bind, static_dims, static_value
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, simplify_dim
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("image.ResizeMethod")

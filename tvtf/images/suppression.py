@@ -11,17 +11,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType, agree_dim, show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import float16, float32, int32
 from tvtf.ops.cast import cast
 from tvtf.ops.computed_arguments import computed
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.operands import attributes, operand, scalar_int
 from tvtf.ops.rules import bind, require_dtype
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, agree_dim, show_shape
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor, convert_to_tensor
 
 LOWEST = float("-inf")
 

@@ -10,7 +10,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tvtf.refusal import Refused
+from tvtf.core.argument_error import Refused
 
 NONE, SUB, UP, AVERAGE, PAETH = range(5)
 MODES: Final = {1: ("L", ["L"]), 2: ("LA", ["LA"]), 3: ("RGB", ["RGB"]), 4: ("RGBA", ["RGBA"])}

@@ -6,8 +6,8 @@ from types import ModuleType, SimpleNamespace
 from typing import Any
 
 import tvtf
+from tvtf.core.primitive import hooks
 from tvtf.keras.modules import called_on, input_specs
-from tvtf.primitive import hooks
 
 MSG_UNBUILT = (
     "{!r} can't be exported: what it takes is not known, since it was not called yet. Call it on some data, or give "

@@ -12,9 +12,9 @@ from types import ModuleType
 from typing import Any
 
 import tvtf
-from tvtf.callables import PolymorphicFunction
+from tvtf.core.function_types import PolymorphicFunction
+from tvtf.core.variable_lock import Lock
 from tvtf.keras import eager_steps, exports, folders, modules
-from tvtf.locks import Lock
 
 _building = Lock()
 

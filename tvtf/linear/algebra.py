@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import public_names
+from tvtf.core.shape import Dim, TensorShape, as_shape, broadcast_shapes, is_static_shape
+from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor
 from tvtf.dtypes import int32
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.cast import cast
 from tvtf.ops.lapack import adjoint, diagonal_matrix
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind
-from tvtf.primitive import public_names
-from tvtf.shape import Dim, TensorShape, as_shape, broadcast_shapes, is_static_shape
-from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor
 from tvtf.variable import Variable
 
 

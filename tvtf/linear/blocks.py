@@ -5,6 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.linear import hints
 from tvtf.linear.algebra import beside, column, dims_of, maybe_adjoint, stacked, together, without_last, zeros
 from tvtf.linear.composed import added, batch_of, listed, multiplied, shared
@@ -13,9 +16,6 @@ from tvtf.linear.identity import LinearOperatorScaledIdentity
 from tvtf.linear.operator import LinearOperator
 from tvtf.linear.sums import kept_form, sum_of
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.shape import Dim, simplify_dim
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 
 def _are_blocks(sizes: Sequence[Any], x: Any, axis: int) -> bool:

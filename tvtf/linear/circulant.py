@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import Dim, simplify_dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, complex64, complex128, float64
 from tvtf.linear import hints
 from tvtf.linear.algebra import (
@@ -32,9 +35,6 @@ from tvtf.ops.create import arange
 from tvtf.ops.indexing import gather
 from tvtf.ops.lapack import swapped
 from tvtf.ops.rules import bind, zeros_like
-from tvtf.primitive import export, public_names
-from tvtf.shape import Dim, simplify_dim, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _complex(x: Any) -> Tensor:

@@ -6,6 +6,9 @@ from collections.abc import Callable, Iterable
 from functools import reduce
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, agree_dim, simplify_dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.errors import InvalidArgumentError
 from tvtf.linear import hints
 from tvtf.linear.algebra import broadcast, dims_of, maybe_adjoint, to_dtype
@@ -13,9 +16,6 @@ from tvtf.linear.dense import LinearOperatorLowerTriangular
 from tvtf.linear.operator import LinearOperator
 from tvtf.ops.lapack import swapped
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.shape import Dim, agree_dim, simplify_dim, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def listed(operators: Any, told: str = "Expected all operators to have the same dtype.  Found {kinds}") -> list[Any]:

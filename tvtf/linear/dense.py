@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import complex64, complex128, float16, float32, float64
 from tvtf.linear import hints
 from tvtf.linear.algebra import as_parameter, dims_of, magnitude, matmul, maybe_adjoint, product, together, total
@@ -11,9 +14,6 @@ from tvtf.linear.diagonal import SINGULAR, LinearOperatorDiag, assert_no_zeros
 from tvtf.linear.operator import LinearOperator
 from tvtf.ops.lapack import diagonal, lower_part
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.shape import Dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("linalg.LinearOperatorFullMatrix")

@@ -4,6 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.linear import hints
 from tvtf.linear.algebra import (
     as_parameter,
@@ -23,9 +26,6 @@ from tvtf.linear.algebra import (
 from tvtf.linear.operator import LinearOperator, checked, public
 from tvtf.ops.lapack import diagonal_matrix
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.shape import Dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 SINGULAR = "Singular operator:  Diagonal contained zero values."
 

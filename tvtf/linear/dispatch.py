@@ -6,10 +6,10 @@ import functools
 from collections.abc import Callable
 from typing import Any
 
+from tvtf.core.primitive import teach
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.linear.operator import LinearOperator
 from tvtf.ops.lapack import adjoint as adjoint_of
-from tvtf.primitive import teach
-from tvtf.tensor import convert_to_tensor
 
 
 def _matmul(

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import float32
 from tvtf.errors import InvalidArgumentError
 from tvtf.linear import hints
@@ -29,9 +32,6 @@ from tvtf.linear.operator import LinearOperator, checked
 from tvtf.ops.create import ones as ones_of
 from tvtf.ops.dims import dim_min
 from tvtf.ops.rules import bind, static_dims
-from tvtf.primitive import export
-from tvtf.shape import Dim
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
 
 

@@ -4,6 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.log import logger
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, agree_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.linear import hints
 from tvtf.linear.algebra import (
     as_parameter,
@@ -20,13 +24,9 @@ from tvtf.linear.algebra import maybe_adjoint as taken
 from tvtf.linear.diagonal import LinearOperatorDiag
 from tvtf.linear.identity import LinearOperatorIdentity
 from tvtf.linear.operator import LinearOperator
-from tvtf.log import logger
 from tvtf.ops.lapack import diagonal
 from tvtf.ops.rules import bind
 from tvtf.ops.solve import cholesky_solve
-from tvtf.primitive import export
-from tvtf.shape import Dim, agree_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("linalg.LinearOperatorLowRankUpdate")

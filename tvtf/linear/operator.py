@@ -10,8 +10,12 @@ from typing import Any, ClassVar
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.composite import CompositeTensor
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.log import logger
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import Dim, TensorShape, agree_dim
+from tvtf.core.tensor import Tensor, constant, convert_to_tensor
 from tvtf.dtypes import as_dtype
 from tvtf.linear import hints
 from tvtf.linear.algebra import (
@@ -31,15 +35,11 @@ from tvtf.linear.algebra import (
 )
 from tvtf.linear.slicing import sliced
 from tvtf.linear.spec import LinearOperatorSpec, spec_type
-from tvtf.log import logger
 from tvtf.module import Module
 from tvtf.ops.lapack import diagonal
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.solve import cholesky_solve, slogdet
 from tvtf.ops.spectral import eigvalsh, svd
-from tvtf.primitive import export, public_names
-from tvtf.shape import Dim, TensorShape, agree_dim
-from tvtf.tensor import Tensor, constant, convert_to_tensor
 
 
 def _slow(what: str, costs: str = " and O(N^3) operations") -> None:

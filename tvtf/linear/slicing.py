@@ -5,10 +5,10 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.linear.algebra import dims_of
 from tvtf.ops.rules import bind
-from tvtf.shape import Dim
-from tvtf.tensor import convert_to_tensor
 
 
 def sliced(operator: Any, slices: Any) -> Any:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf import nest
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.shape import is_static, is_static_shape
+from tvtf.core.tensor import is_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.linear import hints
 from tvtf.linear.algebra import shape_tensor
-from tvtf.shape import is_static, is_static_shape
-from tvtf.spec import TensorSpec
-from tvtf.tensor import is_tensor
 
 
 class LinearOperatorSpec(TypeSpec):

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import float32
 from tvtf.errors import InvalidArgumentError
 from tvtf.linear import hints
@@ -35,9 +38,6 @@ from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind
 from tvtf.ops.sort import argsort
 from tvtf.ops.tridiagonal import tridiagonal_matmul, tridiagonal_solve
-from tvtf.primitive import export, public_names
-from tvtf.shape import Dim
-from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 
 @export("linalg.LinearOperatorHouseholder")

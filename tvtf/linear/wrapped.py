@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.linear import hints
 from tvtf.linear.algebra import adjoint as adjoint_of
 from tvtf.linear.algebra import conjugate_if
 from tvtf.linear.operator import LinearOperator
-from tvtf.primitive import export
-from tvtf.shape import Dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 _WORDS = {
     "is_non_singular": "non-singular",

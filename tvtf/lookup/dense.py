@@ -10,11 +10,11 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.errors import InvalidArgumentError, UnimplementedError
 from tvtf.lookup.tables import MutableHashTable
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.tensor import convert_to_tensor
 
 MAX_LOAD = 0.8
 """The share of buckets in use above which their number is doubled."""

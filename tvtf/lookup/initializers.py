@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tvtf import files
+from tvtf.core.primitive import export
+from tvtf.core.tensor import convert_to_tensor, is_tensor
 from tvtf.dtypes import DType, as_dtype, int64, string
 from tvtf.errors import InvalidArgumentError, OpError
 from tvtf.ops.strings.numbers import number_of
-from tvtf.primitive import export
-from tvtf.tensor import convert_to_tensor, is_tensor
 
 
 class Initializer(abc.ABC):

@@ -12,8 +12,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composite import CompositeTensor, is_sparse
-from tvtf.context import state
+from tvtf.core.composite import CompositeTensor, is_sparse
+from tvtf.core.primitive import export, refusing_methods
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, to_array
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, int64, string
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.lookup.initializers import Initializer
@@ -22,9 +25,6 @@ from tvtf.ops.rules import bind
 from tvtf.ops.strings.hashing import to_hash_bucket_fast
 from tvtf.ops.strings.numbers import as_string
 from tvtf.ops.strings.rules import mapped
-from tvtf.primitive import export, refusing_methods
-from tvtf.shape import TensorType
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, to_array
 from tvtf.track import AutoTrackable, TensorSpecs
 
 

@@ -7,10 +7,10 @@ from typing import TYPE_CHECKING, Any
 
 from onnx import GraphProto
 
+from tvtf.core.shape import TensorType
 from tvtf.dtypes import as_dtype
 from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.stacks import STACKS
-from tvtf.shape import TensorType
 
 if TYPE_CHECKING:
     from tvtf.dialect import Bound

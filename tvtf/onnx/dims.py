@@ -9,9 +9,9 @@ from typing import TYPE_CHECKING, Any, Final
 import numpy as np
 from tvm import tirx
 
+from tvtf.core.shape import substitute_dim
 from tvtf.dtypes import as_dtype
 from tvtf.errors import UnimplementedError
-from tvtf.shape import substitute_dim
 
 if TYPE_CHECKING:
     from tvtf.onnx.emitter import Emitter

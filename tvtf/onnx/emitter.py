@@ -12,13 +12,13 @@ import numpy as np
 from onnx import AttributeProto, GraphProto, NodeProto, TensorProto, ValueInfoProto, helper
 
 from tvtf import dtypes
+from tvtf.core.shape import TensorType
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
 from tvtf.onnx.dims import Dims, DimValues
 from tvtf.onnx.kernels import computed_in
 from tvtf.onnx.prune import live_initializers, live_nodes
 from tvtf.onnx.standard import DTYPE, ELEMENT, allowed, schema, type_variables
-from tvtf.shape import TensorType
 
 _DEFAULTS: Final[dict[str, dict[str, Any]]] = {"Reshape": {"allowzero": 1}}
 """A zero in a shape is a zero here, where ONNX would keep the input's dim."""

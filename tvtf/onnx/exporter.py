@@ -9,7 +9,9 @@ from typing import Any
 import onnx
 from onnx import ModelProto, ValueInfoProto, helper, version_converter
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.primitive import hooks
+from tvtf.core.shape import TensorType
 from tvtf.files import replace
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, function
@@ -18,8 +20,6 @@ from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of
 from tvtf.onnx.standard import IR_VERSION, OPSET
 from tvtf.passes.dead import drop_dead
-from tvtf.primitive import hooks
-from tvtf.shape import TensorType
 from tvtf.variable import Variable
 from tvtf.version import __version__
 

@@ -9,12 +9,12 @@ import numpy as np
 from tvm import ir, relax
 
 from tvtf import dialect
+from tvtf.core.primitive import all_static
+from tvtf.core.shape import TensorType
 from tvtf.errors import UnimplementedError
 from tvtf.onnx.control import CONTROL
 from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.standard import ELEMENT
-from tvtf.primitive import all_static
-from tvtf.shape import TensorType
 
 Values = Any
 """The name of a value, or a tuple of them."""

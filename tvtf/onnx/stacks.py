@@ -8,10 +8,10 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 from onnx import helper
 
+from tvtf.core.shape import TensorType
 from tvtf.dtypes import DType, as_dtype
 from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.standard import ELEMENT
-from tvtf.shape import TensorType
 
 if TYPE_CHECKING:
     from tvtf.dialect import Bound

@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, REAL, as_dtype
 from tvtf.ops.elementwise import like, nodes, scaled, shifted, tensor_of, unary_op, widened
 from tvtf.ops.rules import batch_elementwise, binary, bind, draw, number, scalar, static_value, zeros_like
-from tvtf.primitive import Sample, export, primitive
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _relu_grad_array(ct: np.ndarray, y: np.ndarray, *, slope: float | None, most: float | None) -> np.ndarray:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, FLOATING_AND_COMPLEX, as_dtype, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.math import abs as magnitude
 from tvtf.ops.rules import bind, canonical_axes, reduced_shape, require_dtype
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _number(value: float, like: Tensor) -> Tensor:

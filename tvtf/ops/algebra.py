@@ -6,15 +6,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import as_dtype, bfloat16, float16, float32, float64, int32
 from tvtf.ops.computed_arguments import computed
 from tvtf.ops.operands import at_least, attributes, one_of, operand
 from tvtf.ops.rules import bind, canonical_axis, number, require_dtype, static_int
 from tvtf.ops.sort import top_k
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("math.polyval")

@@ -7,7 +7,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, hooks, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, is_static_shape, same_dim, simplify_dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.core.text_format import HOLE
+from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.operands import at_least, attributes, integers
@@ -24,11 +29,6 @@ from tvtf.ops.rules import (
     static_value,
     stretch,
 )
-from tvtf.primitive import Sample, export, hooks, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, is_static_shape, same_dim, simplify_dim, size_of
-from tvtf.summarized import HOLE
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 # -- concat
 

@@ -9,10 +9,26 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.anyrank import AnyShape, UnknownSizes, until_told
-from tvtf.composite import CompositeTensor
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.argument_error import Refused
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.deferred_shape import AnyShape, UnknownSizes, until_told
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import (
+    Dim,
+    TensorType,
+    as_shape,
+    brackets,
+    is_static_shape,
+    may_be_same,
+    same_dim,
+    show_shape,
+    simplify_dim,
+    size_of,
+)
+from tvtf.core.tensor import Tensor, constant, convert_to_tensor
+from tvtf.core.text_format import HOLE
+from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, int32, int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.extents import require_countable
@@ -32,22 +48,6 @@ from tvtf.ops.rules import (
     static_value,
     unbroadcast,
 )
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import (
-    Dim,
-    TensorType,
-    as_shape,
-    brackets,
-    is_static_shape,
-    may_be_same,
-    same_dim,
-    show_shape,
-    simplify_dim,
-    size_of,
-)
-from tvtf.summarized import HOLE
-from tvtf.tensor import Tensor, constant, convert_to_tensor
 
 
 def _reshape_type(x: TensorType, *, shape: tuple[Dim, ...]) -> TensorType:

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.composite import CompositeTensor
-from tvtf.context import state
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.graph_operation import done
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype
-from tvtf.operation import done
 from tvtf.ops.assertion import called, guarded, prefix, shape_and_dtype
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.shape import Dim
-from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 # -- ranks
 

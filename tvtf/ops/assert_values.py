@@ -8,14 +8,14 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.graph_operation import done
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
+from tvtf.core.thread_state import state
 from tvtf.errors import InvalidArgumentError
-from tvtf.operation import done
 from tvtf.ops.assertion import FEW, Assert, called, guarded, prefix, shape_and_dtype
 from tvtf.ops.math import abs as magnitude
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 Data = Sequence[Any] | None
 _TESTS = {"==": "equal", "!=": "not_equal", "<": "less", "<=": "less_equal", ">": "greater", ">=": "greater_equal"}

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.graph_operation import Operation, done
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.text_format import HOLE, summarized
+from tvtf.core.thread_state import state
 from tvtf.errors import InvalidArgumentError
-from tvtf.operation import Operation, done
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.summarized import HOLE, summarized
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 
 FEW = 3
 """How many elements of a tensor a message shows."""

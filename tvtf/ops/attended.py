@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType, brackets, broadcast_shapes, same_shape
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, DType, float32
 from tvtf.ops.linalg import lifted
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, stretch
 from tvtf.ops.softmax import wide
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, brackets, broadcast_shapes, same_shape
-from tvtf.tensor import Tensor
 
 MADE_LATE = "made when a function is compiled, after gradients are taken and models are exported"
 WHY_NOT = {"vjp": MADE_LATE, "onnx": MADE_LATE}

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.indexing import gather
 from tvtf.ops.linalg import product
 from tvtf.ops.rules import bind, number
-from tvtf.primitive import export
-from tvtf.tensor import Tensor, convert_to_tensor
 
 MASKED = {"float16": -6e4}
 """What is added where attention must not look: far below all logits, yet finite, so a row of it alone is no NaN."""

@@ -9,14 +9,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, brackets, simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import int64
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, brackets, simplify_dim
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 
 ALIGNMENTS = ("RIGHT_LEFT", "LEFT_RIGHT", "LEFT_LEFT", "RIGHT_RIGHT")
 NOWHERE = -1

@@ -7,6 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive, table
+from tvtf.core.shape import Dim, TensorType, agree_dim, same_shape, show_shape, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, as_dtype, bfloat16, float16, float32, int64
 from tvtf.ops.cast import defaulted
 from tvtf.ops.dims import scalar_of
@@ -25,10 +29,6 @@ from tvtf.ops.rules import (
 )
 from tvtf.ops.softmax import wide
 from tvtf.ops.windows import is_channels_first
-from tvtf.primitive import Sample, export, primitive, table
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, same_shape, show_shape, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 HALF = ("float16", "bfloat16")
 SMALLEST_EPSILON = 1.001e-5

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING
 from tvtf.ops.elementwise import chain, scaled, shifted, tensor_of, unary_op, widened
 from tvtf.ops.rules import bind, number
 from tvtf.ops.special import NO_ONNX, scipy
-from tvtf.tensor import Tensor
 
 
 def _fresnel(*arrays: np.ndarray, part: int) -> np.ndarray:

@@ -20,7 +20,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.locks import Lock
+from tvtf.core.variable_lock import Lock
 
 TINY, SMALL = 1 << 10, 1 << 18
 """Elements between which LAPACK would take more threads and not gain what they cost: matrices of 32 x 32 to 512 x 512."""

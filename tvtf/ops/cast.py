@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.indexed_slices import IndexedSlices
+from tvtf.core.primitive import Sample, export, exports, hooks, primitive
+from tvtf.core.shape import TensorType, same_dim, show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, FLOAT8, DType, as_dtype, float32
 from tvtf.errors import UnimplementedError
-from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import bind, draw, kernel, number
-from tvtf.primitive import Sample, export, exports, hooks, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, same_dim, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 _TENSORFLOW = {"float32": "float", "float64": "double", "float16": "half"}
 

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, as_tuple, export, primitive
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import FLOATING
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.rules import attribute_text, batch_elementwise, bind, draw, scalar
-from tvtf.primitive import Sample, as_tuple, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
 
 MSG_GRADIENT = (
     "Not a number (NaN) or infinity (Inf) values detected in gradient. Use tf.debugging.enable_check_numerics to find "

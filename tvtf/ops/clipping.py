@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.indexed_slices import IndexedSlices, on_values
 from tvtf.ops.reduce import reduce_sum
 from tvtf.ops.rules import bind, number, ones_like
 from tvtf.ops.sigmoid_loss import l2_loss
-from tvtf.primitive import export
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("clip_by_norm")

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape
-from tvtf.context import state
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.primitive import Primitive, Sample, hooks, primitive
+from tvtf.core.shape import Dim, TensorType, broadcast_shapes, fresh_dim, same_dim
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import FLOATING
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.rules import bind, draw, kernel
-from tvtf.primitive import Primitive, Sample, hooks, primitive
-from tvtf.shape import Dim, TensorType, broadcast_shapes, fresh_dim, same_dim
-from tvtf.tensor import EagerTensor, Tensor
 
 
 def met(inputs: Sequence[Tensor], matrices: bool = False) -> Sequence[Tensor]:

@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, broadcast_shapes
+from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import ALL, COMPILED, FLOATING, NUMERIC, REAL, DType, as_dtype
 from tvtf.ops.elementwise import binary_op, like, nodes, operands, tensor_of, unary_op
 from tvtf.ops.rules import (
@@ -19,10 +23,6 @@ from tvtf.ops.rules import (
     unbroadcast,
     zeros_like,
 )
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import Dim, TensorType, broadcast_shapes
-from tvtf.tensor import Tensor, convert_to_tensor, static_value
 
 bool_ = as_dtype("bool")
 COMPARABLE = (*NUMERIC, bool_)

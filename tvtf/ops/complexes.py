@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import COMPLEX, DType, as_dtype
 from tvtf.ops.elementwise import binary_op, tensor_of, unary_op
 from tvtf.ops.rules import bind, broadcast_types, require_dtype, require_same_dtype, unbroadcast, zeros_like
-from tvtf.primitive import export
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
 
 WHY_NOT = {"onnx": "ONNX's operators take no complex tensors"}
 _PARTS = (as_dtype("float32"), as_dtype("float64"))

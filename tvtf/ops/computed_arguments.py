@@ -7,9 +7,9 @@ from collections.abc import Callable, Mapping, Sequence
 from functools import wraps
 from typing import Any, ParamSpec, TypeVar
 
+from tvtf.core.primitive import hooks
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.rules import is_computed
-from tvtf.primitive import hooks
-from tvtf.tensor import Tensor, convert_to_tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")

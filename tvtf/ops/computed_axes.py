@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape, UnknownRank, until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import AnyShape, UnknownRank, until_told
+from tvtf.core.primitive import Primitive, hooks, teach
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.text_format import HOLE
 from tvtf.dtypes import int16, int32, int64
 from tvtf.ops.array import reshape
 from tvtf.ops.create import arange
 from tvtf.ops.getitem import scalars_of
 from tvtf.ops.rules import bind, is_computed, not_among
-from tvtf.primitive import Primitive, hooks, teach
-from tvtf.refusal import Refused
-from tvtf.summarized import HOLE
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _told(x: Any) -> Tensor:

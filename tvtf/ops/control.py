@@ -15,12 +15,12 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Primitive, Sample, primitive
+from tvtf.core.shape import Dim, TensorType, fresh_dim, same_dim, same_shape, show_shape, substitute_dim
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import state
 from tvtf.ops.rules import bind, draw, scalar, stretch
-from tvtf.primitive import Primitive, Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, fresh_dim, same_dim, same_shape, show_shape, substitute_dim
-from tvtf.tensor import EagerTensor, Tensor
 
 LOWERING = "passes/legalize.py makes it Relax's own If or tvtf's loop, not a kernel"
 PROGRAMS = "its functions are parts of a program: tests/frontend/test_control.py"

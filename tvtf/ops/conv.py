@@ -12,16 +12,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import UnknownSizes, until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import UnknownSizes, until_told
+from tvtf.core.primitive import Sample, primitive, table
+from tvtf.core.shape import Dim, TensorType, agree_dim, is_static_shape, show_shape, simplify_dim
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.blas import product
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
-from tvtf.primitive import Sample, primitive, table
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, is_static_shape, show_shape, simplify_dim
-from tvtf.tensor import Tensor
 
 Sizes = tuple[int, ...]
 CONV_TYPES = (*FLOATING, int32)

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import agree_dim, agree_shape, show_shape, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.conv import group_count
 from tvtf.ops.operands import operands
 from tvtf.ops.rules import attribute_ints, bind
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import agree_dim, agree_shape, show_shape, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _refused_rank(value: Tensor, name: str, rank: int, op: str) -> BaseException:

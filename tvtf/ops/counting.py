@@ -6,6 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.arrange import stack
@@ -15,10 +19,6 @@ from tvtf.ops.operands import attributes, one_of, operand, scalar_int
 from tvtf.ops.required import required
 from tvtf.ops.rules import bind, number, ones_like, size_argument
 from tvtf.ops.scatter import scatter_nd
-from tvtf.primitive import export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import Dim, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("math.confusion_matrix")

@@ -8,7 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, brackets
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.text_format import HOLE
+from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.dims import at_least_zero, ceil_div, scalar_of
 from tvtf.ops.operands import attributes
@@ -26,11 +31,6 @@ from tvtf.ops.rules import (
     static_value,
     stretch,
 )
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, brackets
-from tvtf.summarized import HOLE
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 
 
 def checked_dims(shape: Any, what: str = "shape") -> tuple[Dim, ...]:

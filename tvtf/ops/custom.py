@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import primitive
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor
 from tvtf.ops.control import arity, call, call_numpy, late, result_types
 from tvtf.ops.indexed_slices import rows_of
-from tvtf.primitive import primitive
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor
 
 
 def _type(*inputs: TensorType, count: int, **_: Any) -> tuple[TensorType, ...]:

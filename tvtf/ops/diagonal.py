@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive, public_names
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, same_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, NUMERIC
 from tvtf.ops.rules import bind, draw, kernel
-from tvtf.primitive import Sample, export, primitive, public_names
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, same_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _take_type(x: TensorType, *, first: int, second: int) -> TensorType:

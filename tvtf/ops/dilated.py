@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int32
 from tvtf.ops.rules import static_value
-from tvtf.primitive import export
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 
 @export("nn.with_space_to_batch")

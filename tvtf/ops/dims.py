@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import int64
 from tvtf.ops.rules import bind
-from tvtf.shape import Dim, simplify_dim
-from tvtf.tensor import EagerTensor, Tensor
 
 
 def _analyzer(*dims: Dim) -> Any:
     """TVM's arithmetic prover, told that no unknown dim is negative."""
     from tvm import sym, tirx
 
-    from tvtf.structure import structural_walk
+    from tvtf.core.tvm_visitor import structural_walk
 
     analyzer = sym.Analyzer()
     unbounded = sym.ConstIntBound(0, sym.ConstIntBound.POS_INF)

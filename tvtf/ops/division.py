@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import FLOATING_AND_COMPLEX, REAL, as_dtype, float32
 from tvtf.ops.cast import defaulted
 from tvtf.ops.elementwise import binary_op, conj, nodes, operands
 from tvtf.ops.math import as_quotient
 from tvtf.ops.rules import bind, full_like, number, unbroadcast, zeros_like
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 MSG_DIVISION = "Integer division by zero"
 

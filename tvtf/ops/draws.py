@@ -15,6 +15,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorType, brackets
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, DType, as_dtype, float16, float32, float64, int32, int64
 from tvtf.ops import philox
 from tvtf.ops.cast import cast
@@ -23,10 +27,6 @@ from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, one_of, told
 from tvtf.ops.random import RESERVED_BLOCKS, check_seed, normals, unit, unit64
 from tvtf.ops.rules import bind, broadcast_types, drawn_dims, number, require_dtype, unbroadcast
-from tvtf.primitive import export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import Dim, TensorType, brackets
-from tvtf.tensor import Tensor, convert_to_tensor
 
 Values = Callable[[np.ndarray], np.ndarray]
 

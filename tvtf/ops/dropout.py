@@ -5,11 +5,11 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvtf.core.primitive import export, exports, table
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import DType, float32
 from tvtf.ops.rules import bind, number, static_dims, zeros_like
-from tvtf.primitive import export, exports, table
-from tvtf.shape import Dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 Sampler = Callable[[tuple[Dim, ...], DType], Tensor]
 

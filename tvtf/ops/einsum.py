@@ -10,15 +10,15 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive, table
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, is_static_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, NUMERIC, int32
 from tvtf.ops.common_dims import common, stretched
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype
 from tvtf.ops.softmax import wide
-from tvtf.primitive import Sample, export, primitive, table
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, is_static_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 ELLIPSIS = "..."
 Labels = tuple[str, ...]

@@ -8,11 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.primitive import Primitive, primitive
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import FLOATING_AND_COMPLEX, DType
 from tvtf.ops.rules import batch_elementwise, binary, binary_samples, bind, scalar, unary, unary_samples
-from tvtf.primitive import Primitive, primitive
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 
 
 def unary_op(

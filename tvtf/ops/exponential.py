@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.ops.elementwise import chain, chain_of_root, nodes, scaled, shifted, tensor_of, unary_op, widened
 from tvtf.ops.rules import bind, number
-from tvtf.primitive import export
-from tvtf.tensor import convert_to_tensor
 
 
 @unary_op(

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import RefusedValue
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, int32, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.rules import bind, kernel
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import RefusedValue
-from tvtf.shape import Dim, TensorType
 
 TOO_LARGE = "Shape: a size that the program computes, or their product, is more than {dtype} counts"
 

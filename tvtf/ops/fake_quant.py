@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import Sample, export
+from tvtf.core.shape import TensorType, brackets, same_shape, show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, operand
@@ -18,10 +22,6 @@ from tvtf.ops.rules import (
     require_rank,
     unbroadcast,
 )
-from tvtf.primitive import Sample, export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import TensorType, brackets, same_shape, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _nudged(low: Any, high: Any, bits: int, narrow: bool) -> tuple[Any, Any, Any]:

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import Sample
+from tvtf.core.shape import Dim, TensorType, simplify_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import COMPLEX, complex64, complex128, float32, float64
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, number, random_array, require_dtype
-from tvtf.primitive import Sample
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, simplify_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 REAL = (float32, float64)
 NO_ONNX = {"onnx": "ONNX's DFT has no complex tensors, and computes in the dtype of onnxruntime's choice"}

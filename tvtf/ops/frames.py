@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, int32
 from tvtf.ops.indexing import gather_densely
 from tvtf.ops.linalg import product
@@ -16,10 +20,6 @@ from tvtf.ops.pad import reverse
 from tvtf.ops.rules import bind, canonical_axis, number, static_int
 from tvtf.ops.spectrum import irfft, rfft
 from tvtf.ops.tapers import hann_window, vorbis_window
-from tvtf.primitive import export, public_names
-from tvtf.refusal import Refused
-from tvtf.shape import size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("signal.frame")

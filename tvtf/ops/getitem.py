@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export, patient
+from tvtf.core.shape import Dim, brackets, is_dim, same_shape
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.dims import at_least_zero, ceil_div, dim_max, dim_min, from_end, proves, scalar_of
 from tvtf.ops.operands import attributes, integers
 from tvtf.ops.rules import bind, is_computed, static_dims, static_value
-from tvtf.primitive import export, patient
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, brackets, is_dim, same_shape
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 MSG_INDEX = (
     "Only integers, slices (`:`), ellipsis (`...`), tf.newaxis (`None`) and scalar tf.int32/tf.int64 tensors are valid "

@@ -7,7 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.allocation_check import require_room
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorShape, TensorType, as_shape, brackets, show_shape, simplify_dim
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
+from tvtf.core.text_format import HOLE
+from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, as_dtype, float32, int32, int64
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.arrange import flattened
@@ -30,12 +36,6 @@ from tvtf.ops.rules import (
     static_dims,
     static_int,
 )
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.room import require_room
-from tvtf.shape import Dim, TensorShape, TensorType, as_shape, brackets, show_shape, simplify_dim
-from tvtf.summarized import HOLE
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, constant, convert_to_tensor
 
 
 @export("eye", "linalg.eye")

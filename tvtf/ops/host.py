@@ -20,13 +20,13 @@ from typing import Any
 import numpy as np
 
 from tvtf import errors
-from tvtf.context import state
+from tvtf.core.primitive import Primitive, as_tuple, primitive, table
+from tvtf.core.shape import Dim, TensorType, fresh_dim
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import state
+from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import ON_HOST, DType, as_dtype
-from tvtf.locks import Lock
 from tvtf.ops.rules import bind, number, zeros_like
-from tvtf.primitive import Primitive, as_tuple, primitive, table
-from tvtf.shape import Dim, TensorType, fresh_dim
-from tvtf.tensor import EagerTensor, Tensor
 
 _numbers = itertools.count(1)
 _alive: weakref.WeakValueDictionary[int, Any] = weakref.WeakValueDictionary()
@@ -92,7 +92,7 @@ def tell_machine() -> None:
     """Registers what compiled code calls by name."""
     import tvm_ffi
 
-    from tvtf.memory import to_array, to_handle
+    from tvtf.core.dlpack_view import to_array, to_handle
 
     def called(way: Callable[..., Any], ranks: Any, key: Any, *inputs: Any) -> list[Any]:
         with kept_failure():

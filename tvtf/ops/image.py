@@ -7,6 +7,11 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, size_of
+from tvtf.core.tensor import Tensor, constant, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import FLOATING, as_dtype, float16, float32
 from tvtf.ops.array import transpose
 from tvtf.ops.cast import cast, saturate_cast
@@ -17,11 +22,6 @@ from tvtf.ops.operands import operand
 from tvtf.ops.pad import pad, reverse, tile
 from tvtf.ops.reduce import reduce_mean
 from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, static_int, stretch
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, size_of
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor, constant, convert_to_tensor
 
 RGB_TO_YIQ = [[0.299, 0.59590059, 0.2115], [0.587, -0.27455667, -0.52273617], [0.114, -0.32134392, 0.31119955]]
 YIQ_TO_RGB = [[1.0, 1.0, 1.0], [0.95598634, -0.27201283, -1.10674021], [0.6208248, -0.64720424, 1.70423049]]

@@ -6,6 +6,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import Sample, export
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, float64
 from tvtf.ops.elementwise import binary_op, chain, like, operands, scaled, shifted, tensor_of, unary_op
 from tvtf.ops.host import host_primitive
@@ -19,9 +22,6 @@ from tvtf.ops.rules import (
     unbroadcast,
 )
 from tvtf.ops.special import NO_ONNX, scipy
-from tvtf.primitive import Sample, export
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
 
 WIDE = (float32, float64)
 _STEP = 1e-3

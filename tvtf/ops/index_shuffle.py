@@ -12,13 +12,13 @@ from typing import Any, Final
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType, brackets, broadcast_shapes
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64, uint32, uint64
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, require_dtype
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, brackets, broadcast_shapes
-from tvtf.tensor import Tensor, convert_to_tensor
 
 Words = np.ndarray[Any, Any]
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvtf.core.indexed_slices import IndexedSlices
+from tvtf.core.primitive import export, teach
+from tvtf.core.shape import size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor, register_tensor_conversion_function
 from tvtf.dtypes import int32, int64
-from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.rules import bind, static_dims
-from tvtf.primitive import export, teach
-from tvtf.shape import size_of
-from tvtf.tensor import Tensor, convert_to_tensor, register_tensor_conversion_function
 
 
 def _densified(value: IndexedSlices, dtype: Any = None, **_: Any) -> Tensor:

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, DType, as_dtype, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
@@ -15,10 +19,6 @@ from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexed_slices import rows_of
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import attribute_text, bind, draw, kernel, static_int, stretch, zeros_like
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import Dim, TensorType, agree_dim, agree_shape, brackets, size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 INDEX_TYPES: tuple[DType, ...] = tuple(map(as_dtype, ("int16", "int32", "int64")))
 

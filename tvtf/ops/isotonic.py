@@ -6,14 +6,14 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import bfloat16, float16, float32, float64, int8, int16, int32
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind
-from tvtf.primitive import export
-from tvtf.shape import TensorType
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 _RESULTS = {float32: float32, float16: float16, bfloat16: bfloat16, int8: float32, int16: float32}
 

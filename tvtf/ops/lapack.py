@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, WithoutKernel
+from tvtf.core.primitive import Sample, table
+from tvtf.core.shape import Dim, TensorType, agree_dim, agree_shape, brackets
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import DType, complex64, complex128, float16, float32, float64, type_name
 from tvtf.ops.blas import serial
 from tvtf.ops.host import host_primitive
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind, require_dtype, stretch, zeros_like
-from tvtf.primitive import Sample, table
-from tvtf.refusal import Refused, WithoutKernel
-from tvtf.shape import Dim, TensorType, agree_dim, agree_shape, brackets
-from tvtf.tensor import Tensor, convert_to_tensor
 
 REAL_MATRICES = (float64, float32)
 COMPLEX_MATRICES = (complex64, complex128)

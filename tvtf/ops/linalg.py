@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive, table
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import (
     FLOATING,
     NUMERIC,
@@ -37,10 +41,6 @@ from tvtf.ops.rules import (
     unbroadcast,
 )
 from tvtf.ops.softmax import wide
-from tvtf.primitive import Sample, export, primitive, table
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 MATMUL_TYPES = NUMERIC
 _OUTPUTS = (bfloat16, float16, float32, float64, int16, int32, int64, complex64, complex128)

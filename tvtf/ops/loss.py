@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, hooks, primitive, table
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape, show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.text_format import HOLE
 from tvtf.dtypes import FLOATING, int32, int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import in_range
 from tvtf.ops.rules import bind, draw, kernel, ones_like, require_dtype, require_same_dtype, static_int, stretch
 from tvtf.ops.softmax import log_softmax_array, softmax_array, wide
-from tvtf.primitive import Sample, export, hooks, primitive, table
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, broadcast_shapes, same_shape, show_shape
-from tvtf.summarized import HOLE
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _dense_type(labels: TensorType, logits: TensorType) -> TensorType:

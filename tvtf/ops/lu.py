@@ -7,7 +7,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export, table
+from tvtf.core.shape import TensorType, agree_dim, show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import gather
@@ -28,10 +32,6 @@ from tvtf.ops.lapack import (
 )
 from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import bind, ones_like, zeros_like
-from tvtf.primitive import export, table
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, agree_dim, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 NOT_INVERTIBLE = "Input is not invertible."
 

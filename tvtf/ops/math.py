@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import as_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import COMPLEX, FLOATING, FLOATING_AND_COMPLEX, NUMERIC, REAL, SIGNED, as_dtype, string
 from tvtf.ops.elementwise import binary_op, conj, hinted_operands, nodes, operands, tensor_of, unary_op, widened
 from tvtf.ops.indexed_slices import on_values
 from tvtf.ops.rules import binary, bind, kernel, number, unbroadcast, zeros_like
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import as_shape
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 MSG_NEGATIVE_POWER = "Integers to negative integer powers are not allowed"
 

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import brackets, same_shape, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import bfloat16, complex64, complex128, float16, float32, float64, int32, int64
 from tvtf.ops.aggregate import norm
 from tvtf.ops.lapack import adjoint as adjoint_of
 from tvtf.ops.lapack import as_dtype_of, diagonal_matrix
 from tvtf.ops.operands import operands
 from tvtf.ops.rules import bind, require_dtype, require_same_dtype
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import brackets, same_shape, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("linalg.adjoint")

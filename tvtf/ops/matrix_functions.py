@@ -8,6 +8,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export, table
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, int32
 from tvtf.ops.lapack import (
     COMPLEX_MATRICES,
@@ -26,9 +29,6 @@ from tvtf.ops.lapack import (
 )
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.ops.solve import cholesky_solve
-from tvtf.primitive import export, table
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _through_block(name: str) -> Callable[..., Tensor]:

@@ -8,17 +8,17 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export
+from tvtf.core.shape import is_static_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.cast import cast
 from tvtf.ops.operands import attributes, one_of, operands, told, word_of
 from tvtf.ops.pad import reverse
 from tvtf.ops.rules import attribute_ints, attribute_text, bind, number, static_value
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import is_static_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 class _Windows(NamedTuple):

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import NUMERIC
 from tvtf.ops.rules import bind, draw, require_dtype, require_same_dtype, scalar, stretch
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _bias_type(x: TensorType, bias: TensorType) -> TensorType:

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING
 from tvtf.ops.rules import (
     bind,
@@ -23,10 +27,6 @@ from tvtf.ops.rules import (
     zeros_like,
 )
 from tvtf.ops.softmax import wide
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _type(x: TensorType, scale: TensorType, offset: TensorType, *, first: int, epsilon: float) -> TensorType:

@@ -9,12 +9,12 @@ from typing import Any, ParamSpec, TypeVar
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.shape import TensorShape, is_dim, show_shape
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, int32, int64, type_name
 from tvtf.ops.rules import attribute_bool, attribute_int, attribute_text, not_among, require_dtype, static_int
-from tvtf.refusal import Refused
-from tvtf.shape import TensorShape, is_dim, show_shape
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -184,7 +184,7 @@ def attributes(**kinds: Any) -> Callable[[Callable[P, R]], Callable[P, R]]:
 
     Primitives and exported functions convert them when they are called.
 
-    >>> from tvtf.primitive import refusing
+    >>> from tvtf.core.primitive import refusing
     >>> @refusing
     ... @attributes(num_bits=int)
     ... def bits(num_bits=8):

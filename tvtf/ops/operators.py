@@ -11,14 +11,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composite import CompositeTensor
-from tvtf.context import state
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.primitive import patient, table
+from tvtf.core.shape import broadcast_shapes, may_be_same
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 from tvtf.ops import compare
 from tvtf.ops import math as arithmetic
 from tvtf.ops.elementwise import like
-from tvtf.primitive import patient, table
-from tvtf.shape import broadcast_shapes, may_be_same
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
 
 Operator = Callable[[Any, Any], Any]

@@ -7,7 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import COMPILED, int32, int64
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.ops.dims import scalar_of
@@ -28,10 +32,6 @@ from tvtf.ops.rules import (
     static_value,
     stretch,
 )
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, simplify_dim, size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 Pairs = tuple[tuple[Dim, Dim], ...]
 

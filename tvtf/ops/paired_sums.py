@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType, same_shape, show_shape
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import float32, float64
 from tvtf.ops.attended import MADE_LATE
 from tvtf.ops.rules import bind, draw, kernel, reduction, require_same_dtype, stretch
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, same_shape, show_shape
-from tvtf.tensor import Tensor
 
 
 def _type(x: TensorType, y: TensorType, *, axis: tuple[int, ...]) -> tuple[TensorType, TensorType]:

@@ -10,6 +10,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, same_shape, simplify_dim, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int32, int64
 from tvtf.errors import UnimplementedError
 from tvtf.ops.host import host_primitive, unknown_dim
@@ -28,10 +32,6 @@ from tvtf.ops.rules import (
     static_int,
     static_value,
 )
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, same_shape, simplify_dim, size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 
 # -- by number
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive, table
+from tvtf.core.shape import Dim, TensorType, same_shape, show_shape, simplify_dim, size_of
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING, float32, int8, int16, int32, int64, uint8, uint16
 from tvtf.ops.conv import merged, parted
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, stretch, zeros_like
 from tvtf.ops.softmax import wide
 from tvtf.ops.windows import Padding, cropped, padded, result_sizes, taps
-from tvtf.primitive import Sample, primitive, table
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, same_shape, show_shape, simplify_dim, size_of
-from tvtf.tensor import Tensor
 
 Sizes = tuple[int, ...]
 MAX_TYPES = (*FLOATING, int32, int64, uint8, int16, int8, uint16)

@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import bfloat16, float16, float32
 from tvtf.ops.cast import defaulted
 from tvtf.ops.rules import bind, number, require_dtype
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, result_sizes, spatial_steps
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import show_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def pooled(

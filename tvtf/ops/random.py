@@ -8,14 +8,14 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, agree_shape, brackets, show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, DType, as_dtype, bfloat16, float16, float32, float64, int32, int64, uint32, uint64
 from tvtf.ops import philox, random_onnx
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, drawn_dims, kernel, number, size_argument
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_shape, brackets, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 WORDS = (int32, int64, uint32, uint64)
 STATE = (int64, uint64)

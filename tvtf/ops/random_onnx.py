@@ -11,9 +11,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.shape import Dim, TensorType
 from tvtf.dtypes import DType, float32, float64, int64, uint64
 from tvtf.ops.philox import KEY_STEPS, LANES, MULTIPLIERS, ROUNDS, SCRAMBLING_KEY
-from tvtf.shape import Dim, TensorType
 
 BOX_MULLER_EPSILON = 1.0e-7
 MASK = 0xFFFFFFFF

@@ -8,6 +8,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import TensorType, brackets, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, NUMERIC, REAL, DType, as_dtype, int16, int32, int64, uint16
 from tvtf.dtypes import bool as boolean
 from tvtf.ops.dims import scalar_of
@@ -26,10 +30,6 @@ from tvtf.ops.rules import (
     static_value,
 )
 from tvtf.ops.scan import conjugate, wide_type
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, brackets, size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def expand_reduced(ct: Tensor, x: Tensor, axis: tuple[int, ...], keepdims: bool) -> Tensor:

@@ -6,13 +6,13 @@ from collections.abc import Callable
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, static_value
+from tvtf.core.thread_state import state
 from tvtf.errors import OpError
 from tvtf.ops.indexing import in_range
 from tvtf.ops.rules import bind
-from tvtf.refusal import Refused
-from tvtf.shape import Dim
-from tvtf.tensor import Tensor, static_value
 
 Check = Callable[..., None]
 

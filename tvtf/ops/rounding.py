@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import FLOATING
 from tvtf.ops.elementwise import tensor_of, unary_op
-from tvtf.primitive import export
-from tvtf.tensor import convert_to_tensor
 
 
 @unary_op(

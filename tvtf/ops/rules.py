@@ -9,14 +9,14 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape, UnknownRank, of_any_rank, unknown, until_told
-from tvtf.context import state
-from tvtf.dimension import Dimension
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import AnyShape, UnknownRank, of_any_rank, unknown, until_told
+from tvtf.core.primitive import Sample, patient, table
+from tvtf.core.shape import Dim, TensorType, broadcast_shapes, is_dim, is_static_shape, same_dim, same_shape, show_shape
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, to_array
+from tvtf.core.thread_state import state
+from tvtf.core.v1_dimension import Dimension
 from tvtf.dtypes import DType, from_array, int32, int64, type_name
-from tvtf.primitive import Sample, patient, table
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, broadcast_shapes, is_dim, is_static_shape, same_dim, same_shape, show_shape
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor, to_array
 
 # -- binding by name: rules of any family may use primitives of any other
 

@@ -7,14 +7,14 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, show_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, NUMERIC
 from tvtf.ops.dims import at_least_zero
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, draw, kernel, require_dtype, require_same_dtype, static_int, stretch
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import Dim, TensorType, agree_dim, show_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 NO_ONNX = "ONNX has no running product before opset 26, and no recurrence but Loop and Scan"
 

@@ -8,6 +8,10 @@ from typing import Any
 import ml_dtypes
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import COMPILED, FLOATING, NUMERIC, REAL, DType, float32, int64
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import (
@@ -34,10 +38,6 @@ from tvtf.ops.rules import (
     zeros_like,
 )
 from tvtf.ops.scan import wide_type
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _segment_type(data: TensorType, ids: TensorType, *, num_segments: Dim) -> TensorType:

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, agree_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import NUMERIC, int32, int64
 from tvtf.ops.rules import bind, not_among, number, require_dtype, size_argument, static_dims
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, agree_dim
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _ones(x: Tensor, shape: tuple[Dim, ...]) -> Tensor:

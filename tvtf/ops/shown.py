@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.summarized import number
+from tvtf.core.text_format import number
 
 
 def filled(pieces: Sequence[str], values: Sequence[str]) -> str:

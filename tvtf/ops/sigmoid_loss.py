@@ -5,11 +5,11 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import agree_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.operands import operands
 from tvtf.ops.rules import bind, number, zeros_like
-from tvtf.primitive import export
-from tvtf.shape import agree_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _same_shaped(labels: Any, logits: Any) -> tuple[Tensor, Tensor]:

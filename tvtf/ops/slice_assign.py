@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.shape import Dim, brackets, broadcast_shapes, same_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.getitem import Taken, is_mask, taken_by, takes_all
 from tvtf.ops.rules import bind
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, brackets, broadcast_shapes, same_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 

@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType, is_static_shape, simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import COMPILED
 from tvtf.ops.dims import at_least_zero, scalar_of
 from tvtf.ops.rules import bind, draw, kernel, number, stretch
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, is_static_shape, simplify_dim
-from tvtf.tensor import EagerTensor, Tensor
 
 # -- the primitive: in every axis `size` elements from `begin` in steps of `strides`
 

@@ -6,12 +6,12 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, float64
 from tvtf.ops.rules import batch_elementwise, bind, draw, kernel, require_dtype, require_same_dtype, static_int
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def wide(x: np.ndarray) -> np.ndarray:

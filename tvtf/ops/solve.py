@@ -6,6 +6,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export
+from tvtf.core.shape import TensorType, agree_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import bfloat16, float16
 from tvtf.ops.elementwise import conj
 from tvtf.ops.lapack import (
@@ -37,10 +41,6 @@ from tvtf.ops.lapack import (
 from tvtf.ops.linalg import lifted
 from tvtf.ops.operands import attributes, operands
 from tvtf.ops.rules import bind, broadcast_types, require_same_dtype, unbroadcast, zeros_like
-from tvtf.primitive import Sample, export
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, agree_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 NOT_INVERTIBLE = "Input is not invertible."
 SINGULAR = "Input matrix is not invertible."

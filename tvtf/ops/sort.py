@@ -8,6 +8,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import REAL, DType, as_dtype, int16, int32, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.host import host_primitive, unknown_dim
@@ -25,10 +29,6 @@ from tvtf.ops.rules import (
     static_value,
     stretch,
 )
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets, size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 # -- the order of the last axis; NaN counts as the largest, equal elements keep their order
 

@@ -8,15 +8,15 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import float32, int32, string
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.ops.strings.rules import text, text_op
-from tvtf.primitive import export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor
 
 _SCALE = 1 << 15
 _HEADER = "<4sI4s4sIHHIIHH4sI"

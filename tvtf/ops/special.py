@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING
 from tvtf.ops.elementwise import binary_op, chain, nodes, operands, scaled, tensor_of, unary_op, widened
 from tvtf.ops.rules import bind, number, unbroadcast
-from tvtf.tensor import Tensor
 
 NO_ONNX = {"onnx": "ONNX has no operator for this function nor one that computes it to full precision"}
 

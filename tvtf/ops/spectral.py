@@ -6,7 +6,11 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import complex64, complex128, float16, float32
 from tvtf.ops.elementwise import conj
 from tvtf.ops.lapack import (
@@ -34,10 +38,6 @@ from tvtf.ops.lapack import (
 )
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, number, ones_like, optional_flag
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
 
 # -- QR
 

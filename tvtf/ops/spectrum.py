@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import complex64, complex128, float32
 from tvtf.ops.cast import defaulted
 from tvtf.ops.fourier import require_least_rank
 from tvtf.ops.pad import roll
 from tvtf.ops.rules import bind, canonical_axes, number, static_value
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, simplify_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _transformed(input: Any, rank: int, inverse: bool) -> Tensor:

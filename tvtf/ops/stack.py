@@ -11,14 +11,14 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType, fresh_dim, same_shape, show_shape
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, kernel, number, stretch, zeros_like
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, fresh_dim, same_shape, show_shape
-from tvtf.tensor import EagerTensor, Tensor
 
 INSIDE = "loops count within their stacks, and arrays check what they are asked (frontend/array_traced.py)"
 EXPORT = "loops are exported as a whole"

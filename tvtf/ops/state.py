@@ -8,11 +8,11 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes, errors
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType
+from tvtf.core.tensor import Tensor
+from tvtf.core.text_format import filled
 from tvtf.ops.rules import bind, draw, scalar, stretch
-from tvtf.primitive import Sample, primitive
-from tvtf.shape import Dim, TensorType
-from tvtf.summarized import filled
-from tvtf.tensor import Tensor
 
 _KIND = "InvalidArgumentError"
 

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import is_dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.batch_norm import batch_normalization
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, canonical_axes, canonical_axis, number
-from tvtf.primitive import export, public_names
-from tvtf.shape import is_dim, size_of
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 @export("nn.sufficient_statistics")

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export, refusing
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, float32, int32
 from tvtf.ops.computed_arguments import computed
 from tvtf.ops.operands import converted, scalar_int
 from tvtf.ops.rules import static_int, static_value
-from tvtf.primitive import export, refusing
-from tvtf.refusal import Refused
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _checked(window_length: Any, dtype: Any) -> tuple[int, DType]:

@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import Dim, TensorType, fresh_dim
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.dtypes import int64
 from tvtf.ops.rules import bind, number, stretch
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, fresh_dim
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 
 def dims_of(vector: Tensor) -> tuple[Dim, ...]:

@@ -4,13 +4,13 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, show_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.ops.conv import group_count
 from tvtf.ops.rules import bind, static_dims
 from tvtf.ops.windows import channels_first, channels_last, is_channels_first, paddings, spatial_steps
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, show_shape
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _checked(x: Any, w: Any, rank: int, op: str) -> tuple[Tensor, Tensor]:

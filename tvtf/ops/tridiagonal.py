@@ -6,7 +6,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import Sample, export, public_names
+from tvtf.core.shape import TensorType, agree_dim, brackets
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float32, float64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.lapack import (
@@ -25,10 +29,6 @@ from tvtf.ops.lapack import (
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.operands import attributes, operands
 from tvtf.ops.rules import bind, require_dtype, require_same_dtype, zeros_like
-from tvtf.primitive import Sample, export, public_names
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, agree_dim, brackets
-from tvtf.tensor import Tensor, convert_to_tensor
 
 # -- tridiagonal
 

@@ -6,10 +6,10 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import FLOATING
 from tvtf.ops.elementwise import binary_op, chain, nodes, operands, shifted, tensor_of, unary_op
 from tvtf.ops.rules import bind, number, unbroadcast
-from tvtf.tensor import Tensor
 
 
 def _has_sign(x: int) -> Any:

@@ -8,14 +8,14 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.indexed_slices import IndexedSlices
+from tvtf.core.shape import brackets, same_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.errors import InvalidArgumentError, OutOfRangeError
-from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.indexing import check_nd, check_range, gather, gather_nd
 from tvtf.ops.rules import bind, zeros_like
-from tvtf.refusal import Refused
-from tvtf.shape import brackets, same_shape
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 _BINDS = {

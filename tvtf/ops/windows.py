@@ -8,13 +8,13 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import until_told
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.primitive import table
+from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.tensor import Tensor
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.rules import attribute_int, static_value
-from tvtf.primitive import table
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, simplify_dim
-from tvtf.tensor import Tensor
 
 Padding = tuple[tuple[int, int], ...]
 FORMATS = {1: ("NWC", "NCW"), 2: ("NHWC", "NCHW"), 3: ("NDHWC", "NCDHW")}

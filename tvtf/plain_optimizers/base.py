@@ -9,19 +9,19 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.primitive import export
+from tvtf.core.shape import brackets, broadcast_shapes
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import DType, float32, int64
-from tvtf.locks import Lock
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.indexed_slices import IndexedSlices, on_values
 from tvtf.ops.rules import number
 from tvtf.plain_optimizers import clipping, schedules
 from tvtf.plain_optimizers.repeated import Repeated
 from tvtf.plain_optimizers.schedules import LearningRateSchedule
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import brackets, broadcast_shapes
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.track import AutoTrackable, NoDependency
 from tvtf.variable import Variable, of_library
 

@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.core.tensor import Tensor
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, on_values
 from tvtf.ops.rules import bind, number, ones_like
-from tvtf.tensor import Tensor
 
 
 def clipped(

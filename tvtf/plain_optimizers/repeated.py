@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
-from tvtf.context import precision, state
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.thread_state import precision, state
 from tvtf.plain_optimizers.schedules import LearningRateSchedule
-from tvtf.tensor import EagerTensor
 from tvtf.variable import Variable
 
 WORTH_COMPILING = 1 << 13

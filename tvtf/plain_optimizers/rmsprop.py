@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number
 from tvtf.plain_optimizers.base import Optimizer
 from tvtf.plain_optimizers.clipping import squared
-from tvtf.primitive import export
-from tvtf.tensor import Tensor
 from tvtf.variable import Variable
 
 

@@ -9,11 +9,11 @@ from collections.abc import Sequence
 from math import pi
 from typing import Any
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import DType
 from tvtf.ops.cast import cast_tensor
 from tvtf.ops.rules import bind, number
-from tvtf.primitive import export
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _public(*names: str) -> Any:

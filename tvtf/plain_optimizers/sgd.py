@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.primitive import export
+from tvtf.core.tensor import Tensor
+from tvtf.core.thread_state import state
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, on_values
 from tvtf.ops.rules import number
 from tvtf.plain_optimizers.base import Optimizer
-from tvtf.primitive import export
-from tvtf.tensor import Tensor
 from tvtf.variable import Variable
 
 

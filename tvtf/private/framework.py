@@ -11,15 +11,15 @@ from contextlib import contextmanager, nullcontext
 from typing import Any
 
 import tvtf
-from tvtf.composite import BatchableTypeSpec, CompositeTensor, TypeSpec, register, registered
-from tvtf.context import state
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, TypeSpec, register, registered
+from tvtf.core.indexed_slices import IndexedSlices
+from tvtf.core.shape import TensorShape, as_shape
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
+from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.frontend.order import init_scope
-from tvtf.indexed_slices import IndexedSlices
 from tvtf.internal import EagerTensor
-from tvtf.shape import TensorShape, as_shape
-from tvtf.spec import TensorSpec, type_spec_from_value
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor, static_value
 from tvtf.tensorflow_view import Context
 from tvtf.variable import ResourceVariable
 

@@ -8,7 +8,7 @@ from __future__ import annotations
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tvtf import nest
+from tvtf.core import nest
 
 Path = tuple[Any, ...]
 

@@ -14,10 +14,10 @@ from contextlib import contextmanager
 from functools import wraps
 from typing import Any, TypeVar
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.log import logger
+from tvtf.core.primitive import public_names
 from tvtf.frontend.function import Function as GenericFunction
-from tvtf.log import logger
-from tvtf.primitive import public_names
 from tvtf.variable import Variable
 
 Callee = TypeVar("Callee", bound=Callable[..., Any])

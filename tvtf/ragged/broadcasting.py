@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.shape import Dim, broadcast_dim, same_dim, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather
@@ -18,8 +20,6 @@ from tvtf.ragged.dynamic_shape import DynamicRaggedShape
 from tvtf.ragged.kernels import ranges
 from tvtf.ragged.partition import RowPartition, splits_of_lengths
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.shape import Dim, broadcast_dim, same_dim, size_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 Places = Tensor | None
 """From which of its items each item of the result comes; None where from the one at its place."""

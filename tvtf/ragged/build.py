@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, int32, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.array import shape as shape_of
@@ -17,12 +20,9 @@ from tvtf.ops.indexing import boolean_mask as dense_mask
 from tvtf.ops.indexing import gather
 from tvtf.ops.reduce import reduce_max
 from tvtf.ops.rules import bind, zeros_like
-from tvtf.primitive import export
 from tvtf.ragged.kernels import dim, positions, ranges
 from tvtf.ragged.partition import splits_of_lengths
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.shape import simplify_dim
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("ragged.constant")

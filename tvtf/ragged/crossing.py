@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.cast import cast
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.digests import fingerprint64, fingerprint_cat64
 from tvtf.ops.strings.rules import text_op
-from tvtf.primitive import export
 from tvtf.ragged.build import from_tensor
 from tvtf.ragged.gathering import as_tensor
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor
 
 HASH_KEY = 0xDECAFCAFFE
 

@@ -5,13 +5,14 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any
 
+from tvtf.core.primitive import public_names
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import bool as boolean
 from tvtf.dtypes import int32, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, ones_like, static_int, zeros_like
-from tvtf.primitive import public_names
 from tvtf.ragged import structure
 from tvtf.ragged.broadcasting import spread
 from tvtf.ragged.build import bounding_shape, gather_rows
@@ -20,7 +21,6 @@ from tvtf.ragged.joining import single_rows
 from tvtf.ragged.kernels import dim, ranges
 from tvtf.ragged.shown import ragged_format
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.tensor import Tensor, convert_to_tensor
 
 Handler = Callable[..., Any]
 

@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorShape, agree_dim, as_shape, is_static_shape, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType, as_dtype, int64
 from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, static_dims
-from tvtf.primitive import export
 from tvtf.ragged.partition import RowPartition, RowPartitionSpec
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.shape import Dim, TensorShape, agree_dim, as_shape, is_static_shape, size_of
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 
 
 @export("experimental.DynamicRaggedShape")

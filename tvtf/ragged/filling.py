@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import brackets, same_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.grids import invert_permutation
 from tvtf.ops.indexing import in_range, places
 from tvtf.ops.operands import operand
 from tvtf.ops.required import required
 from tvtf.ops.rules import bind, number, size_argument
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import brackets, same_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 OP = "RaggedFillEmptyRows"
 

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather as dense_gather
@@ -13,7 +14,6 @@ from tvtf.ops.rules import bind, static_int
 from tvtf.ragged.build import from_tensor, gather_rows, joined_axes
 from tvtf.ragged.kernels import positions
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def as_tensor(value: Any) -> Any:

@@ -6,6 +6,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.cast import cast
 from tvtf.ops.create import arange
@@ -14,7 +15,6 @@ from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.ragged.build import gather_rows
 from tvtf.ragged.kernels import counted, ranges
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 
 
 def getitem(ragged: RaggedTensor, key: Any) -> Any:

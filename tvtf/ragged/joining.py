@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64
 from tvtf.ops.arrange import concat as dense_concat
 from tvtf.ops.cast import cast
@@ -13,7 +14,6 @@ from tvtf.ragged.build import from_tensor, gather_rows, joined_axes
 from tvtf.ragged.kernels import counted, dim
 from tvtf.ragged.partition import splits_of_lengths
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _rank(value: Any) -> int:

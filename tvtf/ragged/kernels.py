@@ -6,16 +6,16 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.allocation_check import require_room
+from tvtf.core.argument_error import Refused
+from tvtf.core.shape import TensorType, simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import INTEGER, DType, as_dtype, int64
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.create import arange
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.rules import bind, ones_like, require_dtype, zeros_like
 from tvtf.ops.sort import searchsorted
-from tvtf.refusal import Refused
-from tvtf.room import require_room
-from tvtf.shape import TensorType, simplify_dim
-from tvtf.tensor import EagerTensor, Tensor
 
 
 def _range_types(starts: TensorType, limits: TensorType, deltas: TensorType, count: Any) -> tuple[TensorType, ...]:

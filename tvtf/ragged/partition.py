@@ -8,7 +8,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorShape, as_shape, simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType, as_dtype, int32, int64
 from tvtf.ops.assert_values import assert_equal, assert_less_equal, assert_non_negative
 from tvtf.ops.cast import cast
@@ -18,11 +22,7 @@ from tvtf.ops.required import all_hold, ascending, required
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.scan import cumsum
 from tvtf.ops.sort import searchsorted
-from tvtf.primitive import export
 from tvtf.ragged.kernels import counted, ranges
-from tvtf.shape import Dim, TensorShape, as_shape, simplify_dim
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
 
 SPLITS_DTYPES = (int32, int64)
 

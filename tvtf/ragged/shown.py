@@ -6,14 +6,14 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import string
 from tvtf.ops.rules import bind
 from tvtf.ops.strings.basic import format_, string_join
 from tvtf.ops.strings.numbers import as_string
 from tvtf.ops.strings.rules import text_op
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 def _nested(values: Any, splits: tuple[np.ndarray, ...]) -> Any:

@@ -6,6 +6,8 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.cast import cast
@@ -13,13 +15,11 @@ from tvtf.ops.host import unknown_dim
 from tvtf.ops.indexing import gather, places
 from tvtf.ops.required import all_hold, required
 from tvtf.ops.rules import bind, number
-from tvtf.primitive import export
 from tvtf.ragged.build import bounding_shape, from_tensor
 from tvtf.ragged.crossing import HASH_KEY
 from tvtf.ragged.kernels import positions
 from tvtf.ragged.tensor import RaggedTensor
 from tvtf.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def from_sparse(st_input: Any, splits_dtype: Any) -> RaggedTensor:

@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import as_dtype, int32, int64
 from tvtf.ops.assert_values import assert_equal, assert_less, assert_non_negative
 from tvtf.ops.assertion import Assert
@@ -15,7 +18,6 @@ from tvtf.ops.cast import cast
 from tvtf.ops.indexing import gather
 from tvtf.ops.rules import bind, static_int, static_value
 from tvtf.ops.sort import argsort
-from tvtf.primitive import export, public_names
 from tvtf.ragged.broadcasting import broadcast_shapes, broadcast_to
 from tvtf.ragged.build import check_same_rows, from_tensor
 from tvtf.ragged.dynamic_shape import DynamicRaggedShape
@@ -24,8 +26,6 @@ from tvtf.ragged.gathering import gather as ragged_gather
 from tvtf.ragged.joining import concat_all, stack_all
 from tvtf.ragged.kernels import dim
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.shape import simplify_dim
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 Handler = Callable[..., Any]
 

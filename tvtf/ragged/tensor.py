@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.composite import BatchableTypeSpec, CompositeTensor
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorShape, as_shape, simplify_dim
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType, as_dtype, float32, int64
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
-from tvtf.primitive import export
 from tvtf.ragged.kernels import dim, positions, positive_axis, row_ids
 from tvtf.ragged.partition import RowPartition
-from tvtf.shape import Dim, TensorShape, as_shape, simplify_dim
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
 
 def _values(value: Any) -> Any:

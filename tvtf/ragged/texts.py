@@ -7,6 +7,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.cast import cast
 from tvtf.ops.host import unknown_dim
@@ -14,12 +17,9 @@ from tvtf.ops.operands import attributes, word_of
 from tvtf.ops.rules import attribute_bool, attribute_text, bind, require_dtype, static_int
 from tvtf.ops.strings.rules import text, text_op
 from tvtf.ops.strings.unicode import OUTPUTS, REPLACING, options, output_codec, points_of, splits_of
-from tvtf.primitive import export
 from tvtf.ragged.build import from_tensor
 from tvtf.ragged.kernels import counted, dim
 from tvtf.ragged.tensor import RaggedTensor
-from tvtf.shape import TensorType
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def _parts_types(x: TensorType, count: Any, **_: Any) -> tuple[TensorType, TensorType]:

@@ -15,9 +15,9 @@ from weakref import WeakKeyDictionary
 
 import numpy as np
 
-from tvtf import aligned
+from tvtf.core import aligned_array
+from tvtf.core.dlpack_view import to_handle
 from tvtf.dtypes import as_dtype
-from tvtf.memory import to_handle
 
 
 class Layout:
@@ -43,7 +43,7 @@ class Block:
     """Bytes, and each layout's tensors in them."""
 
     def __init__(self, size: int) -> None:
-        self.memory = aligned.empty((size,), np.dtype(np.uint8))
+        self.memory = aligned_array.empty((size,), np.dtype(np.uint8))
         self._tensors: WeakKeyDictionary[Layout, list[Any]] = WeakKeyDictionary()
 
     def tensors(self, layout: Layout) -> list[Any]:

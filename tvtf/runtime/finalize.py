@@ -18,7 +18,7 @@ from functools import wraps
 from types import FrameType
 from typing import Any
 
-from tvtf.context import state
+from tvtf.core.thread_state import state
 
 MOST_SECONDS = 30.0
 """A thread that is longer inside, in an endless loop, is not waited for: the process may end by a signal then."""

@@ -11,7 +11,7 @@ import warnings
 from collections.abc import Iterator
 from pathlib import Path
 
-from tvtf.context import cache_folder
+from tvtf.core.thread_state import cache_folder
 
 _PRIVATE = 0o700
 _OTHERS = stat.S_IWGRP | stat.S_IWOTH

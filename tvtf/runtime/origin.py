@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from pathlib import Path
 from typing import Any
 
-from tvtf.primitive import table
+from tvtf.core.primitive import table
 
 
 def digest_of(functions: Iterable[Callable[..., Any]]) -> str:

@@ -18,10 +18,10 @@ from typing import Any
 
 import tvm_ffi
 
+from tvtf.core.thread_count import available_cores
 from tvtf.passes.codegen.linker import link_code
 from tvtf.passes.codegen.memory_file import memory_file, object_code
 from tvtf.runtime.store import stored
-from tvtf.threads import available_cores
 
 _SOURCE = Path(__file__).with_name("pool.ll")
 _LAUNCH = "__TVMBackendParallelLaunch"

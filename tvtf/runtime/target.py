@@ -6,8 +6,8 @@ import re
 from functools import lru_cache
 from typing import Any
 
-from tvtf.device_spec import DeviceSpec
-from tvtf.threads import available_cores
+from tvtf.core.device_spec import DeviceSpec
+from tvtf.core.thread_count import available_cores
 
 CPU, GPU = "CPU", "GPU"
 _ARCH = re.compile(r"sm_(\d{2,3})[af]?")

@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from tvtf.core.primitive import Primitive, table
 from tvtf.frontend import functional, vectorize
 from tvtf.frontend.control import one_of
 from tvtf.frontend.waiting import of_shape
@@ -18,7 +19,6 @@ from tvtf.namespaces import all_names
 from tvtf.ops import operators
 from tvtf.ops.getitem import getitem
 from tvtf.ops.rules import filled_like
-from tvtf.primitive import Primitive, table
 
 EFFECTS: Final = frozenset(("guard", "write", "effect_cond", "effect_while", "effect_recompute", "print_text"))
 """Primitives with effects that stay in the program: checks, its Variables, control flow around them, the standard streams."""

@@ -5,8 +5,8 @@ from __future__ import annotations
 import os
 from typing import Any
 
+from tvtf.core.tensor import EagerTensor, register_tensor_conversion_function, to_array
 from tvtf.files import named_failures
-from tvtf.tensor import EagerTensor, register_tensor_conversion_function, to_array
 from tvtf.trackable import Trackable
 
 

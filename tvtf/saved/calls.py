@@ -8,10 +8,10 @@ from typing import Any
 from tvm import ir, relax
 
 from tvtf import dialect
-from tvtf.primitive import as_tuple, table
+from tvtf.core.primitive import as_tuple, table
+from tvtf.core.shape import TensorType
 from tvtf.saved.allowed import STREAMS
 from tvtf.saved.schema import Misfit
-from tvtf.shape import TensorType
 
 PYTHON = "call_python"
 MSG_PYTHON = f"it calls {table[PYTHON].tf_name} ({PYTHON!r}), which no saved model may: it calls Python"

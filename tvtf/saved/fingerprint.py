@@ -9,7 +9,7 @@ import enum
 from dataclasses import astuple, dataclass
 from typing import Any
 
-from tvtf.primitive import export
+from tvtf.core.primitive import export
 from tvtf.saved import layout
 from tvtf.saved.description import checksum
 

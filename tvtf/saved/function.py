@@ -10,6 +10,9 @@ from typing import Any
 import numpy as np
 from tvm import ir
 
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.emit import Trace, tracing
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, function
@@ -20,9 +23,6 @@ from tvtf.saved.program import NotSaveable
 from tvtf.saved.reader import load as load_model
 from tvtf.saved.signatures import DEFAULT, SignatureFunction
 from tvtf.saved.writer import save as save_model
-from tvtf.shape import TensorType
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor
 from tvtf.track import AutoTrackable
 from tvtf.variable import Variable
 

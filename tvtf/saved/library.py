@@ -23,9 +23,9 @@ from typing import TYPE_CHECKING, Any
 import numpy as np
 import tvm_ffi
 
+from tvtf.core.dlpack_view import to_array, to_handle
+from tvtf.core.variable_lock import Lock
 from tvtf.frontend.failure import raised_by
-from tvtf.locks import Lock
-from tvtf.memory import to_array, to_handle
 from tvtf.runtime import finalize
 from tvtf.runtime.loading import load_library
 from tvtf.saved.description import Description, SavedModuleError, parse

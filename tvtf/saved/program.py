@@ -11,21 +11,22 @@ from typing import Any
 import tvm
 from tvm import ir, relax, tirx
 
-from tvtf import dialect, nest
-from tvtf.anyrank import AnyShape
+from tvtf import dialect
+from tvtf.core import nest
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.primitive import table
+from tvtf.core.shape import TensorShape, TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.frontend.concrete import ConcreteFunction, VariableArgument, named_spec, param_types
 from tvtf.frontend.function import Function
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
 from tvtf.interpret import Instance, evaluate
 from tvtf.lookup.tables import TableRead
 from tvtf.ops.host import HostFunction
-from tvtf.primitive import table
 from tvtf.saved import allowed, calls, schema, waiting
 from tvtf.saved.description import SavedModuleError, checksum
 from tvtf.saved.structure import CapturedDefault, NotPlain, decode, encode
-from tvtf.shape import TensorShape, TensorType
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.variable import Variable
 
 PYTHON = calls.PYTHON

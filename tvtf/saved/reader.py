@@ -12,6 +12,8 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import EagerTensor
 from tvtf.errors import OpError
 from tvtf.folder_locks import shared
 from tvtf.frontend.concrete import ConcreteFunction
@@ -23,8 +25,6 @@ from tvtf.saved.program import Program
 from tvtf.saved.restored import RestoredFunction
 from tvtf.saved.signatures import SignatureFunction, SignatureMap
 from tvtf.saved.structure import decode, decode_signature
-from tvtf.shape import TensorShape
-from tvtf.tensor import EagerTensor
 from tvtf.track import wrap
 from tvtf.train.bundle import Reader
 from tvtf.variable import Variable

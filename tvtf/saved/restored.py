@@ -9,11 +9,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, fast_key
 from tvtf.saved.program import Program
-from tvtf.tensor import Tensor, convert_to_tensor
 
 
 class RestoredFunction(Function):

@@ -12,10 +12,10 @@ from collections.abc import Iterable, Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any, Final
 
-from tvtf.primitive import table
+from tvtf.core.primitive import table
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.saved import layout, program
 from tvtf.saved.program import OP_NAME, Program
-from tvtf.spec import TensorSpec
 
 INIT_OP: Final = "__saved_model_init_op"
 PREDICT: Final = "tensorflow/serving/predict"

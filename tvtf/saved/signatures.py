@@ -9,11 +9,11 @@ import inspect
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.tensor import Tensor, is_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function
-from tvtf.spec import TensorSpec
-from tvtf.tensor import Tensor, is_tensor
 from tvtf.trackable import DEFAULT_FUNCTION, Trackable
 from tvtf.variable import Variable
 

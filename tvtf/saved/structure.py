@@ -13,12 +13,12 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvtf import dtypes
-from tvtf.composite import TypeSpec, registered
+from tvtf.core.composite import TypeSpec, registered
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType
 from tvtf.namespaces import all_names
 from tvtf.saved.description import SavedModuleError
-from tvtf.shape import TensorShape
-from tvtf.spec import TensorSpec
 
 PLAIN = (bool, int, float, str)
 

@@ -13,15 +13,16 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax
 
-from tvtf import dialect, nest
+from tvtf import dialect
+from tvtf.core import nest
+from tvtf.core.primitive import Primitive
+from tvtf.core.tvm_visitor import structural_walk
 from tvtf.dtypes import as_dtype
 from tvtf.frontend.waiting import Call, calls
 from tvtf.interpret import Subfunction
-from tvtf.primitive import Primitive
 from tvtf.saved import allowed
 from tvtf.saved.description import SavedModuleError
 from tvtf.saved.structure import NotPlain, decode, encode
-from tvtf.structure import structural_walk
 
 
 def describe(waiting: Mapping[int, Call] | None) -> dict[str, Any]:

@@ -12,7 +12,8 @@ from pathlib import Path
 from typing import Any
 
 from tvtf import files
-from tvtf.context import state
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.thread_state import state
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function
 from tvtf.lookup.tables import TableRead
@@ -21,7 +22,6 @@ from tvtf.saved.asset import Asset
 from tvtf.saved.fingerprint import VariablePolicy
 from tvtf.saved.signatures import SignatureMap, canonical
 from tvtf.saved.swap import Swap
-from tvtf.tensor import EagerTensor
 from tvtf.track import AutoTrackable
 from tvtf.trackable import Trackable
 from tvtf.train import bundle, object_graph

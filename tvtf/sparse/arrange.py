@@ -6,15 +6,15 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.operands import at_least, attributes, told
 from tvtf.ops.rules import bind, canonical_axis, number, static_int, static_value
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import TensorShape
 from tvtf.sparse.kernels import all_of, known_vector, one_hot, place_numbers, row_major, strides, taken, vector
 from tvtf.sparse.tensor import SparseTensor, as_sparse, as_sparse_list, of_shape, rank_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("sparse.reorder")

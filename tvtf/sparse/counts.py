@@ -6,17 +6,17 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.required import required
 from tvtf.ops.rules import attribute_bool, bind, number, require_dtype
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import size_of
 from tvtf.sparse.cutting import require_same_places, retain
 from tvtf.sparse.kernels import distinct_places, vector
 from tvtf.sparse.tensor import SparseTensor
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 _NATURAL = "Input values must all be non-negative"
 

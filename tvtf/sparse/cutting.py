@@ -8,20 +8,20 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.argument_error import Refused
+from tvtf.core.indexed_slices import IndexedSlices
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import bool as bool_dtype
 from tvtf.dtypes import int64
-from tvtf.indexed_slices import IndexedSlices
 from tvtf.ops.assert_values import assert_equal
 from tvtf.ops.indexing import gather_densely, in_range, places
 from tvtf.ops.operands import at_least, attributes
 from tvtf.ops.required import required
 from tvtf.ops.rules import bind, number, static_int
-from tvtf.primitive import export
-from tvtf.refusal import Refused
 from tvtf.sparse.kernels import all_of, known_vector, one_hot, taken
 from tvtf.sparse.tensor import SparseTensor, as_sparse, of_shape, rank_of, sizes
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("sparse.slice")

@@ -6,18 +6,18 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, brackets
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, int64, string, type_name
 from tvtf.ops.array import shape as shape_of
 from tvtf.ops.dims import dim_min, scalar_of
 from tvtf.ops.indexing import places
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, number, size_argument
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, brackets
 from tvtf.sparse.kernels import all_of, same
 from tvtf.sparse.tensor import SparseTensor, as_sparse, sizes
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 def zero(dtype: Any) -> Tensor:

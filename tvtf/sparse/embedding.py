@@ -6,13 +6,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import bfloat16, float16, float32, int32, int64
 from tvtf.ops.attention import embedding_lookup
 from tvtf.ops.cast import cast
 from tvtf.ops.rules import bind
-from tvtf.primitive import export, public_names
 from tvtf.sparse.tensor import SparseTensor
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 COMBINERS = ("mean", "sqrtn", "sum")
 

@@ -7,15 +7,15 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, primitive
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
 from tvtf.dtypes import FLOATING, int64
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import gather_densely
 from tvtf.ops.rules import bind, draw
-from tvtf.primitive import Sample, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType
 from tvtf.sparse.tensor import SparseTensor
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor
 
 
 def _require(x: np.ndarray, ok: np.ndarray, *, message: str) -> np.ndarray:

@@ -7,19 +7,19 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, NUMERIC, DType, float32, float64, int64
 from tvtf.ops.cast import cast
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.indexing import gather_densely
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_same_dtype
-from tvtf.primitive import Sample, export, primitive
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, TensorType, agree_dim, brackets
 from tvtf.sparse.cutting import retain
 from tvtf.sparse.kernels import all_of, distinct_places, known_vector
 from tvtf.sparse.tensor import SparseTensor, as_sparse, is_sparse, of_shape, rank_of, sizes
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 # -- with dense tensors, elementwise
 

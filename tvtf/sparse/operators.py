@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.tensor import EagerTensor, is_tensor
 from tvtf.dtypes import as_dtype, int32
 from tvtf.ops.bincount import counts
 from tvtf.ops.rules import bind, static_dims
 from tvtf.sparse.counts import sparse_weights
 from tvtf.sparse.math import divided, times
 from tvtf.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
-from tvtf.tensor import EagerTensor, is_tensor
 
 
 def _multiplied(other: SparseTensor, dense: Any) -> Any:

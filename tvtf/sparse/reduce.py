@@ -7,18 +7,18 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import FLOATING, REAL, int32, int64
 from tvtf.ops.indexing import gather, gather_densely
 from tvtf.ops.operands import attributes, flag, operand
 from tvtf.ops.rules import bind, number, require_dtype, size_argument, static_value
 from tvtf.ops.segment import require_ids, unsorted_segment_mean, unsorted_segment_sqrt_n
 from tvtf.ops.told import dims_of
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import Dim, size_of
 from tvtf.sparse.kernels import distinct_places, place_numbers, vector
 from tvtf.sparse.tensor import SparseTensor, of_shape, rank_of, sizes
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 
 @export("sparse.reduce_sum")

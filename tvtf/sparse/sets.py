@@ -7,17 +7,17 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.indexing import places
 from tvtf.ops.operands import attributes
 from tvtf.ops.rules import bind
 from tvtf.ops.told import dims_of
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, size_of
 from tvtf.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
-from tvtf.tensor import EagerTensor, Tensor, convert_to_tensor
 
 DTYPES: tuple[DType, ...] = (
     *(as_dtype(f"int{n}") for n in (8, 16, 32, 64)),

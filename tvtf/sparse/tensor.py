@@ -7,16 +7,16 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape
-from tvtf.composite import BatchableTypeSpec, CompositeTensor
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.indexed_slices import constant_shape
+from tvtf.core.primitive import export, exports
+from tvtf.core.shape import Dim, TensorShape, agree_dim, as_shape
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType, as_dtype, float32, int64
-from tvtf.indexed_slices import constant_shape
 from tvtf.ops.indexing import gather_densely, places
 from tvtf.ops.rules import bind, static_dims
-from tvtf.primitive import export, exports
-from tvtf.shape import Dim, TensorShape, agree_dim, as_shape
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 
 
 class SparseTensorValue(NamedTuple):

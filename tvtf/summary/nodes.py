@@ -8,9 +8,9 @@ from typing import Any
 from tvm import ir, relax
 
 from tvtf import dialect
+from tvtf.core.shape import TensorShape, TensorType
 from tvtf.dtypes import as_dtype
 from tvtf.emit import Graph, example_shape
-from tvtf.shape import TensorShape, TensorType
 from tvtf.summary.protos import proto
 from tvtf.variable import Variable
 

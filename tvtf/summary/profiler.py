@@ -18,10 +18,10 @@ import time
 from pathlib import Path
 from typing import Any, NamedTuple
 
+from tvtf.core.log import logger
+from tvtf.core.primitive import export
 from tvtf.errors import AlreadyExistsError, UnavailableError
 from tvtf.files import named_failures
-from tvtf.log import logger
-from tvtf.primitive import export
 from tvtf.summary import xplane
 
 _WATCHED = {"trace": "trace", "code": "compile", "call": "call", "_call_recorded": "call under a tape"}

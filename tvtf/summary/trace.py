@@ -4,9 +4,9 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.context import state
-from tvtf.log import logger
-from tvtf.primitive import export
+from tvtf.core.log import logger
+from tvtf.core.primitive import export
+from tvtf.core.thread_state import state
 from tvtf.summary.profiler import start, stop, stop_in
 from tvtf.summary.protos import proto
 from tvtf.summary.values import MSG_STEP, write

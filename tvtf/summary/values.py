@@ -10,16 +10,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import RefusedValue
+from tvtf.core.primitive import export, refusing
+from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
 from tvtf.frontend.host import traced
 from tvtf.module import current_scope, name_scope
 from tvtf.ops.operands import scalar_int
-from tvtf.primitive import export, refusing
-from tvtf.refusal import RefusedValue
 from tvtf.summary.protos import proto
 from tvtf.summary.writer import SummaryWriter, active, recording, writing
-from tvtf.tensor import EagerTensor, Tensor, constant, convert_to_tensor, is_tensor
 
 MSG_STEP = (
     "No step set. Please specify one either through the `step` argument or through tf.summary.experimental.set_step()"

@@ -14,11 +14,11 @@ from pathlib import Path
 from typing import IO, Any
 
 from tvtf import records
+from tvtf.core.primitive import export
+from tvtf.core.tensor import convert_to_tensor
+from tvtf.core.variable_lock import Lock
 from tvtf.files import named_failures
-from tvtf.locks import Lock
-from tvtf.primitive import export
 from tvtf.summary.protos import proto
-from tvtf.tensor import convert_to_tensor
 
 _numbers = itertools.count()
 MSG_CLOSED = "SummaryWriter is already closed"

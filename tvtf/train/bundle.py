@@ -20,8 +20,8 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from tvtf import crc32c, dtypes, files
+from tvtf.core.variable_lock import Lock
 from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
-from tvtf.locks import Lock
 from tvtf.train import strings, table
 from tvtf.train.messages import BundleEntryProto, BundleHeaderProto
 

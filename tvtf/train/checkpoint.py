@@ -7,8 +7,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import Any, TypeVar, cast
 
+from tvtf.core.variable_lock import Lock
 from tvtf.errors import NotFoundError
-from tvtf.locks import Lock
 from tvtf.track import AutoTrackable, NoDependency, Trackable
 from tvtf.train import bundle, object_graph, state
 from tvtf.train.by_name import NameBasedStatus

@@ -12,9 +12,9 @@ from collections.abc import Iterable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tvtf.core.log import logger
+from tvtf.core.variable_lock import Lock
 from tvtf.errors import OutOfRangeError
-from tvtf.locks import Lock
-from tvtf.log import logger
 
 _POLL_SECONDS = 0.01
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
+from tvtf.core.primitive import exports
 from tvtf.examples.messages import CLASSES
-from tvtf.primitive import exports
 
 _MEANING = {
     "BytesList": ("Strings of bytes.", "BytesList(value=[b'a', b'b'])"),

@@ -9,8 +9,8 @@ from collections.abc import Callable
 from typing import Any, Final
 
 from tvtf import files
+from tvtf.core.log import logger
 from tvtf.errors import DataLossError, NotFoundError
-from tvtf.log import logger
 from tvtf.train import bundle, state
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions, PathLike
 

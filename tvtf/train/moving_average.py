@@ -5,9 +5,9 @@ from __future__ import annotations
 from collections.abc import Iterable
 from typing import Any
 
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float16, float32, float64
 from tvtf.ops.rules import bind
-from tvtf.tensor import Tensor, convert_to_tensor
 from tvtf.variable import Variable
 
 

@@ -8,7 +8,7 @@ from typing import Any, Final
 
 import numpy as np
 
-from tvtf.primitive import export
+from tvtf.core.primitive import export
 from tvtf.trackable import TensorSpecs, Trackable
 
 KEY: Final = "py_state"

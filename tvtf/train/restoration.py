@@ -15,9 +15,10 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import context, dtypes
+from tvtf import dtypes
+from tvtf.core import thread_state
+from tvtf.core.log import logger
 from tvtf.errors import InvalidArgumentError, NotFoundError
-from tvtf.log import logger
 from tvtf.trackable import Dims, Trackable
 from tvtf.train.bundle import Entry, Reader
 from tvtf.train.object_graph import find_slot, locked, node_names
@@ -211,11 +212,11 @@ def _admits(trackable: Any, stored: tuple[int, ...]) -> bool:
 @contextlib.contextmanager
 def outside_trace() -> Iterator[None]:
     """Values are restored now, also when the object they wait for is made while a function is traced."""
-    trace, context.state.trace = context.state.trace, None
+    trace, thread_state.state.trace = thread_state.state.trace, None
     try:
         yield
     finally:
-        context.state.trace = trace
+        thread_state.state.trace = trace
 
 
 def slot_edge(variable: Trackable, slot_name: str) -> str:

@@ -12,7 +12,7 @@ from typing import Any, Final
 from google.protobuf import text_format
 
 from tvtf import files
-from tvtf.log import logger
+from tvtf.core.log import logger
 from tvtf.train import bundle
 from tvtf.train.messages import CheckpointState
 

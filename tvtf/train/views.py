@@ -6,8 +6,8 @@ import weakref
 from collections import deque
 from typing import Any
 
+from tvtf.core.log import logger
 from tvtf.errors import NotFoundError
-from tvtf.log import logger
 from tvtf.trackable import Trackable
 from tvtf.train import bundle
 from tvtf.train.object_graph import GRAPH_KEY, View, parse

@@ -6,7 +6,7 @@ import time
 from collections.abc import Callable, Iterator
 from os import PathLike
 
-from tvtf.log import logger
+from tvtf.core.log import logger
 from tvtf.train.state import latest_checkpoint
 
 POLL_SECONDS = 1.0

@@ -8,12 +8,12 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.argument_error import Refused
+from tvtf.core.shape import agree_dim, agree_shape, as_shape, brackets
+from tvtf.core.tensor import convert_to_tensor, to_array
+from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype
 from tvtf.ops.operands import operands
-from tvtf.refusal import Refused
-from tvtf.shape import agree_dim, agree_shape, as_shape, brackets
-from tvtf.tensor import convert_to_tensor, to_array
 from tvtf.v1.registry import Alias, tf_, v1
 
 
@@ -277,7 +277,7 @@ def print_tensor(
 
 
 def _ran(function: Any, show: Any, tensors: Any) -> Any:
-    from tvtf.spec import TensorSpec
+    from tvtf.core.tensor_spec import TensorSpec
 
     def run(*arrays: Any) -> Any:
         show(*arrays)

@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf import nest
+from tvtf.core import nest
+from tvtf.core.indexed_slices import IndexedSlices
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import as_dtype
-from tvtf.indexed_slices import IndexedSlices
 from tvtf.ragged.tensor import RaggedTensor
 from tvtf.sparse.tensor import SparseTensor, SparseTensorValue
-from tvtf.tensor import convert_to_tensor
 from tvtf.v1.graph import current_graph
 from tvtf.v1.registry import v1
 
@@ -161,8 +161,8 @@ def ragged_constant_value(
     row_splits_dtype: str = "int64",
 ) -> Any:
     """A ``RaggedTensorValue`` of nested lists."""
-    from tvtf.context import state
-    from tvtf.primitive import public_names
+    from tvtf.core.primitive import public_names
+    from tvtf.core.thread_state import state
 
     outer, state.trace = state.trace, None
     try:

@@ -14,16 +14,16 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import nest
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.primitive import public_names
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
 from tvtf.data.base import Dataset
 from tvtf.dtypes import string
 from tvtf.errors import FailedPreconditionError, OutOfRangeError
 from tvtf.frontend.host import numpy_function, py_function
-from tvtf.primitive import public_names
-from tvtf.shape import TensorShape
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.v1.graph import GraphTrace, Operation, current_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.session import running

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
-from tvtf.context import state
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.v1.graph import GraphTrace, Operation, get_default_graph
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1

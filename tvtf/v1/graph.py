@@ -12,22 +12,22 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from tvtf import nest
-from tvtf.anyrank import UnknownRank
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.deferred_shape import UnknownRank
+from tvtf.core.graph_operation import Operation as AnyOperation
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import TensorType, as_shape, fresh_dim
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.thread_state import state
 from tvtf.dialect import read
 from tvtf.emit import Graph as FinishedTrace
 from tvtf.emit import Trace
 from tvtf.frontend.function import unknown_rank
 from tvtf.frontend.waiting import argument_shape
 from tvtf.module import current_scope
-from tvtf.operation import Operation as AnyOperation
 from tvtf.ops.rules import bind, ones_like
 from tvtf.passes.autodiff import Recorder, sweep
-from tvtf.primitive import export, public_names
 from tvtf.seeds import seeds
-from tvtf.shape import TensorType, as_shape, fresh_dim
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 from tvtf.variable import ReadVariable, Variable
 
 _numbers = itertools.count()

@@ -5,8 +5,8 @@ from __future__ import annotations
 import math
 from typing import Any
 
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import as_dtype
-from tvtf.tensor import convert_to_tensor
 from tvtf.v1.arguments import constant
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1

@@ -13,14 +13,14 @@ from typing import Any
 import numpy as np
 
 from tvtf import files
+from tvtf.core.primitive import public_names
+from tvtf.core.tensor import convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import string
 from tvtf.errors import OutOfRangeError
 from tvtf.frontend.host import numpy_function
-from tvtf.primitive import public_names
 from tvtf.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
 from tvtf.records import TFRecordOptions, records_of
-from tvtf.spec import TensorSpec
-from tvtf.tensor import convert_to_tensor
 from tvtf.v1.graph import current_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.supervision import QueueRunner, add_queue_runner

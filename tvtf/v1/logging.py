@@ -12,7 +12,7 @@ from logging import INFO as INFO
 from logging import WARN as WARN
 from typing import Any
 
-from tvtf.log import logger as _logger
+from tvtf.core.log import logger as _logger
 
 debug = _logger.debug
 error = _logger.error

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.tensor import Tensor, convert_to_tensor
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.v1.graph import current_graph, get_default_graph
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1

@@ -7,20 +7,20 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tvtf import nest
-from tvtf.context import state
-from tvtf.dimension import Dimension, dimension_at_index, dimension_value
+from tvtf.core import nest
+from tvtf.core.primitive import public_names
+from tvtf.core.shape import as_shape
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.core.v1_dimension import Dimension, dimension_at_index, dimension_value
 from tvtf.dtypes import as_dtype
 from tvtf.frontend.function import function
 from tvtf.frontend.printing import print_ as _print
 from tvtf.module import name_scope as _name_scope
 from tvtf.ops.operators import equality
 from tvtf.ops.rules import bind
-from tvtf.primitive import public_names
 from tvtf.protos import parsed
 from tvtf.records import records_of
-from tvtf.shape import as_shape
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.v1 import logging
 from tvtf.v1.graph import (
     Graph,
@@ -74,8 +74,8 @@ def _defaulted(trace: Any, default: Any, shape: Any) -> Any:
 
 def _of_unknown_dims(given: Any, shape: Any) -> Any:
     """A value of known shape as one whose dims only running tells."""
+    from tvtf.core.tensor_spec import TensorSpec
     from tvtf.frontend.host import numpy_function
-    from tvtf.spec import TensorSpec
 
     return numpy_function(lambda x: x, [given], TensorSpec(shape, given.dtype))
 

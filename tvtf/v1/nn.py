@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.tensor import convert_to_tensor
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.v1.arguments import renamed
 from tvtf.v1.registry import Alias, tf_, v1
 
@@ -228,7 +228,7 @@ def _resized(
 
 
 def _static(size: Any) -> Any:
-    from tvtf.tensor import static_value
+    from tvtf.core.tensor import static_value
 
     return size if isinstance(size, (list, tuple)) else static_value(convert_to_tensor(size))
 

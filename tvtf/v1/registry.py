@@ -11,8 +11,8 @@ from types import ModuleType
 from typing import Any, TypeVar
 
 from tvtf.absent import Absent
-from tvtf.context import state
-from tvtf.primitive import Primitive, public_names
+from tvtf.core.primitive import Primitive, public_names
+from tvtf.core.thread_state import state
 from tvtf.v1.aliases import PATHS
 
 Named = TypeVar("Named")

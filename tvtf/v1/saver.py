@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from typing import Any
 
 from tvtf import files
-from tvtf.context import state
+from tvtf.core.thread_state import state
 from tvtf.errors import NotFoundError
 from tvtf.train import bundle
 from tvtf.train.reader import load_checkpoint

@@ -11,9 +11,13 @@ from typing import Any
 import numpy as np
 from tvm import relax
 
-from tvtf import nest
-from tvtf.anyrank import AnyShape
-from tvtf.context import state
+from tvtf.core import nest
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.graph_operation import Operation
+from tvtf.core.primitive import as_tuple, public_names
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.core.variable_lock import cached_property
 from tvtf.dialect import is_dialect, read, write
 from tvtf.dtypes import string
 from tvtf.emit import Graph as Function
@@ -23,11 +27,7 @@ from tvtf.frontend.compiled import GraphFunction
 from tvtf.frontend.ranks import Assignments, Learning, PythonCall, remembered
 from tvtf.frontend.waiting import calls
 from tvtf.interpret import Evaluation, Instance, evaluate
-from tvtf.locks import cached_property
-from tvtf.operation import Operation
 from tvtf.passes.dead import makers_for, makers_of_dims
-from tvtf.primitive import as_tuple, public_names
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.v1.graph import Effect, Graph, get_default_graph
 from tvtf.variable import Variable
 

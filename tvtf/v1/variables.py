@@ -8,12 +8,12 @@ from typing import Any, cast
 
 import numpy as np
 
-from tvtf.context import state
+from tvtf.core.primitive import public_names
+from tvtf.core.shape import TensorShape, as_shape
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype, string
 from tvtf.errors import FailedPreconditionError
-from tvtf.primitive import public_names
-from tvtf.shape import TensorShape, as_shape
-from tvtf.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.trackable import TensorSpecs
 from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
 from tvtf.v1.registry import v1
@@ -632,8 +632,8 @@ def local_variables_initializer() -> Any:
 
 def _asked(function: Callable[[], np.ndarray], dtype: str, shape: Any) -> Tensor:
     """What Python says when the graph runs."""
+    from tvtf.core.tensor_spec import TensorSpec
     from tvtf.frontend.host import numpy_function
-    from tvtf.spec import TensorSpec
 
     return numpy_function(function, [], TensorSpec(shape, as_dtype(dtype)))  # type: ignore[no-any-return]
 

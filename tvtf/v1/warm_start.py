@@ -9,7 +9,7 @@ import os
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from tvtf.tensor import convert_to_tensor
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.train.reader import load_checkpoint
 from tvtf.v1.graph import get_default_graph
 from tvtf.v1.registry import v1

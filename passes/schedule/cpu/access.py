@@ -10,7 +10,7 @@ from tvm import ir, sym, tirx
 from tvm.ir import Call, TensorLoad
 from tvm.tirx import Var
 
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 from .emit import as_expr, simplified, static
 from .kernel import Axis, Stage, variables

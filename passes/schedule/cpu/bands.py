@@ -16,7 +16,7 @@ from tvm import ir, sym, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import BufferStore, Stmt, Var
 
-from tvtf.structure import structural_map
+from tvtf.core.tvm_visitor import structural_map
 
 from . import access, emit
 from .emit import index, static

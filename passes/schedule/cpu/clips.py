@@ -8,7 +8,7 @@ from dataclasses import replace
 from tvm import ir, tirx
 from tvm.tirx import Var
 
-from tvtf.structure import structural_walk
+from tvtf.core.tvm_visitor import structural_walk
 
 from . import access, emit
 from .combiner import is_zero

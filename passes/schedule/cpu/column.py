@@ -11,7 +11,7 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.locks import cached_property
+from tvtf.core.variable_lock import cached_property
 
 from . import emit
 from .emit import index

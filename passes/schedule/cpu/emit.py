@@ -8,7 +8,7 @@ from math import prod
 from tvm import ir, sym, tirx
 from tvm.tirx import BufferLoad, BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
 
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 Body = Callable[[ir.Expr], Stmt]
 # LLVM code generation of apache-tvm 0.27 knows these for scalars only.

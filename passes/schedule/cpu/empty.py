@@ -8,7 +8,7 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Var
 
-from tvtf.structure import structural_map
+from tvtf.core.tvm_visitor import structural_map
 
 from . import emit
 from .kernel import Axis, Kernel, Opaque, Stage, with_value

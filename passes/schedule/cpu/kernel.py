@@ -10,8 +10,8 @@ from tvm.ir import TensorLoad
 from tvm.s_tir import SBlock, SBlockRealize
 from tvm.tirx import BufferStore, For, IterVar, PrimFunc, SeqStmt, Stmt, Var
 
-from tvtf.locks import cached_property
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
+from tvtf.core.variable_lock import cached_property
 
 CONSTANT_OPERANDS = "tvtf.constant_operands"
 """Attribute of a function: the positions of its parameters that are the same tensors in every call."""

@@ -9,7 +9,7 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.structure import structural_map
+from tvtf.core.tvm_visitor import structural_map
 
 from . import access, emit
 from .elementwise import emit_elementwise

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from tvm import ir, sym, tirx
 from tvm.tirx import FloorDiv, FloorMod, Stmt, Var
 
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 from . import emit
 from .box import Loop, Point, stores_at

@@ -7,7 +7,7 @@ from tvm import ir, tirx
 from tvm.ir import Call
 from tvm.tirx import BufferStore, For, ForKind, IfThenElse, SeqStmt, Stmt, Var
 
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 from . import emit
 from .emit import index

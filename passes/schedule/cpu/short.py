@@ -10,7 +10,7 @@ from collections.abc import Sequence
 from tvm import ir, sym, tirx
 from tvm.tirx import Stmt, Var
 
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 from . import access, emit
 from .emit import index

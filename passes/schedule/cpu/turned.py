@@ -10,7 +10,7 @@ from tvm import ir
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 from . import access, emit
 from .box import Loop, Point, stores_at

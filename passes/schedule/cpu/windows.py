@@ -16,7 +16,7 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.structure import structural_map
+from tvtf.core.tvm_visitor import structural_map
 
 from ..choices import choice
 from . import access, emit

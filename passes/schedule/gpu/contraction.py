@@ -16,7 +16,7 @@ from tvm import ir, tirx
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.locks import cached_property
+from tvtf.core.variable_lock import cached_property
 
 from ..cpu import access, emit
 from ..cpu.kernel import Axis, Stage, loads, substitute, variables

@@ -8,7 +8,7 @@ from tvm import ir
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.structure import structural_map, structural_walk
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 
 from ..cpu import access, emit
 from ..cpu.elementwise import merged_loops, on_same_axes

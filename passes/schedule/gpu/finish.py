@@ -8,7 +8,7 @@ from tvm import ir
 from tvm.ir import TensorLoad
 from tvm.tirx import Stmt, Var
 
-from tvtf.structure import structural_map
+from tvtf.core.tvm_visitor import structural_map
 
 from ..cpu import emit
 from ..cpu.kernel import Stage, loads, substitute

@@ -5,8 +5,8 @@ from __future__ import annotations
 from tvm import ir, tirx
 from tvm.tirx import For, ForKind, SeqStmt, Stmt, Var
 
+from tvtf.core.tvm_visitor import structural_map, structural_walk
 from tvtf.ops.kernels.common import INDEPENDENT
-from tvtf.structure import structural_map, structural_walk
 
 from ..cpu import emit
 from ..cpu.kernel import substitute, variables

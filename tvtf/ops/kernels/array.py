@@ -10,11 +10,11 @@ from typing import Any
 from tvm import te, tirx, topi
 from tvm.target import Target
 
+from tvtf.core.shape import is_static_shape, same_dim
 from tvtf.ops.array import filled
 from tvtf.ops.extents import ADDRESSABLE
 from tvtf.ops.kernels.common import accumulator_dtype, compute, floating, long, unravelled
 from tvtf.ops.kernels.scalar import broadcast_index, dims
-from tvtf.shape import is_static_shape, same_dim
 
 
 def reshape(x: te.Tensor, *, shape: tuple[Any, ...]) -> te.Tensor:

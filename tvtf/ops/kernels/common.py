@@ -8,7 +8,7 @@ from typing import Any
 from tvm import ir, te, tirx
 from tvm.script.ir_builder import tirx as T
 
-from tvtf.shape import simplify_dim
+from tvtf.core.shape import simplify_dim
 
 # An int or a TIR expression of shape variables.
 Extent = Any

@@ -8,7 +8,7 @@ from math import prod
 
 from tvm import ir, te, tirx
 
-from tvtf.shape import simplify_dim
+from tvtf.core.shape import simplify_dim
 
 from .common import Extent, accumulator_dtype, as_dtype, cast, compute, constant_extents, long, padded, reduce_axis
 

@@ -7,10 +7,10 @@ from typing import Any
 
 from tvm import te, tirx
 
+from tvtf.core.shape import same_dim, simplify_dim
 from tvtf.ops.kernels import scalar
 from tvtf.ops.kernels.common import accumulator_dtype, cast, compute, long, reduce_axis
 from tvtf.ops.kernels.scalar import dims, widen
-from tvtf.shape import same_dim, simplify_dim
 
 MOST_NARROW = 2**31 - 1
 

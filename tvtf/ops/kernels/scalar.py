@@ -8,10 +8,10 @@ from typing import Any
 from tvm import te, tirx
 from tvm.ir import Call, TensorLoad
 
+from tvtf.core.shape import broadcast_shapes, simplify_dim
 from tvtf.ops.kernels import circular, double_power, errors, fastmath, special
 from tvtf.ops.kernels.remainder import remainder_single
 from tvtf.ops.kernels.special import digamma, let, lgamma, ndtri, trigamma
-from tvtf.shape import broadcast_shapes, simplify_dim
 
 __all__ = ["digamma", "lgamma", "ndtri", "trigamma"]
 

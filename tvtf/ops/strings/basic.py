@@ -7,16 +7,16 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType, agree_shape, brackets
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import int32, int64, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, flag
 from tvtf.ops.rules import bind, broadcast_types, canonical_axes, listed, require_dtype, static_int
 from tvtf.ops.shown import filled, shown
 from tvtf.ops.strings.rules import each_text, from_text, like_text, mapped, text, text_op
-from tvtf.primitive import export
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import TensorType, agree_shape, brackets
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 UNITS = ("BYTE", "UTF8_CHAR")
 UTF8_TAIL = 0x80

@@ -8,15 +8,15 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor
 from tvtf.dtypes import int32, string
 from tvtf.files import named_failures, replace
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.ops.strings.rules import text
-from tvtf.primitive import export
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType
-from tvtf.tensor import EagerTensor
 
 
 def _scalar(x: TensorType, name: str) -> None:

@@ -9,9 +9,9 @@ import shutil
 from collections.abc import Iterable, Iterator
 from typing import Any, NamedTuple
 
+from tvtf.core.primitive import export
 from tvtf.errors import AlreadyExistsError, FailedPreconditionError, NotFoundError
 from tvtf.files import named_failures
-from tvtf.primitive import export
 
 Path = str | bytes | os.PathLike[str]
 

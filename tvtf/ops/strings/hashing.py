@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import int64, string, uint8
 from tvtf.ops.rules import attribute_int
 from tvtf.ops.strings.digests import fingerprint64, hash64, siphash
 from tvtf.ops.strings.rules import each_text, from_text, text, text_op
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType
-from tvtf.tensor import convert_to_tensor
 
 
 def _buckets(num_buckets: Any, op: str) -> int:

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused, RefusedValue
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import COMPLEX, FLOATING, DType, as_dtype, float32, float64, int32, int64, string, uint32, uint64
 from tvtf.dtypes import bool as bool_
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.strings.rules import mapped, text, text_op
-from tvtf.refusal import Refused, RefusedValue
-from tvtf.shape import TensorType
-from tvtf.tensor import convert_to_tensor
 
 _INT = re.compile(rb"\s*[+-]?\d+\s*")
 _FLOAT = re.compile(rb"\s*[+-]?(\d+\.?\d*([eE][+-]?\d+)?|\.\d+([eE][+-]?\d+)?|inf(inity)?|nan)\s*", re.IGNORECASE)

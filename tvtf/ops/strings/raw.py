@@ -9,14 +9,14 @@ from typing import Any
 import numpy as np
 
 from tvtf import dtypes
+from tvtf.core.argument_error import Refused
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, string
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.operands import attributes, one_of
 from tvtf.ops.rules import require_dtype
 from tvtf.ops.strings.rules import each_text, like_text, mapped, text, text_op
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType
-from tvtf.tensor import convert_to_tensor
 
 RAW = (*dtypes.FLOATING, *dtypes.INTEGER, *dtypes.COMPLEX, dtypes.bool)
 

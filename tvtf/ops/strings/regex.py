@@ -6,11 +6,11 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.tensor import EagerTensor
 from tvtf.dtypes import bool as bool_
 from tvtf.ops.operands import attributes
 from tvtf.ops.strings.patterns import compiled, is_rewrite, replaced
 from tvtf.ops.strings.rules import from_text, like_text, mapped, text, text_op
-from tvtf.tensor import EagerTensor
 
 
 def _plain(value: Any, what: str) -> str:

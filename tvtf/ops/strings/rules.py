@@ -7,12 +7,12 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import DType, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import of_fixed_dtype
 from tvtf.ops.rules import require_dtype
-from tvtf.shape import TensorType
-from tvtf.tensor import Tensor, convert_to_tensor, is_tensor
 
 
 def text(value: Any) -> Tensor:

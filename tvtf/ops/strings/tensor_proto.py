@@ -12,13 +12,13 @@ import numpy as np
 from google.protobuf.message import DecodeError
 
 from tvtf import dtypes
+from tvtf.core.argument_error import Refused
 from tvtf.dtypes import DType, as_dtype, from_array
 from tvtf.limits import require_decodable
 from tvtf.protos import declare
-from tvtf.refusal import Refused
 
 _CLASSES: Final = declare(
-    "tvtf.tensor",
+    "tvtf.core.tensor",
     {
         "Dim": ("1 int64 size", "2 string name"),
         "TensorShapeProto": ("2 Dim* dim", "3 bool unknown_rank"),

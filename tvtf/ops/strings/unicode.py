@@ -12,6 +12,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.argument_error import Refused
+from tvtf.core.shape import TensorType, simplify_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int32, int64, string
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops.host import unknown_dim
@@ -19,9 +22,6 @@ from tvtf.ops.operands import attributes, word_of
 from tvtf.ops.rules import attribute_text, require_dtype
 from tvtf.ops.strings.rules import like_text, mapped, text, text_op
 from tvtf.ops.strings.scripts import LAST, scripts_of
-from tvtf.refusal import Refused
-from tvtf.shape import TensorType, simplify_dim
-from tvtf.tensor import Tensor, convert_to_tensor
 
 OUTPUTS = {"UTF-8": "utf-8", "UTF-16-BE": "utf-16-be", "UTF-32-BE": "utf-32-be"}
 ERRORS = ("strict", "replace", "ignore")

@@ -11,7 +11,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from typing import Any
 
-from tvtf.locks import Lock
+from tvtf.core.variable_lock import Lock
 
 AUTOLOAD = "TVM_DEVICE_BACKEND_AUTOLOAD"
 """TVM's switch for importing the code of every backend it knows; ``target.cuda_target`` loads the one it needs."""

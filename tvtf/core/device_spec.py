@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.primitive import export
+from tvtf.core.primitive import export
 
 _PARTS = ("job", "replica", "task", "device_type", "device_index")
 

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.context import state
-from tvtf.primitive import export
+from tvtf.core.primitive import export
+from tvtf.core.thread_state import state
 
 
 @export("Operation")

@@ -6,9 +6,9 @@ from math import prod
 
 import numpy as np
 
-from tvtf.anyrank import AnyShape
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.shape import TensorType, brackets, is_static_shape
 from tvtf.errors import InvalidArgumentError, ResourceExhaustedError
-from tvtf.shape import TensorType, brackets, is_static_shape
 
 _LARGE = 1 << 28
 """Bytes below which it isn't asked."""

@@ -7,13 +7,14 @@ from typing import TYPE_CHECKING, Any
 
 import numpy as np
 
-from tvtf import aligned, dtypes
-from tvtf.anyrank import AnyShape
-from tvtf.context import state
+from tvtf import dtypes
+from tvtf.core import aligned_array
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.primitive import export, hooks
+from tvtf.core.shape import TensorShape, TensorType, agree_dim, as_shape, brackets
+from tvtf.core.thread_state import state
 from tvtf.dtypes import _BY_NUMPY, DType, type_name
 from tvtf.errors import InaccessibleTensorError, OperatorNotAllowedInGraphError
-from tvtf.primitive import export, hooks
-from tvtf.shape import TensorShape, TensorType, agree_dim, as_shape, brackets
 
 MSG_UNHASHABLE = "Tensor is unhashable. Instead, use tensor.ref() as the key."
 MSG_INT = "int() argument must be a string, a bytes-like object or a real number, not {!r}"
@@ -615,7 +616,7 @@ def _from_numpy(array: np.ndarray, dtype: DType | None) -> np.ndarray:
     if dtype is dtypes.string:
         raise ValueError(f"Failed to convert a NumPy array of {array.dtype} to a Tensor of dtype string.")
     with np.errstate(all="ignore"):
-        return aligned.copied(array, (dtype or found).np)
+        return aligned_array.copied(array, (dtype or found).np)
 
 
 def _check_texts(array: np.ndarray) -> None:

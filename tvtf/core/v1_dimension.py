@@ -6,7 +6,7 @@ import operator
 from collections.abc import Callable
 from typing import Any
 
-from tvtf.shape import TensorShape, visible_dim
+from tvtf.core.shape import TensorShape, visible_dim
 
 
 class Dimension:

@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import lru_cache
 from typing import Any
 
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.core.composite import CompositeTensor, TypeSpec
 
 _LEAF = (str, bytes)
 

@@ -6,10 +6,10 @@ from collections.abc import Iterable, Sequence
 from typing import Any
 
 from tvtf import dtypes
-from tvtf.composite import BatchableTypeSpec, CompositeTensor, TypeSpec
-from tvtf.primitive import export
-from tvtf.shape import TensorShape, dims_of
-from tvtf.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape, dims_of
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
 
 
 class TensorSpec(TypeSpec):

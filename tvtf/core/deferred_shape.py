@@ -14,7 +14,7 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import Any, NoReturn
 
-from tvtf.context import state
+from tvtf.core.thread_state import state
 from tvtf.errors import InaccessibleTensorError
 
 APART = 8

@@ -14,8 +14,8 @@ from typing import Any, NamedTuple
 import numpy as np
 
 from tvtf import dtypes
-from tvtf.anyrank import AnyShape, NoRank
-from tvtf.context import state
+from tvtf.core.deferred_shape import AnyShape, NoRank
+from tvtf.core.thread_state import state
 
 Dim = Any
 
@@ -117,7 +117,7 @@ def substitute_dim(dim: Dim, values: Mapping[Any, Dim]) -> Dim:
         return dim
     from tvm import ir, tirx
 
-    from tvtf.structure import structural_map
+    from tvtf.core.tvm_visitor import structural_map
 
     def value(symbol: Any) -> Any:
         found = values.get(symbol, symbol)
@@ -229,7 +229,7 @@ class TensorShape:
 
     @property
     def dims(self) -> list[Any] | None:
-        from tvtf.dimension import Dimension
+        from tvtf.core.v1_dimension import Dimension
 
         return None if self._dims is None else [Dimension(d) for d in self._dims]
 

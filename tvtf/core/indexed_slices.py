@@ -5,12 +5,12 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any
 
-from tvtf.composite import CompositeTensor, TypeSpec
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape, as_shape
+from tvtf.core.tensor import EagerTensor, Tensor
+from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType, as_dtype, float32, int64
-from tvtf.primitive import export
-from tvtf.shape import TensorShape, as_shape
-from tvtf.spec import TensorSpec
-from tvtf.tensor import EagerTensor, Tensor
 
 
 @export("IndexedSlices")

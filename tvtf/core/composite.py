@@ -16,9 +16,9 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape
 from tvtf.dtypes import DType
-from tvtf.primitive import export
-from tvtf.shape import TensorShape
 
 
 @export("TypeSpec")

@@ -9,8 +9,8 @@ from collections.abc import Iterable
 from dis import opmap
 from typing import Any
 
-from tvtf.anyrank import until_told
-from tvtf.context import state
+from tvtf.core.deferred_shape import until_told
+from tvtf.core.thread_state import state
 from tvtf.errors import InvalidArgumentError, NotFoundError, OpError, ResourceExhaustedError
 
 

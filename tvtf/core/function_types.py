@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.primitive import exports
+from tvtf.core.primitive import exports
 
 
 class Callable:

@@ -8,10 +8,10 @@ import ml_dtypes
 import numpy as np
 import tvm_ffi
 
-from tvtf import aligned
+from tvtf.core import aligned_array
+from tvtf.core.string_handles import numbers_of, texts_of
+from tvtf.core.tensor import EagerTensor
 from tvtf.dtypes import FLOAT8
-from tvtf.tensor import EagerTensor
-from tvtf.texts import numbers_of, texts_of
 
 _BITS = {np.dtype(ml_dtypes.bfloat16): "uint16"} | {kind.np: "uint8" for kind in FLOAT8}
 """Dtypes that NumPy's DLPack doesn't have -> as what their bits go through it."""
@@ -41,7 +41,7 @@ def variable_handle(variable: Any) -> Any:
 def to_handle(array: np.ndarray) -> Any:
     """An array as a TVM tensor of the same memory; a strided or read-only one is copied."""
     if not array.flags.c_contiguous or not array.flags.writeable:
-        array = aligned.copied(array)
+        array = aligned_array.copied(array)
     bits = _BITS.get(array.dtype)
     if bits is not None:
         return _seen_as(tvm_ffi.from_dlpack(array.view(bits)), array.shape, array.dtype.name)

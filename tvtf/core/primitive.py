@@ -24,12 +24,12 @@ from typing import Any, Generic, Literal, ParamSpec, TypeVar
 
 import numpy as np
 
-from tvtf.anyrank import NoRank, UnknownRank, UnknownSizes, of_any_rank
-from tvtf.context import state
+from tvtf.core.allocation_check import require_room
+from tvtf.core.argument_error import MISTAKES, Refused, instead
+from tvtf.core.deferred_shape import NoRank, UnknownRank, UnknownSizes, of_any_rank
+from tvtf.core.shape import TensorType, is_static_shape, show_shape
+from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
-from tvtf.refusal import MISTAKES, Refused, instead
-from tvtf.room import require_room
-from tvtf.shape import TensorType, is_static_shape, show_shape
 
 P = ParamSpec("P")
 R = TypeVar("R")
@@ -301,7 +301,7 @@ def export(*paths: str, waits: bool = True) -> Callable[[Callable[P, Any]], Call
 
 
 def patient(function: Callable[P, R]) -> Callable[P, R]:
-    """``function``, which waits as a whole for the rank of a tensor where it needs that (see ``tvtf/anyrank.py``)."""
+    """``function``, which waits as a whole for the rank of a tensor where it needs that (see ``tvtf/core/deferred_shape.py``)."""
     refusing_function = refusing(function)
 
     overrides: list[Rule] = []

@@ -1,0 +1,1 @@
+"""What every other folder builds on: shapes, tensors, primitives (the record that every op is), nests, and a thread's state."""

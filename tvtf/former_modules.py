@@ -1,0 +1,37 @@
+"""Modules under the names that they had before they were put into folders: old pickles and programs name them.
+
+A pickle holds the module of a class or function, so that a module that moves keeps its former name here.
+"""
+
+from __future__ import annotations
+
+import sys
+from importlib import import_module
+
+from tvtf.module_aliases import ModuleAliases
+
+FOLDERS = {
+    "core": (
+        "callables=function_types composite context=thread_state device_spec dimension=v1_dimension "
+        "indexed_slices nest operation=graph_operation primitive shape spec=tensor_spec tensor"
+    ),
+}
+"""Folder -> the modules in it that programs and pickles may name, ``former=present`` where the file's name differs, too."""
+FORMER = {
+    f"tvtf.{former}": f"tvtf.{folder}.{present or former.rpartition('.')[2]}"
+    for folder, modules in FOLDERS.items()
+    for former, _, present in (each.partition("=") for each in modules.split())
+}
+"""Former dotted name -> present one."""
+
+
+def install() -> None:
+    """Has ``import`` find the modules under their former names.
+
+    What is imported already is entered at once: importing a module sets it as its parent's attribute, which would replace
+    ``tf.shape`` by the module that was ``tvtf.shape``.
+    """
+    for former, present in FORMER.items():
+        if present in sys.modules:
+            sys.modules[former] = sys.modules[present]
+    sys.meta_path.insert(0, ModuleAliases(FORMER.__contains__, lambda name: import_module(FORMER[name])))  # type: ignore[arg-type]
