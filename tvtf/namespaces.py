@@ -317,25 +317,30 @@ def late(module: ModuleType, path: str) -> Any:
     raise absent.error(module.__name__, path)
 
 
-def _is_of_keras(name: str) -> bool:
+def _is_late_namespace(name: str) -> bool:
+    """Whether a module is made, or taken from Keras, when it is first named: ``tvtf.optimizers``, ``tvtf.queue`` ..."""
     root, *path = name.split(".")
-    return root == "tvtf" and path[:1] != [] and path[0] in OF_KERAS
+    if root != "tvtf" or not path:
+        return False
+    heads = [".".join(path[: end + 1]) for end in range(len(path))]
+    return path[0] in OF_KERAS or any(ROOMS.get(head, head) != head for head in heads)
 
 
-def _module_of_keras(name: str) -> ModuleType:
+def _late_namespace(name: str) -> ModuleType:
     """The module that ``import tvtf.optimizers``, or of what lies below it, finds."""
     path = name.removeprefix("tvtf.")
-    head = path.partition(".")[0]
-    if _is_keras_own(head):
+    if _is_keras_own(path.partition(".")[0]):
         import_module("tvtf.keras")  # waits for another thread that imports it, which importing a part of it doesn't
         return import_module(f"tvtf.keras.{path}")
-    late(sys.modules["tvtf"], head)
+    module: Any = sys.modules["tvtf"]
+    for part in path.split("."):
+        module = getattr(module, part, None)
     if name not in sys.modules:
         raise ModuleNotFoundError(f"No module named {name!r}", name=name)
     return sys.modules[name]
 
 
-sys.meta_path.insert(0, ModuleAliases(_is_of_keras, _module_of_keras))  # type: ignore[arg-type]
+sys.meta_path.insert(0, ModuleAliases(_is_late_namespace, _late_namespace))  # type: ignore[arg-type]
 
 
 FIRST = "compat.v1."
