@@ -16,7 +16,7 @@ from typing import Any
 
 ROOT = Path(__file__).parent.parent
 TABLE = Path(__file__).parent / "symbols.md"
-NAMES = ROOT / "tvtf" / "tensorflow_names.txt"
+NAMES = ROOT / "tvtf" / "api" / "tensorflow_names.txt"
 LEFT_OUT = {
     *(
         "raw_ops",
@@ -63,7 +63,7 @@ def table() -> str:
 
 
 def _own_names() -> set[str]:
-    from tvtf.namespaces import all_names
+    from tvtf.api.namespaces import all_names
 
     own = {name: getattr(value, "__module__", "tvtf") or "tvtf" for name, value in all_names().items()}
     return {name for name, module in own.items() if module.startswith(("tvtf", "builtins"))}
@@ -81,10 +81,11 @@ def _state(name: str) -> str:
 def lookup(name: str) -> Any:
     """What tvtf has under a name; MISSING for nothing, the error for a name that it refuses."""
     import tvtf
-    from tvtf import absent, dtypes
+    from tvtf import dtypes
+    from tvtf.api import unsupported
 
-    if name in absent.SPACES:
-        return absent.error("tvtf", name)
+    if name in unsupported.SPACES:
+        return unsupported.error("tvtf", name)
     found: Any = tvtf
     for part in name.split("."):
         try:
@@ -93,7 +94,7 @@ def lookup(name: str) -> Any:
             return error
         except AttributeError:
             return MISSING
-    return absent.error("tvtf", name) if isinstance(found, (absent.Refused, dtypes.Unheld)) else found
+    return unsupported.error("tvtf", name) if isinstance(found, (unsupported.Refused, dtypes.Unheld)) else found
 
 
 def _identity(found: Any) -> Any:
@@ -107,8 +108,8 @@ _known: set[Any] = set()
 
 def _tested() -> set[Any]:
     if not _known:
+        from tvtf.api.namespaces import all_names
         from tvtf.core.primitive import table as primitives
-        from tvtf.namespaces import all_names
 
         texts = [*(file.read_text() for file in _files()), *(str(value.__doc__) for value in all_names().values())]
         named = {name for text in texts for name in re.findall(r"\btf\.([A-Za-z_][\w.]*)", text)}

@@ -309,7 +309,7 @@ def _offset(index: Any, loop: Any) -> tuple[Any, int]:
 def _added(index: SymbolicTensor) -> tuple[Any, int]:
     from tvm import ir
 
-    from tvtf import dialect
+    from tvtf.ir import dialect
 
     made = {b.var: b.value for b in index._trace.bindings}
     var, offset = index._var, 0

@@ -11,10 +11,10 @@ from tvtf.core.deferred_shape import AnyShape, of_any_rank
 from tvtf.core.shape import Dim, TensorType, fresh_dim, substitute_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
-from tvtf.emit import Trace, tracing
 from tvtf.errors import UnimplementedError
 from tvtf.frontend.lift import knows_dim, lift_traces, without_unused
 from tvtf.frontend.replay import QuietWalk, walk
+from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, number
 from tvtf.ops.told import dims_of

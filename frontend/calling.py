@@ -12,7 +12,7 @@ from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import type_name
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 class Misfit(Exception):

@@ -17,7 +17,6 @@ from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import dials, state
 from tvtf.core.variable_lock import cached_property, join
 from tvtf.dtypes import string
-from tvtf.emit import Graph, Trace, trace_graph, tracing
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.cond_gradient import of_size
 from tvtf.frontend.failure import is_of_other_sizes, raised_by
@@ -26,7 +25,8 @@ from tvtf.frontend.lift import define_dims
 from tvtf.frontend.once import Once
 from tvtf.frontend.replay import dims_in, is_given
 from tvtf.frontend.vectorize import is_mapped
-from tvtf.interpret import evaluate
+from tvtf.ir.interpreter import evaluate
+from tvtf.ir.trace import Graph, Trace, trace_graph, tracing
 from tvtf.ops.host import released_for_python, tell_machine
 from tvtf.ops.indexed_slices import IndexedSlices, rows_of
 from tvtf.ops.rules import bind
@@ -40,7 +40,7 @@ from tvtf.runtime.cache import cached, key_of
 from tvtf.runtime.executable import Executable, GpuExecutable
 from tvtf.runtime.origin import digest_of
 from tvtf.runtime.target import GPU, device_kind, target_of
-from tvtf.variable import Variable, sightings
+from tvtf.state.variable import Variable, sightings
 
 
 def executable_for(mod: Any) -> Executable:

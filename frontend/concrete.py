@@ -19,7 +19,6 @@ from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_ten
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import cached_property
-from tvtf.emit import Graph, Trace, tracing
 from tvtf.frontend import compiled
 from tvtf.frontend.calling import bind_call, described, require_unmodified
 from tvtf.frontend.function import found_running
@@ -30,10 +29,11 @@ from tvtf.frontend.ranks import Instances
 from tvtf.frontend.signature import Arguments, Leaf, aliases, spec_if_composite
 from tvtf.frontend.vectorize import is_mapped
 from tvtf.frontend.waiting import argument_shape
-from tvtf.interpret import Instance, evaluate
+from tvtf.ir.interpreter import Instance, evaluate
+from tvtf.ir.trace import Graph, Trace, tracing
 from tvtf.ops.host import AssignmentsForbidden, HostFunction
 from tvtf.ops.rules import bind
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 _creation = threading.local()
 observers: list[Callable[[ConcreteFunction], Any]] = []

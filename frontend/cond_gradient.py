@@ -14,11 +14,11 @@ import numpy as np
 from tvtf.core.shape import same_shape
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
-from tvtf.emit import tracing
 from tvtf.frontend.lift import Inner, lift, without_unused
 from tvtf.frontend.reads import Rows, Shared
 from tvtf.frontend.replay import Replay
 from tvtf.frontend.vectorize import by_element, is_mapped
+from tvtf.ir.trace import tracing
 from tvtf.ops.control import cond as cond_primitive
 from tvtf.ops.rules import bind, number, zeros_like
 

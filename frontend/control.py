@@ -23,8 +23,8 @@ from tvtf.ops.create import zeros
 from tvtf.ops.rules import bind
 
 if TYPE_CHECKING:
-    from tvtf.emit import Graph
     from tvtf.frontend.lift import Inner
+    from tvtf.ir.trace import Graph
 
 MSG_BRANCHES = (
     "{first} and {second} arguments to tf.{op} must have the same number, type, and overall structure of return "
@@ -209,7 +209,7 @@ def _bound_cond(pred: Tensor, captured: Sequence[Tensor], graphs: Sequence[Graph
 
 def one_of(pred: Tensor, *captured: Tensor, then_branch: Any, else_branch: Any) -> tuple[Tensor, ...]:
     """The primitive over two functions of tensors of now known ranks."""
-    from tvtf.emit import trace_graph
+    from tvtf.ir.trace import trace_graph
 
     types = [x._type for x in captured]
     graphs = [trace_graph("branch", f, types, state.trace) for f in (then_branch, else_branch)]

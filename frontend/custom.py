@@ -21,7 +21,7 @@ from tvtf.ops.custom import with_gradient
 from tvtf.ops.indexed_slices import IndexedSlices
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 class _Call:

@@ -19,7 +19,7 @@ from tvtf.ops.custom import with_gradient
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.passes.autodiff import Recorder, at_once, sweep
-from tvtf.variable import ReadVariable, Variable
+from tvtf.state.variable import ReadVariable, Variable
 
 MSG_TWICE = (
     "Tensor {} was specified as a primal multiple times. This may indicate an error. If it was intended, please sum the "

@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Iterable, Sequence
 from typing import Any
 
-from tvtf.batches import OfEncoded, encoding, is_encoded, rows, stacked
 from tvtf.core import nest
 from tvtf.core.composite import CompositeTensor, is_ragged
 from tvtf.core.deferred_shape import AnyShape, UnknownRank
@@ -16,6 +15,7 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import repack, traced_while
+from tvtf.ir.batching import OfEncoded, encoding, is_encoded, rows, stacked
 from tvtf.ops.control import call
 from tvtf.ops.create import arange, zeros
 from tvtf.ops.rules import bind, number

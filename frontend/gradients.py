@@ -15,12 +15,12 @@ from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, ones_like, zeros_like
 from tvtf.passes.autodiff import Record, sweep
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 if TYPE_CHECKING:
     from tvm import relax
 
-    from tvtf.emit import Trace
+    from tvtf.ir.trace import Trace
 
 
 @export("AggregationMethod")
@@ -75,7 +75,7 @@ class _Program:
 
     def tensor(self, expr: Any) -> SymbolicTensor:
         """The tensor that stands for a variable or constant."""
-        from tvtf import dialect
+        from tvtf.ir import dialect
 
         while expr in self._names:
             expr = self._names[expr]
@@ -101,7 +101,7 @@ class _Program:
     def _read(self, binding: Any) -> None:
         from tvm import relax
 
-        from tvtf import dialect
+        from tvtf.ir import dialect
 
         value = binding.value
         if isinstance(value, relax.TupleGetItem) and value.tuple_value in self._tuples:

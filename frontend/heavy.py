@@ -51,8 +51,8 @@ def _times(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> 
 @lru_cache(maxsize=512)
 def _compiled(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> Any:
     from tvtf.core.primitive import table
-    from tvtf.emit import trace_graph
     from tvtf.frontend.compiled import GraphFunction
+    from tvtf.ir.trace import trace_graph
 
     keep_freed_memory()
     graph = trace_graph(name, lambda *xs: table[name].bind(*xs, **dict(attrs)), types)

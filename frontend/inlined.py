@@ -8,9 +8,9 @@ from typing import Any
 from tvtf.core.primitive import Primitive
 from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
-from tvtf.interpret import CONTROL, Instance, Subfunction
+from tvtf.ir.interpreter import CONTROL, Instance, Subfunction
 from tvtf.passes.guard import memories_of
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 class Inlined(Instance):

@@ -49,8 +49,8 @@ def _typed(mine: Any, other: Any) -> Any:
 
 def typed_as_returned(loop_vars: Sequence[Any], body: Callable[..., Any]) -> Sequence[Any]:
     """Loop variables with the types that an iteration gives them, which is traced once more for that."""
-    from tvtf.emit import tracing
     from tvtf.frontend.aside import Aside
+    from tvtf.ir.trace import tracing
 
     if not is_untyped(loop_vars):
         return loop_vars

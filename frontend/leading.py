@@ -11,12 +11,12 @@ from typing import Any
 
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core.dlpack_view import to_handle
 from tvtf.dtypes import ON_HOST
+from tvtf.ir import dialect
 from tvtf.ops.host import plain, run_of_ranks, runs_on_host
 from tvtf.passes.guard import PYTHON, calls_python
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 class LeadingCall:

@@ -8,15 +8,15 @@ from typing import Any
 
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.graph_operation import Operation
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 from tvtf.core.thread_state import state
-from tvtf.emit import Graph, Trace, tracing
-from tvtf.interpret import CONTROL, evaluate
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import CONTROL, evaluate
+from tvtf.ir.trace import Graph, Trace, tracing
 from tvtf.passes.dead import needed_bindings
 
 

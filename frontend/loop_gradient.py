@@ -16,7 +16,6 @@ from typing import Any
 from tvtf.core.shape import TensorType, same_shape, size_of
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
-from tvtf.emit import Trace, tracing
 from tvtf.frontend.cond_gradient import both_swept, of_size
 from tvtf.frontend.lift import Inner, lift, without_unused
 from tvtf.frontend.ragged_stack import stacks_for
@@ -36,6 +35,7 @@ from tvtf.frontend.replay import (
     walk,
 )
 from tvtf.frontend.vectorize import by_element, is_mapped
+from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.control import own_dims, varying_dims
 from tvtf.ops.control import while_ as while_primitive
 from tvtf.ops.dims import scalar_of

@@ -11,16 +11,16 @@ from typing import Any, NamedTuple
 
 from tvm import ir
 
-from tvtf import dialect
 from tvtf.core.primitive import as_tuple, table
 from tvtf.core.shape import TensorType, fresh_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
-from tvtf.emit import Graph, Trace, trace_graph, tracing
 from tvtf.frontend.control import _merged_shapes
 from tvtf.frontend.ragged_stack import stacks_for
 from tvtf.frontend.replay import Quiet, dims_in, gives, is_given, tell_tapes, used_by, walk, zeros_for, zeros_of
-from tvtf.interpret import CONTROL
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import CONTROL
+from tvtf.ir.trace import Graph, Trace, trace_graph, tracing
 from tvtf.ops.control import call, own_dims, varying_dims, while_
 from tvtf.ops.rules import bind
 

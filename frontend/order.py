@@ -221,7 +221,7 @@ def get_static_value(tensor: Any, partial: bool = False) -> Any:
         return None
     found = static_value(tensor)
     if found is None and isinstance(tensor, SymbolicTensor):
-        from tvtf.computed_constants import folded  # it needs TVM, which tracing has loaded
+        from tvtf.ir.computed_constants import folded  # it needs TVM, which tracing has loaded
 
         found = folded(tensor)
     return None if found is None else found[()] if not found.ndim else found.copy()

@@ -13,12 +13,12 @@ from typing import Any
 import numpy as np
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core.argument_error import MISTAKES, Refused, instead
 from tvtf.core.primitive import Primitive, as_tuple, quietly
 from tvtf.core.shape import size_of
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import dials, state
+from tvtf.ir import dialect
 from tvtf.ops import host
 from tvtf.passes.dead import drop_dead
 

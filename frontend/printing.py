@@ -20,7 +20,7 @@ from tvtf.dtypes import int32, string
 from tvtf.ops.host import host_primitive
 from tvtf.ops.rules import bind, stretch
 from tvtf.ops.shown import filled, shown
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 _HOLE = "\x00tensor\x00"
 _FILE = "file://"

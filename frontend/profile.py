@@ -24,7 +24,7 @@ from tvtf.passes.pipeline import phases
 from tvtf.passes.schedule.cpu.access import FREE_CALLS
 from tvtf.passes.schedule.cpu.kernel import Stage, read_kernel
 from tvtf.runtime.target import host_target
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 ARITHMETIC = (tirx.Add, tirx.Sub, tirx.Mul, tirx.Div, tirx.Max, tirx.Min, tvm.ir.Call)
 RUN_KERNEL = 0

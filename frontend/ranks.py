@@ -20,13 +20,13 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
-from tvtf.emit import example_shape
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.control import one_of
 from tvtf.frontend.waiting import Call, bare, calls, new_key, waiting
-from tvtf.interpret import CONTROL, Instance, evaluate
+from tvtf.ir.interpreter import CONTROL, Instance, evaluate
+from tvtf.ir.trace import example_shape
 from tvtf.ops import host
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 class PythonCall(Call):

@@ -22,7 +22,7 @@ from tvtf.frontend.vectorize import is_mapped
 from tvtf.ops.custom import recompute
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Recorder
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 @export("recompute_grad")

@@ -6,11 +6,11 @@ import numpy as np
 
 from tvtf.core.tensor import SymbolicTensor, Tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.emit import Trace, tracing
 from tvtf.frontend.host import bound_call
 from tvtf.frontend.state import with_gradient_of
+from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.host import HostFunction
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 def reload(variable: Variable, trace: Trace) -> SymbolicTensor:

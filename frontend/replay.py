@@ -12,14 +12,14 @@ from typing import Any
 
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core.primitive import as_tuple, table
 from tvtf.core.shape import TensorType, same_shape
 from tvtf.core.tensor import Tensor
 from tvtf.core.thread_state import state
 from tvtf.core.tvm_visitor import structural_walk
-from tvtf.emit import Trace
-from tvtf.interpret import CONTROL, Evaluation, Subfunction
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import CONTROL, Evaluation, Subfunction
+from tvtf.ir.trace import Trace
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind
 from tvtf.passes.autodiff import Record, Recorder, sweep

@@ -18,7 +18,7 @@ from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
 from tvtf.dtypes import TRACED
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 _HELD = "held"
 

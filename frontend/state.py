@@ -11,10 +11,10 @@ from tvtf.core.primitive import hooks
 from tvtf.core.tensor import SymbolicTensor, Tensor
 from tvtf.core.thread_state import state
 from tvtf.ops.rules import bind
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 if TYPE_CHECKING:
-    from tvtf.emit import Trace
+    from tvtf.ir.trace import Trace
 
 
 def traced_assign(variable: Any, value: Tensor, read_value: bool) -> Any:

@@ -17,7 +17,7 @@ from tvtf.frontend.vectorize import Batched, basis, level, unwrapped
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number, zeros_like
 from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
-from tvtf.variable import ReadVariable, UnreadVariable, Variable, of_library
+from tvtf.state.variable import ReadVariable, UnreadVariable, Variable, of_library
 
 MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
 

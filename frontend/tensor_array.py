@@ -232,8 +232,8 @@ def settled(values: Any, iteration: Callable[[Aside], Any], room: Any = None) ->
 
 def _told_elements(iteration: Callable[[Aside], Any]) -> list[Any]:
     """For each loop variable the dims of the elements that an iteration writes to it, where it is an array."""
-    from tvtf.emit import tracing
     from tvtf.frontend.aside import Aside
+    from tvtf.ir.trace import tracing
 
     aside = Aside("while_shapes")
     with tracing(aside):

@@ -7,10 +7,10 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
-from tvtf import dialect
 from tvtf.core.shape import Dim
 from tvtf.core.tensor import Tensor, static_value
 from tvtf.frontend.lift import Inner
+from tvtf.ir import dialect
 
 COMPARED = {"less": (0, 1, 0), "greater": (1, 0, 0), "less_equal": (0, 1, 1), "greater_equal": (1, 0, 1)}
 """By primitive: which operand counts, which one is the limit, and how much beyond it the last count is."""

@@ -28,7 +28,7 @@ from tvtf.passes.schedule.cpu import schedule
 from tvtf.passes.schedule.tuned import describe, workload_key
 from tvtf.runtime.executable import Executable
 from tvtf.runtime.target import host_target, target_of
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 LEAST_SHARE = 0.01
 LEAST_SECONDS_OF_A_ROUND = 3e-4

@@ -12,7 +12,6 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.batches import OfEncoded, is_encoded
 from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.log import logger
@@ -22,6 +21,7 @@ from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int32
 from tvtf.errors import InvalidArgumentError
+from tvtf.ir.batching import OfEncoded, is_encoded
 from tvtf.ops.control import call
 from tvtf.ops.rules import bind, stretch
 
@@ -103,7 +103,7 @@ def each_by_itself(
 
 def _of_none(one: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> list[Any]:
     """The results of no elements: empty, of the type that they would have."""
-    from tvtf.emit import Trace, tracing
+    from tvtf.ir.trace import Trace, tracing
 
     with tracing(Trace("aside", state.trace)) as aside:
         types = [y._type for y in one([aside.add_param(x._type._replace(shape=x._type.shape[1:])) for x in elements])]

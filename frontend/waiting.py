@@ -25,12 +25,12 @@ from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_ten
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
-from tvtf.emit import example_shape
 from tvtf.errors import InaccessibleTensorError, InvalidArgumentError
 from tvtf.frontend.host import by_python
 from tvtf.frontend.signature import spec_if_composite
 from tvtf.frontend.sizes import Sizes, common_type, common_value, found_for, is_small, with_sizes
-from tvtf.interpret import Subfunction
+from tvtf.ir.interpreter import Subfunction
+from tvtf.ir.trace import example_shape
 from tvtf.ops.array import ensure_shape
 from tvtf.ops.extents import symbols_in
 from tvtf.ops.rules import bind
@@ -220,7 +220,7 @@ class Call:
             raise needed.error from None
 
     def _example(self, inputs: Sequence[tuple[TensorType, Any]], example: int, calls_tell: bool = False) -> Example:
-        from tvtf.emit import Trace, tracing
+        from tvtf.ir.trace import Trace, tracing
 
         with tracing(Trace("example")) as trace:
             trace.example = example

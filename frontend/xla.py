@@ -6,11 +6,11 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tvtf.api.namespaces import install as _install
 from tvtf.core import nest
 from tvtf.core.primitive import export
 from tvtf.core.thread_state import executing_eagerly
 from tvtf.frontend.function import function
-from tvtf.namespaces import install as _install
 
 
 @export("xla.experimental.compile")

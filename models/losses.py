@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from pathlib import Path
 
-from tvtf.files import replace
+from tvtf.fileio.atomic_file import replace
 
 HEADER = "epoch,step,loss"
 

@@ -8,10 +8,10 @@ from typing import Any
 import tvm
 from tvm import ir, relax
 
-from tvtf import dialect
 from tvtf.core.thread_state import state
-from tvtf.emit import Trace, tracing
-from tvtf.interpret import evaluate
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import evaluate
+from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.indexed_slices import as_dense
 from tvtf.passes.autodiff import Recorder, ones_for, sweep
 from tvtf.passes.importer import Imported

@@ -13,9 +13,9 @@ import numpy as np
 import tvm
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core.tensor import Tensor
-from tvtf.interpret import reemit
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import reemit
 from tvtf.ops.attended import rows_first
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.simplify import Simplified

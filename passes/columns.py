@@ -12,7 +12,7 @@ import tvm
 from tvm import relax
 
 from tvtf.core.primitive import table
-from tvtf.interpret import Evaluation, reemit
+from tvtf.ir.interpreter import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.trim import items_taken
 from tvtf.passes.uses import Graph, Use

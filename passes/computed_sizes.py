@@ -12,8 +12,8 @@ from typing import Any, NamedTuple
 from tvm import relax, tirx
 from tvm.tirx.analysis import undefined_vars
 
-from tvtf import dialect
 from tvtf.core.shape import show_shape, simplify_dim
+from tvtf.ir import dialect
 from tvtf.passes.dead import makers_of_dims
 
 MAKER = "tvtf.told_dims"

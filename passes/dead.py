@@ -12,9 +12,9 @@ from typing import Any
 import tvm
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core.primitive import table
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.ir import dialect
 from tvtf.passes.rewrite import Bindings
 
 

@@ -13,11 +13,11 @@ from typing import Any
 import tvm
 from tvm import ir, relax
 
-from tvtf import dialect
 from tvtf.core.primitive import Primitive, table
 from tvtf.core.shape import same_shape, substitute_dim
 from tvtf.core.thread_state import state
-from tvtf.interpret import CONTROL, Evaluation, Subfunction, reemit
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import CONTROL, Evaluation, Subfunction, reemit
 from tvtf.ops.rules import bind
 from tvtf.passes.computed_sizes import sized_after, too_large
 from tvtf.passes.dead import drop_dead

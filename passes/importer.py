@@ -12,13 +12,13 @@ import numpy as np
 import tvm
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core.primitive import public_names
 from tvtf.core.shape import simplify_dim, substitute_dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.dtypes import as_dtype
 from tvtf.errors import UnimplementedError
-from tvtf.interpret import Evaluation, reemit
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import Evaluation, reemit
 
 Translate = Callable[["Imported", relax.Call], Any]
 

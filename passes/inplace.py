@@ -12,7 +12,7 @@ from typing import Any
 import tvm
 from tvm import relax, tirx
 
-from tvtf import dialect
+from tvtf.ir import dialect
 from tvtf.ops.kernels.common import INDEPENDENT
 
 READ = "stack_read"

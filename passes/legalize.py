@@ -13,11 +13,11 @@ import tvm
 from tvm import ir, relax, te, tirx
 from tvm.relax.utils import gen_call_tir_inputs
 
-from tvtf import dialect
 from tvtf.core.tvm_visitor import structural_map
 from tvtf.core.variable_lock import cached_property
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
+from tvtf.ir import dialect
 from tvtf.ops.host import CALL_SYMBOL, GRADIENT_SYMBOL, KERNEL_SYMBOL, RECORD_SYMBOL, runs_on_host, written
 from tvtf.ops.rules import kernel as te_kernel
 from tvtf.ops.rules import scalar

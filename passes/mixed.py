@@ -16,8 +16,8 @@ import tvm
 from tvtf.core.primitive import Primitive, as_tuple
 from tvtf.core.tensor import Tensor
 from tvtf.dtypes import DType, bfloat16, float16, float32
-from tvtf.emit import COMPUTE
-from tvtf.interpret import Evaluation, reemit
+from tvtf.ir.interpreter import Evaluation, reemit
+from tvtf.ir.trace import COMPUTE
 from tvtf.ops.rules import bind
 from tvtf.passes.simplify import constant_value, is_constant
 

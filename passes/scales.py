@@ -8,7 +8,7 @@ import tvm
 from tvm import ir, relax, tirx
 
 from tvtf.core.primitive import table
-from tvtf.interpret import Evaluation, reemit
+from tvtf.ir.interpreter import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.uses import Graph, Use
 

@@ -15,9 +15,9 @@ from tvm import ir, relax
 from tvtf.core.primitive import Primitive, as_tuple, table
 from tvtf.core.shape import TensorType, broadcast_shapes, same_dim, same_shape, size_of
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor
-from tvtf.emit import EMBEDDED_ELEMENTS
 from tvtf.errors import OpError
-from tvtf.interpret import Evaluation, reemit
+from tvtf.ir.interpreter import Evaluation, reemit
+from tvtf.ir.trace import EMBEDDED_ELEMENTS
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.growing import grown
 

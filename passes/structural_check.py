@@ -18,10 +18,10 @@ from typing import Any, NamedTuple
 import tvm
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core.primitive import table
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.errors import InternalError
+from tvtf.ir import dialect
 from tvtf.passes import memory_check
 from tvtf.passes.arena import PLACE
 from tvtf.passes.codegen.loop import IMPURE_LOOP, LOOPS, PURE_LOOP, carried_count

@@ -9,7 +9,7 @@ import tvm_ffi
 from tvm import relax, tirx
 
 from tvtf.core.primitive import table
-from tvtf.interpret import Evaluation, reemit
+from tvtf.ir.interpreter import Evaluation, reemit
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.uses import Graph, Use
 

@@ -13,8 +13,8 @@ from typing import Any
 import tvm
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core.tvm_visitor import structural_walk
+from tvtf.ir import dialect
 from tvtf.passes.dead import drop_dead, needed_bindings
 from tvtf.passes.rewrite import Bindings
 

@@ -6,7 +6,7 @@ from typing import Any, NamedTuple
 
 from tvm import relax
 
-from tvtf import dialect
+from tvtf.ir import dialect
 
 
 class Use(NamedTuple):

@@ -13,12 +13,12 @@ import tvm
 from tvm import ir, relax, tirx
 from tvm.target import Target
 
-from tvtf import dialect
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
 from tvtf.errors import InternalError
-from tvtf.interpret import evaluate
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import evaluate
 from tvtf.ops.rules import random_array
 from tvtf.passes.codegen.align import item_aligned
 

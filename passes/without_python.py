@@ -8,9 +8,9 @@ from typing import Any
 import tvm
 from tvm import relax
 
-from tvtf import dialect
 from tvtf.core.text_format import HOLE
 from tvtf.errors import UnimplementedError
+from tvtf.ir import dialect
 from tvtf.ops.host import runs_on_host
 from tvtf.passes.dead import drop_dead
 from tvtf.passes.rewrite import Bindings, rewrite_functions

@@ -20,9 +20,9 @@ from mutants import Format
 from PIL import Image
 
 import tvtf as tf
-from tvtf import crc32c
+from tvtf.fileio import crc32c
+from tvtf.fileio.tfrecord import framed
 from tvtf.images import png
-from tvtf.records import framed
 
 ERRORS = (tf.errors.OpError, ValueError)
 RECORDS = [b"", b"abc", b"x" * 300, bytes(range(256)) * 4, b"\n" * 7]

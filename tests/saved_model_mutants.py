@@ -21,7 +21,7 @@ from pathlib import Path
 import saved_model_programs
 
 import tvtf as tf
-from tvtf.files import digest_of
+from tvtf.fileio.atomic_file import digest_of
 from tvtf.saved.description import checksum
 
 VALUES = [

@@ -6,7 +6,7 @@ from pathlib import Path
 import pytest
 
 import tvtf as tf
-from tvtf.absent import REASONS, tensorflow_names
+from tvtf.api.unsupported import REASONS, tensorflow_names
 
 spec = importlib.util.spec_from_file_location("symbols", Path(__file__).parent.parent / "docs" / "symbols.py")
 symbols = importlib.util.module_from_spec(spec)

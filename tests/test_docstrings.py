@@ -6,8 +6,8 @@ import re
 import pytest
 
 import tvtf  # noqa: F401 - declares everything public
+from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import table
-from tvtf.namespaces import all_names
 
 PUBLIC = {value: path for path, value in sorted(all_names().items(), reverse=True) if callable(value)}
 PUBLIC = {value: path for value, path in PUBLIC.items() if getattr(value, "__module__", "") != "numpy"}

@@ -13,7 +13,7 @@ rooms = [m for m in late if m in sys.modules]
 print(rooms, {'data', 'optimizers'} <= {*dir(tf)}, issubclass(tf.optimizers.SGD, tf.optimizers.Optimizer), tf.data.experimental.CsvDataset.__name__)
 """,
     "late names": """
-from tvtf.namespaces import ROOMS, all_names
+from tvtf.api.namespaces import ROOMS, all_names
 from tvtf.core.primitive import public_names
 core = set(public_names())
 found = {path: functools.reduce(getattr, path.split('.'), tf) for path in ROOMS}
@@ -26,15 +26,15 @@ print('tvtf.ops.bessel' in str(list(sys.modules)), 'bessel_i0' in table, table['
 """,
     "a room whose parts come before it": """
 from tvtf.saved import fingerprint
-from tvtf.namespaces import install
+from tvtf.api.namespaces import install
 install()
 print(tf.saved_model.save.__name__, tf.saved_model.experimental.Fingerprint is fingerprint.Fingerprint)
 """,
     "lessons": """
-from tvtf import lessons
+from tvtf.api import late_dispatch
 from tvtf.ragged import dispatch
 from tvtf.sparse import operators
-print(set(lessons.RAGGED.split()) ^ set(dispatch.LESSONS), set(lessons.SPARSE.split()) ^ set(operators.LESSONS))
+print(set(late_dispatch.RAGGED.split()) ^ set(dispatch.LESSONS), set(late_dispatch.SPARSE.split()) ^ set(operators.LESSONS))
 """,
     "tensors of late rooms": """
 rooms = [m for m in ('tvtf.ragged', 'tvtf.sparse', 'tvtf.ops.strings') if m in sys.modules]

@@ -3,8 +3,8 @@ import threading
 
 import pytest
 
-from tvtf.module import Module, camel_to_snake, current_scope, name_scope
-from tvtf.variable import Variable
+from tvtf.state.module import Module, camel_to_snake, current_scope, name_scope
+from tvtf.state.variable import Variable
 
 
 class Dense(Module):

@@ -1,6 +1,6 @@
 """What users import, pickle and save keeps working when modules move inside the package.
 
-``tests/golden/former.json`` and ``former_model.zip`` were written by the last version before the modules were put into
+The files in ``tests/former`` were written by the last version before the modules were put into
 folders: every public path, pickles of public objects, a saved model and a checkpoint.
 """
 
@@ -19,18 +19,10 @@ import pytest
 
 import tvtf as tf
 
-GOLDEN = Path(__file__).parent / "golden"
-FORMER = json.loads((GOLDEN / "former.json").read_text())
+HERE = Path(__file__).parent / "former"
+FORMER = json.loads((HERE / "paths_and_pickles.json").read_text())
 ADDRESS = re.compile(" at 0x[0-9a-f]+")
 OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
-NAMED_FIRST = (
-    "experimental.extension_type",
-    "experimental.numpy.random",
-    "mixed_precision",
-    "optimizers.schedules",
-    "queue",
-)
-"""A class, and namespaces that are modules once ``tf.<name>`` was named."""
 MODULES = {
     "tvtf.dtypes": "FLOATING DType as_dtype",
     "tvtf.errors": "NotFoundError OpError",
@@ -95,7 +87,7 @@ def test_loading_former_pickles_leaves_the_public_names_as_they_are():
 
 @pytest.fixture
 def former(tmp_path):
-    with zipfile.ZipFile(GOLDEN / "former_model.zip") as archive:
+    with zipfile.ZipFile(HERE / "model.zip") as archive:
         archive.extractall(tmp_path)
     return tmp_path
 

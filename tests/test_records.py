@@ -10,8 +10,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf import crc32c
-from tvtf.records import framed, unframed
+from tvtf.fileio import crc32c
+from tvtf.fileio.tfrecord import framed, unframed
 
 
 def test_records_come_back():
@@ -42,7 +42,7 @@ def read_until_damage(file):
 
 @pytest.mark.parametrize("chunk", [16, 50, 1 << 20])
 def test_records_are_read_alike_whatever_is_read_at_once(chunk, monkeypatch):
-    monkeypatch.setattr("tvtf.records.CHUNK", chunk)
+    monkeypatch.setattr("tvtf.fileio.tfrecord.CHUNK", chunk)
     parts = [b"ab" * n for n in (0, 1, 2, 0, 40, 3, 150, 2, 1)]
     data = b"".join(map(framed, parts))
     assert read_until_damage(io.BytesIO(data)) == (parts, None)

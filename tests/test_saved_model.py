@@ -15,8 +15,9 @@ import saved_model_programs
 from click.testing import CliRunner
 
 import tvtf as tf
-from tvtf import files, saved
+from tvtf import saved
 from tvtf.cli import main
+from tvtf.fileio import atomic_file
 from tvtf.saved.description import checksum
 from tvtf.saved.library import Library
 
@@ -180,14 +181,14 @@ def test_a_program_that_is_no_program_is_told(folder):
 
 def test_a_failed_save_leaves_the_old_folder_whole(folder, monkeypatch):
     before = {p.relative_to(folder): p.read_bytes() for p in folder.rglob("*") if p.is_file()}
-    whole = files._write_through
+    whole = atomic_file._write_through
 
     def full(path, chunks):
         if "saved_model.json" in path:
             raise OSError(28, "No space left on device")
         whole(path, chunks)
 
-    monkeypatch.setattr(files, "_write_through", full)
+    monkeypatch.setattr(atomic_file, "_write_through", full)
     model = saved_model_programs.demo(tf)
     model.scale.assign([7.0, 7.0])
     with pytest.raises(tf.errors.ResourceExhaustedError):

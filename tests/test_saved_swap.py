@@ -10,7 +10,7 @@ from pathlib import Path
 import pytest
 
 import tvtf as tf
-from tvtf.folder_locks import locked
+from tvtf.fileio.folder_locks import locked
 from tvtf.saved.swap import DISCARDED, SAVING
 
 CHANGING = ("os.rename", "os.link", "os.remove", "os.mkdir", "os.rmdir", "shutil.rmtree", "shutil.copyfile")

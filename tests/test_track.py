@@ -6,7 +6,7 @@ import pickle
 import numpy as np
 import pytest
 
-from tvtf.track import AutoTrackable, ListWrapper, NoDependency, Trackable, _DictWrapper, _TupleWrapper
+from tvtf.state.autotrackable import AutoTrackable, ListWrapper, NoDependency, Trackable, _DictWrapper, _TupleWrapper
 
 Point = collections.namedtuple("Point", ["x", "y"])
 

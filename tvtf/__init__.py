@@ -14,13 +14,13 @@ from tvtf.core import thread_count as _threads
 
 _threads.configure()  # before TVM loads: it reads the number of threads once
 
-from tvtf import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
 from tvtf import dtypes, errors, ops
-from tvtf import former_modules as _former_modules  # noqa: E402
 from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
-from tvtf import lessons as _lessons  # noqa: E402
-from tvtf import namespaces as _namespaces  # noqa: E402
 from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
+from tvtf.api import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
+from tvtf.api import former_modules as _former_modules  # noqa: E402
+from tvtf.api import late_dispatch as _lessons  # noqa: E402
+from tvtf.api import namespaces as _namespaces  # noqa: E402
 from tvtf.core import device_spec as _device_spec  # noqa: E402,F401 - declares tf.DeviceSpec
 from tvtf.core import nest  # noqa: E402
 from tvtf.core.shape import TensorShape  # noqa: E402
@@ -75,11 +75,11 @@ from tvtf.frontend import settings as _settings  # noqa: E402,F401 - declares tf
 from tvtf.frontend import tensor_array as _tensor_array  # noqa: E402,F401 - declares tf.TensorArray
 from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
-from tvtf.module import Module, name_scope  # noqa: E402
 from tvtf.ops import computed_axes as _computed_axes  # noqa: E402,F401 - axes that the program computes
 from tvtf.ops.array import shape  # noqa: E402 - for type checkers, to whom tf.shape were the module of that name
+from tvtf.state.module import Module, name_scope  # noqa: E402
+from tvtf.state.variable import Variable  # noqa: E402
 from tvtf.v1 import find as _v1_find  # noqa: E402
-from tvtf.variable import Variable  # noqa: E402
 from tvtf.version import __version__  # noqa: E402
 
 newaxis = None

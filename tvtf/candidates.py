@@ -26,7 +26,7 @@ from tvtf.ops.operands import attributes, operand, positive
 from tvtf.ops.required import required
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.random_state import advanced
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 BLOCKS_PER_SAMPLE = 512
 """How far a sampler's stream moves on for each class that it draws: 2048 words."""

@@ -7,13 +7,13 @@ from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from typing import Any
 
+from tvtf.api.namespaces import install as _install
 from tvtf.core.primitive import export, hooks
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.core.thread_state import state
-from tvtf.namespaces import install as _install
 from tvtf.ops.rules import bind
-from tvtf.variable import ResourceVariable, Variable
-from tvtf.variable_options import VariableSynchronization
+from tvtf.state.variable import ResourceVariable, Variable
+from tvtf.state.variable_options import VariableSynchronization
 
 ONE = "tvtf runs a program on one device: {what}; train in several processes by averaging gradients between them"
 _active: list[Any] = []

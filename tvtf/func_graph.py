@@ -8,14 +8,14 @@ from __future__ import annotations
 from contextlib import AbstractContextManager
 from typing import Any
 
+from tvtf.api.namespaces import install as _install
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType, as_shape, fresh_dim
 from tvtf.core.tensor import SymbolicTensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
-from tvtf.emit import Trace, tracing
 from tvtf.frontend.waiting import argument_shape
-from tvtf.namespaces import install as _install
+from tvtf.ir.trace import Trace, tracing
 
 
 @export("__internal__.FuncGraph", waits=False)

@@ -19,8 +19,8 @@ from tvtf.ops.cast import cast
 from tvtf.ops.draws import stateless_binomial
 from tvtf.ops.random import RESERVED_BLOCKS, check_algorithm, shifted, uniform_from
 from tvtf.ops.rules import bind, drawn_dims, static_value
-from tvtf.track import AutoTrackable
-from tvtf.variable import Variable
+from tvtf.state.autotrackable import AutoTrackable
+from tvtf.state.variable import Variable
 
 PHILOX = 1
 """TensorFlow's number of the algorithm."""

@@ -19,7 +19,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
 from tvtf.dtypes import DType, as_dtype, float32, int64
 from tvtf.ops import create, random
 from tvtf.ops.cast import cast_tensor
-from tvtf.seeds import seeds
+from tvtf.state.seeds import seeds
 
 # Public lower-case names (`constant`, `zeros`) are installed in this very module: it imports nothing under one of these.
 TRUNCATED_DEVIATION = 0.87962566103423978

@@ -12,14 +12,14 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.api.namespaces import install as _install
 from tvtf.core.primitive import export, exports
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, is_tensor, static_value
 from tvtf.distribute import get_strategy
 from tvtf.frontend.control import cond
 from tvtf.frontend.order import init_scope
-from tvtf.namespaces import install as _install
-from tvtf.track import AutoTrackable
-from tvtf.trackable import Trackable
+from tvtf.state.autotrackable import AutoTrackable
+from tvtf.state.trackable import Trackable
 
 for _path, _class in {
     "EagerTensor": EagerTensor,

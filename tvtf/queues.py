@@ -10,6 +10,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.api.namespaces import install as _install
 from tvtf.core.argument_error import Refused
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorShape, as_shape
@@ -20,7 +21,6 @@ from tvtf.core.variable_lock import Condition
 from tvtf.dtypes import DType, as_dtype, int32, int64
 from tvtf.errors import CancelledError, OutOfRangeError
 from tvtf.frontend.host import py_function
-from tvtf.namespaces import install as _install
 from tvtf.ops.operands import operand
 from tvtf.ops.rules import attribute_int, static_int
 

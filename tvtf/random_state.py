@@ -21,8 +21,8 @@ from tvtf.dtypes import uint64
 from tvtf.ops import philox
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import attribute_int, bind
-from tvtf.seeds import MAX_INT32, seeds
-from tvtf.variable import Variable
+from tvtf.state.seeds import MAX_INT32, seeds
+from tvtf.state.variable import Variable
 
 DEFAULT_SEED = 87654321
 """TensorFlow's global seed where only an op seed is given (DEFAULT_GRAPH_SEED)."""

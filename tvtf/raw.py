@@ -10,12 +10,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.api.namespaces import install as _install
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import Dim, brackets, same_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
 from tvtf.dtypes import float32, int32
 from tvtf.errors import InvalidArgumentError
-from tvtf.namespaces import install as _install
 from tvtf.ops.batch_norm import fused_batch_norm
 from tvtf.ops.incomplete import igamma_grad_a
 from tvtf.ops.rules import bind, number

@@ -12,8 +12,8 @@ import os
 import sys as _sys
 from typing import Any
 
-from tvtf.namespaces import install as _install
-from tvtf.namespaces import refusing as _refusing
+from tvtf.api.namespaces import install as _install
+from tvtf.api.namespaces import refusing as _refusing
 from tvtf.saved import layout
 from tvtf.saved.asset import Asset
 from tvtf.saved.description import SavedModuleError

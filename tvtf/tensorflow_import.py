@@ -20,10 +20,10 @@ from typing import Any
 
 import tvtf
 from tvtf import keras_choice, private, tensorflow_view
+from tvtf.api.namespaces import has_keras
+from tvtf.api.namespaces import install as _install
 from tvtf.core.primitive import export, hooks, public_names
 from tvtf.core.tensor import EagerTensor, SymbolicTensor
-from tvtf.namespaces import has_keras
-from tvtf.namespaces import install as _install
 from tvtf.tensorflow_view import View
 
 TENSORFLOW = "tensorflow"

@@ -9,10 +9,10 @@ from types import FunctionType, ModuleType
 from typing import Any, NamedTuple
 
 import tvtf
-from tvtf.containers import ListWrapper, _DictWrapper
 from tvtf.core.composite import registered
 from tvtf.core.tensor import Tensor
 from tvtf.ops.array import shape
+from tvtf.state.containers import ListWrapper, _DictWrapper
 
 VERSION = "2.21.0"
 """The version of TensorFlow whose names these are."""

@@ -13,14 +13,14 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.api.namespaces import install as _install
 from tvtf.core import nest
 from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.errors import OpError
 from tvtf.frontend.tape import GradientTape
-from tvtf.namespaces import install as _install
-from tvtf.seeds import set_seed
+from tvtf.state.seeds import set_seed
 
 SEED = 87654321
 

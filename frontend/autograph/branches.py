@@ -9,7 +9,6 @@ from typing import Any
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf.core import nest
-from tvtf.emit import tracing
 from tvtf.frontend.aside import Aside
 from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
@@ -25,6 +24,7 @@ from tvtf.frontend.autograph.values import (
 )
 from tvtf.frontend.control import traced_cond
 from tvtf.frontend.tensor_array import settled
+from tvtf.ir.trace import tracing
 
 MSG_STRUCTURE = "'{name}' must have the same nested structure in the main and else branches:\n\n{error}"
 BRANCHES = Places(

@@ -23,7 +23,7 @@ from tvtf.frontend.autograph.iteration import (
 )
 from tvtf.ops import create
 from tvtf.ops.rules import bind
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 def is_symbolic(value: Any) -> bool:

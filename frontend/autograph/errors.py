@@ -8,8 +8,8 @@ from __future__ import annotations
 import traceback
 from typing import Any, NamedTuple
 
-from tvtf import emit
 from tvtf.errors import OpError
+from tvtf.ir import trace
 
 ATTRIBUTE = "ag_error_metadata"
 
@@ -63,7 +63,7 @@ def _frames(error: BaseException, source_map: Any) -> tuple[Frame, ...]:
                 Frame(origin.loc.filename, origin.loc.lineno, origin.function_name, origin.source_code_line, True)
             )
             break
-        if not emit.is_own_code(frame.filename):
+        if not trace.is_own_code(frame.filename):
             found.append(Frame(frame.filename, frame.lineno or 0, frame.name, frame.line, False))
     return tuple(found)
 

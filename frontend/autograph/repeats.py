@@ -19,7 +19,6 @@ from tvtf.core.shape import TensorShape, same_shape
 from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int32
-from tvtf.emit import Trace, tracing
 from tvtf.errors import OperatorNotAllowedInGraphError, OpError
 from tvtf.frontend.array_traced import COUNT
 from tvtf.frontend.aside import Aside
@@ -49,6 +48,7 @@ from tvtf.frontend.autograph.values import (
 from tvtf.frontend.control import repack, traced_while, varying_shape
 from tvtf.frontend.tensor_array import Growth, grows, loose_shapes, settled
 from tvtf.frontend.waiting import checked_to_be
+from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.rules import bind
 
 LEGAL = "Tensor, int, float, bool or a list, tuple or dict thereof"

@@ -28,9 +28,9 @@ from malt.impl import api
 from malt.lang import directives as malt_directives
 from malt.pyct import anno, errors, parser, qual_names, templates
 
-from tvtf import emit
 from tvtf.core.variable_lock import Lock
 from tvtf.frontend.autograph import artifact, set_loop_options
+from tvtf.ir import trace
 
 OPTIONS = converter.ConversionOptions(recursive=True, user_requested=True, optional_features=())
 
@@ -208,7 +208,7 @@ def _remember_lines(source_map: Any, file: str) -> None:
     for generated, origin in source_map.items():
         if generated.filename != file:
             continue
-        emit.user_lines.setdefault(generated.filename, {})[generated.lineno] = (origin.loc.filename, origin.loc.lineno)
+        trace.user_lines.setdefault(generated.filename, {})[generated.lineno] = (origin.loc.filename, origin.loc.lineno)
 
 
 def source_of(function: Callable[..., Any]) -> str:

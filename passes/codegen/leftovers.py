@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from contextlib import contextmanager
 from pathlib import Path
 
-from tvtf.folder_locks import locked
+from tvtf.fileio.folder_locks import locked
 
 PREFIX = "tvtf-scratch-"
 _UNLOCKED_ONCE = ("tvtf-build-", "tvtf-pool-", "tvtf-cuda-", "tvtf-tune-")

@@ -10,7 +10,7 @@ import pytest
 
 import tvtf as tf
 from tvtf import tensorflow_view
-from tvtf.records import framed
+from tvtf.fileio.tfrecord import framed
 
 Dataset = tf.data.Dataset
 

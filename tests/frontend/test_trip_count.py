@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf import dialect
+from tvtf.ir import dialect
 
 LIMIT = tf.constant([3, 7])
 

@@ -9,7 +9,7 @@ import pytest
 
 import tvtf as tf
 from tvtf import plain_optimizers
-from tvtf.namespaces import OF_KERAS
+from tvtf.api.namespaces import OF_KERAS
 
 if sys.version_info < (3, 11):
     pytest.skip("Keras 3.15 needs Python 3.11", allow_module_level=True)
@@ -39,8 +39,8 @@ def test_the_namespace_is_that_of_keras(name):
 
 def test_declared_names_do_not_lie_over_those_of_keras():
     importlib.import_module("tvtf.initial")
+    from tvtf.api.namespaces import install
     from tvtf.initial import Ones
-    from tvtf.namespaces import install
 
     install()
     assert tf.initializers.Ones is tf.keras.initializers.Ones is not Ones

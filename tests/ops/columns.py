@@ -14,7 +14,7 @@ from library_support import run_library
 from table_support import arrays_of, mismatch, spec_of, tensor
 
 import tvtf as tf
-from tvtf.interpret import evaluate
+from tvtf.ir.interpreter import evaluate
 from tvtf.onnx import export
 
 FIXED = ("compiled", "library for unknown dims", "ONNX")

@@ -7,11 +7,11 @@ import numpy as np
 import tolerances
 
 import tvtf as tf
+from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import as_tuple, quietly, table, types_tuple
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor
 from tvtf.dtypes import COMPILED, TRACED, DType, from_array
-from tvtf.namespaces import all_names
 
 all_names()
 OWN = [p for p in table.values() if p.samples]

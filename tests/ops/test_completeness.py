@@ -6,10 +6,10 @@ import numpy as np
 import pytest
 
 import tvtf as tf
+from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import table, types_tuple
 from tvtf.core.shape import TensorType
 from tvtf.dtypes import TRACED, from_array
-from tvtf.namespaces import all_names
 from tvtf.onnx import control
 from tvtf.passes import legalize
 

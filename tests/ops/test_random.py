@@ -8,7 +8,7 @@ import random_programs
 import tvtf as tf
 from tvtf.errors import InvalidArgumentError
 from tvtf.ops import philox
-from tvtf.seeds import seeds
+from tvtf.state.seeds import seeds
 from tvtf.train import Checkpoint
 
 FLOATS = ("float16", "bfloat16", "float32", "float64")

@@ -38,9 +38,9 @@ def left_out():
 def names(_=None):
     import tensorflow as tf
 
-    from tvtf.namespaces import all_names
+    from tvtf.api.namespaces import all_names
 
-    path = Path(__file__).parents[2] / "tvtf" / "tensorflow_names.txt"
+    path = Path(__file__).parents[2] / "tvtf" / "api" / "tensorflow_names.txt"
     known = [n for n in path.read_text().split() if n in all_names() and not n.startswith(tuple(left_out()))]
     return [n for n in known if callable(found(tf, n)) and not isinstance(found(tf, n), type)]
 

@@ -12,10 +12,10 @@ os.environ.setdefault("TF_CPP_MIN_LOG_LEVEL", "3")
 tf = pytest.importorskip("tensorflow", reason="the oracle group needs tensorflow-cpu")
 
 from tvtf import errors, train  # noqa: E402 - after the group's condition
-from tvtf.module import Module  # noqa: E402
-from tvtf.track import AutoTrackable  # noqa: E402
+from tvtf.state.autotrackable import AutoTrackable  # noqa: E402
+from tvtf.state.module import Module  # noqa: E402
+from tvtf.state.variable import Variable  # noqa: E402
 from tvtf.train import bundle  # noqa: E402
-from tvtf.variable import Variable  # noqa: E402
 
 programs = SimpleNamespace(**runpy.run_path(str(Path(__file__).parents[1] / "train" / "checkpoint_programs.py")))
 pytestmark = pytest.mark.oracle

@@ -3,7 +3,7 @@
 import pytest
 
 import tvtf as tf
-from tvtf import dialect
+from tvtf.ir import dialect
 from tvtf.passes.dead import drop_dead
 
 

@@ -9,7 +9,7 @@ from tvm import relax
 
 import tvtf as tf
 from tvtf import passes
-from tvtf.interpret import evaluate
+from tvtf.ir.interpreter import evaluate
 
 rng = np.random.default_rng(0)
 

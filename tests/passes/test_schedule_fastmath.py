@@ -14,9 +14,9 @@ from schedule_programs import AVX2, HOST, TARGETS, compiled, tensor
 from tvm import te, tirx
 from tvm.target import Target
 
+from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import table
 from tvtf.dtypes import float32
-from tvtf.namespaces import all_names
 from tvtf.ops.kernels import approx, scalar
 from tvtf.passes.codegen.names import with_names_first
 from tvtf.passes.schedule.cpu import schedule

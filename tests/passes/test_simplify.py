@@ -6,7 +6,7 @@ import tvm
 
 import tvtf as tf
 from tvtf.core.primitive import table
-from tvtf.interpret import evaluate
+from tvtf.ir.interpreter import evaluate
 from tvtf.passes.guard import insert_guards
 from tvtf.passes.simplify import BROADCASTING, RULES, simplify
 

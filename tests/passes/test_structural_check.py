@@ -6,9 +6,10 @@ from tvm import ir, relax, tirx
 from tvm.script import tirx as T
 
 import tvtf as tf
-from tvtf import dialect, passes
+from tvtf import passes
 from tvtf.core.primitive import table
 from tvtf.core.thread_state import dials
+from tvtf.ir import dialect
 from tvtf.passes import memory_check, pipeline
 from tvtf.passes.arena import PARTS, PLACE, SIZE, _place
 from tvtf.passes.codegen.loop import while_loop

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf import dialect
+from tvtf.ir import dialect
 from tvtf.passes.simplify import simplify
 from tvtf.passes.trim import trim_loops
 

@@ -7,7 +7,7 @@ import tvtf as tf
 from tvtf import passes
 from tvtf.core.primitive import table
 from tvtf.core.thread_state import dials
-from tvtf.interpret import Evaluation, reemit
+from tvtf.ir.interpreter import Evaluation, reemit
 from tvtf.passes import pipeline, verify
 from tvtf.runtime.target import host_target
 

@@ -6,15 +6,16 @@ import checkpoint_programs as programs
 import numpy as np
 import pytest
 
-from tvtf import errors, files, train
+from tvtf import errors, train
 from tvtf.core import thread_state
 from tvtf.core.shape import TensorShape
-from tvtf.module import Module
-from tvtf.track import AutoTrackable, Trackable
+from tvtf.fileio import atomic_file
+from tvtf.state.autotrackable import AutoTrackable, Trackable
+from tvtf.state.module import Module
+from tvtf.state.variable import Variable
 from tvtf.train import bundle, object_graph
 from tvtf.train.messages import TrackableObjectGraph
 from tvtf.train.restoration import restore_slot
-from tvtf.variable import Variable
 
 ZEROS = np.zeros(2, np.float32)
 
@@ -393,7 +394,7 @@ def test_threads_may_save_at_once(prefix):
 
 def test_an_update_during_the_write_is_not_in_the_file(prefix, monkeypatch):
     variable = Variable(np.ones(1000, np.float32))
-    real = files._write_all
+    real = atomic_file._write_all
 
     def write_all(write, rest):
         variable.assign(np.zeros(1000, np.float32))
@@ -401,7 +402,7 @@ def test_an_update_during_the_write_is_not_in_the_file(prefix, monkeypatch):
         variable.assign_add(np.ones(1000, np.float32))
         real(write, rest)
 
-    monkeypatch.setattr(files, "_write_all", write_all)
+    monkeypatch.setattr(atomic_file, "_write_all", write_all)
     train.Checkpoint(v=variable).write(prefix)
     assert set(train.load_variable(prefix, "v/.ATTRIBUTES/VARIABLE_VALUE")) == {1.0}
     assert set(variable.numpy()) == {2.0}

@@ -8,9 +8,10 @@ import sys
 import numpy as np
 import pytest
 
-from tvtf import errors, files, train
+from tvtf import errors, train
+from tvtf.fileio import atomic_file
+from tvtf.state.variable import Variable
 from tvtf.train import bundle
-from tvtf.variable import Variable
 
 
 @pytest.fixture
@@ -30,7 +31,7 @@ def contents(folder):
 def full_after(monkeypatch, limit, code=errno.ENOSPC):
     """Every file takes ``limit`` bytes in all."""
     left = [limit]
-    real = files._write_all
+    real = atomic_file._write_all
 
     def write_all(write, rest):
         def limited(chunk):
@@ -42,7 +43,7 @@ def full_after(monkeypatch, limit, code=errno.ENOSPC):
 
         real(limited, rest)
 
-    monkeypatch.setattr(files, "_write_all", write_all)
+    monkeypatch.setattr(atomic_file, "_write_all", write_all)
 
 
 @pytest.mark.parametrize(
@@ -102,7 +103,7 @@ KILLED = """
 import os, sys
 import numpy as np
 from tvtf import train
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 renames, real = [int(sys.argv[2])], os.replace
 def replace(old, new):
@@ -184,7 +185,7 @@ def test_an_interrupt_leaves_no_traces(former, tmp_path, monkeypatch):
     def interrupted(write, rest):
         raise KeyboardInterrupt
 
-    monkeypatch.setattr(files, "_write_all", interrupted)
+    monkeypatch.setattr(atomic_file, "_write_all", interrupted)
     with pytest.raises(KeyboardInterrupt):
         checkpoint.save(tmp_path / "ckpt")
     assert contents(tmp_path) == before
@@ -192,6 +193,6 @@ def test_an_interrupt_leaves_no_traces(former, tmp_path, monkeypatch):
 
 
 def test_writes_that_stop_early_are_continued(tmp_path, monkeypatch):
-    monkeypatch.setattr(files, "WRITTEN_AT_ONCE", 7)
+    monkeypatch.setattr(atomic_file, "WRITTEN_AT_ONCE", 7)
     bundle.write(str(tmp_path / "ckpt"), {"v": np.arange(50)})
     np.testing.assert_array_equal(train.load_variable(tmp_path / "ckpt", "v"), np.arange(50))

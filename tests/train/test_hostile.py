@@ -6,13 +6,14 @@ import pytest
 from hypothesis import HealthCheck, given, settings
 from hypothesis import strategies as st
 
-from tvtf import crc32c, train
+from tvtf import train
 from tvtf.errors import OpError
-from tvtf.module import Module
+from tvtf.fileio import crc32c
+from tvtf.state.module import Module
+from tvtf.state.variable import Variable
 from tvtf.train import bundle, strings, table
 from tvtf.train.messages import BundleEntryProto
 from tvtf.train.object_graph import GRAPH_KEY
-from tvtf.variable import Variable
 
 mutations = st.lists(st.tuples(st.integers(0, 10_000), st.integers(0, 255)), min_size=1, max_size=4)
 fast = settings(max_examples=150, deadline=None, suppress_health_check=[HealthCheck.function_scoped_fixture])

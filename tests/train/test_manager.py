@@ -3,8 +3,8 @@ import os
 import pytest
 
 from tvtf import errors, train
+from tvtf.state.variable import Variable
 from tvtf.train import bundle, manager
-from tvtf.variable import Variable
 
 
 class Clock:

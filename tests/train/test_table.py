@@ -3,8 +3,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tvtf import crc32c
 from tvtf.errors import DataLossError, ResourceExhaustedError, UnimplementedError
+from tvtf.fileio import crc32c
 from tvtf.train import table
 
 

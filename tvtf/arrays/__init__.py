@@ -4,7 +4,7 @@ import math
 
 import numpy as np
 
-from tvtf import namespaces
+from tvtf.api import namespaces
 from tvtf.arrays import behavior, chance, convert, create, elementwise, indexing, products, reductions, shaping
 from tvtf.core.primitive import exports
 from tvtf.core.tensor import Tensor

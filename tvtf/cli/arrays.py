@@ -12,7 +12,7 @@ from typing import Any
 import click
 import numpy as np
 
-from tvtf.files import replace
+from tvtf.fileio.atomic_file import replace
 from tvtf.saved.description import SavedModuleError, Value
 
 PIPE = "-"

@@ -143,7 +143,7 @@ def _write(path: Path, array: Any, overwrite: bool) -> None:
 
     import numpy as np
 
-    from tvtf.files import replace
+    from tvtf.fileio.atomic_file import replace
 
     if path.exists() and not overwrite:
         raise ValueError(

@@ -6,8 +6,8 @@ so that shuffling moves numbers and batching is one gather. Functions that users
 Source: https://www.tensorflow.org/guide/data
 """
 
+from tvtf.api.namespaces import install as _install
 from tvtf.data import public
-from tvtf.namespaces import install as _install
 
 __all__ = ["public"]
 _install()

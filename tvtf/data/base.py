@@ -9,7 +9,6 @@ from typing import Any, Final, TypeVar
 
 import numpy as np
 
-from tvtf.batches import stacked
 from tvtf.core import nest
 from tvtf.core.primitive import export, patient
 from tvtf.core.tensor import EagerTensor, Tensor
@@ -20,7 +19,8 @@ from tvtf.data.specs import DatasetSpec, IteratorSpec
 from tvtf.data.structure import Element
 from tvtf.dtypes import int64
 from tvtf.errors import OpError, OutOfRangeError
-from tvtf.trackable import Trackable
+from tvtf.ir.batching import stacked
+from tvtf.state.trackable import Trackable
 
 INFINITE: Final = -1
 UNKNOWN: Final = -2

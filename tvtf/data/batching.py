@@ -8,7 +8,6 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.batches import as_told, encoding, leading, rows, without_leading
 from tvtf.core import nest
 from tvtf.core.argument_error import Refused
 from tvtf.core.shape import TensorShape
@@ -23,6 +22,7 @@ from tvtf.data.specs import DatasetSpec
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import int64
 from tvtf.errors import DataLossError, InvalidArgumentError
+from tvtf.ir.batching import as_told, encoding, leading, rows, without_leading
 
 
 class Groups(Iterator[list[Any]]):

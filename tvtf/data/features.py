@@ -13,7 +13,7 @@ from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import Dataset
 from tvtf.data.readers import TFRecord, list_files
 from tvtf.dtypes import string
-from tvtf.records import TFRecordWriter as RecordWriter
+from tvtf.fileio.tfrecord import TFRecordWriter as RecordWriter
 from tvtf.sparse.tensor import SparseTensor
 
 

@@ -15,7 +15,7 @@ from tvtf.data.numbers import number
 from tvtf.ops import philox
 from tvtf.ops.rules import static_value
 from tvtf.random_state import DEFAULT_SEED
-from tvtf.seeds import MAX_INT32, seeds
+from tvtf.state.seeds import MAX_INT32, seeds
 
 _AT_ONCE = 256
 

@@ -13,7 +13,6 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import records
 from tvtf.core.primitive import export
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -24,11 +23,12 @@ from tvtf.data.sources import Slices
 from tvtf.data.structure import Element
 from tvtf.dtypes import DType, as_dtype, string
 from tvtf.errors import DataLossError, InvalidArgumentError
-from tvtf.files import named_failures
-from tvtf.inflate import WINDOW_BITS, Inflated, read_fully
-from tvtf.limits import max_decoded_bytes, require_decodable
+from tvtf.fileio import tfrecord
+from tvtf.fileio.atomic_file import named_failures
+from tvtf.fileio.decode_limits import max_decoded_bytes, require_decodable
+from tvtf.fileio.inflate import WINDOW_BITS, Inflated, read_fully
+from tvtf.fileio.tfrecord import CHUNK, unframed
 from tvtf.ops.strings.numbers import number_of
-from tvtf.records import CHUNK, unframed
 
 
 def file_names(given: Any) -> list[str]:
@@ -51,7 +51,7 @@ def opened(path: str, compression: Any) -> Any:
     kind = "" if compression is None else compression
     if kind not in ("", *WINDOW_BITS):
         raise InvalidArgumentError(None, None, f"Unsupported compression type: {kind}.")
-    return records.opened(path, kind)
+    return tfrecord.opened(path, kind)
 
 
 def lines_of(file: Any, name: str) -> Iterator[bytes]:

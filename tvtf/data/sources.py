@@ -7,7 +7,6 @@ from typing import Any
 
 import numpy as np
 
-from tvtf.batches import without_leading
 from tvtf.core import nest
 from tvtf.core.tensor import EagerTensor, convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
@@ -18,6 +17,7 @@ from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, t
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError
 from tvtf.frontend.host import told_in_errors
+from tvtf.ir.batching import without_leading
 from tvtf.ops.rules import attribute_bool
 
 

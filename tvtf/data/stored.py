@@ -18,13 +18,13 @@ from typing import Any, Final
 
 import numpy as np
 
-from tvtf import files
 from tvtf.core import nest
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.structure import Element, arrays, packer
 from tvtf.dtypes import as_dtype
 from tvtf.errors import DataLossError, NotFoundError
-from tvtf.records import framed, records_of, unframed
+from tvtf.fileio import atomic_file
+from tvtf.fileio.tfrecord import framed, records_of, unframed
 
 SUFFIX: Final = ".elements"
 MANIFEST: Final = "dataset.json"
@@ -38,7 +38,7 @@ _UNSEALED: Final = ({"specs", "form"}, {"told", "form"}, {"told"})
 
 def store(path: str, elements: Sequence[Element]) -> None:
     """Writes elements, all or nothing."""
-    files.replace(path + SUFFIX, _records(elements))
+    atomic_file.replace(path + SUFFIX, _records(elements))
 
 
 def _records(elements: Sequence[Element]) -> bytes:
@@ -115,11 +115,11 @@ def save_dataset(folder: str, elements: Sequence[Element], spec: Any) -> None:
     name, spare = _names(path)
     told = {"file": name, "size": len(content), "sha256": hashlib.sha256(content).hexdigest()}
     manifest = _described(spec) | {"elements": told}
-    with files.Replacement() as both:
+    with atomic_file.Replacement() as both:
         both.add(os.path.join(folder, name), [content])
         both.add(path, [json.dumps(manifest | {SEAL: _seal(manifest)}).encode()])
         both.commit()
-    files.remove(os.path.join(folder, spare))
+    atomic_file.remove(os.path.join(folder, spare))
 
 
 def _names(path: str) -> tuple[str, str]:
@@ -159,7 +159,7 @@ def load_dataset(folder: str, spec: Any) -> tuple[list[Element], Any] | None:
 
 def _manifest(path: str) -> dict[str, Any]:
     try:
-        found = json.loads(files.read(path))
+        found = json.loads(atomic_file.read(path))
     except (ValueError, RecursionError) as error:
         raise _damaged(path, f"no JSON: {error}") from error
     seal = found.pop(SEAL, None) if isinstance(found, dict) else None
@@ -180,11 +180,11 @@ def _checked_file(folder: str, manifest: dict[str, Any], path: str) -> str:
     if name not in _NAMES:
         raise _damaged(path, f"{name!r:.80} is no name of a file of elements")
     file = os.path.join(folder, name)
-    with files.named_failures(file, "read"):
+    with atomic_file.named_failures(file, "read"):
         found = os.stat(file).st_size
     if found != size:
         raise _damaged(file, f"it has {found} bytes, {size} were written")
-    if files.digest_of(file) != digest:
+    if atomic_file.digest_of(file) != digest:
         raise _damaged(file, "it is not what was written: its digest is another")
     return name
 

@@ -24,7 +24,7 @@ from tvtf.data.structure import Element
 from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64, string
 from tvtf.dtypes import bool as bool_
 from tvtf.errors import InvalidArgumentError, UnknownError
-from tvtf.files import named_failures
+from tvtf.fileio.atomic_file import named_failures
 
 KINDS = (int32, int64, float32, float64, string)
 """What a column may be, from what fits least to what fits all."""

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Final
 
 from tvtf.core.argument_error import Refused
-from tvtf.protos import declare
+from tvtf.fileio.protobuf import declare
 
 CLASSES: Final = declare(
     "tensorflow",

@@ -7,13 +7,13 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import inflate
 from tvtf.core.argument_error import Refused
 from tvtf.core.primitive import as_tuple, export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, float64, int32, int64, string, variant
 from tvtf.errors import DataLossError, InvalidArgumentError
+from tvtf.fileio import inflate
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.operands import attributes, one_of, operand
 from tvtf.ops.rules import bind
@@ -22,7 +22,7 @@ from tvtf.ops.strings.numbers import number_of
 from tvtf.ops.strings.raw import parse_tensor, serialize_tensor
 from tvtf.ops.strings.rules import each_text, text, text_op
 from tvtf.sparse.tensor import SparseTensor, as_sparse
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 # -- CSV
 

@@ -1,6 +1,6 @@
 """Extension types: a user's own classes made of tensors, and what public functions do on them."""
 
-from tvtf import namespaces
+from tvtf.api import namespaces
 from tvtf.extension import dispatch, elementwise, fields, types
 
 for _path in ("identity", "stop_gradient"):

@@ -15,12 +15,12 @@ from enum import IntEnum
 from importlib import import_module
 from typing import Any
 
+from tvtf.api.namespaces import ROOMS
 from tvtf.core.composite import CompositeTensor
 from tvtf.core.primitive import export, public_names
 from tvtf.extension.elementwise import ASSERTIONS, BINARY, UNARY
 from tvtf.extension.fields import is_union
-from tvtf.module import name_scope
-from tvtf.namespaces import ROOMS
+from tvtf.state.module import name_scope
 
 Target = Callable[..., Any]
 Annotation = Any

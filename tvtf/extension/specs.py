@@ -5,7 +5,6 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
-from tvtf.batches import is_batchable, leading, without_leading
 from tvtf.core import nest
 from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, TypeSpec
 from tvtf.core.primitive import export
@@ -13,6 +12,7 @@ from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import Tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.extension.fields import Field, ImmutableDict
+from tvtf.ir.batching import is_batchable, leading, without_leading
 
 CONSTRUCTING = "_tf_extension_type_in_constructor"
 

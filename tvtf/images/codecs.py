@@ -15,8 +15,8 @@ import numpy as np
 
 from tvtf.core.argument_error import Refused
 from tvtf.errors import OpError
+from tvtf.fileio.decode_limits import require_decodable
 from tvtf.images.png import PNG, decode_png, encode_png
-from tvtf.limits import require_decodable
 
 __all__ = [
     "PNG",

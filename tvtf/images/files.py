@@ -13,8 +13,8 @@ from tvtf.core.shape import TensorType, show_shape
 from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string, uint8, uint16
 from tvtf.errors import InvalidArgumentError
+from tvtf.fileio.decode_limits import require_decodable
 from tvtf.images import codecs
-from tvtf.limits import require_decodable
 from tvtf.ops.host import unknown_dim
 from tvtf.ops.image import convert_image_dtype
 from tvtf.ops.operands import attributes, one_of, operand, word_of

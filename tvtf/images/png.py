@@ -18,9 +18,9 @@ import numpy as np
 
 from tvtf.core.argument_error import Refused
 from tvtf.errors import DataLossError
+from tvtf.fileio.decode_limits import require_decodable
+from tvtf.fileio.inflate import Inflated, read_fully
 from tvtf.images.unfilter import unfiltered
-from tvtf.inflate import Inflated, read_fully
-from tvtf.limits import require_decodable
 
 PNG: Final = b"\x89PNG\r\n\x1a\n"
 CHANNELS: Final = {0: 1, 2: 3, 3: 1, 4: 2, 6: 4}

@@ -12,8 +12,8 @@ from importlib import import_module
 from types import ModuleType
 from typing import Any
 
+from tvtf.api.module_aliases import ModuleAliases
 from tvtf.keras import loader
-from tvtf.module_aliases import ModuleAliases
 
 _name = loader.load()
 _api = import_module(f"{_name}._tf_keras.keras")

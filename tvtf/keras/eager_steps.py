@@ -9,7 +9,7 @@ import functools
 from typing import Any
 
 from tvtf.plain_optimizers.repeated import Repeated
-from tvtf.variable import Variable, of_library
+from tvtf.state.variable import Variable, of_library
 
 STEPS = "_tvtf_repeated"
 

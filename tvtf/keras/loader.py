@@ -23,9 +23,9 @@ from types import ModuleType
 from typing import Any
 
 from tvtf import tensorflow_view
+from tvtf.api.namespaces import OLDEST_PYTHON
 from tvtf.keras.hooks import HOOKS
 from tvtf.keras_choice import KERAS, is_free
-from tvtf.namespaces import OLDEST_PYTHON
 from tvtf.tensorflow_view import View
 
 _import = builtins.__import__

@@ -15,9 +15,9 @@ from types import ModuleType
 from typing import Any
 
 import tvtf
-from tvtf.containers import wrap
-from tvtf.module import camel_to_snake
-from tvtf.trackable import DEFAULT_FUNCTION, VARIABLE_VALUE
+from tvtf.state.containers import wrap
+from tvtf.state.module import camel_to_snake
+from tvtf.state.trackable import DEFAULT_FUNCTION, VARIABLE_VALUE
 
 FUNCTIONS_OF_FIT = frozenset({"train_function", "test_function", "predict_function"})
 """They belong to a process, not to a model that is saved."""

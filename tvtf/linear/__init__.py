@@ -1,7 +1,7 @@
 """Linear operators: batches of matrices known by what they do."""
 
+from tvtf.api.namespaces import install as _install
 from tvtf.linear import blocks, circulant, dispatch, low_rank, structured, sums, wrapped
-from tvtf.namespaces import install as _install
 
 _install()
 

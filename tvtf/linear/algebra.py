@@ -16,7 +16,7 @@ from tvtf.ops.cast import cast
 from tvtf.ops.lapack import adjoint, diagonal_matrix
 from tvtf.ops.linalg import conjugate
 from tvtf.ops.rules import bind
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 def as_parameter(value: Any, dtype: Any = None) -> Any:

@@ -32,7 +32,7 @@ from tvtf.linear.operator import LinearOperator, checked
 from tvtf.ops.create import ones as ones_of
 from tvtf.ops.dims import dim_min
 from tvtf.ops.rules import bind, static_dims
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 def _count(value: Any, name: str) -> Dim:

@@ -35,11 +35,11 @@ from tvtf.linear.algebra import (
 )
 from tvtf.linear.slicing import sliced
 from tvtf.linear.spec import LinearOperatorSpec, spec_type
-from tvtf.module import Module
 from tvtf.ops.lapack import diagonal
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.solve import cholesky_solve, slogdet
 from tvtf.ops.spectral import eigvalsh, svd
+from tvtf.state.module import Module
 
 
 def _slow(what: str, costs: str = " and O(N^3) operations") -> None:

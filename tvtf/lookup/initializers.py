@@ -7,11 +7,11 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import files
 from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor, is_tensor
 from tvtf.dtypes import DType, as_dtype, int64, string
 from tvtf.errors import InvalidArgumentError, OpError
+from tvtf.fileio import atomic_file
 from tvtf.ops.strings.numbers import number_of
 
 
@@ -145,7 +145,7 @@ class TextFileInitializer(Initializer):
     def _lines(self) -> list[bytes]:
         op = "InitializeTableFromTextFileV2"
         try:
-            return files.read(self.filename).splitlines()
+            return atomic_file.read(self.filename).splitlines()
         except OpError as error:
             raise type(error)(None, op, f"{error.message} [Op:{op}] name: ") from error.__cause__
 

@@ -25,7 +25,7 @@ from tvtf.ops.rules import bind
 from tvtf.ops.strings.hashing import to_hash_bucket_fast
 from tvtf.ops.strings.numbers import as_string
 from tvtf.ops.strings.rules import mapped
-from tvtf.track import AutoTrackable, TensorSpecs
+from tvtf.state.autotrackable import AutoTrackable, TensorSpecs
 
 
 @refusing_methods

@@ -13,7 +13,7 @@ from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.stacks import STACKS
 
 if TYPE_CHECKING:
-    from tvtf.dialect import Bound
+    from tvtf.ir.dialect import Bound
     from tvtf.onnx.program import Program
 
 

@@ -12,15 +12,15 @@ from onnx import ModelProto, ValueInfoProto, helper, version_converter
 from tvtf.core import nest
 from tvtf.core.primitive import hooks
 from tvtf.core.shape import TensorType
-from tvtf.files import replace
+from tvtf.fileio.atomic_file import replace
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, function
-from tvtf.interpret import Met, reemit
+from tvtf.ir.interpreter import Met, reemit
 from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of
 from tvtf.onnx.standard import IR_VERSION, OPSET
 from tvtf.passes.dead import drop_dead
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 from tvtf.version import __version__
 
 

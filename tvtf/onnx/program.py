@@ -8,10 +8,10 @@ from typing import Any
 import numpy as np
 from tvm import ir, relax
 
-from tvtf import dialect
 from tvtf.core.primitive import all_static
 from tvtf.core.shape import TensorType
 from tvtf.errors import UnimplementedError
+from tvtf.ir import dialect
 from tvtf.onnx.control import CONTROL
 from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.standard import ELEMENT

@@ -14,7 +14,7 @@ from tvtf.onnx.emitter import Emitter
 from tvtf.onnx.standard import ELEMENT
 
 if TYPE_CHECKING:
-    from tvtf.dialect import Bound
+    from tvtf.ir.dialect import Bound
     from tvtf.onnx.program import Program
 
 

@@ -145,7 +145,7 @@ def _check_now(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
 
 
 def _check_when_run(place: str, output: Tensor, inputs: Sequence[Any]) -> None:
-    from tvtf.emit import user_span
+    from tvtf.ir.trace import user_span
 
     span = user_span()
     line = f"    + {span.source_name.name} (L{span.line})\n -> |   {_source_line(span)}\n"

@@ -1,7 +1,7 @@
 """Control flow as primitives: ``cond`` and ``while``. Their branches and bodies are functions of the module.
 
-A function attribute is a :class:`tvtf.emit.Graph` where a program is traced, a
-:class:`tvtf.interpret.Subfunction` where a module is evaluated, and a Relax ``GlobalVar`` in the IR; whatever it uses
+A function attribute is a :class:`tvtf.ir.trace.Graph` where a program is traced, a
+:class:`tvtf.ir.interpreter.Subfunction` where a module is evaluated, and a Relax ``GlobalVar`` in the IR; whatever it uses
 comes in as arguments. Functions with effects are bound to ``effect_cond`` and ``effect_while``, which no pass drops
 or moves.
 """
@@ -31,7 +31,7 @@ def signature(function: Any) -> tuple[list[TensorType], list[TensorType]]:
     """Types of a function attribute's parameters and results."""
     if hasattr(function, "all_params"):
         return [p._type for p in function.all_params], list(function.output_types)
-    from tvtf.dialect import from_relax_type
+    from tvtf.ir.dialect import from_relax_type
 
     if not hasattr(function, "mod"):
         return list(map(from_relax_type, function.ty.params)), list(map(_result_type, function.ty.ret.fields))
@@ -49,7 +49,7 @@ def arity(function: Any) -> int:
 
 def _result_type(ty: Any) -> TensorType:
     """Of a result whose dims the function computes, these are nobody's else."""
-    from tvtf.dialect import from_relax_type, of_unknown_dims
+    from tvtf.ir.dialect import from_relax_type, of_unknown_dims
 
     return of_unknown_dims(ty) if ty.shape is None else from_relax_type(ty)
 
@@ -67,7 +67,7 @@ def call(function: Any, inputs: Sequence[Tensor]) -> tuple[Tensor, ...]:
     """A function attribute applied to tensors: evaluated, or inlined into the active trace."""
     if not hasattr(function, "all_params"):
         return function(*inputs)
-    from tvtf.interpret import evaluate
+    from tvtf.ir.interpreter import evaluate
 
     return evaluate(function.module(), "main", inputs)
 

@@ -19,7 +19,7 @@ from tvtf.core.thread_state import state
 from tvtf.ops import compare
 from tvtf.ops import math as arithmetic
 from tvtf.ops.elementwise import like
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 Operator = Callable[[Any, Any], Any]
 

@@ -13,7 +13,7 @@ from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
 from tvtf.dtypes import int64
 from tvtf.ops.getitem import Taken, is_mask, taken_by, takes_all
 from tvtf.ops.rules import bind
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 def slice_of_variable(variable: Variable, key: Any) -> Tensor:

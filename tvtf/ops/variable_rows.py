@@ -16,7 +16,7 @@ from tvtf.core.thread_state import state
 from tvtf.errors import InvalidArgumentError, OutOfRangeError
 from tvtf.ops.indexing import check_nd, check_range, gather, gather_nd
 from tvtf.ops.rules import bind, zeros_like
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 _BINDS = {
     "add": lambda x, places, new: bind.tensor_scatter_add(x, places, new),

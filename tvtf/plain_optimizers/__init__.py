@@ -3,7 +3,7 @@
 Source: https://keras.io/api/optimizers/
 """
 
-from tvtf.namespaces import install as _install
+from tvtf.api.namespaces import install as _install
 from tvtf.plain_optimizers import schedules
 from tvtf.plain_optimizers.adam import Adam, AdamW
 from tvtf.plain_optimizers.base import Optimizer, deserialize, get, serialize

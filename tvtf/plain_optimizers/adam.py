@@ -12,7 +12,7 @@ from tvtf.ops.indexed_slices import as_dense
 from tvtf.ops.rules import bind, number
 from tvtf.plain_optimizers.base import Optimizer
 from tvtf.plain_optimizers.clipping import squared
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 @export("optimizers.Adam")

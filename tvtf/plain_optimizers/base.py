@@ -22,8 +22,8 @@ from tvtf.ops.rules import number
 from tvtf.plain_optimizers import clipping, schedules
 from tvtf.plain_optimizers.repeated import Repeated
 from tvtf.plain_optimizers.schedules import LearningRateSchedule
-from tvtf.track import AutoTrackable, NoDependency
-from tvtf.variable import Variable, of_library
+from tvtf.state.autotrackable import AutoTrackable, NoDependency
+from tvtf.state.variable import Variable, of_library
 
 _building = Lock()
 """Held while an optimizer makes its slots: the first steps may be taken by several threads at once."""

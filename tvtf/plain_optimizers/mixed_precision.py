@@ -9,15 +9,15 @@ import sys
 from collections.abc import Sequence
 from typing import Any
 
+from tvtf.api.namespaces import late
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import precision
 from tvtf.dtypes import int64
 from tvtf.frontend.control import cond
-from tvtf.namespaces import late
 from tvtf.ops.rules import bind
 from tvtf.plain_optimizers.base import Optimizer, deserialize, serialize
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 COMPUTE = {"float32": None, "mixed_float16": "float16", "mixed_bfloat16": "bfloat16"}
 

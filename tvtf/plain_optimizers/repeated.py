@@ -8,7 +8,7 @@ from typing import Any
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import precision, state
 from tvtf.plain_optimizers.schedules import LearningRateSchedule
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 WORTH_COMPILING = 1 << 13
 """Elements of all variables from which the compiled step's speed outweighs its compilation (about a second, then cached)."""

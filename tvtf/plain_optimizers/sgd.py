@@ -11,7 +11,7 @@ from tvtf.core.thread_state import state
 from tvtf.ops.indexed_slices import IndexedSlices, as_dense, on_values
 from tvtf.ops.rules import number
 from tvtf.plain_optimizers.base import Optimizer
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 @export("optimizers.SGD")

@@ -20,8 +20,8 @@ from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.frontend.order import init_scope
 from tvtf.internal import EagerTensor
+from tvtf.state.variable import ResourceVariable
 from tvtf.tensorflow_view import Context
-from tvtf.variable import ResourceVariable
 
 # -- types
 

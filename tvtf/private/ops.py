@@ -11,7 +11,7 @@ from typing import Any
 import tvtf
 from tvtf.frontend.custom import custom_gradient
 from tvtf.private.framework import VariableSpec
-from tvtf.variable import ResourceVariable
+from tvtf.state.variable import ResourceVariable
 
 
 def pfor(

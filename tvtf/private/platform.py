@@ -10,9 +10,9 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tvtf.containers import wrap, wrap_and_track
 from tvtf.internal import no_automatic_dependency_tracking
-from tvtf.trackable import NoDependency
+from tvtf.state.containers import wrap, wrap_and_track
+from tvtf.state.trackable import NoDependency
 
 
 def get_data_files_path() -> str:

@@ -18,7 +18,7 @@ from tvtf.core import nest
 from tvtf.core.log import logger
 from tvtf.core.primitive import public_names
 from tvtf.frontend.function import Function as GenericFunction
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 Callee = TypeVar("Callee", bound=Callable[..., Any])
 

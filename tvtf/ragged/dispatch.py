@@ -310,6 +310,6 @@ LESSONS: dict[str, Handler] = {
     **structure.HANDLERS,
     "strings.format": ragged_format,
 }
-"""What public functions do on ragged tensors (see ``tvtf/lessons.py``)."""
+"""What public functions do on ragged tensors (see ``tvtf/api/late_dispatch.py``)."""
 takes = holds_ragged
 _add_operators()

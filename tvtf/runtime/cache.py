@@ -64,10 +64,9 @@ _digest: list[str] = []
 def sources_digest() -> str:
     """A digest of tvtf's own compiler: code made by other rules is not this code."""
     if not _digest:
-        import tvtf.ops as ops
-        import tvtf.passes as passes
+        from tvtf import core, ir, ops, passes
 
-        roots = [Path(__file__).parent, *(Path(p.__file__ or "").parent for p in (ops, passes))]
+        roots = [Path(__file__).parent, *(Path(p.__file__ or "").parent for p in (core, ir, ops, passes))]
         files = sorted(f for root in roots for f in root.rglob("*.py"))
         stamps = [f"{f.name}:{f.stat().st_size}:{f.stat().st_mtime_ns}" for f in files]
         _digest.append(hashlib.sha256("\n".join(stamps).encode()).hexdigest())

@@ -23,7 +23,7 @@ from tvtf.core.thread_state import state
 MOST_SECONDS = 30.0
 """A thread that is longer inside, in an endless loop, is not waited for: the process may end by a signal then."""
 _INSIDE = (
-    *("tvtf.runtime.", "tvtf.passes.", "tvtf.frontend.", "tvtf.emit", "tvtf.saved.", "tvtf.onnx."),
+    *("tvtf.runtime.", "tvtf.passes.", "tvtf.frontend.", "tvtf.ir.", "tvtf.saved.", "tvtf.onnx."),
     *("tvm.", "tvm_ffi."),
 )
 """Modules whose functions call into C++, or make a trace, each of whose ops does."""

@@ -20,7 +20,7 @@ from functools import cache
 from pathlib import Path
 from typing import TypeVar
 
-from tvtf.folder_locks import locked, shared
+from tvtf.fileio.folder_locks import locked, shared
 from tvtf.passes.codegen.leftovers import locked_folder, remove_leftovers
 from tvtf.passes.codegen.memory_file import memory_file
 from tvtf.runtime.bound import evict, files_of, max_cache_bytes

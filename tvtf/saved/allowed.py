@@ -11,11 +11,11 @@ from collections.abc import Callable, Iterable, Mapping
 from functools import lru_cache
 from typing import Any, Final
 
+from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import Primitive, table
 from tvtf.frontend import functional, vectorize
 from tvtf.frontend.control import one_of
 from tvtf.frontend.waiting import of_shape
-from tvtf.namespaces import all_names
 from tvtf.ops import operators
 from tvtf.ops.getitem import getitem
 from tvtf.ops.rules import filled_like

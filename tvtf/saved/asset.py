@@ -6,8 +6,8 @@ import os
 from typing import Any
 
 from tvtf.core.tensor import EagerTensor, register_tensor_conversion_function, to_array
-from tvtf.files import named_failures
-from tvtf.trackable import Trackable
+from tvtf.fileio.atomic_file import named_failures
+from tvtf.state.trackable import Trackable
 
 
 class AssetPath(EagerTensor):

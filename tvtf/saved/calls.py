@@ -7,9 +7,9 @@ from typing import Any
 
 from tvm import ir, relax
 
-from tvtf import dialect
 from tvtf.core.primitive import as_tuple, table
 from tvtf.core.shape import TensorType
+from tvtf.ir import dialect
 from tvtf.saved.allowed import STREAMS
 from tvtf.saved.schema import Misfit
 

@@ -13,18 +13,18 @@ from tvm import ir
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.emit import Trace, tracing
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function, function
-from tvtf.interpret import evaluate
+from tvtf.ir.interpreter import evaluate
+from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.rules import bind
 from tvtf.saved.description import Description, SavedModuleError, Value
 from tvtf.saved.program import NotSaveable
 from tvtf.saved.reader import load as load_model
 from tvtf.saved.signatures import DEFAULT, SignatureFunction
 from tvtf.saved.writer import save as save_model
-from tvtf.track import AutoTrackable
-from tvtf.variable import Variable
+from tvtf.state.autotrackable import AutoTrackable
+from tvtf.state.variable import Variable
 
 
 def save(folder: str | os.PathLike[str], fn: Any, *args: Any) -> str:

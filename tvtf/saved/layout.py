@@ -9,7 +9,7 @@ from pathlib import Path
 from typing import Any, Final
 
 from tvtf.errors import OpError
-from tvtf.files import digest_of
+from tvtf.fileio.atomic_file import digest_of
 from tvtf.saved.description import SavedModuleError, entry, parse
 from tvtf.saved.swap import is_generation, is_inside
 from tvtf.train.bundle import index_name

@@ -10,17 +10,17 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tvtf.containers import ListWrapper, _DictWrapper, _TupleWrapper
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import BOUND, Function
 from tvtf.saved.asset import Asset
 from tvtf.saved.description import SavedModuleError, entry
 from tvtf.saved.signatures import SignatureMap
 from tvtf.saved.structure import NotPlain, encode, encode_signature
-from tvtf.track import AutoTrackable
-from tvtf.trackable import Trackable
+from tvtf.state.autotrackable import AutoTrackable
+from tvtf.state.containers import ListWrapper, _DictWrapper, _TupleWrapper
+from tvtf.state.trackable import Trackable
+from tvtf.state.variable import Variable, of_library
 from tvtf.train.object_graph import View
-from tvtf.variable import Variable, of_library
 
 SIGNATURES, ALIASES = "signatures", "function_aliases"
 

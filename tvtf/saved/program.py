@@ -11,7 +11,6 @@ from typing import Any
 import tvm
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core import nest
 from tvtf.core.deferred_shape import AnyShape
 from tvtf.core.primitive import table
@@ -21,13 +20,14 @@ from tvtf.core.tensor_spec import TensorSpec
 from tvtf.frontend.concrete import ConcreteFunction, VariableArgument, named_spec, param_types
 from tvtf.frontend.function import Function
 from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
-from tvtf.interpret import Instance, evaluate
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import Instance, evaluate
 from tvtf.lookup.tables import TableRead
 from tvtf.ops.host import HostFunction
 from tvtf.saved import allowed, calls, schema, waiting
 from tvtf.saved.description import SavedModuleError, checksum
 from tvtf.saved.structure import CapturedDefault, NotPlain, decode, encode
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 PYTHON = calls.PYTHON
 OP_NAME = re.compile(r'"tvtf\.(\w+)"')

@@ -15,7 +15,7 @@ from tvtf import dtypes
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor
 from tvtf.errors import OpError
-from tvtf.folder_locks import shared
+from tvtf.fileio.folder_locks import shared
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.lookup.tables import TableRead
 from tvtf.saved import layout, objects, program
@@ -25,9 +25,9 @@ from tvtf.saved.program import Program
 from tvtf.saved.restored import RestoredFunction
 from tvtf.saved.signatures import SignatureFunction, SignatureMap
 from tvtf.saved.structure import decode, decode_signature
-from tvtf.track import wrap
+from tvtf.state.autotrackable import wrap
+from tvtf.state.variable import Variable
 from tvtf.train.bundle import Reader
-from tvtf.variable import Variable
 
 
 @dataclass(frozen=True)

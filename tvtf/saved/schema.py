@@ -15,7 +15,7 @@ from dataclasses import dataclass, field
 from typing import Any, Final
 
 from tvtf import dtypes
-from tvtf.dialect import PAIRS
+from tvtf.ir.dialect import PAIRS
 
 DEEPEST: Final = 300
 """How deep nodes may refer to nodes: TVM visits, compares and frees them by recursion. Programs are flat: they take 20."""

@@ -14,8 +14,8 @@ from tvtf.core.tensor import Tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function
-from tvtf.trackable import DEFAULT_FUNCTION, Trackable
-from tvtf.variable import Variable
+from tvtf.state.trackable import DEFAULT_FUNCTION, Trackable
+from tvtf.state.variable import Variable
 
 DEFAULT = "serving_default"
 

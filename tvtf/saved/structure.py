@@ -13,11 +13,11 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 from tvtf import dtypes
+from tvtf.api.namespaces import all_names
 from tvtf.core.composite import TypeSpec, registered
 from tvtf.core.shape import TensorShape
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import DType
-from tvtf.namespaces import all_names
 from tvtf.saved.description import SavedModuleError
 
 PLAIN = (bool, int, float, str)

@@ -17,8 +17,8 @@ from collections.abc import Iterable, Sequence
 from pathlib import PurePosixPath
 from typing import TYPE_CHECKING, Final
 
-from tvtf import files
-from tvtf.folder_locks import locked
+from tvtf.fileio import atomic_file
+from tvtf.fileio.folder_locks import locked
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -37,7 +37,7 @@ class Swap:
         self._lock = contextlib.ExitStack()
 
     def __enter__(self) -> Self:
-        with files.named_failures(self.folder, "write"):
+        with atomic_file.named_failures(self.folder, "write"):
             os.makedirs(self.folder, exist_ok=True)
             with locked(self.folder):
                 remove_leftovers(self.folder, kept=_generation_of(self._current()))
@@ -71,11 +71,11 @@ class Swap:
           names: the files that were written, the description not among them, in the order in which they are put in place.
           stale: files that an older model may have and this one has not.
         """
-        with files.named_failures(self.folder, "write"), locked(self.folder):
+        with atomic_file.named_failures(self.folder, "write"), locked(self.folder):
             old = _files_of(self._current())
             _sync_all(self.place)
             os.replace(os.path.join(self.place, self.description), os.path.join(self.folder, self.description))
-            files.sync_folder(self.folder)
+            atomic_file.sync_folder(self.folder)
             try:
                 self._settle(names, {*old, *stale} - set(names))
             except OSError as cause:
@@ -88,19 +88,19 @@ class Swap:
             os.makedirs(os.path.dirname(self.target(name)), exist_ok=True)
             _link(self.path(name), self.target(name), self.name)
         for name in stale:
-            files.remove(self.target(name))
+            atomic_file.remove(self.target(name))
         for folder in {os.path.dirname(self.target(name)) for name in names}:
-            files.sync_folder(folder)
+            atomic_file.sync_folder(folder)
         gone = os.path.join(self.folder, self.name.replace(SAVING, DISCARDED))
         os.replace(self.place, gone)
-        files.sync_folder(self.folder)
+        atomic_file.sync_folder(self.folder)
         shutil.rmtree(gone, ignore_errors=True)
 
 
 def _link(source: str, target: str, unique: str) -> None:
     """Gives a file a second name in one step, in place of whatever has it; a copy where the disk knows no links."""
     beside = f"{os.path.join(os.path.dirname(target), unique)}-{os.path.basename(target)}"
-    files.remove(beside)
+    atomic_file.remove(beside)
     try:
         os.link(source, beside)
     except OSError:
@@ -112,7 +112,7 @@ def _link(source: str, target: str, unique: str) -> None:
 
 def _sync_all(place: str) -> None:
     for folder, _, _ in os.walk(place):
-        files.sync_folder(folder)
+        atomic_file.sync_folder(folder)
 
 
 def _generation_of(data: object) -> str | None:
@@ -152,7 +152,7 @@ def _remove_links(folder: str) -> None:
     """Second names that files had for a moment."""
     for entry in list(os.scandir(folder)):
         if entry.name.startswith(SAVING):
-            files.remove(entry.path)
+            atomic_file.remove(entry.path)
 
 
 def _is_dead(place: str) -> bool:

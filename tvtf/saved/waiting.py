@@ -13,13 +13,13 @@ import tvm
 import tvm_ffi
 from tvm import ir, relax
 
-from tvtf import dialect
 from tvtf.core import nest
 from tvtf.core.primitive import Primitive
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.dtypes import as_dtype
 from tvtf.frontend.waiting import Call, calls
-from tvtf.interpret import Subfunction
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import Subfunction
 from tvtf.saved import allowed
 from tvtf.saved.description import SavedModuleError
 from tvtf.saved.structure import NotPlain, decode, encode

@@ -11,9 +11,9 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from tvtf import files
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import state
+from tvtf.fileio import atomic_file
 from tvtf.frontend.concrete import ConcreteFunction
 from tvtf.frontend.function import Function
 from tvtf.lookup.tables import TableRead
@@ -22,10 +22,10 @@ from tvtf.saved.asset import Asset
 from tvtf.saved.fingerprint import VariablePolicy
 from tvtf.saved.signatures import SignatureMap, canonical
 from tvtf.saved.swap import Swap
-from tvtf.track import AutoTrackable
-from tvtf.trackable import Trackable
+from tvtf.state.autotrackable import AutoTrackable
+from tvtf.state.trackable import Trackable
+from tvtf.state.variable import Variable
 from tvtf.train import bundle, object_graph
-from tvtf.variable import Variable
 
 
 @dataclass(frozen=True)
@@ -161,7 +161,7 @@ class _Writer:
     def write(self, targets: tuple[str, ...], extra: Mapping[str, bytes]) -> None:
         described = objects.describe(self.view, self._function_number)
         contents = self._assets(described) | self._libraries(targets) | {f"{layout.EXTRA}/{n}": extra[n] for n in extra}
-        with Swap(self.folder, layout.FILE) as swap, files.Replacement() as replacement:
+        with Swap(self.folder, layout.FILE) as swap, atomic_file.Replacement() as replacement:
             names = self._bundle(swap, replacement, layout.VARIABLES, object_graph.serialize(self.view))
             checked = [layout.index_of(layout.VARIABLES), *contents]
             if self.constants:
@@ -183,7 +183,9 @@ class _Writer:
             swap.commit([*names, *contents], _data_files() - set(names))
         logging.getLogger("tvtf").info("Assets written to: %s", swap.target(layout.ASSETS))
 
-    def _bundle(self, swap: Swap, replacement: files.Replacement, name: str, tensors: Mapping[str, Any]) -> list[str]:
+    def _bundle(
+        self, swap: Swap, replacement: atomic_file.Replacement, name: str, tensors: Mapping[str, Any]
+    ) -> list[str]:
         """The files of a bundle, first its data, and its index after them."""
         shards = bundle.spare_shard_count(swap.target(name))
         bundle.add(replacement, swap.path(name), tensors, shards)

@@ -2,7 +2,7 @@
 
 import sys
 
-from tvtf.namespaces import refusing as _refusing
+from tvtf.api.namespaces import refusing as _refusing
 from tvtf.sparse import (
     arrange,
     counts,

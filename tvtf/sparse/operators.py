@@ -92,5 +92,5 @@ LESSONS: dict[str, Callable[..., Any]] = {
     "rank": _rank,
     "math.bincount": _bincount,
 }
-"""What public functions do on sparse tensors (see ``tvtf/lessons.py``)."""
+"""What public functions do on sparse tensors (see ``tvtf/api/late_dispatch.py``)."""
 takes = is_sparse

@@ -5,7 +5,7 @@ Event files are TensorBoard's own protos (the ``tensorboard`` extra) in TFRecord
 Source: https://www.tensorflow.org/api_docs/python/tf/summary
 """
 
-from tvtf.namespaces import install as _install
+from tvtf.api.namespaces import install as _install
 from tvtf.summary import profiler, trace
 
 __all__ = ["profiler", "trace"]

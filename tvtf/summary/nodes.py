@@ -7,12 +7,12 @@ from typing import Any
 
 from tvm import ir, relax
 
-from tvtf import dialect
 from tvtf.core.shape import TensorShape, TensorType
 from tvtf.dtypes import as_dtype
-from tvtf.emit import Graph, example_shape
+from tvtf.ir import dialect
+from tvtf.ir.trace import Graph, example_shape
+from tvtf.state.variable import Variable
 from tvtf.summary.protos import proto
-from tvtf.variable import Variable
 
 
 def graph_def(functions: Iterable[Any]) -> Any:

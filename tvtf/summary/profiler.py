@@ -21,7 +21,7 @@ from typing import Any, NamedTuple
 from tvtf.core.log import logger
 from tvtf.core.primitive import export
 from tvtf.errors import AlreadyExistsError, UnavailableError
-from tvtf.files import named_failures
+from tvtf.fileio.atomic_file import named_failures
 from tvtf.summary import xplane
 
 _WATCHED = {"trace": "trace", "code": "compile", "call": "call", "_call_recorded": "call under a tape"}

@@ -16,8 +16,8 @@ from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor, i
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
 from tvtf.frontend.host import traced
-from tvtf.module import current_scope, name_scope
 from tvtf.ops.operands import scalar_int
+from tvtf.state.module import current_scope, name_scope
 from tvtf.summary.protos import proto
 from tvtf.summary.writer import SummaryWriter, active, recording, writing
 

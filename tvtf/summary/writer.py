@@ -13,11 +13,11 @@ from contextlib import contextmanager
 from pathlib import Path
 from typing import IO, Any
 
-from tvtf import records
 from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.core.variable_lock import Lock
-from tvtf.files import named_failures
+from tvtf.fileio import tfrecord
+from tvtf.fileio.atomic_file import named_failures
 from tvtf.summary.protos import proto
 
 _numbers = itertools.count()
@@ -120,7 +120,7 @@ class _FileWriter(SummaryWriter):
         with self._lock:
             if not self._closing.alive:
                 return
-            self._waiting.append(records.framed(event.SerializeToString()))
+            self._waiting.append(tfrecord.framed(event.SerializeToString()))
             if len(self._waiting) > self.max_queue or time.monotonic() > self._due:
                 self._flush()
 

@@ -5,7 +5,7 @@ the first value. So a crash, a full disk or a damaged file costs at most the new
 `CheckpointManager.restore_or_initialize` then goes back to the one before:
 
 >>> import os, tempfile
->>> from tvtf.variable import Variable
+>>> from tvtf.state.variable import Variable
 >>> step = Variable(0)
 >>> manager = CheckpointManager(Checkpoint(step=step), tempfile.mkdtemp(), max_to_keep=3)
 >>> for _ in range(2):
@@ -21,8 +21,8 @@ tvtf.errors.DataLossError: ...: the file is truncated. Restore an older checkpoi
 
 import sys as _sys
 
-from tvtf.namespaces import install as _install
-from tvtf.namespaces import refusing as _refusing
+from tvtf.api.namespaces import install as _install
+from tvtf.api.namespaces import refusing as _refusing
 from tvtf.train import python_state as _python_state  # noqa: F401
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions
 from tvtf.train.coordinator import Coordinator

@@ -19,9 +19,10 @@ from typing import Any, Final
 import numpy as np
 from google.protobuf.message import DecodeError
 
-from tvtf import crc32c, dtypes, files
+from tvtf import dtypes
 from tvtf.core.variable_lock import Lock
 from tvtf.errors import DataLossError, InvalidArgumentError, NotFoundError, UnimplementedError
+from tvtf.fileio import atomic_file, crc32c
 from tvtf.train import strings, table
 from tvtf.train.messages import BundleEntryProto, BundleHeaderProto
 
@@ -75,13 +76,15 @@ def write(prefix: str, tensors: Mapping[str, Any]) -> None:
     >>> Reader(prefix).read("x")
     array([1., 2.], dtype=float32)
     """
-    with files.Replacement() as replacement:
+    with atomic_file.Replacement() as replacement:
         spare = add(replacement, prefix, tensors)
         replacement.commit()
-    files.remove(spare)
+    atomic_file.remove(spare)
 
 
-def add(replacement: files.Replacement, prefix: str, tensors: Mapping[str, Any], shards: int | None = None) -> str:
+def add(
+    replacement: atomic_file.Replacement, prefix: str, tensors: Mapping[str, Any], shards: int | None = None
+) -> str:
     """Write a bundle as a part of what ``replacement`` renames into place; the data file that is out of use from then on.
 
     ``shards`` is `spare_shard_count` of where the bundle will lie, if that is elsewhere.
@@ -248,7 +251,7 @@ class _Shard:
     """One data file, held open; safe for several threads."""
 
     def __init__(self, path: str) -> None:
-        with files.named_failures(path, "open"):
+        with atomic_file.named_failures(path, "open"):
             descriptor = os.open(path, os.O_RDONLY | getattr(os, "O_BINARY", 0))
         weakref.finalize(self, os.close, descriptor)
         self._file = io.FileIO(descriptor, closefd=False)
@@ -256,7 +259,7 @@ class _Shard:
 
     def read(self, offset: int, size: int) -> np.ndarray[Any, np.dtype[np.uint8]]:
         octets = np.empty(size, np.uint8)
-        with self._lock, files.named_failures(self.path, "read"):
+        with self._lock, atomic_file.named_failures(self.path, "read"):
             self._file.seek(offset)
             filled = self._fill(octets.data)
         if filled != size:
@@ -280,7 +283,7 @@ def _read_index(prefix: str) -> tuple[dict[str, Entry], int]:
         raise NotFoundError(
             None, None, f"Unsuccessful TensorSliceReader constructor: Failed to find any matching files for {prefix}"
         )
-    with files.named_failures(path, "read"), open(path, "rb") as file:
+    with atomic_file.named_failures(path, "read"), open(path, "rb") as file:
         raw = table.read(file.read(), path)
     shards = _check_header(path, raw.pop(HEADER_KEY, None))
     return dict(_checked_entries(path, raw, shards)), shards

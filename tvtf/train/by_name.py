@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.trackable import Trackable
+from tvtf.state.trackable import Trackable
 from tvtf.train.bundle import Reader
 from tvtf.train.object_graph import View, locked
 from tvtf.train.restoration import Values, check_fit, outside_trace

@@ -9,12 +9,12 @@ from typing import Any, TypeVar, cast
 
 from tvtf.core.variable_lock import Lock
 from tvtf.errors import NotFoundError
-from tvtf.track import AutoTrackable, NoDependency, Trackable
+from tvtf.state.autotrackable import AutoTrackable, NoDependency, Trackable
+from tvtf.state.variable import Variable
 from tvtf.train import bundle, object_graph, state
 from tvtf.train.by_name import NameBasedStatus
 from tvtf.train.restoration import Restoration, outside_trace
 from tvtf.train.status import CheckpointLoadStatus, InitializationOnlyStatus
-from tvtf.variable import Variable
 
 PathLike = str | os.PathLike[str]
 Status = CheckpointLoadStatus | InitializationOnlyStatus | NameBasedStatus
@@ -58,7 +58,7 @@ class Checkpoint(AutoTrackable):
       ValueError: an argument can't be tracked, or ``root`` has another object of that name.
 
     >>> import tempfile
-    >>> from tvtf.module import Module
+    >>> from tvtf.state.module import Module
     >>> checkpoint = Checkpoint(model=Module(name="model"))
     >>> path = checkpoint.write(tempfile.mkdtemp() + "/ckpt")
     >>> _ = checkpoint.read(path).assert_consumed()

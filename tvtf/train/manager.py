@@ -8,9 +8,9 @@ import time
 from collections.abc import Callable
 from typing import Any, Final
 
-from tvtf import files
 from tvtf.core.log import logger
 from tvtf.errors import DataLossError, NotFoundError
+from tvtf.fileio import atomic_file
 from tvtf.train import bundle, state
 from tvtf.train.checkpoint import Checkpoint, CheckpointOptions, PathLike
 
@@ -35,7 +35,7 @@ class CheckpointManager:
       ValueError: ``max_to_keep`` isn't positive, or an interval is given without a step counter.
 
     >>> import tempfile
-    >>> from tvtf.module import Module
+    >>> from tvtf.state.module import Module
     >>> manager = CheckpointManager(Checkpoint(model=Module()), tempfile.mkdtemp(), max_to_keep=3)
     >>> manager.restore_or_initialize() is None, manager.checkpoints
     (True, [])
@@ -218,6 +218,6 @@ def _as_int(number: Any) -> int:
 
 def _delete(prefix: str) -> None:
     """The index goes first: without it the rest is no checkpoint."""
-    files.remove(bundle.index_name(prefix))
+    atomic_file.remove(bundle.index_name(prefix))
     for path in glob.glob(glob.escape(prefix) + ".data-?????-of-?????"):
-        files.remove(path)
+        atomic_file.remove(path)

@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import Final
 
-from tvtf.protos import declare
+from tvtf.fileio.protobuf import declare
 
 DECLARATIONS: Final[dict[str, tuple[str, ...]]] = {
     "VersionDef": ("1 int32 producer", "2 int32 min_consumer", "3 int32* bad_consumers"),

@@ -8,7 +8,7 @@ from typing import Any
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import float16, float32, float64
 from tvtf.ops.rules import bind
-from tvtf.variable import Variable
+from tvtf.state.variable import Variable
 
 
 class ExponentialMovingAverage:

@@ -14,7 +14,7 @@ from typing import Any, Final
 from google.protobuf.message import DecodeError
 
 from tvtf.errors import DataLossError
-from tvtf.trackable import Trackable
+from tvtf.state.trackable import Trackable
 from tvtf.train.messages import TrackableObjectGraph
 
 GRAPH_KEY: Final = "_CHECKPOINTABLE_OBJECT_GRAPH"

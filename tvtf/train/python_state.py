@@ -9,7 +9,7 @@ from typing import Any, Final
 import numpy as np
 
 from tvtf.core.primitive import export
-from tvtf.trackable import TensorSpecs, Trackable
+from tvtf.state.trackable import TensorSpecs, Trackable
 
 KEY: Final = "py_state"
 

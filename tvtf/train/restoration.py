@@ -19,7 +19,7 @@ from tvtf import dtypes
 from tvtf.core import thread_state
 from tvtf.core.log import logger
 from tvtf.errors import InvalidArgumentError, NotFoundError
-from tvtf.trackable import Dims, Trackable
+from tvtf.state.trackable import Dims, Trackable
 from tvtf.train.bundle import Entry, Reader
 from tvtf.train.object_graph import find_slot, locked, node_names
 
@@ -40,7 +40,7 @@ class Plan:
 
 
 class Position:
-    """A node of the checkpoint whose Python object is waited for; see `tvtf.trackable.DeferredRestore`."""
+    """A node of the checkpoint whose Python object is waited for; see `tvtf.state.trackable.DeferredRestore`."""
 
     def __init__(self, restoration: Restoration, node: int) -> None:
         self.restoration, self.node = restoration, node

@@ -11,8 +11,8 @@ from typing import Any, Final
 
 from google.protobuf import text_format
 
-from tvtf import files
 from tvtf.core.log import logger
+from tvtf.fileio import atomic_file
 from tvtf.train import bundle
 from tvtf.train.messages import CheckpointState
 
@@ -54,7 +54,7 @@ def get_checkpoint_state(checkpoint_dir: PathLike, latest_filename: str | None =
 
 
 def _parse(path: str) -> Any:
-    with files.named_failures(path, "read"), open(path, "rb") as file:
+    with atomic_file.named_failures(path, "read"), open(path, "rb") as file:
         content = file.read()
     try:
         return text_format.Parse(content.decode(), CheckpointState())
@@ -105,7 +105,7 @@ def update_checkpoint_state(
         all_model_checkpoint_timestamps=list(all_model_checkpoint_timestamps),
         last_preserved_timestamp=last_preserved_timestamp,
     )
-    files.replace(os.path.join(folder, STATE_FILE), text_format.MessageToString(state).encode())
+    atomic_file.replace(os.path.join(folder, STATE_FILE), text_format.MessageToString(state).encode())
 
 
 def _check_request(folder: str, newest: str, paths: list[str], timestamps: Sequence[float]) -> None:

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 from typing import Any, Final
 
-from tvtf.track import Trackable, TrackableDataStructure
+from tvtf.state.autotrackable import Trackable, TrackableDataStructure
 from tvtf.train.object_graph import View, node_names
 from tvtf.train.restoration import Restoration
 
@@ -20,7 +20,7 @@ class CheckpointLoadStatus:
 
     >>> import tempfile
     >>> from tvtf.train import Checkpoint
-    >>> from tvtf.variable import Variable
+    >>> from tvtf.state.variable import Variable
     >>> path = Checkpoint(w=Variable(1.0)).write(tempfile.mkdtemp() + "/ckpt")
     >>> status = Checkpoint(w=Variable(0.0), extra=Variable(2.0)).read(path)
     >>> status.assert_nontrivial_match() is status

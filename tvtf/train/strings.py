@@ -12,8 +12,8 @@ from typing import Any, Final
 
 import numpy as np
 
-from tvtf import crc32c
 from tvtf.errors import DataLossError, InvalidArgumentError
+from tvtf.fileio import crc32c
 from tvtf.train import table
 
 CHECKSUM_BYTES: Final = 4

@@ -12,9 +12,9 @@ import struct
 from collections.abc import Iterable, Iterator
 from typing import Final
 
-from tvtf import crc32c
 from tvtf.errors import DataLossError, UnimplementedError
-from tvtf.limits import require_decodable
+from tvtf.fileio import crc32c
+from tvtf.fileio.decode_limits import require_decodable
 
 MAGIC: Final = bytes.fromhex("57fb808b247547db")
 FOOTER_BYTES: Final = 48

@@ -8,7 +8,7 @@ from typing import Any
 
 from tvtf.core.log import logger
 from tvtf.errors import NotFoundError
-from tvtf.trackable import Trackable
+from tvtf.state.trackable import Trackable
 from tvtf.train import bundle
 from tvtf.train.object_graph import GRAPH_KEY, View, parse
 from tvtf.train.state import PathLike

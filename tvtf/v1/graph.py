@@ -19,16 +19,16 @@ from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType, as_shape, fresh_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 from tvtf.core.thread_state import state
-from tvtf.dialect import read
-from tvtf.emit import Graph as FinishedTrace
-from tvtf.emit import Trace
 from tvtf.frontend.function import unknown_rank
 from tvtf.frontend.waiting import argument_shape
-from tvtf.module import current_scope
+from tvtf.ir.dialect import read
+from tvtf.ir.trace import Graph as FinishedTrace
+from tvtf.ir.trace import Trace
 from tvtf.ops.rules import bind, ones_like
 from tvtf.passes.autodiff import Recorder, sweep
-from tvtf.seeds import seeds
-from tvtf.variable import ReadVariable, Variable
+from tvtf.state.module import current_scope
+from tvtf.state.seeds import seeds
+from tvtf.state.variable import ReadVariable, Variable
 
 _numbers = itertools.count()
 

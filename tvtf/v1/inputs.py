@@ -12,15 +12,15 @@ from typing import Any
 
 import numpy as np
 
-from tvtf import files
 from tvtf.core.primitive import public_names
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.dtypes import string
 from tvtf.errors import OutOfRangeError
+from tvtf.fileio import atomic_file
+from tvtf.fileio.tfrecord import TFRecordOptions, records_of
 from tvtf.frontend.host import numpy_function
 from tvtf.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
-from tvtf.records import TFRecordOptions, records_of
 from tvtf.v1.graph import current_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.supervision import QueueRunner, add_queue_runner
@@ -209,7 +209,7 @@ class TextLineReader(ReaderBase):
         self._skip = skip_header_lines or 0
 
     def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
-        with files.named_failures(os.fsdecode(name), "read"), open(name, "rb") as file:
+        with atomic_file.named_failures(os.fsdecode(name), "read"), open(name, "rb") as file:
             for number, line in enumerate(file, 1):
                 if number > self._skip:
                     yield b"%s:%d" % (name, number), line.rstrip(b"\r\n")
@@ -223,7 +223,7 @@ class WholeFileReader(ReaderBase):
         super().__init__()
 
     def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
-        yield name, files.read(os.fsdecode(name))
+        yield name, atomic_file.read(os.fsdecode(name))
 
 
 @v1("IdentityReader")
@@ -268,7 +268,7 @@ class FixedLengthRecordReader(ReaderBase):
 
     def _pairs(self, name: bytes) -> Iterator[tuple[bytes, Any]]:
         size, header, footer, hop = self._sizes
-        data = files.read(os.fsdecode(name))
+        data = atomic_file.read(os.fsdecode(name))
         for number, start in enumerate(range(header, len(data) - footer - size + 1, hop)):
             yield b"%s:%d" % (name, number), data[start : start + size]
 

@@ -8,7 +8,7 @@ import sys
 from collections.abc import Iterator
 from typing import Any
 
-from tvtf.records import TFRecordOptions, records_of
+from tvtf.fileio.tfrecord import TFRecordOptions, records_of
 from tvtf.v1.registry import Alias, names, v1
 
 _FILES = {

@@ -14,13 +14,13 @@ from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.core.v1_dimension import Dimension, dimension_at_index, dimension_value
 from tvtf.dtypes import as_dtype
+from tvtf.fileio.protobuf import parsed
+from tvtf.fileio.tfrecord import records_of
 from tvtf.frontend.function import function
 from tvtf.frontend.printing import print_ as _print
-from tvtf.module import name_scope as _name_scope
 from tvtf.ops.operators import equality
 from tvtf.ops.rules import bind
-from tvtf.protos import parsed
-from tvtf.records import records_of
+from tvtf.state.module import name_scope as _name_scope
 from tvtf.v1 import logging
 from tvtf.v1.graph import (
     Graph,

@@ -10,7 +10,7 @@ from operator import attrgetter
 from types import ModuleType
 from typing import Any, TypeVar
 
-from tvtf.absent import Absent
+from tvtf.api.unsupported import Absent
 from tvtf.core.primitive import Primitive, public_names
 from tvtf.core.thread_state import state
 from tvtf.v1.aliases import PATHS

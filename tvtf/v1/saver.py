@@ -9,9 +9,9 @@ import os
 from collections.abc import Mapping
 from typing import Any
 
-from tvtf import files
 from tvtf.core.thread_state import state
 from tvtf.errors import NotFoundError
+from tvtf.fileio import atomic_file
 from tvtf.train import bundle
 from tvtf.train.reader import load_checkpoint
 from tvtf.train.state import get_checkpoint_state, latest_checkpoint, update_checkpoint_state
@@ -108,7 +108,7 @@ class Saver:
         if filename is None:
             return
         graph = graph or get_default_graph()
-        files.replace(filename, "\n".join(f"{op.name} {op.type}" for op in graph.get_operations()).encode())
+        atomic_file.replace(filename, "\n".join(f"{op.name} {op.type}" for op in graph.get_operations()).encode())
         _graphs[os.path.abspath(filename)] = graph
 
     def restore(self, sess: Any, save_path: str | None) -> None:
@@ -157,7 +157,7 @@ def _delete(prefix: str) -> None:
     folder, start = os.path.split(prefix)
     for name in os.listdir(folder or "."):
         if name in (f"{start}.index", f"{start}.meta") or name.startswith(f"{start}.data-"):
-            files.remove(os.path.join(folder, name))
+            atomic_file.remove(os.path.join(folder, name))
             _graphs.pop(os.path.abspath(os.path.join(folder, name)), None)
 
 

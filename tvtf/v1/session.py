@@ -18,18 +18,18 @@ from tvtf.core.primitive import as_tuple, public_names
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import cached_property
-from tvtf.dialect import is_dialect, read, write
 from tvtf.dtypes import string
-from tvtf.emit import Graph as Function
-from tvtf.emit import Trace, trace_graph
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
 from tvtf.frontend.compiled import GraphFunction
 from tvtf.frontend.ranks import Assignments, Learning, PythonCall, remembered
 from tvtf.frontend.waiting import calls
-from tvtf.interpret import Evaluation, Instance, evaluate
+from tvtf.ir.dialect import is_dialect, read, write
+from tvtf.ir.interpreter import Evaluation, Instance, evaluate
+from tvtf.ir.trace import Graph as Function
+from tvtf.ir.trace import Trace, trace_graph
 from tvtf.passes.dead import makers_for, makers_of_dims
+from tvtf.state.variable import Variable
 from tvtf.v1.graph import Effect, Graph, get_default_graph
-from tvtf.variable import Variable
 
 
 class _Defaults(threading.local):

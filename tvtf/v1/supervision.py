@@ -10,7 +10,7 @@ from typing import Any, NamedTuple
 
 from tvtf.core.log import logger
 from tvtf.errors import CancelledError, OutOfRangeError
-from tvtf.files import named_failures
+from tvtf.fileio.atomic_file import named_failures
 from tvtf.train.coordinator import Coordinator
 from tvtf.train.state import latest_checkpoint
 from tvtf.v1.decays import get_global_step

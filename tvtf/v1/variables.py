@@ -14,13 +14,13 @@ from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_ten
 from tvtf.core.thread_state import state
 from tvtf.dtypes import as_dtype, string
 from tvtf.errors import FailedPreconditionError
-from tvtf.trackable import TensorSpecs
+from tvtf.state.trackable import TensorSpecs
+from tvtf.state.variable import ResourceVariable
+from tvtf.state.variable import Variable as _Variable
+from tvtf.state.variable_options import checked_options
 from tvtf.v1.graph import Graph, GraphTrace, Operation, current_graph, get_default_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.session import current, running
-from tvtf.variable import ResourceVariable
-from tvtf.variable import Variable as _Variable
-from tvtf.variable_options import checked_options
 
 
 @v1("GraphKeys")

@@ -13,7 +13,7 @@ from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor
 from tvtf.dtypes import int32, string
-from tvtf.files import named_failures, replace
+from tvtf.fileio.atomic_file import named_failures, replace
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.rules import bind, require_dtype
 from tvtf.ops.strings.rules import text

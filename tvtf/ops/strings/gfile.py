@@ -11,7 +11,7 @@ from typing import Any, NamedTuple
 
 from tvtf.core.primitive import export
 from tvtf.errors import AlreadyExistsError, FailedPreconditionError, NotFoundError
-from tvtf.files import named_failures
+from tvtf.fileio.atomic_file import named_failures
 
 Path = str | bytes | os.PathLike[str]
 

@@ -14,8 +14,8 @@ from google.protobuf.message import DecodeError
 from tvtf import dtypes
 from tvtf.core.argument_error import Refused
 from tvtf.dtypes import DType, as_dtype, from_array
-from tvtf.limits import require_decodable
-from tvtf.protos import declare
+from tvtf.fileio.decode_limits import require_decodable
+from tvtf.fileio.protobuf import declare
 
 _CLASSES: Final = declare(
     "tvtf.core.tensor",

@@ -11,10 +11,10 @@ from typing import Any
 import numpy as np
 from tvm import ir, relax
 
-from tvtf import dialect
 from tvtf.core.shape import is_static_shape
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, static_value
 from tvtf.errors import OpError
+from tvtf.ir import dialect
 
 MOST_ELEMENTS = 1 << 16
 """Of each tensor on the way: NumPy computes them in less than a millisecond."""

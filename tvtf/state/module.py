@@ -10,8 +10,8 @@ from typing import Any, Final, TypeVar
 
 from tvtf.core import thread_state
 from tvtf.core.nest import is_record, named_parts
-from tvtf.track import TRACKING_ATTRIBUTES, AutoTrackable
-from tvtf.variable import Variable
+from tvtf.state.autotrackable import TRACKING_ATTRIBUTES, AutoTrackable
+from tvtf.state.variable import Variable
 
 _HUMP: Final = re.compile(r"((?<=[a-z0-9])[A-Z]|(?!^)[A-Z](?=[a-z]))")
 _IDENTIFIER: Final = re.compile(r"^[a-zA-Z_]([a-zA-Z0-9_])*$")

@@ -7,7 +7,7 @@ import zlib
 from typing import IO, Any, Final
 
 from tvtf.errors import DataLossError
-from tvtf.limits import require_decodable
+from tvtf.fileio.decode_limits import require_decodable
 
 WINDOW_BITS: Final = {"ZLIB": zlib.MAX_WBITS, "GZIP": zlib.MAX_WBITS + 16}
 """What zlib is told to expect, by TensorFlow's names of compressions."""

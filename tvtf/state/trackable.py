@@ -52,7 +52,7 @@ class Trackable:
     """An object that checkpoints follow.
 
     A subclass that owns values overrides `_serialize_to_tensors` and `_restore_from_tensors`; one that owns other
-    trackables calls `_track` (`tvtf.track.AutoTrackable` does so on attribute assignment).
+    trackables calls `_track` (`tvtf.state.autotrackable.AutoTrackable` does so on attribute assignment).
 
     >>> from tvtf.trackable import Trackable
     >>> root, leaf = Trackable(), Trackable()

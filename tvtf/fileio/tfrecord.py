@@ -14,12 +14,12 @@ from typing import IO, Any, ClassVar, Final
 
 import numpy as np
 
-from tvtf import crc32c
 from tvtf.core.primitive import export
 from tvtf.errors import DataLossError
-from tvtf.files import named_failures
-from tvtf.inflate import WINDOW_BITS, Inflated, read_fully
-from tvtf.limits import require_decodable
+from tvtf.fileio import crc32c
+from tvtf.fileio.atomic_file import named_failures
+from tvtf.fileio.decode_limits import require_decodable
+from tvtf.fileio.inflate import WINDOW_BITS, Inflated, read_fully
 
 _HEAD: Final = struct.Struct("<QI")
 _FOOT: Final = struct.Struct("<I")

@@ -15,9 +15,9 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tvtf import absent
+from tvtf.api import unsupported
+from tvtf.api.module_aliases import ModuleAliases
 from tvtf.core.primitive import hooks, public_names, teach_late
-from tvtf.module_aliases import ModuleAliases
 
 _INITIALIZERS = (
     "Constant GlorotNormal GlorotUniform HeNormal HeUniform Identity IdentityInitializer Initializer LecunNormal "
@@ -284,6 +284,8 @@ def refusing(module: ModuleType, path: str) -> ModuleType:
     """Gives a module that is ``tf.path`` what its late rooms declare, and an error of its own for what TensorFlow has besides."""
 
     def find(name: str) -> Any:
+        if name == "__path__":  # importing looks for it, to see whether the module is a package
+            raise AttributeError(name)
         return late(module, f"{path}.{name}")
 
     vars(module).setdefault("__getattr__", find)
@@ -309,12 +311,12 @@ def late(module: ModuleType, path: str) -> Any:
         return vars(module)[name]
     if path.startswith(FIRST):
         return import_module("tvtf.v1").find(path.removeprefix(FIRST))
-    if path in absent.SPACES:
+    if path in unsupported.SPACES:
         return _module(sys.modules["tvtf"], path.split("."))
-    refused = absent.refused_class(path)
+    refused = unsupported.refused_class(path)
     if refused:
         return refused
-    raise absent.error(module.__name__, path)
+    raise unsupported.error(module.__name__, path)
 
 
 def _is_late_namespace(name: str) -> bool:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from typing import Any
 
-from tvtf.containers import ListWrapper, TrackableDataStructure, _DictWrapper, _TupleWrapper, wrap, wrap_and_track
-from tvtf.trackable import (
+from tvtf.state.containers import ListWrapper, TrackableDataStructure, _DictWrapper, _TupleWrapper, wrap, wrap_and_track
+from tvtf.state.trackable import (
     TRACKING_ATTRIBUTES,
     VARIABLE_VALUE,
     DeferredRestore,

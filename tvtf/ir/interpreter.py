@@ -13,12 +13,12 @@ import numpy as np
 import tvm
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
 from tvtf.core.primitive import Primitive, as_tuple, table
 from tvtf.core.shape import fresh_dim, same_shape, substitute_dim
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.thread_state import state
-from tvtf.emit import Trace, tracing
+from tvtf.ir import dialect
+from tvtf.ir.trace import Trace, tracing
 
 
 def evaluate(

@@ -17,8 +17,6 @@ from typing import Any
 import numpy as np
 from tvm import ir, relax, tirx
 
-from tvtf import dialect
-from tvtf.computed_constants import ComputedConstants
 from tvtf.core.allocation_check import require_countable
 from tvtf.core.deferred_shape import RANKS, AnyShape, UnknownRank, UnknownSizes
 from tvtf.core.graph_operation import Operation
@@ -29,6 +27,8 @@ from tvtf.core.thread_state import precision, state
 from tvtf.core.variable_lock import cached_property
 from tvtf.dtypes import DType, int32, string
 from tvtf.errors import InaccessibleTensorError, OpError
+from tvtf.ir import dialect
+from tvtf.ir.computed_constants import ComputedConstants
 
 COMPUTE = "tvtf.compute"
 """The attribute of ``main`` that names the 16-bit type it computes products in."""
@@ -763,7 +763,7 @@ def _is_function(value: Any) -> bool:
 
 def graph_copier(graph: Graph, trace: Trace) -> Graph:
     """Re-emits a graph of another trace under ``trace``; its captures are none by then (they were lifted to inputs)."""
-    from tvtf.interpret import evaluate
+    from tvtf.ir.interpreter import evaluate
 
     with tracing(Trace(graph.name, trace)) as inner:
         params = [inner.add_param(p._type, p._var.name) for p in graph.all_params]

@@ -19,8 +19,8 @@ from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import DType
 from tvtf.errors import UnimplementedError
-from tvtf.trackable import Trackable
-from tvtf.variable_options import MadeByCreators, VariableAggregationV2, VariableSynchronization, checked_options
+from tvtf.state.trackable import Trackable
+from tvtf.state.variable_options import MadeByCreators, VariableAggregationV2, VariableSynchronization, checked_options
 
 _OWN_REFERENCES = 2
 """What ``sys.getrefcount`` says of a buffer that only its Variable holds."""

@@ -8,13 +8,17 @@ from __future__ import annotations
 import sys
 from importlib import import_module
 
-from tvtf.module_aliases import ModuleAliases
+from tvtf.api.module_aliases import ModuleAliases
 
 FOLDERS = {
+    "api": "compat",
     "core": (
         "callables=function_types composite context=thread_state device_spec dimension=v1_dimension "
         "indexed_slices nest operation=graph_operation primitive shape spec=tensor_spec tensor"
     ),
+    "fileio": "records=tfrecord",
+    "ir": "emit=trace interpret=interpreter",
+    "state": "module seeds track=autotrackable trackable variable variable_options",
 }
 """Folder -> the modules in it that programs and pickles may name, ``former=present`` where the file's name differs, too."""
 FORMER = {

@@ -12,7 +12,7 @@ import operator
 from collections.abc import Iterable, Iterator, Mapping, MutableMapping, MutableSequence
 from typing import TYPE_CHECKING, Any, Final, SupportsIndex
 
-from tvtf.trackable import NoDependency, Trackable
+from tvtf.state.trackable import NoDependency, Trackable
 
 if TYPE_CHECKING:
     from typing_extensions import Self

@@ -1,0 +1,1 @@
+"""The intermediate representation: primitives as Relax ops, tracing into them, and their interpretation."""
