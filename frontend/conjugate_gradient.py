@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any, NamedTuple
 
+from tvtf.composites.linear.algebra import broadcast, column, conjugate_if, dims_of, total, zeros
 from tvtf.core.primitive import export, public_names
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.frontend.control import while_loop
-from tvtf.linear.algebra import broadcast, column, conjugate_if, dims_of, total, zeros
 from tvtf.ops.aggregate import norm
 from tvtf.ops.cast import cast
 from tvtf.ops.rules import bind

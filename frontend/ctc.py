@@ -10,6 +10,8 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.composites.sparse.dense import to_dense
+from tvtf.composites.sparse.tensor import SparseTensor
 from tvtf.core.argument_error import Refused
 from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import Dim
@@ -29,8 +31,6 @@ from tvtf.ops.lapack import product
 from tvtf.ops.required import required
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.softmax import log_softmax
-from tvtf.sparse.dense import to_dense
-from tvtf.sparse.tensor import SparseTensor
 
 NEVER = -1e30
 """The logarithm of what can't be: finite, so that no difference of two is undefined."""

@@ -8,6 +8,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.composites.sparse.tensor import SparseTensor
 from tvtf.core.argument_error import Refused, RefusedValue
 from tvtf.core.primitive import export
 from tvtf.core.shape import TensorType
@@ -18,7 +19,6 @@ from tvtf.ops.cast import defaulted
 from tvtf.ops.host import host_primitive, unknown_dim
 from tvtf.ops.operands import attributes, operand, positive
 from tvtf.ops.rules import attribute_int, bind, optional_flag, require_dtype
-from tvtf.sparse.tensor import SparseTensor
 
 Labels = list[int]
 _NO_GRADIENT = {"vjp": "labels have no gradient"}

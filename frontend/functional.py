@@ -130,7 +130,7 @@ def _of_rows(found: list[Any]) -> Any:
         return stacked(found, found[0]._type_spec)
     if found[0].shape.rank == 0:
         return bind.stack(*found, axis=0)
-    from tvtf.ragged.joining import stack_all
+    from tvtf.composites.ragged.joining import stack_all
 
     return stack_all(found, 0)
 

@@ -29,7 +29,7 @@ _LEAVES: dict[str, Callable[[Any, Any, Any], Any]] = {
     "param": lambda place, values, tensors: tensors[place],
     "value": lambda value, values, tensors: value,
 }
-BRIEF = ("tvtf.ops.strings", "tvtf.ragged", "tvtf.examples")
+BRIEF = ("tvtf.ops.strings", "tvtf.composites.ragged", "tvtf.examples")
 """Where ops on strings are: those on images, say, work without Python's lock."""
 Values = list[Any]
 Slots = Any

@@ -180,7 +180,7 @@ class _Hole:
 
 def _hole(leaf: Any, found: list[tuple[Tensor, bool]], summarize: int) -> Any:
     if is_ragged(leaf):
-        from tvtf.ragged.shown import shown_ragged
+        from tvtf.composites.ragged.formatting import shown_ragged
 
         found.append((shown_ragged(leaf, summarize), True))
         return _Hole()

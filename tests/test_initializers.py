@@ -7,7 +7,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf import initial as initializers
+from tvtf.rng import keras_initializers as initializers
 
 
 def test_constant_ones():

@@ -8,7 +8,7 @@ import pytest
 PROGRAMS = {
     "import tvtf alone": "print('tvm' in sys.modules)",
     "rooms": """
-late = 'keras', 'tvtf.data', 'tvtf.initial', 'tvtf.lookup', 'tvtf.plain_optimizers', 'tvtf.summary', 'tvtf.train'
+late = 'keras', 'tvtf.data', 'tvtf.rng.keras_initializers', 'tvtf.lookup', 'tvtf.plain_optimizers', 'tvtf.summary', 'tvtf.train'
 rooms = [m for m in late if m in sys.modules]
 print(rooms, {'data', 'optimizers'} <= {*dir(tf)}, issubclass(tf.optimizers.SGD, tf.optimizers.Optimizer), tf.data.experimental.CsvDataset.__name__)
 """,
@@ -32,12 +32,12 @@ print(tf.saved_model.save.__name__, tf.saved_model.experimental.Fingerprint is f
 """,
     "lessons": """
 from tvtf.api import late_dispatch
-from tvtf.ragged import dispatch
-from tvtf.sparse import operators
+from tvtf.composites.ragged import dispatch
+from tvtf.composites.sparse import operators
 print(set(late_dispatch.RAGGED.split()) ^ set(dispatch.LESSONS), set(late_dispatch.SPARSE.split()) ^ set(operators.LESSONS))
 """,
     "tensors of late rooms": """
-rooms = [m for m in ('tvtf.ragged', 'tvtf.sparse', 'tvtf.ops.strings') if m in sys.modules]
+rooms = [m for m in ('tvtf.composites.ragged', 'tvtf.composites.sparse', 'tvtf.ops.strings') if m in sys.modules]
 double = tf.math.square
 print(rooms, double(tf.ragged.constant([[1], [2, 3]])).to_list(), double(tf.sparse.eye(2, dtype=tf.int32)).values.numpy())
 """,

@@ -8,13 +8,15 @@ import optimizer_programs
 import pytest
 
 import tvtf as tf
-from tvtf import initial
 from tvtf import plain_optimizers as optimizers
+from tvtf.rng import keras_initializers
 from tvtf.train import Checkpoint
 
 NAMESPACES = {
     "tf": tf,
-    "plain": SimpleNamespace(optimizers=optimizers, initializers=initial, Variable=tf.Variable, constant=tf.constant),
+    "plain": SimpleNamespace(
+        optimizers=optimizers, initializers=keras_initializers, Variable=tf.Variable, constant=tf.constant
+    ),
 }
 in_each = pytest.mark.parametrize("space", NAMESPACES.values(), ids=NAMESPACES.keys())
 MAKERS = [(name, options) for name, variants in optimizer_programs.OPTIMIZERS.items() for options in variants]

@@ -77,7 +77,7 @@ def test_loading_former_pickles_leaves_the_public_names_as_they_are():
         "import base64, json, pickle, sys\n"
         "import tvtf as tf\n"
         "before = {name: getattr(tf, name) for name in tf.__all__}\n"
-        f"for each in json.load(open({str(GOLDEN / 'former.json')!r}))['pickles'].values():\n"
+        f"for each in json.load(open({str(HERE / 'paths_and_pickles.json')!r}))['pickles'].values():\n"
         "    pickle.loads(base64.b64decode(each))\n"
         "assert all(getattr(tf, name) is value for name, value in before.items())\n"
         "assert tf.Tensor is type(tf.constant(1)).__mro__[1] and callable(tf.shape)\n"

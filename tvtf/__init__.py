@@ -15,8 +15,6 @@ from tvtf.core import thread_count as _threads
 _threads.configure()  # before TVM loads: it reads the number of threads once
 
 from tvtf import dtypes, errors, ops
-from tvtf import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
-from tvtf import stateful_random as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.api import compat as _compat  # noqa: E402,F401 - declares tf.compat, tf.get_logger
 from tvtf.api import former_modules as _former_modules  # noqa: E402
 from tvtf.api import late_dispatch as _lessons  # noqa: E402
@@ -77,6 +75,8 @@ from tvtf.frontend.function import function  # noqa: E402
 from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
 from tvtf.ops import computed_axes as _computed_axes  # noqa: E402,F401 - axes that the program computes
 from tvtf.ops.array import shape  # noqa: E402 - for type checkers, to whom tf.shape were the module of that name
+from tvtf.rng import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator
+from tvtf.rng import stateful as _stateful_random  # noqa: E402,F401 - declares tf.random.uniform ...
 from tvtf.state.module import Module, name_scope  # noqa: E402
 from tvtf.state.variable import Variable  # noqa: E402
 from tvtf.v1 import find as _v1_find  # noqa: E402
@@ -103,7 +103,7 @@ def __dir__() -> list[str]:
 _lessons.give()
 _namespaces.install()
 vars(_import_module("tvtf.compat.v1"))["__getattr__"] = _v1_find
-vars(_compat)["v2"] = _sys.modules["tvtf.compat.v2"] = _sys.modules[__name__]
+vars(_sys.modules["tvtf.compat"])["v2"] = _sys.modules["tvtf.compat.v2"] = _sys.modules[__name__]
 for _module in (dtypes, errors, nest, _sys.modules["tvtf.version"]):
     _namespaces.refusing(_module, _module.__name__.rpartition(".")[2])
 _former_modules.install()

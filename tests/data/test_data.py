@@ -9,8 +9,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf import tensorflow_view
 from tvtf.fileio.tfrecord import framed
+from tvtf.public import tensorflow_view
 
 Dataset = tf.data.Dataset
 

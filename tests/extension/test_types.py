@@ -6,8 +6,8 @@ import typing
 import pytest
 
 import tvtf as tf
+from tvtf.composites.extension.anonymous import AnonymousExtensionType, AnonymousExtensionTypeSpec
 from tvtf.core.composite import registered
-from tvtf.extension.anonymous import AnonymousExtensionType, AnonymousExtensionTypeSpec
 
 
 class Masked(tf.experimental.ExtensionType):

@@ -8,7 +8,8 @@ from types import ModuleType
 import pytest
 
 import tvtf.keras  # noqa: F401  # before a test imports Keras
-from tvtf import private, tensorflow_view
+from tvtf import private
+from tvtf.public import tensorflow_view
 
 MARKS = ("requires_trainable_backend", "skipif_backend", "multi_device", "uses_pydataset", "openvino")
 OTHER_PACKAGES = (

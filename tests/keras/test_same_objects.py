@@ -38,9 +38,9 @@ def test_the_namespace_is_that_of_keras(name):
 
 
 def test_declared_names_do_not_lie_over_those_of_keras():
-    importlib.import_module("tvtf.initial")
+    importlib.import_module("tvtf.rng.keras_initializers")
     from tvtf.api.namespaces import install
-    from tvtf.initial import Ones
+    from tvtf.rng.keras_initializers import Ones
 
     install()
     assert tf.initializers.Ones is tf.keras.initializers.Ones is not Ones
@@ -102,7 +102,7 @@ except ModuleNotFoundError as error:
 """
     )
     assert found == [
-        "tvtf.plain_optimizers.sgd True tvtf.initial",
+        "tvtf.plain_optimizers.sgd True tvtf.rng.keras_initializers",
         *2 * ["tvtf.keras is the package keras, which isn't installed: pip install 'tvtf[keras]'"],
         "No module named 'tvtf.initializers.nothing'",
     ]

@@ -11,13 +11,30 @@ from importlib import import_module
 from tvtf.api.module_aliases import ModuleAliases
 
 FOLDERS = {
-    "api": "compat",
+    "composites.extension": "extension.declared extension.dispatch extension.specs extension.types",
+    "composites.linear": (
+        "linear.blocks linear.circulant linear.composed linear.dense linear.diagonal linear.identity "
+        "linear.low_rank linear.operator linear.structured linear.wrapped"
+    ),
+    "composites.ragged": (
+        "ragged.build ragged.crossing ragged.dynamic_shape ragged.filling ragged.partition ragged.sparse "
+        "ragged.structure ragged.tensor ragged.texts=string_ops"
+    ),
+    "composites.sparse": (
+        "sparse.arrange sparse.cutting sparse.dense sparse.embedding sparse.math sparse.reduce sparse.sets "
+        "sparse.tensor"
+    ),
     "core": (
         "callables=function_types composite context=thread_state device_spec dimension=v1_dimension "
         "indexed_slices nest operation=graph_operation primitive shape spec=tensor_spec tensor"
     ),
     "fileio": "records=tfrecord",
     "ir": "emit=trace interpret=interpreter",
+    "public": "exchange=interop frontend.xla func_graph internal raw=raw_ops recurrent=cudnn_rnn testing=test",
+    "rng": (
+        "candidates=candidate_sampling fractional_pool generator initial=keras_initializers "
+        "plain_initializers=tf_initializers stateful_random=stateful"
+    ),
     "state": "module seeds track=autotrackable trackable variable variable_options",
 }
 """Folder -> the modules in it that programs and pickles may name, ``former=present`` where the file's name differs, too."""

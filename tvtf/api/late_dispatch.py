@@ -41,7 +41,7 @@ SPARSE = (
     "abs asin asinh atan atanh cast divide identity math.bessel_i0e math.bessel_i1e math.bincount math.erf math.negative "
     "math.sign math.sin math.sqrt math.square math.tan math.tanh rank shape size stop_gradient"
 )
-TEACHERS = {"tvtf.ragged.dispatch": RAGGED, "tvtf.sparse.operators": SPARSE}
+TEACHERS = {"tvtf.composites.ragged.dispatch": RAGGED, "tvtf.composites.sparse.operators": SPARSE}
 """Module -> the public functions that its ``LESSONS`` are for, where one of the arguments is something it ``takes``."""
 
 

@@ -30,7 +30,7 @@ _FILES = (
     "extract_jpeg_shape is_jpeg"
 )
 LATE = {
-    "candidates": {
+    "rng.candidate_sampling": {
         "random": "all_candidate_sampler fixed_unigram_candidate_sampler learned_unigram_candidate_sampler "
         "log_uniform_candidate_sampler uniform_candidate_sampler",
         "nn": "all_candidate_sampler compute_accidental_hits fixed_unigram_candidate_sampler "
@@ -44,18 +44,18 @@ LATE = {
         "decode_json_example deserialize_many_sparse match_filenames_once parse_example parse_sequence_example "
         "parse_single_example parse_single_sequence_example serialize_many_sparse serialize_sparse",
     },
-    "exchange": {
+    "public.interop": {
         "": "make_ndarray make_tensor_proto",
         "experimental.dlpack": "from_dlpack to_dlpack",
         "types.experimental": "TensorLike",
     },
-    "extension": {
+    "composites.extension": {
         "experimental": "BatchableExtensionType ExtensionType ExtensionTypeBatchEncoder ExtensionTypeSpec dispatch_for_api "
         "dispatch_for_binary_elementwise_apis dispatch_for_binary_elementwise_assert_apis "
         "dispatch_for_unary_elementwise_apis extension_type unregister_dispatch_for",
     },
-    "func_graph": {"__internal__": "FuncGraph"},
-    "fractional_pool": {"nn": "fractional_avg_pool fractional_max_pool"},
+    "public.func_graph": {"__internal__": "FuncGraph"},
+    "rng.fractional_pool": {"nn": "fractional_avg_pool fractional_max_pool"},
     "frontend.conjugate_gradient": {"linalg.experimental": "conjugate_gradient"},
     "frontend.ctc": {"nn": "ctc_loss"},
     "frontend.ctc_decode": {"nn": "collapse_repeated ctc_beam_search_decoder ctc_greedy_decoder ctc_unique_labels"},
@@ -76,8 +76,8 @@ LATE = {
         "io": _FILES,
         "raw_ops": "ImageProjectiveTransformV3",
     },
-    "initial": {"initializers": _INITIALIZERS},
-    "internal": {
+    "rng.keras_initializers": {"initializers": _INITIALIZERS},
+    "public.internal": {
         "__internal__": "EagerTensor",
         "__internal__.distribute": "strategy_supports_no_merge_call",
         "__internal__.distribute.interim": "maybe_merge_call",
@@ -86,7 +86,7 @@ LATE = {
         "__internal__.tf2": "enabled",
         "__internal__.tracking": "AutoTrackable Trackable no_automatic_dependency_tracking",
     },
-    "linear": {
+    "composites.linear": {
         "linalg": "LinearOperator LinearOperatorAdjoint LinearOperatorBlockDiag LinearOperatorBlockLowerTriangular "
         "LinearOperatorCirculant LinearOperatorCirculant2D LinearOperatorCirculant3D LinearOperatorComposition "
         "LinearOperatorDiag LinearOperatorFullMatrix LinearOperatorHouseholder LinearOperatorIdentity "
@@ -94,7 +94,7 @@ LATE = {
         "LinearOperatorPermutation LinearOperatorScaledIdentity LinearOperatorToeplitz LinearOperatorTridiag "
         "LinearOperatorZeros",
     },
-    "frontend.xla": {"xla.experimental": "compile jit_scope"},
+    "public.xla": {"xla.experimental": "compile jit_scope"},
     "lookup": {"": "lookup"},
     "onnx": {"": "onnx"},
     "ops.bessel": {
@@ -173,33 +173,33 @@ LATE = {
         "linalg": "banded_triangular_solve eigh_tridiagonal tridiagonal_matmul tridiagonal_solve",
     },
     "passes": {"": "passes"},
-    "plain_initializers": {
+    "rng.tf_initializers": {
         "": "constant_initializer ones_initializer random_normal_initializer random_uniform_initializer zeros_initializer",
     },
     "plain_optimizers": {"": "mixed_precision optimizers"},
-    "queues": {"": "queue"},
-    "ragged": {
+    "public.queue": {"": "queue"},
+    "composites.ragged": {
         "": "RaggedTensor RaggedTensorSpec ragged ragged_fill_empty_rows ragged_fill_empty_rows_grad",
         "experimental": "DynamicRaggedShape RowPartition",
         "sparse": "cross cross_hashed",
         "strings": "bytes_split ngrams split unicode_decode unicode_decode_with_offsets unicode_encode unicode_split "
         "unicode_split_with_offsets",
     },
-    "recurrent": {"raw_ops": "CudnnRNN"},
-    "raw": {
+    "public.cudnn_rnn": {"raw_ops": "CudnnRNN"},
+    "public.raw_ops": {
         "raw_ops": "BroadcastGradientArgs Bucketize FusedBatchNorm FusedBatchNormV2 FusedBatchNormV3 IgammaGradA "
         "MatrixDiagPartV2 MatrixDiagPartV3 RandomGammaGrad UniqueV2 UniqueWithCountsV2",
     },
     "saved_model": {"": "saved_model"},
-    "sparse": {
+    "composites.sparse": {
         "": "SparseTensor SparseTensorSpec edit_distance sparse",
         "compat.v1": "SparseTensor SparseTensorValue",
         "nn": "embedding_lookup_sparse safe_embedding_lookup_sparse",
         "sets": "difference intersection size union",
     },
     "summary": {"": "profiler summary"},
-    "tensorflow_import": {"": "as_tensorflow"},
-    "testing": {
+    "private.tensorflow_import": {"": "as_tensorflow"},
+    "public.test": {
         "test": "TestCase compute_gradient is_built_with_cuda is_built_with_gpu_support is_built_with_rocm is_built_with_xla "
         "main"
     },
@@ -214,13 +214,13 @@ ROOMS = {
     for name in names.split()
 }
 """Public path -> the room that declares it."""
-SPACES = {"experimental.numpy": "arrays", "ragged": "ragged", "sparse": "sparse"}
+SPACES = {"experimental.numpy": "arrays", "ragged": "composites.ragged", "sparse": "composites.sparse"}
 """The same for whole namespaces, which ``import`` finds before their rooms are there."""
 PACKAGES = ("keras",)
 """Rooms that need another package, and have its names instead of any that are declared."""
 OF_KERAS = ("initializers", "losses", "metrics", "optimizers")
 """Names that are those of ``tf.keras``, as in TensorFlow, where Keras is installed."""
-PLAIN = {"initializers": "initial", "optimizers": "plain_optimizers"}
+PLAIN = {"initializers": "rng.keras_initializers", "optimizers": "plain_optimizers"}
 """The rooms that declare them where it isn't."""
 OLDEST_PYTHON = (3, 11)
 """What Keras 3.15 needs."""

@@ -268,7 +268,7 @@ def is_ragged(value: Any) -> bool:
     >>> is_ragged([[1], [2, 3]])
     False
     """
-    return _is_of("tvtf.ragged.tensor", "RaggedTensor", value)
+    return _is_of("tvtf.composites.ragged.tensor", "RaggedTensor", value)
 
 
 def is_sparse(value: Any) -> bool:
@@ -277,7 +277,7 @@ def is_sparse(value: Any) -> bool:
     >>> is_sparse([[0, 1]])
     False
     """
-    return _is_of("tvtf.sparse.tensor", "SparseTensor", value)
+    return _is_of("tvtf.composites.sparse.tensor", "SparseTensor", value)
 
 
 def _is_of(module: str, kind: str, value: Any) -> bool:

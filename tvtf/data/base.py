@@ -263,7 +263,7 @@ class NumpyIterator:
 
 def _as_numpy(leaf: Any) -> Any:
     if hasattr(leaf, "dense_shape"):
-        from tvtf.sparse.dense import to_dense
+        from tvtf.composites.sparse.dense import to_dense
 
         leaf = to_dense(leaf)
     array = leaf.numpy() if hasattr(leaf, "numpy") else leaf

@@ -7,6 +7,8 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.composites.ragged.tensor import RaggedTensor, RaggedTensorSpec
+from tvtf.composites.sparse.tensor import SparseTensor, SparseTensorSpec
 from tvtf.core import nest
 from tvtf.core.shape import TensorShape, as_shape
 from tvtf.core.tensor_spec import TensorSpec
@@ -16,8 +18,6 @@ from tvtf.data.numbers import flag, number
 from tvtf.data.structure import Element
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import DataLossError
-from tvtf.ragged.tensor import RaggedTensor, RaggedTensorSpec
-from tvtf.sparse.tensor import SparseTensor, SparseTensorSpec
 
 
 class AsRagged(Dataset):

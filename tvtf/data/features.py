@@ -8,13 +8,13 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import Any
 
+from tvtf.composites.sparse.tensor import SparseTensor
 from tvtf.core.primitive import export, public_names
 from tvtf.core.tensor_spec import TensorSpec
 from tvtf.data.base import Dataset
 from tvtf.data.readers import TFRecord, list_files
 from tvtf.dtypes import string
 from tvtf.fileio.tfrecord import TFRecordWriter as RecordWriter
-from tvtf.sparse.tensor import SparseTensor
 
 
 @export("data.experimental.parse_example_dataset")

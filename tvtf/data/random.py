@@ -14,7 +14,7 @@ import numpy as np
 from tvtf.data.numbers import number
 from tvtf.ops import philox
 from tvtf.ops.rules import static_value
-from tvtf.random_state import DEFAULT_SEED
+from tvtf.rng.rng_streams import DEFAULT_SEED
 from tvtf.state.seeds import MAX_INT32, seeds
 
 _AT_ONCE = 256

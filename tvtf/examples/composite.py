@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from typing import Any
 
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.composites.sparse.tensor import SparseTensor
 from tvtf.core.shape import simplify_dim
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.dtypes import int64
@@ -23,8 +25,6 @@ from tvtf.ops.reduce import reduce_max
 from tvtf.ops.rules import bind, zeros_like
 from tvtf.ops.scan import cumsum
 from tvtf.ops.sort import argsort
-from tvtf.ragged.tensor import RaggedTensor
-from tvtf.sparse.tensor import SparseTensor
 
 Found = dict[str, Any]
 

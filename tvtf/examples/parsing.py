@@ -5,6 +5,8 @@ from __future__ import annotations
 from collections.abc import Mapping, Sequence
 from typing import Any
 
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.composites.sparse.tensor import SparseTensor
 from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor
 from tvtf.examples.composite import put_together
@@ -19,8 +21,6 @@ from tvtf.examples.features import (
 )
 from tvtf.examples.kernels import parse
 from tvtf.ops.strings.rules import text
-from tvtf.ragged.tensor import RaggedTensor
-from tvtf.sparse.tensor import SparseTensor
 
 Features = Mapping[str, Any]
 Found = dict[str, Any]

@@ -7,6 +7,7 @@ from typing import Any
 
 import numpy as np
 
+from tvtf.composites.sparse.tensor import SparseTensor, as_sparse
 from tvtf.core.argument_error import Refused
 from tvtf.core.primitive import as_tuple, export
 from tvtf.core.shape import TensorType
@@ -21,7 +22,6 @@ from tvtf.ops.strings.files import matching_files
 from tvtf.ops.strings.numbers import number_of
 from tvtf.ops.strings.raw import parse_tensor, serialize_tensor
 from tvtf.ops.strings.rules import each_text, text, text_op
-from tvtf.sparse.tensor import SparseTensor, as_sparse
 from tvtf.state.variable import Variable
 
 # -- CSV

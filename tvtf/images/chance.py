@@ -24,7 +24,7 @@ from tvtf.ops.random import stateless_uniform
 from tvtf.ops.required import required
 from tvtf.ops.rounding import round as round_
 from tvtf.ops.rules import bind, number
-from tvtf.stateful_random import uniform
+from tvtf.rng.stateful import uniform
 
 Draw = Callable[..., Tensor]
 

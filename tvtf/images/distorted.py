@@ -18,7 +18,7 @@ from tvtf.ops.host import host_primitive
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.random import check_seed
 from tvtf.ops.rules import bind, require_dtype
-from tvtf.random_state import advanced
+from tvtf.rng.rng_streams import advanced
 
 BLOCKS_AT_ONCE = 8
 WORD = 1 << 32

@@ -18,7 +18,7 @@ from tvtf.ops.create import arange
 from tvtf.ops.indexing import gather
 from tvtf.ops.operands import attributes, operand
 from tvtf.ops.rules import bind, static_dims
-from tvtf.stateful_random import normal, uniform
+from tvtf.rng.stateful import normal, uniform
 
 NOISES = ("uniform", "gaussian", "zero")
 

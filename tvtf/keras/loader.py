@@ -22,11 +22,11 @@ from pathlib import Path
 from types import ModuleType
 from typing import Any
 
-from tvtf import tensorflow_view
 from tvtf.api.namespaces import OLDEST_PYTHON
 from tvtf.keras.hooks import HOOKS
-from tvtf.keras_choice import KERAS, is_free
-from tvtf.tensorflow_view import View
+from tvtf.public import tensorflow_view
+from tvtf.public.keras_choice import KERAS, is_free
+from tvtf.public.tensorflow_view import View
 
 _import = builtins.__import__
 """Python's own, in C: Keras imports inside functions that each step calls."""

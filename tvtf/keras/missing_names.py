@@ -13,7 +13,7 @@ from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
 
-from tvtf.tensorflow_view import find
+from tvtf.public.tensorflow_view import find
 
 ROOTS = {"tf", "tensorflow"}
 # Code for other backends, which runs TensorFlow's side of exchanges with them.

@@ -19,9 +19,9 @@ from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, float32
 from tvtf.frontend.order import init_scope
-from tvtf.internal import EagerTensor
+from tvtf.public.internal import EagerTensor
+from tvtf.public.tensorflow_view import Context
 from tvtf.state.variable import ResourceVariable
-from tvtf.tensorflow_view import Context
 
 # -- types
 

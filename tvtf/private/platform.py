@@ -10,7 +10,7 @@ import sys
 from pathlib import Path
 from typing import Any
 
-from tvtf.internal import no_automatic_dependency_tracking
+from tvtf.public.internal import no_automatic_dependency_tracking
 from tvtf.state.containers import wrap, wrap_and_track
 from tvtf.state.trackable import NoDependency
 

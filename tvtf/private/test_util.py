@@ -13,7 +13,7 @@ from inspect import isclass
 from typing import Any
 
 import tvtf
-from tvtf.testing import TestCase
+from tvtf.public.test import TestCase
 
 Test = Callable[..., Any]
 

@@ -30,12 +30,12 @@ STREAMS: Final = ("stdout", "stderr")
 """Where a saved model may print; ``tf.print`` can also append to files."""
 
 ROOMS: Final = (
-    *("tvtf.ops.", "tvtf.ragged.", "tvtf.sparse.", "tvtf.images."),
+    *("tvtf.ops.", "tvtf.composites.ragged.", "tvtf.composites.sparse.", "tvtf.images."),
     *(f"tvtf.arrays.{name}" for name in ("create", "elementwise", "products", "reductions", "shaping")),
     *(f"tvtf.examples.{name}" for name in ("parsing", "records")),
     *(f"tvtf.frontend.{name}" for name in ("cases", "control", "conjugate_gradient", "ctc", "ctc_decode")),
     *(f"tvtf.frontend.{name}" for name in ("functional", "parsed", "quantized", "vectorize")),
-    *("tvtf.candidates", "tvtf.fractional_pool", "tvtf.raw", "tvtf.stateful_random"),
+    *("tvtf.rng.candidate_sampling", "tvtf.rng.fractional_pool", "tvtf.public.raw_ops", "tvtf.rng.stateful"),
 )
 """Where public functions stand that only compute; a name that ends in a dot is a folder of files."""
 

@@ -140,7 +140,7 @@ def _anonymous(name: str) -> Any:
     """Stands for an extension type that this program doesn't declare; of other names there are none."""
     if not name.endswith(".Spec"):
         return None
-    from tvtf.extension.anonymous import AnonymousExtensionTypeSpec
+    from tvtf.composites.extension.anonymous import AnonymousExtensionTypeSpec
 
     warnings.warn(
         f"The type '{name}' has not been registered. Falling back to using AnonymousExtensionTypeSpec instead.",

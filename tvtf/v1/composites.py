@@ -7,12 +7,12 @@ from typing import Any, NamedTuple
 
 import numpy as np
 
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.composites.sparse.tensor import SparseTensor, SparseTensorValue
 from tvtf.core import nest
 from tvtf.core.indexed_slices import IndexedSlices
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.dtypes import as_dtype
-from tvtf.ragged.tensor import RaggedTensor
-from tvtf.sparse.tensor import SparseTensor, SparseTensorValue
 from tvtf.v1.graph import current_graph
 from tvtf.v1.registry import v1
 

@@ -20,7 +20,7 @@ from tvtf.errors import OutOfRangeError
 from tvtf.fileio import atomic_file
 from tvtf.fileio.tfrecord import TFRecordOptions, records_of
 from tvtf.frontend.host import numpy_function
-from tvtf.queues import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
+from tvtf.public.queue import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
 from tvtf.v1.graph import current_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.supervision import QueueRunner, add_queue_runner

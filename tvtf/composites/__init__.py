@@ -1,0 +1,1 @@
+"""Tensors made of tensors: ragged and sparse tensors, extension types, linear operators."""

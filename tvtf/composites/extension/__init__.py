@@ -1,0 +1,10 @@
+"""Extension types: a user's own classes made of tensors, and what public functions do on them."""
+
+from tvtf.api import namespaces
+from tvtf.composites.extension import dispatch, elementwise, fields, types
+
+for _path in ("identity", "stop_gradient"):
+    types.each_component(_path)
+namespaces.install()
+
+__all__ = ["dispatch", "elementwise", "fields", "types"]

@@ -1,0 +1,378 @@
+"""What public functions do on a user's own types: functions that replace them where arguments have these types.
+
+A public function asks its ``overrides`` before it does anything itself (``tvtf/core/primitive.py``).
+
+Source: https://www.tensorflow.org/guide/extension_type#tensor_api_dispatch
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+import typing
+from collections.abc import Callable, Sequence
+from enum import IntEnum
+from importlib import import_module
+from typing import Any
+
+from tvtf.api.namespaces import ROOMS
+from tvtf.composites.extension.elementwise import ASSERTIONS, BINARY, UNARY
+from tvtf.composites.extension.fields import is_union
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.primitive import export, public_names
+from tvtf.state.module import name_scope
+
+Target = Callable[..., Any]
+Annotation = Any
+
+
+class Match(IntEnum):
+    """How an argument fits an annotation; one that is made of tensors is what a function is overridden for."""
+
+    NONE = 0
+    PLAIN = 1
+    COMPOSITE = 2
+
+
+Check = Callable[[Any], Match]
+_targets: dict[Any, list[tuple[Target, Sequence[Callable[[Sequence[Any]], bool]]]]] = {}
+"""Public function -> what replaces it, with the signatures for which it does."""
+_elementwise: dict[tuple[Any, ...], tuple[Target, list[Target]]] = {}
+"""Annotations -> handler and the targets that call it."""
+
+
+@export("experimental.dispatch_for_api")
+def dispatch_for_api(api: Any, *signatures: Any) -> Callable[[Target], Target]:
+    """A decorator: the function replaces ``api`` where arguments have the types told.
+
+    Args:
+      api: a public function.
+      *signatures: dicts from parameters, by name or position, to a type, ``List[...]`` or a union of such; the function's own
+        annotations where there are none. One must fit, with at least one argument made of tensors.
+
+    Raises:
+      ValueError: ``api`` takes any number of arguments, or is no public function; the decorated function has other
+        parameters; a signature names an unknown parameter; there are neither signatures nor annotations.
+      TypeError: a signature is no dict.
+
+    >>> import tvtf as tf
+    >>> class Masked(tf.experimental.ExtensionType):
+    ...     values: tf.Tensor
+    ...     mask: tf.Tensor
+    >>> @tf.experimental.dispatch_for_api(tf.reverse)
+    ... def reversed_masked(tensor: Masked, axis):
+    ...     return Masked(tf.reverse(tensor.values, axis), tf.reverse(tensor.mask, axis))
+    >>> tf.reverse(Masked([1, 2], [True, False]), [0]).values.numpy()
+    array([2, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dispatch_for_api
+    """
+    if not _is_open(api):
+        raise ValueError(f"{api} does not support dispatch.")
+    signature = _signature_of(api)
+    checks = [_signature_check(signature, each) for each in signatures]
+
+    def decorate(target: Target) -> Target:
+        if not callable(target):
+            raise TypeError(f"Expected dispatch_target to be callable; got {target!r}")
+        named = _with_name(target, signature)
+        _require_same(signature, named)
+        _register(api, named, checks or [_signature_check(signature, _annotations(named))])
+        return named
+
+    return decorate
+
+
+def _signature_of(api: Any) -> inspect.Signature:
+    """A public function's parameters, which TensorFlow does not annotate."""
+    found = inspect.signature(api)
+    parameters = [p.replace(annotation=inspect.Parameter.empty) for p in found.parameters.values()]
+    return found.replace(parameters=parameters, return_annotation=inspect.Signature.empty)
+
+
+def _is_open(api: Any) -> bool:
+    """Whether something is a public function of a fixed number of arguments."""
+    if not hasattr(api, "overrides"):
+        return False
+    kinds = {p.kind for p in inspect.signature(api).parameters.values()}
+    return not kinds & {inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD}
+
+
+def _register(api: Any, target: Target, checks: Sequence[Callable[[Sequence[Any]], bool]]) -> None:
+    """Adds a target to those of a public function; the first has the function ask for them."""
+    mine = _targets.setdefault(api, [])
+    if not mine:
+        api.overrides.append(functools.partial(_chosen, api, _signature_of(api)))
+    mine.append((target, checks))
+
+
+def _chosen(api: Any, signature: inspect.Signature, args: tuple[Any, ...], kwargs: dict[str, Any]) -> Any:
+    """What the target that takes the arguments gives."""
+    try:
+        bound = signature.bind(*args, **kwargs)
+    except TypeError:
+        return NotImplemented
+    bound.apply_defaults()
+    given = list(bound.arguments.values())
+    found = [target for target, checks in _targets[api] if any(check(given) for check in checks)]
+    if len(found) > 1:
+        raise ValueError(
+            f"Multiple dispatch targets that were registered with tf.dispatch_for ({found[0]} and {found[1]}) match the "
+            f"arguments to {api.__name__}"
+        )
+    return found[0](*args, **kwargs) if found else NotImplemented
+
+
+@export("experimental.unregister_dispatch_for")
+def unregister_dispatch_for(dispatch_target: Target) -> None:
+    """Takes back what a ``dispatch_for_...`` decorator did with a function.
+
+    Raises:
+      ValueError: none was applied to it.
+
+    >>> import tvtf as tf
+    >>> class Value(tf.experimental.ExtensionType):
+    ...     value: tf.Tensor
+    >>> @tf.experimental.dispatch_for_api(tf.abs)
+    ... def absolute(x: Value):
+    ...     return Value(tf.abs(x.value))
+    >>> tf.abs(Value(-5)).value.numpy()
+    np.int32(5)
+    >>> tf.experimental.unregister_dispatch_for(absolute)
+    >>> try:
+    ...     tf.abs(Value(-5))
+    ... except ValueError as error:
+    ...     print(str(error)[:26])
+    Attempt to convert a value
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/unregister_dispatch_for
+    """
+    mine = [key for key, (handler, _) in _elementwise.items() if handler is dispatch_target]
+    targets = [dispatch_target, *(target for key in mine for target in _elementwise.pop(key)[1])]
+    found = [(api, each) for api, mine in _targets.items() for each in mine if any(each[0] is t for t in targets)]
+    if not found and not mine:
+        raise ValueError(f"Function {dispatch_target} was not registered using a `@dispatch_for_*` decorator.")
+    for api, each in found:
+        _targets[api].remove(each)
+        if not _targets[api]:
+            api.overrides.clear()
+
+
+# -- signatures
+
+
+def _with_name(target: Target, api: inspect.Signature) -> Target:
+    """``target``, which takes a ``name`` where the public function does."""
+    own = inspect.signature(target)
+    takes_any = any(p.kind is inspect.Parameter.VAR_KEYWORD for p in own.parameters.values())
+    if "name" not in api.parameters or "name" in own.parameters or takes_any:
+        return target
+    place = list(api.parameters).index("name")
+
+    @functools.wraps(target)
+    def run(*args: Any, **kwargs: Any) -> Any:
+        name = args[place] if place < len(args) else kwargs.pop("name", None)
+        given = args[:place] + args[place + 1 :]
+        if name is None:
+            return target(*given, **kwargs)
+        with name_scope(name):
+            return target(*given, **kwargs)
+
+    run.__signature__ = own.replace(  # type: ignore[attr-defined]
+        parameters=[*own.parameters.values(), api.parameters["name"]]
+    )
+    return run
+
+
+def _require_same(api: inspect.Signature, target: Target) -> None:
+    """Refuses a target whose parameters are not those of the public function, in name, order and kind."""
+    own = inspect.signature(target)
+    if [p.kind for p in own.parameters.values()] == [inspect.Parameter.VAR_POSITIONAL, inspect.Parameter.VAR_KEYWORD]:
+        return
+    if [(p.name, p.kind) for p in own.parameters.values()] != [(p.name, p.kind) for p in api.parameters.values()]:
+        raise ValueError(f"Dispatch function's signature {own} does not match API's signature {api}.")
+
+
+def _annotations(target: Target) -> dict[str, Annotation]:
+    parameters = inspect.signature(target).parameters
+    found = {name: p.annotation for name, p in parameters.items() if p.annotation is not inspect.Parameter.empty}
+    if not found:
+        raise ValueError(
+            "The dispatch_for_api decorator must be called with at least one signature, or applied to a function that has "
+            "type annotations on its parameters."
+        )
+    return found
+
+
+def _signature_check(api: inspect.Signature, signature: Any) -> Callable[[Sequence[Any]], bool]:
+    """Whether a call's arguments fit a signature, and one of them is made of tensors."""
+    if not isinstance(signature, dict) or not all(isinstance(k, (str, int)) for k in signature):
+        raise TypeError("signatures must be dictionaries mapping parameter names to type annotations.")
+    checks = [(_place(api, parameter), type_check(annotation)) for parameter, annotation in signature.items()]
+
+    def fits(given: Sequence[Any]) -> bool:
+        found = [check(given[place]) for place, check in checks]
+        return Match.NONE not in found and Match.COMPOSITE in found
+
+    return fits
+
+
+def _place(api: inspect.Signature, parameter: str | int) -> int:
+    names = list(api.parameters)
+    if isinstance(parameter, int) and parameter < len(names):
+        parameter = names[parameter]
+    if parameter not in names:
+        raise ValueError(f"signature includes annotation for unknown parameter {parameter!r}.")
+    kind = api.parameters[str(parameter)].kind
+    if kind not in (inspect.Parameter.POSITIONAL_ONLY, inspect.Parameter.POSITIONAL_OR_KEYWORD):
+        raise ValueError(
+            "Dispatch currently only supports type annotations for positional parameters; can't handle annotation for "
+            f"{kind!r} parameter {parameter}."
+        )
+    return names.index(str(parameter))
+
+
+def type_check(annotation: Annotation) -> Check:
+    """How a value fits an annotation."""
+    if is_union(annotation):
+        options = [type_check(each) for each in typing.get_args(annotation)]
+        return lambda value: max(option(value) for option in options)
+    if typing.get_origin(annotation) is list:
+        element = type_check(typing.get_args(annotation)[0])
+        return lambda value: _of_elements(value, element)
+    kind = type(None) if annotation is None else annotation
+    if not isinstance(kind, type) or typing.get_origin(kind) is not None:
+        raise ValueError(
+            f"Type annotation {annotation} is not currently supported by dispatch.  Supported annotations: type objects, "
+            " List[...], and Union[...]"
+        )
+    return lambda value: _of_kind(value, kind)
+
+
+def _of_kind(value: Any, kind: type) -> Match:
+    if not isinstance(value, kind):
+        return Match.NONE
+    return Match.COMPOSITE if isinstance(value, CompositeTensor) else Match.PLAIN
+
+
+def _of_elements(value: Any, element: Check) -> Match:
+    if not isinstance(value, (list, tuple)):
+        return Match.NONE
+    found = [element(each) for each in value]
+    return Match.NONE if Match.NONE in found else max(found, default=Match.PLAIN)
+
+
+# -- elementwise functions
+
+
+@export("experimental.dispatch_for_unary_elementwise_apis")
+def dispatch_for_unary_elementwise_apis(x_type: Annotation) -> Callable[[Target], Target]:
+    """A decorator: ``handler(api_func, x)`` replaces every elementwise function of one tensor where that is an ``x_type``.
+
+    ``api_func`` is the function with its other arguments in place.
+
+    Raises:
+      ValueError: that type has a handler already.
+
+    >>> import tvtf as tf
+    >>> class Masked(tf.experimental.ExtensionType):
+    ...     values: tf.Tensor
+    ...     mask: tf.Tensor
+    >>> @tf.experimental.dispatch_for_unary_elementwise_apis(Masked)
+    ... def elementwise(api_func, x):
+    ...     return Masked(api_func(x.values), x.mask)
+    >>> tf.abs(Masked([1, -2], [True, False])).values.numpy()
+    array([1, 2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dispatch_for_unary_elementwise_apis
+    """
+    return _handling("unary elementwise", (x_type,), f"{x_type}", UNARY)
+
+
+@export("experimental.dispatch_for_binary_elementwise_apis")
+def dispatch_for_binary_elementwise_apis(x_type: Annotation, y_type: Annotation) -> Callable[[Target], Target]:
+    """A decorator: ``handler(api_func, x, y)`` replaces every elementwise function of two tensors of these types.
+
+    Raises:
+      ValueError: these types have a handler already.
+
+    >>> import tvtf as tf
+    >>> class Masked(tf.experimental.ExtensionType):
+    ...     values: tf.Tensor
+    ...     mask: tf.Tensor
+    >>> @tf.experimental.dispatch_for_binary_elementwise_apis(Masked, Masked)
+    ... def elementwise(api_func, x, y):
+    ...     return Masked(api_func(x.values, y.values), x.mask & y.mask)
+    >>> tf.add(Masked([1, 2], [True, False]), Masked([3, 4], [True, True])).values.numpy()
+    array([4, 6], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dispatch_for_binary_elementwise_apis
+    """
+    return _handling("binary elementwise", (x_type, y_type), f"({x_type}, {y_type})", BINARY)
+
+
+@export("experimental.dispatch_for_binary_elementwise_assert_apis")
+def dispatch_for_binary_elementwise_assert_apis(x_type: Annotation, y_type: Annotation) -> Callable[[Target], Target]:
+    """A decorator: ``handler(assert_func, x, y)`` replaces every assertion about two tensors of these types.
+
+    Raises:
+      ValueError: these types have a handler already.
+
+    >>> import tvtf as tf
+    >>> class Masked(tf.experimental.ExtensionType):
+    ...     values: tf.Tensor
+    ...     mask: tf.Tensor
+    >>> @tf.experimental.dispatch_for_binary_elementwise_assert_apis(Masked, Masked)
+    ... def asserting(assert_func, x, y):
+    ...     both = x.mask & y.mask
+    ...     assert_func(x.values[both], y.values[both])
+    >>> tf.debugging.assert_equal(Masked([1, 2], [True, False]), Masked([1, 3], [True, True]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/dispatch_for_binary_elementwise_assert_apis
+    """
+    return _handling("binary elementwise assert", (x_type, y_type), f"({x_type}, {y_type})", ASSERTIONS)
+
+
+def _handling(kind: str, types: tuple[Any, ...], told: str, paths: Sequence[str]) -> Callable[[Target], Target]:
+    key = (kind, *types)
+
+    def decorate(handler: Target) -> Target:
+        if key in _elementwise:
+            raise ValueError(
+                f"A {kind} dispatch handler ({_elementwise[key][0]}) has already been registered for {told}."
+            )
+        _elementwise[key] = handler, [_handled(api, types, handler) for api in functions(paths)]
+        return handler
+
+    return decorate
+
+
+def functions(paths: Sequence[str]) -> list[Any]:
+    """The public functions of those paths that there are, each once."""
+    for room in {ROOMS[path] for path in paths if path in ROOMS}:
+        import_module(f"tvtf.{room}")
+    names = public_names()
+    return list({id(names[path]): names[path] for path in paths if _is_open(names.get(path))}.values())
+
+
+def _handled(api: Any, types: tuple[Any, ...], handler: Target) -> Target:
+    """Has ``handler`` replace one elementwise function."""
+    signature = _signature_of(api)
+    names = list(signature.parameters)
+    operands = names[: len(types)]
+    has_more = len(names) > len(types) + 1 or "name" not in names
+
+    def target(*args: Any, **kwargs: Any) -> Any:
+        given = dict(signature.bind(*args, **kwargs).arguments)
+        name, tensors = given.pop("name", None), [given.pop(each, None) for each in operands]
+        function = (lambda *values: api(*values, **given)) if has_more else api
+        if name is None:
+            return handler(function, *tensors)
+        with name_scope(name):
+            return handler(function, *tensors)
+
+    _register(api, target, [_signature_check(signature, dict(zip(operands, types)))])
+    return target
+
+
+del annotations  # doctest would run the examples with this module's future: their annotations would be strings

@@ -1,0 +1,233 @@
+"""Specs of extension types: the fields, with specs in place of tensors; and how values are put into batches."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Mapping, Sequence
+from typing import Any
+
+from tvtf.composites.extension.fields import Field, ImmutableDict
+from tvtf.core import nest
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape
+from tvtf.core.tensor import Tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.ir.batching import is_batchable, leading, without_leading
+
+CONSTRUCTING = "_tf_extension_type_in_constructor"
+
+
+def made(kind: type, values: Mapping[str, Any]) -> Any:
+    """An object of ``kind`` with those attributes; no constructor runs."""
+    found: Any = object.__new__(kind)
+    found.__dict__.update(values)
+    return found
+
+
+class Immutable:
+    """Fields that only a custom constructor sets."""
+
+    _told = ""
+
+    def __setattr__(self, name: str, value: Any) -> None:
+        self._require_constructing(name)
+        self.__dict__[name] = value
+
+    def __delattr__(self, name: str) -> None:
+        self._require_constructing(name)
+        del self.__dict__[name]
+
+    def _require_constructing(self, name: str) -> None:
+        if CONSTRUCTING not in self.__dict__ or name not in {f.name for f in self._tf_extension_type_fields()}:
+            raise AttributeError(f"Cannot mutate attribute `{name}` outside the custom constructor of {self._told}.")
+
+    @classmethod
+    def _tf_extension_type_fields(cls) -> Sequence[Field]:
+        raise NotImplementedError
+
+    def __validate__(self) -> None:
+        """Checks the fields; a class may define it."""
+
+
+def listed(values: Mapping[str, Any]) -> str:
+    return ", ".join(f"{name}={value!r}" for name, value in values.items())
+
+
+@export("experimental.extension_type.as_dict")
+def as_dict(value: Any) -> dict[str, Any]:
+    """The fields of ``value`` by name, as they are.
+
+    >>> import tvtf as tf
+    >>> class Toy(tf.experimental.ExtensionType):
+    ...     name: str
+    ...     count: int = 1
+    >>> tf.experimental.extension_type.as_dict(Toy("ball"))
+    {'name': 'ball', 'count': 1}
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/extension_type/as_dict
+    """
+    return {f.name: getattr(value, f.name) for f in value._tf_extension_type_fields()}
+
+
+@export("experimental.ExtensionTypeSpec")
+class ExtensionTypeSpec(Immutable, TypeSpec):
+    """Base of the specs of extension types, ``MyType.Spec``: the fields, with specs in place of tensors.
+
+    >>> import tvtf as tf
+    >>> class Masked(tf.experimental.ExtensionType):
+    ...     values: tf.Tensor
+    ...     mask: tf.Tensor
+    >>> spec = Masked.Spec(values=tf.TensorSpec([None]), mask=tf.TensorSpec([None], tf.bool))
+    >>> isinstance(spec, tf.experimental.ExtensionTypeSpec), spec.mask.dtype
+    (True, tf.bool)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/ExtensionTypeSpec
+    """
+
+    _told = "ExtensionTypeSpec"
+    value_type: Any
+
+    @classmethod
+    def _tf_extension_type_fields(cls) -> Sequence[Field]:
+        return cls.value_type._tf_extension_type_fields()  # type: ignore[no-any-return]
+
+    def _fields(self) -> dict[str, Any]:
+        return {f.name: self.__dict__[f.name] for f in self._tf_extension_type_fields()}
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return tuple((name, _with_mappings(value, dict)) for name, value in self._fields().items())
+
+    @classmethod
+    def _deserialize(cls, serialization: tuple[Any, ...]) -> Any:
+        return made(cls, dict(_with_mappings(serialization, ImmutableDict)))
+
+    @classmethod
+    def from_value(cls, value: Any) -> Any:
+        """The spec of a value."""
+        return of_fields(cls, as_dict(value))
+
+    @property
+    def _component_specs(self) -> tuple[TypeSpec, ...]:
+        return tuple(leaf for leaf in nest.flatten(tuple(self._fields().values())) if isinstance(leaf, TypeSpec))
+
+    def _to_components(self, value: Any) -> tuple[Any, ...]:
+        leaves = nest.flatten(tuple(value.__dict__[name] for name in self._fields()))
+        return tuple(leaf for leaf in leaves if isinstance(leaf, (Tensor, CompositeTensor)))
+
+    def _from_components(self, components: Any) -> Any:
+        fields, left = self._fields(), iter(components)
+        specs = tuple(fields.values())
+        flat = [next(left) if isinstance(leaf, TypeSpec) else leaf for leaf in nest.flatten(specs)]
+        if list(left):
+            raise ValueError(
+                "Cannot build an ExtensionType instance from components because more components are provided than the "
+                "number expected by the type spec."
+            )
+        return made(self.value_type, dict(zip(fields, nest.pack_sequence_as(specs, flat))))
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return _again, (self.value_type, self._serialize())
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({listed(dict(self._serialize()))})"
+
+
+def of_fields(kind: Any, fields: Mapping[str, Any]) -> Any:
+    """A spec of a value with those fields."""
+    return made(kind, {name: nest.map_structure(_spec_if_tensor, part) for name, part in fields.items()})
+
+
+def _again(value_type: Any, serialization: tuple[Any, ...]) -> Any:
+    return value_type.Spec._deserialize(serialization)
+
+
+def _spec_if_tensor(leaf: Any) -> Any:
+    return TensorSpec(leaf.shape, leaf.dtype) if isinstance(leaf, Tensor) else getattr(leaf, "_type_spec", leaf)
+
+
+def _with_mappings(value: Any, kind: type) -> Any:
+    """``value`` with every mapping in it of ``kind``."""
+    if isinstance(value, (dict, ImmutableDict)):
+        return kind((k, _with_mappings(v, kind)) for k, v in value.items())
+    return tuple(_with_mappings(each, kind) for each in value) if isinstance(value, tuple) else value
+
+
+# -- batches
+
+
+@export("experimental.ExtensionTypeBatchEncoder")
+class ExtensionTypeBatchEncoder:
+    """How values of an extension type are put into a batch: as tensors that are stacked, each by itself.
+
+    That is right where every field may get a leading axis; a class for which it isn't overrides the methods here and names an
+    instance as its ``__batch_encoder__``.
+
+    >>> import tvtf as tf
+    >>> class Vehicle(tf.experimental.BatchableExtensionType):
+    ...     __batch_encoder__ = tf.experimental.ExtensionTypeBatchEncoder()
+    ...     speed: tf.Tensor
+    >>> tf.data.Dataset.from_tensor_slices(Vehicle([120, 150])).element_spec
+    Vehicle.Spec(speed=TensorSpec(shape=(), dtype=tf.int32, name=None))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/ExtensionTypeBatchEncoder
+    """
+
+    def batch(self, spec: Any, batch_size: int | None) -> Any:
+        """The spec of ``batch_size`` values of ``spec``."""
+
+        def wider(part: Any) -> Any:
+            if isinstance(part, TensorShape):
+                return TensorShape([batch_size]).concatenate(part)
+            return leading(part, batch_size) if is_batchable(part) else part
+
+        return _changed(spec, wider)
+
+    def unbatch(self, spec: Any) -> Any:
+        """The spec of a row."""
+
+        def narrower(part: Any) -> Any:
+            if isinstance(part, TensorShape):
+                return part[1:]
+            return without_leading(part) if is_batchable(part) else part
+
+        return _changed(spec, narrower)
+
+    def encode(self, spec: Any, value: Any, minimum_rank: int = 0) -> Any:
+        """A nest of tensors that can be stacked, or taken apart into rows."""
+        return spec._to_components(value)
+
+    def decode(self, spec: Any, encoded_value: Any) -> Any:
+        """The value that ``encode`` made such a nest of, or one of rows, or of several stacked."""
+        return spec._from_components(encoded_value)
+
+    def encoding_specs(self, spec: Any) -> Any:
+        """The specs of what ``encode`` gives."""
+        return spec._component_specs
+
+
+def _changed(spec: Any, change: Callable[[Any], Any]) -> Any:
+    return made(type(spec), {name: nest.map_structure(change, part) for name, part in spec._fields().items()})
+
+
+class BatchableExtensionTypeSpec(ExtensionTypeSpec, BatchableTypeSpec):
+    """Base of the specs of extension types that can be elements of a batch."""
+
+    __batch_encoder__: Any = ExtensionTypeBatchEncoder()
+
+    def _batch(self, batch_size: int | None) -> Any:
+        return self.__batch_encoder__.batch(self, batch_size)
+
+    def _unbatch(self) -> Any:
+        return self.__batch_encoder__.unbatch(self)
+
+    def _encoding_specs(self) -> Any:
+        return self.__batch_encoder__.encoding_specs(self)
+
+    def _encode(self, value: Any, minimum_rank: int) -> Any:
+        return self.__batch_encoder__.encode(self, value, minimum_rank)
+
+    def _decode(self, encoded: Any) -> Any:
+        return self.__batch_encoder__.decode(self, encoded)
+
+
+del annotations  # doctest would run the examples with this module's future: their annotations would be strings

@@ -1,0 +1,145 @@
+"""Extension types: classes of a user's own whose annotated fields are tensors, nests of them, and plain values.
+
+Source: https://www.tensorflow.org/guide/extension_type
+"""
+
+from __future__ import annotations
+
+import typing
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.composites.extension.declared import ExtensionTypeMetaclass
+from tvtf.composites.extension.fields import REQUIRED, Field, field
+from tvtf.composites.extension.specs import BatchableExtensionTypeSpec, ExtensionTypeSpec, Immutable, as_dict, listed
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.primitive import export, teach
+from tvtf.core.shape import agree_shape
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.ops.rules import bind
+
+
+@export("experimental.ExtensionType")
+class ExtensionType(Immutable, CompositeTensor, metaclass=ExtensionTypeMetaclass):
+    """Base of classes whose values are made of annotated fields, which functions, control flow and datasets take.
+
+    A subclass annotates its fields: ``int``, ``float``, ``str``, ``bool``, ``None``, ``tf.Tensor``, ``tf.TensorShape``,
+    ``tf.DType``, extension types and other tensors made of tensors, ``tuple[...]``, ``Mapping[...]`` and unions of these. It
+    gets a constructor that checks and converts them, ``__repr__``, ``__eq__``, and a nested ``Spec``; values don't change.
+
+    Raises:
+      TypeError: when made, a value does not fit its field; when declared, an annotation is not supported.
+      ValueError: when declared, a field has a reserved name or no annotation.
+      AttributeError: an attribute is set or deleted.
+
+    >>> import tvtf as tf
+    >>> class Masked(tf.experimental.ExtensionType):
+    ...     values: tf.Tensor
+    ...     mask: tf.Tensor
+    >>> @tf.function
+    ... def twice(x):
+    ...     return Masked(x.values * 2, x.mask)
+    >>> twice(Masked([1, 2], [True, False])).values.numpy()
+    array([2, 4], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/ExtensionType
+    """
+
+    _tf_extension_type_do_not_transform_this_class = True
+    _told = "ExtensionType"
+    _spec_base = ExtensionTypeSpec
+    if typing.TYPE_CHECKING:
+        Spec: Any
+        _tf_extension_type_cached_fields: tuple[Field, ...]
+
+    def __init__(self, *args: Any, **kwargs: Any) -> None:
+        if type(self) is ExtensionType:
+            raise AssertionError(
+                "Cannot create an instance of ExtensionType because ExtensionType is an abstract base class."
+            )
+
+    @classmethod
+    def _tf_extension_type_fields(cls) -> Sequence[Field]:
+        if "_tf_extension_type_cached_fields" not in cls.__dict__:
+            hints, are_all_known = _annotations(cls)
+            found = tuple(field(name, hint, getattr(cls, name, REQUIRED)) for name, hint in hints.items())
+            if not are_all_known:
+                return found
+            cls._tf_extension_type_cached_fields = found
+        return cls._tf_extension_type_cached_fields
+
+    def __repr__(self) -> str:
+        return f"{type(self).__qualname__}({listed(as_dict(self))})"
+
+    def __getattr__(self, name: str) -> Any:
+        raise AttributeError(f"{type(self).__name__!r} object has no attribute {name!r}")
+
+    def __eq__(self, other: object) -> Any:
+        if type(self) is not type(other) or self._type_spec != other._type_spec:  # type: ignore[attr-defined]
+            return False
+        pairs = zip(nest.flatten(self, expand_composites=True), nest.flatten(other, expand_composites=True))
+        return bind.reduce_all(bind.stack(*(_all_equal(*pair) for pair in pairs), axis=0), axis=(0,), keepdims=False)
+
+    def __ne__(self, other: object) -> Any:
+        equal = self.__eq__(other)
+        return bind.logical_not(equal) if isinstance(equal, Tensor) else not equal
+
+    __hash__ = None  # type: ignore[assignment]
+
+    @property
+    def _type_spec(self) -> Any:
+        if "_tf_extension_type_cached_type_spec" not in self.__dict__:
+            self.__dict__["_tf_extension_type_cached_type_spec"] = self.Spec.from_value(self)
+        return self.__dict__["_tf_extension_type_cached_type_spec"]
+
+
+def _all_equal(a: Tensor, b: Tensor) -> Tensor:
+    """Whether two tensors have one shape and equal elements."""
+    if not agree_shape(a._type.shape, b._type.shape):
+        return convert_to_tensor(False)
+    same = bind.equal(a, b)
+    return bind.reduce_all(same, axis=tuple(range(same.ndim)), keepdims=False)
+
+
+def _annotations(cls: type) -> tuple[dict[str, Any], bool]:
+    """Names with annotations, those of base classes first, and whether all of them are known by now."""
+    try:
+        return typing.get_type_hints(cls), True
+    except (NameError, AttributeError):
+        found: dict[str, Any] = {}
+        for base in reversed(cls.__mro__):
+            found.update(base.__dict__.get("__annotations__", {}))
+        return found, False
+
+
+def each_component(path: str) -> None:
+    """Has a public function of one tensor take a value, and do what it does with each tensor in it."""
+
+    def handler(function: Any, *args: Any, **kwargs: Any) -> Any:
+        value, *_ = (*args, *kwargs.values())
+        return nest.map_structure(function, value, expand_composites=True)
+
+    teach(path, lambda value: isinstance(value, ExtensionType), handler)
+
+
+@export("experimental.BatchableExtensionType")
+class BatchableExtensionType(ExtensionType):
+    """An extension type whose values can be elements of a batch: in ``tf.data`` and ``tf.map_fn``.
+
+    >>> import tvtf as tf
+    >>> class Vehicle(tf.experimental.BatchableExtensionType):
+    ...     top_speed: tf.Tensor
+    ...     mpg: tf.Tensor
+    >>> batch = Vehicle([120, 150, 80], [30, 40, 12])
+    >>> tf.map_fn(lambda v: v.top_speed * v.mpg, batch, fn_output_signature=tf.int32).numpy()
+    array([3600, 6000,  960], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/BatchableExtensionType
+    """
+
+    _tf_extension_type_do_not_transform_this_class = True
+    _spec_base = BatchableExtensionTypeSpec
+
+
+del annotations  # doctest would run the examples with this module's future: their annotations would be strings

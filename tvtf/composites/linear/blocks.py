@@ -1,0 +1,417 @@
+"""Operators whose blocks are operators: on the diagonal, or on it and below."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tvtf.composites.linear import hints
+from tvtf.composites.linear.algebra import (
+    beside,
+    column,
+    dims_of,
+    maybe_adjoint,
+    stacked,
+    together,
+    without_last,
+    zeros,
+)
+from tvtf.composites.linear.composed import added, batch_of, listed, multiplied, shared
+from tvtf.composites.linear.dense import LinearOperatorFullMatrix
+from tvtf.composites.linear.identity import LinearOperatorScaledIdentity
+from tvtf.composites.linear.operator import LinearOperator
+from tvtf.composites.linear.sums import kept_form, sum_of
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, simplify_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.ops.rules import bind
+
+
+def _are_blocks(sizes: Sequence[Any], x: Any, axis: int) -> bool:
+    """Whether an argument is a list of blocks, and not a tensor written as a list.
+
+    Raises:
+      ValueError: it could be both, or is neither.
+    """
+    if not isinstance(x, (list, tuple)) or len(x) != len(sizes):
+        return False
+    if any(isinstance(each, (list, tuple, dict)) for each in x):
+        return False
+    found = [convert_to_tensor(each).shape[axis] for each in x]
+    if all(size is None for size in sizes):
+        if len(found) == 1:
+            return False
+        if any(size != found[0] for size in found):
+            return True
+        raise ValueError(
+            "Parsing of the input structure is ambiguous. Please input a blockwise iterable of `Tensor`s or a single `Tensor`."
+        )
+    if all(size in (None, each) for size, each in zip(sizes, found)):
+        return True
+    if all(each == found[0] for each in found) and found[0] >= sum(size or 0 for size in sizes):
+        return False
+    raise ValueError("Input dimension does not match operator dimension.")
+
+
+class _Blocks(LinearOperator):
+    """Operators with blocks on the diagonal, whose arguments may be lists of blocks."""
+
+    _matrix_ranks: dict[str, Any] = {"operators": 0}
+    _operators: Any
+
+    @property
+    def operators(self) -> Any:
+        return self._operators
+
+    def _diagonal_blocks(self) -> list[Any]:
+        raise NotImplementedError
+
+    def _sizes(self, axis: int) -> list[Dim]:
+        return [each._dims()[axis] for each in self._diagonal_blocks()]
+
+    def _visible_sizes(self, axis: int) -> list[int | None]:
+        return [each.shape[axis] for each in self._diagonal_blocks()]
+
+    def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
+        """The product with a tensor, an operator, or a list of the argument's blocks."""
+        own, axis = -2 if adjoint else -1, -1 if adjoint_arg else -2
+        if isinstance(x, LinearOperator) or not _are_blocks(self._visible_sizes(own), x, axis):
+            return super().matmul(x, adjoint, adjoint_arg, name)
+        return self._matmul_blocks(self._checked(x, own, axis), adjoint, adjoint_arg)
+
+    def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
+        """The product with vectors, or with a list of their blocks."""
+        own = -2 if adjoint else -1
+        if not _are_blocks(self._visible_sizes(own), x, -1):
+            return super().matvec(x, adjoint, name)
+        columns = [column(each) for each in self._checked(x, own, -1)]
+        return [without_last(each) for each in self._matmul_blocks(columns, adjoint, False)]
+
+    def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
+        """The solution for a tensor, an operator, or a list of the argument's blocks."""
+        own, axis = -1 if adjoint else -2, -1 if adjoint_arg else -2
+        if isinstance(rhs, LinearOperator) or not _are_blocks(self._visible_sizes(own), rhs, axis):
+            return super().solve(rhs, adjoint, adjoint_arg, name)
+        return self._solve_blocks(self._checked(rhs, own, axis), adjoint, adjoint_arg)
+
+    def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
+        """The solution for vectors, or for a list of their blocks."""
+        own = -1 if adjoint else -2
+        if not _are_blocks(self._visible_sizes(own), rhs, -1):
+            return super().solvevec(rhs, adjoint, name)
+        columns = [column(each) for each in self._checked(rhs, own, -1)]
+        return [without_last(each) for each in self._solve_blocks(columns, adjoint, False)]
+
+    def _checked(self, blocks: Any, own: int, axis: int) -> list[Tensor]:
+        return [each._argument(block, own, axis) for each, block in zip(self._diagonal_blocks(), blocks)]
+
+    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        parts = _split(maybe_adjoint(x, adjoint_arg), self._sizes(-2 if adjoint else -1))
+        return stacked(self._matmul_blocks(parts, adjoint, False))
+
+    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        parts = _split(maybe_adjoint(rhs, adjoint_arg), self._sizes(-1 if adjoint else -2))
+        return stacked(self._solve_blocks(parts, adjoint, False))
+
+    def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
+        raise NotImplementedError
+
+    def _solve_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
+        raise NotImplementedError
+
+    def _determinant(self) -> Tensor:
+        return multiplied(each.determinant() for each in self._diagonal_blocks())
+
+    def _log_abs_determinant(self) -> Tensor:
+        return added(each.log_abs_determinant() for each in self._diagonal_blocks())
+
+    def _of_squares(self, what: str, function: Callable[[Any], Tensor]) -> list[Tensor]:
+        if not all(each.is_square for each in self._diagonal_blocks()):
+            raise NotImplementedError(f"`{what}` not implemented for an operator whose blocks are not square.")
+        return [function(each) for each in self._diagonal_blocks()]
+
+    def _diag_part(self) -> Tensor:
+        return without_last(stacked(self._of_squares("diag_part", lambda each: column(each.diag_part()))))
+
+    def _eigvals(self) -> Tensor:
+        return without_last(stacked(self._of_squares("eigvals", lambda each: column(each.eigvals()))))
+
+    def _trace(self) -> Tensor:
+        return added(self._of_squares("trace", lambda each: each.trace()))
+
+    def _assert_non_singular(self) -> None:
+        for each in self._diagonal_blocks():
+            each.assert_non_singular()
+
+
+def _split(x: Tensor, sizes: Sequence[Dim]) -> list[Tensor]:
+    """The rows of matrices in parts of some sizes."""
+    parts, start = [], 0
+    for size in sizes:
+        parts.append(x[..., start : simplify_dim(start + size), :])  # type: ignore[index]
+        start = simplify_dim(start + size)
+    return parts
+
+
+def _dense_rows(rows: Sequence[Sequence[Any]], columns: Dim) -> Tensor:
+    """Rows of blocks as matrices of that many columns, zeros for the last ones that are missing."""
+    flat = together(*(block for row in rows for block in row))
+    left = iter(flat)
+    done = []
+    for row in rows:
+        blocks = [next(left) for _ in row]
+        missing = simplify_dim(columns - sum(dims_of(block)[-1] for block in blocks))
+        done.append(beside([*blocks, zeros((*dims_of(blocks[0])[:-1], missing), blocks[0].dtype)]))
+    return stacked(done)
+
+
+@export("linalg.LinearOperatorBlockDiag")
+class LinearOperatorBlockDiag(_Blocks):
+    """Operators as the blocks of a block diagonal one.
+
+    Args:
+      operators: a list of `LinearOperator`s of one dtype.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+
+    Raises:
+      TypeError: operators of several dtypes.
+      ValueError: an empty list, or hints that contradict what follows.
+
+    >>> import tvtf as tf
+    >>> a = tf.linalg.LinearOperatorFullMatrix([[1., 2.], [3., 4.]])
+    >>> operator = tf.linalg.LinearOperatorBlockDiag([a, tf.linalg.LinearOperatorIdentity(1)])
+    >>> operator.to_dense().numpy()
+    array([[1., 2., 0.],
+           [3., 4., 0.],
+           [0., 0., 1.]], dtype=float32)
+    >>> [part.numpy() for part in operator.matvec([tf.constant([1., 1.]), tf.constant([5.])])]
+    [array([3., 7.], dtype=float32), array([5.], dtype=float32)]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorBlockDiag
+    """
+
+    def __init__(
+        self,
+        operators: Any,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = True,
+        name: str | None = None,
+    ) -> None:
+        found = listed(operators)
+        known = {
+            "is_non_singular": (is_non_singular, "non-singular"),
+            "is_self_adjoint": (is_self_adjoint, "self-adjoint"),
+            "is_positive_definite": (is_positive_definite, "positive definite"),
+        }
+        told = "The direct sum of {0} operators is always {0}."
+        implied = [shared(found, k, given, told.format(word)) for k, (given, word) in known.items()]
+        self._operators = found
+        name = name or "_ds_".join(each.name for each in found)
+        hinted: hints.Known = dict(zip(hints.NAMES, [*implied, is_square]))
+        super().__init__(found[0].dtype, None, **hinted, name=name)
+
+    def _diagonal_blocks(self) -> list[Any]:
+        return list(self.operators)
+
+    def _dims(self) -> tuple[Dim, ...]:
+        return (*batch_of(self.operators), simplify_dim(sum(self._sizes(-2))), simplify_dim(sum(self._sizes(-1))))
+
+    def _of_each(self, function: Callable[[Any], Any], **known: Any) -> LinearOperator:
+        return LinearOperatorBlockDiag([function(each) for each in self.operators], **{"is_square": True} | known)
+
+    def _linop_adjoint(self) -> LinearOperator:
+        return self._of_each(lambda each: each.adjoint(), **hints.of(self) | {"is_square": self.is_square})
+
+    def _linop_inverse(self) -> LinearOperator:
+        return self._of_each(lambda each: each.inverse(), **hints.of(self))
+
+    def _linop_cholesky(self) -> LinearOperator:
+        return self._of_each(lambda each: each.cholesky(), is_non_singular=True)
+
+    def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
+        return self._paired(right, "multiply two", "matmul") or super()._linop_matmul(right)
+
+    def _linop_solve(self, right: LinearOperator) -> LinearOperator:
+        return self._paired(right, "solve", "solve") or super()._linop_solve(right)
+
+    def _paired(self, right: LinearOperator, what: str, method: str) -> LinearOperator | None:
+        """Block by block, with another block diagonal operator."""
+        if not isinstance(right, LinearOperatorBlockDiag):
+            return None
+        if len(self.operators) != len(right.operators):
+            both = "s together when" if method == "matmul" else " when"
+            raise ValueError(f"Can not efficiently {what} `LinearOperatorBlockDiag`{both} number of blocks differ.")
+        pairs = list(zip(self.operators, right.operators))
+        for own, other in pairs:
+            if own.domain_dimension != other.range_dimension:
+                sizes = f"{own.domain_dimension} but got {other.range_dimension}"
+                raise ValueError(f"Blocks are incompatible. Expected `x` to have dimension {sizes}.")
+        found = [getattr(own, method)(other) for own, other in pairs]
+        return LinearOperatorBlockDiag(found, is_non_singular=hints.non_singular(self, right), is_square=True)
+
+    def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
+        return [each.matmul(x, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, x in zip(self.operators, parts)]
+
+    def _solve_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
+        return [each.solve(x, adjoint=adjoint, adjoint_arg=adjoint_arg) for each, x in zip(self.operators, parts)]
+
+    def _to_dense(self) -> Tensor:
+        batch, columns = self._dims()[:-2], self._dims()[-1]
+        rows, before = [], 0
+        for each in self.operators:
+            height, width = each._dims()[-2:]
+            padding = [zeros((*batch, height, before), self.dtype)] if not _is_zero(before) else []
+            rows.append([*padding, each.to_dense()])
+            before = simplify_dim(before + width)
+        return _dense_rows(rows, columns)
+
+    def _assert_self_adjoint(self) -> None:
+        for each in self.operators:
+            each.assert_self_adjoint()
+
+    def _assert_positive_definite(self) -> None:
+        for each in self.operators:
+            each.assert_positive_definite()
+
+
+def _is_zero(dim: Dim) -> bool:
+    return isinstance(dim, int) and dim == 0
+
+
+@export("linalg.LinearOperatorBlockLowerTriangular")
+class LinearOperatorBlockLowerTriangular(_Blocks):
+    """Operators as the blocks of a block lower triangular one.
+
+    Args:
+      operators: a list of rows: row ``i`` is a list of ``i + 1`` `LinearOperator`s, of which the last is square.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+
+    Raises:
+      TypeError: operators of several dtypes.
+      ValueError: blocks that don't fit, or hints that contradict what follows.
+
+    >>> import tvtf as tf
+    >>> full = tf.linalg.LinearOperatorFullMatrix
+    >>> operator = tf.linalg.LinearOperatorBlockLowerTriangular([[full([[2.]])], [full([[3.]]), full([[4.]])]])
+    >>> operator.to_dense().numpy()
+    array([[2., 0.],
+           [3., 4.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorBlockLowerTriangular
+    """
+
+    def __init__(
+        self,
+        operators: Any,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = None,
+        name: str = "LinearOperatorBlockLowerTriangular",
+    ) -> None:
+        if not isinstance(operators, Iterable) or is_tensor(operators):
+            raise TypeError(f"Expected argument 'values' to be a \"proper\" iterable.  Found: {type(operators)}")
+        rows = [list(row) for row in operators]
+        if not rows:
+            raise ValueError(f"Argument `operators` must be a list of >=1 operators. Received: {rows}.")
+        listed([each for row in rows for each in row])
+        _check_form(rows)
+        diagonal = [row[-1] for row in rows]
+        is_non_singular = _non_singular(diagonal, is_non_singular)
+        told = f"`LinearOperatorBlockLowerTriangular` must be square. Expected argument `is_square` to be True. Received: {is_square}."
+        is_square = hints.always(is_square, True, told)
+        _check_square(diagonal)
+        self._operators = rows
+        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
+        super().__init__(rows[0][0].dtype, None, *known, name)
+
+    def _diagonal_blocks(self) -> list[Any]:
+        return [row[-1] for row in self.operators]
+
+    def _dims(self) -> tuple[Dim, ...]:
+        batch = batch_of(each for row in self.operators for each in row)
+        return (*batch, simplify_dim(sum(self._sizes(-2))), simplify_dim(sum(self._sizes(-1))))
+
+    def _matmul_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
+        count = len(self.operators)
+        pairs = [[(self.operators[j][i], j) for j in range(i, count)] for i in range(count)]
+        if not adjoint:
+            pairs = [[(block, j) for j, block in enumerate(row)] for row in self.operators]
+        return [added(b.matmul(parts[j], adjoint=adjoint, adjoint_arg=adjoint_arg) for b, j in row) for row in pairs]
+
+    def _solve_blocks(self, parts: Sequence[Any], adjoint: bool, adjoint_arg: bool) -> list[Tensor]:
+        count = len(self.operators)
+        found: dict[int, Tensor] = {}
+        for i in reversed(range(count)) if adjoint else range(count):
+            rest = maybe_adjoint(convert_to_tensor(parts[i]), adjoint_arg)
+            for j in found:
+                block = self.operators[j][i] if adjoint else self.operators[i][j]
+                rest = rest - block.matmul(found[j], adjoint=adjoint)
+            found[i] = self.operators[i][i].solve(rest, adjoint=adjoint)
+        return [found[i] for i in range(count)]
+
+    def _linop_inverse(self) -> LinearOperator:
+        *above, bottom = self.operators
+        last = bottom[-1].inverse()
+        if not above:
+            return LinearOperatorBlockLowerTriangular([[last]], **hints.of(self))
+        upper: Any = LinearOperatorBlockLowerTriangular(above).inverse()
+        minus = LinearOperatorScaledIdentity(last._dims()[-1], convert_to_tensor(-1, self.dtype))
+        row = [
+            minus.matmul(last.matmul(_dot(bottom[i:-1], [r[i] for r in upper.operators[i:]])))
+            for i in range(len(above))
+        ]
+        return LinearOperatorBlockLowerTriangular([*map(list, upper.operators), [*row, last]], **hints.of(self))
+
+    def _determinant(self) -> Tensor:
+        if all(each.is_positive_definite for each in self._diagonal_blocks()):
+            return bind.exp(self._log_abs_determinant())  # type: ignore[no-any-return]
+        return super()._determinant()
+
+    def _to_dense(self) -> Tensor:
+        return _dense_rows([[each.to_dense() for each in row] for row in self.operators], self._dims()[-1])
+
+
+def _dot(left: Sequence[Any], right: Sequence[Any]) -> LinearOperator:
+    """The sum of products of operators."""
+    found = [a.matmul(b) for a, b in zip(left, right)]
+    return sum_of([each if kept_form(each) else LinearOperatorFullMatrix(each.to_dense()) for each in found])
+
+
+def _check_form(rows: list[list[Any]]) -> None:
+    for i, row in enumerate(rows):
+        if len(row) != i + 1:
+            raise ValueError(f"Argument `operators[{i}]` must contain `{i + 1}` blocks. Received: {len(row)} blocks.")
+        for j in range(i):
+            _check_same((i, j), (i - 1, j), rows, "domain_dimension")
+            _check_same((i, j), (i, j + 1), rows, "range_dimension")
+
+
+def _check_same(here: tuple[int, int], there: tuple[int, int], rows: list[list[Any]], what: str) -> None:
+    sizes = [getattr(rows[i][j], what) for i, j in (here, there)]
+    if None not in sizes and sizes[0] != sizes[1]:
+        texts = [f"`operators[{i}][{j}].{what}` ({size})" for (i, j), size in zip((here, there), sizes)]
+        raise ValueError(f"Argument {texts[0]} must be the same as {texts[1]}.")
+
+
+def _non_singular(diagonal: list[Any], given: hints.Hint) -> hints.Hint:
+    told = f"is always %s. Expected argument `is_non_singular` to be True. Received: {given}."
+    kinds = [each.is_non_singular for each in diagonal]
+    if all(kinds):
+        why = "A blockwise lower-triangular operator with non-singular operators on the main diagonal "
+        return hints.always(given, True, why + told % "non-singular")
+    if any(kind is False for kind in kinds):
+        why = "A blockwise lower-triangular operator with a singular operator on the main diagonal "
+        return hints.always(given, False, why + told % "singular")
+    return None
+
+
+def _check_square(diagonal: list[Any]) -> None:
+    for i, each in enumerate(diagonal):
+        if each.is_square is False:
+            raise ValueError(
+                "Matrices on the diagonal (the final elements of each row-partition in the `operators` list) must be square. "
+                f"Expected argument `operators[{i}][-1].is_square` to be True. Received: {each.is_square}."
+            )

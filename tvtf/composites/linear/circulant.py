@@ -1,0 +1,355 @@
+"""Operators that convolve: circulant ones, known by their spectrum, and Toeplitz ones, which are parts of such."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.linear import hints
+from tvtf.composites.linear.algebra import (
+    as_parameter,
+    broadcast,
+    column,
+    conjugate_if,
+    dims_of,
+    imaginary,
+    magnitude,
+    maybe_adjoint,
+    ones,
+    product,
+    real,
+    spread,
+    to_dtype,
+    total,
+)
+from tvtf.composites.linear.diagonal import assert_no_zeros, assert_real
+from tvtf.composites.linear.operator import LinearOperator, checked
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import Dim, simplify_dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.dtypes import as_dtype, complex64, complex128, float64
+from tvtf.ops.cast import cast
+from tvtf.ops.create import arange
+from tvtf.ops.indexing import gather
+from tvtf.ops.lapack import swapped
+from tvtf.ops.rules import bind, zeros_like
+
+
+def _complex(x: Any) -> Tensor:
+    tensor = convert_to_tensor(x)
+    if tensor.dtype.is_complex:
+        return tensor
+    return cast(tensor, complex128 if tensor.dtype is float64 else complex64)  # type: ignore[no-any-return]
+
+
+def _fourier(x: Tensor, depth: int, inverse: bool = False) -> Tensor:
+    return bind.fourier(x, axes=tuple(range(-depth, 0)), inverse=inverse, norm="backward")  # type: ignore[no-any-return]
+
+
+class _Circulant(LinearOperator):
+    """Circulant operators, of one level of blocks or several."""
+
+    _matrix_ranks = {"spectrum": 1}
+    _depth = 1
+
+    def __init__(self, spectrum: Any, dtype: Any, known: tuple[hints.Hint, ...], name: str) -> None:
+        self._spectrum = as_parameter(spectrum)
+        is_non_singular, is_self_adjoint, is_positive_definite, is_square = known
+        if len(dims_of(self._spectrum)) < self._depth:
+            told = f"Argument `spectrum` must have at least {self._depth} dimensions. Received: {self._spectrum}."
+            raise ValueError(told)
+        told = (
+            "A real spectrum always corresponds to a self-adjoint operator. Expected argument `is_self_adjoint` to be True "
+            f"when `spectrum.dtype.is_complex` = True. Received: {is_self_adjoint}."
+        )
+        is_self_adjoint = hints.implied(not self._spectrum.dtype.is_complex, is_self_adjoint, told)
+        told = f"A [[nested] block] circulant operator is always square. Expected argument `is_square` to be True. Received: {is_square}."
+        is_square = hints.always(is_square, True, told)
+        super().__init__(as_dtype(dtype), None, is_non_singular, is_self_adjoint, is_positive_definite, is_square, name)
+
+    @property
+    def spectrum(self) -> Any:
+        return self._spectrum
+
+    @property
+    def block_depth(self) -> int:
+        """How many levels of blocks there are."""
+        return self._depth
+
+    @property
+    def block_shape(self) -> Any:
+        """How many blocks there are on each level."""
+        return self.spectrum.shape[-self._depth :]
+
+    def block_shape_tensor(self) -> Tensor:
+        """The same as a vector."""
+        from tvtf.composites.linear.algebra import shape_tensor
+
+        return shape_tensor(self._blocks())
+
+    def _blocks(self) -> tuple[Dim, ...]:
+        return dims_of(self.spectrum)[-self._depth :]
+
+    def _dims(self) -> tuple[Dim, ...]:
+        size = size_of(self._blocks())
+        return (*dims_of(self.spectrum)[: -self._depth], size, size)
+
+    def _like(self, spectrum: Any, **known: Any) -> LinearOperator:
+        return type(self)(spectrum, **known)
+
+    def _linop_adjoint(self) -> LinearOperator:
+        return self._like(conjugate_if(self.spectrum, True), **hints.of(self))
+
+    def _linop_inverse(self) -> LinearOperator:
+        return self._like(1.0 / self.spectrum, input_output_dtype=self.dtype, **hints.of(self))
+
+    def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
+        if type(right) is not type(self):
+            return super()._linop_matmul(right)
+        return self._like(self.spectrum * right.spectrum, **hints.of_commuting(self, right))  # type: ignore[attr-defined]
+
+    def _linop_solve(self, right: LinearOperator) -> LinearOperator:
+        if type(right) is not type(self):
+            return super()._linop_solve(right)
+        return self._like(right.spectrum / self.spectrum, **hints.of_commuting(self, right))  # type: ignore[attr-defined]
+
+    def convolution_kernel(self, name: str = "convolution_kernel") -> Tensor:
+        """The first column, as blocks: the inverse transform of the spectrum."""
+        return to_dtype(_fourier(_complex(self.spectrum), self._depth, inverse=True), self.dtype)
+
+    def assert_hermitian_spectrum(self, name: str = "assert_hermitian_spectrum") -> Any:
+        """Refuses, when it runs, a spectrum whose kernel is not real."""
+        part = magnitude(imaginary(self.convolution_kernel()))
+        epsilon = float(np.finfo(part.dtype.np).eps)
+        limit = to_dtype(self.domain_dimension_tensor(), part.dtype) * epsilon
+        return checked("less", part, limit, message="Spectrum was not Hermitian")
+
+    def _assert_non_singular(self) -> Any:
+        return assert_no_zeros(self.spectrum, "Singular operator:  Spectrum contained zero values.")
+
+    def _assert_positive_definite(self) -> Any:
+        told = "Not positive definite:  Real part of spectrum was not all positive."
+        return checked("positive", real(self.spectrum), message=told)
+
+    def _assert_self_adjoint(self) -> Any:
+        told = "Not self-adjoint:  The spectrum contained non-zero imaginary part."
+        return assert_real(self.spectrum, told)
+
+    def _filtered(self, x: Tensor, adjoint: bool, function: Callable[[Tensor, Tensor], Tensor]) -> Tensor:
+        """Matrices whose columns' spectra ``function`` has changed by the operator's."""
+        spectrum = conjugate_if(_complex(self.spectrum), adjoint)
+        blocks = self._blocks()
+        *batch, size, count = dims_of(x)
+        columns = bind.reshape(swapped(cast(x, spectrum.dtype)), shape=(*batch, count, *blocks))
+        own = bind.reshape(spectrum, shape=(*dims_of(spectrum)[: -self._depth], 1, *blocks))
+        found = _fourier(function(_fourier(columns, self._depth), own), self._depth, inverse=True)
+        flat = bind.reshape(found, shape=(*dims_of(found)[: -self._depth], size))
+        return to_dtype(swapped(flat), self.dtype)
+
+    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        return self._filtered(maybe_adjoint(x, adjoint_arg), adjoint, bind.multiply)
+
+    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        return self._filtered(maybe_adjoint(rhs, adjoint_arg), adjoint, bind.divide)
+
+    def _flat(self) -> Tensor:
+        spectrum = convert_to_tensor(self.spectrum)
+        return bind.reshape(spectrum, shape=self._dims()[:-1])  # type: ignore[no-any-return]
+
+    def _eigvals(self) -> Tensor:
+        return self._flat()
+
+    def _cond(self) -> Tensor:
+        return spread(magnitude(self._flat()))
+
+    def _determinant(self) -> Tensor:
+        return to_dtype(product(self._flat()), self.dtype)
+
+    def _log_abs_determinant(self) -> Tensor:
+        return to_dtype(total(bind.log(magnitude(self._flat()))), self.dtype)
+
+    def _trace(self) -> Tensor:
+        flat = real(self._flat()) if self.is_self_adjoint else self._flat()
+        return to_dtype(total(flat), self.dtype)
+
+    def _diag_part(self) -> Tensor:
+        size = to_dtype(self.domain_dimension_tensor(), self.dtype)
+        return column(self.trace() / size) * ones(self._dims()[-1:], self.dtype)
+
+
+@export("linalg.LinearOperatorCirculant")
+class LinearOperatorCirculant(_Circulant):
+    """The matrices whose products are circular convolutions: their first columns are the inverse transforms of ``spectrum``.
+
+    Args:
+      spectrum: floating or complex tensor of shape (..., n): the eigenvalues.
+      input_output_dtype: of what it is applied to.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+
+    >>> import tvtf as tf
+    >>> operator = tf.linalg.LinearOperatorCirculant([6., 4., 4.], tf.float32)
+    >>> operator.matvec([1., 1., 1.]).numpy(), operator.determinant().numpy()
+    (array([6., 6., 6.], dtype=float32), np.float32(96.0))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorCirculant
+    """
+
+    def __init__(
+        self,
+        spectrum: Any,
+        input_output_dtype: Any = complex64,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = True,
+        name: str = "LinearOperatorCirculant",
+    ) -> None:
+        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
+        super().__init__(spectrum, input_output_dtype, known, name)
+
+
+@export("linalg.LinearOperatorCirculant2D")
+class LinearOperatorCirculant2D(_Circulant):
+    """Circulant matrices of circulant blocks, by a spectrum of shape (..., blocks, size of a block); else as LinearOperatorCirculant.
+
+    >>> import tvtf as tf
+    >>> operator = tf.linalg.LinearOperatorCirculant2D([[2., 2.], [2., 2.]], tf.float32)
+    >>> operator.trace().numpy(), operator.block_shape
+    (np.float32(8.0), TensorShape([2, 2]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorCirculant2D
+    """
+
+    _matrix_ranks = {"spectrum": 2}
+    _depth = 2
+
+    def __init__(
+        self,
+        spectrum: Any,
+        input_output_dtype: Any = complex64,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = True,
+        name: str = "LinearOperatorCirculant2D",
+    ) -> None:
+        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
+        super().__init__(spectrum, input_output_dtype, known, name)
+
+
+@export("linalg.LinearOperatorCirculant3D")
+class LinearOperatorCirculant3D(_Circulant):
+    """Circulant matrices of three levels, by a spectrum of shape (..., n0, n1, n2); else as LinearOperatorCirculant.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.LinearOperatorCirculant3D(tf.ones([2, 2, 2])).shape
+    TensorShape([8, 8])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorCirculant3D
+    """
+
+    _matrix_ranks = {"spectrum": 3}
+    _depth = 3
+
+    def __init__(
+        self,
+        spectrum: Any,
+        input_output_dtype: Any = complex64,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = True,
+        name: str = "LinearOperatorCirculant3D",
+    ) -> None:
+        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
+        super().__init__(spectrum, input_output_dtype, known, name)
+
+
+@export("linalg.LinearOperatorToeplitz")
+class LinearOperatorToeplitz(LinearOperator):
+    """The matrices that are constant along their diagonals; products go by the Fourier transform.
+
+    Args:
+      col: floating or complex tensor of shape (..., n): the first column.
+      row: the same for the first row; its first element is not read.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+
+    Raises:
+      ValueError: scalars, or lengths that differ.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.LinearOperatorToeplitz([1., 2., 3.], [1., -4., -9.]).to_dense().numpy()
+    array([[ 1., -4., -9.],
+           [ 2.,  1., -4.],
+           [ 3.,  2.,  1.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorToeplitz
+    """
+
+    _matrix_ranks = {"col": 1, "row": 1}
+
+    def __init__(
+        self,
+        col: Any,
+        row: Any,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = None,
+        name: str = "LinearOperatorToeplitz",
+    ) -> None:
+        self._row, self._col = as_parameter(row), as_parameter(col)
+        for which, each in (("row", self._row), ("col", self._col)):
+            if not dims_of(each):
+                raise ValueError(f"Argument {which} must have at least 1 dimension.  Found: {each}")
+        sizes = {self._row.shape[-1], self._col.shape[-1]} - {None}
+        if len(sizes) > 1:
+            raise ValueError("Expected square matrix, got row and col with mismatched dimensions.")
+        is_square = hints.always(is_square, True, "Only square Toeplitz operators currently supported.")
+        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
+        super().__init__(self._row.dtype, None, *known, name)
+
+    @property
+    def col(self) -> Any:
+        return self._col
+
+    @property
+    def row(self) -> Any:
+        return self._row
+
+    def _dims(self) -> tuple[Dim, ...]:
+        dims = broadcast(dims_of(self.row), dims_of(self.col))
+        return (*dims, dims[-1])
+
+    def _both(self) -> tuple[Tensor, Tensor]:
+        shape = self._dims()[:-1]
+        return tuple(bind.broadcast_to(convert_to_tensor(x), shape=shape) for x in (self.col, self.row))  # type: ignore[return-value]
+
+    def _assert_self_adjoint(self) -> Any:
+        told = "row and col are not the same, and so this operator is not self-adjoint."
+        return checked("equal", self.row, self.col, message=told)
+
+    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        col, row = self._both()
+        x = maybe_adjoint(x, adjoint_arg)
+        behind = public_names()["reverse"](row[..., 1:], axis=[-1])  # type: ignore[index]
+        kernel = bind.concat(col, zeros_like(col[..., :1]), behind, axis=col.ndim - 1)  # type: ignore[index]
+        circulant = LinearOperatorCirculant(_fourier(_complex(kernel), 1), self.dtype)
+        longer = bind.concat(x, zeros_like(x), axis=x.ndim - 2)
+        return circulant.matmul(longer, adjoint=adjoint)[..., : self._dims()[-1], :]  # type: ignore[no-any-return]
+
+    def _trace(self) -> Tensor:
+        return to_dtype(self.domain_dimension_tensor(), self.dtype) * self.col[..., 0]  # type: ignore[no-any-return]
+
+    def _diag_part(self) -> Tensor:
+        return self.col[..., :1] * ones(self._dims()[-1:], self.dtype)  # type: ignore[no-any-return]
+
+    def _to_dense(self) -> Tensor:
+        col, row = self._both()
+        size = self._dims()[-1]
+        backward = public_names()["reverse"](col, axis=[-1])
+        elements = bind.concat(backward, row[..., 1:], axis=col.ndim - 1)  # type: ignore[index]
+        places = arange(size)[None, :] + (simplify_dim(size - 1) - arange(size))[:, None]  # type: ignore[index,operator]
+        return gather(elements, places, axis=-1)

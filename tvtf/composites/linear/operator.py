@@ -1,0 +1,534 @@
+"""LinearOperator: a batch of matrices that need not be there; what any of them does, by way of the dense matrix."""
+
+from __future__ import annotations
+
+import abc
+import functools
+import inspect
+from collections.abc import Callable
+from typing import Any, ClassVar
+
+import numpy as np
+
+from tvtf.composites.linear import hints
+from tvtf.composites.linear.algebra import (
+    adjoint,
+    column,
+    dims_of,
+    identity,
+    magnitude,
+    maybe_adjoint,
+    shape_tensor,
+    spread,
+    to_dtype,
+    together,
+    total,
+    visible,
+    without_last,
+)
+from tvtf.composites.linear.slicing import sliced
+from tvtf.composites.linear.spec import LinearOperatorSpec, spec_type
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.log import logger
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import Dim, TensorShape, agree_dim
+from tvtf.core.tensor import Tensor, constant, convert_to_tensor
+from tvtf.dtypes import as_dtype
+from tvtf.ops.lapack import diagonal
+from tvtf.ops.rules import bind, zeros_like
+from tvtf.ops.solve import cholesky_solve, slogdet
+from tvtf.ops.spectral import eigvalsh, svd
+from tvtf.state.module import Module
+
+
+def _slow(what: str, costs: str = " and O(N^3) operations") -> None:
+    told = "Using (possibly slow) default implementation of %s.  Requires conversion to a dense matrix%s."
+    logger.warning(told, what, costs)
+
+
+@export("linalg.LinearOperator")
+class LinearOperator(Module, CompositeTensor):
+    """The base of operators: a batch of matrices of shape (..., range, domain), known by what they do.
+
+    A subclass defines ``_shape`` and ``_matmul``, and what else it knows better than the dense matrix does: ``_solve``, ``_to_dense``,
+    ``_determinant`` ... Hints that it or the user gives tell which algorithms may be used; nobody checks them.
+
+    Args:
+      dtype: of the elements.
+      graph_parents: not used.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: True, False, or None where it is not known.
+      name: a name.
+      parameters: the arguments of the subclass; found without being told.
+
+    Raises:
+      ValueError: hints that contradict each other.
+
+    >>> import tvtf as tf
+    >>> class Doubling(tf.linalg.LinearOperator):
+    ...     def __init__(self):
+    ...         super().__init__(tf.float32, is_self_adjoint=True)
+    ...     def _shape(self):
+    ...         return tf.TensorShape([2, 2])
+    ...     def _matmul(self, x, adjoint=False, adjoint_arg=False):
+    ...         return 2. * (tf.linalg.adjoint(x) if adjoint_arg else x)
+    >>> twice = Doubling()
+    >>> twice.matvec([1., 2.]).numpy(), twice.trace().numpy()
+    (array([2., 4.], dtype=float32), np.float32(4.0))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperator
+    """
+
+    _TF_MODULE_IGNORED_PROPERTIES = frozenset({*Module._TF_MODULE_IGNORED_PROPERTIES, "_parameters"})
+    _static_fields: ClassVar[tuple[str, ...]] = ()
+    _matrix_ranks: dict[str, Any] = {}
+    """The parameters that have batches, with how many of their last dims make one matrix: 0 for an operator."""
+    _parameters: dict[str, Any]
+    _spec_type: ClassVar[type[LinearOperatorSpec]]
+    is_batched = False
+
+    def __init_subclass__(cls, **options: Any) -> None:
+        super().__init_subclass__(**options)
+        cls._spec_type = spec_type(cls)
+        if "__init__" in vars(cls):
+            cls.__init__ = _recorded(cls.__init__)  # type: ignore[method-assign]
+
+    def __init__(
+        self,
+        dtype: Any,
+        graph_parents: Any = None,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = None,
+        name: str | None = None,
+        parameters: dict[str, Any] | None = None,
+    ) -> None:
+        if is_positive_definite:
+            is_non_singular = hints.always(is_non_singular, True, "A positive definite matrix is always non-singular.")
+        if is_non_singular:
+            is_square = hints.always(is_square, True, "A non-singular matrix is always square.")
+        if is_self_adjoint:
+            is_square = hints.always(is_square, True, "A self-adjoint matrix is always square.")
+        self._dtype = as_dtype(dtype)
+        self._is_non_singular, self._is_self_adjoint = is_non_singular, is_self_adjoint
+        self._is_positive_definite, self._is_square = is_positive_definite, is_square
+        self._name = name or type(self).__name__
+        if parameters is not None:
+            vars(self)["_parameters"] = parameters
+
+    # -- what it is
+
+    @property
+    def parameters(self) -> dict[str, Any]:
+        """The arguments that made it."""
+        return dict(self._parameters)
+
+    @property
+    def dtype(self) -> Any:
+        return self._dtype
+
+    @property
+    def name(self) -> str:
+        return self._name
+
+    @property
+    def graph_parents(self) -> list[Any]:
+        """Deprecated; nothing."""
+        return []
+
+    @property
+    def is_non_singular(self) -> hints.Hint:
+        return self._is_non_singular
+
+    @property
+    def is_self_adjoint(self) -> hints.Hint:
+        return self._is_self_adjoint
+
+    @property
+    def is_positive_definite(self) -> hints.Hint:
+        return self._is_positive_definite
+
+    @property
+    def is_square(self) -> hints.Hint:
+        """As hinted, or as the shape tells."""
+        rows, columns = self.range_dimension, self.domain_dimension
+        is_known_square = rows is not None and rows == columns
+        if self._is_square is False and is_known_square:
+            raise ValueError("User set is_square hint to False, but the operator was square.")
+        if self._is_square is not None or None in (rows, columns):
+            return self._is_square
+        return is_known_square
+
+    def _dims(self) -> tuple[Dim, ...]:
+        """The shape as dims; a subclass defines this or ``_shape``."""
+        return tuple(self._shape())
+
+    def _shape(self) -> TensorShape:
+        return visible(self._dims())
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape()
+
+    @property
+    def batch_shape(self) -> TensorShape:
+        return self.shape[:-2]  # type: ignore[no-any-return]
+
+    @property
+    def tensor_rank(self) -> int:
+        return len(self._dims())
+
+    @property
+    def domain_dimension(self) -> int | None:
+        return self.shape[-1]  # type: ignore[no-any-return]
+
+    @property
+    def range_dimension(self) -> int | None:
+        return self.shape[-2]  # type: ignore[no-any-return]
+
+    def shape_tensor(self, name: str = "shape_tensor") -> Tensor:
+        """The shape as a vector."""
+        return shape_tensor(self._dims())
+
+    def batch_shape_tensor(self, name: str = "batch_shape_tensor") -> Tensor:
+        """The shape without that of a matrix as a vector."""
+        return shape_tensor(self._dims()[:-2])
+
+    def tensor_rank_tensor(self, name: str = "tensor_rank_tensor") -> Tensor:
+        """The rank as a tensor."""
+        return constant(self.tensor_rank)
+
+    def domain_dimension_tensor(self, name: str = "domain_dimension_tensor") -> Tensor:
+        """The number of columns as a tensor."""
+        return self.shape_tensor()[-1]
+
+    def range_dimension_tensor(self, name: str = "range_dimension_tensor") -> Tensor:
+        """The number of rows as a tensor."""
+        return self.shape_tensor()[-2]
+
+    # -- products and solutions
+
+    def matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "matmul") -> Any:
+        """The product with matrices of shape (..., domain, k), or with another operator.
+
+        Raises:
+          ValueError: the dims don't fit.
+          TypeError: ``x`` is of another dtype.
+        """
+        if isinstance(x, LinearOperator):
+            left, right = self._as_taken(adjoint), x._as_taken(adjoint_arg)
+            left._check_operator(right, "x")
+            return left._linop_matmul(right)
+        return self._matmul(self._argument(x, -2 if adjoint else -1, -1 if adjoint_arg else -2), adjoint, adjoint_arg)
+
+    def __matmul__(self, other: Any) -> Any:
+        return self.matmul(other)
+
+    def matvec(self, x: Any, adjoint: bool = False, name: str = "matvec") -> Any:
+        """The product with vectors of shape (..., domain)."""
+        return self._matvec(self._argument(x, -2 if adjoint else -1, -1), adjoint)
+
+    def solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False, name: str = "solve") -> Any:
+        """The exact solution ``x`` of ``self @ x = rhs``: matrices of shape (..., domain, k), or an operator.
+
+        Raises:
+          NotImplementedError: the operator is known to be singular, or not square.
+        """
+        for holds, told in ((self.is_non_singular, "be singular"), (self.is_square, "not be square")):
+            if holds is False:
+                raise NotImplementedError(f"Exact solve not implemented for an operator that is expected to {told}.")
+        if isinstance(rhs, LinearOperator):
+            left, right = self._as_taken(adjoint), rhs._as_taken(adjoint_arg)
+            left._check_operator(right, "rhs")
+            return left._linop_solve(right)
+        return self._solve(self._argument(rhs, -1 if adjoint else -2, -1 if adjoint_arg else -2), adjoint, adjoint_arg)
+
+    def solvevec(self, rhs: Any, adjoint: bool = False, name: str = "solve") -> Any:
+        """The exact solution for vectors of shape (..., range)."""
+        return self._solvevec(self._argument(rhs, -1 if adjoint else -2, -1), adjoint)
+
+    def _argument(self, x: Any, own: int, axis: int) -> Tensor:
+        """A tensor whose dim at ``axis`` fits the operator's at ``own``."""
+        tensor = convert_to_tensor(x)
+        if tensor.dtype is not self.dtype:
+            raise TypeError(
+                f"Expected argument to have dtype {self.dtype}.  Found: {tensor.dtype} in tensor {tensor!s}"
+            )
+        expected, found = self._dims()[own], dims_of(tensor)
+        if len(found) < -axis:
+            raise IndexError(f"{self.name}: expected a tensor of at least {-axis} dims, but got shape {tensor.shape}")
+        if expected is not None and not agree_dim(expected, found[axis]):
+            raise ValueError(f"Dimensions {expected} and {found[axis]} are not compatible")
+        return tensor
+
+    def _check_operator(self, right: LinearOperator, name: str) -> None:
+        rows, columns = right.range_dimension, self.domain_dimension
+        if None not in (rows, columns) and rows != columns:
+            told = f"Operators are incompatible. Expected `{name}` to have dimension {columns} but got {rows}."
+            raise ValueError(told)
+
+    @abc.abstractmethod
+    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+        """The product with a tensor."""
+
+    def _matvec(self, x: Any, adjoint: bool = False) -> Any:
+        return without_last(self.matmul(column(x), adjoint=adjoint))
+
+    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Any:
+        _slow("solve")
+        return self._dense_solve(rhs, adjoint, adjoint_arg)
+
+    def _dense_solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        if self.is_square is False:
+            raise NotImplementedError("Solve is not yet implemented for non-square operators.")
+        matrix, rhs = together(self.to_dense(), maybe_adjoint(rhs, adjoint_arg))
+        if self._can_use_cholesky():
+            return cholesky_solve(bind.cholesky(matrix), rhs)
+        return bind.matrix_solve(maybe_adjoint(matrix, adjoint), rhs)  # type: ignore[no-any-return]
+
+    def _solvevec(self, rhs: Any, adjoint: bool = False) -> Any:
+        return without_last(self.solve(column(rhs), adjoint=adjoint))
+
+    def _can_use_cholesky(self) -> bool:
+        return bool(self.is_self_adjoint and self.is_positive_definite)
+
+    # -- other operators
+
+    def _as_taken(self, adjoint: bool) -> LinearOperator:
+        return self.adjoint() if adjoint else self
+
+    def adjoint(self, name: str = "adjoint") -> LinearOperator:
+        """The conjugate transpose."""
+        return self if self.is_self_adjoint is True else self._linop_adjoint()
+
+    H = property(adjoint, None)
+
+    def inverse(self, name: str = "inverse") -> LinearOperator:
+        """The inverse.
+
+        Raises:
+          ValueError: the operator is known to be singular, or not square.
+        """
+        for holds, told in ((self.is_square, "non square"), (self.is_non_singular, "singular")):
+            if holds is False:
+                raise ValueError(f"Cannot take the Inverse: This operator represents a {told} matrix.")
+        return self._linop_inverse()
+
+    def cholesky(self, name: str = "cholesky") -> LinearOperator:
+        """The lower triangular factor.
+
+        Raises:
+          ValueError: the operator is not hinted to be self-adjoint and positive definite.
+        """
+        if not self._can_use_cholesky():
+            raise ValueError("Cannot take the Cholesky decomposition: Not a positive definite self adjoint matrix.")
+        return self._linop_cholesky()
+
+    def _linop_adjoint(self) -> LinearOperator:
+        return public("LinearOperatorAdjoint")(self, **hints.of(self) | {"is_square": self.is_square})  # type: ignore[no-any-return]
+
+    def _linop_inverse(self) -> LinearOperator:
+        return public("LinearOperatorInversion")(self, **hints.of(self) | {"is_square": self.is_square})  # type: ignore[no-any-return]
+
+    def _linop_cholesky(self) -> LinearOperator:
+        factor = bind.cholesky(convert_to_tensor(self.to_dense()))
+        lower = public("LinearOperatorLowerTriangular")
+        return lower(factor, is_non_singular=True, is_self_adjoint=False, is_square=True)  # type: ignore[no-any-return]
+
+    def _linop_matmul(self, right: LinearOperator) -> LinearOperator:
+        """The product with another operator, whose form is asked first."""
+        found = right._linop_matmul_of(self)
+        return self._composed(self, right) if found is None else found
+
+    def _linop_matmul_of(self, left: LinearOperator) -> LinearOperator | None:
+        """The product ``left @ self``, where ``self`` knows it."""
+        return None
+
+    def _linop_solve(self, right: LinearOperator) -> LinearOperator:
+        """The product of the inverse with another operator."""
+        if right._is_identity:
+            return self.inverse()
+        return self._composed(public("LinearOperatorInversion")(self), right)
+
+    _is_identity = False
+
+    def _composed(self, left: LinearOperator, right: LinearOperator) -> LinearOperator:
+        return public("LinearOperatorComposition")([left, right], **hints.of_product(self, right))  # type: ignore[no-any-return]
+
+    # -- numbers
+
+    def to_dense(self, name: str = "to_dense") -> Tensor:
+        """The matrices, shape (..., range, domain)."""
+        return self._to_dense()
+
+    def _to_dense(self) -> Tensor:
+        *batch, _, columns = self._dims()
+        return self.matmul(identity(batch, columns, self.dtype))  # type: ignore[no-any-return]
+
+    def diag_part(self, name: str = "diag_part") -> Tensor:
+        """The main diagonals, shape (..., the smaller dim)."""
+        return self._diag_part()
+
+    def _diag_part(self) -> Tensor:
+        return diagonal(convert_to_tensor(self.to_dense()))
+
+    def trace(self, name: str = "trace") -> Tensor:
+        """The sum of the main diagonal."""
+        return self._trace()
+
+    def _trace(self) -> Tensor:
+        return total(self.diag_part())
+
+    def add_to_tensor(self, x: Any, name: str = "add_to_tensor") -> Tensor:
+        """The sum with matrices of the same dtype."""
+        tensor = convert_to_tensor(x)
+        if tensor.dtype is not self.dtype:
+            raise TypeError(
+                f"Expected argument to have dtype {self.dtype}.  Found: {tensor.dtype} in tensor {tensor!s}"
+            )
+        return self._add_to_tensor(tensor)
+
+    def _add_to_tensor(self, x: Tensor) -> Tensor:
+        return self.to_dense() + x
+
+    def determinant(self, name: str = "det") -> Tensor:
+        """The determinants.
+
+        Raises:
+          NotImplementedError: the operator is known not to be square.
+        """
+        self._check_has_determinant()
+        return self._determinant()
+
+    def log_abs_determinant(self, name: str = "log_abs_det") -> Tensor:
+        """The logarithms of the determinants' magnitudes."""
+        self._check_has_determinant()
+        return self._log_abs_determinant()
+
+    def _check_has_determinant(self) -> None:
+        if self.is_square is False:
+            raise NotImplementedError("Determinant not implemented for an operator that is expected to not be square.")
+
+    def _determinant(self) -> Tensor:
+        _slow("determinant")
+        if self._can_use_cholesky():
+            return bind.exp(self.log_abs_determinant())  # type: ignore[no-any-return]
+        return bind.matrix_determinant(convert_to_tensor(self.to_dense()))  # type: ignore[no-any-return]
+
+    def _log_abs_determinant(self) -> Tensor:
+        _slow("determinant")
+        if self._can_use_cholesky():
+            return 2 * total(bind.log(diagonal(bind.cholesky(convert_to_tensor(self.to_dense())))))
+        return slogdet(self.to_dense()).log_abs_determinant
+
+    def eigvals(self, name: str = "eigvals") -> Tensor:
+        """The eigenvalues of a self-adjoint operator.
+
+        Raises:
+          NotImplementedError: it is not hinted to be self-adjoint.
+        """
+        if not self.is_self_adjoint:
+            raise NotImplementedError("Only self-adjoint matrices are supported.")
+        return self._eigvals()
+
+    def _eigvals(self) -> Tensor:
+        return eigvalsh(self.to_dense())
+
+    def cond(self, name: str = "cond") -> Tensor:
+        """The condition numbers: the largest singular value by the smallest."""
+        return self._cond()
+
+    def _cond(self) -> Tensor:
+        return spread(magnitude(self._eigvals()) if self.is_self_adjoint else svd(self.to_dense(), compute_uv=False))
+
+    # -- checks
+
+    def assert_non_singular(self, name: str = "assert_non_singular") -> Any:
+        """Refuses, when it runs, an operator that is singular up to rounding."""
+        return self._assert_non_singular()
+
+    def _assert_non_singular(self) -> Any:
+        _slow("assert_non_singular")
+        if self._can_use_cholesky():
+            return self.assert_positive_definite()
+        found = spread(svd(self.to_dense(), compute_uv=False))
+        epsilon = float(np.finfo(self.dtype.np).eps)
+        sizes = [to_dtype(d, found.dtype) for d in (self.range_dimension_tensor(), self.domain_dimension_tensor())]
+        largest = bind.maximum(bind.maximum(*sizes), constant(100.0, found.dtype))
+        return checked("less", found, 1.0 / (largest * epsilon), message="Singular matrix up to precision epsilon.")
+
+    def assert_positive_definite(self, name: str = "assert_positive_definite") -> Any:
+        """Refuses, when it runs, a self-adjoint operator that is not positive definite.
+
+        Raises:
+          NotImplementedError: it is not hinted to be self-adjoint.
+        """
+        return self._assert_positive_definite()
+
+    def _assert_positive_definite(self) -> Any:
+        _slow("assert_positive_definite")
+        if not self.is_self_adjoint:
+            raise NotImplementedError("assert_positive_definite is not implemented.")
+        found = diagonal(bind.cholesky(convert_to_tensor(self.to_dense())))
+        return checked("positive", found, message="Matrix was not positive definite.")
+
+    def assert_self_adjoint(self, name: str = "assert_self_adjoint") -> Any:
+        """Refuses, when it runs, an operator that is not its own conjugate transpose."""
+        return self._assert_self_adjoint()
+
+    def _assert_self_adjoint(self) -> Any:
+        _slow("assert_self_adjoint", "")
+        dense = convert_to_tensor(self.to_dense())
+        return checked("equal", dense, adjoint(dense), message="Matrix was not equal to its adjoint.")
+
+    # -- as a tensor made of tensors
+
+    @property
+    def _type_spec(self) -> LinearOperatorSpec:
+        return self._spec_type.from_operator(self)
+
+    def _gradient_components(self) -> Any:
+        return nest.flatten(self, expand_composites=True)
+
+    def _with_gradient(self, gradients: Any) -> Any:
+        own = self._gradient_components()
+        found = [zeros_like(convert_to_tensor(x)) if g is None else g for g, x in zip(gradients, own)]
+        return nest.pack_sequence_as(self, found, expand_composites=True)
+
+    def __getitem__(self, slices: Any) -> LinearOperator:
+        return sliced(self, slices)
+
+
+def checked(kind: str, *values: Any, message: str = "") -> Any:
+    """What ``tf.debugging.assert_<kind>`` says of the values."""
+    return public_names()[f"debugging.assert_{kind}"](*values, message=message)
+
+
+def public(name: str) -> Any:
+    """One of the operators by its public name."""
+    return public_names()[f"linalg.{name}"]
+
+
+def _recorded(init: Callable[..., None]) -> Callable[..., None]:
+    """A constructor that keeps the arguments of the outermost call."""
+    signature = inspect.signature(init)
+
+    @functools.wraps(init)
+    def run(self: Any, *args: Any, **kwargs: Any) -> None:
+        if "_parameters" not in vars(self):
+            vars(self)["_parameters"] = _arguments(signature, self, args, kwargs)
+        init(self, *args, **kwargs)
+
+    return run
+
+
+def _arguments(signature: inspect.Signature, *call: Any) -> dict[str, Any]:
+    operator, args, kwargs = call
+    try:
+        bound = signature.bind(operator, *args, **kwargs)
+    except TypeError:  # the constructor tells what is wrong
+        return {}
+    bound.apply_defaults()
+    _, *own = bound.arguments.items()
+    return dict(own)

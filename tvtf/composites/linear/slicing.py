@@ -1,0 +1,94 @@
+"""Indexing the batch of an operator: the same slices of those parameters that have the batch's dims."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.composites.linear.algebra import dims_of
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import convert_to_tensor
+from tvtf.ops.rules import bind
+
+
+def sliced(operator: Any, slices: Any) -> Any:
+    """``operator[slices]`` of its batch dims."""
+    given = slices if isinstance(slices, tuple) else (slices,)
+    changed = {}
+    if given != (Ellipsis,):
+        batch = operator._dims()[:-2]
+        ranks = {k: r for k, r in operator._matrix_ranks.items() if getattr(operator, k) is not None}
+        changed = {name: _mapped(getattr(operator, name), rank, given, batch) for name, rank in ranks.items()}
+    return type(operator)(**operator.parameters | changed)
+
+
+def _mapped(parameter: Any, rank: Any, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
+    if isinstance(parameter, (list, tuple)):
+        ranks = rank if isinstance(rank, list) else [rank] * len(parameter)
+        return [_mapped(each, r, slices, batch) for each, r in zip(parameter, ranks)]
+    return _sliced(parameter, rank, slices, batch)
+
+
+def _sliced(parameter: Any, rank: int, slices: tuple[Any, ...], batch: Sequence[Dim]) -> Any:
+    is_operator = hasattr(parameter, "_matrix_ranks")
+    dims = parameter._dims() if is_operator else dims_of(parameter)
+    own = dims[: len(dims) - (2 if is_operator else rank)]
+    if batch and not own:
+        return parameter
+    lifted = (1,) * (len(batch) - len(own)) + tuple(own)
+    wide = _lifted(parameter, lifted, rank, is_operator)
+    taken = _for(slices, batch, lifted)
+    if is_operator:
+        return wide[tuple(taken)]
+    if rank and not any(each is Ellipsis for each in taken):
+        taken.append(Ellipsis)
+    taken += [slice(None)] * rank
+    return wide[tuple(taken)]
+
+
+def _lifted(parameter: Any, batch: Sequence[Dim], rank: int, is_operator: bool) -> Any:
+    """The parameter with a batch of that many dims."""
+    if not is_operator:
+        tensor = convert_to_tensor(parameter)
+        dims = dims_of(tensor)
+        return bind.reshape(tensor, shape=(*batch, *dims[len(dims) - rank :]))
+    parts = parameter._matrix_ranks.items()
+    changed = {name: _lifted_part(getattr(parameter, name), rank, len(batch)) for name, rank in parts}
+    return type(parameter)(**parameter.parameters | {k: v for k, v in changed.items() if v is not None})
+
+
+def _lifted_part(part: Any, rank: Any, count: int) -> Any:
+    if part is None:
+        return None
+    if isinstance(part, (list, tuple)):
+        ranks = rank if isinstance(rank, list) else [rank] * len(part)
+        return [_lifted_part(each, r, count) for each, r in zip(part, ranks)]
+    is_operator = hasattr(part, "_matrix_ranks")
+    dims = part._dims()[:-2] if is_operator else dims_of(part)[: len(dims_of(part)) - rank]
+    return _lifted(part, (1,) * (count - len(dims)) + tuple(dims), rank, is_operator)
+
+
+def _for(slices: Sequence[Any], batch: Sequence[Dim], own: Sequence[Dim]) -> list[Any]:
+    """The slices for a parameter some of whose dims are 1 where the batch's are not."""
+    taken: list[Any] = []
+    axis = 0
+    for i, each in enumerate(slices):
+        if each is Ellipsis:
+            axis = -sum(later is not None for later in slices[i + 1 :])
+        if each is Ellipsis or each is None:
+            taken.append(each)
+            continue
+        repeats = own[axis] == 1 and not (isinstance(batch[axis], int) and batch[axis] == 1)
+        taken.append(_of_repeated(each) if repeats else each)
+        axis += 1
+    return taken
+
+
+def _of_repeated(each: Any) -> Any:
+    """What a slice of a repeated dim takes of the one that is there."""
+    if not isinstance(each, slice):
+        return 0
+    start, stop, step = (
+        None if given is None else of for given, of in zip((each.start, each.stop, each.step), (0, 1, 1))
+    )
+    return slice(start, stop, step)

@@ -1,0 +1,347 @@
+"""Operators of few numbers: reflections, permutations, and tridiagonal matrices."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.linear import hints
+from tvtf.composites.linear.algebra import adjoint as adjoint_of
+from tvtf.composites.linear.algebra import (
+    as_parameter,
+    broadcast,
+    column,
+    conjugate_if,
+    dims_of,
+    full,
+    identity,
+    matmul,
+    maybe_adjoint,
+    ones,
+    to_dtype,
+    with_batch,
+)
+from tvtf.composites.linear.diagonal import assert_real
+from tvtf.composites.linear.operator import LinearOperator, checked
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
+from tvtf.dtypes import float32
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.batch_norm import l2_normalize
+from tvtf.ops.cast import cast
+from tvtf.ops.create import arange
+from tvtf.ops.indexing import gather
+from tvtf.ops.rules import bind
+from tvtf.ops.sort import argsort
+from tvtf.ops.tridiagonal import tridiagonal_matmul, tridiagonal_solve
+
+
+@export("linalg.LinearOperatorHouseholder")
+class LinearOperatorHouseholder(LinearOperator):
+    """Reflections: ``I - 2 v v^H`` with ``v`` of length one.
+
+    Args:
+      reflection_axis: floating or complex tensor of shape (..., n): ``v``, of any length.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+
+    Raises:
+      ValueError: a scalar, or hints that are never true.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.LinearOperatorHouseholder([0., 5.]).to_dense().numpy()
+    array([[ 1.,  0.],
+           [ 0., -1.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorHouseholder
+    """
+
+    _matrix_ranks = {"reflection_axis": 1}
+
+    def __init__(
+        self,
+        reflection_axis: Any,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = None,
+        name: str = "LinearOperatorHouseholder",
+    ) -> None:
+        self._reflection_axis = as_parameter(reflection_axis)
+        if not dims_of(self._reflection_axis):
+            told = f"Argument reflection_axis must have at least 1 dimension.  Found: {self._reflection_axis!s}"
+            raise ValueError(told)
+        told = "A Householder operator is always %s."
+        is_self_adjoint = hints.always(is_self_adjoint, True, told % "self adjoint")
+        is_positive_definite = hints.always(is_positive_definite, False, told % "non-positive definite")
+        is_square = hints.always(is_square, True, told % "square")
+        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
+        super().__init__(self._reflection_axis.dtype, None, *known, name)
+
+    @property
+    def reflection_axis(self) -> Any:
+        return self._reflection_axis
+
+    def _dims(self) -> tuple[Dim, ...]:
+        dims = dims_of(self._reflection_axis)
+        return (*dims, dims[-1])
+
+    def _numbers(self, value: float) -> Tensor:
+        return full(value, self._dims()[:-2], self.dtype)
+
+    def _unit(self) -> Tensor:
+        return l2_normalize(convert_to_tensor(self.reflection_axis), axis=-1)
+
+    def _assert_non_singular(self) -> None: ...
+    def _assert_self_adjoint(self) -> None: ...
+
+    def _assert_positive_definite(self) -> None:
+        raise InvalidArgumentError(None, None, "Householder operators are always non-positive definite.")
+
+    def _linop_adjoint(self) -> LinearOperator:
+        return self
+
+    def _linop_inverse(self) -> LinearOperator:
+        return self
+
+    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        x, unit = maybe_adjoint(x, adjoint_arg), column(self._unit())
+        return x - 2 * unit * matmul(unit, x, adjoint_a=True)  # type: ignore[no-any-return]
+
+    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        return self._matmul(rhs, adjoint, adjoint_arg)
+
+    def _to_dense(self) -> Tensor:
+        unit = column(self._unit())
+        return identity((), self._dims()[-1], self.dtype) - 2 * matmul(unit, unit, adjoint_b=True)
+
+    def _diag_part(self) -> Tensor:
+        unit = self._unit()
+        return 1.0 - 2 * unit * conjugate_if(unit, True)  # type: ignore[no-any-return]
+
+    def _trace(self) -> Tensor:
+        return to_dtype(self.domain_dimension_tensor() - 2, self.dtype) * self._numbers(1)
+
+    def _determinant(self) -> Tensor:
+        return self._numbers(-1)
+
+    def _log_abs_determinant(self) -> Tensor:
+        return self._numbers(0)
+
+    def _eigvals(self) -> Tensor:
+        every = ones(self._dims()[:-1], self.dtype)
+        return bind.concat(-every[..., :1], every[..., 1:], axis=every.ndim - 1)  # type: ignore[no-any-return,index]
+
+    def _cond(self) -> Tensor:
+        return self._numbers(1)
+
+
+@export("linalg.LinearOperatorPermutation")
+class LinearOperatorPermutation(LinearOperator):
+    """The matrices that take rows into another order: row ``i`` of a product is row ``perm[i]``.
+
+    Args:
+      perm: integer tensor of shape (..., n), in each vector the numbers below n.
+      dtype: of what it is applied to.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+
+    Raises:
+      TypeError: ``perm`` is not of integers.
+      ValueError: a scalar, no permutation, or hints that are never true.
+
+    >>> import tvtf as tf
+    >>> tf.linalg.LinearOperatorPermutation([0, 2, 1]).matvec([1., 2., 3.]).numpy()
+    array([1., 3., 2.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorPermutation
+    """
+
+    _matrix_ranks = {"perm": 1}
+
+    def __init__(
+        self,
+        perm: Any,
+        dtype: Any = float32,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = None,
+        name: str = "LinearOperatorPermutation",
+    ) -> None:
+        self._perm = as_parameter(perm)
+        _check_permutation(self._perm)
+        told = "A Permutation operator is always %s. Expected argument `%s` to be True. Received: %s."
+        if is_non_singular is False:
+            raise ValueError(told % ("non-singular", "is_non_singular", is_non_singular))
+        is_square = hints.always(is_square, True, told % ("square", "is_square", is_square))
+        super().__init__(dtype, None, is_non_singular, is_self_adjoint, is_positive_definite, is_square, name)
+
+    @property
+    def perm(self) -> Any:
+        return self._perm
+
+    def _dims(self) -> tuple[Dim, ...]:
+        dims = dims_of(self._perm)
+        return (*dims, dims[-1])
+
+    def _numbers(self, value: float) -> Tensor:
+        return full(value, self._dims()[:-2], self.dtype)
+
+    def _assert_non_singular(self) -> None: ...
+
+    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        x, perm = maybe_adjoint(x, adjoint_arg), convert_to_tensor(self.perm)
+        if adjoint and not self.is_self_adjoint:
+            perm = argsort(perm, axis=-1)
+        batch = broadcast(dims_of(x)[:-2], dims_of(perm)[:-1])
+        rows = bind.broadcast_to(perm, shape=(*batch, dims_of(perm)[-1]))
+        return gather(with_batch(x, batch), rows, axis=-2, batch_dims=len(batch))
+
+    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        return self._matmul(rhs, not adjoint, adjoint_arg)
+
+    def _numbered(self) -> Tensor:
+        return cast(arange(self._dims()[-1]), self.perm.dtype)  # type: ignore[no-any-return]
+
+    def _to_dense(self) -> Tensor:
+        return cast(bind.equal(self._numbered(), column(self.perm)), self.dtype)  # type: ignore[no-any-return]
+
+    def _diag_part(self) -> Tensor:
+        return cast(bind.equal(self._numbered(), convert_to_tensor(self.perm)), self.dtype)  # type: ignore[no-any-return]
+
+    def _log_abs_determinant(self) -> Tensor:
+        return self._numbers(0)
+
+    def _cond(self) -> Tensor:
+        return self._numbers(1)
+
+
+def _check_permutation(perm: Any) -> None:
+    if not dims_of(perm):
+        raise ValueError(f"Argument `perm` must have at least 1 dimension. Received: {perm}.")
+    if not perm.dtype.is_integer:
+        raise TypeError(f"Argument `perm` must be integer dtype. Received: {perm}.")
+    array = static_value(perm)  # as in TensorFlow, which leaves what only a call tells to the caller
+    if array is not None and (np.sort(array, axis=-1) != np.arange(array.shape[-1])).any():
+        told = f"Argument `perm` must be a vector of unique integers from 0 to {array.shape[-1] - 1}."
+        raise ValueError(told)
+
+
+@export("linalg.LinearOperatorTridiag")
+class LinearOperatorTridiag(LinearOperator):
+    """The matrices of three diagonals.
+
+    Args:
+      diagonals: as `tf.linalg.tridiagonal_solve` takes them: a tensor of shape (..., 3, n) for "compact", three of shape (..., n) for
+        "sequence", one of shape (..., n, n) for "matrix".
+      diagonals_format: which of them.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: what is known of it.
+
+    Raises:
+      ValueError: another format.
+
+    >>> import tvtf as tf
+    >>> operator = tf.linalg.LinearOperatorTridiag([[3., 4., 0.], [1., -1., 2.], [0., 6., 7.]])
+    >>> operator.to_dense().numpy()
+    array([[ 1.,  3.,  0.],
+           [ 6., -1.,  4.],
+           [ 0.,  7.,  2.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorTridiag
+    """
+
+    def __init__(
+        self,
+        diagonals: Any,
+        diagonals_format: str = "compact",
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = None,
+        name: str = "LinearOperatorTridiag",
+    ) -> None:
+        if diagonals_format not in ("compact", "matrix", "sequence"):
+            told = "Argument `diagonals_format` must be one of compact, matrix, or sequence."
+            raise ValueError(f"{told} Received : {diagonals_format}.")
+        self._diagonals_format = diagonals_format
+        if diagonals_format == "sequence":
+            self._diagonals: Any = [as_parameter(each) for each in diagonals]
+        else:
+            self._diagonals = as_parameter(diagonals)
+        first = self._diagonals[0] if diagonals_format == "sequence" else self._diagonals
+        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
+        super().__init__(first.dtype, None, *known, name)
+
+    @property
+    def diagonals(self) -> Any:
+        return self._diagonals
+
+    @property
+    def diagonals_format(self) -> str:
+        return self._diagonals_format
+
+    @property
+    def _matrix_ranks(self) -> dict[str, Any]:  # type: ignore[override]
+        return {"diagonals": [1, 1, 1] if self.diagonals_format == "sequence" else 2}
+
+    def _dims(self) -> tuple[Dim, ...]:
+        if self.diagonals_format == "matrix":
+            return dims_of(self.diagonals)
+        if self.diagonals_format == "compact":
+            *batch, _, size = dims_of(self.diagonals)
+        else:
+            batch = list(broadcast(*(dims_of(each)[:-1] for each in self.diagonals)))
+            size = dims_of(self.diagonals[1])[-1]
+        return (*batch, size, size)
+
+    def _bands(self) -> list[Tensor]:
+        """The upper, main and lower diagonal, all of n elements."""
+        *batch, size, _ = self._dims()
+        if self.diagonals_format == "sequence":
+            return [bind.broadcast_to(convert_to_tensor(each), shape=(*batch, size)) for each in self.diagonals]
+        return [self.diagonals[..., i, :] for i in range(3)]
+
+    def _taken(self, adjoint: bool) -> Tensor:
+        """What the functions of `tf.linalg` take, for the matrix or its conjugate transpose."""
+        if self.diagonals_format == "matrix":
+            return maybe_adjoint(convert_to_tensor(self.diagonals), adjoint)
+        upper, main, lower = self._bands()
+        if adjoint:
+            roll = public_names()["roll"]
+            upper, lower = roll(lower, -1, axis=-1), roll(upper, 1, axis=-1)
+            upper, main, lower = (conjugate_if(each, True) for each in (upper, main, lower))
+        return public_names()["stack"]([upper, main, lower], axis=-2)  # type: ignore[no-any-return]
+
+    @property
+    def _taken_format(self) -> str:
+        return "matrix" if self.diagonals_format == "matrix" else "compact"
+
+    def _assert_self_adjoint(self) -> Any:
+        if self.diagonals_format == "matrix":
+            dense = convert_to_tensor(self.diagonals)
+            return checked("equal", dense, adjoint_of(dense), message="Matrix was not equal to its adjoint.")
+        upper, main, lower = self._bands()
+        assert_real(main, "This tridiagonal operator contained non-zero imaginary values on the diagonal.")
+        told = "This tridiagonal operator has non-conjugate subdiagonal and superdiagonal."
+        return checked("equal", conjugate_if(lower[..., 1:], True), upper[..., :-1], message=told)  # type: ignore[index]
+
+    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        x = maybe_adjoint(x, adjoint_arg)
+        return tridiagonal_matmul(self._taken(adjoint), x, diagonals_format=self._taken_format)
+
+    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        rhs, bands = maybe_adjoint(rhs, adjoint_arg), self._taken(adjoint)
+        batch = broadcast(dims_of(rhs)[:-2], dims_of(bands)[:-2])
+        return tridiagonal_solve(with_batch(bands, batch), with_batch(rhs, batch), diagonals_format=self._taken_format)
+
+    def _diag_part(self) -> Tensor:
+        if self.diagonals_format == "matrix":
+            return super()._diag_part()
+        return self._bands()[1]
+
+    def _to_dense(self) -> Tensor:
+        if self.diagonals_format == "matrix":
+            return self.diagonals  # type: ignore[no-any-return]
+        make, (upper, main, lower) = public_names()["linalg.diag"], self._bands()
+        return make(main) + make(upper[..., :-1], k=1) + make(lower[..., 1:], k=-1)  # type: ignore[no-any-return,index]

@@ -1,0 +1,51 @@
+"""Sums of operators, in the narrowest form that holds them."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import reduce
+from typing import Any
+
+from tvtf.composites.linear.algebra import ones
+from tvtf.composites.linear.dense import LinearOperatorFullMatrix, LinearOperatorLowerTriangular
+from tvtf.composites.linear.diagonal import LinearOperatorDiag
+from tvtf.composites.linear.identity import LinearOperatorIdentity, LinearOperatorScaledIdentity
+from tvtf.composites.linear.operator import LinearOperator
+
+_FORMS = (
+    (LinearOperatorIdentity, LinearOperatorScaledIdentity),
+    (LinearOperatorDiag,),
+    (LinearOperatorLowerTriangular,),
+    (LinearOperatorFullMatrix,),
+)
+"""From the narrowest to the widest."""
+
+
+def kept_form(operator: LinearOperator) -> bool:
+    """Whether sums of such operators are known by form."""
+    return any(isinstance(operator, form) for form in _FORMS)
+
+
+def sum_of(operators: Sequence[LinearOperator]) -> LinearOperator:
+    return reduce(_added, operators)
+
+
+def _added(a: LinearOperator, b: LinearOperator) -> LinearOperator:
+    known: dict[str, Any] = {
+        "is_self_adjoint": a.is_self_adjoint and b.is_self_adjoint,
+        "is_positive_definite": a.is_positive_definite and b.is_positive_definite,
+        "name": f"Add/{a.name}__{b.name}/",
+    }
+    widest = max(next(i for i, form in enumerate(_FORMS) if isinstance(each, form)) for each in (a, b))
+    if widest == 0:
+        return LinearOperatorScaledIdentity(a._dims()[-2], _multiplier(a) + _multiplier(b), **known)
+    if widest == 1:
+        return LinearOperatorDiag(a.diag_part() + b.diag_part(), **known)
+    kind = LinearOperatorLowerTriangular if widest == 2 else LinearOperatorFullMatrix
+    return kind(a.add_to_tensor(b.to_dense()), **known)
+
+
+def _multiplier(operator: Any) -> Any:
+    if isinstance(operator, LinearOperatorScaledIdentity):
+        return operator.multiplier
+    return ones(operator._dims()[:-2], operator.dtype)

@@ -1,0 +1,191 @@
+"""The adjoint and the inverse of an operator that knows no better form of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.composites.linear import hints
+from tvtf.composites.linear.algebra import adjoint as adjoint_of
+from tvtf.composites.linear.algebra import conjugate_if
+from tvtf.composites.linear.operator import LinearOperator
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
+
+_WORDS = {
+    "is_non_singular": "non-singular",
+    "is_self_adjoint": "self-adjoint",
+    "is_positive_definite": "positive-definite",
+    "is_square": "square",
+}
+
+
+class _Wrapped(LinearOperator):
+    """An operator that shares another's hints and numbers."""
+
+    _matrix_ranks = {"operator": 0}
+    _what = ""
+    _suffix = ""
+
+    def __init__(self, operator: Any, known: dict[str, hints.Hint], name: str | None) -> None:
+        self._operator = operator
+        told = "An operator is {0} if and only if its {1} is {0}."
+        agreed: hints.Known = {
+            each: hints.agreed(operator, each, known[each], told.format(word, self._what))
+            for each, word in _WORDS.items()
+        }
+        super().__init__(operator.dtype, None, **agreed, name=name or operator.name + self._suffix)
+
+    @property
+    def operator(self) -> Any:
+        return self._operator
+
+    def _assert_non_singular(self) -> Any:
+        return self.operator.assert_non_singular()
+
+    def _assert_positive_definite(self) -> Any:
+        return self.operator.assert_positive_definite()
+
+    def _assert_self_adjoint(self) -> Any:
+        return self.operator.assert_self_adjoint()
+
+    def _cond(self) -> Tensor:
+        return self.operator.cond()  # type: ignore[no-any-return]
+
+
+@export("linalg.LinearOperatorAdjoint")
+class LinearOperatorAdjoint(_Wrapped):
+    """The conjugate transpose of an operator.
+
+    Args:
+      operator: a `LinearOperator`.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: as of the operator.
+
+    Raises:
+      ValueError: hints that contradict the operator's.
+
+    >>> import tvtf as tf
+    >>> operator = tf.linalg.LinearOperatorFullMatrix([[1 - 1j, 3.], [0., 1. + 1j]])
+    >>> tf.linalg.LinearOperatorAdjoint(operator).to_dense().numpy()
+    array([[1.+1.j, 0.-0.j],
+           [3.-0.j, 1.-1.j]])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorAdjoint
+    """
+
+    _what, _suffix = "adjoint", "_adjoint"
+
+    def __init__(
+        self,
+        operator: Any,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = None,
+        name: str | None = None,
+    ) -> None:
+        known = (is_non_singular, is_self_adjoint, is_positive_definite, is_square)
+        super().__init__(operator, dict(zip(hints.NAMES, known)), name)
+
+    def _dims(self) -> tuple[Dim, ...]:
+        *batch, rows, columns = self.operator._dims()
+        return (*batch, columns, rows)
+
+    def _linop_adjoint(self) -> LinearOperator:
+        return self.operator  # type: ignore[no-any-return]
+
+    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        return self.operator.matmul(x, adjoint=not adjoint, adjoint_arg=adjoint_arg)  # type: ignore[no-any-return]
+
+    def _matvec(self, x: Any, adjoint: bool = False) -> Tensor:
+        return self.operator.matvec(x, adjoint=not adjoint)  # type: ignore[no-any-return]
+
+    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        return self.operator.solve(rhs, adjoint=not adjoint, adjoint_arg=adjoint_arg)  # type: ignore[no-any-return]
+
+    def _solvevec(self, rhs: Any, adjoint: bool = False) -> Tensor:
+        return self.operator.solvevec(rhs, adjoint=not adjoint)  # type: ignore[no-any-return]
+
+    def _conjugated(self, number: Tensor) -> Tensor:
+        return conjugate_if(number, not self.is_self_adjoint)
+
+    def _determinant(self) -> Tensor:
+        return self._conjugated(self.operator.determinant())
+
+    def _log_abs_determinant(self) -> Tensor:
+        return self.operator.log_abs_determinant()  # type: ignore[no-any-return]
+
+    def _trace(self) -> Tensor:
+        return self._conjugated(self.operator.trace())
+
+    def _to_dense(self) -> Tensor:
+        dense = convert_to_tensor(self.operator.to_dense())
+        return dense if self.is_self_adjoint else adjoint_of(dense)
+
+    def _eigvals(self) -> Tensor:
+        return conjugate_if(self.operator.eigvals(), not self.operator.is_self_adjoint)
+
+
+@export("linalg.LinearOperatorInversion")
+class LinearOperatorInversion(_Wrapped):
+    """The inverse of an operator.
+
+    Args:
+      operator: a `LinearOperator`.
+      is_non_singular, is_self_adjoint, is_positive_definite, is_square: as of the operator.
+
+    Raises:
+      ValueError: hints that contradict the operator's, or one that is singular or not square.
+
+    >>> import tvtf as tf
+    >>> operator = tf.linalg.LinearOperatorFullMatrix([[2., 0.], [0., 4.]])
+    >>> tf.linalg.LinearOperatorInversion(operator).matvec([2., 2.]).numpy()
+    array([1. , 0.5], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/LinearOperatorInversion
+    """
+
+    _what, _suffix = "inverse", "_inv"
+
+    def __init__(
+        self,
+        operator: Any,
+        is_non_singular: hints.Hint = None,
+        is_self_adjoint: hints.Hint = None,
+        is_positive_definite: hints.Hint = None,
+        is_square: hints.Hint = None,
+        name: str | None = None,
+    ) -> None:
+        known = dict(zip(hints.NAMES, (is_non_singular, is_self_adjoint, is_positive_definite, is_square)))
+        for hint in ("is_non_singular", "is_square"):
+            own = getattr(operator, hint)
+            if own is False or known[hint] is False:
+                raise ValueError(
+                    f"Argument `{hint}` or argument `operator` must have supplied hint `{hint}` equal to `True` or "
+                    f"`None`. Found `operator.{hint}`: {own}, `{hint}`: {known[hint]}."
+                )
+        super().__init__(operator, known, name)
+
+    def _dims(self) -> tuple[Dim, ...]:
+        return self.operator._dims()  # type: ignore[no-any-return]
+
+    def _linop_inverse(self) -> LinearOperator:
+        return self.operator  # type: ignore[no-any-return]
+
+    def _linop_solve(self, right: LinearOperator) -> LinearOperator:
+        return self.operator.matmul(right)  # type: ignore[no-any-return]
+
+    def _matmul(self, x: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        return self.operator.solve(x, adjoint=adjoint, adjoint_arg=adjoint_arg)  # type: ignore[no-any-return]
+
+    def _solve(self, rhs: Any, adjoint: bool = False, adjoint_arg: bool = False) -> Tensor:
+        return self.operator.matmul(rhs, adjoint=adjoint, adjoint_arg=adjoint_arg)  # type: ignore[no-any-return]
+
+    def _determinant(self) -> Tensor:
+        return 1.0 / self.operator.determinant()  # type: ignore[no-any-return]
+
+    def _log_abs_determinant(self) -> Tensor:
+        return -self.operator.log_abs_determinant()  # type: ignore[no-any-return]
+
+    def _eigvals(self) -> Tensor:
+        return 1.0 / self.operator.eigvals()  # type: ignore[no-any-return]

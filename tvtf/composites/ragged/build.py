@@ -1,0 +1,416 @@
+"""Ragged tensors from Python lists and tensors, and back."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.ragged.kernels import dim, positions, ranges
+from tvtf.composites.ragged.partition import splits_of_lengths
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.primitive import export
+from tvtf.core.shape import simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import DType, as_dtype, int32, int64, string
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.array import shape as shape_of
+from tvtf.ops.bincount import bincount
+from tvtf.ops.cast import cast, cast_tensor
+from tvtf.ops.host import unknown_dim
+from tvtf.ops.indexing import boolean_mask as dense_mask
+from tvtf.ops.indexing import gather
+from tvtf.ops.reduce import reduce_max
+from tvtf.ops.rules import bind, zeros_like
+
+
+@export("ragged.constant")
+def constant(
+    pylist: Any,
+    dtype: Any = None,
+    ragged_rank: int | None = None,
+    inner_shape: Any = None,
+    name: str | None = None,
+    row_splits_dtype: Any = int64,
+) -> Any:
+    """A ragged tensor of nested lists; a tensor where there is nothing ragged about them.
+
+    Args:
+      pylist: nested lists, tuples or arrays; scalars all at one depth.
+      dtype: of the values.
+      ragged_rank: how many dims are ragged; by default all but the outermost.
+      inner_shape: the shape of the values, each of which is then a list.
+      row_splits_dtype: int32 or int64.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.constant([[1, 2], [3], []])
+    <tf.RaggedTensor [[1, 2], [3], []]>
+
+    Raises:
+      ValueError: scalars at several depths, or a ``ragged_rank`` that does not fit.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/constant
+    """
+    depths = set(_depths(pylist))
+    if len(depths) > 1:
+        raise ValueError("all scalar values must have the same nesting depth")
+    depth = max([*depths, _deepest(pylist)])
+    inner = tuple(inner_shape) if inner_shape is not None else ()
+    rank = depth - 1 - len(inner) if ragged_rank is None else ragged_rank
+    _check_ragged_rank(pylist, min(depths, default=None), depth, rank if inner_shape is None else 0)
+    kind = None if dtype is None else as_dtype(dtype)
+    if rank <= 0:
+        return convert_to_tensor(pylist, kind)
+    rows, splits = pylist, []
+    for _ in range(rank):
+        splits.append(np.cumsum([0, *map(len, rows)], dtype=as_dtype(row_splits_dtype).np))
+        rows = [each for row in rows for each in row]
+    values = _flat(rows, kind, inner, depth - 1 - rank)
+    return RaggedTensor.from_nested_row_splits(values, [EagerTensor(s) for s in splits])
+
+
+def _check_ragged_rank(pylist: Any, scalar_depth: int | None, depth: int, rank: int) -> None:
+    """Lists without scalars may be of any depth; others end where the scalars are."""
+    if scalar_depth == 0 and rank > 0:
+        raise ValueError(f"Invalid pylist={pylist}: incompatible with ragged_rank={rank}")
+    if scalar_depth is not None and rank > depth:
+        raise ValueError(f"Invalid pylist={pylist}, max depth smaller than ragged_rank={rank}")
+    if scalar_depth is not None and rank >= scalar_depth > 0:
+        raise ValueError(
+            f"pylist has scalar values depth {scalar_depth}, but ragged_rank={rank} requires scalar value depth greater "
+            f"than {rank}"
+        )
+
+
+def _is_list(value: Any) -> bool:
+    return isinstance(value, (list, tuple)) or (isinstance(value, np.ndarray) and value.ndim > 0)
+
+
+def _depths(value: Any, depth: int = 0) -> list[int]:
+    """How deep the scalars lie."""
+    return [d for each in value for d in _depths(each, depth + 1)] if _is_list(value) else [depth]
+
+
+def _deepest(value: Any) -> int:
+    return 1 + max([*map(_deepest, value), 0]) if _is_list(value) else 0
+
+
+def _flat(rows: list[Any], dtype: DType | None, inner: tuple[int, ...], rank: int) -> Tensor:
+    if rows:
+        return convert_to_tensor([each.tolist() if isinstance(each, np.ndarray) else each for each in rows], dtype)
+    shape = (0, *inner) if inner else (0,) * (1 + rank)
+    return convert_to_tensor(
+        np.zeros(shape, (dtype or as_dtype("float32")).np) if dtype is not string else np.empty(shape, object)
+    )
+
+
+def from_tensor(tensor: Tensor, lengths: Any, padding: Any, ragged_rank: int, splits_dtype: DType) -> RaggedTensor:
+    """See `RaggedTensor.from_tensor`."""
+    if lengths is not None and padding is not None:
+        raise ValueError("Specify argument `lengths` or `padding`, but not both.")
+    if ragged_rank < 1 or ragged_rank > tensor.ndim - 1:
+        raise ValueError(f"Argument `ragged_rank` must be in [1, {tensor.ndim - 1}], but is {ragged_rank}")
+    shape = tensor._type.shape
+    if isinstance(lengths, (list, tuple)) and lengths and isinstance(lengths[0], (list, tuple, Tensor)):
+        return _cut_nested(tensor, [convert_to_tensor(each, dtype_hint=int64) for each in lengths])
+    count, flat = shape[0], tensor
+    outer = []
+    for size in shape[1:ragged_rank]:
+        outer.append(EagerTensor(np.arange(count + 1, dtype=splits_dtype.np) * size))
+        count *= size
+    flat = bind.reshape(tensor, shape=(count, *shape[ragged_rank:]))
+    rows = _rows(flat, lengths, padding, splits_dtype)
+    return RaggedTensor.from_nested_row_splits(rows, outer) if outer else rows
+
+
+def _rows(matrix: Tensor, lengths: Any, padding: Any, splits_dtype: DType) -> RaggedTensor:
+    width, zero = dim(matrix, 1), EagerTensor(np.zeros((), np.int64))
+    if padding is not None:
+        lengths = _without_end(matrix, convert_to_tensor(padding, matrix.dtype))
+    if lengths is None:
+        kept = positions(matrix) * 0 + width
+    else:
+        given = bind.cast(convert_to_tensor(lengths, dtype_hint=int64), dtype=int64)
+        kept = bind.maximum(bind.minimum(given, width), zero)
+    starts = positions(matrix) * width
+    splits, places = ranges(starts, starts + kept)
+    return RaggedTensor(gather(joined_axes(matrix), places), cast(splits, splits_dtype))
+
+
+def joined_axes(matrix: Tensor) -> Tensor:
+    """The first two axes as one."""
+    shape = matrix._type.shape
+    return bind.reshape(matrix, shape=(simplify_dim(shape[0] * shape[1]), *shape[2:]))  # type: ignore[no-any-return]
+
+
+def _without_end(matrix: Tensor, padding: Tensor) -> Tensor:
+    """How long each row is without what it ends with."""
+    differs = bind.not_equal(matrix, padding)
+    while differs.ndim > 2:
+        differs = bind.reduce_any(differs, axes=(differs.ndim - 1,), keepdims=False)
+    places = cast(differs, int64) * (cast(positions(_columns(matrix)), int64) + 1)
+    return reduce_max(places, axis=1)
+
+
+def _columns(matrix: Tensor) -> Tensor:
+    return bind.transpose(matrix, perm=(1, 0, *range(2, matrix.ndim)))  # type: ignore[no-any-return]
+
+
+def _cut_nested(tensor: Tensor, lengths: list[Tensor]) -> RaggedTensor:
+    """A tensor whose rows, and rows of rows, are cut to lengths given level by level."""
+    first, *rest = lengths
+    outer = from_tensor(tensor, first, None, 1, int64)
+    return outer.with_values(_cut_nested(outer.values, rest)) if rest else outer
+
+
+def bounding_shape(ragged: RaggedTensor) -> Tensor:
+    """The number of rows, and the most values that any row has, dim by dim; int64."""
+    sizes = [ragged.nrows()]
+    values: Any = ragged
+    while isinstance(values, RaggedTensor):
+        sizes.append(_longest(values))
+        values = values.values
+    inner = shape_of(values, int64)[1:]
+    return bind.concat(bind.stack(*[cast(s, int64) for s in sizes], axis=0), inner, axis=0)  # type: ignore[no-any-return]
+
+
+def _longest(ragged: RaggedTensor) -> Tensor:
+    lengths = cast(ragged.row_lengths(), int64)
+    return reduce_max(bind.concat(EagerTensor(np.zeros(1, np.int64)), lengths, axis=0))
+
+
+def to_tensor(ragged: RaggedTensor, default: Any, shape: list[int | None] | None) -> Tensor:
+    """See `RaggedTensor.to_tensor`."""
+    wanted = shape or [None] * (ragged.shape.rank or 0)
+    values: Any = ragged.values
+    if isinstance(values, RaggedTensor):
+        values = to_tensor(values, default, [None, *wanted[2:]])
+    default = _default(default, values)
+    width = unknown_dim() if wanted[1] is None else wanted[1]
+    dense = bind.ragged_dense(values, ragged.row_splits, default, width=width)
+    return dense if wanted[0] is None else _of_rows(dense, default, wanted[0])
+
+
+def _default(default: Any, values: Tensor) -> Tensor:
+    if default is None:
+        return EagerTensor(np.array(b"" if values.dtype is string else 0, values.dtype.np))
+    return convert_to_tensor(default, values.dtype)
+
+
+def _of_rows(dense: Tensor, default: Tensor, count: int) -> Tensor:
+    """So many rows: others are cut, or filled up."""
+    rows = RaggedTensor.from_row_splits(dense, bind.stack(EagerTensor(np.array(0)), dim(dense, 0), axis=0))
+    return bind.ragged_dense(rows.values, rows.row_splits, default, width=count)[0]  # type: ignore[no-any-return]
+
+
+def merge_dims(ragged: Any, outer: int, inner: int) -> Any:
+    """See `RaggedTensor.merge_dims`."""
+    if outer == inner:
+        return ragged
+    if outer > inner:
+        raise ValueError(f"Expected outer_axis ({outer}) to be less than or equal to inner_axis ({inner})")
+    if not isinstance(ragged, RaggedTensor):
+        shape = ragged._type.shape
+        size = int(np.prod(shape[outer : inner + 1]))
+        return bind.reshape(ragged, shape=(*shape[:outer], size, *shape[inner + 1 :]))
+    if outer == 0:
+        return merge_dims(ragged.values, 0, inner - 1)
+    if outer == 1:
+        return merge_dims(_of_longer_rows(ragged), 1, inner - 1)
+    return ragged.with_values(merge_dims(ragged.values, outer - 1, inner - 1))
+
+
+def _of_longer_rows(ragged: RaggedTensor) -> RaggedTensor:
+    """The dim within the rows merged with the next."""
+    values, splits = ragged.values, ragged.row_splits
+    if isinstance(values, RaggedTensor):
+        return RaggedTensor(values.values, bind.gather(values.row_splits, splits, axis=0, batch_dims=0))
+    rows, width, *rest = values._type.shape
+    return RaggedTensor(
+        bind.reshape(values, shape=(rows * width, *rest)), bind.multiply(splits, convert_to_tensor(width, splits.dtype))
+    )
+
+
+@export("ragged.range")
+def range_(
+    starts: Any,
+    limits: Any = None,
+    deltas: Any = 1,
+    dtype: Any = None,
+    name: str | None = None,
+    row_splits_dtype: Any = int64,
+) -> RaggedTensor:
+    """A range for each row.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.range([3, 5, 2]), tf.ragged.range([0, 5], [3, 7])
+    (<tf.RaggedTensor [[0, 1, 2], [0, 1, 2, 3, 4], [0, 1]]>, <tf.RaggedTensor [[0, 1, 2], [5, 6]]>)
+
+    Raises:
+      InvalidArgumentError: a step of zero.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/range
+    """
+    if limits is None:
+        starts, limits = 0, starts
+    given = [convert_to_tensor(x) for x in (starts, limits, deltas)]
+    kind = as_dtype(dtype) if dtype is not None else max((t.dtype for t in given), key=_width)
+    first, last, step = (cast(t, kind) for t in given)
+    shape = next((t._type.shape for t in (first, last, step) if t.ndim), (1,))
+    rows = [bind.broadcast_to(t, shape=shape) if t._type.shape != shape else t for t in (first, last, step)]
+    splits, values = ranges(*rows)
+    return RaggedTensor(values, cast(splits, as_dtype(row_splits_dtype)))
+
+
+def _width(dtype: DType) -> tuple[bool, int]:
+    return dtype.is_floating, dtype.np.itemsize
+
+
+@export("ragged.row_splits_to_segment_ids")
+def row_splits_to_segment_ids(splits: Any, name: str | None = None, out_type: Any = None) -> Tensor:
+    """The row of each value.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.row_splits_to_segment_ids([0, 3, 3, 5]).numpy()
+    array([0, 0, 0, 2, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/row_splits_to_segment_ids
+    """
+    edges = convert_to_tensor(splits, dtype_hint=int64)
+    if edges.dtype not in (int32, int64):
+        raise ValueError("splits must have dtype int32 or int64")
+    lengths = edges[1:] - edges[:-1]
+    ones = ranges(zeros_like(lengths), lengths)
+    return cast(RaggedTensor(ones[1], cast(ones[0], edges.dtype)).value_rowids(), as_dtype(out_type or edges.dtype))
+
+
+@export("ragged.segment_ids_to_row_splits")
+def segment_ids_to_row_splits(
+    segment_ids: Any, num_segments: Any = None, out_type: Any = None, name: str | None = None
+) -> Tensor:
+    """Where each segment begins, and where the last ends.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.segment_ids_to_row_splits([0, 0, 0, 2, 2, 3, 4, 4, 4]).numpy()
+    array([0, 3, 3, 5, 6, 9])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/segment_ids_to_row_splits
+    """
+    given = (x.dtype for x in (segment_ids, num_segments) if isinstance(x, Tensor))
+    kind = as_dtype(out_type or next(given, int64))
+    ids = _as_int32(segment_ids, "segment_ids")
+    ids.shape.assert_has_rank(1)
+    count = None if num_segments is None else _as_int32(num_segments, "num_segments")
+    return splits_of_lengths(bincount(ids, minlength=count, maxlength=count, dtype=kind))
+
+
+def _as_int32(value: Any, what: str) -> Tensor:
+    found = convert_to_tensor(value) if isinstance(value, Tensor) else convert_to_tensor(value, int32)
+    if not found.dtype.is_integer:
+        kind = f"of dtype: {found.dtype!r}"
+        raise TypeError(f"Argument `tensor` (name: {what}) must be of type integer. Received `tensor` = {found} {kind}")
+    return cast_tensor(found, int32)
+
+
+@export("ragged.boolean_mask")
+def boolean_mask(data: Any, mask: Any, name: str | None = None) -> Any:
+    """The values where a mask of one or two dims holds, row by row.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.boolean_mask([[1, 2, 3], [4, 5, 6]], [[True, False, True], [False, False, True]])
+    <tf.RaggedTensor [[1, 3], [6]]>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/boolean_mask
+    """
+    kept = mask if isinstance(mask, RaggedTensor) else convert_to_tensor(mask)
+    given = data if isinstance(data, RaggedTensor) else convert_to_tensor(data)
+    if isinstance(kept, Tensor) and kept.ndim == 1:
+        places = bind.true_places(kept, count=unknown_dim())[:, 0]
+        return gather_rows(given, places) if isinstance(given, RaggedTensor) else dense_mask(given, kept)
+    if isinstance(kept, Tensor):
+        kept = from_tensor(kept, None, None, kept.ndim - 1, int64)
+    if isinstance(given, Tensor):
+        given = from_tensor(given, None, None, kept.ragged_rank, int64)
+    inner = boolean_mask(given.values, kept.values)
+    if isinstance(kept.values, RaggedTensor):
+        return given.with_values(inner)
+    counts = _sums(cast(kept.values, int64), kept)
+    return RaggedTensor(inner, splits_of_lengths(counts))
+
+
+def _sums(values: Tensor, rows: RaggedTensor) -> Tensor:
+    """The sum of each row: differences of running sums."""
+    running = splits_of_lengths(values)
+    return gather(running, rows.row_limits()) - gather(running, rows.row_starts())
+
+
+def gather_rows(ragged: RaggedTensor, indices: Tensor) -> RaggedTensor:
+    """The rows of the numbers given."""
+    splits, places = ranges(
+        cast(gather(ragged.row_starts(), indices), int64), cast(gather(ragged.row_limits(), indices), int64)
+    )
+    inner = ragged.values
+    values = gather_rows(inner, places) if isinstance(inner, RaggedTensor) else gather(inner, places)
+    return RaggedTensor(values, cast(splits, ragged.row_splits.dtype))
+
+
+@export("ragged.stack")
+def stack(values: Sequence[Any], axis: int = 0, name: str | None = None) -> RaggedTensor:
+    """Several tensors, ragged or not, as the rows of a new axis.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.stack([tf.constant([1, 2]), tf.constant([3])])
+    <tf.RaggedTensor [[1, 2], [3]]>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/stack
+    """
+    from tvtf.composites.ragged.joining import stack_all
+
+    if not isinstance(axis, int):
+        raise TypeError(f"axis must be an int; got {type(axis).__name__}")
+    return stack_all(list(values) if isinstance(values, (list, tuple)) else [values], axis)
+
+
+@export("ragged.map_flat_values")
+def map_flat_values(op: Any, *args: Any, **kwargs: Any) -> Any:
+    """``op`` of the innermost values of ragged arguments, in the rows of the first.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.map_flat_values(lambda x: x * 2, tf.ragged.constant([[1], [2, 3]]))
+    <tf.RaggedTensor [[2], [4, 6]]>
+
+    Raises:
+      ValueError: no argument is ragged and ``op`` needs one, or rows differ.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/map_flat_values
+    """
+    ragged = [a for a in (*args, *kwargs.values()) if isinstance(a, RaggedTensor)]
+    if not ragged:
+        return op(*args, **kwargs)
+    check_same_rows(ragged)
+
+    def flat(value: Any) -> Any:
+        return value.flat_values if isinstance(value, RaggedTensor) else value
+
+    found = op(*map(flat, args), **{k: flat(v) for k, v in kwargs.items()})
+    return ragged[0].with_flat_values(found)
+
+
+def check_same_rows(ragged: Sequence[RaggedTensor]) -> None:
+    """Refuses eager ragged tensors whose rows differ.
+
+    Raises:
+      InvalidArgumentError: they do.
+    """
+    first = ragged[0].nested_row_splits
+    for other in ragged[1:]:
+        splits = other.nested_row_splits
+        same = len(splits) == len(first) and all(
+            not (isinstance(a, EagerTensor) and isinstance(b, EagerTensor)) or np.array_equal(a.numpy(), b.numpy())
+            for a, b in zip(first, splits)
+        )
+        if not same:
+            raise InvalidArgumentError(
+                None, None, "Inputs must have identical ragged splits: Condition x == y did not hold."
+            )

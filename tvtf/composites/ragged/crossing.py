@@ -1,0 +1,126 @@
+"""``tf.ragged.cross``: the combinations of the values that several features have in a row."""
+
+from __future__ import annotations
+
+import itertools
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.ragged.build import from_tensor
+from tvtf.composites.ragged.gathering import as_tensor
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor
+from tvtf.dtypes import int32, int64, string
+from tvtf.ops.cast import cast
+from tvtf.ops.host import unknown_dim
+from tvtf.ops.rules import bind
+from tvtf.ops.strings.digests import fingerprint64, fingerprint_cat64
+from tvtf.ops.strings.rules import text_op
+
+HASH_KEY = 0xDECAFCAFFE
+
+
+def _types(*inputs: TensorType, hashed: bool, count: Any, **_: Any) -> tuple[TensorType, TensorType]:
+    return TensorType((count,), int64 if hashed else string), TensorType(inputs[1].shape, int64)
+
+
+def _joined(parts: tuple[Any, ...], separator: str) -> bytes:
+    return separator.encode().join(p if isinstance(p, bytes) else str(p).encode() for p in parts)
+
+
+def _hashed(parts: tuple[Any, ...], key: int, num_buckets: int) -> int:
+    found = key
+    for part in parts:
+        found = fingerprint_cat64(found, fingerprint64(part) if isinstance(part, bytes) else part % (1 << 64))
+    return found % (num_buckets or (1 << 63) - 1)
+
+
+def _cross(
+    *inputs: np.ndarray, hashed: bool, num_buckets: int, key: int, separator: str, count: Any
+) -> tuple[np.ndarray, np.ndarray]:
+    features = [(v.tolist(), s.tolist()) for v, s in zip(inputs[::2], inputs[1::2])]
+    if len({len(splits) for _, splits in features}) > 1:
+        raise Refused("All inputs must have the same batch size")
+    found, edges = [], [0]
+    for row in range(len(features[0][1]) - 1):
+        for parts in itertools.product(*(values[splits[row] : splits[row + 1]] for values, splits in features)):
+            found.append(_hashed(parts, key, num_buckets) if hashed else _joined(parts, separator))
+        edges.append(len(found))
+    values = np.empty(len(found), np.int64 if hashed else object)
+    values[:] = found
+    return values, np.array(edges, np.int64)
+
+
+@text_op(tf_name="RaggedCross", type=_types, numpy=_cross)
+def cross_rows(*inputs: Tensor, hashed: bool, num_buckets: int, key: int, separator: str, count: Any) -> Any:
+    """Combinations of values, and their row splits; of the values and splits of each feature."""
+    attrs = {"hashed": hashed, "num_buckets": num_buckets, "key": key, "separator": separator, "count": count}
+    return inputs, attrs
+
+
+def _feature(value: Any, place: int) -> RaggedTensor:
+    x = as_tensor(value)
+    if not (x.dtype.is_integer or x.dtype is string):
+        raise ValueError(f"Unexpected dtype for inputs[{place}]: {x.dtype}")
+    if isinstance(x, RaggedTensor):
+        if x.ragged_rank != 1:
+            raise ValueError("tf.ragged.cross only supports inputs with rank=2")
+        return x
+    return from_tensor(x, None, None, 1, int64)
+
+
+def _crossed(inputs: Any, hashed: bool, num_buckets: int, key: int) -> RaggedTensor:
+    if not isinstance(inputs, (tuple, list)):
+        raise TypeError("Inputs must be a list")
+    features = [_feature(value, place) for place, value in enumerate(inputs)]
+    short = all(isinstance(v, RaggedTensor) and v.row_splits.dtype is int32 for v in inputs)
+    arrays = []
+    for each in features:
+        arrays += [cast(each.values, int64) if each.dtype.is_integer else each.values, cast(each.row_splits, int64)]
+    attrs = {"hashed": hashed, "num_buckets": num_buckets, "key": key, "separator": "_X_"}
+    values, splits = bind.cross_rows(*arrays, count=unknown_dim(), **attrs)
+    return RaggedTensor(values, cast(splits, int32 if short else int64))
+
+
+@export("ragged.cross")
+def cross(inputs: Any, name: str | None = None) -> RaggedTensor:
+    """All combinations of one value of each input's row, as strings joined by ``_X_``.
+
+    Args:
+      inputs: a list of matrices of strings or integers, ragged or not, with one number of rows.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.cross([tf.ragged.constant([["a"], ["b", "c"]]), tf.ragged.constant([["d"], ["e"]])])
+    <tf.RaggedTensor [[b'a_X_d'], [b'b_X_e', b'c_X_e']]>
+
+    Raises:
+      TypeError: something else than a list.
+      ValueError: floats, or more than two dims.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/cross
+    """
+    return _crossed(inputs, False, 0, 0)
+
+
+@export("ragged.cross_hashed")
+def cross_hashed(
+    inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
+) -> RaggedTensor:
+    """All combinations of one value of each input's row, as numbers of buckets.
+
+    Args:
+      inputs: a list of matrices of strings or integers, ragged or not, with one number of rows.
+      num_buckets: how many buckets there are; 0 for as many as int64 has.
+      hash_key: where hashing begins.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.cross_hashed([tf.ragged.constant([["a"], ["b", "c"]]), tf.ragged.constant([["d"], ["e"]])], 100)
+    <tf.RaggedTensor [[82], [61, 41]]>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/cross_hashed
+    """
+    return _crossed(inputs, True, num_buckets, HASH_KEY if hash_key is None else hash_key)

@@ -1,0 +1,315 @@
+"""Public functions on ragged tensors: what a function of dense ones does where it refuses them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+from tvtf.composites.ragged import structure
+from tvtf.composites.ragged.broadcasting import spread
+from tvtf.composites.ragged.build import bounding_shape, gather_rows
+from tvtf.composites.ragged.dynamic_shape import DynamicRaggedShape
+from tvtf.composites.ragged.formatting import ragged_format
+from tvtf.composites.ragged.joining import single_rows
+from tvtf.composites.ragged.kernels import dim, ranges
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.primitive import public_names
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.dtypes import bool as boolean
+from tvtf.dtypes import int32, int64
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.cast import cast
+from tvtf.ops.indexing import gather
+from tvtf.ops.rules import bind, ones_like, static_int, zeros_like
+
+Handler = Callable[..., Any]
+
+
+def holds_ragged(value: Any) -> bool:
+    """Whether an argument is a ragged tensor or shape, or a list with one in it."""
+    return isinstance(value, (RaggedTensor, DynamicRaggedShape)) or (
+        isinstance(value, (list, tuple)) and any(map(holds_ragged, value))
+    )
+
+
+# -- elementwise
+
+UNARY = (
+    *(
+        "abs",
+        "negative",
+        "sign",
+        "square",
+        "sqrt",
+        "exp",
+        "log",
+        "sin",
+        "cos",
+        "tan",
+        "tanh",
+        "sigmoid",
+        "floor",
+        "ceil",
+        "round",
+    ),
+    *(
+        "math.rsqrt",
+        "math.log1p",
+        "math.expm1",
+        "math.reciprocal",
+        "math.erf",
+        "math.is_nan",
+        "math.is_inf",
+        "math.is_finite",
+    ),
+    *(
+        "cast",
+        "identity",
+        "stop_gradient",
+        "zeros_like",
+        "ones_like",
+        "clip_by_value",
+        "nn.relu",
+        "math.logical_not",
+        "as_string",
+    ),
+    *("strings.lower", "strings.upper", "strings.strip", "strings.length", "strings.to_number", "strings.substr"),
+    *("strings.regex_replace", "strings.regex_full_match", "strings.to_hash_bucket", "strings.to_hash_bucket_fast"),
+    *("strings.to_hash_bucket_strong", "strings.unicode_transcode", "strings.unicode_script", "io.decode_base64"),
+    *("io.encode_base64", "acos", "asin", "atan", "sinh", "cosh", "nn.softplus", "nn.elu", "nn.leaky_relu"),
+    *("dtypes.saturate_cast", "math.real", "math.imag", "bitwise.invert", "bitcast", "math.conj", "math.angle"),
+    *("acosh", "asinh", "atanh", "cosh", "math.digamma", "math.lgamma", "math.erfc", "math.erfinv", "math.erfcinv"),
+    *("math.log_sigmoid", "math.ndtri", "math.rint", "math.softplus", "math.softsign", "math.special.sinc"),
+    *("math.bessel_i0", "math.bessel_i0e", "math.bessel_i1", "math.bessel_i1e", "math.reciprocal_no_nan"),
+    *("nn.relu6", "nn.selu", "nn.gelu", "nn.silu", "nn.swish", "nn.softsign", "nn.dropout", "debugging.check_numerics"),
+    *("nn.experimental.stateless_dropout", "image.adjust_brightness", "image.adjust_gamma", "strings.as_string"),
+    *("image.convert_image_dtype", "image.random_brightness", "image.stateless_random_brightness"),
+)
+BINARY = (
+    *("add", "subtract", "multiply", "divide", "maximum", "minimum", "pow", "equal", "not_equal", "less", "less_equal"),
+    *("greater", "greater_equal", "logical_and", "logical_or", "math.logical_xor", "math.floordiv", "math.floormod"),
+    *("math.divide_no_nan", "math.squared_difference", "math.truediv", "atan2", "math.multiply_no_nan"),
+    *("math.xdivy", "math.xlogy", "math.xlog1py", "math.zeta", "math.nextafter", "dtypes.complex"),
+    *("bitwise.left_shift", "bitwise.right_shift", "truncatediv", "truncatemod", "math.igamma", "math.igammac"),
+    *("bitwise.bitwise_and", "bitwise.bitwise_or", "bitwise.bitwise_xor"),
+)
+
+ASSERTIONS = (
+    *(
+        "assert_equal",
+        "assert_none_equal",
+        "assert_less",
+        "assert_less_equal",
+        "assert_greater",
+        "assert_greater_equal",
+    ),
+    "assert_near",
+)
+
+
+def unary(function: Any, x: Any = None, *args: Any, **kwargs: Any) -> Any:
+    """``function`` of the innermost values of its first argument."""
+    if x is None:
+        name = next(k for k, v in kwargs.items() if holds_ragged(v))
+        x = kwargs.pop(name)
+        return x.with_flat_values(function(**{name: x.flat_values}, **kwargs))
+    if not holds_ragged(x):
+        return NotImplemented
+    return x.with_flat_values(function(x.flat_values, *args, **kwargs))
+
+
+def binary(function: Any, x: Any = None, y: Any = None, **kwargs: Any) -> Any:
+    """``function`` of two tensors, of which one is ragged: the other has the same rows, or is broadcast to them."""
+    a = kwargs.pop("x", x) if x is None else x
+    b = kwargs.pop("y", y) if y is None else y
+    flat_a, flat_b, whole = side_by_side(a, b)
+    return whole(function(flat_a, flat_b, **kwargs))
+
+
+def asserting(function: Any, x: Any, y: Any, *args: Any, **kwargs: Any) -> Any:
+    """An assertion about two tensors, of which one is ragged."""
+    flat_a, flat_b, _ = side_by_side(x, y)
+    return function(flat_a, flat_b, *args, **kwargs)
+
+
+def side_by_side(a: Any, b: Any) -> tuple[Any, Any, Callable[[Tensor], Any]]:
+    """The innermost values of two operands that broadcast to one another, and what puts a result into rows."""
+    first = a if isinstance(a, RaggedTensor) else b
+    if not isinstance(a, RaggedTensor):
+        a = a if isinstance(a, Tensor) else convert_to_tensor(a, dtype_hint=b.dtype)
+    elif not isinstance(b, RaggedTensor):
+        b = b if isinstance(b, Tensor) else convert_to_tensor(b, dtype_hint=a.dtype)
+    if not _fit_as_they_are(a, b):
+        return spread(a, b)
+    flat = [v.flat_values if isinstance(v, RaggedTensor) else v for v in (a, b)]
+    return flat[0], flat[1], first.with_flat_values
+
+
+def _fit_as_they_are(a: Any, b: Any) -> bool:
+    """Whether both have the very same rows, or one is dense and broadcasts to single values of the other."""
+    if isinstance(a, Tensor) or isinstance(b, Tensor):
+        rows, dense = (b, a) if isinstance(a, Tensor) else (a, b)
+        return bool(dense.ndim < rows.flat_values.ndim)
+    mine, yours = a.nested_row_splits, b.nested_row_splits
+    return len(mine) == len(yours) and all(x is y for x, y in zip(mine, yours))
+
+
+# -- reductions
+
+SEGMENTS = {
+    "reduce_sum": "unsorted_segment_sum",
+    "reduce_prod": "unsorted_segment_prod",
+    "reduce_max": "unsorted_segment_max",
+    "reduce_min": "unsorted_segment_min",
+}
+
+
+def reduction(name: str) -> Handler:
+    """What ``tf.reduce_...`` does on ragged tensors."""
+
+    def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        rank = input_tensor.shape.rank or 0
+        if axis is None:
+            found = function(input_tensor.flat_values, None, False, **kwargs)
+            return bind.reshape(found, shape=(1,) * rank) if keepdims else found
+        axes = axis if isinstance(axis, (list, tuple)) else [axis]
+        wanted = {_positive(static_int(a, "axis"), rank) for a in axes}
+        found = input_tensor
+        for each in sorted(wanted, reverse=True):
+            found = _reduced(name, function, found, each, keepdims)
+        return found
+
+    return reduce
+
+
+def _positive(axis: int, rank: int) -> int:
+    if not -rank <= axis < rank:
+        raise ValueError(f"axis={axis} out of bounds: expected {-rank}<=axis<{rank}")
+    return axis % rank
+
+
+def mean(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+    total = public_names()["reduce_sum"]
+    ones = input_tensor.with_flat_values(ones_like(input_tensor.flat_values))
+    return total(input_tensor, axis, keepdims) / total(ones, axis, keepdims)
+
+
+def of_flags(kind: str) -> Handler:
+    """What ``tf.reduce_any`` and ``tf.reduce_all`` do: the sum, or the product, of flags as ints."""
+
+    def reduce(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, **kwargs: Any) -> Any:
+        numbers = input_tensor.with_flat_values(bind.cast(input_tensor.flat_values, dtype=int32))
+        return public_names()["cast"](public_names()[kind](numbers, axis, keepdims), boolean)
+
+    return reduce
+
+
+def _reduced(name: str, function: Any, value: Any, axis: int, keepdims: bool) -> Any:
+    if not isinstance(value, RaggedTensor):
+        return function(value, axis, keepdims)
+    if axis > 1:
+        return value.with_values(_reduced(name, function, value.values, axis - 1, keepdims))
+    if axis:
+        return _over_rows(name, value, keepdims)
+    found = _over_columns(name, value)
+    return public_names()["expand_dims"](found, 0) if keepdims else found
+
+
+def _over_rows(name: str, value: RaggedTensor, keepdims: bool) -> Any:
+    found = _segments(name, value.values, value.value_rowids(), dim(value.row_splits, 0) - 1)
+    if not keepdims:
+        return found
+    return single_rows(found) if isinstance(found, RaggedTensor) else public_names()["expand_dims"](found, 1)
+
+
+def _over_columns(name: str, value: RaggedTensor) -> Any:
+    places = cast(positions_in_rows(value), int64)
+    return _segments(name, value.values, places, bounding_shape(value)[1])
+
+
+def positions_in_rows(value: RaggedTensor) -> Tensor:
+    """The place of each value in its row."""
+    lengths = value.row_lengths()
+    return ranges(zeros_like(lengths), lengths)[1]
+
+
+def _segments(name: str, values: Any, ids: Tensor, count: Tensor) -> Any:
+    if not isinstance(values, RaggedTensor):
+        return public_names()[f"math.{SEGMENTS[name]}"](values, ids, count)
+    places = positions_in_rows(values)
+    wide = bounding_shape(values)[1]
+    outer = gather(cast(ids, int64), cast(values.value_rowids(), int64))
+    merged = outer * cast(wide, int64) + cast(places, int64)
+    lengths = _segments("reduce_max", cast(values.row_lengths(), int64), ids, count)
+    lengths = bind.maximum(lengths, zeros_like(lengths))
+    flat = _segments(name, values.values, merged, cast(count, int64) * cast(wide, int64))
+    starts = cast(ranges(zeros_like(bind.reshape(count, shape=(1,))), bind.reshape(count, shape=(1,)))[1], int64) * wide
+    splits, kept = ranges(starts, starts + lengths)
+    return RaggedTensor(gather(flat, kept) if not isinstance(flat, RaggedTensor) else gather_rows(flat, kept), splits)
+
+
+def _add_operators() -> None:
+    names = public_names()
+    for operator, path in _OPERATORS.items():
+        function = names[path]
+        made = _equality(function, operator == "ne") if operator in ("eq", "ne") else _operator(function)
+        setattr(RaggedTensor, f"__{operator}__", made)
+        if operator not in _COMPARISONS:
+            setattr(RaggedTensor, f"__r{operator}__", lambda self, other, f=function: binary(f, other, self))
+    for operator, path in {"neg": "negative", "abs": "abs", "invert": "math.logical_not"}.items():
+        setattr(RaggedTensor, f"__{operator}__", lambda self, f=names[path]: unary(f, self))
+
+
+def _operator(function: Callable[..., Any]) -> Callable[..., Any]:
+    return lambda self, other: binary(function, self, other)
+
+
+def _equality(function: Callable[..., Any], otherwise: bool) -> Callable[..., Any]:
+    """``==`` or ``!=``, which for other shapes, and for None, has one answer."""
+
+    def compared(self: Any, other: Any) -> Any:
+        if other is None:
+            return otherwise
+        try:
+            return binary(function, self, other)
+        except (InvalidArgumentError, ValueError):
+            return otherwise
+
+    return compared
+
+
+_COMPARISONS = ("eq", "ne", "lt", "le", "gt", "ge")
+_OPERATORS = {
+    "add": "add",
+    "sub": "subtract",
+    "mul": "multiply",
+    "truediv": "divide",
+    "floordiv": "math.floordiv",
+    "mod": "math.floormod",
+    "pow": "pow",
+    "and": "logical_and",
+    "or": "logical_or",
+    "xor": "math.logical_xor",
+    "eq": "equal",
+    "ne": "not_equal",
+    "lt": "less",
+    "le": "less_equal",
+    "gt": "greater",
+    "ge": "greater_equal",
+}
+
+
+LESSONS: dict[str, Handler] = {
+    **dict.fromkeys(UNARY, unary),
+    **dict.fromkeys(BINARY, binary),
+    **{f"debugging.{name}": asserting for name in ASSERTIONS},
+    **{name: reduction(name) for name in SEGMENTS},
+    "reduce_mean": mean,
+    "reduce_any": of_flags("reduce_sum"),
+    "reduce_all": of_flags("reduce_prod"),
+    **structure.HANDLERS,
+    "strings.format": ragged_format,
+}
+"""What public functions do on ragged tensors (see ``tvtf/api/late_dispatch.py``)."""
+takes = holds_ragged
+_add_operators()

@@ -1,0 +1,338 @@
+"""DynamicRaggedShape: the shape of a tensor that may be ragged, with the lengths of all rows."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.ragged.partition import RowPartition, RowPartitionSpec
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorShape, agree_dim, as_shape, is_static_shape, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.dtypes import DType, as_dtype, int64
+from tvtf.ops.assert_values import assert_equal
+from tvtf.ops.cast import cast
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, static_dims
+
+
+@export("experimental.DynamicRaggedShape")
+class DynamicRaggedShape(CompositeTensor):
+    """The shape of a tensor that may be ragged: row partitions, and the shape of the innermost values.
+
+    >>> import tvtf as tf
+    >>> shape = tf.shape(tf.ragged.constant([[1, 2], [3]]))
+    >>> shape, shape.rank, tf.zeros(shape)
+    (<DynamicRaggedShape lengths=[2, (2, 1)] num_row_partitions=1>, 2, <tf.RaggedTensor [[0.0, 0.0], [0.0]]>)
+
+    Raises:
+      ValueError: partitions that don't follow from one another.
+      TypeError: something else than partitions.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/DynamicRaggedShape
+    """
+
+    def __init__(
+        self,
+        row_partitions: Sequence[RowPartition],
+        inner_shape: Any,
+        dtype: Any = None,
+        validate: bool = False,
+        static_inner_shape: Any = None,
+    ) -> None:
+        if not isinstance(row_partitions, Iterable):
+            raise TypeError(f"row_partitions should be a list of row partitions. Instead, got {row_partitions}")
+        parts = tuple(row_partitions)
+        for each in parts:
+            if not isinstance(each, RowPartition):
+                raise TypeError(f"row_partitions contains {each} which is not a RowPartition")
+        self._dtype = _dtype_of(parts, inner_shape, dtype)
+        self._row_partitions = tuple(each.with_dtype(self._dtype) for each in parts)
+        self._dims = _inner_dims(inner_shape, parts)
+        self._require_aligned()
+
+    def _require_aligned(self) -> None:
+        parts = self._row_partitions
+        for axis, (outer, inner) in enumerate(zip(parts, parts[1:])):
+            if not agree_dim(outer.nvals_dim, inner.nrows_dim):
+                raise ValueError(f"RowPartitions in DynamicRaggedShape do not align between {axis} and {axis + 1}")
+        if parts and not agree_dim(parts[-1].nvals_dim, self._dims[0]):
+            told = "Last row partition does not match inner_shape."
+            if parts[-1].static_nvals is None:
+                assert_equal(parts[-1].nvals(), self.inner_shape[0], message=told)
+            raise ValueError(told)
+
+    @classmethod
+    def from_lengths(
+        cls, lengths: Sequence[Any], num_row_partitions: int | None = None, dtype: Any = int64
+    ) -> DynamicRaggedShape:
+        """The shape of a list of lengths: an int for a uniform dim, a tuple for a ragged one."""
+        if not isinstance(lengths, list):
+            raise ValueError("lengths should be a list")
+        for each in lengths:
+            if not isinstance(each, int) and not (isinstance(each, tuple) and all(isinstance(n, int) for n in each)):
+                raise ValueError(f"element of lengths should be int or tuple of ints: instead {each!r}")
+        count = num_row_partitions
+        if count is None:
+            count = max((axis for axis, each in enumerate(lengths) if isinstance(each, tuple)), default=0)
+        if not isinstance(count, int):
+            raise ValueError("num_row_partitions should be an int or None")
+        if not lengths:
+            if count > 0:
+                raise ValueError("num_row_partitions==0 for a scalar shape")
+            return cls([], [], dtype)
+        if count >= len(lengths):
+            raise ValueError("num_row_partitions should be less than `len(lengths)` if shape is not scalar.")
+        parts, values = _partitions_of(lengths[: count + 1], as_dtype(dtype))
+        return cls(parts, [values, *lengths[count + 1 :]], dtype)
+
+    @classmethod
+    def from_row_partitions(cls, row_partitions: Sequence[RowPartition], dtype: Any = None) -> DynamicRaggedShape:
+        """The shape of a vector of values in rows, rows of rows, ..."""
+        if not row_partitions:
+            raise ValueError("row_partitions cannot be empty")
+        return cls(row_partitions, (row_partitions[-1].nvals_dim,), dtype)
+
+    @classmethod
+    def from_tensor(cls, t: Any, dtype: Any = None) -> DynamicRaggedShape:
+        """The shape of a tensor, ragged or not."""
+        if isinstance(t, RaggedTensor):
+            return cls(t.row_partitions, t.flat_values._type.shape, dtype or t.row_splits.dtype)
+        from tvtf.dtypes import int32
+
+        return cls([], convert_to_tensor(t)._type.shape, dtype or int32)
+
+    # -- what it is
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def row_partitions(self) -> tuple[RowPartition, ...]:
+        return self._row_partitions
+
+    @property
+    def num_row_partitions(self) -> int:
+        return len(self._row_partitions)
+
+    @property
+    def inner_dims(self) -> tuple[Dim, ...]:
+        """The shape of the innermost values, as dims."""
+        return self._dims
+
+    @property
+    def inner_shape(self) -> Tensor:
+        if is_static_shape(self._dims):
+            return EagerTensor(np.array(self._dims, self._dtype.np))
+        return cast(bind.stack(*map(scalar_of, self._dims), axis=0), self._dtype)
+
+    @property
+    def inner_rank(self) -> int:
+        return len(self._dims)
+
+    @property
+    def rank(self) -> int:
+        return self.num_row_partitions + self.inner_rank
+
+    def is_uniform(self, axis: int) -> bool:
+        """Whether all rows along an axis are known to have one length."""
+        if not isinstance(axis, int):
+            raise TypeError("axis must be an integer")
+        if axis < 0:
+            raise IndexError("Negative axis values are not supported")
+        if axis >= self.rank:
+            raise IndexError(f"Expected axis={axis} < rank={self.rank}")
+        return not 0 < axis <= self.num_row_partitions or self._row_partitions[axis - 1].is_uniform()
+
+    def static_lengths(self, ragged_lengths: bool = True) -> list[Any]:
+        """What is known of each axis: a length, the tuple of the lengths of rows, or None."""
+        inner = list(TensorShape(self._dims))
+        if not self._row_partitions:
+            return inner
+        lengths = [_static_length(part, ragged_lengths) for part in self._row_partitions]
+        return [self._row_partitions[0].static_nrows, *lengths, *inner[1:]]
+
+    def with_dtype(self, dtype: Any) -> DynamicRaggedShape:
+        """The same with another dtype."""
+        return self if as_dtype(dtype) is self._dtype else DynamicRaggedShape(self._row_partitions, self._dims, dtype)
+
+    def partitions(self, count: int) -> tuple[RowPartition, ...]:
+        """``count`` row partitions: uniform dims follow those that it has."""
+        found, rows = list(self._row_partitions), (self._dims or (1,))[0]
+        for size in self._dims[1 : 1 + count - len(found)]:
+            found.append(RowPartition.of_dims(rows, size, self._dtype))
+            rows = size_of((rows, size))
+        return tuple(found)
+
+    def of_values(self, flat_values: Tensor) -> Any:
+        """The tensor of this shape with these innermost values."""
+        values: Any = flat_values
+        for part in reversed(self._row_partitions):
+            values = RaggedTensor.of_partition(values, part)
+        return values
+
+    # -- Python
+
+    def __getitem__(self, index: Any) -> Any:
+        if isinstance(index, slice):
+            if index.step not in (None, 1):
+                raise IndexError("Cannot stride through a shape")
+            first, last, _ = index.indices(self.rank)
+            return self._sliced(first, last)
+        if not isinstance(index, int):
+            raise TypeError("Argument is not an int or a slice")
+        return self._dimension(index + self.rank if index < 0 else index)
+
+    def _sliced(self, first: int, last: int) -> DynamicRaggedShape:
+        if last <= first:
+            return DynamicRaggedShape([], [], self._dtype)
+        if first:
+            if not all(map(self.is_uniform, range(1, last))):
+                raise ValueError("All relevant dimensions must be uniform")
+            return DynamicRaggedShape([], [self._uniform_dim(axis) for axis in range(first, last)], self._dtype)
+        if last > self.num_row_partitions:
+            return DynamicRaggedShape(self._row_partitions, self._dims[: last - self.num_row_partitions], self._dtype)
+        parts = self._row_partitions[: last - 1]
+        inner = parts[-1].nvals_dim if parts else self._uniform_dim(0)
+        return DynamicRaggedShape(parts, [inner], self._dtype)
+
+    def _uniform_dim(self, axis: int) -> Dim:
+        parts = self._row_partitions
+        if axis == 0 and parts:
+            return parts[0].nrows_dim
+        return parts[axis - 1].uniform_dim if 0 < axis <= len(parts) else self._dims[axis - len(parts)]
+
+    def _dimension(self, index: int) -> Tensor:
+        if index >= self.rank:
+            raise IndexError(f"Index is too big: {index}>={self.rank}")
+        if index < 0:
+            raise IndexError(f"Index must be non-negative: {index}")
+        if not self.is_uniform(index):
+            raise ValueError(f"Index {index} is not uniform")
+        return cast(scalar_of(self._uniform_dim(index)), self._dtype)
+
+    def __repr__(self) -> str:
+        lengths = ", ".join(map(str, self.static_lengths()))
+        return f"<DynamicRaggedShape lengths=[{lengths}] num_row_partitions={self.num_row_partitions}>"
+
+    @property
+    def _type_spec(self) -> DynamicRaggedShapeSpec:
+        counts = [*(part.static_nrows for part in self._row_partitions[1:]), *TensorShape(self._dims[:1])]
+        own = zip(self._row_partitions, counts)
+        parts = tuple(RowPartitionSpec(p.static_nrows, n, p.static_uniform_row_length, self._dtype) for p, n in own)
+        return DynamicRaggedShapeSpec(parts, TensorShape(self._dims), self._dtype)
+
+
+def _dtype_of(parts: Sequence[RowPartition], inner_shape: Any, dtype: Any) -> DType:
+    if dtype is not None:
+        found = as_dtype(dtype)
+    elif parts:
+        found = parts[0].dtype
+    else:
+        own = getattr(inner_shape, "dtype", None)
+        found = int64 if own is None else as_dtype(own)
+    if found.name not in ("int32", "int64"):
+        raise ValueError(f"Illegal dtype: {found!r}")
+    return found
+
+
+def _inner_dims(inner_shape: Any, parts: Sequence[RowPartition]) -> tuple[Dim, ...]:
+    """The dims that a shape tells; the first of one that only running tells is that of the last partition."""
+    if isinstance(inner_shape, Tensor):
+        inner_shape.shape.assert_has_rank(1)
+        if parts and inner_shape.shape[0] == 1 and static_value(inner_shape) is None:
+            return (parts[-1].nvals_dim,)
+    return static_dims(list(inner_shape) if isinstance(inner_shape, TensorShape) else inner_shape, "inner_shape")
+
+
+def _partitions_of(lengths: Sequence[Any], dtype: DType) -> tuple[list[RowPartition], int]:
+    """The row partitions of lengths, and how many values are in their rows."""
+    count, parts = lengths[0], []
+    for each in lengths[1:]:
+        if isinstance(each, int):
+            parts.append(RowPartition.from_uniform_row_length(each, count * each, count, dtype=dtype))
+            count *= each
+            continue
+        if count != len(each):
+            raise ValueError("Shape not consistent.")
+        parts.append(RowPartition.from_row_lengths(each, dtype=dtype))
+        count = sum(each)
+    return parts, count
+
+
+def _static_length(part: RowPartition, ragged_lengths: bool) -> Any:
+    if part.is_uniform():
+        return part.static_uniform_row_length
+    splits = static_value(part.row_splits()) if ragged_lengths else None
+    return None if splits is None else tuple(np.diff(splits).tolist())
+
+
+class DynamicRaggedShapeSpec(TypeSpec):
+    """The type of a :class:`DynamicRaggedShape`."""
+
+    def __init__(self, row_partitions: Sequence[RowPartitionSpec], static_inner_shape: Any, dtype: Any) -> None:
+        self._row_partitions = tuple(row_partitions)
+        self._static_inner_shape = as_shape(static_inner_shape)
+        self._dtype = as_dtype(dtype)
+        if self._dtype.name not in ("int32", "int64"):
+            raise ValueError("dtype must be tf.int32 or tf.int64")
+
+    @classmethod
+    def from_value(cls, value: DynamicRaggedShape) -> DynamicRaggedShapeSpec:
+        """The type of a shape."""
+        return value._type_spec
+
+    @property
+    def value_type(self) -> type:
+        return DynamicRaggedShape
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def inner_rank(self) -> int | None:
+        return self._static_inner_shape.rank
+
+    @property
+    def num_row_partitions(self) -> int:
+        return len(self._row_partitions)
+
+    @property
+    def rank(self) -> int | None:
+        return None if self.inner_rank is None else self.inner_rank + self.num_row_partitions
+
+    def with_dtype(self, dtype: Any) -> DynamicRaggedShapeSpec:
+        """The same with another dtype."""
+        kind = as_dtype(dtype)
+        parts = [RowPartitionSpec(p.nrows, p.nvals, p.uniform_row_length, kind) for p in self._row_partitions]
+        return DynamicRaggedShapeSpec(parts, self._static_inner_shape, kind)
+
+    @property
+    def _component_specs(self) -> tuple[Any, ...]:
+        """The innermost shape travels as an empty tensor of that shape, whose dims a traced function knows."""
+        return (self._row_partitions, TensorSpec((0, *self._static_inner_shape), self._dtype))
+
+    def _to_components(self, value: DynamicRaggedShape) -> tuple[Any, ...]:
+        carrier = bind.broadcast_to(EagerTensor(np.zeros((), self._dtype.np)), shape=(0, *value.inner_dims))
+        return value.row_partitions, carrier
+
+    def _from_components(self, components: tuple[Any, ...]) -> DynamicRaggedShape:
+        parts, carrier = components
+        return DynamicRaggedShape(parts, carrier._type.shape[1:], self._dtype)
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._row_partitions, self._static_inner_shape, self._dtype
+
+    def __repr__(self) -> str:
+        inner, dtype = f"static_inner_shape={self._static_inner_shape!r}", f"dtype={self._dtype!r}"
+        return f"DynamicRaggedShape.Spec(row_partitions={self._row_partitions!r}, {inner}, {dtype})"
+
+
+DynamicRaggedShape.Spec = DynamicRaggedShapeSpec  # type: ignore[attr-defined]

@@ -1,0 +1,67 @@
+"""Ragged tensors as text: what ``tf.print`` and ``tf.strings.format`` show of them."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.dtypes import string
+from tvtf.ops.rules import bind
+from tvtf.ops.strings.basic import format_, string_join
+from tvtf.ops.strings.numbers import as_string
+from tvtf.ops.strings.rules import text_op
+
+
+def _nested(values: Any, splits: tuple[np.ndarray, ...]) -> Any:
+    for row_splits in reversed(splits):
+        values = [values[start:end] for start, end in zip(row_splits[:-1].tolist(), row_splits[1:].tolist())]
+    return values
+
+
+def _joined(value: Any, ends: int) -> bytes:
+    if isinstance(value, bytes):
+        return value
+    if ends >= 0 and len(value) > 2 * ends:
+        value = [*value[:ends], b"...", *value[len(value) - ends :]]
+    return b"[" + b", ".join(_joined(each, ends) for each in value) + b"]"
+
+
+@text_op(
+    tf_name="StringFormat",
+    type=lambda *_, summarize: TensorType((), string),
+    numpy=lambda values, *splits, summarize: np.array(_joined(_nested(values.tolist(), splits), summarize), object),
+)
+def ragged_text(values: Tensor, *splits: Tensor, summarize: int) -> Any:
+    """The strings in the lists that row splits, the outermost first, make of them."""
+    return (values, *splits), {"summarize": summarize}
+
+
+def shown_ragged(ragged: RaggedTensor, summarize: int) -> Tensor:
+    """Its text: ``summarize`` elements at both ends of each list, -1 for all.
+
+    >>> import tvtf as tf
+    >>> shown_ragged(tf.ragged.constant([[1, 2, 3], []]), summarize=1).numpy()
+    b'[[1, ..., 3], []]'
+    """
+    flat = ragged.flat_values
+    texts = string_join(["'", flat, "'"]) if flat.dtype is string else as_string(flat)
+    return bind.ragged_text(texts, *ragged.nested_row_splits, summarize=summarize)
+
+
+def ragged_format(
+    function: Any, template: str, inputs: Any, placeholder: str = "{}", summarize: int = 3, name: str | None = None
+) -> Tensor:
+    """``tf.strings.format`` where some of ``inputs`` are ragged."""
+    listed = inputs if isinstance(inputs, (list, tuple)) else [inputs]
+    pieces = template.split(placeholder)
+    if len(pieces) - 1 != len(listed):
+        raise ValueError(f"num placeholders in template and num inputs must match: {len(pieces) - 1} vs {len(listed)}")
+    parts: list[Any] = [pieces[0]]
+    for value, piece in zip(listed, pieces[1:]):
+        ragged = isinstance(value, RaggedTensor)
+        parts += [shown_ragged(value, summarize) if ragged else format_("{}", [value], summarize=summarize), piece]
+    return string_join([convert_to_tensor(part) for part in parts])

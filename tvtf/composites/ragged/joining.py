@@ -1,0 +1,101 @@
+"""Concatenating and stacking ragged tensors."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.composites.ragged.build import from_tensor, gather_rows, joined_axes
+from tvtf.composites.ragged.kernels import counted, dim
+from tvtf.composites.ragged.partition import splits_of_lengths
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.dtypes import int32, int64
+from tvtf.ops.arrange import concat as dense_concat
+from tvtf.ops.cast import cast
+from tvtf.ops.create import arange
+from tvtf.ops.rules import bind
+
+
+def _rank(value: Any) -> int:
+    return value.shape.rank or 0 if isinstance(value, RaggedTensor) else convert_to_tensor(value).ndim
+
+
+def as_ragged(value: Any, ragged_rank: int) -> Any:
+    """A tensor with that many ragged dims."""
+    if isinstance(value, RaggedTensor):
+        missing = ragged_rank - value.ragged_rank
+        if missing <= 0:
+            return value
+        inner = value.flat_values
+        return value.with_flat_values(from_tensor(inner, None, None, min(missing, inner.ndim - 1), int64))
+    tensor = convert_to_tensor(value)
+    rank = min(ragged_rank, tensor.ndim - 1)
+    return from_tensor(tensor, None, None, rank, int64) if rank > 0 else tensor
+
+
+def concat_all(values: list[Any], axis: int) -> Any:
+    """Ragged tensors of one rank, one after the other along an axis."""
+    rank = max(map(_rank, values))
+    axis = axis % rank
+    depth = max([v.ragged_rank for v in values if isinstance(v, RaggedTensor)] + [min(axis, rank - 1)])
+    rows = [as_ragged(v, depth) for v in values]
+    return _concat(rows, axis)
+
+
+def _concat(values: list[Any], axis: int) -> Any:
+    if not isinstance(values[0], RaggedTensor):
+        return dense_concat(values, axis)
+    if axis == 0:
+        return _rows_after_rows(values)
+    if axis == 1:
+        return _rows_beside_rows(values)
+    return values[0].with_values(_concat([v.values for v in values], axis - 1))
+
+
+def _rows_after_rows(values: list[RaggedTensor]) -> RaggedTensor:
+    lengths = bind.concat(*[cast(v.row_lengths(), int64) for v in values], axis=0)
+    inner = _concat([v.values for v in values], 0)
+    return RaggedTensor(inner, splits_of_lengths(lengths))
+
+
+def _rows_beside_rows(values: list[RaggedTensor]) -> RaggedTensor:
+    """All rows of the first, then those of the next, taken in the order of their numbers."""
+    after = _rows_after_rows(values)
+    counts = [dim(v.row_splits, 0) - 1 for v in values]
+    ordered = gather_rows(after, _interleaved(counts))
+    lengths = cast(values[0].row_lengths(), int64)
+    for other in values[1:]:
+        lengths = lengths + cast(other.row_lengths(), int64)
+    return RaggedTensor(ordered.values, splits_of_lengths(lengths))
+
+
+def _interleaved(counts: list[Tensor]) -> Tensor:
+    """The first rows of all, then the second ones, and so on."""
+    number = arange(counts[0])
+    columns = [number + counts[0] * i for i in range(len(counts))]
+    return joined_axes(bind.stack(*columns, axis=1))
+
+
+def stack_all(values: list[Any], axis: int) -> Any:
+    """Ragged tensors as the rows of a new axis; as TensorFlow's a dense one where dense ones meet in their last."""
+    rank = max(map(_rank, values))
+    axis = axis % (rank + 1)
+    ragged = [v.ragged_rank for v in values if isinstance(v, RaggedTensor)]
+    if not ragged and (rank == 0 or axis in range(max(rank - 1, 1), rank + 1)):
+        return bind.stack(*map(convert_to_tensor, values), axis=axis)
+    rows = [as_ragged(v, max([1, axis, *ragged])) for v in values]
+    if axis == 0:
+        counts = [v.nrows(int64) if isinstance(v, RaggedTensor) else dim(v, 0) for v in rows]
+        splits = splits_of_lengths(bind.stack(*counts, axis=0))
+        return RaggedTensor(
+            _concat(rows, 0), cast(splits, int32) if rank == 1 else splits
+        )  # of vectors as TensorFlow's
+    if axis == 1:
+        return _concat([single_rows(v) for v in rows], 1)
+    return rows[0].with_values(stack_all([v.values for v in rows], axis - 1))
+
+
+def single_rows(value: Any) -> RaggedTensor:
+    """Every item of the first axis as a row of its own."""
+    count = value.nrows(int64) if isinstance(value, RaggedTensor) else dim(value, 0)
+    return RaggedTensor(value, counted(count, int64))

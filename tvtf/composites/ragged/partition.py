@@ -1,0 +1,434 @@
+"""RowPartition: how a sequence of values is cut into rows; one dim of a ragged tensor without the values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.ragged.kernels import counted, ranges
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorShape, as_shape, simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, static_value
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.dtypes import DType, as_dtype, int32, int64
+from tvtf.ops.assert_values import assert_equal, assert_less_equal, assert_non_negative
+from tvtf.ops.cast import cast
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.host import unknown_dim
+from tvtf.ops.required import all_hold, ascending, required
+from tvtf.ops.rules import bind, zeros_like
+from tvtf.ops.scan import cumsum
+from tvtf.ops.sort import searchsorted
+
+SPLITS_DTYPES = (int32, int64)
+
+
+def as_partition(value: Any, name: str, dtype: Any = None, hint: Any = None) -> Tensor:
+    """What tells rows apart as an int32 or int64 tensor.
+
+    Raises:
+      ValueError: another dtype.
+    """
+    if dtype is None and isinstance(value, np.ndarray):
+        hint = None
+    tensor = convert_to_tensor(value, None if dtype is None else as_dtype(dtype), dtype_hint=as_dtype(hint or int64))
+    if tensor.dtype not in SPLITS_DTYPES:
+        raise ValueError(f"{name} must have dtype int32 or int64")
+    return tensor
+
+
+def _require_bool(validate: Any) -> None:
+    if not isinstance(validate, bool):
+        raise TypeError("validate must have type bool")
+
+
+def checked(holds: Any, check: Callable[..., Any], *arguments: Any, message: Any) -> None:
+    """Has ``check`` refuse its arguments in TensorFlow's words where they are known to be wrong."""
+    if not holds:
+        check(*arguments, message=message)
+
+
+def _zero(like: Tensor) -> Tensor:
+    return EagerTensor(np.zeros(1, like.dtype.np))
+
+
+def splits_of_lengths(lengths: Tensor) -> Tensor:
+    """Where each row begins, and where the last ends."""
+    return bind.concat(_zero(lengths), cumsum(lengths), axis=0)  # type: ignore[no-any-return]
+
+
+@export("experimental.RowPartition")
+class RowPartition(CompositeTensor):
+    """How a sequence of values is cut into rows; made by ``from_row_splits`` and its like.
+
+    >>> import tvtf as tf
+    >>> rows = tf.experimental.RowPartition.from_row_lengths([4, 0, 3])
+    >>> rows, rows.nrows().numpy(), rows.value_rowids().numpy().tolist()
+    (tf.RowPartition(row_splits=[0 4 4 7]), np.int64(3), [0, 0, 0, 0, 2, 2, 2])
+
+    Raises:
+      InvalidArgumentError: what is given makes no rows, and ``validate`` is True.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/experimental/RowPartition
+    """
+
+    def __init__(self, row_splits: Tensor, uniform: Dim | None = None, nvals: Dim | None = None) -> None:
+        self._row_splits = row_splits
+        self._uniform = uniform
+        self._nvals = nvals
+
+    # -- making it
+
+    @classmethod
+    def from_row_splits(
+        cls, row_splits: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
+    ) -> RowPartition:
+        """Row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``."""
+        _require_bool(validate)
+        if isinstance(row_splits, (list, tuple)) and not row_splits:
+            raise ValueError("row_splits tensor may not be empty.")
+        splits = as_partition(row_splits, "row_splits", dtype, dtype_hint)
+        splits.shape.assert_has_rank(1)
+        if validate:
+            if splits.shape[0] == 0:
+                raise ValueError("row_splits tensor may not be empty.")
+            splits = required(splits, _check_splits, _are_splits, f"{_SPLITS}zero, monotonic")
+        return cls(splits)
+
+    @classmethod
+    def from_row_lengths(
+        cls, row_lengths: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
+    ) -> RowPartition:
+        """Row ``i`` is the next ``row_lengths[i]`` values."""
+        _require_bool(validate)
+        lengths = as_partition(row_lengths, "row_lengths", dtype, dtype_hint)
+        lengths.shape.assert_has_rank(1)
+        if validate:
+            lengths = required(lengths, _check_lengths, _are_natural, _LENGTHS)
+        return cls(splits_of_lengths(lengths))
+
+    @classmethod
+    def from_row_starts(
+        cls, row_starts: Any, nvals: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
+    ) -> RowPartition:
+        """Row ``i`` begins with value ``row_starts[i]``, the last ends with value ``nvals``."""
+        _require_bool(validate)
+        starts = as_partition(row_starts, "row_starts", dtype, dtype_hint)
+        starts.shape.assert_has_rank(1)
+        count = cast(convert_to_tensor(nvals), starts.dtype)
+        if validate:
+            starts = required(starts, _check_starts, _are_starts, _STARTS, count)
+        return cls(bind.concat(starts, bind.reshape(count, shape=(1,)), axis=0), nvals=_known(count))
+
+    @classmethod
+    def from_row_limits(
+        cls, row_limits: Any, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
+    ) -> RowPartition:
+        """Row ``i`` ends before value ``row_limits[i]``."""
+        _require_bool(validate)
+        limits = as_partition(row_limits, "row_limits", dtype, dtype_hint)
+        limits.shape.assert_has_rank(1)
+        if validate:
+            limits = required(limits, _check_limits, _are_limits, _LIMITS)
+        return cls(bind.concat(_zero(limits), limits, axis=0))
+
+    @classmethod
+    def from_value_rowids(
+        cls, value_rowids: Any, nrows: Any = None, validate: bool = True, dtype: Any = None, dtype_hint: Any = None
+    ) -> RowPartition:
+        """Value ``i`` is in row ``value_rowids[i]``; these must not decrease."""
+        _require_bool(validate)
+        ids = as_partition(value_rowids, "value_rowids", dtype, dtype_hint)
+        ids.shape.assert_has_rank(1)
+        count = _rows_of_ids(ids) if nrows is None else cast(convert_to_tensor(nrows), ids.dtype)
+        if validate:
+            ids = required(ids, _check_ids, _are_ids, _IDS, count)
+        edges = counted(count, ids.dtype)
+        return cls(searchsorted(ids, edges, out_type=ids.dtype), nvals=ids._type.shape[0])
+
+    @classmethod
+    def from_uniform_row_length(
+        cls,
+        uniform_row_length: Any,
+        nvals: Any = None,
+        nrows: Any = None,
+        validate: bool = True,
+        dtype: Any = None,
+        dtype_hint: Any = None,
+    ) -> RowPartition:
+        """Every row has ``uniform_row_length`` values."""
+        _require_bool(validate)
+        if nrows is None and nvals is None:
+            raise ValueError("Either (or both) of nvals and nrows must be specified")
+        length = as_partition(uniform_row_length, "uniform_row_length", dtype, dtype_hint)
+        length.shape.assert_has_rank(0)
+        size, given = _known(length), None if nvals is None else cast(convert_to_tensor(nvals), length.dtype)
+        if size is None:
+            raise ValueError("uniform_row_length must be known while a function is traced: pass a Python number")
+        if nrows is not None:
+            rows = cast(convert_to_tensor(nrows), length.dtype)
+        else:
+            rows = given // length if size else zeros_like(length)  # type: ignore[operator]
+        _require_product(size, _known(rows), None if given is None else _known(given), validate)
+        if validate and given is not None and None in (_known(rows), _known(given)):
+            check = partial(_require_product, size, validate=validate)
+            rows = required(rows, check, lambda n, m: bind.equal(n * length, m), _PRODUCT, given)
+        number = _known(rows)
+        if number is not None:
+            splits: Tensor = EagerTensor(np.arange(number + 1, dtype=length.dtype.np) * length.dtype.np.type(size))
+        else:
+            splits = counted(rows, length.dtype) * length
+        return cls(splits, size, None if number is None else number * size)
+
+    @classmethod
+    def of_dims(cls, nrows: Dim, length: Dim, dtype: DType) -> RowPartition:
+        """``nrows`` rows of ``length`` values; both may be dims that only a call tells."""
+        if isinstance(nrows, int) and isinstance(length, int):
+            return cls(
+                EagerTensor(np.arange(nrows + 1, dtype=dtype.np) * dtype.np.type(length)), length, nrows * length
+            )
+        splits = cast(bind.range(size=simplify_dim(nrows + 1), start=0, delta=length, dtype=int64), dtype)
+        return cls(splits, length)
+
+    def of_values(self, count: Tensor) -> RowPartition:
+        """This one, which nobody gets unless its rows have ``count`` values."""
+        splits = required(self._row_splits, _check_count, lambda s, n: bind.equal(s[-1:], n), _VALUES, count)
+        return self if splits is self._row_splits else RowPartition(splits, self._uniform, self._nvals)
+
+    # -- what it is
+
+    @property
+    def dtype(self) -> DType:
+        return self._row_splits.dtype
+
+    @property
+    def static_nrows(self) -> int | None:
+        count = self._row_splits.shape[0]
+        return None if count is None else count - 1
+
+    @property
+    def static_nvals(self) -> int | None:
+        return self._nvals if isinstance(self._nvals, int) else None
+
+    @property
+    def static_uniform_row_length(self) -> int | None:
+        return self._uniform if isinstance(self._uniform, int) else None
+
+    @property
+    def nrows_dim(self) -> Dim:
+        """How many rows there are, as a dim."""
+        return simplify_dim(self._row_splits._type.shape[0] - 1)
+
+    @property
+    def nvals_dim(self) -> Dim:
+        """How many values there are, as a dim."""
+        if self._nvals is None:
+            last = static_value(self.nvals())
+            if last is None and not self.is_uniform():
+                return self.value_rowids()._type.shape[0]
+            self._nvals = simplify_dim(self.nrows_dim * self._uniform) if last is None else int(last)
+        return self._nvals
+
+    @property
+    def uniform_dim(self) -> Dim | None:
+        """How many values every row has, as a dim; None where nobody knows them to be one number."""
+        return self._uniform
+
+    def is_uniform(self) -> bool:
+        """Whether all rows are known to have one length."""
+        return self._uniform is not None
+
+    def row_splits(self) -> Tensor:
+        """Where each row begins, and where the last ends."""
+        return self._row_splits
+
+    def nrows(self) -> Tensor:
+        """How many rows there are."""
+        return cast(scalar_of(self.nrows_dim), self.dtype)
+
+    def nvals(self) -> Tensor:
+        """How many values there are."""
+        return self._row_splits[-1]
+
+    def row_starts(self) -> Tensor:
+        """Where each row begins."""
+        return self._row_splits[:-1]
+
+    def row_limits(self) -> Tensor:
+        """Where each row ends."""
+        return self._row_splits[1:]
+
+    def row_lengths(self) -> Tensor:
+        """How many values each row has."""
+        return self.row_limits() - self.row_starts()
+
+    def uniform_row_length(self) -> Tensor | None:
+        """How many values every row has; None where nobody knows them to be one number."""
+        return None if self._uniform is None else cast(scalar_of(self._uniform), self.dtype)
+
+    def value_rowids(self) -> Tensor:
+        """The row of each value."""
+        count = unknown_dim() if self._nvals is None else self._nvals
+        return bind.ragged_row_ids(self._row_splits, count=count)  # type: ignore[no-any-return]
+
+    def offsets_in_rows(self) -> Tensor:
+        """The place of each value in its row."""
+        lengths = self.row_lengths()
+        return ranges(zeros_like(lengths), lengths)[1]
+
+    def with_dtype(self, dtype: Any) -> RowPartition:
+        """The same with another dtype."""
+        kind = as_dtype(dtype)
+        if kind not in SPLITS_DTYPES:
+            raise ValueError("dtype must be int32 or int64")
+        return self if kind is self.dtype else RowPartition(cast(self._row_splits, kind), self._uniform, self._nvals)
+
+    def __repr__(self) -> str:
+        if self._uniform is not None:
+            return f"tf.RowPartition(nrows={self.nrows()}, uniform_row_length={self.uniform_row_length()})"
+        return f"tf.RowPartition(row_splits={self._row_splits})"
+
+    @property
+    def _type_spec(self) -> RowPartitionSpec:
+        return RowPartitionSpec(self.static_nrows, self.static_nvals, self.static_uniform_row_length, self.dtype)
+
+
+def _known(scalar: Tensor) -> int | None:
+    found = static_value(scalar)
+    return None if found is None else int(found)
+
+
+_SPLITS = "Arguments to from_row_splits do not form a valid RaggedTensor:"
+_LENGTHS = "Arguments to from_row_lengths do not form a valid RowPartition"
+_STARTS = "Arguments to from_row_starts do not form a valid RaggedTensor"
+_LIMITS = "Arguments to from_row_limits do not form a valid RaggedTensor"
+_IDS = "Arguments to from_value_rowids do not form a valid RowPartition"
+_VALUES = "Arguments to _from_row_partition do not form a valid RaggedTensor"
+_PRODUCT = "uniform_row_length times nrows must equal nvals"
+
+
+def _check_splits(array: np.ndarray) -> None:
+    first = EagerTensor(array[0])
+    checked(array[0] == 0, assert_equal, first, zeros_like(first), message=_SPLITS + "zero")
+    _require_increasing(array, _SPLITS + "monotonic")
+
+
+def _are_splits(splits: Tensor) -> Tensor:
+    return _both(ascending(splits), bind.equal(splits[:1], _zero(splits)))
+
+
+def _check_lengths(array: np.ndarray) -> None:
+    checked((array >= 0).all(), assert_non_negative, EagerTensor(array), message=_LENGTHS)
+
+
+def _are_natural(x: Tensor) -> Tensor:
+    return bind.greater_equal(x, zeros_like(x))  # type: ignore[no-any-return]
+
+
+def _check_starts(array: np.ndarray, count: np.ndarray) -> None:
+    if array.size:
+        starts = EagerTensor(array)
+        checked(array[0] == 0, assert_equal, starts[:1], zeros_like(starts[0]), message=_STARTS)
+        _require_increasing(array, _STARTS)
+        checked(array[-1] <= count, assert_less_equal, starts[-1:], EagerTensor(count), message=_STARTS)
+
+
+def _are_starts(starts: Tensor, count: Tensor) -> Tensor:
+    inside = _both(bind.equal(starts[:1], _zero(starts)), bind.less_equal(starts[-1:], count))
+    return _both(ascending(starts), inside)
+
+
+def _check_limits(array: np.ndarray) -> None:
+    checked((array[:1] >= 0).all(), assert_non_negative, EagerTensor(array[:1]), message=_LIMITS)
+    _require_increasing(array, _LIMITS)
+
+
+def _are_limits(limits: Tensor) -> Tensor:
+    return _both(ascending(limits), _are_natural(limits[:1]))
+
+
+def _are_ids(ids: Tensor, count: Tensor) -> Tensor:
+    inside = _both(_are_natural(ids[:1]), bind.less(ids[-1:], count))
+    return _both(_both(ascending(ids), inside), _are_natural(count))
+
+
+def _both(a: Tensor, b: Tensor) -> Tensor:
+    return bind.logical_and(all_hold(a), all_hold(b))  # type: ignore[no-any-return]
+
+
+def _check_count(splits: np.ndarray, count: np.ndarray) -> None:
+    checked(splits[-1] == count, assert_equal, EagerTensor(splits[-1]), EagerTensor(count), message=_VALUES)
+
+
+def _require_increasing(array: np.ndarray, told: str) -> None:
+    steps = np.diff(array)
+    checked((steps >= 0).all(), assert_non_negative, EagerTensor(steps), message=told)
+
+
+def _rows_of_ids(ids: Tensor) -> Tensor:
+    """One more than the last id; none where there is no id."""
+    return cumsum(bind.concat(_zero(ids) - 1, ids, axis=0)[-1:])[0] + 1
+
+
+def _check_ids(array: np.ndarray, count: np.ndarray) -> None:
+    limit = int(count)
+    if limit < 0:
+        raise ValueError(f"Expected nrows >= 0; got {limit}")
+    if array.size and array[-1] >= limit:
+        raise ValueError(f"Expected nrows >= value_rowids[-1] + 1; got nrows={limit}, value_rowids[-1]={array[-1]}")
+    checked((array[:1] >= 0).all(), assert_non_negative, EagerTensor(array[:1]), message=_IDS)
+    _require_increasing(array, _IDS)
+
+
+def _require_product(length: int, nrows: int | None, nvals: int | None, validate: bool) -> None:
+    if length < 0 and validate:
+        raise ValueError("uniform_row_length must be >= 0.")
+    if validate and None not in (nrows, nvals) and nrows * length != nvals:  # type: ignore[operator]
+        raise ValueError(f"uniform_row_length={length} times nrows={nrows} must equal nvals={nvals}")
+
+
+class RowPartitionSpec(TypeSpec):
+    """The type of a :class:`RowPartition`; what is not known of it is None."""
+
+    def __init__(
+        self, nrows: Any = None, nvals: Any = None, uniform_row_length: Any = None, dtype: Any = int64
+    ) -> None:
+        self.nrows, self.nvals, self.uniform_row_length = nrows, nvals, uniform_row_length
+        self.dtype = as_dtype(dtype)
+        if self.dtype not in SPLITS_DTYPES:
+            raise ValueError("dtype must be tf.int32 or tf.int64")
+
+    @property
+    def value_type(self) -> type:
+        return RowPartition
+
+    @property
+    def _component_specs(self) -> TensorSpec:
+        return TensorSpec([None if self.nrows is None else self.nrows + 1], self.dtype)
+
+    def _to_components(self, value: RowPartition) -> Tensor:
+        return value.row_splits()
+
+    def _from_components(self, components: Tensor) -> RowPartition:
+        return RowPartition(components, self.uniform_row_length, self.nvals)
+
+    def _serialize(self) -> tuple[Any, ...]:
+        """Each count as the shape that it is one dim of, so that unknown ones fit any."""
+        return TensorShape([self.nrows]), TensorShape([self.nvals]), TensorShape([self.uniform_row_length]), self.dtype
+
+    @classmethod
+    def _deserialize(cls, serialization: tuple[Any, ...]) -> RowPartitionSpec:
+        *counts, dtype = serialization
+        nrows, nvals, length = (as_shape(count)[0] for count in counts)
+        return cls(nrows, nvals, length, dtype)
+
+    def __reduce__(self) -> tuple[Any, ...]:
+        return RowPartitionSpec, (self.nrows, self.nvals, self.uniform_row_length, self.dtype)
+
+    def __repr__(self) -> str:
+        counts = f"nrows={self.nrows}, nvals={self.nvals}, uniform_row_length={self.uniform_row_length}"
+        return f"RowPartitionSpec({counts}, dtype={self.dtype!r})"

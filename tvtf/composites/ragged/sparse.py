@@ -1,0 +1,151 @@
+"""Ragged tensors as sparse ones, and back; the combinations of the values that several features have in a row."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.ragged.build import bounding_shape, from_tensor
+from tvtf.composites.ragged.crossing import HASH_KEY
+from tvtf.composites.ragged.kernels import positions
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import as_dtype, int64, string
+from tvtf.errors import InvalidArgumentError
+from tvtf.ops.cast import cast
+from tvtf.ops.host import unknown_dim
+from tvtf.ops.indexing import gather, places
+from tvtf.ops.required import all_hold, required
+from tvtf.ops.rules import bind, number
+
+
+def from_sparse(st_input: Any, splits_dtype: Any) -> RaggedTensor:
+    """See `RaggedTensor.from_sparse`."""
+    if not is_sparse(st_input):
+        raise TypeError(f"Argument `st_input` must be of type SparseTensor, but is of type {type(st_input).__name__}.")
+    sp = as_sparse(st_input)
+    if rank_of(sp) != 2:
+        raise ValueError("rank(st_input) must be 2.")
+    indices = required(sp.indices, _check_right_ragged, _are_right_ragged, _RAGGED)
+    kind = as_dtype(splits_dtype)
+    rows, count = cast(indices[:, 0], kind), cast(sp.dense_shape[0], kind)
+    return RaggedTensor.from_value_rowids(sp.values, rows, count, validate=False)
+
+
+_RAGGED = "SparseTensor is not right-ragged"
+
+
+def _are_right_ragged(indices: Tensor) -> Tensor:
+    """Whether each value stands right of the one before it in its row, and the first of a row in its first column."""
+    rows, columns = indices[:, 0], indices[:, 1]
+    follows = bind.logical_and(bind.equal(rows[1:], rows[:-1]), bind.equal(columns[1:], columns[:-1] + 1))
+    begins = bind.logical_and(bind.not_equal(rows[1:], rows[:-1]), bind.equal(columns[1:], number(0, columns)))
+    first = bind.equal(columns[:1], number(0, columns))
+    return bind.logical_and(all_hold(bind.logical_or(follows, begins)), all_hold(first))  # type: ignore[no-any-return]
+
+
+def _check_right_ragged(array: np.ndarray) -> None:
+    """Refuses rows that have a gap."""
+    if not array.size:
+        return
+    is_first = np.concatenate([[True], np.diff(array[:, 0]) != 0])
+    expected = np.where(is_first, 0, np.concatenate([[0], array[:-1, 1] + 1]))
+    if (array[:, 1] != expected).any():
+        told = "SparseTensor is not right-ragged SparseTensor.indices ="
+        raise InvalidArgumentError(None, None, f"Expected 'tf.Tensor(False, shape=(), dtype=bool)' to be true. {told}")
+
+
+def to_sparse(ragged: RaggedTensor) -> SparseTensor:
+    """See `RaggedTensor.to_sparse`."""
+    flat = ragged.flat_values
+    values = bind.reshape(flat, shape=(int(np.prod(flat._type.shape)),)) if flat.ndim > 1 else flat
+    return SparseTensor(_indices(ragged), values, bounding_shape(ragged))
+
+
+def _indices(values: Any) -> Tensor:
+    """The place of each value, its rows filled up from the left."""
+    if not isinstance(values, RaggedTensor):
+        truth = bind.broadcast_to(EagerTensor(np.array(True)), shape=values._type.shape)
+        return places(truth) if values.ndim > 1 else bind.reshape(positions(values), shape=(*values._type.shape, 1))
+    inner = _indices(values.values)
+    rows, item = cast(values.value_rowids(), int64), inner[:, 0]
+    row = gather(rows, item)
+    start = gather(cast(values.row_starts(), int64), row)
+    return bind.concat(bind.stack(row, bind.subtract(item, start), axis=1), inner[:, 1:], axis=1)  # type: ignore[no-any-return]
+
+
+def _feature(value: Any) -> tuple[Tensor, Tensor]:
+    """The values of a matrix, and where each of its rows begins and ends; integers as int64."""
+    if isinstance(value, SparseTensor):
+        values, rows = value.values, value.indices[:, 0]
+        ragged = RaggedTensor.from_value_rowids(values, rows, value.dense_shape[0], validate=False)
+    else:
+        ragged = from_tensor(value, None, None, 1, int64)
+    found = ragged.values
+    return found if found.dtype is string else cast(found, int64), ragged.row_splits
+
+
+def _crossed(inputs: Any, hashed: bool, refusal: str, **attrs: Any) -> SparseTensor:
+    if not isinstance(inputs, (tuple, list)):
+        raise TypeError("Inputs must be a list")
+    if not all(isinstance(i, (SparseTensor, Tensor)) for i in inputs):
+        raise TypeError(refusal)
+    ordered = sorted(inputs, key=lambda i: not isinstance(i, SparseTensor))
+    parts = [part for value in ordered for part in _feature(value)]
+    values, splits = bind.cross_rows(*parts, hashed=hashed, count=unknown_dim(), **attrs)
+    return to_sparse(RaggedTensor(values, splits))
+
+
+@export("sparse.cross")
+def cross(inputs: Any, name: str | None = None, separator: Any = None) -> SparseTensor:
+    """All combinations of one value of each input's row, as strings.
+
+    Args:
+      inputs: list of SparseTensors and tensors, matrices of strings or integers with one number of rows.
+      separator: what comes between the values of a combination, ``_X_`` where not given.
+
+    Returns:
+      A SparseTensor of strings; the values of sparse inputs come before those of dense ones.
+
+    Raises:
+      TypeError: no list, or something else in it.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.cross([tf.constant([["a"], ["b"]]), tf.constant([["c"], ["d"]])], separator="_Y_").values.numpy()
+    array([b'a_Y_c', b'b_Y_d'], dtype=object)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/cross
+    """
+    between = "_X_" if separator is None else convert_to_tensor(separator).eager_array().item().decode()
+    told = "All inputs must be Tensor or SparseTensor."
+    return _crossed(inputs, False, told, num_buckets=0, key=0, separator=between)
+
+
+@export("sparse.cross_hashed")
+def cross_hashed(
+    inputs: Any, num_buckets: int = 0, hash_key: int | None = None, name: str | None = None
+) -> SparseTensor:
+    """All combinations of one value of each input's row, as numbers of buckets.
+
+    Args:
+      inputs: list of SparseTensors and tensors, matrices of strings or integers with one number of rows.
+      num_buckets: how many buckets there are; 0 for as many as int64 has.
+      hash_key: where hashing begins.
+
+    Returns:
+      A SparseTensor of int64.
+
+    Raises:
+      TypeError: no list, or something else in it.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.cross_hashed([tf.constant([["a"], ["b"]]), tf.constant([["d"], ["e"]])], 100).values.numpy()
+    array([82, 61])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/cross_hashed
+    """
+    told = "All inputs must be SparseTensors"
+    return _crossed(inputs, True, told, num_buckets=num_buckets, key=hash_key or HASH_KEY, separator="_X_")

@@ -1,0 +1,418 @@
+"""Public functions that rearrange tensors, on ragged ones."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.ragged.broadcasting import broadcast_shapes, broadcast_to
+from tvtf.composites.ragged.build import check_same_rows, from_tensor
+from tvtf.composites.ragged.dynamic_shape import DynamicRaggedShape
+from tvtf.composites.ragged.gathering import as_tensor, gather_nd
+from tvtf.composites.ragged.gathering import gather as ragged_gather
+from tvtf.composites.ragged.joining import concat_all, stack_all
+from tvtf.composites.ragged.kernels import dim
+from tvtf.composites.ragged.tensor import RaggedTensor
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import simplify_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import as_dtype, int32, int64
+from tvtf.ops.assert_values import assert_equal, assert_less, assert_non_negative
+from tvtf.ops.assertion import Assert
+from tvtf.ops.bincount import counts
+from tvtf.ops.cast import cast
+from tvtf.ops.indexing import gather
+from tvtf.ops.rules import bind, static_int, static_value
+from tvtf.ops.sort import argsort
+
+Handler = Callable[..., Any]
+
+
+def _concat(function: Any, values: Any, axis: Any, name: str = "concat") -> Any:
+    return concat_all(list(values), static_int(axis, "axis"))
+
+
+def _stack(function: Any, values: Any, axis: int = 0, name: str = "stack") -> Any:
+    return stack_all(list(values), axis)
+
+
+def _boolean_mask(function: Any, tensor: Any, mask: Any, axis: Any = None, name: Any = None) -> Any:
+    return public_names()["ragged.boolean_mask"](tensor, mask)
+
+
+def _size(function: Any, input: Any, out_type: Any = int32, name: Any = None) -> Any:
+    flat = input.flat_values
+    return cast(dim(flat, 0), as_dtype(out_type)) if flat.ndim == 1 else function(flat, out_type)
+
+
+def _rank(function: Any, input: Any, name: Any = None) -> Any:
+    return EagerTensor(np.array(input.shape.rank, np.int32))
+
+
+def _place(axis: Any, rank: int) -> int:
+    place = static_int(axis, "axis")
+    if not -rank <= place < rank:
+        raise ValueError(f"axis={place} out of bounds: expected {-rank}<=axis<{rank}")
+    return place % rank
+
+
+def _expand_dims(function: Any, input: Any, axis: Any, name: Any = None) -> Any:
+    place = _place(axis, (input.shape.rank or 0) + 1)
+    return input[(slice(None),) * place + (None,)] if place else input[None]
+
+
+def _reverse(function: Any, tensor: Any, axis: Any, name: Any = None) -> Any:
+    places = {static_int(a, "axis") % (tensor.shape.rank or 1) for a in axis}
+    keys = [slice(None, None, -1) if i in places else slice(None) for i in range(max(places) + 1)]
+    return tensor[tuple(keys)]
+
+
+def _add_n(function: Any, inputs: Any, name: Any = None) -> Any:
+    check_same_rows(inputs)
+    return inputs[0].with_flat_values(function([i.flat_values for i in inputs]))
+
+
+def _join(function: Any, inputs: Any, separator: str = "", name: Any = None) -> Any:
+    rows = [i for i in inputs if isinstance(i, RaggedTensor)]
+    check_same_rows(rows)
+    flat = [i.flat_values if isinstance(i, RaggedTensor) else i for i in inputs]
+    return rows[0].with_flat_values(function(flat, separator))
+
+
+# -- where
+
+
+def _where(function: Any, condition: Any, x: Any = None, y: Any = None, name: Any = None) -> Any:
+    if (x is None) != (y is None):
+        raise ValueError("x and y must be either both None or both non-None")
+    if x is None:
+        return _true_places(condition)
+    shapes = [DynamicRaggedShape.from_tensor(as_tensor(v), int64) for v in (condition, x, y)]
+    whole = broadcast_shapes(shapes[0], broadcast_shapes(shapes[1], shapes[2]))
+    wide = [_like(v, whole) for v in (condition, x, y)]
+    return whole.of_values(function(*wide))
+
+
+def _like(value: Any, whole: DynamicRaggedShape) -> Tensor:
+    found = broadcast_to(as_tensor(value), whole)
+    return found.flat_values if isinstance(found, RaggedTensor) else found
+
+
+def _true_places(condition: Any) -> Tensor:
+    if not isinstance(condition, RaggedTensor):
+        return public_names()["where"](condition)  # type: ignore[no-any-return]
+    inner = _true_places(condition.values)
+    first = inner[:, 0]
+    rows = cast(gather(condition.value_rowids(), first), int64)
+    columns = first - cast(gather(condition.row_splits, rows), int64)
+    return bind.concat(bind.stack(rows, columns, axis=1), inner[:, 1:], axis=1)  # type: ignore[no-any-return]
+
+
+# -- repeated, cut, squeezed
+
+
+def _at(axis: int, part: slice) -> tuple[slice, ...]:
+    """The key of a part along an axis."""
+    return (*(slice(None),) * axis, part)
+
+
+def _tile(function: Any, input: Any, multiples: Any, name: Any = None) -> Any:
+    found = input
+    for axis, count in enumerate(static_value(multiples, "multiples")):
+        if count == 0:
+            found = found[_at(axis, slice(0, 0))]
+        elif count > 1:
+            found = concat_all([found] * count, axis)
+    return found
+
+
+def _split(
+    function: Any, value: Any, num_or_size_splits: Any, axis: Any = 0, num: Any = None, name: Any = None
+) -> list[Any]:
+    if isinstance(num_or_size_splits, int) and num_or_size_splits == 1:
+        return [value]
+    shape = DynamicRaggedShape.from_tensor(value)
+    place = _place(axis, shape.rank)
+    if not shape.is_uniform(place):
+        raise ValueError(f"Cannot split a ragged dimension. Got `value` with shape {shape} and `axis` {place}.")
+    size, sizes = int(static_value(shape[place], "the dim to split")), _sizes(num_or_size_splits)
+    if isinstance(sizes, int):
+        sizes = [size // sizes] * sizes
+    edges = np.cumsum([0, *sizes]).tolist()
+    told = "Cannot exactly split the `axis` dimension of `value` with the given `num_or_size_split`."
+    if edges[-1] != size:
+        assert_equal(np.array(size), np.array(edges[-1]), message=told)
+    return [value[_at(place, slice(a, b))] for a, b in zip(edges, edges[1:])]
+
+
+def _sizes(given: Any) -> Any:
+    sizes = static_value(given, "num_or_size_splits")
+    if isinstance(sizes, int) and sizes < 1:
+        raise ValueError(f"`num_or_size_splits` must be >=1 if it is an `int`.Received {sizes}.")
+    if isinstance(sizes, list):
+        assert_non_negative(np.array(sizes), message="`num_or_size_splits` must be non-negative.")
+    return sizes
+
+
+def _squeeze(function: Any, input: Any, axis: Any = None, name: Any = None) -> Any:
+    if axis is None:
+        raise ValueError("Ragged.squeeze must have an axis argument.")
+    axes = [axis] if isinstance(axis, int) else axis
+    if not isinstance(axes, (list, tuple)) or not all(isinstance(a, int) for a in axes):
+        raise TypeError("Axis must be a list or tuple of integers.")
+    places = [_place(a, input.shape.rank) for a in axes]
+    return _squeezed(function, input, places)
+
+
+def _squeezed(function: Any, ragged: RaggedTensor, axes: list[int]) -> Any:
+    rank = ragged.ragged_rank
+    for axis, lengths in enumerate(ragged.nested_row_lengths(), 1):
+        if axis in axes:
+            _require_single(bind.reduce_all(bind.equal(lengths, lengths * 0 + 1), axis=(0,), keepdims=False), axis)
+    if 0 in axes:
+        _require_single(bind.equal(ragged.nrows(int64), EagerTensor(np.array(1))), 0)
+    flat = ragged.flat_values
+    inner = [a - rank for a in axes if a > rank]
+    flat = function(flat, inner) if inner else flat
+    splits = [s for i, s in enumerate(ragged.nested_row_splits, 1) if i not in axes]
+    if splits and 0 in axes:
+        splits = splits[1:]
+    found = RaggedTensor.from_nested_row_splits(flat, splits)
+    return function(found, [0]) if set(range(rank + 1)) <= set(axes) else found
+
+
+def _require_single(holds: Tensor, axis: int) -> None:
+    Assert(holds, [f"the given axis (axis = {axis}) is not squeezable!"])
+
+
+# -- made
+
+
+def _shape(function: Any, input: Any, out_type: Any = int32, name: Any = None) -> DynamicRaggedShape:
+    return DynamicRaggedShape.from_tensor(input, out_type)
+
+
+def _reshape(function: Any, tensor: Any, shape: Any, name: Any = None) -> Any:
+    values = tensor.values if isinstance(tensor, RaggedTensor) else tensor
+    if not isinstance(shape, DynamicRaggedShape):
+        return function(values, shape)
+    return shape.of_values(function(values, shape.inner_dims))
+
+
+def _broadcast_to(function: Any, input: Any, shape: Any, name: Any = None) -> Any:
+    if not isinstance(shape, DynamicRaggedShape):
+        shape = DynamicRaggedShape([], shape)
+    return broadcast_to(as_tensor(input), shape)
+
+
+def _broadcast_dynamic_shape(function: Any, shape_x: Any, shape_y: Any) -> DynamicRaggedShape:
+    pair = [s if isinstance(s, DynamicRaggedShape) else DynamicRaggedShape([], s) for s in (shape_x, shape_y)]
+    return broadcast_shapes(*pair)
+
+
+def _filled(function: Any, shape: DynamicRaggedShape, *args: Any, **kwargs: Any) -> Any:
+    return shape.of_values(function(shape.inner_dims, *args, **kwargs))
+
+
+def _one_hot(
+    function: Any, indices: Any, depth: Any, on_value: Any = None, off_value: Any = None, axis: Any = None,
+    dtype: Any = None, name: Any = None,
+) -> Any:  # fmt: skip
+    place = None if axis is None else static_int(axis, "axis")
+    if place is not None and place >= 0:
+        if place <= indices.ragged_rank:
+            raise ValueError(f"axis ({place}) must be greater than indices.ragged_rank ({indices.ragged_rank}).")
+        place -= indices.ragged_rank
+    return indices.with_flat_values(function(indices.flat_values, depth, on_value, off_value, place, dtype))
+
+
+# -- computed along rows
+
+
+def _cumsum(
+    function: Any, x: Any, axis: Any = 0, exclusive: bool = False, reverse: bool = False, name: Any = None
+) -> Any:
+    place = _place(axis, x.shape.rank)
+    if place > x.ragged_rank:
+        return x.with_flat_values(function(x.flat_values, place - x.ragged_rank, exclusive, reverse))
+    sums = function(x.to_tensor(), place, exclusive, reverse)
+    return RaggedTensor.from_tensor(sums, lengths=x.nested_row_lengths())
+
+
+def _softmax(function: Any, logits: Any, axis: Any = None, name: Any = None) -> Any:
+    place, names = -1 if axis is None else axis, public_names()
+    powers = names["exp"](logits - names["reduce_max"](logits, axis=place, keepdims=True))
+    return powers / names["reduce_sum"](powers, axis=place, keepdims=True)
+
+
+def _logsumexp(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
+    names = public_names()
+    top = names["reduce_max"](input_tensor, axis, True)
+    total = names["reduce_sum"](names["exp"](input_tensor - top), axis, True)
+    return names["reduce_sum"](names["math.log"](total) + top, axis, keepdims)
+
+
+def _variance(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
+    if input_tensor.dtype.is_complex:
+        raise ValueError("reduce_variance is not supported for RaggedTensors with complex dtypes.")
+    names = public_names()
+    mean = names["reduce_mean"]
+    squares, average = mean(input_tensor * input_tensor, axis, keepdims), mean(input_tensor, axis, keepdims)
+    return names["maximum"](squares - average * average, 0)
+
+
+def _std(function: Any, input_tensor: Any, axis: Any = None, keepdims: bool = False, name: Any = None) -> Any:
+    return public_names()["sqrt"](_variance(function, input_tensor, axis, keepdims))
+
+
+def _embedding_lookup(function: Any, params: Any, ids: Any, max_norm: Any = None, name: Any = None) -> Any:
+    return ids.with_flat_values(function(params, ids.flat_values, max_norm))
+
+
+def _matmul(function: Any, a: Any, b: Any, transpose_a: bool = False, transpose_b: bool = False, **kwargs: Any) -> Any:
+    """Of two matrices of one width; of batches, where the rows of ``a`` alone are ragged."""
+    first, second = as_tensor(a), as_tensor(b)
+    if first.dtype is not second.dtype:
+        raise ValueError("`a` and `b` must have the same dtype.")
+    rank = first.shape.rank
+    if rank != second.shape.rank:
+        raise ValueError("`a` and `b` must have the same rank.")
+    if rank == 2:
+        return function(_uniform(first), _uniform(second), transpose_a, transpose_b, **kwargs)
+    if rank == 3 and not isinstance(second, RaggedTensor) and first.ragged_rank == 1 and not transpose_a:
+        wide = gather(second, first.value_rowids())
+        rows = public_names()["expand_dims"](first.values, 1)
+        return first.with_values(function(rows, wide, transpose_b=transpose_b, **kwargs)[:, 0])
+    raise NotImplementedError(
+        "tf.matmul of ragged tensors takes matrices, or a batch [B, (I), J] of which only I is ragged, by a dense one: "
+        "convert the others with to_tensor()"
+    )
+
+
+def _uniform(matrix: Any) -> Tensor:
+    if not isinstance(matrix, RaggedTensor):
+        return matrix  # type: ignore[no-any-return]
+    dense = matrix.to_tensor()
+    told = "The matrices in `a` and `b` may not be ragged in their innermost dimension."
+    size = public_names()["size"]
+    assert_equal(size(matrix.flat_values), size(dense), message=told)
+    return dense
+
+
+# -- partitions
+
+
+@export("ragged.stack_dynamic_partitions")
+def stack_dynamic_partitions(data: Any, partitions: Any, num_partitions: Any, name: str | None = None) -> RaggedTensor:
+    """The items of ``data`` by the partition that each belongs to, a row each.
+
+    Args:
+      data: a tensor, ragged or not.
+      partitions: integers of shape ``data.shape[:n]``.
+      num_partitions: how many rows the result has.
+
+    >>> import tvtf as tf
+    >>> tf.ragged.stack_dynamic_partitions(["a", "b", "c", "d", "e"], [3, 0, 2, 2, 3], 5)
+    <tf.RaggedTensor [[b'b'], [], [b'c', b'd'], [b'a', b'e'], []]>
+
+    Raises:
+      InvalidArgumentError: a partition that is negative or not less than ``num_partitions``.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ragged/stack_dynamic_partitions
+    """
+    rows, ids = as_tensor(data), as_tensor(partitions)
+    rank = ids.shape.rank
+    ids.shape.assert_is_compatible_with(rows.shape[:rank])
+    if rank == 0:
+        found = stack_all([rows], 0).values if isinstance(rows, RaggedTensor) else bind.stack(rows, axis=0)
+        return RaggedTensor.from_value_rowids(found, bind.reshape(ids, shape=(1,)), num_partitions, validate=False)
+    if rank == 1:
+        return _by_partition(rows, ids, convert_to_tensor(num_partitions, dtype_hint=ids.dtype))
+    rows = rows if isinstance(rows, RaggedTensor) else from_tensor(rows, None, None, 1, int64)
+    ids = ids if isinstance(ids, RaggedTensor) else from_tensor(ids, None, None, 1, int64)
+    told = "data and partitions have incompatible ragged shapes"
+    assert_equal(rows.row_splits, cast(ids.row_splits, rows.row_splits.dtype), message=told)
+    return stack_dynamic_partitions(rows.values, ids.values, num_partitions)
+
+
+def _by_partition(rows: Any, ids: Tensor, count: Tensor) -> RaggedTensor:
+    order = argsort(ids, stable=True)
+    sorted_ids = gather(ids, order)
+    limit = cast(count, ids.dtype)
+    assert_less(sorted_ids[-1:], limit, message="partitions must be less than num_partitions")
+    assert_non_negative(ids, message="partitions must be non-negative.")
+    values = ragged_gather(None, rows, order) if isinstance(rows, RaggedTensor) else gather(rows, order)
+    return RaggedTensor.from_value_rowids(values, sorted_ids, limit, validate=False)
+
+
+def _dynamic_partition(function: Any, data: Any, partitions: Any, num_partitions: Any, name: Any = None) -> list[Any]:
+    if not isinstance(num_partitions, int) or num_partitions < 0:
+        raise TypeError("num_partitions must be a non-negative integer")
+    found = stack_dynamic_partitions(data, partitions, num_partitions)
+    return [found[i] for i in range(num_partitions)]
+
+
+def _bincount(
+    function: Any,
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = int32,
+    name: Any = None,
+    axis: int | None = None,
+    binary_output: bool = False,
+) -> Any:
+    shares = None if weights is None else convert_to_tensor(weights.flat_values)
+    rows = cast(arr.value_rowids(), int64) if axis == -1 else None
+    count = None if rows is None else simplify_dim(arr.row_splits._type.shape[0] - 1)
+    return counts(arr.flat_values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
+
+
+def _sparse_bincount(function: Any, values: Any, weights: Any = None, *args: Any, **kwargs: Any) -> Any:
+    if weights is not None and not isinstance(weights, RaggedTensor):
+        raise ValueError(
+            "`weights` must be a RaggedTensor if `values` is a RaggedTensor. Received argument "
+            f"weights={weights} of type: {type(weights).__name__}."
+        )
+    return function(values.to_sparse(), None if weights is None else weights.to_sparse(), *args, **kwargs)
+
+
+HANDLERS: dict[str, Handler] = {
+    "math.bincount": _bincount,
+    "sparse.bincount": _sparse_bincount,
+    "concat": _concat,
+    "stack": _stack,
+    "gather": ragged_gather,
+    "gather_nd": gather_nd,
+    "boolean_mask": _boolean_mask,
+    "size": _size,
+    "rank": _rank,
+    "expand_dims": _expand_dims,
+    "reverse": _reverse,
+    "add_n": _add_n,
+    "strings.join": _join,
+    "where": _where,
+    "tile": _tile,
+    "split": _split,
+    "squeeze": _squeeze,
+    "shape": _shape,
+    "reshape": _reshape,
+    "broadcast_to": _broadcast_to,
+    "broadcast_dynamic_shape": _broadcast_dynamic_shape,
+    "zeros": _filled,
+    "ones": _filled,
+    "fill": _filled,
+    "one_hot": _one_hot,
+    "cumsum": _cumsum,
+    "nn.softmax": _softmax,
+    "reduce_logsumexp": _logsumexp,
+    "math.reduce_variance": _variance,
+    "math.reduce_std": _std,
+    "nn.embedding_lookup": _embedding_lookup,
+    "linalg.matmul": _matmul,
+    "dynamic_partition": _dynamic_partition,
+}
+"""By public path, what a function does where an argument is ragged."""

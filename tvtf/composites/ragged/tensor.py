@@ -1,0 +1,501 @@
+"""RaggedTensor: rows of several lengths, as their values one after another and where each row begins."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.ragged.kernels import dim, positions, positive_axis, row_ids
+from tvtf.composites.ragged.partition import RowPartition
+from tvtf.core.composite import BatchableTypeSpec, CompositeTensor
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, TensorShape, as_shape, simplify_dim
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.dtypes import DType, as_dtype, float32, int64
+from tvtf.ops.cast import cast
+from tvtf.ops.dims import scalar_of
+
+
+def _values(value: Any) -> Any:
+    return value if isinstance(value, RaggedTensor) else convert_to_tensor(value)
+
+
+@export("RaggedTensor")
+class RaggedTensor(CompositeTensor):
+    """A tensor with dims whose sizes differ from row to row; made by ``tf.ragged.constant`` and ``from_row_splits`` and its like.
+
+    >>> import tvtf as tf
+    >>> rows = tf.RaggedTensor.from_row_splits([3, 1, 4, 1, 5], [0, 2, 2, 5])
+    >>> rows, rows.shape
+    (<tf.RaggedTensor [[3, 1], [], [4, 1, 5]]>, TensorShape([3, None]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/RaggedTensor
+    """
+
+    _is_tensor_like = True
+
+    __array_priority__ = 100
+
+    def __hash__(self) -> int:
+        """Of a graph of TensorFlow 1 they are keys of a ``feed_dict``."""
+        if not isinstance(self.flat_values, SymbolicTensor) or not self.flat_values._trace.has_keys:
+            raise TypeError("unhashable type: 'RaggedTensor'")
+        return id(self)
+
+    def __init__(self, values: Any, row_splits: Tensor, uniform_row_length: Any = None) -> None:
+        self._values = values
+        self._row_splits = row_splits
+        self._uniform_row_length = uniform_row_length
+
+    # -- making it
+
+    @classmethod
+    def of_partition(cls, values: Any, part: RowPartition) -> RaggedTensor:
+        """Values cut as ``part`` tells, which is not checked."""
+        return cls(values, part.row_splits(), part.uniform_dim)
+
+    @classmethod
+    def _checked(cls, values: Any, part: RowPartition, validate: bool) -> RaggedTensor:
+        if validate and values.shape.rank:
+            part = part.of_values(cast(scalar_of(_first_dim(values)), part.dtype))
+        return cls.of_partition(values, part)
+
+    @classmethod
+    def from_row_splits(cls, values: Any, row_splits: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
+        """Row ``i`` is ``values[row_splits[i]:row_splits[i + 1]]``."""
+        rows = _values(values)
+        return cls._checked(rows, RowPartition.from_row_splits(row_splits, validate, None, _hint(rows)), validate)
+
+    @classmethod
+    def from_row_lengths(cls, values: Any, row_lengths: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
+        """Row ``i`` is the next ``row_lengths[i]`` values."""
+        rows = _values(values)
+        return cls._checked(rows, RowPartition.from_row_lengths(row_lengths, validate, None, _hint(rows)), validate)
+
+    @classmethod
+    def from_row_starts(cls, values: Any, row_starts: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
+        """Row ``i`` begins with value ``row_starts[i]``."""
+        rows = _values(values)
+        count = dim(_flat_first(rows), 0)
+        return cls._checked(
+            rows, RowPartition.from_row_starts(row_starts, count, validate, None, _hint(rows)), validate
+        )
+
+    @classmethod
+    def from_row_limits(cls, values: Any, row_limits: Any, name: Any = None, validate: bool = True) -> RaggedTensor:
+        """Row ``i`` ends before value ``row_limits[i]``."""
+        rows = _values(values)
+        return cls._checked(rows, RowPartition.from_row_limits(row_limits, validate, None, _hint(rows)), validate)
+
+    @classmethod
+    def from_value_rowids(
+        cls, values: Any, value_rowids: Any, nrows: Any = None, name: Any = None, validate: bool = True
+    ) -> RaggedTensor:
+        """Value ``i`` is in row ``value_rowids[i]``; these must not decrease."""
+        rows = _values(values)
+        part = RowPartition.from_value_rowids(value_rowids, nrows, validate, None, _hint(rows))
+        return cls._checked(rows, part, validate)
+
+    @classmethod
+    def from_uniform_row_length(
+        cls, values: Any, uniform_row_length: Any, nrows: Any = None, validate: bool = True, name: Any = None
+    ) -> RaggedTensor:
+        """Every row has ``uniform_row_length`` values."""
+        rows = _values(values)
+        count = dim(_flat_first(rows), 0)
+        part = RowPartition.from_uniform_row_length(uniform_row_length, count, nrows, validate, None, _hint(rows))
+        return cls._checked(rows, part, validate)
+
+    @classmethod
+    def from_nested_row_splits(
+        cls, flat_values: Any, nested_row_splits: Sequence[Any], name: Any = None, validate: bool = True
+    ) -> RaggedTensor:
+        """Splits of splits, the outermost first."""
+        return _nested(cls.from_row_splits, flat_values, nested_row_splits, validate)
+
+    @classmethod
+    def from_nested_row_lengths(
+        cls, flat_values: Any, nested_row_lengths: Sequence[Any], name: Any = None, validate: bool = True
+    ) -> RaggedTensor:
+        """Lengths of rows of rows, the outermost first."""
+        return _nested(cls.from_row_lengths, flat_values, nested_row_lengths, validate)
+
+    @classmethod
+    def from_nested_value_rowids(
+        cls,
+        flat_values: Any,
+        nested_value_rowids: Sequence[Any],
+        nested_nrows: Sequence[Any] | None = None,
+        name: Any = None,
+        validate: bool = True,
+    ) -> RaggedTensor:
+        """Row numbers of rows, the outermost first."""
+        counts = list(nested_nrows) if nested_nrows is not None else [None] * len(nested_value_rowids)
+        values = _values(flat_values)
+        for ids, nrows in zip(reversed(nested_value_rowids), reversed(counts)):
+            values = cls.from_value_rowids(values, ids, nrows, name, validate)
+        return values  # type: ignore[no-any-return]
+
+    @classmethod
+    def from_tensor(
+        cls,
+        tensor: Any,
+        lengths: Any = None,
+        padding: Any = None,
+        ragged_rank: int = 1,
+        name: Any = None,
+        row_splits_dtype: Any = int64,
+    ) -> RaggedTensor:
+        """The rows of a tensor; cut to ``lengths``, or without ``padding`` at their ends."""
+        from tvtf.composites.ragged.build import from_tensor
+
+        return from_tensor(convert_to_tensor(tensor), lengths, padding, ragged_rank, as_dtype(row_splits_dtype))
+
+    @classmethod
+    def from_sparse(cls, st_input: Any, name: Any = None, row_splits_dtype: Any = int64) -> RaggedTensor:
+        """The rows of a sparse matrix whose elements have no gaps between them."""
+        from tvtf.composites.ragged.sparse import from_sparse
+
+        return from_sparse(st_input, row_splits_dtype)
+
+    # -- what it is
+
+    @property
+    def dtype(self) -> DType:
+        return self._values.dtype  # type: ignore[no-any-return]
+
+    @property
+    def values(self) -> Any:
+        return self._values
+
+    @property
+    def row_splits(self) -> Tensor:
+        return self._row_splits
+
+    @property
+    def flat_values(self) -> Tensor:
+        values = self._values
+        while isinstance(values, RaggedTensor):
+            values = values.values
+        return values  # type: ignore[no-any-return]
+
+    @property
+    def nested_row_splits(self) -> tuple[Tensor, ...]:
+        rest = self._values.nested_row_splits if isinstance(self._values, RaggedTensor) else ()
+        return (self._row_splits, *rest)
+
+    @property
+    def row_partitions(self) -> tuple[RowPartition, ...]:
+        """How its values are cut into rows, the outermost first."""
+        rest = self._values.row_partitions if isinstance(self._values, RaggedTensor) else ()
+        return (RowPartition(self._row_splits, self._uniform_row_length, _first_dim(self._values)), *rest)
+
+    @property
+    def ragged_rank(self) -> int:
+        return len(self.nested_row_splits)
+
+    @property
+    def uniform_row_length(self) -> Any:
+        length = self._uniform_row_length
+        return None if length is None else cast(scalar_of(length), self._row_splits.dtype)
+
+    @property
+    def shape(self) -> TensorShape:
+        count = self._row_splits.shape[0]
+        uniform = self._uniform_row_length if isinstance(self._uniform_row_length, int) else None
+        return TensorShape([None if count is None else count - 1, uniform]).concatenate(self._values.shape[1:])
+
+    def get_shape(self) -> TensorShape:
+        """See `shape`."""
+        return self.shape
+
+    @property
+    def name(self) -> str:
+        return self.flat_values.name
+
+    @property
+    def device(self) -> str:
+        return self.flat_values.device
+
+    def nrows(self, out_type: Any = None, name: Any = None) -> Tensor:
+        """How many rows there are."""
+        count = dim(self._row_splits, 0) - 1
+        return cast(count, as_dtype(out_type or self._row_splits.dtype))
+
+    def row_starts(self, name: Any = None) -> Tensor:
+        """Where each row begins."""
+        return self._row_splits[:-1]
+
+    def row_limits(self, name: Any = None) -> Tensor:
+        """Where each row ends."""
+        return self._row_splits[1:]
+
+    def row_lengths(self, axis: int = 1, name: Any = None) -> Any:
+        """How many values each row has; along an inner ``axis`` a ragged tensor."""
+        if axis == 0:
+            return self.nrows()
+        if axis == 1:
+            return self.row_limits() - self.row_starts()
+        axis = axis if self.shape.rank is None else positive_axis(axis, self.shape.rank)
+        if axis < 2:
+            return self.row_lengths(axis)
+        inner = self._values
+        if isinstance(inner, RaggedTensor):
+            return self.with_values(inner.row_lengths(axis - 1))
+        return self.with_values(cast(positions(inner) * 0 + dim(inner, axis - 1), self._row_splits.dtype))
+
+    def value_rowids(self, name: Any = None) -> Tensor:
+        """The row of each value."""
+        return row_ids(self._row_splits, _flat_first(self._values))
+
+    def nested_row_lengths(self, name: Any = None) -> tuple[Tensor, ...]:
+        """The lengths of rows, the outermost first."""
+        rest = self._values.nested_row_lengths() if isinstance(self._values, RaggedTensor) else ()
+        return (self.row_lengths(), *rest)
+
+    def nested_value_rowids(self, name: Any = None) -> tuple[Tensor, ...]:
+        """The rows of values, the outermost first."""
+        rest = self._values.nested_value_rowids() if isinstance(self._values, RaggedTensor) else ()
+        return (self.value_rowids(), *rest)
+
+    def bounding_shape(self, axis: Any = None, name: Any = None, out_type: Any = None) -> Tensor:
+        """The shape of the smallest tensor that holds it."""
+        from tvtf.composites.ragged.build import bounding_shape
+
+        found = cast(bounding_shape(self), as_dtype(out_type or self._row_splits.dtype))
+        return found if axis is None else found[axis]
+
+    # -- others like it
+
+    def with_values(self, new_values: Any) -> RaggedTensor:
+        """Other values in the same rows."""
+        return RaggedTensor(_values(new_values), self._row_splits, self._uniform_row_length)
+
+    def with_flat_values(self, new_values: Any) -> RaggedTensor:
+        """Other innermost values in the same rows."""
+        if isinstance(self._values, RaggedTensor):
+            return self.with_values(self._values.with_flat_values(new_values))
+        return self.with_values(new_values)
+
+    def with_row_splits_dtype(self, dtype: Any) -> RaggedTensor:
+        """The same with row splits of another dtype."""
+        inner = self._values.with_row_splits_dtype(dtype) if isinstance(self._values, RaggedTensor) else self._values
+        return RaggedTensor(inner, cast(self._row_splits, as_dtype(dtype)), self._uniform_row_length)
+
+    def merge_dims(self, outer_axis: int, inner_axis: int) -> Any:
+        """Several dims as one."""
+        from tvtf.composites.ragged.build import merge_dims
+
+        rank = self.shape.rank or 0
+        places = (positive_axis(a, rank, what) for a, what in ((outer_axis, "outer_axis"), (inner_axis, "inner_axis")))
+        return merge_dims(self, *places)
+
+    def to_tensor(self, default_value: Any = None, name: Any = None, shape: Any = None) -> Tensor:
+        """A tensor in which short rows are filled up with ``default_value`` (zero), cut or filled up to ``shape``."""
+        from tvtf.composites.ragged.build import to_tensor
+
+        return to_tensor(self, default_value, None if shape is None else list(as_shape(shape)))
+
+    def to_sparse(self, name: Any = None) -> Any:
+        """A sparse tensor of the same values, each row from the left."""
+        from tvtf.composites.ragged.sparse import to_sparse
+
+        return to_sparse(self)
+
+    def to_list(self) -> list[Any]:
+        """Nested Python lists of the values."""
+        if not self.is_eager():
+            raise ValueError("to_list can only be used in eager mode.")
+        rows = self._values.to_list() if isinstance(self._values, RaggedTensor) else self._values.numpy().tolist()
+        splits = self._row_splits.numpy().tolist()
+        return [rows[a:b] for a, b in zip(splits[:-1], splits[1:])]
+
+    def numpy(self) -> np.ndarray:
+        """An array of objects where rows differ in length, of the values where they don't."""
+        if not self.is_eager():
+            raise ValueError("RaggedTensor.numpy() is only supported in eager mode.")
+        values, splits = self._values.numpy(), self._row_splits.numpy()
+        rows = [values[a:b] for a, b in zip(splits[:-1], splits[1:])]
+        if not rows:
+            return np.array([], dtype=values.dtype)
+        if all(len(row) == len(rows[0]) for row in rows):
+            return np.array(rows)
+        found = np.empty(len(rows), object)
+        found[:] = rows
+        return found
+
+    def is_eager(self) -> bool:
+        """Whether its values are known now."""
+        return all(isinstance(t, EagerTensor) for t in (self.flat_values, *self.nested_row_splits))
+
+    # -- Python
+
+    def __getitem__(self, key: Any) -> Any:
+        from tvtf.composites.ragged.getitem import getitem
+
+        return getitem(self, key)
+
+    def __iter__(self) -> Iterator[Any]:
+        if not self.is_eager():
+            raise TypeError("iterating over a ragged tensor is only possible in eager mode")
+        return (self[i] for i in range(int(self.nrows().numpy())))
+
+    def __bool__(self) -> bool:
+        raise TypeError("RaggedTensor may not be used as a boolean.")
+
+    def __repr__(self) -> str:
+        if not self.is_eager():
+            return f"tf.RaggedTensor(values={self._values}, row_splits={self._row_splits})"
+        with np.printoptions(formatter={"all": _shown}):
+            return f"<tf.RaggedTensor {_shown(self.numpy())}>"
+
+    # -- as a composite tensor
+
+    @property
+    def _type_spec(self) -> RaggedTensorSpec:
+        return RaggedTensorSpec(self.shape, self.dtype, self.ragged_rank, self._row_splits.dtype)
+
+    def _gradient_components(self) -> Tensor:
+        return self.flat_values
+
+    def _with_gradient(self, gradients: Any) -> Any:
+        return self.with_flat_values(gradients)
+
+
+def _shown(value: Any) -> str:
+    if not isinstance(value, np.ndarray):
+        return str(value)
+    return np.array2string(value, separator=", ") if value.size else repr(value.tolist())
+
+
+def _nested(make: Callable[..., Any], values: Any, partitions: Sequence[Any], validate: bool) -> Any:
+    if is_tensor(partitions):
+        raise TypeError(f"Argument `nested` must be a list of Tensors. Received {partitions!r}.")
+    found = _values(values)
+    for each in reversed(partitions):
+        found = make(found, each, validate=validate)
+    return found
+
+
+def _first_dim(values: Any) -> Dim:
+    """How many items of the first axis there are, as a dim."""
+    if isinstance(values, RaggedTensor):
+        return simplify_dim(values.row_splits._type.shape[0] - 1)
+    return values._type.shape[0]
+
+
+def _flat_first(values: Any) -> Tensor:
+    """A tensor whose first axis is that of values."""
+    return values.row_starts() if isinstance(values, RaggedTensor) else values
+
+
+def _hint(values: Any) -> DType | None:
+    return values.row_splits.dtype if isinstance(values, RaggedTensor) else None
+
+
+@export("RaggedTensorSpec")
+class RaggedTensorSpec(BatchableTypeSpec):
+    """The type of a :class:`RaggedTensor`.
+
+    Args:
+      shape: with None for ragged dims.
+      dtype: of the values.
+      ragged_rank: how many dims are partitioned; by default all but the first.
+      row_splits_dtype: int32 or int64.
+      flat_values_spec: accepted as None.
+
+    >>> import tvtf as tf
+    >>> tf.RaggedTensorSpec([None, None], tf.int32)
+    RaggedTensorSpec(TensorShape([None, None]), tf.int32, 1, tf.int64)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/RaggedTensorSpec
+    """
+
+    def __init__(
+        self,
+        shape: Any = None,
+        dtype: Any = float32,
+        ragged_rank: int | None = None,
+        row_splits_dtype: Any = int64,
+        flat_values_spec: Any = None,
+    ) -> None:
+        self._shape = as_shape(shape)
+        self._dtype = as_dtype(dtype)
+        self._row_splits_dtype = as_dtype(row_splits_dtype)
+        if ragged_rank is None:
+            if self._shape.rank is None:
+                raise ValueError("Must specify ragged_rank or a shape with a known rank.")
+            ragged_rank = self._shape.rank - 1
+        self._ragged_rank = int(ragged_rank)
+        if self._shape.rank is not None and self._ragged_rank >= self._shape.rank:
+            raise ValueError(f"Argument `ragged_rank` ({ragged_rank}) must be less than rank ({self._shape.rank}).")
+
+    @property
+    def value_type(self) -> type:
+        return RaggedTensor if self._ragged_rank else Tensor
+
+    @property
+    def dtype(self) -> DType:
+        return self._dtype
+
+    @property
+    def shape(self) -> TensorShape:
+        return self._shape
+
+    @property
+    def ragged_rank(self) -> int:
+        return self._ragged_rank
+
+    @property
+    def row_splits_dtype(self) -> DType:
+        return self._row_splits_dtype
+
+    @property
+    def flat_values_spec(self) -> None:
+        """None: values are tensors."""
+
+    @classmethod
+    def from_value(cls, value: RaggedTensor) -> RaggedTensorSpec:
+        """The type of a ragged tensor."""
+        return value._type_spec
+
+    @property
+    def _component_specs(self) -> tuple[TensorSpec, ...]:
+        if not self._ragged_rank:
+            return (TensorSpec(self._shape, self._dtype),)
+        rank = self._shape.rank
+        inner = TensorShape([None]).concatenate(self._shape[self._ragged_rank + 1 :]) if rank is not None else None
+        count = self._shape[0] if rank else None
+        outer = TensorSpec([None if count is None else count + 1], self._row_splits_dtype)
+        rest = [TensorSpec([None], self._row_splits_dtype)] * (self._ragged_rank - 1)
+        return (TensorSpec(inner, self._dtype), outer, *rest)
+
+    def _to_components(self, value: Any) -> tuple[Tensor, ...]:
+        return (value.flat_values, *value.nested_row_splits) if self._ragged_rank else (value,)
+
+    def _from_components(self, components: Sequence[Any]) -> Any:
+        values, *splits = components
+        for axis, each in reversed(list(enumerate(splits, 1))):
+            values = RaggedTensor(values, each, self._shape[axis] if self._shape.rank else None)
+        return values
+
+    def _batch(self, batch_size: int | None) -> RaggedTensorSpec:
+        shape = TensorShape([batch_size]).concatenate(self._shape)
+        return RaggedTensorSpec(shape, self._dtype, self._ragged_rank + 1, self._row_splits_dtype)
+
+    def _unbatch(self) -> RaggedTensorSpec:
+        return RaggedTensorSpec(self._shape[1:], self._dtype, max(self._ragged_rank - 1, 0), self._row_splits_dtype)
+
+    def _stacked(self, values: Sequence[Any]) -> RaggedTensor:
+        from tvtf.composites.ragged.build import stack
+
+        return stack(values).with_row_splits_dtype(self._row_splits_dtype)  # type: ignore[no-any-return]
+
+    def _rows(self, value: Any) -> list[Any]:
+        return [value[i] for i in range(int(value.shape[0] if not self._ragged_rank else value.nrows()))]
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._shape, self._dtype, self._ragged_rank, self._row_splits_dtype

@@ -1,0 +1,281 @@
+"""Parts of sparse tensors, their rows, and functions of their values."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from functools import partial
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.sparse.kernels import all_of, known_vector, one_hot, taken
+from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, of_shape, rank_of, sizes
+from tvtf.core import nest
+from tvtf.core.argument_error import Refused
+from tvtf.core.indexed_slices import IndexedSlices
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import bool as bool_dtype
+from tvtf.dtypes import int64
+from tvtf.ops.assert_values import assert_equal
+from tvtf.ops.indexing import gather_densely, in_range, places
+from tvtf.ops.operands import at_least, attributes
+from tvtf.ops.required import required
+from tvtf.ops.rules import bind, number, static_int
+
+
+@export("sparse.slice")
+def slice_(sp_input: Any, start: Any, size: Any, name: str | None = None) -> SparseTensor:
+    """A block of a sparse tensor.
+
+    Args:
+      sp_input: SparseTensor.
+      start: int64 vector: where the block begins on each axis.
+      size: int64 vector: how far it goes; it ends with the tensor at the latest.
+
+    Raises:
+      TypeError: no SparseTensor.
+      InvalidArgumentError: vectors of another length than the rank.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.to_dense(tf.sparse.slice(tf.sparse.from_dense([[1, 2, 3], [4, 5, 6]]), [0, 1], [2, 9])).numpy()
+    array([[2, 3],
+           [5, 6]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/slice
+    """
+    sp = as_sparse(sp_input)
+    first, extent = (convert_to_tensor(v, int64) for v in (start, size))
+    for vector_, what in ((first, "start"), (extent, "size")):
+        if vector_._type.shape != (rank_of(sp),):
+            told = f"Expected {what} to be a vector of length {rank_of(sp)} but got length {vector_.shape[0]}"
+            raise Refused(told).told_by("SparseSlice")
+    return _block(sp, first, extent)
+
+
+def _block(sp: SparseTensor, first: Tensor, extent: Tensor) -> SparseTensor:
+    zero = EagerTensor(np.zeros((), np.int64))
+    shape = bind.maximum(bind.minimum(extent, bind.subtract(sp.dense_shape, first)), zero)
+    moved = bind.subtract(sp.indices, first)
+    inside = bind.logical_and(bind.greater_equal(moved, zero), bind.less(moved, shape))
+    found = _where(bind.reduce_all(inside, axis=(1,), keepdims=False))
+    return taken(SparseTensor(moved, sp.values, shape), found)
+
+
+def _where(condition: Tensor) -> Tensor:
+    """The places of a vector that hold."""
+    return places(condition)[:, 0]
+
+
+@export("sparse.split")
+@attributes(num_split=at_least(1))
+def split(sp_input: Any = None, num_split: Any = None, axis: Any = None, name: str | None = None) -> list[SparseTensor]:
+    """A sparse tensor in ``num_split`` parts along an axis; the first ones are one larger where it is no multiple.
+
+    Raises:
+      ValueError: an argument is missing.
+      TypeError: no SparseTensor.
+      InvalidArgumentError: an axis out of range, or more parts than it has places.
+
+    >>> import tvtf as tf
+    >>> [tf.sparse.to_dense(s).numpy().tolist() for s in tf.sparse.split(tf.sparse.from_dense([1, 0, 2]), 2, 0)]
+    [[1, 0], [2]]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/split
+    """
+    for value, what in ((sp_input, "sp_input"), (num_split, "num_split"), (axis, "axis")):
+        if value is None:
+            raise ValueError(f"{what} is required")
+    sp = as_sparse(sp_input)
+    rank, along, count = rank_of(sp), static_int(axis, "axis"), static_int(num_split, "num_split")
+    if not -rank <= along < rank:
+        raise Refused(f"Input axis should be in range [{-rank}, {rank}), got {along}").told_by("SparseSplit")
+    along %= rank
+    size = sp.shape[along]
+    if count < 1 or (size is not None and count > size):
+        told = f"Input num_split should be between 1 and the splitting dimension size ({size}), got {count}"
+        raise Refused(told).told_by("SparseSplit")
+    return [_part(sp, along, i, count) for i in range(count)]
+
+
+def _part(sp: SparseTensor, axis: int, index: int, count: int) -> SparseTensor:
+    size, parts = sp.dense_shape[axis], EagerTensor(np.array(count))
+    least, more = bind.floordiv(size, parts), bind.floormod(size, parts)
+    i = EagerTensor(np.array(index))
+    start = bind.add(bind.multiply(least, i), bind.minimum(more, i))
+    length = bind.add(least, bind.cast(bind.less(i, more), dtype=int64))
+    if isinstance(sp.shape[axis], int):
+        length = EagerTensor(np.array(sp.shape[axis] // count + (index < sp.shape[axis] % count)))
+    extent = bind.add(sp.dense_shape, one_hot(axis, bind.subtract(length, size), rank_of(sp)))
+    return _block(sp, one_hot(axis, start, rank_of(sp)), extent)
+
+
+@export("sparse.retain")
+def retain(sp_input: Any, to_retain: Any) -> SparseTensor:
+    """The elements for which ``to_retain`` holds.
+
+    Args:
+      sp_input: SparseTensor of n elements.
+      to_retain: bool vector of length n.
+
+    Raises:
+      TypeError: no SparseTensor.
+      ValueError: a vector of another length.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.retain(tf.sparse.from_dense([1, 0, 2]), [False, True]).values.numpy()
+    array([2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/retain
+    """
+    sp, kept = as_sparse(sp_input), convert_to_tensor(to_retain, bool_dtype)
+    kept.shape.assert_has_rank(1)
+    counts = sp.values.shape[0], kept.shape[0]
+    if None not in counts and counts[0] != counts[1]:
+        raise ValueError(f"Dimensions {counts[0]} and {counts[1]} are not compatible")
+    return of_shape(taken(sp, _where(kept)), sp.shape)
+
+
+@export("sparse.reset_shape")
+def reset_shape(sp_input: Any, new_shape: Any = None) -> SparseTensor:
+    """The same elements in a larger shape, or in the smallest one that holds them.
+
+    Args:
+      sp_input: SparseTensor.
+      new_shape: integer vector of sizes not below those of the input; the tightest ones where not given.
+
+    Raises:
+      TypeError: no SparseTensor.
+      ValueError: a size below the input's, or another rank.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.reset_shape(tf.SparseTensor([[0, 1]], [5], [4, 4])).dense_shape.numpy()
+    array([1, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/reset_shape
+    """
+    sp = as_sparse(sp_input)
+    if new_shape is None:
+        none = EagerTensor(np.full((1, rank_of(sp)), -1))
+        last = bind.reduce_max(bind.concat(none, sp.indices, axis=0), axis=(0,), keepdims=False)
+        return SparseTensor(sp.indices, sp.values, bind.add(last, number(1, last)))
+    shape = bind.cast(convert_to_tensor(new_shape), dtype=int64)
+    shape.shape.assert_has_rank(1)
+    if shape.shape[0] is not None and shape.shape[0] != rank_of(sp):
+        raise ValueError(f"Dimensions {shape.shape[0]} and {rank_of(sp)} are not compatible")
+    new, old = known_vector(shape), known_vector(sp.dense_shape)
+    if new is None or old is None:
+        fits = all_of(bind.less_equal(sp.dense_shape, shape))
+        shape = bind.checked(shape, fits, message="Requested new_shape should have dimension sizes >= sp_input.shape.")
+    elif any(a < b for a, b in zip(new, old)):
+        found = f"Found new_shape ({np.array(old)}), sp_input.shape ({np.array(new)})."
+        raise ValueError(f"Requested new_shape should have dimension sizes >= sp_input.shape.  {found}")
+    return SparseTensor(sp.indices, sp.values, shape)
+
+
+@export("sparse.mask")
+def mask(a: IndexedSlices, mask_indices: Any, name: str | None = None) -> IndexedSlices:
+    """The rows of IndexedSlices whose indices are not among those given.
+
+    >>> import tvtf as tf
+    >>> rows = tf.IndexedSlices(tf.constant([[1.], [2.]]), tf.constant([4, 7]))
+    >>> tf.sparse.mask(rows, [4]).indices.numpy()
+    array([7], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/mask
+    """
+    values, at = convert_to_tensor(a.values), convert_to_tensor(a.indices)
+    out = convert_to_tensor(mask_indices, dtype_hint=at.dtype)
+    equal = bind.equal(bind.reshape(at, shape=(*at._type.shape, 1)), out)
+    kept = _where(bind.logical_not(bind.reduce_any(equal, axis=(1,), keepdims=False)))
+    return IndexedSlices(gather_densely(values, kept), bind.gather(at, kept, axis=0, batch_dims=0), a.dense_shape)
+
+
+# -- rows
+
+
+@export("sparse.fill_empty_rows")
+def fill_empty_rows(sp_input: Any, default_value: Any, name: str | None = None) -> tuple[SparseTensor, Tensor]:
+    """The same with ``default_value`` at the first place of each row that has no element; rows in order.
+
+    Args:
+      sp_input: SparseTensor of shape (rows, ...).
+      default_value: scalar.
+
+    Returns:
+      The SparseTensor, and a bool tensor of shape (rows,) that tells the rows that were empty.
+
+    Raises:
+      TypeError: no SparseTensor.
+      InvalidArgumentError: an index outside, or a default that is no scalar.
+
+    >>> import tvtf as tf
+    >>> filled, empty = tf.sparse.fill_empty_rows(tf.sparse.from_dense([[0, 0], [0, 5]]), -1)
+    >>> tf.sparse.to_dense(filled).numpy(), empty.numpy()
+    (array([[-1,  0],
+           [ 0,  5]], dtype=int32), array([ True, False]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/fill_empty_rows
+    """
+    sp = as_sparse(sp_input)
+    default = convert_to_tensor(default_value, sp.dtype)
+    if default.ndim:
+        told = f"default_value must be a scalar, saw: [{','.join(map(str, default.shape))}]"
+        raise Refused(told).told_by("SparseFillEmptyRows")
+    count = sizes(sp)[0]
+    check = partial(_check_rows, count=count)
+    indices = required(sp.indices, check, lambda x: in_range(x[:, 0], count), _ROWS)
+    sp = of_shape(SparseTensor(indices, sp.values, sp.dense_shape), sp.shape)
+    rows = sp.indices[:, 0]
+    ones = bind.broadcast_to(number(1, rows), shape=rows._type.shape)
+    found = bind.unsorted_segment_sum(ones, rows, num_segments=count)
+    empty = bind.equal(found, number(0, found))
+    new = places(empty)
+    zeros = bind.broadcast_to(number(0, new), shape=(new._type.shape[0], rank_of(sp) - 1))
+    indices = bind.concat(sp.indices, bind.concat(new, zeros, axis=1) if rank_of(sp) > 1 else new, axis=0)
+    values = bind.concat(sp.values, bind.broadcast_to(default, shape=new._type.shape[:1]), axis=0)
+    order = bind.argsort(indices[:, 0], descending=False)
+    filled = taken(SparseTensor(indices, values, sp.dense_shape), order)
+    return of_shape(filled, sp.shape), empty
+
+
+_ROWS = "indices are not in the rows of the dense shape"
+
+
+def _check_rows(indices: np.ndarray, count: Any) -> None:
+    rows = indices[:, 0]
+    for place in np.flatnonzero((rows < 0) | (rows >= count)):
+        told = f"{rows[place]} >= {count}" if rows[place] > 0 else f"{rows[place]} < 0"
+        raise Refused(f"indices({place}, 0) is invalid: {told}").told_by("SparseFillEmptyRows")
+
+
+@export("sparse.map_values")
+def map_values(op: Callable[..., Any], *args: Any, **kwargs: Any) -> SparseTensor:
+    """``op`` of the values of sparse arguments, at the places that these have in common.
+
+    Args:
+      op: a function of values that keeps their shape.
+      *args, **kwargs: its arguments; at least one is a SparseTensor.
+
+    Raises:
+      ValueError: none is.
+      InvalidArgumentError: the sparse ones have other places or shapes.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.map_values(tf.add, tf.sparse.from_dense([1, 0, 2]), 5).values.numpy()
+    array([6, 7], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/map_values
+    """
+    sparse = [v for v in nest.flatten((args, kwargs)) if isinstance(v, SparseTensor)]
+    if not sparse:
+        raise ValueError("No SparseTensor in argument list of map_values")
+    for other in sparse[1:]:
+        require_same_places(sparse[0], other)
+    inner, named = nest.map_structure(lambda v: v.values if isinstance(v, SparseTensor) else v, (args, kwargs))
+    return sparse[0].with_values(op(*inner, **named))
+
+
+def require_same_places(a: SparseTensor, b: SparseTensor) -> None:
+    assert_equal(a.dense_shape, b.dense_shape, message="Mismatched shapes!")
+    assert_equal(a.indices, b.indices, message="Mismatched indices!")

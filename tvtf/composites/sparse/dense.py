@@ -1,0 +1,218 @@
+"""Sparse tensors from dense ones, and back."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.sparse.kernels import all_of, same
+from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, sizes
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, brackets
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import DType, as_dtype, float32, int64, string, type_name
+from tvtf.ops.array import shape as shape_of
+from tvtf.ops.dims import dim_min, scalar_of
+from tvtf.ops.indexing import places
+from tvtf.ops.operands import attributes
+from tvtf.ops.rules import bind, number, size_argument
+
+
+def zero(dtype: Any) -> Tensor:
+    """The scalar that sparse tensors of a dtype leave out."""
+    return EagerTensor(np.array(b"" if dtype is string else 0, dtype.np))
+
+
+@export("sparse.from_dense")
+def from_dense(tensor: Any, name: str | None = None) -> SparseTensor:
+    """The elements of a tensor that are not zero, or no empty strings.
+
+    Args:
+      tensor: tensor of any shape and dtype.
+
+    Returns:
+      A SparseTensor of the same shape and dtype, in row-major order.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.from_dense([0, 0, 3, 0, 1]).values.numpy()
+    array([3, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/from_dense
+    """
+    x = convert_to_tensor(tensor)
+    if not x.ndim:
+        raise Refused("WhereOp : Unhandled input dimensions: 0").told_by("Where")
+    found = places(bind.not_equal(x, zero(x.dtype)))
+    return SparseTensor(found, bind.gather_nd(x, found), shape_of(x, int64))
+
+
+@export("sparse.to_dense")
+@attributes(validate_indices=bool)
+def to_dense(
+    sp_input: Any, default_value: Any = None, validate_indices: bool = True, name: str | None = None
+) -> Tensor:
+    """The whole tensor.
+
+    Args:
+      sp_input: SparseTensor.
+      default_value: scalar for the places that it leaves out; zero, or an empty string, where not given.
+      validate_indices: refuse indices that repeat or are not in row-major order.
+
+    Returns:
+      A tensor of shape ``sp_input.dense_shape``.
+
+    Raises:
+      TypeError: no SparseTensor.
+      InvalidArgumentError: indices that repeat, are out of order, or lie outside.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.to_dense(tf.SparseTensor([[1], [3]], [5, 6], [4]), default_value=-1).numpy()
+    array([-1,  5, -1,  6], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/to_dense
+    """
+    sp = as_sparse(sp_input)
+    default = zero(sp.dtype) if default_value is None else convert_to_tensor(default_value, dtype_hint=sp.dtype)
+    if default.dtype is not sp.dtype:
+        raise _wrong_default(sp.dtype, default.dtype)
+    if default.ndim:
+        raise Refused("default_value should be a scalar.").told_by("SparseToDense")
+    return scattered(sp.indices, sp.values, sizes(sp), default, bool(validate_indices))
+
+
+def _wrong_default(expected: DType, found: DType) -> BaseException:
+    names = [type_name(d) for d in (expected, found)]
+    told = f"cannot compute SparseToDense as input #3(zero-based) was expected to be a {names[0]} tensor but is a {names[1]} tensor"
+    return Refused(told, TypeError).told_by("SparseToDense")
+
+
+def scattered(indices: Tensor, values: Tensor, dims: tuple[Dim, ...], default: Tensor, ordered: bool) -> Tensor:
+    """A tensor of values at their places, and the default elsewhere."""
+    checked = bind.ordered_indices(indices, dims=dims, ordered=ordered)
+    return bind.tensor_scatter_update(bind.broadcast_to(default, shape=dims), checked, values)
+
+
+MSG_UNORDERED = "out of order. Many sparse ops require sorted indices.\n    Use `tf.sparse.reorder` to create a correctly ordered copy.\n\n"
+
+
+def _checked(indices: np.ndarray, *, dims: tuple[int, ...], ordered: bool) -> np.ndarray:
+    outside: Any = ((indices < 0) | (indices >= np.array(dims, np.int64))).any(axis=1)
+    steps = _first_steps(indices) if ordered else np.ones(len(indices))
+    for row in np.flatnonzero(outside | (steps <= 0)):
+        if outside[row] and not ordered:
+            raise Refused(f"Indices are not valid (out of bounds).  Shape: {brackets(dims)}")
+        shown = f"indices[{row}] = {brackets(indices[row].tolist())} is "
+        if outside[row]:
+            raise Refused(f"{shown}out of bounds: need 0 <= index < {brackets(dims)}")
+        raise Refused(f"{shown}{MSG_UNORDERED if steps[row] else 'repeated'}")
+    return indices
+
+
+def _first_steps(indices: np.ndarray) -> np.ndarray:
+    """How far each index is from the one before it, on the first axis where they differ; 1 for the first one."""
+    steps = np.diff(indices, axis=0)
+    first = (
+        np.take_along_axis(steps, (steps != 0).argmax(axis=1)[:, None], 1)[:, 0] if steps.size else steps[:, :0].sum(1)
+    )
+    return np.concatenate([np.ones(1, np.int64), first])[: len(indices)]
+
+
+def _guard(indices: Tensor, *, dims: tuple[Dim, ...], ordered: bool) -> list[tuple[Tensor, str]]:
+    limits = bind.stack(*(scalar_of(d) for d in dims), axis=0)
+    inside = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
+    found = [(all_of(inside), f"indices are out of bounds: need 0 <= index < {brackets(dims)}")]
+    return [*found, (all_of(_ascending(indices)), "indices are repeated or out of order")] if ordered else found
+
+
+def _ascending(indices: Tensor) -> Tensor:
+    """Whether each index comes after the one before it, in row-major order."""
+    earlier, later = indices[:-1], indices[1:]
+    after: Any = None
+    for axis in reversed(range(indices.ndim and indices._type.shape[1])):
+        a, b = earlier[:, axis], later[:, axis]
+        greater = bind.less(a, b)
+        after = greater if after is None else bind.logical_or(greater, bind.logical_and(bind.equal(a, b), after))
+    return after
+
+
+@primitive(
+    tf_name="SparseToDense",
+    type=lambda indices, *, dims, ordered: indices,
+    numpy=_checked,
+    lower=lambda indices, **_: same(indices),
+    guard=_guard,
+    onnx=lambda e, inputs, outputs, types, *, dims, ordered: e.node("Identity", inputs, outputs),
+    why_not={"vjp": "no floating inputs", "batch": "the elements of a batch could have several numbers of values"},
+    samples=lambda: [
+        Sample((np.array([[0, 1], [2, 0]]),), {"dims": (3, 2), "ordered": True}),
+        Sample((np.array([[2], [0]]),), {"dims": (3,), "ordered": False}),
+    ],
+)
+def ordered_indices(indices: Tensor, dims: tuple[Dim, ...], ordered: bool) -> Any:
+    """Indices, checked: inside ``dims``, and in row-major order without repetitions where they have to be."""
+    return (indices,), {"dims": dims, "ordered": ordered}
+
+
+@export("sparse.to_indicator")
+def to_indicator(sp_input: Any, vocab_size: Any, name: str | None = None) -> Tensor:
+    """Whether each number below ``vocab_size`` is among the values of a row.
+
+    Args:
+      sp_input: SparseTensor of int32 or int64 values; which of the last dim they lie in doesn't count.
+      vocab_size: the size of the last dim of the result.
+
+    Returns:
+      A bool tensor of shape (..., vocab_size).
+
+    Raises:
+      TypeError: no SparseTensor.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.to_indicator(tf.SparseTensor([[0, 0], [1, 0]], [2, 0], [2, 1]), 3).numpy()
+    array([[False, False,  True],
+           [ True, False, False]])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/to_indicator
+    """
+    sp = as_sparse(sp_input)
+    size = size_argument(vocab_size, "vocab_size")
+    numbers = bind.reshape(bind.cast(sp.values, dtype=int64), shape=(*sp.values._type.shape, 1))
+    indices = bind.concat(sp.indices[:, :-1], numbers, axis=1)
+    ones = bind.broadcast_to(EagerTensor(np.array(True)), shape=sp.values._type.shape)
+    return scattered(indices, ones, (*sizes(sp)[:-1], size), EagerTensor(np.array(False)), False)
+
+
+@export("sparse.eye")
+def eye(num_rows: Any, num_columns: Any = None, dtype: Any = float32, name: str | None = None) -> SparseTensor:
+    """A matrix with ones along its diagonal.
+
+    Args:
+      num_rows, num_columns: int or integer scalar; as many columns as rows where not given.
+      dtype: of the values.
+
+    Raises:
+      TypeError: no integers.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.to_dense(tf.sparse.eye(2, 3)).numpy()
+    array([[1., 0., 0.],
+           [0., 1., 0.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/eye
+    """
+    rows = _count(num_rows, "num_rows")
+    columns = rows if num_columns is None else _count(num_columns, "num_columns")
+    steps = bind.range(size=dim_min(rows, columns), start=0, delta=1, dtype=int64)
+    one = EagerTensor(np.ones((), as_dtype(dtype).np))
+    values = bind.broadcast_to(one, shape=steps._type.shape)
+    return SparseTensor(bind.stack(steps, steps, axis=1), values, bind.stack(*map(scalar_of, (rows, columns)), axis=0))
+
+
+def _count(value: Any, name: str) -> Dim:
+    if isinstance(value, int) and value < 0:
+        raise Refused(f"Requires start <= limit when delta > 0: 0/{value}").told_by("Range")
+    if not isinstance(value, (int, np.integer, Tensor)) or isinstance(value, bool):
+        raise TypeError(f"{name} must be an integer value")
+    return size_argument(value, name)

@@ -1,0 +1,156 @@
+"""Rows of tables by sparse ids, as one row for each row of ids."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.sparse.tensor import SparseTensor
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import bfloat16, float16, float32, int32, int64
+from tvtf.ops.attention import embedding_lookup
+from tvtf.ops.cast import cast
+from tvtf.ops.rules import bind
+
+COMBINERS = ("mean", "sqrtn", "sum")
+
+
+def _check(ids: Any, weights: Any, combiner: str) -> None:
+    if combiner not in COMBINERS:
+        raise ValueError(f"combiner must be one of 'mean', 'sqrtn' or 'sum', got {combiner}")
+    if not isinstance(ids, SparseTensor):
+        raise TypeError(f"sp_ids must be SparseTensor, got {type(ids)}")
+    if weights is not None and not isinstance(weights, SparseTensor):
+        raise TypeError(f"sp_weights must be either None or SparseTensor,got {type(weights)}")
+    for part in ("values", "indices", "dense_shape") if weights is not None else ():
+        getattr(ids, part).shape.assert_is_compatible_with(getattr(weights, part).shape)
+
+
+def _combined(rows: Tensor, weights: Tensor | None, combiner: str, summed: Any) -> Tensor:
+    """Rows times their weights, in sums that ``summed`` makes, by the sum of weights or its like."""
+    dtype = rows.dtype
+    rows = cast(rows, float32) if dtype in (float16, bfloat16) else rows
+    if weights is None:
+        weights = bind.broadcast_to(convert_to_tensor(1, rows.dtype), shape=rows._type.shape[:1])
+    weights = cast(weights, rows.dtype)
+    wide = bind.reshape(weights, shape=(*weights._type.shape, *(1,) * (rows.ndim - 1)))
+    found = summed(rows * wide)
+    if combiner == "mean":
+        found = bind.divide_no_nan(found, summed(wide))
+    elif combiner == "sqrtn":
+        found = bind.divide_no_nan(found, bind.sqrt(summed(wide * wide)))
+    return cast(found, dtype)  # type: ignore[no-any-return]
+
+
+@export("nn.embedding_lookup_sparse")
+def embedding_lookup_sparse(
+    params: Any,
+    sp_ids: Any,
+    sp_weights: Any,
+    combiner: str | None = None,
+    max_norm: Any = None,
+    name: str | None = None,
+    allow_fast_lookup: bool = False,
+) -> Tensor:
+    """The rows of a table that each row of sparse ids names, combined into one.
+
+    Args:
+      params: tensor of shape (rows, ...), or a list of such that are joined.
+      sp_ids: int64 SparseTensor of shape (n, any): at least one id in each row.
+      sp_weights: SparseTensor of weights at the same places; ones where None.
+      combiner: "sum", "mean" (by the sum of weights), or "sqrtn" (by the root of the sum of their squares); "mean" where None.
+      max_norm: rows longer than this (l2) are scaled down to it.
+      allow_fast_lookup: accepted.
+
+    Returns:
+      A tensor of shape (n, ...).
+
+    Raises:
+      TypeError: ids or weights that are not sparse.
+      ValueError: another combiner.
+
+    >>> import tvtf as tf
+    >>> ids = tf.SparseTensor([[0, 0], [0, 1], [1, 0]], tf.constant([0, 1, 1], tf.int64), [2, 2])
+    >>> tf.nn.embedding_lookup_sparse(tf.constant([[1., 2.], [3., 4.]]), ids, None).numpy()
+    array([[2., 3.],
+           [3., 4.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/embedding_lookup_sparse
+    """
+    combiner = combiner or "mean"
+    _check(sp_ids, sp_weights, combiner)
+    segments = sp_ids.indices[:, 0]
+    rows = embedding_lookup(params, sp_ids.values, max_norm=max_norm)
+    segment_sum = public_names()["math.segment_sum"]
+    weights = None if sp_weights is None else sp_weights.values
+    return _combined(rows, weights, combiner, lambda x: segment_sum(x, segments))
+
+
+@export("nn.safe_embedding_lookup_sparse")
+def safe_embedding_lookup_sparse(
+    embedding_weights: Any,
+    sparse_ids: Any,
+    sparse_weights: Any = None,
+    combiner: str = "mean",
+    default_id: int | None = None,
+    max_norm: Any = None,
+    name: str | None = None,
+    allow_fast_lookup: bool = False,
+) -> Tensor:
+    """`tf.nn.embedding_lookup_sparse` of any rank of ids; without ids below zero and weights that are not positive.
+
+    Args:
+      embedding_weights: the table, or a list of parts of it.
+      sparse_ids: int64 SparseTensor of shape (d0, ..., dn).
+      sparse_weights: SparseTensor of weights at the same places; ones where None.
+      combiner: "sum", "mean" or "sqrtn"; with "sum" weights that are not positive count.
+      default_id: the id of rows without any; zeros where None.
+      max_norm: rows longer than this (l2) are scaled down to it.
+
+    Returns:
+      A tensor of shape (d0, ..., dn-1, ...).
+
+    Raises:
+      ValueError: no table, or another combiner.
+
+    >>> import tvtf as tf
+    >>> ids = tf.SparseTensor([[0, 0], [0, 1]], tf.constant([1, -1], tf.int64), [2, 2])
+    >>> tf.nn.safe_embedding_lookup_sparse(tf.constant([[1., 2.], [3., 4.]]), ids).numpy()
+    array([[3., 4.],
+           [0., 0.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/safe_embedding_lookup_sparse
+    """
+    if embedding_weights is None or (isinstance(embedding_weights, (list, tuple)) and not len(embedding_weights)):
+        raise ValueError(f"Missing embedding_weights {embedding_weights}.")
+    _check(sparse_ids, sparse_weights, combiner)
+    table = embedding_weights if isinstance(embedding_weights, (list, tuple)) else convert_to_tensor(embedding_weights)
+    ids, weights = sparse_ids.values, None if sparse_weights is None else sparse_weights.values
+    kept = ids >= 0
+    if weights is not None and combiner != "sum":
+        kept = bind.logical_and(kept, weights > 0)
+    places, outer = _rows_of(sparse_ids)
+    count = bind.reduce_prod(outer, axis=(0,), keepdims=False)
+    unsorted = public_names()["math.unsorted_segment_sum"]
+
+    def summed(x: Tensor) -> Tensor:
+        return unsorted(x, places, count)  # type: ignore[no-any-return]
+
+    rows = embedding_lookup(table, bind.select(kept, ids, EagerTensor(np.zeros((), ids.dtype.np))), max_norm=max_norm)
+    present = cast(kept, rows.dtype)
+    found = _combined(rows, present if weights is None else present * cast(weights, rows.dtype), combiner, summed)
+    if default_id is not None:
+        empty = bind.equal(summed(cast(kept, int32)), convert_to_tensor(0))
+        wide = bind.reshape(empty, shape=(*empty._type.shape, *(1,) * (found.ndim - 1)))
+        found = bind.select(wide, embedding_lookup(table, [default_id], max_norm=max_norm), found)
+    last = public_names()["shape"](found, out_type=int64)[1:]
+    return public_names()["reshape"](found, bind.concat(outer, last, axis=0))  # type: ignore[no-any-return]
+
+
+def _rows_of(ids: SparseTensor) -> tuple[Tensor, Tensor]:
+    """The row of each id, all dims but the last counted as one; and those dims."""
+    outer = ids.dense_shape[:-1]
+    steps = public_names()["math.cumprod"](outer, exclusive=True, reverse=True)
+    return bind.reduce_sum(ids.indices[:, :-1] * steps, axis=(1,), keepdims=False), outer

@@ -1,0 +1,379 @@
+"""Arithmetic of sparse tensors: with dense ones, with each other, and products with matrices."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.sparse.cutting import retain
+from tvtf.composites.sparse.kernels import all_of, distinct_places, known_vector
+from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, is_sparse, of_shape, rank_of, sizes
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import Sample, export, primitive
+from tvtf.core.shape import Dim, TensorType, agree_dim, brackets
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import FLOATING, NUMERIC, DType, float32, float64, int64
+from tvtf.ops.cast import cast
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.indexing import gather_densely
+from tvtf.ops.operands import attributes
+from tvtf.ops.rules import bind, draw, kernel, number, require_dtype, require_same_dtype
+
+# -- with dense tensors, elementwise
+
+
+def at_places(dense: Tensor, sp: SparseTensor, op: str) -> Tensor:
+    """The elements of a tensor, broadcast to the sparse one's shape, at its places.
+
+    Raises:
+      InvalidArgumentError: it can't be broadcast.
+    """
+    lead = rank_of(sp) - dense.ndim
+    dims = list(sp.shape)
+    if lead < 0 or any(_differ(a, b) for a, b in zip(dense._type.shape, dims[lead:])):
+        told = f"got incompatible shapes: {brackets(dims)} vs. {brackets(dense._type.shape)}"
+        raise Refused(f"SparseDenseBinaryOpShared broadcasts dense to sparse only; {told}").told_by(op)
+    if not dense.ndim:
+        return dense
+    widths = [EagerTensor(np.array(0 if _is_one(d) else 1)) for d in dense._type.shape]
+    return bind.gather_nd(dense, bind.multiply(sp.indices[:, lead:], bind.stack(*widths, axis=0)))  # type: ignore[no-any-return]
+
+
+def _is_one(dim: Dim) -> bool:
+    return isinstance(dim, int) and dim == 1
+
+
+def _differ(mine: Dim, other: int | None) -> bool:
+    return isinstance(mine, int) and mine != 1 and other is not None and mine != other
+
+
+def times(sp: SparseTensor, other: Any) -> SparseTensor:
+    """A sparse tensor times a dense one."""
+    dense = convert_to_tensor(other, sp.dtype)
+    return sp.with_values(bind.multiply(sp.values, at_places(dense, sp, "SparseDenseCwiseMul")))
+
+
+def _converted(other: Any, dtype: DType) -> Tensor:
+    try:
+        return convert_to_tensor(other, dtype)
+    except ValueError as error:
+        raise ValueError(f"y: {error}") from None
+
+
+def divided(sp: SparseTensor, other: Any) -> SparseTensor:
+    """A sparse tensor divided by a dense one; integers become floats."""
+    dense = _converted(other, sp.dtype)
+    if sp.dtype.is_integer:
+        wide = float32 if sp.dtype.np.itemsize <= 2 else float64
+        sp, dense = sp.with_values(cast(sp.values, wide)), cast(dense, wide)
+    return sp.with_values(bind.divide(sp.values, at_places(dense, sp, "SparseDenseCwiseDiv")))
+
+
+# -- with each other
+
+
+def _matching(a: SparseTensor, b: SparseTensor, op: str, ranks: str) -> Tensor:
+    """The shape that two sparse tensors have, as a vector.
+
+    Raises:
+      InvalidArgumentError: they have not the same.
+    """
+    if rank_of(a) != rank_of(b):
+        raise Refused(ranks).told_by(op)
+    for i, (mine, other) in enumerate(zip(a.shape, b.shape)):
+        if None not in (mine, other) and mine != other:
+            told = f"Operands' shapes do not match: got {mine} and {other} for dimension {i}"
+            raise Refused(told).told_by(op)
+    if known_vector(a.dense_shape) is not None and known_vector(b.dense_shape) is not None:
+        return a.dense_shape
+    equal = all_of(bind.equal(a.dense_shape, b.dense_shape))
+    return bind.checked(a.dense_shape, equal, message="Operands' shapes do not match")  # type: ignore[no-any-return]
+
+
+@export("sparse.add")
+def add(a: Any, b: Any, threshold: Any = 0) -> Any:
+    """The sum of two tensors, of which one at least is sparse; shapes are equal.
+
+    Args:
+      a, b: SparseTensor, or tensor.
+      threshold: scalar: sums of an element of each of two sparse tensors that are less than it are left out.
+
+    Returns:
+      A SparseTensor where both are, else a tensor.
+
+    Raises:
+      TypeError: none is sparse.
+      InvalidArgumentError: ranks or shapes differ.
+
+    >>> import tvtf as tf
+    >>> s = tf.sparse.add(tf.sparse.from_dense([1, 0, 2]), tf.sparse.from_dense([0, 3, 4]))
+    >>> tf.sparse.to_dense(s).numpy()
+    array([1, 3, 6], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/add
+    """
+    if not (is_sparse(a) or is_sparse(b)):
+        raise TypeError("At least one input should be SparseTensor; do you mean to use tf.add()?")
+    if is_sparse(a) and is_sparse(b):
+        return _added(as_sparse(a), as_sparse(b), threshold)
+    return _added_densely(as_sparse(a), b) if is_sparse(a) else _added_densely(as_sparse(b), a)
+
+
+def _added(a: SparseTensor, b: SparseTensor, threshold: Any) -> SparseTensor:
+    require_dtypes(a, b, "SparseAdd")
+    ranks = f"Input indices must have the same dimension, got {rank_of(a)} and {rank_of(b)}"
+    shape = _matching(a, b, "SparseAdd", ranks)
+    found, back = distinct_places(bind.concat(a.indices, b.indices, axis=0))
+    values = bind.concat(a.values, b.values, axis=0)
+    sums = bind.unsorted_segment_sum(values, back, num_segments=found._type.shape[0])
+    total = of_shape(of_shape(SparseTensor(found, sums, shape), a.shape), b.shape)
+    if not isinstance(threshold, Tensor) and not threshold:
+        return total
+    ones = bind.broadcast_to(number(1, back), shape=back._type.shape)
+    alone = bind.less(bind.unsorted_segment_sum(ones, back, num_segments=found._type.shape[0]), number(2, back))
+    is_large = bind.greater_equal(bind.abs(sums), convert_to_tensor(threshold, a.dtype.real_dtype))
+    return retain(total, bind.logical_or(alone, is_large))
+
+
+def require_dtypes(a: SparseTensor, b: SparseTensor, op: str) -> None:
+    _require_one_dtype(a.values, b.values, op, "b_values")
+
+
+def _require_one_dtype(a: Tensor, b: Tensor, op: str, name: str) -> None:
+    try:
+        require_same_dtype((a._type, b._type), ("a_values", name))
+    except Refused as refusal:
+        raise refusal.told_by(op) from None
+
+
+def _added_densely(sp: SparseTensor, other: Any) -> Tensor:
+    dense = convert_to_tensor(other, dtype_hint=sp.dtype)
+    _require_one_dtype(sp.values, dense, "SparseTensorDenseAdd", "b")
+    if dense.ndim != rank_of(sp):
+        told = f"Two operands have different ranks; received: {rank_of(sp)} and {dense.ndim}"
+        raise Refused(told).told_by("SparseTensorDenseAdd")
+    for i, (mine, other_dim) in enumerate(zip(sp.shape, dense.shape)):
+        if None not in (mine, other_dim) and mine != other_dim:
+            told = f"sparse side {mine} vs dense side {other_dim}"
+            raise Refused(f"Dimension {i} does not equal (no broadcasting is supported): {told}").told_by(
+                "SparseTensorDenseAdd"
+            )
+    return bind.tensor_scatter_add(dense, sp.indices, sp.values)  # type: ignore[no-any-return]
+
+
+@export("sparse.maximum")
+def maximum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+    """The larger of the elements of two sparse tensors of one shape, at the places that either has; absent ones are zero.
+
+    Raises:
+      TypeError: no SparseTensors.
+      InvalidArgumentError: ranks or shapes differ.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.maximum(tf.sparse.from_dense([1, 0, -2]), tf.sparse.from_dense([0, 3, 0])).values.numpy()
+    array([1, 3, 0], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/maximum
+    """
+    return _combined(as_sparse(sp_a), as_sparse(sp_b), bind.maximum, "SparseSparseMaximum")
+
+
+@export("sparse.minimum")
+def minimum(sp_a: Any, sp_b: Any, name: str | None = None) -> SparseTensor:
+    """The smaller of the elements of two sparse tensors of one shape, at the places that either has; absent ones are zero.
+
+    Raises:
+      TypeError: no SparseTensors.
+      InvalidArgumentError: ranks or shapes differ.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.minimum(tf.sparse.from_dense([1, 0, -2]), tf.sparse.from_dense([0, 3, 0])).values.numpy()
+    array([ 0,  0, -2], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/minimum
+    """
+    return _combined(as_sparse(sp_a), as_sparse(sp_b), bind.minimum, "SparseSparseMinimum")
+
+
+def _combined(a: SparseTensor, b: SparseTensor, function: Callable[..., Tensor], op: str) -> SparseTensor:
+    require_dtypes(a, b, op)
+    shapes = (" ".join(map(str, sp.shape)) for sp in (a, b))
+    shape = _matching(a, b, op, f"Operands do not have the same ranks; got shapes: {' and '.join(shapes)}")
+    found, back = distinct_places(bind.concat(a.indices, b.indices, axis=0))
+    parts = bind.split(back, sizes=tuple(sp.values._type.shape[0] for sp in (a, b)), axis=0)
+    count = found._type.shape[0]
+    values = [bind.unsorted_segment_sum(sp.values, at, num_segments=count) for sp, at in zip((a, b), parts)]
+    return of_shape(SparseTensor(found, function(*values), shape), a.shape)
+
+
+@export("sparse.softmax")
+def softmax(sp_input: Any, name: str | None = None) -> SparseTensor:
+    """The softmax of each row of the last axis, over the elements that it has.
+
+    Args:
+      sp_input: SparseTensor of floats, of two dims at least, in row-major order.
+
+    Raises:
+      TypeError: no SparseTensor.
+      InvalidArgumentError: a vector, or values that are no floats.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.softmax(tf.sparse.from_dense([[0., 2., 2.], [3., 0., 0.]])).values.numpy()
+    array([0.5, 0.5, 1. ], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/softmax
+    """
+    sp = as_sparse(sp_input)
+    if rank_of(sp) < 2:
+        told = f"Input should have rank >= 2, but received shape: {' '.join(map(str, sp.shape))}"
+        raise Refused(told).told_by("SparseSoftmax")
+    try:
+        require_dtype(sp.values._type, FLOATING, "sp_values")
+    except Refused as refusal:
+        raise refusal.told_by("SparseSoftmax") from None
+    rows, count = _rows_in_order(sp), sp.values._type.shape[0]
+    best = bind.stop_gradient(bind.unsorted_segment_max(sp.values, rows, num_segments=count))
+    powers = bind.exp(bind.subtract(sp.values, bind.gather(best, rows, axis=0, batch_dims=0)))
+    sums = bind.unsorted_segment_sum(powers, rows, num_segments=count)
+    return sp.with_values(bind.divide(powers, gather_densely(sums, rows)))
+
+
+def _rows_in_order(sp: SparseTensor) -> Tensor:
+    """For each element how many rows of the last axis end before its own."""
+    rows = sp.indices[:, :-1]
+    places = bind.range(size=rows._type.shape[0], start=0, delta=1, dtype=int64)
+    one = number(1, places)
+    before = bind.gather(rows, bind.maximum(bind.subtract(places, one), number(0, places)), axis=0, batch_dims=0)
+    steps = bind.cast(bind.reduce_any(bind.not_equal(rows, before), axis=(1,), keepdims=False), dtype=int64)
+    return bind.cumsum(steps, axis=0, exclusive=False, reverse=False)  # type: ignore[no-any-return]
+
+
+# -- products
+
+
+def _product_type(indices: TensorType, values: TensorType, b: TensorType, *, rows: Dim) -> TensorType:
+    require_dtype(values, NUMERIC, "a_values")
+    require_same_dtype((values, b), ("a_values", "b"))
+    return TensorType((rows, b.shape[1]), b.dtype)
+
+
+def _product(indices: np.ndarray, values: np.ndarray, b: np.ndarray, *, rows: int) -> np.ndarray:
+    for axis, (name, extent) in enumerate((("m", rows), ("k", len(b)))):
+        wrong = np.flatnonzero((indices[:, axis] < 0) | (indices[:, axis] >= extent))
+        if len(wrong):
+            shown = f"{name} ({indices[wrong[0], axis]}) from index[{wrong[0]},{axis}]"
+            raise Refused(f"{shown} out of bounds (>={extent})")
+    if values.dtype.kind not in "fiuc" or values.dtype.itemsize < 4:
+        found = np.zeros((rows, b.shape[1]), np.float32)
+        np.add.at(found, indices[:, 0], (values[:, None] * b[indices[:, 1]]).astype(np.float32))
+        return found.astype(b.dtype)
+    from scipy.sparse import coo_matrix
+
+    places = indices[:, 0], indices[:, 1]
+    return coo_matrix((values, places), shape=(rows, len(b))) @ b  # type: ignore[no-any-return]
+
+
+def _product_vjp(ct: Tensor, y: Tensor, indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim) -> tuple[Any, ...]:
+    mine = [gather_densely(x, indices[:, i]) for i, x in enumerate((ct, _conjugate(b)))]
+    by_values = bind.reduce_sum(bind.multiply(*mine), axis=(1,), keepdims=False)
+    by_b = bind.sparse_matmul(_turned(indices), _conjugate(values), ct, rows=b._type.shape[0])
+    return None, by_values, by_b
+
+
+def _conjugate(x: Tensor) -> Tensor:
+    return bind.conj(x) if x.dtype.is_complex else x
+
+
+def _turned(indices: Tensor) -> Tensor:
+    return bind.gather(indices, EagerTensor(np.array([1, 0])), axis=1, batch_dims=0)  # type: ignore[no-any-return]
+
+
+def _inside(indices: Tensor, values: Tensor, b: Tensor, *, rows: Dim) -> list[tuple[Tensor, str]]:
+    limits = bind.stack(scalar_of(rows), scalar_of(b._type.shape[0]), axis=0)
+    fits = bind.logical_and(bind.less(indices, limits), bind.greater_equal(indices, number(0, indices)))
+    return [(all_of(fits), f"indices are out of bounds of a matrix of shape {brackets((rows, b._type.shape[0]))}")]
+
+
+def _product_samples() -> list[Sample]:
+    at = np.array([[0, 1], [2, 0], [2, 1], [0, 1]])
+    return [
+        Sample((at, draw(0, (4,)), draw(1, (2, 5))), {"rows": 3}, FLOATING, gradient=(1, 2)),
+        Sample((at[:0], draw(0, (0,)), draw(1, (2, 1))), {"rows": 2}, FLOATING, gradient=False),
+    ]
+
+
+@primitive(
+    tf_name="SparseTensorDenseMatMul",
+    type=_product_type,
+    numpy=_product,
+    lower=kernel("sparse.matmul"),
+    vjp=_product_vjp,
+    guard=_inside,
+    why_not={
+        "batch": "the elements of a batch could have several numbers of values",
+        "onnx": "ONNX has no sparse tensors among its operands; multiply tf.sparse.to_dense of it",
+    },
+    samples=_product_samples,
+)
+def sparse_matmul(indices: Tensor, values: Tensor, b: Tensor, rows: Dim) -> Any:
+    """A matrix of ``rows`` rows, zero but for values at indices, times the matrix ``b``."""
+    return (indices, values, b), {"rows": rows}
+
+
+@export("sparse.sparse_dense_matmul")
+@attributes(adjoint_a=bool, adjoint_b=bool)
+def sparse_dense_matmul(
+    sp_a: Any, b: Any, adjoint_a: bool = False, adjoint_b: bool = False, name: str | None = None
+) -> Tensor:
+    """The product of a sparse and a dense matrix, in either order.
+
+    Args:
+      sp_a, b: a SparseTensor and a tensor, both matrices of one dtype; in any order of elements.
+      adjoint_a, adjoint_b: take the conjugate transpose of an operand.
+
+    Returns:
+      A dense matrix.
+
+    Raises:
+      TypeError: none is a SparseTensor.
+      InvalidArgumentError: no matrices, inner dims that differ, or an index outside.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.sparse_dense_matmul(tf.sparse.from_dense([[1., 0.], [0., 2.]]), [[1., 2.], [3., 4.]]).numpy()
+    array([[1., 2.],
+           [6., 8.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/sparse_dense_matmul
+    """
+    if is_sparse(b):
+        same = adjoint_a != adjoint_b
+        first, second = (adjoint_a, adjoint_b) if same else (not adjoint_a, not adjoint_b)
+        return bind.transpose(sparse_dense_matmul(b, sp_a, first, second), perm=(1, 0))  # type: ignore[no-any-return]
+    sp, dense = as_sparse(sp_a), convert_to_tensor(b, dtype_hint=as_sparse(sp_a).dtype)
+    rows, indices, values = _left(sp, dense, adjoint_a, adjoint_b)
+    right = _conjugate(bind.transpose(dense, perm=(1, 0))) if adjoint_b else dense
+    return bind.sparse_matmul(indices, values, right, rows=rows)  # type: ignore[no-any-return]
+
+
+def _left(sp: SparseTensor, dense: Tensor, adjoint_a: bool, adjoint_b: bool) -> tuple[Dim, Tensor, Tensor]:
+    """The rows, indices and values of the sparse operand as it is multiplied."""
+    op = "SparseTensorDenseMatMul"
+    if dense.ndim != 2:
+        raise Refused("Tensor 'b' is not a matrix").told_by(op)
+    if rank_of(sp) != 2:
+        raise Refused("Tensor 'a_shape' must have 2 elements").told_by(op)
+    dims, other = sizes(sp), dense._type.shape
+    rows, inner = dims[::-1] if adjoint_a else dims
+    outer = other[1] if adjoint_b else other[0]
+    if not agree_dim(inner, outer):
+        shapes = (
+            f"Dimensions of A: [{rows}, {inner}).  Dimensions of B: {brackets(other[::-1] if adjoint_b else other)}"
+        )
+        hint = "Did you forget a transpose?"
+        told = f"Cannot multiply A and B because inner dimension does not match: {inner} vs. {outer}.  {hint}  {shapes}"
+        raise Refused(told).told_by(op)
+    if adjoint_a:
+        return rows, _turned(sp.indices), _conjugate(sp.values)
+    return rows, sp.indices, sp.values

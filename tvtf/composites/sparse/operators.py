@@ -1,0 +1,96 @@
+"""The operators that sparse tensors have, and the public functions that take them: what TensorFlow dispatches on them."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.sparse.counts import sparse_weights
+from tvtf.composites.sparse.math import divided, times
+from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
+from tvtf.core.tensor import EagerTensor, is_tensor
+from tvtf.dtypes import as_dtype, int32
+from tvtf.ops.bincount import counts
+from tvtf.ops.rules import bind, static_dims
+
+
+def _multiplied(other: SparseTensor, dense: Any) -> Any:
+    """``dense * sparse``; numbers on the left are refused, as in TensorFlow."""
+    return times(other, dense) if is_tensor(dense) else NotImplemented
+
+
+for _name, _operator in {"mul": times, "rmul": _multiplied, "truediv": divided, "div": divided}.items():
+    setattr(SparseTensor, f"__{_name}__", _operator)
+
+ON_VALUES = (
+    *(
+        "abs",
+        "asin",
+        "asinh",
+        "atan",
+        "atanh",
+        "cast",
+        "math.bessel_i0e",
+        "math.bessel_i1e",
+        "math.erf",
+        "math.negative",
+    ),
+    *("math.sign", "math.sin", "math.sqrt", "math.square", "math.tan", "math.tanh", "identity", "stop_gradient"),
+)
+
+
+def on_values(function: Any, *args: Any, **kwargs: Any) -> Any:
+    """``function`` of the values of its first argument."""
+    if args:
+        return args[0].with_values(function(args[0].values, *args[1:], **kwargs))
+    name = next(k for k, v in kwargs.items() if is_sparse(v))
+    sp = kwargs.pop(name)
+    return sp.with_values(function(**{name: sp.values}, **kwargs))
+
+
+def _divide(function: Any, x: Any, y: Any, name: str | None = None) -> Any:
+    return divided(x, y) if is_sparse(x) else function(x, y)
+
+
+def _shape(function: Any, input: Any, out_type: Any = int32, name: str | None = None) -> Any:
+    return bind.cast(as_sparse(input).dense_shape, dtype=as_dtype(out_type))
+
+
+def _size(function: Any, input: Any, out_type: Any = int32, name: str | None = None) -> Any:
+    return bind.reduce_prod(_shape(function, input, out_type), axis=(0,), keepdims=False)
+
+
+def _rank(function: Any, input: Any, name: str | None = None) -> Any:
+    return EagerTensor(np.array(rank_of(as_sparse(input)), np.int32))
+
+
+def _bincount(
+    function: Any,
+    arr: Any,
+    weights: Any = None,
+    minlength: Any = None,
+    maxlength: Any = None,
+    dtype: Any = int32,
+    name: str | None = None,
+    axis: int | None = None,
+    binary_output: bool = False,
+) -> Any:
+    sp = as_sparse(arr)
+    shares = None if weights is None else sparse_weights(sp, weights)
+    rows = sp.indices[:, 0] if axis == -1 and rank_of(sp) != 1 else None
+    count = None if rows is None else static_dims(sp.dense_shape[:1])[0]
+    return counts(sp.values, shares, rows, count, (minlength, maxlength), dtype, axis, binary_output)
+
+
+LESSONS: dict[str, Callable[..., Any]] = {
+    **dict.fromkeys(ON_VALUES, on_values),
+    "divide": _divide,
+    "shape": _shape,
+    "size": _size,
+    "rank": _rank,
+    "math.bincount": _bincount,
+}
+"""What public functions do on sparse tensors (see ``tvtf/api/late_dispatch.py``)."""
+takes = is_sparse

@@ -1,0 +1,308 @@
+"""Sums and extremes of sparse tensors along axes, and of rows that another vector names."""
+
+from __future__ import annotations
+
+from collections.abc import Callable
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.sparse.kernels import distinct_places, place_numbers, vector
+from tvtf.composites.sparse.tensor import SparseTensor, of_shape, rank_of, sizes
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import FLOATING, REAL, int32, int64
+from tvtf.ops.indexing import gather, gather_densely
+from tvtf.ops.operands import attributes, flag, operand
+from tvtf.ops.rules import bind, number, require_dtype, size_argument, static_value
+from tvtf.ops.segment import require_ids, unsorted_segment_mean, unsorted_segment_sqrt_n
+from tvtf.ops.told import dims_of
+
+
+@export("sparse.reduce_sum")
+@attributes(keepdims=flag("keep_dims"))
+def reduce_sum(
+    sp_input: Any, axis: Any = None, keepdims: Any = None, output_is_sparse: bool = False, name: str | None = None
+) -> Any:
+    """The sum of the elements along axes.
+
+    Args:
+      sp_input: SparseTensor.
+      axis: int or list of ints; all axes where not given.
+      keepdims: keep the axes that are summed over, with size 1.
+      output_is_sparse: give a SparseTensor.
+
+    Returns:
+      A tensor, or a SparseTensor of the places that have elements.
+
+    Raises:
+      InvalidArgumentError: an axis out of range.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.reduce_sum(tf.sparse.from_dense([[1, 0, 1], [0, 1, 0]]), 1).numpy()
+    array([2, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/reduce_sum
+    """
+    return _reduced(sp_input, axis, keepdims, output_is_sparse, _sums, "SparseReduceSum")
+
+
+@export("sparse.reduce_max")
+@attributes(keepdims=flag("keep_dims"))
+def reduce_max(
+    sp_input: Any, axis: Any = None, keepdims: Any = None, output_is_sparse: bool = False, name: str | None = None
+) -> Any:
+    """The largest of the elements along axes; those that a sparse tensor leaves out don't count, zero where there is none.
+
+    Args:
+      sp_input: SparseTensor.
+      axis: int or list of ints; all axes where not given.
+      keepdims: keep the reduced axes, with size 1.
+      output_is_sparse: give a SparseTensor.
+
+    Returns:
+      A tensor, or a SparseTensor of the places that have elements.
+
+    Raises:
+      InvalidArgumentError: an axis out of range.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.reduce_max(tf.sparse.from_dense([[-1, 0, -2], [0, 0, 0]]), 1).numpy()
+    array([-1,  0], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/reduce_max
+    """
+    return _reduced(sp_input, axis, keepdims, output_is_sparse, _extremes, "SparseReduceMax")
+
+
+Combine = Callable[[Tensor, Tensor, Dim], Tensor]
+
+
+def _sums(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
+    return bind.unsorted_segment_sum(values, ids, num_segments=count)  # type: ignore[no-any-return]
+
+
+def _extremes(values: Tensor, ids: Tensor, count: Dim) -> Tensor:
+    ones = bind.broadcast_to(number(1, ids), shape=ids._type.shape)
+    found = bind.unsorted_segment_max(values, ids, num_segments=count)
+    some = bind.unsorted_segment_sum(ones, ids, num_segments=count)
+    return bind.select(bind.greater(some, number(0, some)), found, number(0, found))  # type: ignore[no-any-return]
+
+
+def _reduced(sp: SparseTensor, axis: Any, keepdims: Any, is_sparse: bool, combine: Combine, op: str) -> Any:
+    rank = rank_of(sp)
+    gone = _axes(axis, rank, op + ("Sparse" if is_sparse else ""))
+    kept = [i for i in range(rank) if i not in gone]
+    indices = bind.gather(sp.indices, vector(kept), axis=1, batch_dims=0)
+    if is_sparse:
+        return _sparsely(sp, indices, kept, bool(keepdims), combine)
+    dims = sizes(sp) if kept else (1,) * rank
+    shape = tuple(dims[i] for i in kept)
+    numbers = place_numbers(indices, _gathered(sp, kept))
+    found = combine(sp.values, numbers, size_of(shape))
+    whole = tuple(1 if i in gone else dims[i] for i in range(rank)) if keepdims else shape
+    return bind.reshape(found, shape=whole)
+
+
+def _gathered(sp: SparseTensor, axes: list[int]) -> Tensor:
+    return bind.gather(sp.dense_shape, vector(axes), axis=0, batch_dims=0)  # type: ignore[no-any-return]
+
+
+def _axes(axis: Any, rank: int, op: str) -> set[int]:
+    axes = range(rank) if axis is None else static_value(operand(axis, int32, 3), "axis")
+    given = np.ravel(axes).tolist()
+    for each in given:
+        if not -rank <= each < rank:
+            raise Refused(f"Invalid reduction dimension {each}, for input with {rank} dimensions.").told_by(op)
+    return {each % rank for each in given}
+
+
+def _sparsely(sp: SparseTensor, indices: Tensor, kept: list[int], keepdims: bool, combine: Combine) -> SparseTensor:
+    found, back = distinct_places(indices)
+    values = combine(sp.values, back, found._type.shape[0])
+    if not keepdims:
+        return of_shape(SparseTensor(found, values, _gathered(sp, kept)), [sp.shape[i] for i in kept])
+    zeros = bind.broadcast_to(number(0, found), shape=(found._type.shape[0], 1))
+    columns = [found[:, kept.index(i) : kept.index(i) + 1] if i in kept else zeros for i in range(rank_of(sp))]
+    dims = [sp.dense_shape[i : i + 1] if i in kept else vector([1]) for i in range(rank_of(sp))]
+    joined = bind.concat(*columns, axis=1), values, bind.concat(*dims, axis=0)
+    return of_shape(SparseTensor(*joined), [d if i in kept else 1 for i, d in enumerate(sp.shape)])
+
+
+# -- rows that a vector names, by segments
+
+
+@export("sparse.segment_sum")
+@attributes(sparse_gradient=bool)
+def segment_sum(
+    data: Any,
+    indices: Any,
+    segment_ids: Any,
+    num_segments: Any = None,
+    name: str | None = None,
+    sparse_gradient: bool = False,
+) -> Tensor:
+    """The sums of rows of ``data``: those that ``indices`` names, by the ids that they have.
+
+    Args:
+      data: tensor of shape (rows, ...).
+      indices: integer vector of row numbers.
+      segment_ids: integer vector of the same length, ascending.
+      num_segments: how many sums to give; one more than the last id where not given.
+      sparse_gradient: let the gradient by ``data`` be IndexedSlices.
+
+    Returns:
+      A tensor of shape (num_segments, ...), zero for ids that do not occur.
+
+    Raises:
+      InvalidArgumentError: a row or an id out of range, or ids that descend.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.segment_sum(tf.constant([[1, 2], [3, 4], [5, 6]]), [0, 2], [0, 0]).numpy()
+    array([[6, 8]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/segment_sum
+    """
+    return _by_segments(data, indices, segment_ids, num_segments, sparse_gradient, _sums, "SparseSegmentSum")
+
+
+@export("sparse.segment_mean")
+@attributes(sparse_gradient=bool)
+def segment_mean(
+    data: Any,
+    indices: Any,
+    segment_ids: Any,
+    num_segments: Any = None,
+    name: str | None = None,
+    sparse_gradient: bool = False,
+) -> Tensor:
+    """The means of rows of ``data``, as :func:`segment_sum` gives their sums.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.segment_mean(tf.constant([[1., 2.], [3., 4.], [5., 6.]]), [0, 2], [0, 0]).numpy()
+    array([[3., 4.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/segment_mean
+    """
+    mean = unsorted_segment_mean
+    return _by_segments(data, indices, segment_ids, num_segments, sparse_gradient, mean, "SparseSegmentMean")
+
+
+@export("sparse.segment_sqrt_n")
+@attributes(sparse_gradient=bool)
+def segment_sqrt_n(
+    data: Any,
+    indices: Any,
+    segment_ids: Any,
+    num_segments: Any = None,
+    name: str | None = None,
+    sparse_gradient: bool = False,
+) -> Tensor:
+    """The sums of rows of ``data`` as :func:`segment_sum` gives them, divided by the square roots of their numbers.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.segment_sqrt_n(tf.constant([[1., 2.]] * 4), [0, 1, 2, 3], [0, 0, 0, 0]).numpy()
+    array([[2., 4.]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/segment_sqrt_n
+    """
+    root = unsorted_segment_sqrt_n
+    return _by_segments(data, indices, segment_ids, num_segments, sparse_gradient, root, "SparseSegmentSqrtN")
+
+
+def _by_segments(
+    data: Any, indices: Any, segment_ids: Any, num_segments: Any, is_sparse: bool, combine: Combine, op: str
+) -> Tensor:
+    x, at, ids = convert_to_tensor(data), convert_to_tensor(indices), convert_to_tensor(segment_ids)
+    require_dtype(x._type, REAL if combine is _sums else FLOATING, "data")
+    require_ids(at, "Tidx", "indices")
+    require_ids(ids, "Tsegmentids")
+    count = None if num_segments is None else size_argument(num_segments, "num_segments")
+    if isinstance(at, EagerTensor) and isinstance(ids, EagerTensor):
+        _require_segments(x, at.eager_array(), ids.eager_array(), count, op)
+    rows = gather(x, at) if is_sparse else gather_densely(x, at)
+    return combine(rows, ids, segment_count(ids) if count is None else count)
+
+
+def segment_count(ids: Tensor) -> Dim:
+    """One more than the last of ascending ids; none where there is no id."""
+    last = bind.concat(vector([-1]), bind.cast(ids, dtype=int64), axis=0)[-1:]
+    return dims_of(bind.add(last, number(1, last)))[0]
+
+
+def _require_segments(x: Tensor, at: np.ndarray, ids: np.ndarray, count: Any, op: str) -> None:
+    op += "" if count is None else "WithNumSegments"
+    if at.shape != ids.shape:
+        raise Refused("segment_ids and indices should have same size.").told_by(op)
+    if not len(ids):
+        return
+    if isinstance(count, int) and ids[-1] >= count:
+        raise Refused("segment ids must be < num_segments").told_by(op)
+    if (np.diff(ids) < 0).any():
+        raise Refused("segment ids are not increasing").told_by(op)
+    if ids[0] < 0:
+        limit = int(ids[-1]) + 1 if count is None else count
+        told = f"Segment id {ids[0]} out of range [0, {limit}), possibly because 'segment_ids' input is not sorted."
+        raise Refused(told).told_by(op)
+    extent = x._type.shape[0]
+    for place in np.flatnonzero((at < 0) | (at >= extent)) if isinstance(extent, int) else ():
+        raise Refused(f"Bad: indices[{place}] == {at[place]} out of range [0, {extent})").told_by(op)
+
+
+# -- products at some places
+
+
+@export("sparse.sampled_addmm")
+def sampled_addmm(
+    indices: Any,
+    values: Any,
+    dense_shape: Any,
+    mat1: Any,
+    mat2: Any,
+    beta: Any = 1.0,
+    alpha: Any = 1.0,
+    output_type: Any = "float32",
+) -> tuple[Tensor, Tensor, Tensor]:
+    """``alpha * mat1 @ mat2 + beta * values``, at some places of the product only.
+
+    Args:
+      indices: integer tensor of shape (..., n, 2) of places.
+      values: tensor of shape (..., n).
+      dense_shape: the shape of the product.
+      mat1, mat2: tensors of shapes (..., rows, k) and (..., k, columns).
+      beta, alpha: scalars.
+      output_type: the dtype of values and matrices.
+
+    Returns:
+      ``indices``, the new values, and ``dense_shape``.
+
+    Raises:
+      ValueError: ``dense_shape`` is not that of the product.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.sampled_addmm([[0, 1]], [10.], [2, 2], tf.eye(2), [[1., 2.], [3., 4.]])[1].numpy()
+    array([12.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sparse/sampled_addmm
+    """
+    from tvtf.dtypes import as_dtype, int32
+    from tvtf.ops.array import matrix_transpose
+    from tvtf.ops.indexing import gather_nd
+
+    kind = as_dtype(output_type)
+    at, old = convert_to_tensor(indices), convert_to_tensor(values, kind)
+    shape, a, b = convert_to_tensor(dense_shape, int32), convert_to_tensor(mat1, kind), convert_to_tensor(mat2, kind)
+    product = a.shape[-2], b.shape[-1]
+    if isinstance(shape, EagerTensor) and None not in product and tuple(shape.eager_array().tolist()) != product:
+        raise ValueError(
+            f"Dense shape: {shape} does not match output shape: {EagerTensor(np.array(product, np.int32))}"
+        )
+    batch = a.ndim - 2
+    columns = bind.concat(at[..., :-2], at[..., -1:], axis=at.ndim - 1)
+    rows = gather_nd(a, at[..., :-1], batch_dims=batch)
+    others = gather_nd(matrix_transpose(b), columns, batch_dims=batch)
+    dot = bind.reduce_sum(bind.multiply(rows, others), axis=(rows.ndim - 1,), keepdims=False)
+    scaled = [bind.multiply(x, convert_to_tensor(scale, kind)) for x, scale in ((dot, alpha), (old, beta))]
+    return at, bind.add(*scaled), shape

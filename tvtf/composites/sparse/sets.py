@@ -1,0 +1,277 @@
+"""Sets in the last axis: ``tf.sets``, and distances between sequences."""
+
+from __future__ import annotations
+
+from collections import defaultdict
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.sparse.tensor import SparseTensor, as_sparse, is_sparse, rank_of
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorType, size_of
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.dtypes import DType, as_dtype, float32, int32, int64, string
+from tvtf.ops.host import host_primitive, unknown_dim
+from tvtf.ops.indexing import places
+from tvtf.ops.operands import attributes
+from tvtf.ops.rules import bind
+from tvtf.ops.told import dims_of
+
+DTYPES: tuple[DType, ...] = (
+    *(as_dtype(f"int{n}") for n in (8, 16, 32, 64)),
+    *(as_dtype(f"uint{n}") for n in (8, 16)),
+    string,
+)
+
+Rows = dict[tuple[int, ...], list[Any]]
+
+
+def _rows(indices: np.ndarray, values: np.ndarray) -> Rows:
+    """By place in all axes but the last, the values of a row."""
+    found: Rows = defaultdict(list)
+    for place, value in zip(map(tuple, indices[:, :-1].tolist()), values.tolist()):
+        found[place].append(value)
+    return found
+
+
+def _operand(value: Any) -> SparseTensor:
+    """A sparse tensor as it is; of a dense one all elements."""
+    if is_sparse(value):
+        return as_sparse(value)
+    x = convert_to_tensor(value)
+    everywhere = places(bind.broadcast_to(EagerTensor(np.array(True)), shape=x._type.shape))
+    shape = x._type.shape
+    dims = bind.shape(x, dtype=int64)
+    return SparseTensor(everywhere, bind.reshape(x, shape=(size_of(shape),)), dims)
+
+
+_OPERATIONS: dict[str, Any] = {
+    "a-b": set.difference,
+    "b-a": lambda a, b: b - a,
+    "intersection": set.intersection,
+    "union": set.union,
+}
+
+
+def _result_types(*inputs: TensorType, how: str, count: Any) -> tuple[TensorType, ...]:
+    rank = inputs[0].shape[1]
+    return TensorType((count, rank), int64), TensorType((count,), inputs[1].dtype), TensorType((rank,), int64)
+
+
+def _operated(
+    a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, how: str, count: Any
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:  # fmt: skip
+    if (shape[:-1] != other[:-1]).any():
+        raise Refused(
+            f"Mismatched group shapes [{','.join(map(str, shape[:-1]))}] vs [{','.join(map(str, other[:-1]))}]"
+        )
+    mine, others = _rows(a, x), _rows(b, y)
+    indices, values, most = [], [], 0
+    for place in sorted({*mine, *others}):
+        found = sorted(_OPERATIONS[how](set(mine.get(place, ())), set(others.get(place, ()))))
+        indices += [(*place, i) for i in range(len(found))]
+        values += found
+        most = max(most, len(found))
+    array = np.empty(len(values), x.dtype)
+    array[:] = values
+    return np.array(indices, np.int64).reshape(-1, a.shape[1]), array, np.array([*shape[:-1], most], np.int64)
+
+
+@host_primitive(tf_name="SparseToSparseSetOperation", type=_result_types, numpy=_operated)
+def set_operation(*parts: Tensor, how: str, count: Any) -> Any:
+    """The rows of two sparse tensors as sets, and what an operation makes of them, as a sparse tensor."""
+    return parts, {"how": how, "count": count}
+
+
+def _combined(a: Any, b: Any, how: str) -> SparseTensor:
+    first, second = _checked(a, b)
+    if rank_of(first) != rank_of(second):
+        raise Refused(f"Expected tensors of one rank, got {rank_of(first)} and {rank_of(second)}").told_by(
+            "SetOperation"
+        )
+    if rank_of(first) < 2:
+        op = "DenseToDenseSetOperation" if not is_sparse(a) and not is_sparse(b) else "SparseToSparseSetOperation"
+        raise Refused(f"Shape [{first.shape[0]}] has rank 1 < 2").told_by(op)
+    parts = [p for sp in (first, second) for p in (sp.indices, sp.values, sp.dense_shape)]
+    return SparseTensor(*bind.set_operation(*parts, how=how, count=unknown_dim()))
+
+
+def _checked(a: Any, b: Any) -> tuple[SparseTensor, SparseTensor]:
+    first = _operand(a)
+    if first.dtype not in DTYPES:
+        raise TypeError(f"'a' has invalid dtype `{first.dtype!r}` not in supported dtypes: `{frozenset(DTYPES)}`.")
+    second = _operand(b)
+    if first.dtype is not second.dtype:
+        raise TypeError(f"Types don't match, {first.dtype!s} vs {second.dtype!s}.")
+    return first, second
+
+
+@export("sets.intersection")
+@attributes(validate_indices=bool)
+def intersection(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+    """What the rows of two tensors have in common, row by row of the last axis, in order.
+
+    Args:
+      a, b: tensors or SparseTensors of integers or strings, of one shape but for the last axis.
+      validate_indices: accepted.
+
+    Raises:
+      TypeError: other dtypes, or two different ones.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.to_dense(tf.sets.intersection([[1, 2, 3]], [[3, 2, 9]])).numpy()
+    array([[2, 3]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sets/intersection
+    """
+    return _combined(a, b, "intersection")
+
+
+@export("sets.union")
+@attributes(validate_indices=bool)
+def union(a: Any, b: Any, validate_indices: bool = True) -> SparseTensor:
+    """What either of the rows of two tensors has, row by row of the last axis, in order.
+
+    Raises:
+      TypeError: other dtypes than those of integers and strings, or two different ones.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.to_dense(tf.sets.union([[1, 2]], [[2, 9]])).numpy()
+    array([[1, 2, 9]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sets/union
+    """
+    return _combined(a, b, "union")
+
+
+@export("sets.difference")
+@attributes(validate_indices=bool)
+def difference(a: Any, b: Any, aminusb: bool = True, validate_indices: bool = True) -> SparseTensor:
+    """What the rows of one tensor have and those of the other don't, row by row of the last axis, in order.
+
+    Args:
+      a, b: tensors or SparseTensors of integers or strings, of one shape but for the last axis.
+      aminusb: ``a`` without ``b``; else the other way round.
+      validate_indices: accepted.
+
+    Raises:
+      TypeError: other dtypes, or two different ones.
+
+    >>> import tvtf as tf
+    >>> tf.sparse.to_dense(tf.sets.difference([[1, 2, 3]], [[2, 9, 9]])).numpy()
+    array([[1, 3]], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sets/difference
+    """
+    return _combined(a, b, "a-b" if aminusb else "b-a")
+
+
+def _sizes(indices: np.ndarray, values: np.ndarray, shape: np.ndarray, dims: Any) -> np.ndarray:
+    found = np.zeros(shape[:-1], np.int32)
+    for place, row in _rows(indices, values).items():
+        found[place] = len(set(row))
+    return found
+
+
+@host_primitive(
+    tf_name="SetSize", type=lambda indices, values, shape, dims: TensorType(tuple(dims), int32), numpy=_sizes
+)
+def set_sizes(indices: Tensor, values: Tensor, shape: Tensor, dims: Any) -> Any:
+    """How many distinct values each row of a sparse tensor has."""
+    return (indices, values, shape), {"dims": dims}
+
+
+@export("sets.size")
+@attributes(validate_indices=bool)
+def size(a: Any, validate_indices: bool = True) -> Tensor:
+    """How many distinct elements each row of the last axis of a SparseTensor has.
+
+    Returns:
+      An int32 tensor of the shape without the last axis.
+
+    Raises:
+      TypeError: no SparseTensor, or another dtype than those of integers and strings.
+
+    >>> import tvtf as tf
+    >>> tf.sets.size(tf.sparse.from_dense([[1, 1, 2], [3, 0, 0]])).numpy()
+    array([2, 1], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/sets/size
+    """
+    if not is_sparse(a):
+        raise TypeError(f"Expected `SparseTensor`, got {convert_to_tensor(a)!s}.")
+    sp = as_sparse(a)
+    if sp.dtype not in DTYPES:
+        raise TypeError(f"Invalid dtype `{sp.dtype!r}` not in supported dtypes: `{frozenset(DTYPES)}`.")
+    dims = dims_of(sp.dense_shape[:-1])
+    return bind.set_sizes(sp.indices, sp.values, sp.dense_shape, dims=dims)  # type: ignore[no-any-return]
+
+
+# -- sequences
+
+
+def _distance(a: list[Any], b: list[Any]) -> int:
+    """How many values to insert, delete or replace."""
+    row = list(range(len(b) + 1))
+    for i, mine in enumerate(a, 1):
+        diagonal, row[0] = row[0], i
+        for j, other in enumerate(b, 1):
+            diagonal, row[j] = row[j], min(row[j] + 1, row[j - 1] + 1, diagonal + (mine != other))
+    return row[-1]
+
+
+def _distances(
+    a: np.ndarray, x: np.ndarray, shape: np.ndarray, b: np.ndarray, y: np.ndarray, other: np.ndarray, normalize: bool, dims: Any
+) -> np.ndarray:  # fmt: skip
+    mine, truth = _rows(a, x), _rows(b, y)
+    found = np.zeros(np.maximum(shape, other)[:-1], np.float32)
+    for place in {*mine, *truth}:
+        apart, length = _distance(mine.get(place, []), truth.get(place, [])), len(truth.get(place, []))
+        found[place] = (apart / length if length else np.inf) if normalize else apart
+    return found
+
+
+@host_primitive(
+    tf_name="EditDistance",
+    type=lambda *parts, normalize, dims: TensorType(tuple(dims), float32),
+    numpy=_distances,
+)
+def distances(*parts: Tensor, normalize: bool, dims: Any) -> Any:
+    """The edit distances of the rows of two sparse tensors."""
+    return parts, {"normalize": normalize, "dims": dims}
+
+
+@export("edit_distance")
+@attributes(normalize=bool)
+def edit_distance(hypothesis: Any, truth: Any, normalize: bool = True, name: str = "edit_distance") -> Tensor:
+    """The Levenshtein distance of each row of the last axis from that of ``truth``.
+
+    Args:
+      hypothesis, truth: SparseTensors of one rank and dtype.
+      normalize: divide by the length of the true row; infinite where that is empty.
+
+    Returns:
+      A float32 tensor of the shape without the last axis.
+
+    Raises:
+      TypeError: no SparseTensors.
+
+    >>> import tvtf as tf
+    >>> a, b = tf.sparse.from_dense([["a", "b"], ["c", ""]]), tf.sparse.from_dense([["a", "c"], ["c", "d"]])
+    >>> tf.edit_distance(a, b, normalize=False).numpy()
+    array([1., 1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/edit_distance
+    """
+    for value, what in ((hypothesis, "Hypothesis"), (truth, "Truth")):
+        if not is_sparse(value):
+            raise TypeError(f"{what} must be a SparseTensor.")
+    a, b = as_sparse(hypothesis), as_sparse(truth)
+    if rank_of(b) < 2:
+        told = f"Input SparseTensors must have rank at least 2, but truth_shape rank is: {rank_of(b)}"
+        raise Refused(told).told_by("EditDistance")
+    dims = dims_of(bind.maximum(a.dense_shape, b.dense_shape)[:-1])
+    parts = [p for sp in (a, b) for p in (sp.indices, sp.values, sp.dense_shape)]
+    return bind.distances(*parts, normalize=bool(normalize), dims=dims)  # type: ignore[no-any-return]

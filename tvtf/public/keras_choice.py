@@ -1,0 +1,37 @@
+"""Whether ``import keras`` may mean Keras on tvtf.
+
+Source: https://keras.io/getting_started/#configuring-your-backend
+"""
+
+from __future__ import annotations
+
+import json
+import os
+import sys
+from importlib.util import find_spec
+from pathlib import Path
+
+from tvtf.public import tensorflow_view
+
+KERAS = "keras"
+
+
+def is_free() -> bool:
+    """Whether nothing but tvtf could answer ``import keras``."""
+    return KERAS not in sys.modules and _tensorflow_is_ours() and chosen_backend() == "tensorflow"
+
+
+def _tensorflow_is_ours() -> bool:
+    """Whether TensorFlow is not installed, or tvtf stands for it."""
+    return sys.modules.get("tensorflow") is tensorflow_view.find("tensorflow") or find_spec("tensorflow") is None
+
+
+def chosen_backend() -> str:
+    """What the environment, or Keras's file of settings, names."""
+    if "KERAS_BACKEND" in os.environ:
+        return os.environ["KERAS_BACKEND"]
+    home = os.environ.get("KERAS_HOME") or os.path.join(os.path.expanduser("~"), ".keras")
+    try:
+        return str(json.loads(Path(home, "keras.json").read_text(encoding="utf-8"))["backend"])
+    except (OSError, ValueError, KeyError, TypeError):
+        return "tensorflow"

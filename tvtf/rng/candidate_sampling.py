@@ -1,0 +1,575 @@
+"""Classes drawn by chance for losses over very many of them: samplers with TensorFlow's own numbers, and those losses.
+
+Source: tensorflow/core/kernels/range_sampler.cc, tensorflow/core/lib/random/simple_philox.h and distribution_sampler.h
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterator, Sequence
+from functools import partial
+from typing import Any, NamedTuple
+
+import numpy as np
+
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state as thread
+from tvtf.dtypes import float32, int32, int64
+from tvtf.ops import philox
+from tvtf.ops.array import stop_gradient
+from tvtf.ops.cast import cast
+from tvtf.ops.host import host_primitive, unknown_dim
+from tvtf.ops.indexing import gather, in_range
+from tvtf.ops.operands import attributes, operand, positive
+from tvtf.ops.required import required
+from tvtf.ops.rules import bind, require_dtype
+from tvtf.rng.rng_streams import advanced
+from tvtf.state.variable import Variable
+
+BLOCKS_PER_SAMPLE = 512
+"""How far a sampler's stream moves on for each class that it draws: 2048 words."""
+LEAST = float(np.finfo(np.float32).min)
+
+
+class _Words:
+    """The words of a stream, one after another."""
+
+    def __init__(self, state: np.ndarray) -> None:
+        self.state = state
+        self.left: Iterator[int] = iter(())
+
+    def next(self) -> int:
+        word = next(self.left, None)
+        if word is None:
+            self.left = iter(philox.blocks(self.state, 256).ravel().tolist())
+            self.state = philox.skipped(self.state, 256)
+            word = next(self.left)
+        return word
+
+    def next_long(self) -> int:
+        return self.next() | self.next() << 32
+
+    def below(self, limit: int, draw: Callable[[], int], bits: int) -> int:
+        """A number below ``limit``, all equally probable."""
+        if limit & (limit - 1) == 0:
+            return draw() & (limit - 1)
+        rest = (2**bits - 1) % limit + 1
+        number = draw()
+        while number < rest:
+            number = draw()
+        return number % limit
+
+    def fraction(self) -> float:
+        """A float in [0, 1) of a word's low bits."""
+        return float(np.array(self.next() & 0x7FFFFF | 0x3F800000, np.uint32).view(np.float32)) - 1.0
+
+    def long_fraction(self) -> float:
+        """A double in [0, 1) of the low bits of two words."""
+        high, low = self.next() & 0xFFFFF, self.next()
+        return float(np.array(high << 32 | low | 1023 << 52, np.uint64).view(np.float64)) - 1.0
+
+
+class _Alias(NamedTuple):
+    """Walker's tables: each number keeps its own share of a slot, and another number has the rest."""
+
+    shares: list[float]
+    others: list[int]
+
+    @classmethod
+    def of(cls, weights: Sequence[float]) -> _Alias:
+        count, total = len(weights), float(np.sum(weights, dtype=np.float64))
+        shares, others = [w * count / total for w in weights], [-1] * count
+        low = [i for i, share in enumerate(shares) if share < 1]
+        high = [i for i, share in enumerate(shares) if share >= 1]
+        while high and low:
+            small, large = low.pop(), high.pop()
+            others[small] = large
+            shares[large] -= 1 - shares[small]
+            (low if shares[large] < 1 else high).append(large)
+        for i in (*high, *low):
+            shares[i] = 1.0
+        return cls([float(np.float32(share)) for share in shares], others)
+
+    def draw(self, words: _Words) -> int:
+        share = words.fraction()
+        slot = words.below(len(self.shares), words.next, 32)
+        return slot if share < self.shares[slot] else self.others[slot]
+
+
+def _uniform(limit: int, weights: np.ndarray) -> Any:
+    return lambda words: words.below(limit, words.next_long, 64), np.full(limit, 1 / limit, np.float32)
+
+
+def _log_uniform(limit: int, weights: np.ndarray) -> Any:
+    scale = np.log1p(limit)
+    steps = np.log((np.arange(limit) + 2.0) / (np.arange(limit) + 1.0)) / scale
+    return lambda words: (int(np.exp(words.long_fraction() * scale)) - 1) % limit, steps.astype(np.float32)
+
+
+def _fixed_unigram(limit: int, weights: np.ndarray) -> Any:
+    return _Alias.of(weights.tolist()).draw, (weights / weights.sum()).astype(np.float32)
+
+
+def _learned_unigram(limit: int, weights: np.ndarray) -> Any:
+    sums = np.cumsum(weights.astype(np.int64))
+    total = int(sums[-1])
+
+    def draw(words: _Words) -> int:
+        return int(np.searchsorted(sums, words.below(total, words.next, 32), side="right"))
+
+    return draw, (weights / total).astype(np.float32)
+
+
+_KINDS = {
+    "UniformCandidateSampler": _uniform,
+    "LogUniformCandidateSampler": _log_uniform,
+    "FixedUnigramCandidateSampler": _fixed_unigram,
+    "LearnedUnigramCandidateSampler": _learned_unigram,
+}
+
+
+def _drawn(draw: Callable[[_Words], int], state: np.ndarray, count: int, unique: bool) -> tuple[list[int], int]:
+    """Classes, and how many draws they took."""
+    words, found, tries = _Words(state), dict[int, None](), 0
+    if not unique:
+        return [draw(words) for _ in range(count)], count
+    while len(found) < count:
+        found.setdefault(draw(words))
+        tries += 1
+    return list(found), tries
+
+
+def _expected(shares: np.ndarray, classes: Any, count: int, tries: int) -> np.ndarray:
+    """How often classes are expected among the drawn ones."""
+    share = shares[classes].astype(np.float32)
+    return share * np.float32(count) if tries == count else (-np.expm1(tries * np.log1p(-share))).astype(np.float32)
+
+
+def _sampled(
+    true: np.ndarray, state: np.ndarray, weights: np.ndarray, kind: str, count: int, unique: bool, limit: int
+) -> tuple[np.ndarray, np.ndarray, np.ndarray]:
+    _check_within(true, limit)
+    draw, shares = _KINDS[kind](limit, weights)
+    found, tries = _drawn(draw, state.view(np.uint64), count, unique)
+    expected = (_expected(shares, classes, count, tries) for classes in (true, found))
+    return (np.array(found, np.int64), *expected)  # type: ignore[return-value]
+
+
+def _check_within(true: np.ndarray, limit: int) -> None:
+    for each in true.ravel().tolist():
+        if not 0 <= each < limit:
+            raise Refused(f"`true_candidate` out of range [0, {limit}), received {each}")
+
+
+def _check_candidates(_: np.ndarray, true: np.ndarray, limit: int) -> None:
+    _check_within(true, limit)
+
+
+def _types(true: TensorType, *_: TensorType, count: int, **__: Any) -> tuple[TensorType, ...]:
+    require_dtype(true, (int64,), "true_classes")
+    return TensorType((count,), int64), TensorType(true.shape, float32), TensorType((count,), float32)
+
+
+@host_primitive(
+    tf_name="CandidateSampler", type=_types, numpy=_sampled, why_not={"vjp": "what is drawn has no gradient"}
+)
+def sample_candidates(
+    true: Tensor, state: Tensor, weights: Tensor, kind: str, count: int, unique: bool, limit: int
+) -> Any:
+    """Classes drawn from a generator state, with how often the true ones and they are expected."""
+    return (true, state, weights), {"kind": kind, "count": count, "unique": unique, "limit": limit}
+
+
+SAMPLER = attributes(num_true=positive, num_sampled=positive, unique=bool, range_max=positive)
+"""How samplers convert what TensorFlow keeps as attributes."""
+
+
+def _checked_classes(kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int) -> Tensor:
+    classes = operand(true, int64)
+    if classes.ndim != 2:
+        raise Refused("true_classes must be a matrix").told_by(kind)
+    columns = classes.shape[1]
+    if columns is not None and columns != num_true:
+        told = f"true_classes must have num_true columns, expected: {columns} was: {num_true}"
+        raise Refused(told).told_by(kind)
+    if unique and limit < count:
+        raise Refused("Sampler's range is too small.").told_by(kind)
+    return classes  # type: ignore[no-any-return]
+
+
+def _sample(
+    kind: str, true: Any, num_true: int, count: int, unique: bool, limit: int, seed: Any, weights: Any = ()
+) -> Candidates:
+    classes = _checked_classes(kind, true, num_true, count, unique, limit)
+    state = advanced(f"{kind}:{count}:{unique}:{limit}", seed, count * BLOCKS_PER_SAMPLE)
+    known = convert_to_tensor(weights, float32)
+    found = bind.sample_candidates(classes, state, known, kind=kind, count=count, unique=unique, limit=limit)
+    return Candidates(*found)
+
+
+class Candidates(NamedTuple):
+    """What the samplers return."""
+
+    sampled_candidates: Tensor
+    true_expected_count: Tensor
+    sampled_expected_count: Tensor
+
+
+@export("random.uniform_candidate_sampler")
+@SAMPLER
+def uniform_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Candidates:
+    """Classes below ``range_max``, all equally probable.
+
+    Args:
+      true_classes: int64 tensor of shape (batch, num_true).
+      num_true, num_sampled: how many true classes each example has, and how many are drawn for all.
+      unique: whether no class is drawn twice.
+      range_max: how many classes there are.
+      seed: the op's own seed; see `tf.random.set_seed`.
+
+    Returns:
+      The classes drawn, int64 of shape (num_sampled,); and how often the true ones and they are expected, float32 of shapes
+      (batch, num_true) and (num_sampled,).
+
+    Raises:
+      InvalidArgumentError: fewer classes than are to be drawn, or true ones that are none.
+
+    >>> import tvtf as tf
+    >>> drawn, true, _ = tf.random.uniform_candidate_sampler([[1, 2]], 2, 3, unique=True, range_max=3, seed=1)
+    >>> sorted(drawn.numpy().tolist()), true.shape
+    ([0, 1, 2], TensorShape([1, 2]))
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/uniform_candidate_sampler
+    """
+    return _sample("UniformCandidateSampler", true_classes, num_true, num_sampled, unique, range_max, seed)
+
+
+@export("random.log_uniform_candidate_sampler")
+@SAMPLER
+def log_uniform_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Candidates:
+    """Classes of which the first are the most probable, as words by rank; else as `tf.random.uniform_candidate_sampler`.
+
+    >>> import tvtf as tf
+    >>> tf.random.log_uniform_candidate_sampler([[1, 2]], 2, 3, unique=False, range_max=9)[1].numpy().round(3)
+    array([[0.528, 0.375]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/log_uniform_candidate_sampler
+    """
+    return _sample("LogUniformCandidateSampler", true_classes, num_true, num_sampled, unique, range_max, seed)
+
+
+_learned: dict[Any, Variable] = {}
+"""Eagerly, how often each class was seen, by the attributes of the sampler."""
+
+
+def _seen(key: tuple[Any, ...], limit: int) -> Variable:
+    """The counts of a sampler; each in a traced function has its own."""
+    if thread.trace is None and key in _learned:
+        return _learned[key]
+    trace, thread.trace = thread.trace, None
+    try:
+        made = Variable(np.ones(limit, np.float32), trainable=False, name="candidate_counts")
+    finally:
+        thread.trace = trace
+    if trace is None:
+        _learned[key] = made
+    return made
+
+
+@export("random.learned_unigram_candidate_sampler", "nn.learned_unigram_candidate_sampler")
+@SAMPLER
+def learned_unigram_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Candidates:
+    """Classes as probable as they have been true in earlier calls; else as `tf.random.uniform_candidate_sampler`.
+
+    >>> import tvtf as tf
+    >>> tf.random.learned_unigram_candidate_sampler([[1, 2]], 2, 3, unique=False, range_max=6, seed=1)[1].numpy()
+    array([[0.5, 0.5]], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/learned_unigram_candidate_sampler
+    """
+    kind = "LearnedUnigramCandidateSampler"
+    if range_max > 2**31 - 1:
+        raise ValueError(f"Value of range_max:{range_max} is too large to handle")
+    counts = _seen((num_true, num_sampled, unique, range_max, seed), range_max)
+    found = _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, counts._as_tensor())
+    flat = bind.reshape(cast(operand(true_classes, int64), int32), shape=(-1,))
+    counts.assign_add(public_names()["math.bincount"](flat, minlength=range_max, maxlength=range_max, dtype=float32))
+    return found
+
+
+@export("random.fixed_unigram_candidate_sampler", "nn.fixed_unigram_candidate_sampler")
+@SAMPLER
+@attributes(num_reserved_ids=int, num_shards=positive, shard=int, distortion=float)
+def fixed_unigram_candidate_sampler(
+    true_classes: Any,
+    num_true: int,
+    num_sampled: int,
+    unique: bool,
+    range_max: int,
+    vocab_file: str = "",
+    distortion: float = 1.0,
+    num_reserved_ids: int = 0,
+    num_shards: int = 1,
+    shard: int = 0,
+    unigrams: Sequence[float] = (),
+    seed: int | None = None,
+    name: str | None = None,
+) -> Candidates:
+    """Classes as probable as they are told to be; else as `tf.random.uniform_candidate_sampler`.
+
+    Args:
+      vocab_file: a file of lines whose last word, behind a comma, is a class's count.
+      unigrams: the counts, in place of a file.
+      distortion: the power that counts are taken to.
+      num_reserved_ids: so many classes before the first of them are never drawn.
+      num_shards, shard: only every so many-th count, from the ``shard``-th on, is taken.
+
+    Raises:
+      InvalidArgumentError: neither or both of ``vocab_file`` and ``unigrams``, or other than ``range_max`` counts.
+
+    >>> import tvtf as tf
+    >>> tf.random.fixed_unigram_candidate_sampler([[1]], 1, 2, True, 2, unigrams=[1., 3.])[1].shape
+    TensorShape([1, 1])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/fixed_unigram_candidate_sampler
+    """
+    kind = "FixedUnigramCandidateSampler"
+    if bool(vocab_file) == bool(len(unigrams)):
+        told = (
+            "Must only provide one of vocab_file and unigrams."
+            if vocab_file
+            else "Must provide either vocab_file or unigrams."
+        )
+        raise Refused(told).told_by(kind)
+    counts = _counts_of(vocab_file) if vocab_file else list(unigrams)
+    weights = [0.0] * num_reserved_ids + [float(c) ** distortion for c in counts]
+    weights = weights[shard::num_shards]
+    if len(weights) != range_max:
+        raise Refused(f"range_max is {range_max} instead of {len(weights)}").told_by(kind)
+    return _sample(kind, true_classes, num_true, num_sampled, unique, range_max, seed, weights)
+
+
+def _counts_of(path: str) -> list[float]:
+    with open(path) as lines:
+        return [float(line.rpartition(",")[2]) for line in lines if line.strip()]
+
+
+@export("random.all_candidate_sampler", "nn.all_candidate_sampler")
+@attributes(num_true=positive, num_sampled=positive, unique=bool)
+def all_candidate_sampler(
+    true_classes: Any, num_true: int, num_sampled: int, unique: bool, seed: int | None = None, name: str | None = None
+) -> Candidates:
+    """All classes, ``num_sampled`` of them, each expected once; arguments as of `tf.random.uniform_candidate_sampler`.
+
+    >>> import tvtf as tf
+    >>> tf.random.all_candidate_sampler([[1]], 1, 3, True)[0].numpy()
+    array([0, 1, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/all_candidate_sampler
+    """
+    classes = _checked_classes("AllCandidateSampler", true_classes, num_true, num_sampled, False, num_sampled)
+    told = f"`true_candidate` out of range [0, {num_sampled})"
+    check = partial(_check_candidates, limit=num_sampled)
+    one = required(convert_to_tensor(1.0), check, lambda _, true: in_range(true, num_sampled), told, classes)
+    every = public_names()["range"](num_sampled, dtype=int64)
+    shapes = (classes._type.shape, (num_sampled,))
+    return Candidates(every, *(bind.broadcast_to(one, shape=shape) for shape in shapes))
+
+
+# -- true classes among the drawn ones
+
+
+class AccidentalHits(NamedTuple):
+    """What `tf.nn.compute_accidental_hits` returns."""
+
+    indices: Tensor
+    ids: Tensor
+    weights: Tensor
+
+
+def _hits(true: np.ndarray, sampled: np.ndarray, count: Any) -> tuple[np.ndarray, ...]:
+    places = {label: i for i, label in enumerate(sampled.tolist())}
+    pairs = [(i, places[label]) for i, row in enumerate(true.tolist()) for label in row if label in places]
+    found = np.array(pairs, np.int64).reshape(-1, 2)
+    return found[:, 0].astype(np.int32), found[:, 1].copy(), np.full(len(pairs), LEAST, np.float32)
+
+
+@host_primitive(
+    tf_name="ComputeAccidentalHits",
+    type=lambda true, sampled, count: tuple(TensorType((count,), kind) for kind in (int32, int64, float32)),
+    numpy=_hits,
+    why_not={"vjp": "places have no gradient"},
+)
+def accidental_hits(true: Tensor, sampled: Tensor, count: Any) -> Any:
+    """Where true classes are among the drawn ones."""
+    return (true, sampled), {"count": count}
+
+
+@export("nn.compute_accidental_hits")
+def compute_accidental_hits(
+    true_classes: Any, sampled_candidates: Any, num_true: int, seed: int | None = None, name: str | None = None
+) -> AccidentalHits:
+    """Where true classes of examples are among the drawn ones.
+
+    Args:
+      true_classes: int64 tensor of shape (batch, num_true).
+      sampled_candidates: int64 vector of the classes drawn.
+      num_true: how many true classes each example has.
+
+    Returns:
+      int32 numbers of examples, int64 places among the drawn, and float32 weights that take logits out of a softmax, one of each
+      for each hit.
+
+    >>> import tvtf as tf
+    >>> found = tf.nn.compute_accidental_hits([[1, 2], [0, 3]], [2, 3, 0], 2)
+    >>> found.indices.numpy().tolist(), found.ids.numpy().tolist()
+    ([0, 1, 1], [0, 2, 1])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/compute_accidental_hits
+    """
+    classes = _checked_classes("ComputeAccidentalHits", true_classes, num_true, 0, False, 0)
+    drawn = convert_to_tensor(sampled_candidates, int64)
+    return AccidentalHits(*bind.accidental_hits(classes, drawn, count=unknown_dim()))
+
+
+# -- losses
+
+
+def _logits_and_labels(
+    weights: Any,
+    biases: Any,
+    labels: Any,
+    inputs: Any,
+    count: int,
+    classes: int,
+    num_true: int,
+    given: Any,
+    **options: Any,
+) -> tuple[Tensor, Tensor]:
+    """Logits of the true classes and of the drawn ones, and what they should be."""
+    x, true = convert_to_tensor(inputs), cast(convert_to_tensor(labels), int64)
+    drawn = given or log_uniform_candidate_sampler(true, num_true, count, True, classes, options["seed"])
+    sampled, true_expected, expected = (stop_gradient(convert_to_tensor(each)) for each in drawn)
+    sampled = cast(sampled, int64)
+    table, offsets = _table(weights), _table(biases)
+    true_rows = cast(gather(table, true), x.dtype)
+    true_logits = bind.reduce_sum(x[:, None, :] * true_rows, axis=(2,), keepdims=False)  # type: ignore[index]
+    true_logits = true_logits + cast(gather(offsets, true), x.dtype) - bind.log(cast(true_expected, x.dtype))
+    rows = cast(gather(table, sampled), x.dtype)
+    logits = public_names()["matmul"](x, rows, transpose_b=True) + cast(gather(offsets, sampled), x.dtype)
+    if options["without_hits"]:
+        same = bind.equal(true[:, :, None], sampled[None, None, :])  # type: ignore[index]
+        logits = logits + bind.select(bind.reduce_any(same, axis=(1,), keepdims=False), *_weights(x.dtype))
+    logits = logits - bind.log(cast(expected, x.dtype))
+    wanted = [
+        bind.broadcast_to(convert_to_tensor(v, x.dtype), shape=of._type.shape)
+        for v, of in ((1 / num_true, true_logits), (0, logits))
+    ]
+    return bind.concat(true_logits, logits, axis=1), bind.concat(*wanted, axis=1)
+
+
+def _weights(dtype: Any) -> tuple[Tensor, Tensor]:
+    return convert_to_tensor(LEAST, dtype), convert_to_tensor(0, dtype)
+
+
+def _table(parameter: Any) -> Tensor:
+    """The rows of a table that may come in parts."""
+    if isinstance(parameter, (list, tuple)) and hasattr(parameter[0], "dtype"):
+        return public_names()["concat"](list(parameter), 0)  # type: ignore[no-any-return]
+    return convert_to_tensor(parameter)
+
+
+@export("nn.nce_loss")
+def nce_loss(
+    weights: Any,
+    biases: Any,
+    labels: Any,
+    inputs: Any,
+    num_sampled: int,
+    num_classes: int,
+    num_true: int = 1,
+    sampled_values: Any = None,
+    remove_accidental_hits: bool = False,
+    name: str = "nce_loss",
+) -> Tensor:
+    """The loss of telling true classes from drawn ones (noise-contrastive estimation).
+
+    Args:
+      weights: tensor of shape (classes, dim), or a list of parts of it.
+      biases: tensor of shape (classes,).
+      labels: int64 tensor of shape (batch, num_true).
+      inputs: tensor of shape (batch, dim).
+      num_sampled, num_classes, num_true: how many classes are drawn, are there, and are true.
+      sampled_values: what a sampler of `tf.random` gave; `tf.random.log_uniform_candidate_sampler` is asked where None.
+      remove_accidental_hits: whether drawn classes that are true don't count.
+
+    Returns:
+      A tensor of shape (batch,).
+
+    >>> import tvtf as tf
+    >>> drawn = tf.constant([0], tf.int64), tf.ones([1, 1]), tf.ones([1])
+    >>> tf.nn.nce_loss(tf.zeros([3, 2]), tf.zeros([3]), [[1]], tf.ones([1, 2]), 1, 3, sampled_values=drawn).numpy().round(4)
+    array([1.3863], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/nce_loss
+    """
+    options: dict[str, Any] = {"seed": None, "without_hits": remove_accidental_hits}
+    shared = (weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values)
+    logits, wanted = _logits_and_labels(*shared, **options)
+    losses = public_names()["nn.sigmoid_cross_entropy_with_logits"](labels=wanted, logits=logits)
+    return bind.reduce_sum(losses, axis=(1,), keepdims=False)  # type: ignore[no-any-return]
+
+
+@export("nn.sampled_softmax_loss")
+def sampled_softmax_loss(
+    weights: Any,
+    biases: Any,
+    labels: Any,
+    inputs: Any,
+    num_sampled: int,
+    num_classes: int,
+    num_true: int = 1,
+    sampled_values: Any = None,
+    remove_accidental_hits: bool = True,
+    seed: int | None = None,
+    name: str = "sampled_softmax_loss",
+) -> Tensor:
+    """The cross entropy of a softmax over the true classes and drawn ones; arguments as of `tf.nn.nce_loss`.
+
+    >>> import tvtf as tf
+    >>> drawn = tf.constant([0], tf.int64), tf.ones([1, 1]), tf.ones([1])
+    >>> tf.nn.sampled_softmax_loss(tf.zeros([3, 2]), tf.zeros([3]), [[1]], tf.ones([1, 2]), 1, 3, sampled_values=drawn).numpy()
+    array([0.6931472], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/sampled_softmax_loss
+    """
+    options: dict[str, Any] = {"seed": seed, "without_hits": remove_accidental_hits}
+    shared = (weights, biases, labels, inputs, num_sampled, num_classes, num_true, sampled_values)
+    logits, wanted = _logits_and_labels(*shared, **options)
+    return public_names()["nn.softmax_cross_entropy_with_logits"](stop_gradient(wanted), logits)  # type: ignore[no-any-return]

@@ -1,0 +1,224 @@
+"""Random ops that give new numbers with each call: the stateless ones over streams of ``tvtf.rng.rng_streams``."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from tvtf.core.primitive import export
+from tvtf.core.shape import Dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
+from tvtf.dtypes import DType, as_dtype, bfloat16, float16, float32, float64, int32, int64
+from tvtf.ops.draws import gamma_parameters, scaled_gamma
+from tvtf.ops.operands import attributes, one_of
+from tvtf.ops.random import RESERVED_BLOCKS, sample_count, sampled, shifted, shuffled, stretched
+from tvtf.ops.rules import bind, drawn_dims
+from tvtf.rng.rng_streams import advanced
+
+_UNIFORM = (float16, bfloat16, float32, float64, int32, int64)
+
+
+def _drawn(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType, primitive: Any) -> Tensor:
+    return primitive(_reserved(op, seed, shape, dtype), shape=shape, dtype=dtype)
+
+
+@export("random.uniform")
+def uniform(
+    shape: Any,
+    minval: Any = 0,
+    maxval: Any = None,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Uniform random numbers in [minval, maxval), new ones with each call.
+
+    Args:
+      shape: the result's shape; may hold scalars computed from shapes.
+      minval: lower bound (inclusive), a tensor that broadcasts with ``shape``; a scalar for integers.
+      maxval: upper bound (exclusive); 1 for floats where None.
+      dtype: float16, bfloat16, float32, float64, int32 or int64.
+      seed: the op's own seed; see :func:`tvtf.random.set_seed`.
+
+    Returns:
+      A tensor of ``shape`` and ``dtype``.
+
+    Raises:
+      ValueError: another dtype, or no ``maxval`` for integers.
+
+    >>> import tvtf as tf
+    >>> tf.random.set_seed(5)
+    >>> tf.random.uniform([2], seed=1).shape
+    TensorShape([2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/uniform
+    """
+    dtype, dims = as_dtype(dtype), drawn_dims(shape)
+    if dtype not in _UNIFORM:
+        raise ValueError(f"Argument `dtype` got invalid value {dtype}. Accepted dtypes are {_UNIFORM}.")
+    if dtype.is_integer:
+        return _integers(dims, minval, maxval, dtype, seed)
+    drawn = _drawn("RandomUniform", seed, dims, dtype, bind.stateless_random_uniform)
+    return stretched(drawn, minval, 1 if maxval is None else maxval, dtype)
+
+
+def _integers(shape: tuple[Dim, ...], minval: Any, maxval: Any, dtype: DType, seed: int | None) -> Tensor:
+    if maxval is None:
+        raise ValueError(f"Must specify maxval for integer dtype {dtype!r}")
+    low, high = (convert_to_tensor(end, dtype) for end in (minval, maxval))
+    state = advanced(f"RandomUniformInt:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
+    return bind.stateless_random_integers(state, low, high, shape=shape)
+
+
+@export("random.normal")
+def normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Normal random numbers, new ones with each call.
+
+    Args:
+      shape: the result's shape; may hold scalars computed from shapes.
+      mean: tensor that broadcasts with ``shape``.
+      stddev: tensor that broadcasts with ``shape``.
+      dtype: float16, bfloat16, float32 or float64.
+      seed: the op's own seed; see :func:`tvtf.random.set_seed`.
+
+    Returns:
+      A tensor of ``shape`` and ``dtype``.
+
+    >>> import tvtf as tf
+    >>> tf.random.normal([4, 3], seed=1).shape
+    TensorShape([4, 3])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/normal
+    """
+    dtype = as_dtype(dtype)
+    drawn = _drawn("RandomStandardNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_normal)
+    return shifted(drawn, mean, stddev, dtype)
+
+
+@export("random.truncated_normal")
+def truncated_normal(
+    shape: Any,
+    mean: Any = 0.0,
+    stddev: Any = 1.0,
+    dtype: Any = float32,
+    seed: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """Normal random numbers within two standard deviations, new ones with each call; arguments as for :func:`normal`.
+
+    >>> import tvtf as tf
+    >>> bool(abs(tf.random.truncated_normal([99], seed=1).numpy()).max() < 2)
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/truncated_normal
+    """
+    dtype = as_dtype(dtype)
+    drawn = _drawn("TruncatedNormal", seed, drawn_dims(shape), dtype, bind.stateless_random_truncated_normal)
+    return shifted(drawn, mean, stddev, dtype)
+
+
+@export("random.shuffle")
+def shuffle(value: Any, seed: int | None = None, name: str | None = None) -> Tensor:
+    """The rows of ``value`` (along its first axis) in random order, another with each call.
+
+    >>> import tvtf as tf
+    >>> sorted(tf.random.shuffle([1, 2, 3]).numpy().tolist())
+    [1, 2, 3]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/shuffle
+    """
+    tensor = convert_to_tensor(value)
+    if not tensor.ndim:
+        return tensor
+    return shuffled(advanced(f"RandomShuffle:{tensor.dtype.name}", seed, (tensor._type.shape[0] + 3) // 4), tensor)
+
+
+@export("random.categorical")
+def categorical(
+    logits: Any, num_samples: Any, dtype: Any = None, seed: int | None = None, name: str | None = None
+) -> Tensor:
+    """Classes drawn with the odds that each row of logits gives, new ones with each call.
+
+    Args:
+      logits: float tensor of shape (batch, classes); what is not finite is never drawn.
+      num_samples: how many for each row.
+      dtype: int32 or int64 (where None).
+      seed: the op's own seed; see :func:`tvtf.random.set_seed`.
+
+    Returns:
+      A tensor of shape (batch, num_samples).
+
+    >>> import tvtf as tf
+    >>> tf.random.categorical([[0., 100.]], 3).numpy()
+    array([[1, 1, 1]])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/categorical
+    """
+    tensor = convert_to_tensor(logits)
+    count = sample_count(num_samples)
+    rows = tensor._type.shape[0] if tensor.ndim else 1
+    words = rows * ((count + 3) // 4 * 8)
+    state = advanced(f"Multinomial:{tensor.dtype.name}:{as_dtype(dtype or int64).name}", seed, words * RESERVED_BLOCKS)
+    return sampled(state, tensor, count, as_dtype(dtype or int64))
+
+
+# -- drawn by rejection
+
+
+def _reserved(op: str, seed: int | None, shape: tuple[Dim, ...], dtype: DType) -> Tensor:
+    """The state from which an op draws ``shape`` numbers, each from blocks of its own."""
+    return advanced(f"{op}:{dtype.name}", seed, size_of(shape) * RESERVED_BLOCKS)
+
+
+def _int32s(shape: Any) -> Any:
+    """A shape as TensorFlow's functions of parameters convert it: a tensor of it must be of int32."""
+    return convert_to_tensor(shape, int32) if is_tensor(shape) else shape
+
+
+@export("random.gamma")
+def gamma(
+    shape: Any, alpha: Any, beta: Any = None, dtype: Any = float32, seed: int | None = None, name: str | None = None
+) -> Tensor:
+    """Gamma random numbers, new ones with each call.
+
+    Args:
+      shape: how many are drawn for each parameter.
+      alpha, beta, dtype: as for `tf.random.stateless_gamma`.
+      seed: the op's own seed; see `tf.random.set_seed`.
+
+    Returns:
+      A tensor of the shape ``shape + (alpha + beta).shape``.
+
+    >>> import tvtf as tf
+    >>> tf.random.gamma([3], [0.5, 1.5]).shape
+    TensorShape([3, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/gamma
+    """
+    a, b = gamma_parameters(alpha, beta, dtype)
+    whole = (*drawn_dims(_int32s(shape)), *a._type.shape)
+    return scaled_gamma(_reserved("RandomGamma", seed, whole, a.dtype), whole, a, b)
+
+
+@export("random.poisson")
+@attributes(dtype=one_of(float16, float32, float64, int32, int64))
+def poisson(shape: Any, lam: Any, dtype: Any = float32, seed: int | None = None, name: str | None = None) -> Tensor:
+    """Poisson random numbers, new ones with each call: a tensor of the shape ``shape + lam.shape``.
+
+    >>> import tvtf as tf
+    >>> tf.random.poisson([3], [5., 50.]).shape
+    TensorShape([3, 2])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random/poisson
+    """
+    kind = as_dtype(dtype)
+    rate = convert_to_tensor(lam)
+    whole = (*drawn_dims(_int32s(shape)), *rate._type.shape)
+    state = _reserved("RandomPoissonV2", seed, whole, kind)
+    return bind.stateless_random_poisson(state, rate, shape=whole, dtype=kind)

@@ -1,0 +1,136 @@
+"""``tf.zeros_initializer`` and its kind: TensorFlow's own initializers beside Keras's; without a seed each call draws anew."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import numpy as np
+
+from tvtf.core.primitive import export
+from tvtf.core.shape import as_shape
+from tvtf.core.tensor import Tensor, constant
+from tvtf.dtypes import DType, as_dtype, float32
+from tvtf.ops import random
+from tvtf.rng.keras_initializers import Constant, Ones, RandomNormal, RandomUniform, Zeros
+from tvtf.rng.stateful import normal, uniform
+
+
+def _countable(dtype: Any) -> DType:
+    kind = float32 if dtype is None else as_dtype(dtype)
+    if not (kind.is_numeric or kind.is_bool):
+        raise ValueError(f"Argument `dtype` expected to be numeric or boolean. Received {kind}.")
+    return kind
+
+
+@export("zeros_initializer")
+class ZerosInitializer(Zeros):
+    """Zeros.
+
+    >>> import tvtf as tf
+    >>> tf.zeros_initializer()([2]).numpy()
+    array([0., 0.], dtype=float32)
+
+    Raises:
+      ValueError: for strings.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/zeros_initializer
+    """
+
+    def __call__(self, shape: Any, dtype: Any = float32, **kwargs: Any) -> Tensor:
+        return super().__call__(shape, _countable(dtype))
+
+
+@export("ones_initializer")
+class OnesInitializer(Ones):
+    """Ones.
+
+    >>> import tvtf as tf
+    >>> tf.ones_initializer()([2]).numpy()
+    array([1., 1.], dtype=float32)
+
+    Raises:
+      ValueError: for strings.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/ones_initializer
+    """
+
+    def __call__(self, shape: Any, dtype: Any = float32, **kwargs: Any) -> Tensor:
+        return super().__call__(shape, _countable(dtype))
+
+
+@export("constant_initializer")
+class ConstantInitializer(Constant):
+    """One value, or as many as the shape has elements.
+
+    >>> import tvtf as tf
+    >>> tf.constant_initializer([1, 2, 3, 4])([2, 2]).numpy()
+    array([[1, 2],
+           [3, 4]], dtype=int32)
+
+    Raises:
+      TypeError: another number of values; or when made, a value that is none.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/constant_initializer
+    """
+
+    def __init__(self, value: Any = 0, support_partition: bool = False) -> None:
+        if not (np.isscalar(value) or isinstance(value, (list, tuple, np.ndarray))):
+            raise TypeError(
+                f"Invalid type for initial value: {type(value).__name__}. Expected Python scalar, list or tuple of values, "
+                "or numpy.ndarray."
+            )
+        super().__init__(value)
+
+    def __call__(self, shape: Any, dtype: Any = None, **kwargs: Any) -> Tensor:
+        return constant(self.value, dtype, as_shape(shape))
+
+
+class _DrawnAnew:
+    """Without a seed each call draws its own: none is taken when the initializer is made."""
+
+    def _without_seed(self) -> None:
+        return None
+
+
+@export("random_normal_initializer")
+class RandomNormalInitializer(_DrawnAnew, RandomNormal):
+    """Normal numbers; other ones in each call, unless there is a seed.
+
+    >>> import tvtf as tf
+    >>> tf.random_normal_initializer(stddev=1.0, seed=1)((3,)).shape
+    TensorShape([3])
+
+    Raises:
+      ValueError: for integers.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random_normal_initializer
+    """
+
+    def __call__(self, shape: Any, dtype: Any = float32, **kwargs: Any) -> Tensor:
+        kind = as_dtype(dtype)
+        if not kind.is_floating:
+            raise ValueError(f"Argument `dtype` is expected to be floating point. Received: {kind}.")
+        if self._given is None:
+            return normal(shape, self.mean, self.stddev, kind)
+        return random.stateless_normal(shape, [self._given, 0], self.mean, self.stddev, kind)
+
+
+@export("random_uniform_initializer")
+class RandomUniformInitializer(_DrawnAnew, RandomUniform):
+    """Numbers spread evenly over [minval, maxval); other ones in each call, unless there is a seed.
+
+    >>> import tvtf as tf
+    >>> tf.random_uniform_initializer(seed=1)((3,)).shape
+    TensorShape([3])
+
+    Raises:
+      ValueError: for strings and bools.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/random_uniform_initializer
+    """
+
+    def __call__(self, shape: Any, dtype: Any = float32, **kwargs: Any) -> Tensor:
+        kind = _countable(dtype)
+        if self._given is None:
+            return uniform(shape, self.minval, self.maxval, kind)
+        return random.stateless_uniform(shape, [self._given, 0], self.minval, self.maxval, kind)
