@@ -1,26 +1,26 @@
 """What other programs take of the cores, as the system tells it."""
 
-from tvtf import busy
+from tvtf.frontend.tuning import cpu_load
 
 
 def test_the_system_tells_and_time_goes_on():
-    start = busy.now()
+    start = cpu_load.now()
     sum(range(300_000))
-    end = busy.now()
+    end = cpu_load.now()
     assert start is not None and end is not None
     assert end.all >= start.all and end.own >= start.own
-    assert 0.0 <= busy.others_share(start, end) <= 1.0
+    assert 0.0 <= cpu_load.others_share(start, end) <= 1.0
 
 
 def test_where_the_system_does_not_tell_nobody_is_blamed(monkeypatch, tmp_path):
-    monkeypatch.setattr(busy, "STAT", tmp_path / "none")
-    assert busy.now() is None
-    assert busy.others_share(None, None) == 0.0
+    monkeypatch.setattr(cpu_load, "STAT", tmp_path / "none")
+    assert cpu_load.now() is None
+    assert cpu_load.others_share(None, None) == 0.0
 
 
 def test_a_process_that_worked_more_than_was_counted_blames_nobody():
-    assert busy.others_share(busy.Ticks(0, 0, 0.0), busy.Ticks(9000, 5, 6.0)) == 0.0
+    assert cpu_load.others_share(cpu_load.Ticks(0, 0, 0.0), cpu_load.Ticks(9000, 5, 6.0)) == 0.0
 
 
 def test_too_little_time_tells_nothing():
-    assert busy.others_share(busy.Ticks(0, 0, 0.0), busy.Ticks(10, 10, 0.0)) == 0.0
+    assert cpu_load.others_share(cpu_load.Ticks(0, 0, 0.0), cpu_load.Ticks(10, 10, 0.0)) == 0.0

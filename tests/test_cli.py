@@ -223,7 +223,7 @@ def test_a_folder_that_cannot_be_written(model, place):
 
 
 def test_tune_prints_a_table_and_says_where_records_are(model, place, monkeypatch):
-    from tvtf.frontend import tune
+    from tvtf.frontend.tuning import tune
 
     def measure(_bench, candidates, rounds):
         return [[0.5 if c.asked["tile"].answer == c.asked["tile"].labels[1] else 1.0] * rounds for c in candidates]

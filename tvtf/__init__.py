@@ -55,24 +55,24 @@ from tvtf.dtypes import (  # noqa: E402
     variant,
 )
 from tvtf.frontend import autograph as _autograph  # noqa: E402,F401 - how functions are traced
-from tvtf.frontend import cases as _cases  # noqa: E402,F401 - declares tf.case, tf.switch_case
-from tvtf.frontend import config as _config  # noqa: E402,F401 - declares tf.config
-from tvtf.frontend import control as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
-from tvtf.frontend import critical as _critical  # noqa: E402,F401 - declares tf.CriticalSection, tf.timestamp
-from tvtf.frontend import custom as _custom
-from tvtf.frontend import device as _device  # noqa: E402,F401 - declares tf.device
-from tvtf.frontend import forward as _forward  # noqa: E402,F401 - declares tf.autodiff
-from tvtf.frontend import functional as _functional  # noqa: E402,F401 - declares tf.map_fn, tf.scan ...
-from tvtf.frontend import gradients as _gradients  # noqa: E402,F401 - declares tf.gradients ...
-from tvtf.frontend import heavy as _heavy  # noqa: E402,F401 - how heavy ops run eagerly
-from tvtf.frontend import host as _host  # noqa: E402,F401 - declares tf.py_function, tf.numpy_function
-from tvtf.frontend import order as _order  # noqa: E402,F401 - declares tf.control_dependencies, tf.group ...
-from tvtf.frontend import printing as _printing  # noqa: E402,F401 - declares tf.print
-from tvtf.frontend import recompute as _recompute  # noqa: E402,F401 - declares tf.recompute_grad
-from tvtf.frontend import settings as _settings  # noqa: E402,F401 - declares tf.debugging's and tf.config's switches
-from tvtf.frontend import tensor_array as _tensor_array  # noqa: E402,F401 - declares tf.TensorArray
-from tvtf.frontend.function import function  # noqa: E402
-from tvtf.frontend.tape import GradientTape, UnconnectedGradients  # noqa: E402
+from tvtf.frontend.configuration import config as _config  # noqa: E402,F401 - declares tf.config
+from tvtf.frontend.configuration import device as _device  # noqa: E402,F401 - declares tf.device
+from tvtf.frontend.configuration import settings as _settings  # noqa: E402,F401 - declares tf.debugging's and tf.config's switches
+from tvtf.frontend.control_flow import cases as _cases  # noqa: E402,F401 - declares tf.case, tf.switch_case
+from tvtf.frontend.control_flow import cond_while as _control  # noqa: E402,F401 - declares tf.cond, tf.while_loop ...
+from tvtf.frontend.control_flow import control_dependencies as _order  # noqa: E402,F401 - declares tf.control_dependencies, tf.group ...
+from tvtf.frontend.control_flow import map_scan_fold as _functional  # noqa: E402,F401 - declares tf.map_fn, tf.scan ...
+from tvtf.frontend.control_flow import tensor_array as _tensor_array  # noqa: E402,F401 - declares tf.TensorArray
+from tvtf.frontend.function import eager_compile as _heavy  # noqa: E402,F401 - how heavy ops run eagerly
+from tvtf.frontend.function.polymorphic_function import function  # noqa: E402
+from tvtf.frontend.gradient import custom_gradient as _custom
+from tvtf.frontend.gradient import forward_mode as _forward  # noqa: E402,F401 - declares tf.autodiff
+from tvtf.frontend.gradient import graph_gradients as _gradients  # noqa: E402,F401 - declares tf.gradients ...
+from tvtf.frontend.gradient import recompute_grad as _recompute  # noqa: E402,F401 - declares tf.recompute_grad
+from tvtf.frontend.gradient.tape import GradientTape, UnconnectedGradients  # noqa: E402
+from tvtf.frontend.host import critical_section as _critical  # noqa: E402,F401 - declares tf.CriticalSection, tf.timestamp
+from tvtf.frontend.host import printing as _printing  # noqa: E402,F401 - declares tf.print
+from tvtf.frontend.host import python_call as _host  # noqa: E402,F401 - declares tf.py_function, tf.numpy_function
 from tvtf.ops import computed_axes as _computed_axes  # noqa: E402,F401 - axes that the program computes
 from tvtf.ops.array import shape  # noqa: E402 - for type checkers, to whom tf.shape were the module of that name
 from tvtf.rng import generator as _generator  # noqa: E402,F401 - declares tf.random.Generator

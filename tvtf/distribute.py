@@ -241,7 +241,7 @@ class OneDeviceStrategy(Strategy):
         self._devices = (device,)
 
     def run(self, fn: Callable[..., Any], args: Any = (), kwargs: Any = None, options: Any = None) -> Any:
-        from tvtf.frontend.device import device
+        from tvtf.frontend.configuration.device import device
 
         with device(self._devices[0]):
             return super().run(fn, args, kwargs, options)

@@ -9,7 +9,6 @@ from typing import Any
 from malt.operators.variables import Undefined, UndefinedReturnValue
 
 from tvtf.core import nest
-from tvtf.frontend.aside import Aside
 from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.values import (
@@ -22,8 +21,9 @@ from tvtf.frontend.autograph.values import (
     require_same_structure,
     with_objects,
 )
-from tvtf.frontend.control import traced_cond
-from tvtf.frontend.tensor_array import settled
+from tvtf.frontend.control_flow.abstract_trace import Aside
+from tvtf.frontend.control_flow.cond_while import traced_cond
+from tvtf.frontend.control_flow.tensor_array import settled
 from tvtf.ir.trace import tracing
 
 MSG_STRUCTURE = "'{name}' must have the same nested structure in the main and else branches:\n\n{error}"

@@ -14,7 +14,7 @@ from tvtf.frontend.autograph.branches import if_exp, if_stmt
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.repeats import for_stmt, while_stmt
 from tvtf.frontend.autograph.values import only_if, require_condition
-from tvtf.frontend.control import traced_cond
+from tvtf.frontend.control_flow.cond_while import traced_cond
 from tvtf.ops.rules import bind
 
 

@@ -20,8 +20,6 @@ from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int32
 from tvtf.errors import OperatorNotAllowedInGraphError, OpError
-from tvtf.frontend.array_traced import COUNT
-from tvtf.frontend.aside import Aside
 from tvtf.frontend.autograph import status
 from tvtf.frontend.autograph.builtin import is_symbolic
 from tvtf.frontend.autograph.iteration import (
@@ -45,9 +43,11 @@ from tvtf.frontend.autograph.values import (
     travels,
     with_objects,
 )
-from tvtf.frontend.control import repack, traced_while, varying_shape
-from tvtf.frontend.tensor_array import Growth, grows, loose_shapes, settled
-from tvtf.frontend.waiting import checked_to_be
+from tvtf.frontend.control_flow.abstract_trace import Aside
+from tvtf.frontend.control_flow.cond_while import repack, traced_while, varying_shape
+from tvtf.frontend.control_flow.tensor_array import Growth, grows, loose_shapes, settled
+from tvtf.frontend.control_flow.tensor_array_traced import COUNT
+from tvtf.frontend.function.deferred_call import checked_to_be
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.rules import bind
 

@@ -143,6 +143,6 @@ def _zero(like: Any) -> Any:
 
 def _is_known(dim: Dim) -> bool:
     """Whether the active trace knows a dim: others are those of a function that was traced aside."""
-    from tvtf.frontend.lift import knows_dim
+    from tvtf.frontend.control_flow.closure_conversion import knows_dim
 
     return isinstance(dim, int) or knows_dim(state.trace, dim)

@@ -6,7 +6,7 @@ import pytest
 import tvtf as tf
 from tvtf import saved
 from tvtf.errors import UnimplementedError
-from tvtf.frontend import compiled
+from tvtf.frontend.function import executor
 from tvtf.onnx import export
 from tvtf.runtime.target import emulated_gpu_target
 from tvtf.saved import library
@@ -91,7 +91,7 @@ def test_a_saved_module_runs_and_a_library_refuses(tmp_path):
 
 
 def test_a_gpu_refuses(monkeypatch, own_cache):
-    monkeypatch.setattr(compiled, "target_of", lambda device: emulated_gpu_target())
+    monkeypatch.setattr(executor, "target_of", lambda device: emulated_gpu_target())
     with pytest.raises(UnimplementedError, match=r"multiply \(.*\) is computed by NumPy, and Python's arrays lie in"):
         tf.function(lambda x: tf.abs(x * x))(Z)
 

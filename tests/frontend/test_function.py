@@ -15,8 +15,8 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.frontend import function as function_module
-from tvtf.frontend import retrace
+from tvtf.frontend.function import polymorphic_function as function_module
+from tvtf.frontend.function import retrace_log
 
 
 def refused(error, program, *args, **kwargs):
@@ -441,7 +441,7 @@ def test_nothing_to_explain():
     ],
 )
 def test_too_many_retraces_are_told_with_a_cure(values, text, caplog, monkeypatch):
-    monkeypatch.setattr(retrace, "_calls", weakref.WeakKeyDictionary())
+    monkeypatch.setattr(retrace_log, "_calls", weakref.WeakKeyDictionary())
 
     def churn(x):
         return 0
@@ -872,10 +872,10 @@ def test_a_gpu_that_is_not_there_is_told(monkeypatch):
 
 def test_one_trace_serves_several_devices(own_cache, monkeypatch):
     from tvtf.core.thread_state import state
-    from tvtf.frontend import compiled
+    from tvtf.frontend.function import executor
     from tvtf.runtime.target import emulated_gpu_target, host_target
 
-    monkeypatch.setattr(compiled, "target_of", lambda device: emulated_gpu_target() if device else host_target())
+    monkeypatch.setattr(executor, "target_of", lambda device: emulated_gpu_target() if device else host_target())
     count = tf.Variable(0.0)
 
     @tf.function

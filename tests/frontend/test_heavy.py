@@ -7,19 +7,19 @@ import pytest
 
 import tvtf as tf
 from tvtf.core.primitive import table
-from tvtf.frontend import heavy
+from tvtf.frontend.function import eager_compile
 from tvtf.runtime.heap import keep_freed_memory
 
 LARGE = (300, 300)
-assert np.prod(LARGE) >= heavy.WORTH_WHEN_REPEATED
+assert np.prod(LARGE) >= eager_compile.WORTH_WHEN_REPEATED
 
 
 @pytest.fixture
 def compiled(monkeypatch):
     """The names of what was compiled for eager ops in this test."""
-    names, make = [], heavy._compiled.__wrapped__
-    monkeypatch.setattr(heavy, "_compiled", lambda *kind: (names.append(kind[0]), make(*kind))[1])
-    heavy._times.cache_clear()
+    names, make = [], eager_compile._compiled.__wrapped__
+    monkeypatch.setattr(eager_compile, "_compiled", lambda *kind: (names.append(kind[0]), make(*kind))[1])
+    eager_compile._times.cache_clear()
     return names
 
 

@@ -4,7 +4,7 @@ import numpy as np
 import pytest
 
 import tvtf as tf
-from tvtf.frontend.compiled import Compiled
+from tvtf.frontend.function.executor import Compiled
 
 TABLE = tf.lookup.StaticVocabularyTable(
     tf.lookup.KeyValueTensorInitializer(["a", "b"], tf.constant([0, 1], tf.int64)), 3

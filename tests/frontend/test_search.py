@@ -4,7 +4,7 @@ from itertools import count
 
 import pytest
 
-from tvtf.frontend.search import Candidate, Search, gain_of
+from tvtf.frontend.tuning.search import Candidate, Search, gain_of
 from tvtf.passes.schedule.choices import Decisions, choice, deciding
 
 

@@ -5,8 +5,8 @@ import pytest
 
 import tvtf as tf
 from tvtf import tuned
-from tvtf.frontend import tune as tuning
-from tvtf.frontend.tune import Budget, agree, in_turns
+from tvtf.frontend.tuning import tune as tuning
+from tvtf.frontend.tuning.tune import Budget, agree, in_turns
 from tvtf.passes.schedule.tuned import describe
 from tvtf.runtime.target import host_target
 
@@ -21,7 +21,7 @@ def home(tmp_path, monkeypatch):
 def others(monkeypatch):
     """What other programs do while tests run is nobody's business; a test may set it."""
     share = [0.0]
-    monkeypatch.setattr(tuning.busy, "others_share", lambda start, end: share[0])
+    monkeypatch.setattr(tuning.cpu_load, "others_share", lambda start, end: share[0])
     return share
 
 

@@ -6,7 +6,7 @@ from gpu_emulation import backwards
 from table_support import OWN, all_cases, compiled_differences, function_of, some_cases, specs_of
 
 import tvtf as tf
-from tvtf.frontend import compiled
+from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
 from tvtf.passes.codegen import cuda
 from tvtf.passes.schedule import gpu as schedules
@@ -41,7 +41,7 @@ def compiled_lines(prim, every=False):
 
 @pytest.fixture
 def emulated(own_cache, monkeypatch):
-    monkeypatch.setattr(compiled, "target_of", lambda device: emulated_gpu_target())
+    monkeypatch.setattr(executor, "target_of", lambda device: emulated_gpu_target())
 
 
 @pytest.fixture
@@ -114,7 +114,7 @@ def test_a_training_step_gives_what_the_cpu_gives(own_cache, monkeypatch):
         return [*losses, w.numpy()]
 
     on_cpu = step()
-    monkeypatch.setattr(compiled, "target_of", lambda device: emulated_gpu_target())
+    monkeypatch.setattr(executor, "target_of", lambda device: emulated_gpu_target())
     for found, expected in zip(step(), on_cpu):
         np.testing.assert_allclose(found, expected, rtol=1e-5, atol=1e-6)
 
@@ -150,14 +150,14 @@ def test_every_primitive_compiles_for_cuda(prim, arch, nvcc, tmp_path):
 
 def test_code_is_loaded_for_the_gpu_that_is_named(monkeypatch):
     asked = []
-    monkeypatch.setattr(compiled, "target_of", lambda device: cuda_target("sm_80"))
-    monkeypatch.setattr(compiled, "GpuExecutable", lambda path, number: asked.append(number))
-    monkeypatch.setattr(compiled, "cached", lambda key, build, load, device: (key, load("")))
+    monkeypatch.setattr(executor, "target_of", lambda device: cuda_target("sm_80"))
+    monkeypatch.setattr(executor, "GpuExecutable", lambda path, number: asked.append(number))
+    monkeypatch.setattr(executor, "cached", lambda key, build, load, device: (key, load("")))
     module = tf.function(tf.sin).get_concrete_function(tf.TensorSpec([2])).graph.module()
     keys = set()
     for device in ("GPU:0", "GPU:1", "GPU:3"):
-        monkeypatch.setattr(compiled.state, "device", device)
-        keys.add(compiled.executable_for(module)[0])
+        monkeypatch.setattr(executor.state, "device", device)
+        keys.add(executor.executable_for(module)[0])
     assert asked == [0, 1, 3] and len(keys) == 3
 
 
@@ -179,7 +179,7 @@ def gpu():
 @pytest.mark.gpu
 @each(LOWERED)
 def test_compiled_on_a_gpu_is_the_numpy_column(prim, gpu, monkeypatch):
-    monkeypatch.setattr(compiled, "target_of", lambda device: gpu)
+    monkeypatch.setattr(executor, "target_of", lambda device: gpu)
     lines = compiled_lines(prim)
     assert not lines, "\n".join(["", *lines])
 

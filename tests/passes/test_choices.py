@@ -13,8 +13,8 @@ from tvm.target import Target
 import tvtf as tf
 from tvtf import tuned
 from tvtf.core.dlpack_view import to_array, to_handle
-from tvtf.frontend.tune import agree
-from tvtf.passes.alone import compile_alone, kernels_alone, lowered_alone, run_alone
+from tvtf.frontend.tuning.extract_kernels import compile_alone, kernels_alone, lowered_alone, run_alone
+from tvtf.frontend.tuning.tune import agree
 from tvtf.passes.schedule.choices import Decisions, UnknownChoiceError, choice, deciding
 from tvtf.passes.schedule.cpu import ScheduleCPU, schedule
 from tvtf.passes.schedule.tuned import describe, workload_key

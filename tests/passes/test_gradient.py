@@ -300,7 +300,7 @@ def test_symbolic_dims():
 
 def test_the_adjoint_compiles():
     from tvtf.core.dlpack_view import tensor_of, to_handle
-    from tvtf.frontend.compiled import executable_for
+    from tvtf.frontend.function.executor import executable_for
 
     mod = passes.gradient(module(loss, (2, 3), (3, 2)))
     arrays = drawn(2, 3), drawn(3, 2)

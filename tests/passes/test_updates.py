@@ -5,7 +5,7 @@ import pytest
 from tvm import ir, relax
 
 import tvtf as tf
-from tvtf.frontend import compiled
+from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
 from tvtf.passes.updates import fuse_updates
 from tvtf.runtime.target import emulated_gpu_target, host_target
@@ -141,7 +141,7 @@ def test_values_are_those_of_eager_steps(body):
 
 
 def test_values_are_those_of_eager_steps_on_a_gpu(monkeypatch):
-    monkeypatch.setattr(compiled, "target_of", lambda device: emulated_gpu_target())
+    monkeypatch.setattr(executor, "target_of", lambda device: emulated_gpu_target())
     test_values_are_those_of_eager_steps(momentum)
 
 

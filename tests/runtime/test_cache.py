@@ -16,7 +16,7 @@ import pytest
 import tvtf as tf
 from tvtf import passes
 from tvtf.core.thread_state import cache_folder, dials
-from tvtf.frontend import compiled
+from tvtf.frontend.function import executor
 from tvtf.passes import pipeline
 from tvtf.runtime import bound, cache, store
 from tvtf.runtime import folder as private
@@ -61,7 +61,7 @@ def test_a_second_process_finds_it(fresh, nothing_loaded, monkeypatch):
     affine()(tf.ones([2]))
     (library,) = libraries(fresh)
     nothing_loaded()
-    monkeypatch.setattr(compiled, "compile_module", lambda *_: pytest.fail("compiled again"))
+    monkeypatch.setattr(executor, "compile_module", lambda *_: pytest.fail("compiled again"))
     assert affine()(tf.ones([2])).numpy().tolist() == [3.0, 3.0]
     assert libraries(fresh) == [library]
 
@@ -119,7 +119,7 @@ def test_a_full_disk_costs_the_cache_only(fresh, monkeypatch):
 PROGRAM = """
     import sys, time
     import tvtf as tf
-    from tvtf.frontend import compiled
+    from tvtf.frontend.function import executor as compiled
     build = compiled.compile_module
 
     def slow(mod, target, path):
@@ -222,7 +222,7 @@ def test_one_of_another_user_is_not_used(fresh, monkeypatch):
     monkeypatch.setattr(private, "_ROOT", -1)
     monkeypatch.setattr(private.os, "geteuid", lambda: os.getuid() + 1)
     loaded = []
-    monkeypatch.setattr(compiled, "Executable", lambda path: loaded.append(path) or Executable(path))
+    monkeypatch.setattr(executor, "Executable", lambda path: loaded.append(path) or Executable(path))
     first, second = untrusted(fresh, monkeypatch, "belongs to")
     assert len(first) == 1 and f"{fresh} belongs to another user (uid {os.getuid()})" in first[0]
     assert second == []

@@ -7,7 +7,7 @@ import pytest
 
 import tvtf as tf
 from tvtf.core.dlpack_view import tensor_of, to_handle
-from tvtf.frontend.compiled import executable_for
+from tvtf.frontend.function.executor import executable_for
 from tvtf.runtime.executable import Executable
 
 

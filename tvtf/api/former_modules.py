@@ -29,6 +29,17 @@ FOLDERS = {
         "indexed_slices nest operation=graph_operation primitive shape spec=tensor_spec tensor"
     ),
     "fileio": "records=tfrecord",
+    "frontend.configuration": "frontend.config frontend.device frontend.settings",
+    "frontend.control_flow": (
+        "frontend.cases frontend.control=cond_while frontend.functional=map_scan_fold "
+        "frontend.order=control_dependencies frontend.tensor_array frontend.vectorize=vectorized_map"
+    ),
+    "frontend.gradient": (
+        "frontend.custom=custom_gradient frontend.forward=forward_mode frontend.gradients=graph_gradients "
+        "frontend.recompute=recompute_grad frontend.tape"
+    ),
+    "frontend.host": "frontend.critical=critical_section frontend.parsed=parse_tensor frontend.printing queues=queue",
+    "frontend.library": "frontend.conjugate_gradient frontend.ctc frontend.ctc_decode frontend.quantized=fake_quantized",
     "ir": "emit=trace interpret=interpreter",
     "public": "exchange=interop frontend.xla func_graph internal raw=raw_ops recurrent=cudnn_rnn testing=test",
     "rng": (

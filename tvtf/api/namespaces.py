@@ -56,11 +56,13 @@ LATE = {
     },
     "public.func_graph": {"__internal__": "FuncGraph"},
     "rng.fractional_pool": {"nn": "fractional_avg_pool fractional_max_pool"},
-    "frontend.conjugate_gradient": {"linalg.experimental": "conjugate_gradient"},
-    "frontend.ctc": {"nn": "ctc_loss"},
-    "frontend.ctc_decode": {"nn": "collapse_repeated ctc_beam_search_decoder ctc_greedy_decoder ctc_unique_labels"},
-    "frontend.parsed": {"io": "parse_tensor"},
-    "frontend.quantized": {
+    "frontend.library.conjugate_gradient": {"linalg.experimental": "conjugate_gradient"},
+    "frontend.library.ctc": {"nn": "ctc_loss"},
+    "frontend.library.ctc_decode": {
+        "nn": "collapse_repeated ctc_beam_search_decoder ctc_greedy_decoder ctc_unique_labels"
+    },
+    "frontend.host.parse_tensor": {"io": "parse_tensor"},
+    "frontend.library.fake_quantized": {
         "nn": "depthwise_conv2d_backprop_filter depthwise_conv2d_backprop_input",
         "quantization": "quantize_and_dequantize quantize_and_dequantize_v2",
     },
@@ -177,7 +179,7 @@ LATE = {
         "": "constant_initializer ones_initializer random_normal_initializer random_uniform_initializer zeros_initializer",
     },
     "plain_optimizers": {"": "mixed_precision optimizers"},
-    "public.queue": {"": "queue"},
+    "frontend.host.queue": {"": "queue"},
     "composites.ragged": {
         "": "RaggedTensor RaggedTensorSpec ragged ragged_fill_empty_rows ragged_fill_empty_rows_grad",
         "experimental": "DynamicRaggedShape RowPartition",

@@ -2,7 +2,7 @@
 
 While a function is traced for arguments of unknown rank, the shape of what depends on them is an :class:`AnyShape`. Whoever
 asks for its dims meets :class:`UnknownRank`; the public function on whose way that happened catches it and waits: it
-becomes one call of the IR that runs when the function is instantiated for a rank (``frontend/waiting.py``).
+becomes one call of the IR that runs when the function is instantiated for a rank (``frontend/function/deferred_call.py``).
 
 Sizes of arguments that are unknown are symbols. An op that can't do with a symbol meets :class:`UnknownSizes`
 (:func:`until_told`), and waits in the same way: the function has an instance for each combination of shapes that it is

@@ -8,7 +8,7 @@ from types import CellType, FunctionType, MethodType
 from typing import Any
 
 from tvtf.core.tensor import SymbolicTensor
-from tvtf.frontend.function import Function
+from tvtf.frontend.function.polymorphic_function import Function
 
 
 def is_function(value: Any) -> bool:

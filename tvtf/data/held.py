@@ -12,7 +12,7 @@ from tvtf.core import nest
 from tvtf.core.tensor import EagerTensor, Tensor
 from tvtf.core.variable_lock import Lock
 from tvtf.dtypes import int64
-from tvtf.frontend.signature import structure_key
+from tvtf.frontend.function.signature import structure_key
 
 _lock = Lock()
 _count = itertools.count()

@@ -21,8 +21,8 @@ from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import int64
 from tvtf.errors import OutOfRangeError
 from tvtf.frontend.autograph.repeats import Steps
-from tvtf.frontend.host import traced
-from tvtf.frontend.signature import NeedsItself
+from tvtf.frontend.function.signature import NeedsItself
+from tvtf.frontend.host.python_call import traced
 from tvtf.ops.host import on_failure
 
 

@@ -18,8 +18,8 @@ from tvtf.data.captured import captured_tensors, is_function, with_values
 from tvtf.data.held import number_of
 from tvtf.data.structure import relaxed
 from tvtf.dtypes import int64, string
-from tvtf.frontend.host import traced
-from tvtf.frontend.order import init_scope
+from tvtf.frontend.control_flow.control_dependencies import init_scope
+from tvtf.frontend.host.python_call import traced
 
 Maker = TypeVar("Maker", bound=Callable[..., Any])
 

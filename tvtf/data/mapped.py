@@ -18,7 +18,7 @@ from tvtf.data.parallel import Ahead, AsTheyCome, Ready, Workers, debug, warn_un
 from tvtf.data.specs import HeldSpec
 from tvtf.data.structure import Element, relaxed, result_of, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
-from tvtf.frontend.function import function
+from tvtf.frontend.function.polymorphic_function import function
 
 
 class Eager:
@@ -439,7 +439,7 @@ def reduce(self: Dataset, initial_state: Any, reduce_func: Callable[..., Any], n
 
 
 def _reduced_when_run(source: Dataset, start: Any, reduce_func: Callable[..., Any]) -> Any:
-    from tvtf.frontend.control import while_loop
+    from tvtf.frontend.control_flow.cond_while import while_loop
 
     step, steps = Eager(function(reduce_func)), source._traced_steps()
     _, spec = _settled(reduce_func, source, spec_of(start), lambda result: result)

@@ -19,7 +19,7 @@ from tvtf.data.structure import Element, packer, spec_of, tensors_of
 from tvtf.dtypes import bool as bool_
 from tvtf.dtypes import string
 from tvtf.errors import InvalidArgumentError
-from tvtf.frontend.host import traced
+from tvtf.frontend.host.python_call import traced
 
 
 @export("OptionalSpec")

@@ -16,7 +16,7 @@ from tvtf.data.random import SeedGenerator, words
 from tvtf.data.structure import Element, arrays, flat_shapes, packer, spec_of, tensors_of
 from tvtf.dtypes import as_dtype, int64
 from tvtf.errors import InvalidArgumentError
-from tvtf.frontend.host import told_in_errors
+from tvtf.frontend.host.python_call import told_in_errors
 from tvtf.ir.batching import without_leading
 from tvtf.ops.rules import attribute_bool
 

@@ -13,8 +13,8 @@ from tvtf.core import nest
 from tvtf.core.primitive import hooks
 from tvtf.core.shape import TensorType
 from tvtf.fileio.atomic_file import replace
-from tvtf.frontend.concrete import ConcreteFunction
-from tvtf.frontend.function import Function, function
+from tvtf.frontend.function.concrete_function import ConcreteFunction
+from tvtf.frontend.function.polymorphic_function import Function, function
 from tvtf.ir.interpreter import Met, reemit
 from tvtf.onnx.emitter import Emitter, Model
 from tvtf.onnx.program import Program, constant_of

@@ -207,7 +207,7 @@ class Flow(Primitive[Any]):
     def bind(self, *inputs: Any, **attrs: Any) -> Any:
         if state.trace is None or not state.tapes or (state.batches and any(x.is_batched for x in inputs)):
             return super().bind(*inputs, **attrs)
-        once: Any = importlib.import_module("tvtf.frontend.once")  # a room above
+        once: Any = importlib.import_module("tvtf.frontend.control_flow.effects_once")  # a room above
         if once.told(inputs) and once.is_flow(self, attrs):
             return once.bound_once(self, inputs, attrs)
         return super().bind(*inputs, **attrs)
@@ -218,8 +218,8 @@ _COND: dict[str, Any] = {
     "tf_name": "If",
     "type": _cond_type,
     "numpy": _cond_numpy,
-    "vjp": late("cond_gradient", "cond_vjp"),
-    "batch": late("mapped", "cond_batch"),
+    "vjp": late("control_flow.cond_grad", "cond_vjp"),
+    "batch": late("control_flow.batched_control_flow", "cond_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
@@ -229,8 +229,8 @@ _WHILE: dict[str, Any] = {
     "type": _while_type,
     "operands": _while_operands,
     "numpy": _while_numpy,
-    "vjp": late("loop_gradient", "while_vjp"),
-    "batch": late("mapped", "while_batch"),
+    "vjp": late("control_flow.while_grad", "while_vjp"),
+    "batch": late("control_flow.batched_control_flow", "while_batch"),
     "why_not": {"lower": LOWERING, "onnx": EXPORT, "samples": PROGRAMS},
 }
 
@@ -279,7 +279,7 @@ def while_(
     }
 
 
-@primitive(name="effect_while", pure=False, **_WHILE | {"vjp": late("loop_gradient", "effect_while_vjp")})
+@primitive(name="effect_while", pure=False, **_WHILE | {"vjp": late("control_flow.while_grad", "effect_while_vjp")})
 def effect_while(
     *inputs: Tensor,
     condition: Any,

@@ -20,7 +20,7 @@ from tvtf.dtypes import DType
 from tvtf.ops.dims import scalar_of
 from tvtf.ops.rules import bind, draw, kernel, number, stretch, zeros_like
 
-INSIDE = "loops count within their stacks, and arrays check what they are asked (frontend/array_traced.py)"
+INSIDE = "loops count within their stacks, and arrays check what they are asked (frontend/control_flow/tensor_array_traced.py)"
 EXPORT = "loops are exported as a whole"
 
 

@@ -397,7 +397,7 @@ def _recorded(loss: Any, tape: Any) -> tuple[Any, Any]:
     """The loss and its tape; a function is recorded now."""
     if not callable(loss):
         return loss, tape
-    from tvtf.frontend.tape import GradientTape
+    from tvtf.frontend.gradient.tape import GradientTape
 
     with GradientTape() as recorded:
         value = loss()

@@ -14,7 +14,7 @@ from tvtf.core.primitive import export
 from tvtf.core.tensor import Tensor, convert_to_tensor
 from tvtf.core.thread_state import precision
 from tvtf.dtypes import int64
-from tvtf.frontend.control import cond
+from tvtf.frontend.control_flow.cond_while import cond
 from tvtf.ops.rules import bind
 from tvtf.plain_optimizers.base import Optimizer, deserialize, serialize
 from tvtf.state.variable import Variable

@@ -44,7 +44,7 @@ class Repeated:
         return _is_own(optimizer.update_step) and _rate_is_known(optimizer._learning_rate)
 
     def _function(self, variables: list[Variable]) -> Any:
-        from tvtf.frontend.function import function
+        from tvtf.frontend.function.polymorphic_function import function
 
         return function(lambda *grads: self.update(list(grads), variables), autograph=False)
 
@@ -71,7 +71,7 @@ def _rate_is_known(rate: Any) -> bool:
 
 
 def _runs_eagerly() -> bool:
-    from tvtf.frontend.function import functions_run_eagerly
+    from tvtf.frontend.function.polymorphic_function import functions_run_eagerly
 
     return functions_run_eagerly()
 

@@ -18,7 +18,7 @@ from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tenso
 from tvtf.core.tensor_spec import TensorSpec, type_spec_from_value
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType, as_dtype, float32
-from tvtf.frontend.order import init_scope
+from tvtf.frontend.control_flow.control_dependencies import init_scope
 from tvtf.public.internal import EagerTensor
 from tvtf.public.tensorflow_view import Context
 from tvtf.state.variable import ResourceVariable

@@ -9,7 +9,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import tvtf
-from tvtf.frontend.custom import custom_gradient
+from tvtf.frontend.gradient.custom_gradient import custom_gradient
 from tvtf.private.framework import VariableSpec
 from tvtf.state.variable import ResourceVariable
 

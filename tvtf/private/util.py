@@ -17,7 +17,7 @@ from typing import Any, TypeVar
 from tvtf.core import nest
 from tvtf.core.log import logger
 from tvtf.core.primitive import public_names
-from tvtf.frontend.function import Function as GenericFunction
+from tvtf.frontend.function.polymorphic_function import Function as GenericFunction
 from tvtf.state.variable import Variable
 
 Callee = TypeVar("Callee", bound=Callable[..., Any])

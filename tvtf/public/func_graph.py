@@ -14,7 +14,7 @@ from tvtf.core.shape import TensorType, as_shape, fresh_dim
 from tvtf.core.tensor import SymbolicTensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import DType
-from tvtf.frontend.waiting import argument_shape
+from tvtf.frontend.function.deferred_call import argument_shape
 from tvtf.ir.trace import Trace, tracing
 
 

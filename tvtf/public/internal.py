@@ -16,8 +16,8 @@ from tvtf.api.namespaces import install as _install
 from tvtf.core.primitive import export, exports
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, is_tensor, static_value
 from tvtf.distribute import get_strategy
-from tvtf.frontend.control import cond
-from tvtf.frontend.order import init_scope
+from tvtf.frontend.control_flow.cond_while import cond
+from tvtf.frontend.control_flow.control_dependencies import init_scope
 from tvtf.state.autotrackable import AutoTrackable
 from tvtf.state.trackable import Trackable
 

@@ -19,7 +19,7 @@ from tvtf.core.primitive import export
 from tvtf.core.tensor import convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.errors import OpError
-from tvtf.frontend.tape import GradientTape
+from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.state.seeds import set_seed
 
 SEED = 87654321

@@ -10,7 +10,7 @@ from tvtf.api.namespaces import install as _install
 from tvtf.core import nest
 from tvtf.core.primitive import export
 from tvtf.core.thread_state import executing_eagerly
-from tvtf.frontend.function import function
+from tvtf.frontend.function.polymorphic_function import function
 
 
 @export("xla.experimental.compile")

@@ -13,9 +13,9 @@ from typing import Any, Final
 
 from tvtf.api.namespaces import all_names
 from tvtf.core.primitive import Primitive, table
-from tvtf.frontend import functional, vectorize
-from tvtf.frontend.control import one_of
-from tvtf.frontend.waiting import of_shape
+from tvtf.frontend.control_flow import map_scan_fold, vectorized_map
+from tvtf.frontend.control_flow.cond_while import one_of
+from tvtf.frontend.function.deferred_call import of_shape
 from tvtf.ops import operators
 from tvtf.ops.getitem import getitem
 from tvtf.ops.rules import filled_like
@@ -33,8 +33,9 @@ ROOMS: Final = (
     *("tvtf.ops.", "tvtf.composites.ragged.", "tvtf.composites.sparse.", "tvtf.images."),
     *(f"tvtf.arrays.{name}" for name in ("create", "elementwise", "products", "reductions", "shaping")),
     *(f"tvtf.examples.{name}" for name in ("parsing", "records")),
-    *(f"tvtf.frontend.{name}" for name in ("cases", "control", "conjugate_gradient", "ctc", "ctc_decode")),
-    *(f"tvtf.frontend.{name}" for name in ("functional", "parsed", "quantized", "vectorize")),
+    *(f"tvtf.frontend.control_flow.{name}" for name in ("cases", "cond_while", "map_scan_fold", "vectorized_map")),
+    *(f"tvtf.frontend.library.{name}" for name in ("conjugate_gradient", "ctc", "ctc_decode", "fake_quantized")),
+    "tvtf.frontend.host.parse_tensor",
     *("tvtf.rng.candidate_sampling", "tvtf.rng.fractional_pool", "tvtf.public.raw_ops", "tvtf.rng.stateful"),
 )
 """Where public functions stand that only compute; a name that ends in a dot is a folder of files."""
@@ -55,8 +56,8 @@ INTERNAL: Final[Mapping[str, Callable[..., Any]]] = {
     "filled_like": filled_like,
     "set_shape": of_shape,
     "one_of": one_of,
-    "rows mapped": functional.mapped_rows,
-    "rows mapped at once": vectorize.mapped_rows,
+    "rows mapped": map_scan_fold.mapped_rows,
+    "rows mapped at once": vectorized_map.mapped_rows,
 }
 """What operators on tensors and the tracer call, by the names that files have for them."""
 

@@ -13,8 +13,8 @@ from tvm import ir
 from tvtf.core.shape import TensorType
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.frontend.concrete import ConcreteFunction
-from tvtf.frontend.function import Function, function
+from tvtf.frontend.function.concrete_function import ConcreteFunction
+from tvtf.frontend.function.polymorphic_function import Function, function
 from tvtf.ir.interpreter import evaluate
 from tvtf.ir.trace import Trace, tracing
 from tvtf.ops.rules import bind

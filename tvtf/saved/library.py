@@ -25,7 +25,7 @@ import tvm_ffi
 
 from tvtf.core.dlpack_view import to_array, to_handle
 from tvtf.core.variable_lock import Lock
-from tvtf.frontend.failure import raised_by
+from tvtf.frontend.function.runtime_errors import raised_by
 from tvtf.runtime import finalize
 from tvtf.runtime.loading import load_library
 from tvtf.saved.description import Description, SavedModuleError, parse

@@ -10,8 +10,8 @@ import functools
 from collections.abc import Callable, Mapping
 from typing import Any
 
-from tvtf.frontend.concrete import ConcreteFunction
-from tvtf.frontend.function import BOUND, Function
+from tvtf.frontend.function.concrete_function import ConcreteFunction
+from tvtf.frontend.function.polymorphic_function import BOUND, Function
 from tvtf.saved.asset import Asset
 from tvtf.saved.description import SavedModuleError, entry
 from tvtf.saved.signatures import SignatureMap

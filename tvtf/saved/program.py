@@ -17,9 +17,9 @@ from tvtf.core.primitive import table
 from tvtf.core.shape import TensorShape, TensorType
 from tvtf.core.tensor import Tensor, convert_to_tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.frontend.concrete import ConcreteFunction, VariableArgument, named_spec, param_types
-from tvtf.frontend.function import Function
-from tvtf.frontend.signature import Arguments, Leaf, flatten_up_to
+from tvtf.frontend.function.concrete_function import ConcreteFunction, VariableArgument, named_spec, param_types
+from tvtf.frontend.function.polymorphic_function import Function
+from tvtf.frontend.function.signature import Arguments, Leaf, flatten_up_to
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import Instance, evaluate
 from tvtf.lookup.tables import TableRead

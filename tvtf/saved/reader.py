@@ -16,7 +16,7 @@ from tvtf.core.shape import TensorShape
 from tvtf.core.tensor import EagerTensor
 from tvtf.errors import OpError
 from tvtf.fileio.folder_locks import shared
-from tvtf.frontend.concrete import ConcreteFunction
+from tvtf.frontend.function.concrete_function import ConcreteFunction
 from tvtf.lookup.tables import TableRead
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset

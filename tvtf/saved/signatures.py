@@ -12,8 +12,8 @@ from typing import Any
 from tvtf.core import nest
 from tvtf.core.tensor import Tensor, is_tensor
 from tvtf.core.tensor_spec import TensorSpec
-from tvtf.frontend.concrete import ConcreteFunction
-from tvtf.frontend.function import Function
+from tvtf.frontend.function.concrete_function import ConcreteFunction
+from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.state.trackable import DEFAULT_FUNCTION, Trackable
 from tvtf.state.variable import Variable
 

@@ -17,7 +17,7 @@ from tvtf.core import nest
 from tvtf.core.primitive import Primitive
 from tvtf.core.tvm_visitor import structural_walk
 from tvtf.dtypes import as_dtype
-from tvtf.frontend.waiting import Call, calls
+from tvtf.frontend.function.deferred_call import Call, calls
 from tvtf.ir import dialect
 from tvtf.ir.interpreter import Subfunction
 from tvtf.saved import allowed

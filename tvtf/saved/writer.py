@@ -14,8 +14,8 @@ from typing import Any
 from tvtf.core.tensor import EagerTensor
 from tvtf.core.thread_state import state
 from tvtf.fileio import atomic_file
-from tvtf.frontend.concrete import ConcreteFunction
-from tvtf.frontend.function import Function
+from tvtf.frontend.function.concrete_function import ConcreteFunction
+from tvtf.frontend.function.polymorphic_function import Function
 from tvtf.lookup.tables import TableRead
 from tvtf.saved import layout, objects, program
 from tvtf.saved.asset import Asset

@@ -49,7 +49,7 @@ class _Session:
     """The events of one profile; while it runs, concrete functions' methods are timed."""
 
     def __init__(self, folder: str) -> None:
-        from tvtf.frontend.concrete import ConcreteFunction
+        from tvtf.frontend.function.concrete_function import ConcreteFunction
 
         self.folder = folder
         self.events: list[dict[str, Any]] = []

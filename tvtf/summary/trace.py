@@ -66,7 +66,9 @@ def trace_off() -> None:
 
 
 def _observers() -> list[Any]:
-    from tvtf.frontend.concrete import observers  # with the compiler, which is imported when it is needed
+    from tvtf.frontend.function.concrete_function import (
+        observers,  # with the compiler, which is imported when it is needed
+    )
 
     return observers
 

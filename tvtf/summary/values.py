@@ -15,7 +15,7 @@ from tvtf.core.primitive import export, refusing
 from tvtf.core.tensor import EagerTensor, Tensor, constant, convert_to_tensor, is_tensor
 from tvtf.core.thread_state import state
 from tvtf.dtypes import int64
-from tvtf.frontend.host import traced
+from tvtf.frontend.host.python_call import traced
 from tvtf.ops.operands import scalar_int
 from tvtf.state.module import current_scope, name_scope
 from tvtf.summary.protos import proto

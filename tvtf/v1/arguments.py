@@ -259,7 +259,7 @@ def print_tensor(
     name: str | None = None,
 ) -> Any:
     """``input_``; when it is computed, ``data`` are printed to stderr."""
-    from tvtf.frontend.host import numpy_function
+    from tvtf.frontend.host.python_call import numpy_function
 
     count = iter(range(first_n if first_n is not None and first_n >= 0 else 2**62))
     most = 3 if summarize is None else summarize

@@ -23,7 +23,7 @@ from tvtf.core.thread_state import state
 from tvtf.data.base import Dataset
 from tvtf.dtypes import string
 from tvtf.errors import FailedPreconditionError, OutOfRangeError
-from tvtf.frontend.host import numpy_function, py_function
+from tvtf.frontend.host.python_call import numpy_function, py_function
 from tvtf.v1.graph import GraphTrace, Operation, current_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.session import running

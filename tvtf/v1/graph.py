@@ -19,8 +19,8 @@ from tvtf.core.primitive import export, public_names
 from tvtf.core.shape import TensorType, as_shape, fresh_dim
 from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, static_value
 from tvtf.core.thread_state import state
-from tvtf.frontend.function import unknown_rank
-from tvtf.frontend.waiting import argument_shape
+from tvtf.frontend.function.deferred_call import argument_shape
+from tvtf.frontend.function.polymorphic_function import unknown_rank
 from tvtf.ir.dialect import read
 from tvtf.ir.trace import Graph as FinishedTrace
 from tvtf.ir.trace import Trace

@@ -19,8 +19,8 @@ from tvtf.dtypes import string
 from tvtf.errors import OutOfRangeError
 from tvtf.fileio import atomic_file
 from tvtf.fileio.tfrecord import TFRecordOptions, records_of
-from tvtf.frontend.host import numpy_function
-from tvtf.public.queue import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
+from tvtf.frontend.host.python_call import numpy_function
+from tvtf.frontend.host.queue import FIFOQueue, PaddingFIFOQueue, RandomShuffleQueue
 from tvtf.v1.graph import current_graph
 from tvtf.v1.registry import v1
 from tvtf.v1.supervision import QueueRunner, add_queue_runner

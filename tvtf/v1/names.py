@@ -16,8 +16,8 @@ from tvtf.core.v1_dimension import Dimension, dimension_at_index, dimension_valu
 from tvtf.dtypes import as_dtype
 from tvtf.fileio.protobuf import parsed
 from tvtf.fileio.tfrecord import records_of
-from tvtf.frontend.function import function
-from tvtf.frontend.printing import print_ as _print
+from tvtf.frontend.function.polymorphic_function import function
+from tvtf.frontend.host.printing import print_ as _print
 from tvtf.ops.operators import equality
 from tvtf.ops.rules import bind
 from tvtf.state.module import name_scope as _name_scope
@@ -75,7 +75,7 @@ def _defaulted(trace: Any, default: Any, shape: Any) -> Any:
 def _of_unknown_dims(given: Any, shape: Any) -> Any:
     """A value of known shape as one whose dims only running tells."""
     from tvtf.core.tensor_spec import TensorSpec
-    from tvtf.frontend.host import numpy_function
+    from tvtf.frontend.host.python_call import numpy_function
 
     return numpy_function(lambda x: x, [given], TensorSpec(shape, given.dtype))
 

@@ -14,7 +14,7 @@ from tvtf.core import nest
 from tvtf.core.graph_operation import done
 from tvtf.core.tensor import convert_to_tensor
 from tvtf.core.thread_state import state
-from tvtf.frontend.tape import GradientTape
+from tvtf.frontend.gradient.tape import GradientTape
 from tvtf.v1.graph import GraphTrace, Operation, current_graph, get_default_graph
 from tvtf.v1.registry import called as _tf
 from tvtf.v1.registry import v1

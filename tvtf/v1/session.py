@@ -20,9 +20,9 @@ from tvtf.core.thread_state import state
 from tvtf.core.variable_lock import cached_property
 from tvtf.dtypes import string
 from tvtf.errors import FailedPreconditionError, InvalidArgumentError
-from tvtf.frontend.compiled import GraphFunction
-from tvtf.frontend.ranks import Assignments, Learning, PythonCall, remembered
-from tvtf.frontend.waiting import calls
+from tvtf.frontend.function.deferred_call import calls
+from tvtf.frontend.function.executor import GraphFunction
+from tvtf.frontend.host.host_rank import Assignments, Learning, PythonCall, remembered
 from tvtf.ir.dialect import is_dialect, read, write
 from tvtf.ir.interpreter import Evaluation, Instance, evaluate
 from tvtf.ir.trace import Graph as Function

@@ -633,7 +633,7 @@ def local_variables_initializer() -> Any:
 def _asked(function: Callable[[], np.ndarray], dtype: str, shape: Any) -> Tensor:
     """What Python says when the graph runs."""
     from tvtf.core.tensor_spec import TensorSpec
-    from tvtf.frontend.host import numpy_function
+    from tvtf.frontend.host.python_call import numpy_function
 
     return numpy_function(function, [], TensorSpec(shape, as_dtype(dtype)))  # type: ignore[no-any-return]
 

@@ -1,0 +1,1 @@
+"""Devices and switches: ``tf.config``, ``tf.device``, ``tf.debugging``'s switches."""

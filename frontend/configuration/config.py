@@ -1,0 +1,392 @@
+"""``tf.config``: what devices there are, and dials of TensorFlow's that a program may set.
+
+What a dial would change in TensorFlow's runtime but not here is kept and given back, so that programs which set it run.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any, NamedTuple
+
+from tvtf.core.primitive import export
+from tvtf.frontend.function.polymorphic_function import functions_run_eagerly, run_functions_eagerly
+from tvtf.runtime.target import gpu_arch
+
+
+class _Dials:
+    """What was set; None where nothing was."""
+
+    def __init__(self) -> None:
+        self.visible: dict[str, list[PhysicalDevice]] = {}
+        self.soft_placement = True
+        self.inter_op = self.intra_op = 0
+        self.jit: Any = ""
+        self.options: dict[str, Any] = {"disable_model_pruning": False, "disable_meta_optimizer": False}
+        self.growth: dict[str, bool] = {}
+
+
+_dials = _Dials()
+
+
+@export("config.PhysicalDevice")
+class PhysicalDevice(NamedTuple):
+    """A processor or accelerator of this machine.
+
+    >>> import tvtf as tf
+    >>> tf.config.list_physical_devices("CPU")
+    [PhysicalDevice(name='/physical_device:CPU:0', device_type='CPU')]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/PhysicalDevice
+    """
+
+    name: str
+    device_type: str
+
+
+@export("config.LogicalDevice")
+class LogicalDevice(NamedTuple):
+    """A device as ``tf.device`` names it.
+
+    >>> import tvtf as tf
+    >>> tf.config.list_logical_devices("CPU")
+    [LogicalDevice(name='/device:CPU:0', device_type='CPU')]
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/LogicalDevice
+    """
+
+    name: str
+    device_type: str
+
+
+@export("config.LogicalDeviceConfiguration", "config.experimental.VirtualDeviceConfiguration")
+class LogicalDeviceConfiguration(NamedTuple):
+    """How a physical device would be divided; tvtf divides none.
+
+    >>> import tvtf as tf
+    >>> tf.config.LogicalDeviceConfiguration(memory_limit=64).memory_limit
+    64
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/LogicalDeviceConfiguration
+    """
+
+    memory_limit: int | None = None
+    experimental_priority: int | None = None
+    experimental_device_ordinal: int | None = None
+
+
+def _gpus() -> int:
+    count = 0
+    while True:
+        try:
+            gpu_arch(count)
+        except RuntimeError:
+            return count
+        count += 1
+
+
+@export("config.list_physical_devices", "config.experimental.list_physical_devices")
+def list_physical_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The devices of this machine, all or of one type.
+
+    >>> import tvtf as tf
+    >>> len(tf.config.list_physical_devices("CPU"))
+    1
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/list_physical_devices
+    """
+    kinds = ["CPU", *["GPU"] * (_gpus() if device_type in (None, "GPU") else 0)]
+    found = [PhysicalDevice(f"/physical_device:{kind}:{max(i - 1, 0)}", kind) for i, kind in enumerate(kinds)]
+    return [device for device in found if device_type in (None, device.device_type)]
+
+
+@export("config.get_visible_devices", "config.experimental.get_visible_devices")
+def get_visible_devices(device_type: str | None = None) -> list[PhysicalDevice]:
+    """The devices that the program sees, all or of one type.
+
+    >>> import tvtf as tf
+    >>> [device.device_type for device in tf.config.get_visible_devices("CPU")]
+    ['CPU']
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/get_visible_devices
+    """
+    return [d for d in list_physical_devices(device_type) if d in _dials.visible.get(d.device_type, [d])]
+
+
+@export("config.set_visible_devices", "config.experimental.set_visible_devices")
+def set_visible_devices(devices: Any, device_type: str | None = None) -> None:
+    """Lets the program see only some devices of a type, or of all.
+
+    Raises:
+      ValueError: there is no such device, or none of that type.
+
+    >>> import tvtf as tf
+    >>> tf.config.set_visible_devices([], "GPU")
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/set_visible_devices
+    """
+    chosen = (
+        list(devices) if isinstance(devices, (list, tuple)) and not isinstance(devices, PhysicalDevice) else [devices]
+    )
+    known = list_physical_devices()
+    for device in chosen:
+        if device not in known:
+            raise ValueError(f"Unrecognized device: {device!r}")
+        if device_type is not None and device.device_type != device_type:
+            raise ValueError(f"Unrecognized device: {device!r}")
+    for kind in ("CPU", "GPU") if device_type is None else (device_type,):
+        _dials.visible[kind] = [device for device in chosen if device.device_type == kind]
+
+
+@export("config.list_logical_devices", "config.experimental.list_logical_devices")
+def list_logical_devices(device_type: str | None = None) -> list[LogicalDevice]:
+    """The devices that ``tf.device`` can name, all or of one type.
+
+    >>> import tvtf as tf
+    >>> tf.config.list_logical_devices("CPU")[0].name
+    '/device:CPU:0'
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/list_logical_devices
+    """
+    visible = get_visible_devices(device_type)
+    return [LogicalDevice(d.name.replace("/physical_device:", "/device:"), d.device_type) for d in visible]
+
+
+@export("config.get_logical_device_configuration", "config.experimental.get_virtual_device_configuration")
+def get_logical_device_configuration(device: PhysicalDevice) -> None:
+    """How a device is divided: none is.
+
+    >>> import tvtf as tf
+    >>> tf.config.get_logical_device_configuration(tf.config.list_physical_devices("CPU")[0])
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/get_logical_device_configuration
+    """
+    if device not in list_physical_devices():
+        raise ValueError(f"Unrecognized device: {device!r}")
+
+
+@export("config.experimental.get_device_details")
+def get_device_details(device: PhysicalDevice) -> dict[str, Any]:
+    """What is known of a device: the compute capability of a GPU.
+
+    >>> import tvtf as tf
+    >>> tf.config.experimental.get_device_details(tf.config.list_physical_devices("CPU")[0])
+    {}
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_device_details
+    """
+    if device.device_type != "GPU":
+        return {}
+    digits = gpu_arch(int(device.name.rpartition(":")[2])).removeprefix("sm_").rstrip("af")
+    return {"compute_capability": (int(digits[:-1]), int(digits[-1]))}
+
+
+@export("config.get_soft_device_placement")
+def get_soft_device_placement() -> bool:
+    """What ``set_soft_device_placement`` set.
+
+    >>> import tvtf as tf
+    >>> tf.config.get_soft_device_placement()
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/get_soft_device_placement
+    """
+    return _dials.soft_placement
+
+
+@export("config.set_soft_device_placement")
+def set_soft_device_placement(enabled: bool) -> None:
+    """Kept; a device that ``tf.device`` names and that is not there is an error either way.
+
+    >>> import tvtf as tf
+    >>> tf.config.set_soft_device_placement(True)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/set_soft_device_placement
+    """
+    _dials.soft_placement = bool(enabled)
+
+
+@export("config.threading.get_inter_op_parallelism_threads")
+def get_inter_op_parallelism_threads() -> int:
+    """What ``set_inter_op_parallelism_threads`` set; 0 where nothing was.
+
+    >>> import tvtf as tf
+    >>> tf.config.threading.get_inter_op_parallelism_threads()
+    0
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/threading/get_inter_op_parallelism_threads
+    """
+    return _dials.inter_op
+
+
+@export("config.threading.get_intra_op_parallelism_threads")
+def get_intra_op_parallelism_threads() -> int:
+    """What ``set_intra_op_parallelism_threads`` set; 0 where nothing was.
+
+    >>> import tvtf as tf
+    >>> tf.config.threading.get_intra_op_parallelism_threads()
+    0
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/threading/get_intra_op_parallelism_threads
+    """
+    return _dials.intra_op
+
+
+@export("config.threading.set_inter_op_parallelism_threads")
+def set_inter_op_parallelism_threads(num_threads: int) -> None:
+    """Kept; kernels run one after the other.
+
+    >>> import tvtf as tf
+    >>> tf.config.threading.set_inter_op_parallelism_threads(0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/threading/set_inter_op_parallelism_threads
+    """
+    _dials.inter_op = num_threads
+
+
+@export("config.threading.set_intra_op_parallelism_threads")
+def set_intra_op_parallelism_threads(num_threads: int) -> None:
+    """Kept; how many cores kernels use is told by ``TVTF_NUM_THREADS`` before the program starts.
+
+    >>> import tvtf as tf
+    >>> tf.config.threading.set_intra_op_parallelism_threads(0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/threading/set_intra_op_parallelism_threads
+    """
+    _dials.intra_op = num_threads
+
+
+@export("config.optimizer.get_jit")
+def get_jit() -> Any:
+    """What ``set_jit`` set.
+
+    >>> import tvtf as tf
+    >>> tf.config.optimizer.get_jit()
+    ''
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/optimizer/get_jit
+    """
+    return _dials.jit
+
+
+@export("config.optimizer.set_jit")
+def set_jit(enabled: Any) -> None:
+    """Kept; every function is compiled.
+
+    >>> import tvtf as tf
+    >>> tf.config.optimizer.set_jit("")
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/optimizer/set_jit
+    """
+    _dials.jit = {True: "autoclustering", False: ""}.get(enabled, enabled)
+
+
+@export("config.optimizer.get_experimental_options")
+def get_experimental_options() -> dict[str, Any]:
+    """What ``set_experimental_options`` set.
+
+    >>> import tvtf as tf
+    >>> tf.config.optimizer.get_experimental_options()["disable_meta_optimizer"]
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/optimizer/get_experimental_options
+    """
+    return dict(_dials.options)
+
+
+@export("config.optimizer.set_experimental_options")
+def set_experimental_options(options: dict[str, Any]) -> None:
+    """Kept; tvtf's passes are always on.
+
+    >>> import tvtf as tf
+    >>> tf.config.optimizer.set_experimental_options({"disable_meta_optimizer": False})
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/optimizer/set_experimental_options
+    """
+    _dials.options |= options
+
+
+@export("config.experimental.set_memory_growth")
+def set_memory_growth(device: PhysicalDevice, enable: bool) -> None:
+    """Kept; memory of a GPU is taken as it is needed.
+
+    Raises:
+      ValueError: the device is no GPU.
+
+    >>> import tvtf as tf
+    >>> for gpu in tf.config.list_physical_devices("GPU"):
+    ...     tf.config.experimental.set_memory_growth(gpu, True)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/set_memory_growth
+    """
+    if device not in list_physical_devices():
+        raise ValueError(f"Unrecognized device: {device!r}")
+    if device.device_type != "GPU":
+        raise ValueError("Cannot set memory growth on non-GPU and non-Pluggable devices")
+    _dials.growth[device.name] = bool(enable)
+
+
+@export("config.experimental.get_memory_growth")
+def get_memory_growth(device: PhysicalDevice) -> bool:
+    """What ``set_memory_growth`` set for a GPU.
+
+    >>> import tvtf as tf
+    >>> [tf.config.experimental.get_memory_growth(gpu) for gpu in tf.config.list_physical_devices("GPU")]
+    []
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental/get_memory_growth
+    """
+    if device not in list_physical_devices():
+        raise ValueError(f"Unrecognized device: {device!r}")
+    return _dials.growth[device.name]
+
+
+@export("config.experimental_run_functions_eagerly")
+def experimental_run_functions_eagerly(run_eagerly: bool) -> None:
+    """An older name of ``tf.config.run_functions_eagerly``.
+
+    >>> import tvtf as tf
+    >>> tf.config.experimental_run_functions_eagerly(False)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental_run_functions_eagerly
+    """
+    run_functions_eagerly(run_eagerly)
+
+
+@export("config.experimental_functions_run_eagerly")
+def experimental_functions_run_eagerly() -> bool:
+    """An older name of ``tf.config.functions_run_eagerly``.
+
+    >>> import tvtf as tf
+    >>> tf.config.experimental_functions_run_eagerly()
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/experimental_functions_run_eagerly
+    """
+    return functions_run_eagerly()
+
+
+@export("test.is_gpu_available")
+def is_gpu_available(cuda_only: bool = False, min_cuda_compute_capability: Sequence[int] | None = None) -> bool:
+    """Whether there is a GPU, of a compute capability of at least so much.
+
+    >>> import tvtf as tf
+    >>> tf.test.is_gpu_available() == bool(tf.config.list_physical_devices("GPU"))
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/test/is_gpu_available
+    """
+    least = tuple(min_cuda_compute_capability or (0, 0))
+    return any(get_device_details(gpu)["compute_capability"] >= least for gpu in list_physical_devices("GPU"))
+
+
+@export("test.gpu_device_name")
+def gpu_device_name() -> str:
+    """The first GPU's name, or an empty text.
+
+    >>> import tvtf as tf
+    >>> tf.test.gpu_device_name() in ("", "/device:GPU:0")
+    True
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/test/gpu_device_name
+    """
+    return next((gpu.name for gpu in list_logical_devices("GPU")), "")

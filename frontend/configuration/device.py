@@ -1,0 +1,63 @@
+"""``tf.device``: where compiled functions run."""
+
+from __future__ import annotations
+
+from types import TracebackType
+
+from tvtf.core.device_spec import DeviceSpec
+from tvtf.core.primitive import export
+from tvtf.core.thread_state import state
+from tvtf.frontend.configuration.config import get_soft_device_placement
+from tvtf.runtime.target import CPU, device_kind, target_of
+
+
+@export("device")
+class device:  # noqa: N801  (named as TensorFlow's)
+    """Compiled functions that are called inside run on the device; eager ops run on the CPU wherever they are.
+
+    What a function takes and gives lies in the CPU's memory: a call on a GPU copies its arguments there and its results back.
+    Float32 products of matrices and convolutions run in tf32 there, as TensorFlow's do.
+
+    Args:
+      device_name: ``"/CPU:0"``, ``"GPU:0"`` and the like, or a ``tf.DeviceSpec``; None for what was chosen outside.
+
+    Raises:
+      ValueError: the name has another form.
+      RuntimeError: there is no such GPU, or its driver, the CUDA runtime or (to compile) nvcc is missing; the text says which.
+        Only after ``tf.config.set_soft_device_placement(False)``: by default functions run on the CPU then.
+
+    >>> import tvtf as tf
+    >>> with tf.device("/CPU:0"):
+    ...     print(tf.function(lambda x: x + 1)(tf.constant(1)).numpy())
+    2
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/device
+    """
+
+    def __init__(self, device_name: str | DeviceSpec | None) -> None:
+        if callable(device_name):
+            raise RuntimeError("tf.device does not support functions.")
+        if not isinstance(device_name, (str, DeviceSpec, type(None))):
+            raise ValueError(f"Expecting a string device name. Got {type(device_name)}({device_name})")
+        self.name = device_name.to_string() if isinstance(device_name, DeviceSpec) else device_name
+
+    def __enter__(self) -> None:
+        self._outside = state.device
+        if self.name is not None:
+            kind, number = device_kind(self.name)
+            state.device = f"{kind}:{number}" if kind != CPU and self._is_there() else None
+
+    def _is_there(self) -> bool:
+        """Whether the GPU can be used; where placement is soft, functions run on the CPU without it."""
+        try:
+            target_of(self.name)
+        except RuntimeError:
+            if not get_soft_device_placement():
+                raise
+            return False
+        return True
+
+    def __exit__(
+        self, kind: type[BaseException] | None, error: BaseException | None, trace: TracebackType | None
+    ) -> None:
+        state.device = self._outside

@@ -1,0 +1,1 @@
+"""Branches, loops, maps and tensor arrays of traced programs, and their gradients."""

@@ -1,0 +1,94 @@
+"""Functions traced aside: for the types of what they return, and for the sizes in these that they compute."""
+
+from __future__ import annotations
+
+from collections.abc import Iterable, Sequence
+from typing import Any
+
+from tvm import tirx
+
+from tvtf.core.deferred_shape import AnyShape, of_any_rank
+from tvtf.core.shape import Dim, TensorType, fresh_dim, substitute_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.errors import UnimplementedError
+from tvtf.frontend.control_flow.closure_conversion import knows_dim, lift_traces, without_unused
+from tvtf.frontend.control_flow.rematerialize import QuietWalk, walk
+from tvtf.ir.trace import Trace, tracing
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, number
+from tvtf.ops.told import dims_of
+
+MSG_EFFECTS = (
+    "a map of rows whose sizes only running tells, by an op that needs to know them, can't have effects (assign Variables, "
+    "print, call Python); leave them out of the mapped function, or give it tensors of known shape"
+)
+
+
+class Aside(Trace):
+    """A trace whose calls are not part of the program; ``param_of`` has a tensor of the program as a parameter of it."""
+
+    def __init__(self, name: str = "aside") -> None:
+        super().__init__(name, state.trace)
+        self.inputs: list[Tensor] = []
+
+    def param_of(self, value: Any, of: TensorType | None = None) -> Tensor:
+        """A parameter that stands for ``value``, of its type or of one that is less known."""
+        tensor = convert_to_tensor(value)
+        self.inputs.append(tensor)
+        return self.add_param(of or tensor._type)
+
+    def sizes(self, dims: Iterable[Dim]) -> dict[Any, Dim]:
+        """Those dims that only this trace knows, as dims of the trace around, which computes them.
+
+        What computes a size runs there once more, without effects.
+        """
+        inside = {v: None for d in dims if not isinstance(d, int) for v in tirx.analysis.undefined_vars(d)}
+        unknown = [v for v in inside if not knows_dim(state.trace, v)]
+        if not unknown or of_any_rank():  # where the trace waits for sizes, its instances know them
+            return {}
+        with tracing(self):
+            results = [self.own(scalar_of(v)) for v in unknown]
+        without_unused(self, results)
+        captured = lift_traces([self])
+        tapes, state.tapes = state.tapes, []
+        try:
+            found = (
+                walk(self.finish(results), [*map(state.trace.own, self.inputs), *captured], QuietWalk).start({}).run()
+            )
+        finally:
+            state.tapes = tapes
+        return {v: dims_of(state.trace.own(bind.reshape(x, shape=(1,))))[0] for v, x in zip(unknown, found)}
+
+    def require_pure(self, why: str) -> None:
+        """Refuses a function that has effects.
+
+        Raises:
+          UnimplementedError: it assigns Variables, prints, or calls Python.
+        """
+        if self.assigned() or not self.pure:
+            raise UnimplementedError(None, None, why)
+
+
+def types_at_first(function: Any, tensors: Sequence[Tensor]) -> list[TensorType]:
+    """The types of what a function of rows of tensors returns; sizes that it computes are those of the first row.
+
+    Where there may be no row, the function is given one of zeros.
+    """
+    aside = Aside()
+    with tracing(aside):
+        types = [t._type for t in function(tensors)]
+    if any(isinstance(t.shape, AnyShape) for t in types):
+        return types
+    if all(knows_dim(state.trace, d) for t in types for d in t.shape):
+        return types
+    more = [bind.concat(x, bind.broadcast_to(number(0, x), shape=(1, *x._type.shape[1:])), axis=0) for x in tensors]
+    if of_any_rank():  # instances tell the sizes of what waits for them
+        aside.require_pure(MSG_EFFECTS)
+        return [t._type for t in function(more)]
+    aside = Aside()
+    with tracing(aside):
+        rows = [aside.param_of(x, x._type._replace(shape=(fresh_dim("rows"), *x._type.shape[1:]))) for x in more]
+        types = [t._type for t in function(rows)]
+    sizes = aside.sizes(d for t in types for d in t.shape)
+    return [t._replace(shape=tuple(substitute_dim(d, sizes) for d in t.shape)) for t in types]

@@ -1,0 +1,178 @@
+"""Control flow over all elements of a map at once: the batching rules of primitives whose attributes are functions.
+
+A branch that depends on the element is both branches, and a choice; a loop goes on while one element does, and those that
+are done keep their values. Source: https://arxiv.org/abs/1903.04243 (TensorFlow's own way)
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.core.shape import Dim, TensorType
+from tvtf.core.tensor import Tensor
+from tvtf.core.thread_state import state
+from tvtf.frontend.control_flow.closure_conversion import Inner, lift
+from tvtf.frontend.control_flow.cond_while import _bound_cond
+from tvtf.frontend.control_flow.vectorized_map import Batched, level, unwrapped
+from tvtf.ops.control import call
+from tvtf.ops.control import while_ as while_primitive
+from tvtf.ops.custom import gradients_of, used_from, with_gradient
+from tvtf.ops.indexed_slices import as_dense
+from tvtf.ops.rules import bind, stretch
+
+Raw = Sequence[Tensor]
+Flags = Sequence[bool]
+
+
+class _Elements(level):
+    """A level of its own, in which functions see elements of what is given as whole batches."""
+
+    def __init__(self, size: Dim) -> None:
+        self.size = size
+
+    def __enter__(self) -> Any:
+        self.own = super().__enter__()
+        return self
+
+    def of(self, tensors: Raw, batched: Flags) -> list[Tensor]:
+        return [Batched(x, self.own) if b else x for x, b in zip(tensors, batched, strict=True)]
+
+    def has(self, x: Tensor) -> bool:
+        return x.is_batched and x.level == self.own  # type: ignore[attr-defined]
+
+    def whole(self, found: Sequence[Any]) -> list[Tensor]:
+        return [unwrapped(x, self.own, self.size) for x in found]
+
+
+def cond_batch(size: Dim, inputs: Raw, batched: Flags, *, then_branch: Any, else_branch: Any, shapes: Any = ()) -> Any:
+    """The chosen branch for all; both, where elements choose. Effects are done element by element then."""
+    pred, *captured = inputs
+    branches = (then_branch, else_branch)
+    if batched[0] and (shapes or not all(map(_is_pure, branches))):
+        return NotImplemented
+    with _Elements(size) as elements:
+        given = elements.of(captured, batched[1:])
+        if batched[0]:
+            (chosen,) = elements.of([pred], [True])
+            pairs = zip(*(call(branch, given) for branch in branches))
+            return tuple(elements.whole([bind.select(chosen, a, b) for a, b in pairs]))
+        if state.trace is None:
+            return tuple(elements.whole(call(branches[0] if pred.eager_array() else branches[1], given)))
+        inners = [Inner("cond_of_rows", lambda f=f: elements.whole(call(f, given))) for f in branches]
+        shared = lift(inners)
+        return _bound_cond(pred, shared, [inner.graph() for inner in inners])
+
+
+def _is_pure(function: Any) -> bool:
+    return bool(function.pure if hasattr(function, "all_params") else function.mod[function.name].is_pure)
+
+
+def while_batch(
+    size: Dim,
+    inputs: Raw,
+    batched: Flags,
+    *,
+    condition: Any,
+    body: Any,
+    carried: int,
+    bound: Any = None,
+    shapes: Any = (),
+    arrays: Any = (),
+) -> Any:
+    """One loop for all; one whose arrays grow runs for each element, and in a trace one whose shapes change."""
+    if arrays or (state.trace is not None and shapes):
+        return NotImplemented
+    with _Elements(size) as elements:
+        loop = _Loop(elements, inputs, batched, condition, body, carried)
+        return loop.run() if state.trace is None else loop.traced(bound)
+
+
+class _Loop:
+    def __init__(
+        self, elements: _Elements, inputs: Raw, batched: Flags, condition: Any, body: Any, carried: int
+    ) -> None:
+        self.elements, self.condition, self.body = elements, condition, body
+        self.start, self.flags = list(inputs[:carried]), list(batched[:carried])
+        self.invariants = elements.of(inputs[carried:], batched[carried:])
+
+    def turn(self, values: Raw) -> list[Tensor]:
+        """The values after an iteration, those of elements that are done as they were."""
+        (goes_on,) = call(self.condition, [*values, *self.invariants])
+        new = call(self.body, [*values, *self.invariants])
+        if not self.elements.has(goes_on):
+            return list(new)
+        return [bind.select(goes_on, after, before) for after, before in zip(new, values)]
+
+    def test(self, values: Raw) -> Tensor:
+        """Whether one element goes on."""
+        (found,) = call(self.condition, [*values, *self.invariants])
+        if not self.elements.has(found):
+            return found
+        return bind.reduce_any(found.inner, axis=(0,), keepdims=False)  # type: ignore[attr-defined, no-any-return]
+
+    def run(self) -> tuple[Tensor, ...]:
+        values = self.elements.of(self.start, self.flags)
+        while self.test(values).eager_array():
+            values = self.turn(values)
+        return tuple(self.elements.whole(values))
+
+    def traced(self, bound: Any) -> tuple[Tensor, ...]:
+        start = [state.trace.own(x) for x in self.start]
+        while (step := self._step(start)).flags != self.flags:
+            start = [stretch(self.elements.size, x, f is g) for x, f, g in zip(start, self.flags, step.flags)]
+            self.flags = step.flags
+        test = Inner("rows_cond", lambda *raw: self.test(self.elements.of(raw, self.flags)), [x._type for x in start])
+        shared = lift([test, step.inner])
+        outputs = while_primitive.bind(
+            *start, *shared, condition=test.graph(), body=step.inner.graph(), carried=len(start), bound=bound
+        )
+        return tuple(self.elements.whole(self.elements.of(outputs, self.flags)))
+
+    def _step(self, start: Raw) -> _Step:
+        return _Step(self, [x._type for x in start])
+
+
+class _Step:
+    """The body over raw values, and which of them differ from element to element after it."""
+
+    def __init__(self, loop: _Loop, types: Sequence[TensorType]) -> None:
+        self.flags = list(loop.flags)
+
+        def body(*raw: Tensor) -> list[Tensor]:
+            found = loop.turn(loop.elements.of(raw, loop.flags))
+            self.flags = [f or loop.elements.has(x) for f, x in zip(loop.flags, found)]
+            return [unwrapped(x, loop.elements.own, loop.elements.size) if f else x for f, x in zip(self.flags, found)]
+
+        self.inner = Inner("rows_body", body, types)
+
+
+def recompute_batch(size: Dim, inputs: Raw, batched: Flags, *, forward: Any, count: int) -> Any:
+    """The function itself: what a map keeps is kept for all elements."""
+    with _Elements(size) as elements:
+        return tuple(elements.whole(call(forward, elements.of(inputs, batched))))
+
+
+def custom_batch(size: Dim, inputs: Raw, batched: Flags, *, backward: Any, count: int, given: Any, refusal: str) -> Any:
+    """Whole batches and a function of these; what all elements share gets the sum of their cotangents."""
+    results = [stretch(size, x, b) for x, b in zip(inputs[:count], batched)]
+    if refusal:
+        attrs: dict[str, Any] = {"backward": None, "count": count, "given": (), "refusal": refusal}
+        return with_gradient.bind(*results, *inputs[count:], **attrs)
+    used = used_from(len(inputs), backward, count)
+    with _Elements(size) as elements:
+        each = elements.of(inputs, batched)
+
+        def back(*raw: Tensor) -> list[Tensor]:
+            found = call(backward, elements.of(raw, [*[True] * count, *batched[used:]]))
+            dense = [as_dense(g) for g in gradients_of(each, found, given) if g is not None]
+            return [
+                x if batched[i] else bind.reduce_sum(x, axis=(0,), keepdims=False)
+                for (i, _), x in zip(given, elements.whole(dense))
+            ]
+
+        inner = Inner("rows_backward", back, [x._type for x in (*results, *inputs[used:])])
+        shared = lift([inner])
+        places = tuple((i, False) for i, _ in given)
+        attrs = {"backward": inner.graph(), "count": count, "given": places, "refusal": ""}
+        return with_gradient.bind(*results, *inputs[count:], *shared, **attrs)

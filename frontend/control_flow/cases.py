@@ -1,0 +1,201 @@
+"""``tf.case`` and ``tf.switch_case``: one of several functions, as nested conds."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvtf.core import nest
+from tvtf.core.primitive import export
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
+from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.control_flow.cond_while import check_branches, traced_cond, with_operations_as
+from tvtf.ops.rules import bind
+
+MSG_NONE_TRUE = "Input error: None of conditions evaluated as True:"
+MSG_MANY_TRUE = "Input error: more than one condition evaluated as True but exclusive=True:"
+
+
+@export("switch_case")
+def switch_case(
+    branch_index: Any, branch_fns: Any, default: Callable[[], Any] | None = None, name: str = "switch_case"
+) -> Any:
+    """The function that an integer chooses; an index out of range chooses the default, or the last one.
+
+    Args:
+      branch_index: integer scalar tensor.
+      branch_fns: list of functions, or dict or pairs of index and function; the indices are 0 to n - 1.
+      default: what runs for any other index.
+
+    Returns:
+      What the chosen function returns; all return the same structure, dtypes and shapes.
+
+    Raises:
+      TypeError: the index is no integer tensor, an entry no function; while tracing, branches of different types.
+      ValueError: no functions, or indices with gaps.
+
+    >>> import tvtf as tf
+    >>> tf.switch_case(tf.constant(1), [lambda: 10, lambda: 20]).numpy()
+    np.int32(20)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/switch_case
+    """
+    branches = _indexed(branch_index, branch_fns, default)
+    if isinstance(branch_index, EagerTensor):
+        place = int(branch_index)
+        chosen = branches[place if 0 <= place < len(branches) else -1]
+        return nest.map_structure(_as_tensor, chosen(), expand_composites=True)
+    branches = [with_operations_as(branch_index, branch) for branch in branches]
+    return _nested_switch(branch_index, list(enumerate(branches)), [])
+
+
+def _indexed(index: Any, fns: Any, default: Any) -> list[Callable[[], Any]]:
+    """The functions in order, the default last."""
+    if hasattr(index, "_as_tensor") and not isinstance(index, Tensor):
+        index = index._as_tensor()
+    if not isinstance(index, Tensor):
+        raise TypeError(f"'branch_index' must be a Tensor, got {type(index)}")
+    if not index.dtype.is_integer:
+        raise TypeError(f"'branch_index' must be an integer Tensor, got {index.dtype!r}")
+    if not fns:
+        raise ValueError("Must provide at least one item in 'branch_fns'")
+    if not isinstance(fns, (list, tuple, dict)):
+        raise TypeError("'branch_fns' must be a list, tuple, or dict")
+    pairs = list(fns.items()) if isinstance(fns, dict) else list(fns)
+    if all(callable(fn) for fn in pairs):
+        pairs = list(enumerate(pairs))
+    _check_pairs(pairs)
+    ordered = [fn for _, fn in sorted(pairs, key=lambda pair: pair[0])]
+    return ordered if default is None else [*ordered, default]
+
+
+def _check_pairs(pairs: Sequence[Any]) -> None:
+    for pair in pairs:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"Each entry in 'branch_fns' must be a 2-tuple. Received {pair}.")
+        key, fn = pair
+        if not isinstance(key, int):
+            raise TypeError(f"key must be a Python `int`, got {type(key)}")
+        if not callable(fn):
+            raise TypeError(f"fn for key {key} must be callable.")
+    keys = [key for key, _ in pairs]
+    if min(keys) < 0 or max(keys) >= len(keys) or len(set(keys)) != len(keys):
+        found = ",".join(map(str, sorted(keys)))
+        raise ValueError(
+            f"branch indices (keys) must form contiguous range of [0 to {len(keys)}) but found {{{found}}}"
+        )
+
+
+def _as_tensor(value: Any) -> Tensor | None:
+    return None if value is None else convert_to_tensor(value)
+
+
+def _own(value: Any) -> Tensor | None:
+    return None if value is None else state.trace.own(convert_to_tensor(value))
+
+
+def _nested_switch(index: Tensor, branches: Sequence[tuple[int, Any]], first: list[Any]) -> Any:
+    """A cond for each function but the last; the first one's structure is what the others must return."""
+    (place, function), *others = branches
+
+    def checked() -> Any:
+        result = nest.map_structure(_own, function(), expand_composites=True)
+        if first:
+            check_branches(first[0], result, ("branches[0]", f"branches[{place}]"), "switch_case", place)
+        first.append(result)
+        return result
+
+    if not others:
+        return checked()
+    pred = bind.equal(index, convert_to_tensor(place, index.dtype))
+    return traced_cond(pred, checked, lambda: _nested_switch(index, others, first))
+
+
+@export("case")
+def case(
+    pred_fn_pairs: Any,
+    default: Callable[[], Any] | None = None,
+    exclusive: bool = False,
+    strict: bool = False,
+    name: str = "case",
+) -> Any:
+    """The function of the first predicate that holds, else the default.
+
+    Args:
+      pred_fn_pairs: pairs of a boolean scalar and a function of no arguments.
+      default: what runs where none holds.
+      exclusive: at most one may hold.
+
+    Returns:
+      What the chosen function returns; all return the same structure, dtypes and shapes.
+
+    Raises:
+      TypeError: for entries that are no such pairs.
+      InvalidArgumentError: when it runs: no predicate holds and there is no default, or several do with ``exclusive``.
+
+    >>> import tvtf as tf
+    >>> x = tf.constant(5)
+    >>> tf.case([(tf.less(x, 3), lambda: 1), (tf.less(x, 9), lambda: 2)], default=lambda: 3)
+    2
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/case
+    """
+    pairs = _pairs(pred_fn_pairs)
+    if state.trace is None:
+        return _eager_case(pairs, default, exclusive)
+    preds = [state.trace.own(convert_to_tensor(pred)) for pred, _ in pairs]
+    if exclusive:
+        _require_one(preds)
+    branches = [with_operations_as(preds[-1], fn) for fn in (*(fn for _, fn in pairs), default) if fn is not None]
+    if default is None:
+        bind.guard(_any(preds), message=f"assertion failed: [{MSG_NONE_TRUE}]")
+        preds = preds[:-1]
+    return _nested_case(list(zip(preds, branches)), branches[-1])
+
+
+def _pairs(pairs: Any) -> list[tuple[Any, Any]]:
+    if not isinstance(pairs, (list, tuple, dict)):
+        raise TypeError(f"'pred_fn_pairs' must be a list, tuple, or dict. Received: {type(pairs)}")
+    found = list(pairs.items()) if isinstance(pairs, dict) else list(pairs)
+    for pair in found:
+        if not isinstance(pair, tuple) or len(pair) != 2:
+            raise TypeError(f"Each entry in 'pred_fn_pairs' must be a 2-tuple. Received {pair}.")
+        if not is_tensor(pair[0]):
+            raise TypeError(f"pred must be a Tensor, got: {pair[0]!r}")
+        if not convert_to_tensor(pair[0]).dtype.is_bool:
+            raise TypeError(f"pred must be Tensor of type bool: {pair[0]!r}")
+        if not callable(pair[1]):
+            raise TypeError(f"fn for pred {pair[0]!r} must be callable.")
+    return found
+
+
+def _eager_case(pairs: Sequence[tuple[Any, Any]], default: Any, exclusive: bool) -> Any:
+    holding = [fn for pred, fn in pairs if pred]
+    if exclusive and len(holding) > 1:
+        raise InvalidArgumentError(None, "Assert", MSG_MANY_TRUE)
+    if holding:
+        return holding[0]()
+    if default is None:
+        raise InvalidArgumentError(None, "Assert", MSG_NONE_TRUE)
+    return default()
+
+
+def _any(preds: Sequence[Tensor]) -> Tensor:
+    found = preds[0]
+    for pred in preds[1:]:
+        found = bind.logical_or(found, pred)
+    return found
+
+
+def _require_one(preds: Sequence[Tensor]) -> None:
+    for i, pred in enumerate(preds[1:], 1):
+        both = bind.logical_and(pred, _any(preds[:i]))
+        bind.guard(bind.logical_not(both), message=f"assertion failed: [{MSG_MANY_TRUE}]")
+
+
+def _nested_case(pairs: Sequence[tuple[Tensor, Any]], default: Any) -> Any:
+    if not pairs:
+        return default()
+    (pred, fn), *others = pairs
+    return traced_cond(pred, fn, lambda: _nested_case(others, default))

@@ -1,0 +1,286 @@
+"""What has effects done once, whatever gradients are taken of it: what it gave becomes a result beside the others.
+
+A ``cond`` or ``while`` under tapes whose functions have such effects is bound with these results. Tapes are told of one
+without effects instead, which is given them; so is a gradient of a whole function (:class:`Once`).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Iterator, Sequence
+from typing import Any, NamedTuple
+
+from tvm import ir
+
+from tvtf.core.primitive import as_tuple, table
+from tvtf.core.shape import TensorType, fresh_dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.frontend.control_flow.cond_while import _merged_shapes
+from tvtf.frontend.control_flow.loop_stack import stacks_for
+from tvtf.frontend.control_flow.rematerialize import (
+    Quiet,
+    dims_in,
+    gives,
+    is_given,
+    tell_tapes,
+    used_by,
+    walk,
+    zeros_for,
+    zeros_of,
+)
+from tvtf.ir import dialect
+from tvtf.ir.interpreter import CONTROL
+from tvtf.ir.trace import Graph, Trace, trace_graph, tracing
+from tvtf.ops.control import call, own_dims, varying_dims, while_
+from tvtf.ops.rules import bind
+
+Bound = tuple[Sequence[Tensor], Sequence[Tensor]]
+"""Results, and what effects gave besides."""
+
+
+def bound_once(prim: Any, inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+    """The results of control flow with effects, of which tapes are told what has none."""
+    return tuple(_FLOWS[prim.name.removeprefix("effect_")](attrs).bound(inputs)[0])
+
+
+def gives_any(function: Any) -> bool:
+    """Whether a function attribute has effects that give something, in functions within it too."""
+    if hasattr(function, "all_params"):
+        return not function.pure and _gives(function.function, function.reachable())
+    return _gives(function.mod[function.name], function.mod.functions)
+
+
+def _gives(function: Any, others: Any) -> bool:
+    calls = (dialect.read(b.value) for block in function.body.blocks for b in block.bindings if _is_impure(b.value))
+    return any(gives(call.primitive, call.attrs) or _within(call, others) for call in calls)
+
+
+def _is_impure(value: Any) -> bool:
+    return dialect.is_dialect(value) and not table[value.op.name.removeprefix("tvtf.")].pure
+
+
+def _within(call: Any, others: Any) -> bool:
+    names = [f for f in call.attrs.values() if isinstance(f, ir.GlobalVar)] if call.primitive.name in CONTROL else []
+    return any(_gives(others[name], others) for name in names)
+
+
+class _Effect(NamedTuple):
+    """What has effects and gives so many results; as a tuple, or one."""
+
+    size: int
+    is_tuple: bool
+    is_needed: bool
+
+
+class Once:
+    """A function whose effects give something; first it is run ``keeping`` that, then without effects, ``given`` it."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.parts: list[Any] = []
+
+    def keeping(self, inputs: Sequence[Tensor]) -> Bound:
+        """In a trace."""
+        run = walk(self.function, inputs, _Keeping)
+        run.found = found = list[tuple[Any, Sequence[Tensor]]]()
+        outputs = [state.trace.own(x) for x in run.run()]
+        used = used_by(state.trace, outputs)
+        self.parts = [_settled(part, values, used) for part, values in found]
+        kept = [x for part, (_, values) in zip(self.parts, found) if _is_needed(part) for x in values]
+        return outputs, [state.trace.own(x) for x in kept]
+
+    def given(self, inputs: Sequence[Tensor], kept: Sequence[Tensor]) -> Sequence[Tensor]:
+        run = walk(self.function, inputs, _Given)
+        run.parts, run.left = iter(self.parts), iter(kept)
+        return run.run()  # type: ignore[no-any-return]
+
+
+def _settled(part: Any, values: Sequence[Tensor], used: set[Any]) -> Any:
+    if part is None or isinstance(part, bool):
+        return _Effect(len(values), bool(part), any(x._var in used for x in values))  # type: ignore[attr-defined]
+    return part
+
+
+def _is_needed(part: Any) -> bool:
+    return not isinstance(part, _Effect) or part.is_needed
+
+
+class _Keeping:
+    """A run that notes what effects gave, in order."""
+
+    found: list[tuple[Any, Sequence[Tensor]]] | None = None  # None in the functions within
+
+    def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        if self.found is None:
+            return super().bind(prim, inputs, attrs)  # type: ignore[misc]
+        if is_flow(prim, attrs):
+            flow = _FLOWS[prim.name.removeprefix("effect_")](attrs)
+            outputs, kept = flow.bound(inputs)
+            self.found.append((flow, kept))
+            return tuple(outputs)
+        found = super().bind(prim, inputs, attrs)  # type: ignore[misc]
+        if gives(prim, attrs):
+            self.found.append((type(found) is tuple, as_tuple(found)))
+        return found
+
+
+class _Given(Quiet):
+    """A run that is given what effects gave."""
+
+    parts: Iterator[Any] | None = None  # None in the functions within
+    left: Iterator[Tensor]
+
+    def bind(self, prim: Any, inputs: list[Any], attrs: dict[str, Any]) -> Any:
+        if self.parts is None or not (gives(prim, attrs) or is_flow(prim, attrs)):
+            return super().bind(prim, inputs, attrs)
+        part = next(self.parts)
+        if not isinstance(part, _Effect):
+            return part.given(inputs, [next(self.left) for _ in range(part.count)])
+        if not part.is_needed:
+            return zeros_for(prim, inputs, attrs)
+        values = tuple(next(self.left) for _ in range(part.size))
+        if prim.name == "call_python" and attrs["differentiable"]:
+            shapes = tuple(x._type.shape for x in values[:-1])
+            return bind.recall_python(*inputs, *values, **attrs | {"shapes": shapes})
+        return values if part.is_tuple else values[0]
+
+
+def is_flow(prim: Any, attrs: dict[str, Any]) -> bool:
+    """Whether it is control flow with effects that give something."""
+    return prim.name in CONTROL and any(gives_any(f) for f in attrs.values() if _is_function(f))
+
+
+def _is_function(value: Any) -> bool:
+    return isinstance(value, Graph) or hasattr(value, "mod")
+
+
+class _Cond:
+    """A cond; the branch that isn't taken gives zeros for what the effects of the other give."""
+
+    def __init__(self, attrs: dict[str, Any]) -> None:
+        self.branches = [Once(attrs["then_branch"]), Once(attrs["else_branch"])]
+        self.shapes = attrs.get("shapes", ())
+
+    def bound(self, inputs: Sequence[Tensor]) -> Bound:
+        types = [x._type for x in inputs[1:]]
+        traces = [Trace("branch", state.trace) for _ in self.branches]
+        found = [_kept(trace, once, types) for trace, once in zip(traces, self.branches)]
+        kept = [[x._type for x in mine] for _, mine in found]
+        self.counts, self.count = [len(k) for k in kept], len(kept[0]) + len(kept[1])
+        given, outputs = dims_in(types), found[0][0]
+        graphs = []
+        for i, (trace, (values, mine)) in enumerate(zip(traces, found)):
+            with tracing(trace):
+                others = [trace.own(zeros_of(t, given)) for t in kept[1 - i]]
+            graphs.append(trace.finish([*values, *([*mine, *others] if i == 0 else [*others, *mine])]))
+        outside = [_with_own(t.shape, given) for t in (*kept[0], *kept[1])]
+        shapes = (*(self.shapes or [x._type.shape for x in outputs]), *outside)
+        varies = bool(self.shapes) or any(s != t.shape for s, t in zip(outside, (*kept[0], *kept[1])))
+        attrs = {"then_branch": graphs[0], "else_branch": graphs[1], "shapes": shapes if varies else ()}
+        results = state.trace.emit(table["cond"], inputs, attrs)
+        outputs, effects = results[: len(outputs)], results[len(outputs) :]
+        if told(inputs):
+            tell_tapes(table["cond"], (*inputs, *effects), outputs, self.pure([*inputs, *effects], self.shapes))
+        return outputs, effects
+
+    def given(self, inputs: Sequence[Tensor], kept: Sequence[Tensor]) -> Any:
+        return bind.cond(*inputs, *kept, **self.pure([*inputs, *kept], ()))
+
+    def pure(self, inputs: Sequence[Tensor], shapes: Any) -> dict[str, Any]:
+        types = [x._type for x in inputs[1:]]
+        size, middle = len(types) - self.count, len(types) - self.counts[1]
+        graphs = [
+            trace_graph("branch", lambda *xs: self.branches[0].given(xs[:size], xs[size:middle]), types, state.trace),
+            trace_graph("branch", lambda *xs: self.branches[1].given(xs[:size], xs[middle:]), types, state.trace),
+        ]
+        shapes = shapes or _merged_shapes(*(graph.output_types for graph in graphs))
+        return {"then_branch": graphs[0], "else_branch": graphs[1], "shapes": shapes}
+
+
+def _kept(trace: Trace, once: Once, types: Sequence[TensorType]) -> Bound:
+    with tracing(trace):
+        return once.keeping([trace.add_param(t) for t in types])
+
+
+def _with_own(shape: Any, given: Any) -> Any:
+    """A shape with symbols of its own for the dims that are not made of those given."""
+    return tuple(d if is_given(d, given) else fresh_dim(state.trace.root.unique("size")) for d in shape)
+
+
+def told(inputs: Sequence[Tensor]) -> bool:
+    """Whether a tape wants to know what is done to these."""
+    return any(tape.watches(x) for tape in state.tapes for x in inputs)
+
+
+class _While:
+    """A while; it counts its iterations, and stacks what effects give in each."""
+
+    def __init__(self, attrs: dict[str, Any]) -> None:
+        self.condition, self.once, self.size = attrs["condition"], Once(attrs["body"]), attrs["carried"]
+        self.most, self.shapes, self.arrays = attrs.get("bound"), attrs.get("shapes", ()), attrs.get("arrays", ())
+
+    def bound(self, inputs: Sequence[Tensor]) -> Bound:
+        start, invariants = inputs[: self.size], inputs[self.size :]
+        types, fixed = self._own([x._type for x in start], self.shapes), [x._type for x in invariants]
+        with tracing(Trace("aside", state.trace)) as aside:
+            _, kept = self.once.keeping([aside.add_param(t) for t in (*types, *fixed)])
+        self.stacks = stacks = stacks_for([x._type for x in kept], dims_in(x._type for x in inputs), self.most)
+        first = [convert_to_tensor(0), *start, *stacks.start]
+        shapes, arrays = self._counted(stacks, [x._type for x in start])
+        types, size = self._own([x._type for x in first], shapes), len(first)
+
+        def more(count: Tensor, *rest: Tensor) -> Any:
+            return call(self.condition, [*rest[: self.size], *rest[size - 1 :]])
+
+        def again(count: Tensor, *rest: Tensor) -> Any:
+            outputs, kept = self.once.keeping([*rest[: self.size], *rest[size - 1 :]])
+            written = stacks.written(rest[self.size : size - 1], count, kept)
+            return (bind.add(count, convert_to_tensor(1)), *outputs, *written)
+
+        attrs = {
+            "condition": trace_graph("while_cond", more, [*types, *fixed], state.trace),
+            "body": trace_graph("while_body", again, [*types, *fixed], state.trace),
+            "carried": size, "bound": self.most, "shapes": shapes, "arrays": arrays,
+        }  # fmt: skip
+        count, *found = state.trace.emit(table["while"], [*first, *invariants], attrs)
+        outputs, effects = found[: self.size], [count, *found[self.size :]]
+        self.count = len(effects)
+        if told(inputs):
+            given, attrs = self.pure(inputs, effects)
+            tell_tapes(table["while"], given, (count, *outputs), attrs)
+        return outputs, effects
+
+    def _counted(self, stacks: Any, start: Sequence[TensorType]) -> tuple[Any, Any]:
+        """The shapes and arrays of the loop with a counter before what it carries, and stacks after that."""
+        shapes = self.shapes or (tuple(t.shape for t in start) if stacks.vary else ())
+        arrays = tuple((1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in self.arrays)
+        arrays += tuple((1 + self.size + i, 1, (0,)) for i in stacks.growing)
+        return ((), *shapes, *stacks.shapes()) if shapes else (), arrays
+
+    def _own(self, types: Sequence[TensorType], shapes: Any) -> list[TensorType]:
+        return [t._replace(shape=own_dims(t, varying_dims(t, shapes, i))) for i, t in enumerate(types)]
+
+    def given(self, inputs: Sequence[Tensor], kept: Sequence[Tensor]) -> Any:
+        inputs, attrs = self.pure(inputs, kept)
+        return while_.bind(*inputs, **attrs)[1:]
+
+    def pure(self, inputs: Sequence[Tensor], effects: Sequence[Tensor]) -> tuple[Sequence[Tensor], dict[str, Any]]:
+        """Operands and attributes of the loop that is told how often it goes round, and what its effects gave."""
+        values, last = [convert_to_tensor(0), *inputs, *effects], len(inputs)
+        shapes = ((), *self.shapes) if self.shapes else ()
+        carried = self._own([x._type for x in values[: 1 + self.size]], shapes)
+        types = [*carried, *(x._type for x in values[1 + self.size :])]
+
+        def again(i: Tensor, *rest: Tensor) -> Any:
+            kept = self.stacks.read(rest[last + 1 :], i)
+            return (bind.add(i, convert_to_tensor(1)), *self.once.given(rest[:last], kept))
+
+        return values, {
+            "condition": trace_graph("while_cond", lambda i, *rest: bind.less(i, rest[last]), types, state.trace),
+            "body": trace_graph("while_body", again, types, state.trace),
+            "carried": 1 + self.size, "bound": self.most, "shapes": shapes,
+            "arrays": tuple((1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in self.arrays),
+        }  # fmt: skip
+
+
+_FLOWS: dict[str, Any] = {"cond": _Cond, "while": _While}

@@ -1,0 +1,102 @@
+"""Stacks of what every iteration of a loop gives: one buffer where its size is known before the loop.
+
+What has another size in each iteration goes end to end into one vector, with a table of where it begins and its dims.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Sequence
+from typing import Any
+
+from tvtf.core.shape import Dim, TensorType, fresh_dim, size_of
+from tvtf.core.tensor import Tensor
+from tvtf.core.thread_state import state
+from tvtf.dtypes import int64
+from tvtf.frontend.control_flow.rematerialize import is_given
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind
+from tvtf.ops.stack import new_stack
+from tvtf.ops.told import dims_of
+
+
+def stacks_for(types: Sequence[TensorType], known: Collection[Any], bound: Dim | None) -> Stacks:
+    """For values of these types, by loops that know these dims, and maybe how many iterations there are at most."""
+    return Stacks([_Even(t) if all(is_given(d, known) for d in t.shape) else _Uneven(t) for t in types], bound)
+
+
+class Stacks:
+    """The stacks of a loop: the buffers that they begin with, and which of these are given more rows as needed."""
+
+    def __init__(self, stacks: Sequence[_Even | _Uneven], bound: Dim | None) -> None:
+        self.stacks, self.is_bound = stacks, bound is not None
+        rows = 0 if bound is None else bound
+        self.start = [x for s in stacks for x in s.start(rows)]
+        self.growing = [] if self.is_bound else [i for i, x in enumerate(self._rows()) if x]
+        self.vary = any(not x for x in self._rows()) or bool(self.growing)
+
+    def _rows(self) -> list[bool]:
+        """By buffer, whether it has a row for each iteration."""
+        return [x for s in self.stacks for x in s.rows]
+
+    def shapes(self) -> list[Any]:
+        """Of the buffers after the loop."""
+        fixed = [x and self.is_bound for x in self._rows()]
+        return [x._type.shape if is_fixed else _of_any_rows(x._type.shape) for x, is_fixed in zip(self.start, fixed)]
+
+    def written(self, buffers: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        left, found = iter(buffers), list[Tensor]()
+        for stack, value in zip(self.stacks, values, strict=True):
+            found += stack.written([next(left) for _ in stack.rows], index, value)
+        return found
+
+    def read(self, buffers: Sequence[Tensor], index: Tensor) -> list[Tensor]:
+        left = iter(buffers)
+        return [stack.read([next(left) for _ in stack.rows], index) for stack in self.stacks]
+
+
+def _of_any_rows(shape: Sequence[Dim]) -> tuple[Dim, ...]:
+    return (fresh_dim(state.trace.root.unique("rows")), *shape[1:])
+
+
+class _Even:
+    rows = (True,)
+
+    def __init__(self, of: TensorType) -> None:
+        self.of = of
+
+    def start(self, rows: Dim) -> list[Tensor]:
+        return [new_stack(rows, self.of)]
+
+    def written(self, buffers: Sequence[Tensor], index: Tensor, value: Tensor) -> list[Tensor]:
+        return [bind.stack_write(buffers[0], index, value)]
+
+    def read(self, buffers: Sequence[Tensor], index: Tensor) -> Tensor:
+        return bind.stack_read(buffers[0], index)  # type: ignore[no-any-return]
+
+
+class _Uneven:
+    rows = (True, False)
+
+    def __init__(self, of: TensorType) -> None:
+        self.of = of
+
+    def start(self, rows: Dim) -> list[Tensor]:
+        return [new_stack(rows, TensorType((1 + len(self.of.shape),), int64)), new_stack(0, self.of._replace(shape=()))]
+
+    def written(self, buffers: Sequence[Tensor], index: Tensor, value: Tensor) -> list[Tensor]:
+        table, flat = buffers
+        sizes = [flat._type.shape[0], *value._type.shape]
+        entry = bind.concat(*(bind.reshape(_wide(d), shape=(1,)) for d in sizes), axis=0)
+        values = bind.reshape(value, shape=(size_of(value._type.shape),))
+        return [bind.stack_write(table, index, entry), bind.concat(flat, values, axis=0)]
+
+    def read(self, buffers: Sequence[Tensor], index: Tensor) -> Tensor:
+        table, flat = buffers
+        entry = bind.stack_read(table, index)
+        dims = [known if isinstance(known, int) else d for known, d in zip(self.of.shape, dims_of(entry[1:]))]
+        values = bind.dynamic_slice(flat, entry[0], axes=(0,), sizes=(size_of(dims),), wrap=False)
+        return bind.reshape(values, shape=tuple(dims))  # type: ignore[no-any-return]
+
+
+def _wide(dim: Dim) -> Tensor:
+    return bind.cast(scalar_of(dim), dtype=int64)  # type: ignore[no-any-return]

@@ -1,0 +1,426 @@
+"""``tf.map_fn``, ``tf.foldl``, ``tf.foldr`` and ``tf.scan``: loops over the leading axis of tensors."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Iterable, Sequence
+from typing import Any
+
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor, is_ragged
+from tvtf.core.deferred_shape import AnyShape, UnknownRank
+from tvtf.core.primitive import export, hooks
+from tvtf.core.shape import TensorType, keeps_shape
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.dtypes import as_dtype
+from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.control_flow.cond_while import repack, traced_while
+from tvtf.ir.batching import OfEncoded, encoding, is_encoded, rows, stacked
+from tvtf.ops.control import call
+from tvtf.ops.create import arange, zeros
+from tvtf.ops.rules import bind, number
+from tvtf.ops.stack import new_stack, stack_read, stack_write
+
+
+def _elements(elems: Any) -> tuple[list[Tensor], Any]:
+    """The flat tensors and their common first dim."""
+    flat = [convert_to_tensor(e) for e in nest.flatten(elems)]
+    if not flat:
+        raise ValueError(
+            "elems must be a Tensor or (possibly nested) sequence of Tensors. "
+            f"Got {elems}, which does not contain any Tensors."
+        )
+    for e in flat:
+        if not isinstance(e._type.shape, AnyShape) and not e.ndim:
+            raise ValueError(f"Elements in elems must be 1+ dimensional Tensors, not scalars: {e!r}")
+    first = flat[0]._type.shape
+    return flat, None if isinstance(first, AnyShape) else first[0]
+
+
+def _at(flat: Sequence[Tensor], elems: Any, index: Any) -> Any:
+    place = convert_to_tensor(index)
+    return nest.pack_sequence_as(elems, [stack_read.bind(x, place) for x in flat])
+
+
+class _Stacks:
+    """Results of each turn, in one buffer per value."""
+
+    def __init__(self, structure: Any, types: Sequence[TensorType], size: Any) -> None:
+        self.structure = structure
+        self.buffers = [new_stack(size, t) for t in types]
+
+    def written(self, buffers: Sequence[Tensor], index: Tensor, results: Any) -> list[Tensor]:
+        found = [convert_to_tensor(r) for r in nest.flatten(results)]
+        return [stack_write.bind(b, index, _of_shape(r, b._type.shape[1:])) for b, r in zip(buffers, found)]
+
+
+def _of_shape(x: Tensor, shape: Any) -> Tensor:
+    """A result of one turn in the shape that all have, which the program sees to where sizes are computed."""
+    return x if keeps_shape(shape, x._type.shape) else bind.ensure_shape(state.trace.own(x), shape=shape)
+
+
+def _packed(results: Sequence[Any]) -> Any:
+    """Python results of each turn as stacked tensors."""
+    return nest.map_structure(lambda *values: hooks.pack(list(values), None), *results)
+
+
+def _of_first_row(function: Callable[[Sequence[Tensor]], Any], flat: Sequence[Tensor]) -> tuple[Any, list[TensorType]]:
+    """The structure of what a function of rows returns, and the types in it: sizes that it computes are the first row's."""
+    from tvtf.frontend.control_flow.abstract_trace import types_at_first
+
+    structures: list[Any] = []
+
+    def results(tensors: Sequence[Tensor]) -> list[Tensor]:
+        structures[:] = [function(tensors)]
+        return [convert_to_tensor(r) for r in nest.flatten(structures[0])]
+
+    types = types_at_first(results, flat)
+    return structures[0], types
+
+
+def _limit(flat: Sequence[Tensor], size: Any) -> Tensor:
+    if isinstance(size, int):
+        return convert_to_tensor(size)
+    from tvtf.dtypes import as_dtype
+
+    return stack_read.bind(bind.shape(flat[0], dtype=as_dtype("int32")), convert_to_tensor(0))
+
+
+def _is_composite(elems: Any) -> bool:
+    return any(map(nest.is_composite, nest.flatten(elems)))
+
+
+def _map_of_rows(fn: Callable[[Any], Any], elems: Any, signature: Any) -> Any:
+    """``fn`` of each row; its results are rows, or scalars and tensors of one shape, as all are that the signature says are tensors."""
+    columns = map(_rows, map(_tensor, nest.flatten(elems)))
+    results = [fn(nest.pack_sequence_as(elems, row)) for row in zip(*columns)]
+    if signature is None or _is_composite(signature):
+        return nest.map_structure(lambda *found: _of_rows(list(map(_tensor, found))), *results)
+    return _packed([_of_signature(lambda result: result, signature)(result) for result in results])
+
+
+def _by_places(fn: Callable[[Any], Any], elems: Any) -> tuple[Callable[[Any], Any], Any]:
+    """A function of rows, and what it is mapped over, with indices in place of rows of tensors made of tensors."""
+    leaves = [_tensor(leaf) for leaf in nest.flatten(elems)]
+    specs: list[Any] = [leaf._type_spec if isinstance(leaf, CompositeTensor) else None for leaf in leaves]
+
+    def at_places(rows: Any) -> Any:
+        found = zip(specs, leaves, nest.flatten(rows))
+        return fn(
+            nest.pack_sequence_as(elems, [row if spec is None else spec._row(leaf, row) for spec, leaf, row in found])
+        )
+
+    plain = [leaf if spec is None else arange(spec._size(leaf)) for spec, leaf in zip(specs, leaves)]
+    return at_places, nest.pack_sequence_as(elems, plain)
+
+
+def _rows(value: Any) -> Iterable[Any]:
+    """The rows of an eager value: of a tensor such as tapes know."""
+    return (
+        rows(value, value._type_spec) if isinstance(value, CompositeTensor) else (value[i] for i in range(len(value)))
+    )
+
+
+def _tensor(value: Any) -> Any:
+    return value if isinstance(value, CompositeTensor) else convert_to_tensor(value)
+
+
+def _of_rows(found: list[Any]) -> Any:
+    if isinstance(found[0], CompositeTensor) and not is_ragged(found[0]):
+        return stacked(found, found[0]._type_spec)
+    if found[0].shape.rank == 0:
+        return bind.stack(*found, axis=0)
+    from tvtf.composites.ragged.joining import stack_all
+
+    return stack_all(found, 0)
+
+
+def over_rows(fn: Callable[[Any], Any], flat: Sequence[Tensor], elems: Any, run: Callable[..., Any]) -> Any:
+    """What ``run`` makes of a function of rows and of tensors of unknown rank, when that is known; ``fn`` is traced now."""
+    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
+
+    types = [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
+    inner = Inner("rows", lambda *rows: fn(nest.pack_sequence_as(elems, rows)), types)
+    if assigned_variables([inner]):
+        raise UnknownRank("the rank of what a function that assigns Variables is mapped over")
+    captured = lift([inner])
+    found = hooks.wait(run, (list(flat), captured), {"function": inner.graph()})
+    return repack(inner.structure, found)
+
+
+def _row_shape(shape: Any) -> Any:
+    if not isinstance(shape, AnyShape):
+        return shape[1:]
+    return AnyShape(lambda index: (shape.example(index) or None) and shape.example(index)[1:])
+
+
+def mapped_rows(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
+    return map_fn(lambda rows: list(call(function, [*rows, *captured])), flat)
+
+
+@export("map_fn")
+def map_fn(
+    fn: Callable[[Any], Any],
+    elems: Any,
+    dtype: Any = None,
+    parallel_iterations: int | None = None,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    name: str | None = None,
+    fn_output_signature: Any = None,
+) -> Any:
+    """``fn`` applied to each slice of ``elems`` along its first axis, results stacked.
+
+    Args:
+      fn: function of one slice (in the structure of ``elems``).
+      elems: tensor of shape (n, ...), or a structure of such; called eagerly, ragged tensors too.
+      fn_output_signature: dtypes of the results; they are found by tracing, so it may be left out. A ``RaggedTensorSpec``
+        where results are rows of several lengths.
+
+    Returns:
+      Tensors of shape (n, ...) in the structure that ``fn`` returns.
+
+    Raises:
+      TypeError: ``fn`` is not callable.
+      ValueError: a scalar among ``elems``.
+
+    >>> import tvtf as tf
+    >>> tf.map_fn(lambda x: x * x, tf.constant([1, 2, 3])).numpy()
+    array([1, 4, 9], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/map_fn
+    """
+    if not callable(fn):
+        raise TypeError(f"The provided function {fn!r} is not callable.fn must be callable.")
+    if is_encoded((elems, fn_output_signature)):
+        inner = OfEncoded(fn, elems)
+        signature = encoding(fn_output_signature) if nest.is_composite(fn_output_signature) else None
+        return inner.whole(map_fn(inner, inner.leaves, fn_output_signature=signature))
+    if state.trace is None and _is_composite((elems, fn_output_signature)):
+        return _map_of_rows(fn, elems, dtype if fn_output_signature is None else fn_output_signature)
+    if _is_composite(elems):
+        fn, elems = _by_places(fn, elems)
+    flat, size = _elements(elems)
+    signature = dtype if fn_output_signature is None else fn_output_signature
+    fn = _of_signature(fn, signature)
+    if state.trace is None:
+        return _packed([fn(_at(flat, elems, i)) for i in range(size)]) if size else _of_none(elems, signature)
+    if size is None:
+        return over_rows(fn, flat, elems, mapped_rows)
+    structure, types = _of_first_row(lambda tensors: fn(_at(tensors, elems, 0)), flat)
+    if any(isinstance(t.shape, AnyShape) for t in types):
+        return over_rows(fn, flat, elems, mapped_rows)
+    stacks = _Stacks(structure, types, size)
+    limit, one = _limit(flat, size), convert_to_tensor(1)
+
+    def body(i: Tensor, buffers: Any) -> Any:
+        return bind.add(i, one), stacks.written(buffers, i, fn(_at(flat, elems, i)))
+
+    start = (convert_to_tensor(0), stacks.buffers)
+    _, buffers = traced_while(lambda i, _: bind.less(i, limit), body, start, bound=size)
+    return nest.pack_sequence_as(stacks.structure, buffers)
+
+
+def _of_none(elems: Any, signature: Any) -> Any:
+    """What a map of no elements gives, whose function was never asked: vectors without elements, of the dtypes told."""
+    told = nest.map_structure(convert_to_tensor, elems) if signature is None else signature
+    return nest.map_structure(lambda s: zeros([0], _dtype_of(s)), told)
+
+
+def _dtype_of(told: Any) -> Any:
+    """The dtype of a spec or tensor, or what names one: NumPy's classes have a ``dtype``, too, which is none."""
+    return as_dtype(told if isinstance(told, type) else getattr(told, "dtype", told))
+
+
+def _of_signature(fn: Callable[..., Any], signature: Any) -> Callable[..., Any]:
+    """``fn``, whose results are refused where they have other dtypes than it is said."""
+    if signature is None:
+        return fn
+    kinds = nest.map_structure(_dtype_of, signature)
+
+    def checked(value: Any) -> Any:
+        found = nest.map_structure(convert_to_tensor, fn(value))
+        nest.assert_same_structure(kinds, found)
+        for kind, result in zip(nest.flatten(kinds), nest.flatten(found)):
+            if result.dtype is not kind:
+                told = f"TensorArray dtype is {kind.name} but Op is trying to write dtype {result.dtype.name}"
+                raise InvalidArgumentError(None, "TensorListSetItem", f"{told} [Op:TensorListSetItem] name: ")
+        return found
+
+    return checked
+
+
+def _with_elements(flat: list[Any], limit: Any) -> list[Any]:
+    """The tensors of elements, of which the program has one at least."""
+    if not isinstance(limit, SymbolicTensor):
+        return flat
+    message = "Trying to access element 0 in a list with 0 elements."
+    some = bind.greater(limit, number(0, limit))
+    return [bind.initialized(x, some, message=message) for x in flat]
+
+
+def _fold(fn: Callable[..., Any], elems: Any, initializer: Any, backwards: bool) -> Any:
+    if not callable(fn):
+        raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
+    flat, size = _elements(elems)
+    limit = _limit(flat, size)
+    one = convert_to_tensor(1)
+
+    def place(i: Any) -> Any:
+        return bind.subtract(bind.subtract(limit, one), i) if backwards else i
+
+    first = 0 if initializer is not None else 1
+    if initializer is None:
+        flat = _with_elements(flat, limit)
+    start = _at(flat, elems, place(convert_to_tensor(0))) if initializer is None else initializer
+    if state.trace is None:
+        value = nest.map_structure(convert_to_tensor, start)
+        for i in range(first, size):
+            value = fn(value, _at(flat, elems, place(convert_to_tensor(i))))
+        return value
+
+    def body(i: Tensor, value: Any) -> Any:
+        return bind.add(i, one), fn(value, _at(flat, elems, place(i)))
+
+    return traced_while(lambda i, _: bind.less(i, limit), body, (convert_to_tensor(first), start), bound=size)[1]
+
+
+@export("foldl")
+def foldl(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """``fn(fn(initializer, elems[0]), elems[1]) ...``; without ``initializer`` the first element starts.
+
+    >>> import tvtf as tf
+    >>> tf.foldl(lambda a, x: a + x, tf.constant([1, 2, 3])).numpy()
+    np.int32(6)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/foldl
+    """
+    return _fold(fn, elems, initializer, backwards=False)
+
+
+@export("foldr")
+def foldr(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    name: str | None = None,
+) -> Any:
+    """As ``foldl``, from the last element to the first.
+
+    >>> import tvtf as tf
+    >>> tf.foldr(lambda a, x: a - x, tf.constant([1, 2, 9])).numpy()
+    np.int32(6)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/foldr
+    """
+    return _fold(fn, elems, initializer, backwards=True)
+
+
+@export("scan")
+def scan(
+    fn: Callable[..., Any],
+    elems: Any,
+    initializer: Any = None,
+    parallel_iterations: int = 10,
+    back_prop: bool = True,
+    swap_memory: bool = False,
+    infer_shape: bool = True,
+    reverse: bool = False,
+    name: str | None = None,
+) -> Any:
+    """As ``foldl``, with every intermediate value stacked: shape (n, ...).
+
+    Args:
+      fn: function of the value so far and a slice of ``elems``; returns the next value.
+      elems: tensor of shape (n, ...), or a structure of such.
+      initializer: the first value; without it the first slice is, and stands first in the result.
+      reverse: go from the last slice to the first.
+
+    >>> import tvtf as tf
+    >>> tf.scan(lambda a, x: a + x, tf.constant([1, 2, 3])).numpy()
+    array([1, 3, 6], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/scan
+    """
+    if not callable(fn):
+        raise TypeError(f"{fn.__class__.__name__} is not callable. Please provide a callable function.")
+    flat, size = _elements(elems)
+    limit, one = _limit(flat, size), convert_to_tensor(1)
+
+    def place(i: Tensor) -> Tensor:
+        return bind.subtract(bind.subtract(limit, one), i) if reverse else i
+
+    first = 0 if initializer is not None else 1
+    if initializer is None:
+        flat = _with_elements(flat, limit)
+    zero = convert_to_tensor(0)
+    start = nest.map_structure(convert_to_tensor, _at(flat, elems, place(zero)) if initializer is None else initializer)
+    if state.trace is None:
+        return _eager_scan(
+            fn, start, [_at(flat, elems, place(convert_to_tensor(i))) for i in range(first, size)], first, reverse
+        )
+    values = nest.flatten(start)
+    if size is None or any(isinstance(x._type.shape, AnyShape) for x in values):
+        return nest.pack_sequence_as(start, _scan_of_any_rank(fn, flat, elems, start, reverse, initializer is None))
+    stacks = _Stacks(start, [x._type for x in values], size)
+    buffers = stacks.written(stacks.buffers, place(zero), start) if first else stacks.buffers
+
+    def body(i: Tensor, value: Any, buffers: Any) -> Any:
+        new = fn(value, _at(flat, elems, place(i)))
+        return bind.add(i, one), new, stacks.written(buffers, place(i), new)
+
+    begin = (convert_to_tensor(first), start, buffers)
+    *_, buffers = traced_while(lambda i, *_: bind.less(i, limit), body, begin, bound=size)
+    return nest.pack_sequence_as(start, buffers)
+
+
+def _scan_of_any_rank(
+    fn: Callable[..., Any], flat: list[Tensor], elems: Any, start: Any, reverse: bool, from_first: bool
+) -> Any:
+    """What ``scan`` gives when the rank of its tensors is known; ``fn`` is traced now."""
+    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
+
+    values = nest.flatten(start)
+    types = [x._type for x in values] + [x._type._replace(shape=_row_shape(x._type.shape)) for x in flat]
+
+    def step(*tensors: Any) -> Any:
+        of_start, row = tensors[: len(values)], tensors[len(values) :]
+        return fn(nest.pack_sequence_as(start, of_start), nest.pack_sequence_as(elems, row))
+
+    inner = Inner("scanned", step, types)
+    if assigned_variables([inner]):
+        raise UnknownRank("the rank of what a function that assigns Variables goes over")
+    captured = lift([inner])
+    options = {"function": inner.graph(), "reverse": reverse, "from_first": from_first}
+    return hooks.wait(scanned_rows, (list(flat), values, captured), options)
+
+
+def scanned_rows(
+    flat: list[Tensor], start: list[Tensor], captured: list[Tensor], function: Any, reverse: bool, from_first: bool
+) -> Any:
+    """``scan`` with a traced function of the values so far, a row of each tensor, and what it captured."""
+
+    def step(values: list[Tensor], rows: list[Tensor]) -> list[Tensor]:
+        return list(call(function, [*values, *rows, *captured]))
+
+    return scan(step, flat, None if from_first else list(start), reverse=reverse)
+
+
+def _eager_scan(fn: Callable[..., Any], start: Any, slices: Sequence[Any], first: int, reverse: bool) -> Any:
+    values = [start]
+    for piece in slices:
+        values.append(fn(values[-1], piece))
+    kept = values if first else values[1:]
+    return _packed(kept[::-1] if reverse else kept)

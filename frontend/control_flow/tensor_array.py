@@ -1,0 +1,323 @@
+"""``tf.TensorArray``: a list of tensors eagerly, one stacked tensor that loops update in place while tracing."""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import TYPE_CHECKING, Any
+
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor, TypeSpec
+from tvtf.core.primitive import export
+from tvtf.core.shape import TensorShape, as_shape, same_dim, substitute_dim
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
+from tvtf.dtypes import DType, as_dtype, float32
+from tvtf.frontend.control_flow.tensor_array_eager import EagerArray
+from tvtf.frontend.control_flow.tensor_array_traced import BEYOND, TracedArray
+
+if TYPE_CHECKING:
+    from tvtf.frontend.control_flow.abstract_trace import Aside
+
+
+@export("TensorArray")
+class TensorArray(CompositeTensor):
+    """Tensors by index; each write gives the array as it is afterwards.
+
+    In a traced function the elements lie in one tensor, so that they have one shape, and a loop writes its rows in place. A
+    loop needs to know that shape before it begins: from ``element_shape``, or from tracing its body once more.
+
+    Args:
+      dtype: of the elements.
+      size: how many there are.
+      dynamic_size: whether writing beyond the end makes more. A traced ``for`` makes room before it begins for one more
+        element in each iteration, and for one at each index that it counts to.
+      clear_after_read: eagerly, whether an element can be read only once (the default).
+      infer_shape: whether all elements must have one shape.
+      element_shape: that shape, as far as it is known.
+
+    Raises:
+      ValueError: no size, or elements of other shapes.
+      InvalidArgumentError, OutOfRangeError: an index that is not there, another dtype.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def squares(n):
+    ...     found = tf.TensorArray(tf.int32, size=n)
+    ...     for i in tf.range(n):
+    ...         found = found.write(i, i * i)
+    ...     return found.stack()
+    >>> squares(tf.constant(4)).numpy()
+    array([0, 1, 4, 9], dtype=int32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/TensorArray
+    """
+
+    def __init__(
+        self,
+        dtype: Any,
+        size: Any = None,
+        dynamic_size: bool | None = None,
+        clear_after_read: bool | None = None,
+        tensor_array_name: str | None = None,
+        handle: Any = None,
+        flow: Any = None,
+        infer_shape: bool = True,
+        element_shape: Any = None,
+        colocate_with_first_write_call: bool = True,
+        name: str | None = None,
+    ) -> None:
+        if size is None:
+            raise ValueError("Size must be declared for TensorArrays when eager execution is enabled.")
+        kind, shape = as_dtype(dtype), as_shape(element_shape)
+        if state.trace is None:
+            clear = True if clear_after_read is None else clear_after_read
+            self._array: Any = EagerArray(kind, int(size), bool(dynamic_size), clear, infer_shape, shape)
+        else:
+            self._array = TracedArray.of_size(kind, size, bool(dynamic_size), infer_shape, shape)
+
+    @classmethod
+    def _of(cls, array: Any) -> TensorArray:
+        made = cls.__new__(cls)
+        made._array = array
+        return made
+
+    @property
+    def dtype(self) -> DType:
+        return self._array.dtype
+
+    @property
+    def element_shape(self) -> TensorShape:
+        return self._array.element_shape
+
+    @property
+    def dynamic_size(self) -> bool:
+        return self._array.dynamic
+
+    @property
+    def flow(self) -> Tensor:
+        return convert_to_tensor(0)
+
+    @property
+    def handle(self) -> None:
+        return None
+
+    def identity(self) -> TensorArray:
+        return self
+
+    def write(self, index: Any, value: Any, name: str | None = None) -> TensorArray:
+        """The array with ``value`` at ``index``."""
+        return self._of(self._array.write(index, value))
+
+    def read(self, index: Any, name: str | None = None) -> Tensor:
+        """The element at ``index``; zeros where none was written."""
+        return self._array.read(index)
+
+    def stack(self, name: str | None = None) -> Tensor:
+        """All elements as one tensor, along a new first axis."""
+        return self._array.stack()
+
+    def gather(self, indices: Any, name: str | None = None) -> Tensor:
+        """Some elements as one tensor, along a new first axis."""
+        return self._array.gather(indices)
+
+    def concat(self, name: str | None = None) -> Tensor:
+        """All elements as one tensor, along their first axis."""
+        return self._array.concat()
+
+    def unstack(self, value: Any, name: str | None = None) -> TensorArray:
+        """The array of the slices of ``value`` along its first axis."""
+        return self._of(self._array.unstack(convert_to_tensor(value, dtype_hint=self.dtype)))
+
+    def scatter(self, indices: Any, value: Any, name: str | None = None) -> TensorArray:
+        """The array with the slices of ``value`` at ``indices``."""
+        return self._of(self._array.scatter(indices, convert_to_tensor(value, dtype_hint=self.dtype)))
+
+    def split(self, value: Any, lengths: Any, name: str | None = None) -> TensorArray:
+        """The array of consecutive pieces of ``value`` of the given lengths."""
+        return self._of(self._array.split(convert_to_tensor(value, dtype_hint=self.dtype), convert_to_tensor(lengths)))
+
+    def size(self, name: str | None = None) -> Tensor:
+        """How many elements there are."""
+        return self._array.size()
+
+    def close(self, name: str | None = None) -> None:
+        """Forgets the elements."""
+        self._array.close()
+
+    def grad(self, source: str, flow: Any = None, name: str | None = None) -> Any:
+        raise NotImplementedError(
+            "TensorArray.grad is not supported when executing eagerly; eager's gradient implementation does not use/need "
+            "this function to compute gradients of operations that use TensorArrays."
+        )
+
+    @property
+    def _type_spec(self) -> TensorArraySpec:
+        array = self._array
+        return TensorArraySpec._of(array)
+
+
+@export("TensorArraySpec")
+class TensorArraySpec(TypeSpec):
+    """The type of a :class:`TensorArray`.
+
+    >>> import tvtf as tf
+    >>> tf.TensorArraySpec([2], tf.int32, dynamic_size=True)
+    TensorArraySpec(TensorShape([2]), tf.int32, True, True)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/TensorArraySpec
+    """
+
+    def __init__(
+        self,
+        element_shape: Any = None,
+        dtype: Any = float32,
+        dynamic_size: bool = False,
+        infer_shape: bool = True,
+    ) -> None:
+        self._element_shape = as_shape(element_shape)
+        self._dtype = as_dtype(dtype)
+        self._dynamic_size = dynamic_size
+        self._infer_shape = infer_shape
+        self._like: Any = None
+
+    @classmethod
+    def _of(cls, array: Any) -> TensorArraySpec:
+        made = cls(array.element_shape, array.dtype, array.dynamic, array.infer_shape)
+        made._like = array
+        return made
+
+    @property
+    def value_type(self) -> type:
+        return TensorArray
+
+    @property
+    def _component_specs(self) -> tuple[TensorSpec, ...]:
+        if self._like is None:
+            raise NotImplementedError("a TensorArray can't be an argument of a compiled function: pass what it stacks")
+        return tuple(map(TensorSpec.from_tensor, self._like.components()))
+
+    def _to_components(self, value: Any) -> tuple[Tensor, ...]:
+        return value._array.components()
+
+    def _from_components(self, components: Any) -> TensorArray:
+        if components and all(isinstance(c, EagerTensor) for c in components) and state.trace is None:
+            return TensorArray._of(EagerArray.made_of(self._like, components))
+        return TensorArray._of(self._like.with_components(components))
+
+    def _serialize(self) -> tuple[Any, ...]:
+        return self._element_shape, self._dtype, self._dynamic_size, self._infer_shape
+
+
+# -- loops: an array that they carry has a tensor of a known shape
+
+
+def settled(values: Any, iteration: Callable[[Aside], Any], room: Any = None) -> Any:
+    """Loop variables with tensors for the arrays that have none yet, of the shapes that one more tracing of the body tells.
+
+    Sizes that the body computes are those of the first iteration. ``room``: for how many more elements arrays of dynamic
+    size need room; None where nobody knows.
+    """
+    arrays = [
+        v._array for v in nest.flatten(values) if isinstance(v, TensorArray) and isinstance(v._array, TracedArray)
+    ]
+    if all(a.buffer is not None and not a.dynamic for a in arrays):
+        return values
+    told: list[Any] = [None] * len(nest.flatten(values))
+    if any(a.buffer is None and not a.element_shape.is_fully_defined() for a in arrays):
+        told = _told_elements(iteration)
+    flat = [_settled(v, dims, room) for v, dims in zip(nest.flatten(values), told)]
+    return nest.pack_sequence_as(values, flat)
+
+
+def _told_elements(iteration: Callable[[Aside], Any]) -> list[Any]:
+    """For each loop variable the dims of the elements that an iteration writes to it, where it is an array."""
+    from tvtf.frontend.control_flow.abstract_trace import Aside
+    from tvtf.ir.trace import tracing
+
+    aside = Aside("while_shapes")
+    with tracing(aside):
+        found = [_element_dims(v) for v in nest.flatten(iteration(aside))]
+    sizes = aside.sizes(d for dims in found for d in dims or ())
+    return [None if dims is None else tuple(substitute_dim(d, sizes) for d in dims) for dims in found]
+
+
+def _element_dims(value: Any) -> Any:
+    array = value._array if isinstance(value, TensorArray) else None
+    return array.buffer._type.shape[1:] if isinstance(array, TracedArray) and array.buffer is not None else None
+
+
+def _settled(value: Any, dims: Any, room: Any) -> Any:
+    if not isinstance(value, TensorArray) or not isinstance(value._array, TracedArray):
+        return value
+    return TensorArray._of(value._array.settled_as(dims, room))
+
+
+def params_of(aside: Aside, values: Sequence[Any]) -> list[Any]:
+    """The loop variables as parameters of a trace, arrays as they are."""
+    return nest.map_structure(lambda v: v if isinstance(v, TensorArray) else aside.param_of(v), list(values))
+
+
+class Growth:
+    """Which of a loop's variables are arrays of dynamic size, and what an iteration writes to them.
+
+    ``first`` is the place of the variables among the tensors that the loop carries.
+    """
+
+    def __init__(self, values: Any, first: int = 0) -> None:
+        tensors = zip(loose_shapes(values), nest.flatten(values, expand_composites=True))
+        shapes = [shape for shape, tensor in tensors if tensor is not None]
+        self.shapes = {first + i: shape for i, shape in enumerate(shapes) if shape is not None}
+        self.before = len(state.trace.root.array_writes)
+
+    def is_partial(self) -> bool:
+        """Whether the loop foresees some of the writes alone: then it must foresee none."""
+        written = state.trace.root.array_writes[self.before :]
+        if BEYOND not in written or all(w is BEYOND for w in written):
+            return False
+        self.forget()
+        return True
+
+    def forget(self) -> None:
+        """The loop's body is traced again."""
+        del state.trace.root.array_writes[self.before :]
+
+    def rename(self, params: Sequence[Any], others: Sequence[Any]) -> None:
+        """The loop's body was bound again, over other parameters."""
+        names = {p._var: other._var for p, other in zip(params, others)}
+        written = state.trace.root.array_writes
+        written[self.before :] = [w if w is BEYOND else (names.get(w[0], w[0]), w[1]) for w in written[self.before :]]
+
+    def arrays(self, params: Sequence[Any], results: Sequence[Any]) -> tuple[tuple[int, int, tuple[int, ...]], ...]:
+        """As the loop's primitive takes them, when its body was traced."""
+        written = state.trace.root.array_writes[self.before :]
+        if BEYOND in written:
+            return ()
+        places = {p._var: i for i, p in enumerate(params)}
+        counters = {places[var] for var, _ in written if var in places}
+        step = len(written) + max(0, *(offset for _, offset in written), 0)
+        return tuple(
+            (b, self._step(step, params[b], results[b]), tuple(sorted({b + 1, *counters}))) for b in self.shapes
+        )
+
+    def _step(self, step: int, before: Tensor, after: Tensor) -> int:
+        """Nothing where the body itself makes the array larger."""
+        return step if same_dim(before._type.shape[0], after._type.shape[0]) else 0
+
+
+def grows(before: Any, after: Any) -> bool:
+    """Whether an iteration makes an array larger that a loop was thought to have made large enough."""
+    pairs = zip(loose_shapes(before), *(nest.flatten(v, expand_composites=True) for v in (before, after)))
+    return any(shape is not None and not same_dim(a._type.shape[0], b._type.shape[0]) for shape, a, b in pairs)
+
+
+def loose_shapes(values: Any) -> list[TensorShape | None]:
+    """For each tensor in values the shape that it keeps in a loop, where it is the buffer of an array that may grow."""
+    found: list[TensorShape | None] = []
+    for value in nest.flatten(values):
+        parts = nest.flatten(value, expand_composites=True)
+        grows = (
+            isinstance(value, TensorArray) and isinstance(value._array, TracedArray) and value.dynamic_size and parts
+        )
+        found += [TensorShape([None, *parts[0].shape[1:]]) if grows and i == 0 else None for i in range(len(parts))]
+    return found

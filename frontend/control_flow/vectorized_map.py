@@ -1,0 +1,298 @@
+"""Mapping over a leading axis: ``vectorized_map``, and what jacobians are made of.
+
+A :class:`Batched` tensor stands for one element while it holds them all; binding a primitive to one uses the primitive's
+``batch`` column, or, where that is empty, a loop over the elements. Levels nest: a batched tensor may hold batched ones.
+What a user maps is traced for one element first, so that its control flow is primitives, too (frontend/control_flow/batched_control_flow.py).
+"""
+
+from __future__ import annotations
+
+from collections.abc import Callable, Sequence
+from typing import Any
+
+import numpy as np
+
+from tvtf.core import nest
+from tvtf.core.deferred_shape import AnyShape
+from tvtf.core.log import logger
+from tvtf.core.primitive import Primitive, as_tuple, export, hooks
+from tvtf.core.shape import TensorType, agree_dim, same_dim, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.dtypes import int32
+from tvtf.errors import InvalidArgumentError
+from tvtf.ir.batching import OfEncoded, is_encoded
+from tvtf.ops.control import call
+from tvtf.ops.rules import bind, stretch
+
+
+class Batched(Tensor):
+    """One element of ``inner``'s leading axis, for all of them at once."""
+
+    __slots__ = ("inner", "level", "_type")
+    is_batched = True
+
+    def __init__(self, inner: Tensor, level: int) -> None:
+        self.inner = inner
+        self.level = level
+        self._type = TensorType(inner._type.shape[1:], inner._type.dtype)
+
+    @property
+    def size(self) -> Any:
+        return self.inner._type.shape[0]
+
+    def __repr__(self) -> str:
+        return f"<tf.Tensor of a vectorized map: shape={self.shape} dtype={self.dtype.name}>"
+
+
+def is_mapped(tensors: Sequence[Tensor]) -> bool:
+    """Whether one of them stands for many elements, which compiled code can't take."""
+    return bool(state.batches) and any(x.is_batched for x in tensors)
+
+
+def bind_batched(prim: Primitive[Any], inputs: Sequence[Tensor], attrs: dict[str, Any]) -> Any:
+    """Binds a primitive over the innermost level among its inputs; tapes opened inside that level see elements."""
+    level = max(x.level for x in inputs if x.is_batched)  # type: ignore[attr-defined]
+    flags = [x.is_batched and x.level == level for x in inputs]  # type: ignore[attr-defined]
+    raw = [x.inner if f else x for x, f in zip(inputs, flags)]  # type: ignore[attr-defined]
+    size = next(x._type.shape[0] for x, f in zip(raw, flags) if f)
+    tapes = state.tapes
+    state.tapes = [t for t in tapes if t.level < level]
+    try:
+        found = _apply(prim, size, raw, flags, attrs)
+    finally:
+        state.tapes = tapes
+    outputs = _wrapped(found, level)
+    for tape in tapes:
+        if tape.level >= level:
+            tape.record(prim, inputs, outputs, attrs)
+    return outputs
+
+
+def _apply(prim: Primitive[Any], size: Any, raw: list[Any], flags: list[bool], attrs: dict[str, Any]) -> Any:
+    found = NotImplemented if prim.batch is None else prim.batch(size, raw, flags, **attrs)
+    return each_by_itself(prim, size, raw, flags, attrs) if found is NotImplemented else found
+
+
+def _wrapped(found: Any, level: int) -> Any:
+    if isinstance(found, (tuple, list)):
+        return tuple(Batched(t, level) for t in found)
+    return Batched(found, level)
+
+
+def each_by_itself(
+    prim: Primitive[Any], size: Any, inputs: Sequence[Any], batched: Sequence[bool], attrs: dict[str, Any]
+) -> Any:
+    """The batching rule of primitives without one: an application for each element, stacked.
+
+    Raises:
+      ValueError: ``fallback_to_while_loop=False`` was asked for.
+    """
+    from tvtf.frontend.control_flow.map_scan_fold import map_fn
+
+    _require_loop(prim.tf_name, inputs)
+    elements = [x for x, is_mapped in zip(inputs, batched) if is_mapped]
+
+    def one(rows: Sequence[Any]) -> Any:
+        left = iter(rows)
+        return list(as_tuple(prim.bind(*(next(left) if b else x for x, b in zip(inputs, batched)), **attrs)))
+
+    stacked = tuple(_of_none(one, elements) if size == 0 else map_fn(one, elements))
+    return stacked if len(stacked) > 1 else stacked[0]
+
+
+def _of_none(one: Callable[[Sequence[Any]], Any], elements: Sequence[Any]) -> list[Any]:
+    """The results of no elements: empty, of the type that they would have."""
+    from tvtf.ir.trace import Trace, tracing
+
+    with tracing(Trace("aside", state.trace)) as aside:
+        types = [y._type for y in one([aside.add_param(x._type._replace(shape=x._type.shape[1:])) for x in elements])]
+    return [bind.stack_new(shape=(0, *t.shape), dtype=t.dtype) for t in types]
+
+
+hooks.batch = bind_batched
+
+MSG_LOOP = "Using a while_loop for converting %s cause there is no registered converter for this op."
+MSG_NO_RULE = (
+    "No pfor vectorization defined for {op}\n inputs: {inputs}.Consider enabling the fallback_to_while_loop option to "
+    "pfor, which may run slower."
+)
+LOOPED_BY_RULE = frozenset(
+    {
+        *("If", "While", "DecodeCSV", "ParseExampleV2", "ParseSequenceExampleV2", "StringFormat", "PrintV2"),
+        *("StatelessParameterizedTruncatedNormal", "StatelessRandomBinomial", "StatelessRandomGammaV3"),
+        *("StatelessRandomNormalV2", "StatelessRandomPoisson", "StatelessRandomUniformFullIntV2"),
+        *("StatelessRandomUniformIntV2", "StatelessRandomUniformV2", "StatelessTruncatedNormalV2"),
+    }
+)
+"""Ops that TensorFlow has rules for, and that go one by one here without a word."""
+
+
+@export("vectorized_map")
+def vectorized_map(fn: Callable[..., Any], elems: Any, fallback_to_while_loop: bool = True, warn: bool = True) -> Any:
+    """``fn`` applied to each element along the leading axis of ``elems``, all at once.
+
+    ``fn`` is traced once, for one element; where it asks whether a condition holds that depends on the element, both
+    branches are computed, and loops run as long as one element goes on.
+
+    Args:
+      fn: takes one element (a nest of them, where ``elems`` is one) and gives tensors.
+      elems: tensor or nest of tensors of equal leading size; those of size 1 serve all elements.
+      fallback_to_while_loop: ops that can't be done at once are done element by element, rather than refused.
+      warn: log that, with the op.
+
+    Returns:
+      The results, stacked along a new leading axis.
+
+    >>> import tvtf as tf
+    >>> tf.vectorized_map(lambda row: tf.reduce_sum(row * row), tf.constant([[1., 2.], [3., 4.]])).numpy()
+    array([ 5., 25.], dtype=float32)
+
+    Raises:
+      ValueError: there are no elements, or an op goes element by element only and that is not wanted.
+      InvalidArgumentError: the leading sizes differ.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/vectorized_map
+    """
+    if is_encoded(elems):
+        inner = OfEncoded(fn, elems)
+        return inner.whole(vectorized_map(inner, inner.leaves, fallback_to_while_loop, warn))
+    tensors = [convert_to_tensor(e) for e in nest.flatten(elems)]
+    if any(isinstance(t._type.shape, AnyShape) for t in tensors):
+        from tvtf.frontend.control_flow.map_scan_fold import over_rows  # it maps by this
+
+        return over_rows(fn, tensors, elems, mapped_rows)
+    outer, state.one_by_one = state.one_by_one, (fallback_to_while_loop, warn)
+    try:
+        size = _common_size(tensors)
+        with level() as own:
+            rows = [Batched(t, own) if same_dim(t._type.shape[0], size) else t[0] for t in tensors]
+            place = Batched(bind.range(size=size, start=0, delta=1, dtype=int32), own)
+            found = by_element(lambda *given: fn(nest.pack_sequence_as(elems, given)), rows, place)
+            return nest.map_structure(
+                lambda t: t if t is None else unwrapped(t, own, size), found, expand_composites=True
+            )
+    except _OfPython:
+        return _each_by_python(fn, tensors, elems)
+    finally:
+        state.one_by_one = outer
+
+
+class _OfPython(NotImplementedError):
+    """A mapped function calls Python that alone tells the ranks of its results."""
+
+    def __init__(self) -> None:
+        super().__init__(
+            "the gradient of a loop needs the rank of what Python gives in it: tell it with a tf.TensorSpec as Tout"
+        )
+
+
+def _each_by_python(fn: Callable[..., Any], tensors: Sequence[Tensor], elems: Any) -> Any:
+    """Such a function, element by element."""
+    from tvtf.frontend.control_flow.map_scan_fold import map_fn
+
+    _require_loop("EagerPyFunc", tensors)
+    size = _common_size(tensors)
+    several = [x for x in tensors if same_dim(x._type.shape[0], size)]
+
+    def one(rows: Sequence[Tensor]) -> Any:
+        left = iter(rows)
+        flat = [next(left) if same_dim(x._type.shape[0], size) else x[0] for x in tensors]
+        return fn(nest.pack_sequence_as(elems, flat))
+
+    return map_fn(one, several)
+
+
+def _require_loop(op: str, inputs: Sequence[Any]) -> None:
+    """Says that an op goes element by element, or refuses it."""
+    allowed, warns = state.one_by_one
+    if not allowed:
+        raise ValueError(MSG_NO_RULE.format(op=op, inputs=list(inputs)))
+    if warns and op not in LOOPED_BY_RULE:
+        logger.warning(MSG_LOOP, op)
+
+
+def _common_size(tensors: Sequence[Tensor]) -> Any:
+    """The leading size of elements; 1 goes with all.
+
+    Raises:
+      ValueError: there are none, or scalars among them.
+      InvalidArgumentError: the sizes differ.
+    """
+    if not tensors or not all(t._type.shape for t in tensors):
+        raise ValueError(f"vectorized_map needs elements with a leading size, but got shapes {_shapes(tensors)}")
+    sizes = [t._type.shape[0] for t in tensors]
+    several = [n for n in sizes if n != 1] or sizes[:1]
+    if not all(agree_dim(n, several[0]) for n in several):
+        raise InvalidArgumentError(
+            None, None, f"vectorized_map needs elements of one leading size, but got shapes {_shapes(tensors)}"
+        )
+    return several[0]
+
+
+def _shapes(tensors: Sequence[Tensor]) -> list[tuple[Any, ...]]:
+    return [tuple(t.shape) for t in tensors]
+
+
+def by_element(function: Callable[..., Any], tensors: Sequence[Tensor], place: Tensor | None = None) -> Any:
+    """``function`` traced for one element of batched tensors, and done for all at once, control flow and all.
+
+    ``place`` is which element that is, where ``function`` is the user's: random numbers depend on it. Variables that are
+    assigned get what the first element gives them, as in TensorFlow.
+    """
+    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift, variable_value
+
+    given = [*tensors] if place is None else [*tensors, place]
+
+    def traced(*rows: Tensor) -> Any:
+        if place is not None:
+            state.trace.element = rows[-1], place.size  # type: ignore[attr-defined]
+        return function(*rows[: len(tensors)])
+
+    waiting = len(state.trace.root.waiting or ()) if state.trace else 0
+    inner = Inner("element", traced, [x._type for x in given])
+    if len(inner.trace.root.waiting or ()) > waiting:
+        raise _OfPython
+    variables = assigned_variables([inner])
+    values = [variable_value(inner, v) for v in variables]
+    found = call(inner.graph(values), [*given, *lift([inner])])
+    for variable, value in zip(variables, found[len(inner.leaves) :]):
+        variable.assign(value.inner[0] if value.is_batched else value, read_value=False)
+    left = iter(found)
+    return nest.map_structure(
+        lambda leaf: leaf if leaf is None else next(left), inner.structure, expand_composites=True
+    )
+
+
+def mapped_rows(flat: list[Tensor], captured: list[Tensor], function: Any) -> Any:
+    """``function`` of rows and of what it captured, over all rows."""
+    return vectorized_map(lambda rows: list(call(function, [*rows, *captured])), flat)
+
+
+class level:
+    """Opens a level of mapping; gives its number."""
+
+    def __enter__(self) -> int:
+        state.batches += 1
+        return state.batches
+
+    def __exit__(self, *_: Any) -> None:
+        state.batches -= 1
+
+
+def unwrapped(result: Any, own: int, size: Any) -> Tensor:
+    """All elements of a mapped result; one that does not depend on the element is repeated."""
+    result = convert_to_tensor(result)
+    mine = result.is_batched and result.level == own  # type: ignore[attr-defined]
+    return result.inner if mine else stretch(size, result, False)  # type: ignore[attr-defined]
+
+
+def basis(of: TensorType) -> Tensor:
+    """Every one-hot cotangent of a target, shape (elements, *target.shape)."""
+    shape, dtype = of
+    count = size_of(shape)
+    if isinstance(count, int):
+        return convert_to_tensor(np.eye(count, dtype=dtype.np).reshape(count, *shape))
+    places = bind.range(start=0, size=count, delta=1, dtype=int32)
+    rows, columns = (bind.reshape(places, shape=dims) for dims in ((count, 1), (1, count)))
+    return bind.reshape(bind.cast(bind.equal(rows, columns), dtype=dtype), shape=(count, *shape))  # type: ignore[no-any-return]

@@ -1,0 +1,338 @@
+"""The gradient of ``while``.
+
+A loop is given stacks where it stands: of what each iteration starts from, as far as the way back needs that, and of what
+its costly primitives give. The way back is a loop over these, whose body runs the cheap rest of the iteration again and
+sweeps it. Both are made of primitives, so that they have gradients themselves.
+Effects that give nothing are done by one run alone; what others gave comes from outside (:mod:`tvtf.frontend.control_flow.effects_once`).
+Source: Griewank & Walther, Evaluating Derivatives, 2nd ed., ch. 12.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import partial
+from typing import Any
+
+from tvtf.core.shape import TensorType, same_shape, size_of
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.frontend.control_flow.closure_conversion import Inner, lift, without_unused
+from tvtf.frontend.control_flow.cond_grad import both_swept, of_size
+from tvtf.frontend.control_flow.gather_grad_in_loop import Rows, Shared
+from tvtf.frontend.control_flow.loop_stack import stacks_for
+from tvtf.frontend.control_flow.rematerialize import (
+    Kept,
+    QuietWalk,
+    Replay,
+    Walk,
+    differentiable,
+    dims_in,
+    has_effects,
+    position_of,
+    put_instead,
+    read_by,
+    used_by,
+    walk,
+)
+from tvtf.frontend.control_flow.vectorized_map import by_element, is_mapped
+from tvtf.ir.trace import Trace, tracing
+from tvtf.ops.control import own_dims, varying_dims
+from tvtf.ops.control import while_ as while_primitive
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.rules import bind, zeros_like
+from tvtf.ops.stack import new_stack, stack_of
+from tvtf.passes.autodiff import at_once
+
+
+def while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
+    """The loop with stacks, then a loop back over them."""
+    if state.trace is None or is_mapped(cts):
+        return by_element(lambda *given: at_once(while_vjp)(given, outputs, *inputs, **attrs), cts)
+    effects = has_effects(attrs["condition"], attrs["body"])
+    kind = _LoopOnce if effects or attrs.get("arrays") or attrs.get("shapes") else _Loop
+    return kind(inputs, outputs, effects, **attrs).backward(cts, outputs)
+
+
+def effect_while_vjp(cts: Any, outputs: Any, *inputs: Tensor, **attrs: Any) -> Any:
+    """As ``while_vjp``, where what has effects is done in one run of the loop alone."""
+    if state.trace is None or is_mapped(cts):
+        return by_element(lambda *given: at_once(effect_while_vjp)(given, outputs, *inputs, **attrs), cts)
+    return _LoopOnce(inputs, outputs, True, **attrs).backward(cts, outputs)
+
+
+class _Loop:
+    """A ``while`` to be differentiated, in the active trace.
+
+    Its arrays have the rows that they end with, wherever the way back deals with them: the loop itself makes them larger
+    while it runs, another run of it starts with ``wide`` ones.
+    """
+
+    way: Any = Walk
+    """How another run of it is walked."""
+
+    def __init__(
+        self,
+        inputs: Sequence[Tensor],
+        outputs: Sequence[Tensor],
+        effects: bool,
+        condition: Any,
+        body: Any,
+        carried: int,
+        bound: Any,
+        shapes: Any = (),
+        arrays: Any = (),
+    ) -> None:
+        self.condition, self.body, self.effects = condition, body, effects
+        self.start, self.invariants = list(inputs[:carried]), list(inputs[carried:])
+        self.bound, self.shapes, self.arrays = bound, shapes, arrays
+        self.wide = [self._wide(i, x, y) for i, (x, y) in enumerate(zip(self.start, outputs))]
+        self.active = [i for i, x in enumerate(self.start) if differentiable(x)]
+        self.shapes_after = [y._type.shape for y in outputs]
+
+    def _wide(self, index: int, x: Tensor, y: Tensor) -> Tensor:
+        if same_shape(x._type.shape, y._type.shape) or index not in (i for i, *_ in self.arrays):
+            return x
+        rows = y._type.shape[0]
+        state.trace.root.final_rows.add(rows)
+        return bind.concat(x, new_stack(rows - x._type.shape[0], TensorType(y._type.shape[1:], y.dtype)), axis=0)
+
+    def varies(self, index: int) -> set[int]:
+        """The axes of a carried value that have another size in each iteration."""
+        return varying_dims(self.wide[index]._type, self.shapes_after, index)
+
+    def types(self) -> list[TensorType]:
+        """What an iteration starts from, or ends with."""
+        return [x._type._replace(shape=own_dims(x._type, self.varies(i))) for i, x in enumerate(self.wide)]
+
+    def backward(self, cts: Any, outputs: Sequence[Any]) -> list[Any]:
+        plan = _Step(self)
+        count, stacks = self.forward(plan, outputs)
+        entry = [cts[i] for i in self.active]
+        sums = [plan.sum_start(k) for k in plan.summed]
+        around, before = self.types(), self.types()
+        types = [around[i]._replace(dtype=ct.dtype) for i, ct in zip(self.active, entry)]
+        way_back = Inner("while_grad", lambda i, *rest: self.step_back(plan, stacks, i, rest), [
+            count._type, *types, *(s._type for s in sums)
+        ])  # fmt: skip
+        more = Inner("while_grad_cond", lambda i, *_: bind.less(_int(0), i), [p._type for p in way_back.params])
+        without_unused(way_back.trace, way_back.leaves)
+        shared = lift([more, way_back])
+        carried = 1 + len(entry) + len(sums)
+        found = while_primitive.bind(
+            count,
+            *entry,
+            *sums,
+            *shared,
+            condition=more.graph(),
+            body=way_back.graph(),
+            carried=carried,
+            bound=self.bound,
+            shapes=((), *(before[i].shape for i in self.active), *(s._type.shape for s in sums)) if self.vary else (),
+        )
+        return self.gathered(plan, found[1 : 1 + len(entry)], found[1 + len(entry) :])
+
+    def gathered(self, plan: _Step, cts: Sequence[Tensor], sums: Sequence[Tensor]) -> list[Any]:
+        shaped = [bind.reshape(x, shape=self.invariants[k]._type.shape) for k, x in zip(plan.summed, sums)]
+        by_start, by_invariant = dict(zip(self.active, cts)), self.zeros() | dict(zip(plan.summed, shaped))
+        starts = [
+            _of_shape(by_start.get(i), x) if self.varies(i) else _first_rows(by_start.get(i), x)
+            for i, x in enumerate(self.start)
+        ]
+        return [*starts, *map(by_invariant.get, range(len(self.invariants)))]
+
+    def zeros(self) -> dict[int, Any]:
+        """The gradients of invariants that are read where nothing else comes, as TensorFlow has them."""
+        read = {place - len(self.start) for place in read_by(self.condition) | read_by(self.body)}
+        return {k: partial(zeros_like, x) for k, x in enumerate(self.invariants) if k in read and differentiable(x)}
+
+    def step_back(self, plan: _Step, stacks: Sequence[Tensor], i: Tensor, rest: Sequence[Tensor]) -> Any:
+        """One iteration of the loop back: the iteration's start from the stacks, then its sweep."""
+        cts, sums = rest[: len(self.active)], rest[len(self.active) :]
+        index = bind.subtract(i, _int(1))
+        read = self.read(stacks, index)
+        starts, saved = dict(zip(plan.needed, read)), dict(zip(plan.saved, read[len(plan.needed) :]))
+        values = [
+            starts[j] if j in starts else zeros_like(x) for j, x in enumerate(self.wide)
+        ]  # all that vary are read
+        new_cts, new_sums = plan.run(values, cts, sums, saved)
+        return [index, *new_cts, *new_sums]
+
+    @property
+    def vary(self) -> bool:
+        return any(map(self.varies, range(len(self.wide))))
+
+    def read(self, stacks: Sequence[Tensor], index: Tensor) -> list[Tensor]:
+        return [bind.stack_read(s, index) for s in stacks]
+
+    def written(self, stacks: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        return [bind.stack_write(s, index, x) for s, x in zip(stacks, values)]
+
+    def forward(self, plan: _Step, outputs: Sequence[Any]) -> tuple[Tensor, Sequence[Tensor]]:
+        """The number of iterations and the stacks, by the loop itself where the active trace has it, else by another."""
+        bindings = state.trace.bindings
+        position, first = position_of(bindings, outputs, self.effects), len(bindings)
+        count, found, stacks = self.stacked(plan, position is not None)
+        if position is not None:
+            put_instead(position, first, found)
+        return count, stacks
+
+    def stacked(self, plan: _Step, itself: bool) -> Run:
+        """The number of iterations, the values after the last, and the stacks; of the loop ``itself`` or of another run."""
+        types = plan.stacked_types()
+        if not types or self.bound is not None:
+            return self.run(plan, self.start, [new_stack(self.bound, t) for t in types])
+        count, *_ = self.run(plan, self.start, [])
+        return self.run(plan, self.start, [stack_of(count, t) for t in types])
+
+    def run(
+        self, plan: _Step, start: Sequence[Tensor], stacks: Sequence[Tensor], arrays: Any = (), shapes: Any = ()
+    ) -> Run:
+        """The loop with a counter and stacks; its shapes are given where some vary."""
+        values = [state.trace.own(x) for x in (_int(0), *start, *stacks)]
+        types = [
+            x._type._replace(shape=own_dims(x._type, varying_dims(x._type, shapes, i))) for i, x in enumerate(values)
+        ]
+        more = Inner("while_again_cond", self.goes_on, types)
+        again = Inner("while_again", partial(self.step, plan), types)
+        shared = lift([more, again])
+        found = while_primitive.bind(
+            *values, *shared, condition=more.graph(), body=again.graph(), carried=len(values), bound=self.bound,
+            shapes=shapes, arrays=arrays,
+        )  # fmt: skip
+        size = 1 + len(self.start)
+        return found[0], found[1:size], found[size:]
+
+    def goes_on(self, count: Tensor, *values: Tensor) -> Tensor:
+        return self.walk(self.condition, values[: len(self.start)]).run()[0]  # type: ignore[no-any-return]
+
+    def step(self, plan: _Step, count: Tensor, *rest: Tensor) -> list[Tensor]:
+        """One iteration, which writes what the way back needs."""
+        size = len(self.start)
+        run = self.walk(self.body, rest[:size])
+        values = run.run()
+        kept = [*(rest[j] for j in plan.needed), *(run.kept[key] for key in plan.saved)]
+        return [bind.add(count, _int(1)), *values, *self.written(rest[size:], count, kept)]
+
+    def walk(self, function: Any, values: Sequence[Tensor]) -> Any:
+        return walk(function, [*values, *self.invariants], self.way).start({}, self.invariants)
+
+
+Run = tuple[Tensor, Sequence[Tensor], Sequence[Tensor]]
+"""The number of iterations, the values after the last, and stacks of what the way back needs."""
+
+
+class _LoopOnce(_Loop):
+    """A ``while`` that only running tells the iterations of: one with effects, whose arrays grow or whose variables do."""
+
+    def stacked(self, plan: _Step, itself: bool) -> Run:
+        known = dims_in(x._type for x in (*self.wide, *self.invariants))
+        self.stacks = stacks = stacks_for(plan.stacked_types(), known, self.bound)
+        start, shapes, growing = self.wide, [t.shape for t in self.types()], self.arrays[:0]
+        if itself:
+            start, shapes, growing = self.start, self.shapes or shapes, self.arrays
+        else:
+            self.way = QuietWalk
+        arrays = [(1 + i, step, tuple(1 + c for c in counters)) for i, step, counters in growing]
+        arrays += [(1 + len(start) + i, 1, (0,)) for i in stacks.growing]
+        varies = self.vary or stacks.vary or bool(growing)
+        return self.run(plan, start, stacks.start, tuple(arrays), ((), *shapes, *stacks.shapes()) if varies else ())
+
+    def read(self, stacks: Sequence[Tensor], index: Tensor) -> list[Tensor]:
+        return self.stacks.read(stacks, index)
+
+    def written(self, stacks: Sequence[Tensor], index: Tensor, values: Sequence[Tensor]) -> list[Tensor]:
+        return self.stacks.written(stacks, index, values)
+
+
+def _first_rows(ct: Any, like: Tensor) -> Any:
+    """The cotangent of what an array was before it grew."""
+    if ct is None or same_shape(ct._type.shape, like._type.shape):
+        return ct
+    rows = like._type.shape[0]
+    return partial(lambda: bind.ensure_shape(ct[: scalar_of(rows)], shape=like._type.shape))
+
+
+class _Step:
+    """The sweep of one iteration: which of its inputs it needs, and which invariants it gives a cotangent."""
+
+    def __init__(self, loop: _Loop) -> None:
+        self.loop = loop
+        self.needed: list[int] = []
+        self.saved: Kept = {}
+        self.saved = self.planned()
+        self.planned()
+
+    def planned(self) -> Kept:
+        """Decides what is read and summed; the types of what is kept that the way back uses."""
+        loop = self.loop
+        self.summed, self.depths = list(range(len(loop.invariants))), dict[int, int]()
+        with tracing(Trace("while_plan", state.trace)) as aside:
+            starts, ends = loop.types(), loop.types()
+            values = [aside.add_param(t) for t in starts]
+            cts = [aside.add_param(ends[i]) for i in loop.active]
+            saved = {key: aside.add_param(t) for key, t in self.saved.items()}
+            new_cts, found, rows, kept = self.swept(values, cts, saved)
+        for part in rows:
+            self.depths[part.key] = max(part.depth, self.depths.get(part.key, 0))
+        self.summed = [k for k in self.summed if found[k] is not None or k in self.depths]
+        given = [x for part in rows for x in (part.places, part.values)]
+        results = [*new_cts, *(ct for ct in found if ct is not None), *given]
+        used = used_by(aside, results)
+        self.needed = [j for j, v in enumerate(values) if v._var in used or loop.varies(j)]
+        self.starts = starts
+        types = {key: x._type for key, x in kept.items() if getattr(x, "_var", None) in used}
+        return {key: t for key, t in types.items() if self._is_known(t)}
+
+    def _is_known(self, of: TensorType) -> bool:
+        """Whether a size is known before the loop."""
+        known = {d for t in (*self.loop.start, *self.loop.invariants) for d in t._type.shape}
+        return all(isinstance(d, int) or d in known for d in of.shape)
+
+    def stacked_types(self) -> list[TensorType]:
+        return [self.starts[j] for j in self.needed] + list(self.saved.values())
+
+    def sum_start(self, k: int) -> Tensor:
+        """Where the cotangents of an invariant are summed: by rows where it is read."""
+        x = self.loop.invariants[k]
+        if k in self.depths:
+            shape, depth = x._type.shape, self.depths[k]
+            return new_stack(size_of(shape[:depth]), x._type._replace(shape=shape[depth:]))
+        return state.trace.own(zeros_like(x))
+
+    def swept(
+        self, values: Sequence[Tensor], cts: Sequence[Any], saved: Kept
+    ) -> tuple[list[Any], list[Any], list[Rows], Kept]:
+        """New cotangents of the carried values, those of the invariants, of rows read from these; what the run kept."""
+        loop = self.loop
+        replay = Replay(loop.body, [*values, *loop.invariants], saved, len(values))
+        carried, invariants = replay.inputs[: len(values)], replay.inputs[len(values) :]
+        shared = Shared({id(x): (k, x._type.shape) for k, x in enumerate(invariants)})
+        replay.records = shared.taken(replay.records, both_swept)
+        seeds = dict(zip(loop.active, cts))
+        sources = [*(carried[i] for i in loop.active), *invariants]
+        ends = [of_size(seeds.get(i), y) if loop.varies(i) else seeds.get(i) for i, y in enumerate(replay.outputs)]
+        found = replay.sweep(ends, sources, zeros=False)
+        last = len(loop.active)
+        new_cts = [zeros_like(carried[i]) if ct is None else ct for i, ct in zip(loop.active, found[:last])]
+        return new_cts, found[last:], shared.rows, replay.walk.kept
+
+    def run(
+        self, values: Sequence[Tensor], cts: Sequence[Tensor], sums: Sequence[Tensor], saved: Kept
+    ) -> tuple[list[Any], list[Any]]:
+        new_cts, found, rows, _ = self.swept(values, cts, saved)
+        totals = dict(zip(self.summed, sums))
+        for part in rows:
+            part = part.deeper(self.loop.invariants[part.key]._type.shape, self.depths[part.key])
+            totals[part.key] = bind.stack_add_rows(totals[part.key], part.places, part.values)
+        for k in self.summed:
+            if found[k] is not None:
+                totals[k] = bind.add(totals[k], bind.reshape(found[k], shape=totals[k]._type.shape))
+        return new_cts, [totals[k] for k in self.summed]
+
+
+def _of_shape(ct: Any, like: Tensor) -> Any:
+    return ct if ct is None else bind.ensure_shape(ct, shape=like._type.shape)
+
+
+def _int(value: int) -> Tensor:
+    return convert_to_tensor(value)

@@ -1,0 +1,616 @@
+"""One trace of a function, compiled when first called: arguments in, Variables donated, tensors out."""
+
+from __future__ import annotations
+
+import inspect
+import threading
+from collections.abc import Callable, Iterator, Mapping, Sequence
+from itertools import count
+from typing import Any
+
+import numpy as np
+from tvm import ir
+
+from tvtf.core import function_types, nest
+from tvtf.core.argument_error import Refused
+from tvtf.core.deferred_shape import UnknownSizes
+from tvtf.core.shape import TensorShape, TensorType, fresh_dim
+from tvtf.core.tensor import EagerTensor, SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
+from tvtf.core.variable_lock import cached_property
+from tvtf.frontend.control_flow.closure_conversion import capture_dims
+from tvtf.frontend.control_flow.vectorized_map import is_mapped
+from tvtf.frontend.function import executor
+from tvtf.frontend.function.bind_arguments import bind_call, described, require_unmodified
+from tvtf.frontend.function.deferred_call import argument_shape
+from tvtf.frontend.function.host_plan import Plan, planned
+from tvtf.frontend.function.inline_call import inlined
+from tvtf.frontend.function.polymorphic_function import found_running
+from tvtf.frontend.function.signature import Arguments, Leaf, aliases, spec_if_composite
+from tvtf.frontend.host.host_rank import Instances
+from tvtf.ir.interpreter import Instance, evaluate
+from tvtf.ir.trace import Graph, Trace, tracing
+from tvtf.ops.host import AssignmentsForbidden, HostFunction
+from tvtf.ops.rules import bind
+from tvtf.state.variable import Variable
+
+_creation = threading.local()
+observers: list[Callable[[ConcreteFunction], Any]] = []
+"""Told of every function that was traced."""
+
+
+class ConcreteFunction(function_types.ConcreteFunction):
+    """A traced function with fixed argument types; callable on tensors.
+
+    Where it was traced for arguments of unknown rank, its instances, one for each rank, repeat the trace, not the Python.
+    """
+
+    def __init__(self, name: str, arguments: Arguments, graph: Graph, results: Results) -> None:
+        self.name = name
+        self.arguments = arguments
+        self.graph = graph
+        self.results = results
+        self.captures = [outer for outer, _ in graph.captures]
+        self.scope = graph.scope
+        self.variables = [c for c in self.captures if isinstance(c, Variable)]
+        self.created_variables = False
+        self._signature = inspect.Signature()
+        self._compiled: executor.Compiled | None = None
+        self._plan: Plan | None = None
+        self._pure: executor.GraphFunction | None = None
+        self._open = [v for v in self.variables if not v.shape.is_fully_defined()]
+        self._waits = graph.root.waiting is not None
+        self._instances: dict[Any, ConcreteFunction] = {}
+        self._shapes_apart = graph.root.shapes_apart
+        self._of_python = Instances(self)
+
+    @classmethod
+    def trace(cls, function: Any, arguments: Arguments) -> ConcreteFunction:
+        """Runs the Python function on symbolic tensors."""
+
+        def run(tensors: list[SymbolicTensor], variables: list[Variable]) -> Any:
+            args, kwargs = arguments.rebuild(tensors, variables)
+            state.trace.given = arguments.tensors
+            before = nest.map_structure(lambda leaf: leaf, (args, kwargs))
+            result = function.converted()(*args, **kwargs)
+            require_unmodified(function.python_function, function.signature.python, before, (args, kwargs))
+            return result
+
+        with variables_allowed(function) as creation:
+            concrete = cls.of(function.name, arguments, run, function.signature.python, given=arguments.tensors)
+        concrete.created_variables = creation.created
+        for observer in observers:
+            observer(concrete)
+        return concrete
+
+    @classmethod
+    def of(
+        cls,
+        name: str,
+        arguments: Arguments,
+        run: Callable[[Any, Any], Any],
+        signature: inspect.Signature,
+        ranks: Mapping[int, tuple[int, ...]] | None = None,
+        given: Sequence[Any] = (None,),
+        has_sizes: bool = False,
+    ) -> ConcreteFunction:
+        """The trace of ``run``, a function of the tensors and Variables among the arguments; an instance with ``ranks``.
+
+        What sizes it needs, the tensors ``given`` may tell; where it ``has_sizes``, the arguments and the Variables do.
+        """
+        trace = Trace(name, caller=state.trace)
+        around = state.trace is not None and state.trace.root.calls_tell
+        told = around or arguments.are_told_more_by(given)
+        trace.has_ranks = ranks is not None
+        trace.may_wait = not trace.has_ranks
+        trace.calls_tell = told or not has_sizes
+        trace.has_sizes = has_sizes
+        trace.is_for_shapes = arguments.are_of_sizes
+        trace.ranks = ranks or {}
+        try:
+            with tracing(trace):
+                params = [trace.add_param(t, n) for t, n in zip(param_types(arguments), arguments.names)]
+                results = Results(trace, run(params, stand_ins(arguments.variables)))
+            if trace.caller is not None:
+                capture_dims(trace)
+        except UnknownSizes as needed:
+            if told or (trace.has_ranks and not has_sizes):
+                raise
+            raise _for_users(needed, name) from None
+        concrete = cls(name, arguments, trace.finish(results.computed), results)
+        concrete._signature = signature
+        return concrete
+
+    @staticmethod
+    def bound(captured: Any, variables: Sequence[Variable]) -> Any:
+        """What a capture is in a call: a Variable argument is the one passed."""
+        return variables[captured.position] if isinstance(captured, VariableArgument) else captured
+
+    # -- calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        """On the arguments of the Python function; what it was traced for with a Python value may be left out."""
+        return self.call_flat(*bind_call(self, args, kwargs))
+
+    def call_flat(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
+        """On tensors of any kind, in the order of the specs, and the Variables among the arguments."""
+        if state.trace is not None:
+            with state.trace.together():
+                return self.inline(tensors, variables)
+        if is_mapped(tensors):
+            return self.inline(tensors, variables)
+        python = self.graph.root.python
+        if python.any or (variables and python.barriers):
+            with AssignmentsForbidden([*self._used_after_python, *variables]):
+                return self._call_eagerly(tensors, variables)
+        return self._call_eagerly(tensors, variables)
+
+    @property
+    def calls_python(self) -> bool:
+        """Whether compiled code calls Python, from which the Variables that it uses must be kept."""
+        return bool(self.graph.root.python.any)
+
+    def _call_eagerly(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+        if state.tapes:
+            return self._call_recorded(tensors, variables)
+        return self.call(tensors, variables)
+
+    @cached_property
+    def _used_after_python(self) -> list[Variable]:
+        """The Variables whose value in the program is not what Python that it calls might have assigned before."""
+        python = self.graph.root.python
+        if python.in_control_flow:
+            return self.variables
+        updated = [v for v, _ in self.results.updates] if python.any else []
+        return [*updated, *python.used_later.values()]
+
+    def call(self, tensors: Sequence[Any], variables: Sequence[Variable] = ()) -> Any:
+        """On eager tensors, outside tapes and traces."""
+        if self._compiled is None and self._of_python.specs:
+            return self._of_python.run(tensors, variables, ConcreteFunction.call)
+        return (self._plan or self._compiled or self.instance(tensors)._way())(tensors, variables)
+
+    def _way(self) -> Any:
+        """What runs it."""
+        self._require_scope()
+        return self.plan() or self.code()
+
+    def plan(self) -> Plan | None:
+        """What runs it without compiled code, where that can be."""
+        if not (self._plan or self._compiled or self._of_python.specs or self._waits):
+            self._plan = planned(self)
+        return self._plan
+
+    def code(self) -> executor.Compiled:
+        """The code, compiled when first asked for.
+
+        Raises:
+          ValueError: the function is of unknown rank, or of unknown sizes that it needs.
+        """
+        self._require_scope()
+        if self._of_python.specs:
+            raise ValueError(
+                f"{self.name} calls Python that gives tensors of unknown rank; code is compiled when a call has told it: give "
+                "tf.py_function a TensorSpec with the dims as its Tout, None for unknown ones"
+            )
+        if self._waits:
+            raise ValueError(
+                f"{self.name} was traced for arguments of unknown rank; code is compiled for a known one: give tensors, or "
+                "specs with their dims, None for unknown ones"
+                if not self._shapes_apart
+                else f"{self.name} has ops that need sizes which its arguments leave unknown; code is compiled for known "
+                "ones: give tensors, or specs with all their dims"
+            )
+        if self._compiled is None:
+            self._compiled = executor.Compiled(self)
+        return self._compiled
+
+    def is_blind_to(self, tapes: Sequence[Any]) -> bool:
+        """Whether a tape watches a tensor whose value was written into the code: it would see no gradient by it."""
+        embedded = self.graph.root.embedded.values()
+        return any(tape.watches(tensor) for tape in tapes for tensor in embedded)
+
+    def _require_scope(self) -> None:
+        """Raises InaccessibleTensorError where it captures tensors of a trace, and is run outside that."""
+        if self.scope is not None:
+            captured = next(c for c in self.captures if isinstance(c, SymbolicTensor))
+            raise captured.out_of_scope(
+                f"by {self.name!r}, which captured it and can be called in {self.scope.name!r} alone"
+            )
+
+    def _call_recorded(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+        """Under tapes: as a function of values, those of its Variables among them, which the tapes record as read."""
+        self._require_scope()
+        if self._of_python.specs:
+            return self._of_python.run(tensors, variables, ConcreteFunction._call_recorded)
+        if self._waits:
+            return self.instance(tensors)._call_recorded(tensors, variables)
+        if self._pure is None:
+            self._pure = executor.GraphFunction(self.graph, self.results.hidden, self.results.written)
+        captured = self._captured_values(variables)
+        computed = self._pure(*tensors, *captured)
+        return self.results.assemble_values(computed, tensors, captured, variables)
+
+    def _captured_values(self, variables: Sequence[Variable]) -> list[Any]:
+        outer = [self.bound(c, variables) for c in self.captures]
+        return [c._as_tensor() if isinstance(c, Variable) else c for c in outer]
+
+    def inline(self, tensors: Sequence[Any], variables: Sequence[Variable]) -> Any:
+        """Into the active trace: its primitives are bound again."""
+        trace, python = state.trace, self.graph.root.python
+        if trace is not None:
+            trace.root.embedded |= self.graph.root.embedded
+            trace.root.python.join(python, trace.parent is not None)
+            if python.barriers:
+                trace.settle()
+        captured = self._captured_values(variables)
+        if trace is None:
+            computed = evaluate(self.graph.module(), "main", [*tensors, *captured], Instance)
+        else:
+            outer = [self.bound(c, variables) for c in self.captures]
+            computed = inlined(self.graph.module(), tensors, outer, captured)
+        if trace is not None and python.barriers:
+            trace.root.python.barriers += 1
+        return self.results.assemble_values(computed, tensors, captured, variables)
+
+    def instance(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]] | None = None) -> ConcreteFunction:
+        """What is compiled for these tensors, and ``ranks`` of what Python gives: the function itself, unless it is of unknown rank."""
+        if not self._waits or (self._of_python.specs and ranks is None):
+            return self
+        shapes = [tuple(t.shape) if self._shapes_apart else t.ndim for t in tensors]
+        own = [v._type.shape if self._shapes_apart else v.ndim for v in self._open]
+        key = (*shapes, *own, *sorted((ranks or {}).items()))
+        found = self._instances.get(key)
+        if found is None:
+            found = self._instances[key] = self._instantiated(tensors, ranks or {})
+        return found
+
+    def _instantiated(self, tensors: Sequence[Any], ranks: Mapping[int, tuple[int, ...]]) -> ConcreteFunction:
+        try:
+            if not self._shapes_apart:
+                try:
+                    return self._instance_for(self.arguments.of_ranks(tensors), ranks, tensors)
+                except UnknownSizes:
+                    pass  # it is for these sizes, then
+            found = self._instance_for(self.arguments.of_sizes(tensors), ranks, tensors, has_sizes=True)
+            self._shapes_apart = True
+            return found
+        except (TypeError, ValueError) as error:
+            raise found_running(self.name, error) from error
+
+    def _instance_for(
+        self, arguments: Arguments, ranks: Any, tensors: Sequence[Any], has_sizes: bool = False
+    ) -> ConcreteFunction:
+        return ConcreteFunction.of(self.name, arguments, self.inline, self._signature, ranks, tensors, has_sizes)
+
+    # -- inspection
+
+    def add_to_graph(self, g: Any = None, overwrite: bool = False) -> None:
+        """Nothing is to be added: a graph holds the code of what is called in it."""
+
+    def add_gradient_functions_to_graph(self, g: Any = None) -> None:
+        """Nothing is to be added: gradients are made where they are asked for."""
+
+    def __str__(self) -> str:
+        return f"ConcreteFunction {self.pretty_printed_signature()}"
+
+    def __repr__(self) -> str:
+        return f"<ConcreteFunction {self.function_type} at 0x{id(self):X}>"
+
+    @property
+    def function_type(self) -> FunctionType:
+        """The types of its arguments and results, printed as ``(x: TensorSpec(...)) -> TensorSpec(...)``."""
+        return FunctionType(self)
+
+    @property
+    def inference_fn(self) -> Callable[..., Any]:
+        """It on tensors alone, in the order of :attr:`inputs`; what it captures is its own."""
+        return lambda *tensors: self.call_flat([convert_to_tensor(t) for t in tensors])
+
+    @property
+    def captured_inputs(self) -> list[Any]:
+        """The tensors and Variables from outside that it uses."""
+        return [c for c in self.captures if not isinstance(c, HostFunction)]
+
+    def module(self) -> Any:
+        return self.graph.module()
+
+    @property
+    def inputs(self) -> list[SymbolicTensor]:
+        return self.graph.all_params
+
+    @property
+    def outputs(self) -> list[Any]:
+        return [t for t in nest.flatten(self.results.traced, expand_composites=True) if isinstance(t, Tensor)]
+
+    @property
+    def structured_input_signature(self) -> Any:
+        return self.arguments.described(named_spec)
+
+    @property
+    def structured_outputs(self) -> Any:
+        """The traced results in the structure that the function returns."""
+        return self.results.traced
+
+    @property
+    def output_shapes(self) -> Any:
+        """The shapes of the results, in the structure that the function returns."""
+        return nest.map_structure(lambda x: TensorShape(None if x is None else x.shape), self.results.traced)
+
+    @property
+    def output_dtypes(self) -> Any:
+        """Their dtypes."""
+        return nest.map_structure(lambda x: None if x is None else x.dtype, self.results.traced)
+
+    @property
+    def trainable_variables(self) -> tuple[Variable, ...]:
+        return tuple(v for v in self.variables if v.trainable)
+
+    def pretty_printed_signature(self, verbose: bool = True) -> str:
+        """The signature as TensorFlow prints it."""
+        inputs = "\n".join(f"  {line}" for line in self._described_inputs())
+        captured = [f"  {id(c)}: {_described(c)}" for c in self.captured_inputs] or ["  None"]
+        return "\n".join(
+            [
+                "Input Parameters:",
+                inputs or "  None",
+                "Output Type:",
+                f"  {_text(self.function_type.output)}",
+                "Captures:",
+                *captured,
+            ]
+        )
+
+    def _described_inputs(self) -> list[str]:
+        shown = self.arguments.described(Leaf.typed_text)
+        named = [f"{name} ({kind}): {_text(value)}" for (name, kind), value in zip(self._positions(), shown[0])]
+        return named + [f"{key} (KEYWORD_ONLY): {_text(value)}" for key, value in shown[1].items()]
+
+    def _positions(self) -> Iterator[tuple[str, str]]:
+        """Names and kinds of the arguments by position: before any number of others, none can be given by name."""
+        parameters = list(self._signature.parameters.values())
+        others = [p.name for p in parameters if p.kind is p.VAR_POSITIONAL]
+        for p in parameters:
+            if p.kind in (p.POSITIONAL_ONLY, p.POSITIONAL_OR_KEYWORD):
+                yield p.name, "POSITIONAL_ONLY" if others else p.kind.name
+        yield from ((f"{others[0]}_{i}", "POSITIONAL_ONLY") for i in count()) if others else ()
+
+
+def _for_users(needed: UnknownSizes, name: str) -> Exception:
+    """The error of sizes that nobody tells, with the user's lines."""
+    from tvtf.frontend.autograph.errors import ATTRIBUTE, to_user_error
+
+    error = needed.error
+    if isinstance(error, Refused):
+        error = error.graph(error.traced.replace("{op}", name))
+    told = getattr(needed, ATTRIBUTE, None)
+    if told is not None:
+        error.ag_error_metadata = told._replace(message=f"{type(error).__name__}: {error}")  # type: ignore[attr-defined]
+    return to_user_error(error.with_traceback(needed.__traceback__))
+
+
+def named_spec(leaf: Leaf) -> Any:
+    """A leaf as signatures show it: the spec of a tensor, with a name, or the value."""
+    if leaf.is_held:
+        return leaf.value.held_spec()
+    spec = leaf.spec
+    if spec is None:
+        return leaf.value
+    return spec if spec.name else TensorSpec(spec.shape, spec.dtype, leaf.name)
+
+
+class FunctionType:
+    """What a concrete function takes and gives, as TensorFlow prints it.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/types/experimental/FunctionType
+    """
+
+    def __init__(self, concrete: ConcreteFunction) -> None:
+        self._concrete = concrete
+
+    def __str__(self) -> str:
+        return f"({described(self._concrete)}) -> {self.output}"
+
+    def __repr__(self) -> str:
+        return self._concrete.pretty_printed_signature()
+
+    @property
+    def output(self) -> Any:
+        """The types of the results, in their structure."""
+        return nest.map_structure(_described, self._concrete.results.traced)
+
+
+class _Text(str):
+    """A description that prints bare inside containers."""
+
+    def __repr__(self) -> str:
+        return str(self)
+
+
+def _text(value: Any) -> str:
+    """A nest of descriptions as TensorFlow writes the type of an argument."""
+    if isinstance(value, Mapping):
+        return f"Dict[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in value.items())}]"
+    if nest.is_record(value) and nest.metadata_of(value) is not None:
+        parts = tuple(map(_Text, map(_text, nest.parts_of(value))))
+        return f"CustomNestTraceType [metadata={nest.metadata_of(value)!r}, components={parts!r}]"
+    if hasattr(value, "_fields") or nest.is_record(value):
+        pairs = zip(value._fields, value) if hasattr(value, "_fields") else nest.named_parts(value)
+        return f"{type(value).__name__}[{', '.join(f'[{k!r}, {_text(v)}]' for k, v in pairs)}]"
+    if isinstance(value, (list, tuple)):
+        return f"{'List' if isinstance(value, list) else 'Tuple'}[{', '.join(map(_text, value))}]"
+    return str(value)
+
+
+def _described(value: Any) -> Any:
+    if isinstance(value, (Tensor, Variable)):
+        return _Text(TensorSpec(value.shape, value.dtype))
+    return _Text(nest.spec_of(value) if nest.is_composite(value) else value)
+
+
+class VariableArgument(Variable):
+    """Stands for a Variable that is passed in, while the function is traced: calls with others share the trace."""
+
+    is_argument = True
+
+    def __init__(self, like: Variable, position: int) -> None:
+        self.__dict__.update(like.__dict__)
+        self.position, self.like = position, like
+
+    @property
+    def _identity(self) -> int:
+        return self.like._identity
+
+
+def stand_ins(variables: Sequence[Variable]) -> list[VariableArgument]:
+    """One for each Variable argument, the same for the same."""
+    made = {i: VariableArgument(v, i) for i, v in enumerate(variables)}
+    return [made[first] for first in aliases(variables)]
+
+
+def param_types(arguments: Arguments) -> list[TensorType]:
+    """The parameters' types: unknown dims become symbols, those of one name the same symbol."""
+    named: dict[str, Any] = {}
+    leaves = [(leaf, leaf.spec) for leaf in arguments.leaves if leaf.spec is not None]
+    return [TensorType(_dims(leaf, spec, named), spec.dtype) for leaf, spec in leaves]
+
+
+def _dims(leaf: Leaf, spec: TensorSpec, named: dict[str, Any]) -> Any:
+    if spec.dim_names is None:
+        return argument_shape(leaf.name, leaf.tensor)
+    return tuple(_dim(d, n, f"{leaf.name}_{i}", named) for i, (d, n) in enumerate(zip(spec.shape, spec.dim_names)))
+
+
+def _dim(size: int | None, name: str | None, default: str, named: dict[str, Any]) -> Any:
+    if size is not None:
+        return size
+    symbol = name or default
+    if symbol not in named:
+        named[symbol] = fresh_dim(symbol)
+    return named[symbol]
+
+
+class variables_allowed:
+    """While a function is traced for the first time it may create Variables; later it may not."""
+
+    def __init__(self, function: Any) -> None:
+        self.function = function
+        self.created = False
+
+    def __enter__(self) -> variables_allowed:
+        self.outer = getattr(_creation, "scope", None)
+        _creation.scope = self
+        return self
+
+    def __exit__(self, kind: Any, *_: Any) -> None:
+        _creation.scope = self.outer
+        if kind is None:
+            self.function._variables_made = True
+
+
+def check_variable_creation(_: Variable) -> None:
+    """Raises ValueError where a Variable is made in a later trace of a function."""
+    from tvtf.frontend.function.polymorphic_function import MSG_VARIABLES
+
+    scope = getattr(_creation, "scope", None)
+    if scope is None:
+        return
+    if scope.function._variables_made:
+        raise ValueError(MSG_VARIABLES)
+    scope.created = True
+
+
+class Results:
+    """What a trace returns: how its structure is made from computed values, arguments, Variables and constants.
+
+    ``computed`` are the symbolic values that the compiled code returns: each once, first those the user gets, then the new
+    values of Variables (``updates``). ``written`` are the parameters of Variables whose memory the code writes.
+    """
+
+    def __init__(self, trace: Trace, structure: Any) -> None:
+        self.structure = nest.map_structure(spec_if_composite, structure)
+        self.computed: list[SymbolicTensor] = []
+        self._index: dict[Any, int] = {}
+        self._params = {
+            p._var: i for i, p in enumerate([*trace.params, *(inner for _, inner in trace.captures.values())])
+        }
+        self.updates = [(v, self._computed(value)) for v, value in trace.assigned()]
+        self.settled = list(trace.root.python.settled.values())
+        params = {id(outer): inner._var for outer, inner in trace.captures.values() if isinstance(outer, Variable)}
+        written = [params[id(v)] for v in [*(v for v, _ in self.updates), *self.settled]]
+        self.written = {self._params[var] for var in written}
+        self._changing = set(params.values() if trace.root.python.is_called else written)
+        self.traced = nest.map_structure(lambda leaf: _result(trace, leaf), structure, expand_composites=True)
+        self.leaves = [self._source(leaf) for leaf in nest.flatten(self.traced, expand_composites=True)]
+        self.is_nested = nest.is_nested_or_composite(structure)
+        self.is_flat_tuple = type(structure) is tuple and not any(map(nest.is_nested_or_composite, structure))
+        self.is_bare = self.leaves == [("computed", 0)] and not self.is_nested
+
+    @property
+    def hidden(self) -> set[int]:
+        """The computed values that the user does not get."""
+        return set(range(len(self.computed))) - {which for kind, which in self.leaves if kind == "computed"}
+
+    def _computed(self, value: SymbolicTensor) -> int:
+        known = self._index.get(value._var)
+        if known is None:
+            known = self._index[value._var] = len(self.computed)
+            self.computed.append(value)
+        return known
+
+    def _source(self, leaf: Any) -> tuple[str, Any]:
+        if not isinstance(leaf, SymbolicTensor):
+            return "value", leaf
+        if isinstance(leaf._var, ir.Constant):
+            return "value", EagerTensor(np.array(leaf._var.value.numpy()))
+        param = self._params.get(leaf._var)
+        if param is None:
+            return "computed", self._computed(leaf)
+        return (
+            ("param", param) if leaf._var not in self._changing else ("computed", self._computed(bind.identity(leaf)))
+        )
+
+    def assemble(self, pick: dict[str, Callable[[Any], Any]]) -> Any:
+        return self.packed([pick[kind](which) for kind, which in self.leaves])
+
+    def packed(self, flat: list[Any]) -> Any:
+        """The leaves in the structure that the function returns."""
+        if self.is_flat_tuple:
+            return tuple(flat)
+        return self._packer(iter(flat)) if self.is_nested else flat[0]
+
+    @cached_property
+    def _packer(self) -> Callable[[Iterator[Any]], Any]:
+        return nest.packer(self.structure)
+
+    def assemble_values(
+        self, computed: Sequence[Any], tensors: Sequence[Any], captured: Sequence[Any], variables: Sequence[Variable]
+    ) -> Any:
+        """The result from values, in another trace or under tapes; Variables get their new values by assignment."""
+        params = [*tensors, *captured]
+        result = self.assemble({"computed": computed.__getitem__, "param": params.__getitem__, "value": lambda v: v})
+        for variable, index in self.updates:
+            ConcreteFunction.bound(variable, variables).assign(computed[index], read_value=False)
+        return result
+
+
+def _is_constant(leaf: Any) -> bool:
+    """Whether a function may return it as a tensor."""
+    if isinstance(leaf, TensorShape):
+        return leaf.is_fully_defined()
+    return isinstance(leaf, (bool, int, float, complex, str, bytes, np.ndarray, np.generic))
+
+
+def _result(trace: Trace, leaf: Any) -> Any:
+    """A returned leaf as a tensor of the trace; None stays."""
+    if leaf is None:
+        return None
+    if not is_tensor(leaf) and not _is_constant(leaf):
+        raise TypeError(
+            "To be compatible with tf.function, Python functions must return zero or more Tensors or ExtensionTypes or "
+            f"None values; in compilation of {trace.name}, found return value of type {type(leaf).__name__}, which is not "
+            "a Tensor or ExtensionType."
+        )
+    tensor = convert_to_tensor(leaf)
+    return tensor if not isinstance(tensor, SymbolicTensor) else trace.own(tensor)

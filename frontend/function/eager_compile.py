@@ -1,0 +1,62 @@
+"""Eager execution of heavy primitives: compiled by themselves, once per kind of arguments."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from functools import lru_cache
+from typing import Any
+
+from tvtf.core.primitive import Primitive, hooks, quietly
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, wrap
+from tvtf.runtime.heap import keep_freed_memory
+
+WORTH_COMPILING = 1 << 15
+"""Operand elements from which the compiled kernel's speed outweighs its compilation (about 0.1 s, then cached on disk)."""
+WORTH_WHEN_REPEATED = 1 << 16
+"""The same for what NumPy does well enough, but not again and again."""
+_PLAIN_TIMES = 2
+
+
+def run_heavy(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any], expected: Any) -> Any:
+    """The compiled kernel for large operands, NumPy for small ones."""
+    if _is_worth_compiling(prim, inputs, attrs):
+        results = _compiled(*_kind(prim, inputs, attrs))._run(inputs)
+        return results[0] if type(expected) is TensorType else results
+    found = quietly(prim.numpy, [x._array for x in inputs], attrs)
+    return wrap(found, expected) if type(expected) is TensorType else tuple(map(wrap, found, expected))
+
+
+def _is_worth_compiling(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any]) -> bool:
+    size = sum([x._array.size for x in inputs])
+    if prim.heavy == "always":
+        return size >= WORTH_COMPILING
+    if size < WORTH_WHEN_REPEATED or any(x._array.dtype.kind not in "biuf" for x in inputs):
+        return False
+    times = _times(*_kind(prim, inputs, attrs))
+    times[0] += 1
+    return times[0] > _PLAIN_TIMES
+
+
+def _kind(prim: Primitive[Any], inputs: Sequence[EagerTensor], attrs: dict[str, Any]) -> Any:
+    return prim.name, tuple([x._type for x in inputs]), tuple(attrs.items())
+
+
+@lru_cache(maxsize=512)
+def _times(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> list[int]:
+    """How often such a call was made."""
+    return [0]
+
+
+@lru_cache(maxsize=512)
+def _compiled(name: str, types: tuple[TensorType, ...], attrs: tuple[Any, ...]) -> Any:
+    from tvtf.core.primitive import table
+    from tvtf.frontend.function.executor import GraphFunction
+    from tvtf.ir.trace import trace_graph
+
+    keep_freed_memory()
+    graph = trace_graph(name, lambda *xs: table[name].bind(*xs, **dict(attrs)), types)
+    return GraphFunction(graph)
+
+
+hooks.run_compiled = run_heavy

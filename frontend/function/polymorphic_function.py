@@ -1,0 +1,569 @@
+"""``tvtf.function``: a Python function traced once per kind of arguments and run as compiled code."""
+
+from __future__ import annotations
+
+import copy
+import functools
+from collections.abc import Callable
+from types import MethodType
+from typing import TYPE_CHECKING, Any, NoReturn
+
+from tvtf.core.argument_error import Refused
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.deferred_shape import AnyShape, UnknownRank, UnknownSizes
+from tvtf.core.function_types import PolymorphicFunction
+from tvtf.core.primitive import WrappedSignature, export, hooks
+from tvtf.core.tensor import EagerTensor
+from tvtf.core.thread_state import state
+from tvtf.core.tvm_import import load_tvm, without_interrupts
+from tvtf.core.variable_lock import Lock
+from tvtf.errors import InvalidArgumentError
+from tvtf.frontend.function.retrace_log import RetraceLog, calls_of
+from tvtf.frontend.function.signature import Arguments, NeedsItself, Signature
+
+if TYPE_CHECKING:
+    from tvtf.frontend.function.concrete_function import ConcreteFunction
+    from tvtf.frontend.tuning.profile import KernelCost, Memory, Profile
+    from tvtf.frontend.tuning.tune import Tuning
+
+MSG_VARIABLES = (
+    "tf.function only supports singleton tf.Variables created on the first call. Make sure the tf.Variable is only created "
+    "once or created outside tf.function. See https://www.tensorflow.org/guide/function#creating_tfvariables for more "
+    "information."
+)
+MAX_TRACES = 256
+"""Concrete functions kept per Function; the least recently used goes first."""
+
+BOUND = "_tvtf_function_"
+"""How the names begin under which objects keep the functions bound to them."""
+
+_run_eagerly = [False]
+
+
+@export("config.run_functions_eagerly")
+def run_functions_eagerly(run_eagerly: bool) -> None:
+    """With True, every ``tf.function`` runs its Python as it is.
+
+    >>> import tvtf as tf
+    >>> tf.config.run_functions_eagerly(True)
+    >>> tf.function(lambda x: bool(x > 0))(tf.constant(1.))
+    True
+    >>> tf.config.run_functions_eagerly(False)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/run_functions_eagerly
+    """
+    _run_eagerly[0] = bool(run_eagerly)
+
+
+@export("config.functions_run_eagerly")
+def functions_run_eagerly() -> bool:
+    """Whether every ``tf.function`` runs its Python as it is.
+
+    >>> import tvtf as tf
+    >>> tf.config.functions_run_eagerly()
+    False
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/config/functions_run_eagerly
+    """
+    return _run_eagerly[0]
+
+
+class Function(PolymorphicFunction):
+    """A polymorphic compiled function; made by :func:`function`."""
+
+    __signature__ = WrappedSignature()
+
+    def __init__(
+        self,
+        python_function: Callable[..., Any],
+        input_signature: Any = None,
+        autograph: bool = True,
+        reduce_retracing: bool = False,
+        name: str | None = None,
+    ) -> None:
+        functools.update_wrapper(self, python_function)
+        self.python_function = python_function
+        self.signature = Signature(python_function, input_signature)
+        self.input_signature = self.signature.specs
+        self.autograph = autograph
+        self.reduce_retracing = reduce_retracing
+        self.name: str = name or str(getattr(python_function, "__name__", "function"))
+        self.log = RetraceLog(self.name, self.signature)
+        self.calls = calls_of(python_function)
+        self._concrete: dict[Any, ConcreteFunction] = {}
+        self._fast: dict[Any, ConcreteFunction] = {}
+        self._nested: dict[Any, ConcreteFunction] = {}
+        self._bound: dict[int, dict[str, Any]] = {}
+        self._variables_made = False
+        self._ranks_apart = False
+        self._shapes_apart: UnknownSizes | None = None
+        self._datasets_apart = False
+        self._lock = Lock()
+
+    # -- calling
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        if not kwargs and state.trace is None and not state.tapes and not _run_eagerly[0]:
+            concrete = self._fast.get(fast_key(args))
+            if concrete is not None:
+                self.calls.since += 1
+                return concrete.call(args)
+            if self._nested:
+                tensors: list[Any] = []
+                concrete = self._nested.get(nested_key(args, tensors))
+                if concrete is not None:
+                    self.calls.since += 1
+                    return concrete.call_flat(tensors)
+        return self._call_slowly(args, kwargs)
+
+    def _call_slowly(self, args: Any, kwargs: Any) -> Any:
+        if _run_eagerly[0]:
+            return self.python_function(*args, **kwargs)
+        traces = self.log.count
+        arguments, concrete = self._bound_to(args, kwargs)
+        self._count_call(self.log.count > traces)
+        self._remember(args, kwargs, arguments, concrete)
+        return concrete.call_flat(arguments.tensors, arguments.variables)
+
+    def _count_call(self, traced: bool) -> None:
+        """Warns where many of the last calls traced."""
+        if not traced:
+            self.calls.since += 1
+            return
+        often = self.calls.traced()
+        if often:
+            self.log.warn(often, self.python_function)
+
+    def _remember(self, args: Any, kwargs: Any, arguments: Arguments, concrete: ConcreteFunction) -> None:
+        """The short ways for calls with nothing but eager tensors, or with nests of them, datasets and iterators."""
+        if kwargs or concrete.scope is not None or len(self._fast) + len(self._nested) >= MAX_TRACES:
+            return
+        count = len(arguments.tensors)
+        key = fast_key(args)
+        if key is not None and count == len(args) and not concrete.calls_python:
+            self._fast[key] = concrete
+            return
+        tensors: list[Any] = []
+        key = nested_key(args, tensors)
+        if key is not None and count == len(tensors) and not arguments.variables and not self._datasets_apart:
+            self._nested[key] = concrete
+
+    def __get__(self, instance: Any, owner: Any = None) -> Any:
+        if instance is None:
+            return self
+        if isinstance(instance, CompositeTensor):
+            return MethodType(self, instance)
+        kept = self._kept_by(instance)
+        bound = kept.get(self._bound_name)
+        if bound is None or bound.python_function.__self__ is not instance:
+            bound = kept[self._bound_name] = self._bind(instance)
+        return bound
+
+    def _kept_by(self, instance: Any) -> dict[str, Any]:
+        """Where the function bound to an object is kept: with the object, so that they die together, where that can hold it."""
+        if isinstance(instance, type) or not hasattr(instance, "__dict__"):
+            return self._bound.setdefault(id(instance), {})
+        return instance.__dict__
+
+    @property
+    def _bound_name(self) -> str:
+        return f"{BOUND}{self.name}_{id(self)}"
+
+    def _bind(self, instance: Any) -> Function:
+        function = getattr(self.python_function, "__func__", self.python_function)
+        return self.of_python(function.__get__(instance))
+
+    def of_python(self, python_function: Callable[..., Any]) -> Function:
+        """The same kind of function, of other Python, without traces."""
+        return Function(python_function, self.input_signature, self.autograph, self.reduce_retracing, self.name)
+
+    def _decorate(self, decorator: Callable[[Callable[..., Any]], Callable[..., Any]]) -> None:
+        """Puts ``decorator`` around the Python function; by TensorFlow's name.
+
+        Raises:
+          ValueError: it has been traced.
+        """
+        if self._concrete:
+            raise ValueError("Functions cannot be decorated after they have been traced.")
+        Function.__init__(
+            self,
+            decorator(self.python_function),
+            self.input_signature,
+            self.autograph,
+            self.reduce_retracing,
+            self.name,
+        )
+
+    def __deepcopy__(self, memo: dict[int, Any]) -> Function:
+        """A function of its own; that of a method belongs to the copied object."""
+        owner = getattr(self.python_function, "__self__", None)
+        return self.of_python(self.python_function) if owner is None else self._bind(copy.deepcopy(owner, memo))
+
+    # -- tracing
+
+    def _concrete_for(self, arguments: Arguments) -> ConcreteFunction:
+        if self._ranks_apart:
+            arguments = arguments.of_ranks(arguments.tensors)
+        if self._shapes_apart is not None and all(t is not None for t in arguments.tensors):
+            arguments = arguments.of_sizes(arguments.tensors)
+        with self._lock:
+            found = self._find(arguments)
+            if found is None:
+                found = self._trace(self._generalized(arguments))
+            return found
+
+    def _bound_to(self, args: Any, kwargs: Any) -> tuple[Arguments, ConcreteFunction]:
+        """The call's arguments, and the trace for them."""
+        arguments = self.signature.bind(args, kwargs)
+        if not self._datasets_apart:
+            try:
+                return arguments, self._concrete_for(arguments)
+            except NeedsItself:
+                arguments.themselves()
+                self._datasets_apart = True
+                self._nested.clear()
+                self.log.note("it does more with a dataset than loop over it, so each dataset has its own trace")
+        arguments = arguments.themselves()
+        return arguments, self._concrete_for(arguments)
+
+    def _find(self, arguments: Arguments) -> ConcreteFunction | None:
+        tapes = [*state.tapes, *(() if state.trace is None else state.trace.tapes_around)]
+        for known in (*self._capturing(), self._concrete):
+            exact = known.get(arguments.key)
+            accepting = (c for c in reversed(known.values()) if c.arguments.accepts(arguments))
+            for concrete in accepting if exact is None else (exact,):
+                if not (tapes and concrete.is_blind_to(tapes)):
+                    return concrete
+        return None
+
+    def _capturing(self) -> list[dict[Any, ConcreteFunction]]:
+        """The traces that capture tensors of traces that the call is in, which keep them: nobody else can use them."""
+        enclosing = () if state.trace is None else state.trace.enclosing()
+        return [trace.functions[self] for trace in enclosing if self in trace.functions]
+
+    def _generalized(self, arguments: Arguments) -> Arguments:
+        """With ``reduce_retracing``, dims that changed against an earlier trace become symbolic."""
+        if not self.reduce_retracing or self._shapes_apart is not None:
+            return arguments
+        for concrete in reversed(self._concrete.values()):
+            wider = arguments.generalized_with(concrete.arguments)
+            if wider is not None:
+                return wider
+        return arguments
+
+    def _trace(self, arguments: Arguments) -> ConcreteFunction:
+        if self._shapes_apart is not None:
+            concrete = self._trace_with_sizes(arguments, self._shapes_apart, None)
+        else:
+            arguments, concrete = self._trace_waiting(arguments)
+        self.log.record(arguments, [c.arguments for c in self._concrete.values()])
+        if concrete.scope is not None:
+            concrete.scope.functions.setdefault(self, {})[arguments.key] = concrete
+            return concrete
+        self._concrete[arguments.key] = concrete
+        if len(self._concrete) > MAX_TRACES:
+            self._forget()
+        return concrete
+
+    def _trace_waiting(self, arguments: Arguments) -> tuple[Arguments, ConcreteFunction]:
+        """The trace, for the ranks or sizes of the arguments where it needs them."""
+        try:
+            return arguments, self._trace_for(arguments)
+        except UnknownRank as needed:
+            if not arguments.are_of_any_rank and arguments.are_told_more_by(arguments.tensors):
+                sizes = UnknownSizes(unknown_rank(needed), meant=True)
+                return (told := self._with_sizes(arguments, sizes)), self._trace_with_sizes(told, sizes, sizes.error)
+            arguments = self._with_ranks(arguments, needed)
+            return arguments, self._trace_with_ranks(arguments)
+        except UnknownSizes as needed:
+            arguments = self._with_sizes(arguments, needed)
+            return arguments, self._trace_with_sizes(
+                arguments, needed, None if isinstance(needed.error, Refused) else needed.error
+            )
+
+    def _trace_for(self, arguments: Arguments) -> ConcreteFunction:
+        load_tvm()
+        with without_interrupts():
+            from tvtf.frontend.function.concrete_function import ConcreteFunction
+
+        concrete = ConcreteFunction.trace(self, arguments)
+        if concrete.created_variables:
+            self.log.again()
+            concrete = ConcreteFunction.trace(self, arguments)
+        return concrete
+
+    def _with_ranks(self, arguments: Arguments, needed: UnknownRank) -> Arguments:
+        """For a function that can't be traced without the ranks: from now on it has a trace for each."""
+        known = all(t is not None and not isinstance(t._type.shape, AnyShape) for t in arguments.tensors)
+        if not arguments.are_of_any_rank or not known:
+            raise unknown_rank(needed) from needed
+        self._ranks_apart = True
+        self.log.note(f"{needed} must be known, so each rank has its own trace")
+        return arguments.of_ranks(arguments.tensors)
+
+    def _trace_with_ranks(self, arguments: Arguments) -> ConcreteFunction:
+        try:
+            return self._trace_for(arguments)
+        except UnknownRank as needed:
+            raise unknown_rank(needed) from needed
+
+    def _with_sizes(self, arguments: Arguments, needed: UnknownSizes) -> Arguments:
+        """For a function that can't be traced without sizes: from now on it has a trace for each combination of shapes."""
+        if not arguments.are_told_more_by(arguments.tensors):  # it is for the trace around
+            raise needed
+        return arguments.of_sizes(arguments.tensors)
+
+    def _trace_with_sizes(
+        self, arguments: Arguments, needed: UnknownSizes, refused: Exception | None
+    ) -> ConcreteFunction:
+        """What the trace without sizes was ``refused`` for, it is where they don't help."""
+        try:
+            concrete = self._trace_for(arguments)
+        except UnknownRank as rank:
+            raise unknown_rank(rank) from rank
+        except (TypeError, ValueError) as error:
+            if needed.meant:
+                raise found_running(self.name, error) from None
+            raise (error if refused is None or isinstance(refused, Refused) else refused) from None
+        if self._shapes_apart is None:
+            self._shapes_apart = needed
+            self.log.note(f"a size must be known, so each shape has its own trace: {needed}")
+        return concrete
+
+    def _forget(self) -> None:
+        oldest = self._concrete.pop(next(iter(self._concrete)))
+        self._fast = {k: c for k, c in self._fast.items() if c is not oldest}
+        self._nested = {k: c for k, c in self._nested.items() if c is not oldest}
+
+    def converted(self) -> Callable[..., Any]:
+        """The Python function as it is traced: through AutoGraph where that is on."""
+        return hooks.autograph(self.python_function) if self.autograph else self.python_function
+
+    # -- inspection
+
+    def get_concrete_function(self, *args: Any, **kwargs: Any) -> ConcreteFunction:
+        """The traced function for these arguments; tensors may be given as ``TensorSpec``.
+
+        Source: https://www.tensorflow.org/api_docs/python/tf/types/experimental/PolymorphicFunction
+        """
+        if not args and not kwargs and self.input_signature is not None:
+            args = tuple(self.input_signature)
+        return self._bound_to(args, kwargs)[1]
+
+    @property
+    def concrete_functions(self) -> list[ConcreteFunction]:
+        """Every trace; with an input signature one at least."""
+        if not self._concrete and self.input_signature is not None:
+            self.get_concrete_function()
+        return list(self._concrete.values())
+
+    def _list_all_concrete_functions(self) -> list[ConcreteFunction]:
+        """:attr:`concrete_functions` by TensorFlow's name."""
+        return self.concrete_functions
+
+    def _list_all_concrete_functions_for_serialization(self) -> list[ConcreteFunction]:
+        """The traced functions, in the order in which they were traced; by TensorFlow's name."""
+        return list(self._concrete.values())
+
+    def _trackable_children(self, save_type: str = "checkpoint", **_: Any) -> dict[str, ConcreteFunction]:
+        """The traced functions as a saved model holds them; by TensorFlow's name."""
+        traces = self._list_all_concrete_functions_for_serialization() if save_type != "checkpoint" else []
+        return {f"trace_{number}": concrete for number, concrete in enumerate(traces)}
+
+    def experimental_get_tracing_count(self) -> int:
+        """How often the Python function has been traced."""
+        return self.log.count
+
+    def explain_retraces(self) -> str:
+        """One line for each trace after the first: which argument changed, from what to what.
+
+        >>> import tvtf as tf
+        >>> square = tf.function(lambda x: x * x)
+        >>> _ = square(tf.constant([1., 2.])), square(tf.constant([1., 2., 3.]))
+        >>> print(square.explain_retraces())
+        trace 2: argument `x`: shape (2,) -> (3,)
+        """
+        return self.log.explain()
+
+    def pretty_printed_concrete_signatures(self, verbose: bool = True) -> str:
+        return "\n\n".join(c.pretty_printed_signature(verbose) for c in self._concrete.values())
+
+    def experimental_get_compiler_ir(self, *args: Any, **kwargs: Any) -> NoReturn:
+        """Refused: it is XLA's."""
+        raise NotImplementedError("tvtf's compiler is TVM, not XLA: print fn.relax(...)")
+
+    def relax(self, *args: Any, **kwargs: Any) -> str:
+        """The traced function's Relax IR as text."""
+        return self.get_concrete_function(*args, **kwargs).module().script()
+
+    def cost(self, *args: Any, **kwargs: Any) -> list[KernelCost]:
+        """What each kernel has to do in one call with these arguments: arithmetic, bytes, and the user's lines.
+
+        Tensors may be given as ``TensorSpec``; nothing is run. ``flops`` and ``bytes`` are None where the sizes are not known.
+
+        >>> import tvtf as tf
+        >>> product = tf.function(lambda x, y: tf.matmul(x, y))
+        >>> (kernel,) = product.cost(tf.TensorSpec([8, 4]), tf.TensorSpec([4, 2]))
+        >>> kernel.name, kernel.flops, kernel.bytes
+        ('matmul', 128, 224)
+        """
+        from tvtf.frontend.tuning.profile import costs
+
+        return costs(self._code_for(args, kwargs)[0].module())
+
+    def memory(self, *args: Any, **kwargs: Any) -> Memory:
+        """Bytes that a call with these arguments needs, as the compiler plans them; nothing is run.
+
+        >>> import tvtf as tf
+        >>> product = tf.function(lambda x: tf.matmul(tf.matmul(x, x), x))
+        >>> product.memory(tf.TensorSpec([16, 16]))
+        Memory(arguments=1024, results=1024, arena=1024, live=1024, unplanned=0)
+        """
+        from tvtf.frontend.tuning.profile import memory
+
+        return memory(self._code_for(args, kwargs)[0].module())
+
+    def profile(self, *args: Any, repeat: int = 10, **kwargs: Any) -> Profile:
+        """Times every kernel in ``repeat`` calls with these arguments, and keeps its quickest; printed as a table.
+
+        Variables keep their values. Timing costs about a microsecond a kernel, which is not counted in.
+
+        >>> import tvtf as tf
+        >>> product = tf.function(lambda x, y: tf.matmul(x, y))
+        >>> profile = product.profile(tf.ones([8, 4]), tf.ones([4, 2]))
+        >>> {kernel.name: kernel.calls for kernel in profile.kernels if kernel.cost}
+        {'matmul': 1}
+
+        Raises:
+          ValueError: ``repeat`` is not positive.
+        """
+        if repeat < 1:
+            raise ValueError(f"profile runs the function `repeat` times, which must be 1 or more, but got {repeat}")
+        from tvtf.frontend.tuning.profile import profile
+
+        code, arguments = self._code_for(args, kwargs)
+        return profile(code, arguments.tensors, arguments.variables, repeat)
+
+    def tune(self, *args: Any, seconds: float = 60.0, trials: int | None = None, **kwargs: Any) -> Tuning:
+        """Looks for quicker schedules of the kernels that take most of a call with these arguments; printed as a table.
+
+        Each kernel is compiled with other choices than its rules' (tiles, packing, tasks, methods) and timed alone, on what a
+        call gives it, in turns with the default. What is quicker beyond the noise of measuring, and computes the same, is
+        recorded: this function uses it from its next call on, others when they are next compiled, in this process and others
+        (docs/tuning.md). Variables keep their values. Ctrl-C ends it and keeps what was found.
+
+        Args:
+          seconds: how long to look, compiling included; kernels get the part of it that they take of the call.
+          trials: how many schedules to compile at most.
+
+        >>> import tvtf as tf
+        >>> product = tf.function(lambda x, y: tf.matmul(x, y))
+        >>> tuning = product.tune(tf.ones([64, 64]), tf.ones([64, 64]), trials=1)
+        >>> [kernel.name for kernel in tuning.kernels]
+        ['matmul']
+
+        Raises:
+          ValueError: ``seconds`` or ``trials`` is not positive.
+          NotImplementedError: the device in use is a GPU.
+        """
+        if not seconds > 0 or (trials is not None and trials < 1):
+            raise ValueError(f"tune needs seconds > 0 and trials >= 1, but got seconds={seconds}, trials={trials}")
+        from tvtf.frontend.tuning.tune import Budget, tune
+
+        code, arguments = self._code_for(args, kwargs)
+        return tune(code, arguments.tensors, arguments.variables, Budget(seconds, trials))
+
+    def _code_for(self, args: Any, kwargs: Any) -> tuple[Any, Arguments]:
+        if not args and not kwargs and self.input_signature is not None:
+            args = tuple(self.input_signature)
+        arguments, concrete = self._bound_to(args, kwargs)
+        instance = concrete if None in arguments.tensors else concrete.instance(arguments.tensors)
+        return instance.code(), arguments
+
+
+def unknown_rank(needed: UnknownRank) -> ValueError:
+    """What to tell the user who needs a rank that only a call tells."""
+    from tvtf.frontend.autograph.errors import ATTRIBUTE, Told
+
+    text = f"{needed} must be known while tracing: tell it by set_shape, tf.ensure_shape or tf.reshape"
+    told: Told | None = getattr(needed, ATTRIBUTE, None)
+    return ValueError(text if told is None else told._replace(message=f"ValueError: {text}").text())
+
+
+def found_running(name: str, error: Exception) -> InvalidArgumentError:
+    """What only shapes of calls tell of the program, which TensorFlow finds out when it runs it."""
+    return InvalidArgumentError(None, name, f"Graph execution error:\n\n{error}")
+
+
+def fast_key(args: tuple[Any, ...]) -> Any:
+    """Shapes and dtypes of eager tensors; None where something else is among the arguments."""
+    key: list[Any] = []
+    for x in args:
+        if type(x) is not EagerTensor:
+            return None
+        key.append(x._array.shape)
+        key.append(x._array.dtype)
+    return tuple(key)
+
+
+def nested_key(value: Any, tensors: list[Any]) -> Any:
+    """What tells calls apart whose arguments are nests of eager tensors, None, datasets and iterators, and their tensors in order.
+
+    Returns:
+      A key, None where something else is among them.
+    """
+    kind = type(value)
+    if kind is EagerTensor:
+        tensors.append(value)
+        return value._array.shape, value._array.dtype
+    if kind is tuple or kind is list:
+        parts = [nested_key(part, tensors) for part in value]
+        return None if None in parts else (kind, *parts)
+    if value is None:
+        return kind
+    if not hasattr(kind, "held_as"):
+        return None
+    tensor, held = value.held_as()
+    tensors.append(tensor)
+    return held
+
+
+def function(
+    func: Callable[..., Any] | None = None,
+    input_signature: Any = None,
+    autograph: bool = True,
+    jit_compile: bool | None = None,
+    reduce_retracing: bool = False,
+    experimental_implements: str | None = None,
+    experimental_autograph_options: Any = None,
+    experimental_attributes: Any = None,
+    experimental_relax_shapes: bool | None = None,
+    experimental_compile: bool | None = None,
+    experimental_follow_type_hints: bool | None = None,
+) -> Any:
+    """Compiles a function that works on tensors; also a decorator.
+
+    Args:
+      func: the Python function.
+      input_signature: a sequence of ``TensorSpec``; one trace then serves all calls. Where a spec leaves the rank unknown,
+      each rank has its own code, made from that trace; what needs the rank in Python (``x.ndim``) is traced for
+      each.
+      autograph: convert Python control flow on tensors.
+      jit_compile: accepted; everything is compiled.
+      reduce_retracing: dims that vary become symbolic instead of tracing anew for each.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def f(x):
+    ...     return x * x + 1.
+    >>> f(tf.constant(3.))
+    <tf.Tensor: shape=(), dtype=float32, numpy=10.0>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/function
+    """
+    relaxed = reduce_retracing or bool(experimental_relax_shapes)
+
+    def make(python_function: Callable[..., Any]) -> Function:
+        return Function(python_function, input_signature, autograph, relaxed)
+
+    return make if func is None else make(func)

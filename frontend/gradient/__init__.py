@@ -1,0 +1,1 @@
+"""Tapes, forward mode, and gradients that users define."""

@@ -1,0 +1,258 @@
+"""``tf.custom_gradient``: a function with a gradient of the user's own, eager, traced and compiled.
+
+The function runs as it is, among what is around it; what it gives passes through one op more, which has its gradient.
+"""
+
+from __future__ import annotations
+
+import functools
+import inspect
+from collections.abc import Callable, Sequence
+from contextvars import ContextVar
+from typing import Any
+
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.primitive import WrappedSignature, export, table
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.frontend.gradient.tape import gradient_parts
+from tvtf.ops.custom import with_gradient
+from tvtf.ops.indexed_slices import IndexedSlices
+from tvtf.ops.rules import bind
+from tvtf.passes.autodiff import Recorder
+from tvtf.state.variable import Variable
+
+
+class _Call:
+    """One call of a decorated function: what it is given, what it gives, and the Variables that it reads besides."""
+
+    tf_name = with_gradient.tf_name
+    assigns = False
+    """Whether the gradient function assigns Variables."""
+
+    def __init__(self, name: str, f: Callable[..., Any], args: Sequence[Any], kwargs: dict[str, Any]) -> None:
+        self.name, self.args, self.function = name, args, getattr(f, "__code__", f)
+        watcher = _Watcher()
+        state.tapes, tapes = [*state.tapes, watcher], state.tapes
+        try:
+            self.result, self.grad_fn = f(*args, **kwargs)
+        finally:
+            state.tapes = tapes
+        given = set(map(id, nest.flatten((args, kwargs))))
+        self.variables = [v for v in watcher.variables.values() if id(v) not in given]
+        if self.variables and not _takes_variables(self.grad_fn):
+            raise TypeError(
+                "@tf.custom_gradient grad_fn must accept keyword argument 'variables', since function uses variables: "
+                f"{self.variables}"
+            )
+
+    def inputs(self) -> list[Tensor]:
+        """The tensors that have gradients."""
+        return [*_parts(self.args), *(v._as_tensor() for v in self.variables)]
+
+    def outputs(self) -> list[Tensor]:
+        return _parts(self.result)
+
+    def given_back(self, outputs: Sequence[Tensor]) -> Any:
+        """The result with its tensors replaced."""
+        return nest.pack_sequence_as(self.result, _replaced(nest.flatten(self.result), outputs))
+
+    def way_back(self, cts: Sequence[Any]) -> list[Any]:
+        """The cotangents of the inputs.
+
+        Raises:
+          ValueError: the function gave another number of them.
+        """
+        given = _replaced(nest.flatten(self.result), cts)
+        of_inputs, of_variables = (
+            self.grad_fn(*given, variables=self.variables) if self.variables else (self.grad_fn(*given), [])
+        )
+        if len(of_variables) != len(self.variables):
+            raise ValueError("Must return gradient for each variable from @custom_gradient grad_fn.")
+        found, count = [g for x in nest.flatten(of_inputs) for g in _parts_of_gradient(x)], len(_parts(self.args))
+        if len(found) != count:
+            raise ValueError(
+                f"custom_gradient function {self.name!r} expected to return {count} gradients, one for each argument, "
+                f"but returned {len(found)}"
+            )
+        return [*found, *of_variables]
+
+    def vjp(self, cts: Any, outputs: Any, *inputs: Any) -> list[Any]:
+        """As what tapes record of an eager call, of what the function gave and its inputs."""
+        return [*[None] * len(cts), *self.way_back(cts)]
+
+
+class _Watcher(Recorder):
+    """A tape that notes trainable Variables alone."""
+
+    def __init__(self) -> None:
+        super().__init__()
+        self.variables: dict[int, Variable] = {}
+
+    def read(self, variable: Variable, tensor: Tensor) -> None:
+        if variable.trainable:
+            self.variables[id(variable)] = variable
+
+
+def _parts_of_gradient(x: Any) -> list[Any]:
+    return [x] if isinstance(x, IndexedSlices) else nest.flatten(gradient_parts(x))
+
+
+def _parts(structure: Any) -> list[Tensor]:
+    """The tensors of a nest that gradients go by."""
+    return [convert_to_tensor(t) for x in nest.flatten(structure) for t in nest.flatten(gradient_parts(x))]
+
+
+def _replaced(values: Sequence[Any], tensors: Sequence[Any]) -> list[Any]:
+    """Values with the tensors that gradients go by replaced, in order."""
+    left = iter(tensors)
+
+    def one(x: Any) -> Any:
+        if not isinstance(x, CompositeTensor):
+            return next(left)
+        parts = x._gradient_components()
+        return x._with_gradient(nest.pack_sequence_as(parts, [next(left) for _ in nest.flatten(parts)]))
+
+    return list(map(one, values))
+
+
+def _takes_variables(grad_fn: Callable[..., Any]) -> bool:
+    parameters = inspect.signature(grad_fn).parameters
+    return "variables" in parameters or any(p.kind is p.VAR_KEYWORD for p in parameters.values())
+
+
+@export("custom_gradient")
+def custom_gradient(f: Callable[..., Any] | None = None) -> Callable[..., Any]:
+    """Decorates ``f(*tensors) -> (result, grad_fn)``: tapes use ``grad_fn(*cotangents)`` as its gradient.
+
+    Args:
+      f: takes tensors and returns a nest of tensors with a function from their cotangents to those of the arguments.
+        Where it reads Variables, that function takes them as ``variables=`` and returns a second list, their cotangents.
+        In a ``tf.function`` both are traced once; what the gradient function does is done when a gradient is taken.
+        The object of a method is not among the arguments.
+
+    Returns:
+      A function that gives the result alone; without ``f``, the decorator.
+
+    >>> import tvtf as tf
+    >>> @tf.custom_gradient
+    ... def clipped(x):
+    ...     return x, lambda ct: tf.clip_by_value(ct, -1., 1.)
+    >>> x = tf.constant(2.)
+    >>> with tf.GradientTape() as tape:
+    ...     tape.watch(x)
+    ...     y = 5. * clipped(x)
+    >>> tape.gradient(y, x).numpy()
+    np.float32(1.0)
+
+    Raises:
+      ValueError: ``grad_fn`` returned another number of gradients than ``f`` has arguments.
+      TypeError: ``f`` reads Variables and ``grad_fn`` does not take them.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/custom_gradient
+    """
+    if f is None:
+        return custom_gradient
+    return CustomGradient(f)
+
+
+class CustomGradient:
+    """A function whose gradient tapes take from what it returns; in a class, a method whose object is no argument of it."""
+
+    __signature__ = WrappedSignature()
+
+    def __init__(self, function: Callable[..., Any]) -> None:
+        functools.update_wrapper(self, function)
+        self.__original_wrapped__ = function  # as TensorFlow's decorators have it
+        self.function = function
+
+    def __get__(self, instance: Any, owner: Any = None) -> CustomGradient:
+        bind_to = getattr(type(self.function), "__get__", None)
+        return self if bind_to is None else CustomGradient(bind_to(self.function, instance, owner))
+
+    def __reduce__(self) -> str:
+        """Pickled as functions are: by name."""
+        return self.function.__qualname__
+
+    def __call__(self, *args: Any, **kwargs: Any) -> Any:
+        name = getattr(self.function, "__name__", "custom_gradient")
+        if state.trace is None:
+            return _called(_Call(name, self.function, args, kwargs))
+        args = nest.map_structure(convert_to_tensor, args, expand_composites=True)
+        return _traced(_Call(name, self.function, args, kwargs))
+
+
+def _called(call: _Call) -> Any:
+    """Tapes saw the function at work, for the second order, but its outputs come from the recorded call alone.
+
+    Those that watch nothing that it is given are told that it gives what it gave, as TensorFlow's.
+    """
+    inputs, results = call.inputs(), call.outputs()
+    outputs = _unseen(lambda: tuple(bind.identity(x) for x in results))
+    for tape in state.tapes:
+        if any(map(tape.watches, inputs)):
+            tape.record(call, (*results, *inputs), outputs, {})
+        else:
+            for x, y in zip(results, outputs):
+                tape.record(table["identity"], (x,), y, {})
+    return call.given_back(outputs)
+
+
+def _unseen(run: Callable[[], Any]) -> Any:
+    """What a function gives, by tapes that are told of it otherwise."""
+    state.tapes, tapes = list(state.observers), state.tapes
+    try:
+        return run()
+    finally:
+        state.tapes = tapes
+
+
+def _traced(call: _Call) -> Any:
+    results, inputs = [state.trace.own(x) for x in call.outputs()], call.inputs()
+    try:
+        captured, attrs = _gradient_function(call, results)
+    except Exception as error:  # whoever takes a gradient is told, as in TensorFlow
+        captured, attrs = _refusal(f"the gradient function of {call.name!r} raised {type(error).__name__}: {error}")
+    operands, attrs = (*results, *inputs, *captured), attrs | {"count": len(results)}
+    if not call.assigns:
+        return call.given_back(with_gradient.bind(*operands, **attrs))
+    outputs = _unseen(lambda: with_gradient.bind(*operands, **attrs))
+    for tape in state.tapes:
+        tape.record(call, (*results, *inputs), outputs, {})
+    return call.given_back(outputs)
+
+
+ORDERS = 2
+"""How often the gradient of a function whose gradient calls it is traced: the function itself can't tell when to stop."""
+
+_tracing: ContextVar[tuple[Any, ...]] = ContextVar("_tracing", default=())
+
+
+def _gradient_function(call: _Call, outputs: Sequence[Tensor]) -> tuple[list[Tensor], dict[str, Any]]:
+    """What it uses of the active trace, and the attributes that say what it is."""
+    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift
+
+    around = _tracing.get()
+    if around.count(call.function) == ORDERS:
+        return _refusal(f"{call.name!r} is called by its own gradient, which compiled code has up to order {ORDERS}")
+    token = _tracing.set((*around, call.function))
+    try:
+        inner = Inner(f"{call.name}_gradient", lambda *cts: call.way_back(cts), [x._type for x in outputs])
+    finally:
+        _tracing.reset(token)
+    assigned = assigned_variables([inner])
+    if assigned:
+        call.assigns = True
+        return _refusal(
+            f"the gradient function of {call.name!r} assigns {', '.join(v.name for v in assigned)}: only tapes that are in the "
+            "same tf.function, and in the same branch or loop body, can be asked for it"
+        )
+    given = [(len(outputs) + i, g) for i, g in enumerate(inner.structure) if g is not None]
+    tensors = [x for _, g in given for x in ([g.values, g.indices] if isinstance(g, IndexedSlices) else [g])]
+    places = tuple((i, isinstance(g, IndexedSlices)) for i, g in given)
+    return lift([inner]), {"backward": inner.trace.finish(tensors), "given": places, "refusal": ""}
+
+
+def _refusal(reason: str) -> tuple[list[Tensor], dict[str, Any]]:
+    return [], {"backward": None, "given": (), "refusal": reason}

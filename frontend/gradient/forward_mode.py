@@ -1,0 +1,158 @@
+"""``tf.autodiff.ForwardAccumulator``: forward mode, op by op, by transposing each primitive's ``vjp``.
+
+The vjp of an op is linear in its cotangent ``u``; the derivative of ``vjp(u) . t`` by ``u`` is the op's Jacobian times ``t``.
+Source: J. Townsend, A new trick for calculating Jacobian vector products, 2017.
+"""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.core import nest
+from tvtf.core.log import logger
+from tvtf.core.primitive import as_tuple, export
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.core.thread_state import state
+from tvtf.frontend.gradient.tape import GradientTape, UnconnectedGradients, wants_zeros
+from tvtf.ops.custom import with_gradient
+from tvtf.ops.indexed_slices import as_dense
+from tvtf.ops.rules import bind, zeros_like
+from tvtf.passes.autodiff import Recorder, at_once, sweep
+from tvtf.state.variable import ReadVariable, Variable
+
+MSG_TWICE = (
+    "Tensor {} was specified as a primal multiple times. This may indicate an error. If it was intended, please sum the "
+    "corresponding tangents."
+)
+
+
+@export("autodiff.ForwardAccumulator")
+class ForwardAccumulator:
+    """Computes Jacobian-vector products while ops run: how results change when ``primals`` move along ``tangents``.
+
+    Args:
+      primals: a tensor or Variable, or a nest of them.
+      tangents: tensors of the same shapes and dtypes, in the same nest.
+
+    >>> import tvtf as tf
+    >>> x = tf.constant([2.0, 3.0])
+    >>> with tf.autodiff.ForwardAccumulator(x, tf.constant([1.0, 0.0])) as acc:
+    ...     y = x * x
+    >>> acc.jvp(y).numpy()
+    array([4., 0.], dtype=float32)
+
+    Raises:
+      ValueError: a tensor that is named twice, or tangents in another nest.
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/autodiff/ForwardAccumulator
+    """
+
+    def __init__(self, primals: Any, tangents: Any) -> None:
+        flat = nest.flatten(primals)
+        if len({id(p) for p in flat}) < len(flat):
+            raise ValueError(MSG_TWICE)
+        self.level = state.batches
+        self._recording = False
+        self._tangents: dict[int, tuple[Any, Tensor]] = {}
+        nest.map_structure(self._watch, primals, tangents)
+
+    def _watch(self, primal: Any, tangent: Any) -> None:
+        if not primal.dtype.is_floating:
+            logger.warning("The dtype of the watched primal must be floating (e.g. tf.float32), got %r", primal.dtype)
+        self._tangents[id(primal)] = primal, convert_to_tensor(tangent, dtype=primal.dtype)
+
+    def __enter__(self) -> ForwardAccumulator:
+        if self._recording:
+            raise ValueError("Accumulator is already recording.")
+        state.tapes = [*state.tapes, self]
+        self._recording = True
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        state.tapes = [t for t in state.tapes if t is not self]
+        self._recording = False
+
+    def jvp(self, primals: Any, unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE) -> Any:
+        """What the ops so far make of the tangents.
+
+        Args:
+          primals: a tensor or nest of them.
+          unconnected_gradients: "none" gives None for a tensor that no watched one changes, "zero" zeros.
+
+        Returns:
+          Tensors in the structure of ``primals``.
+        """
+
+        def found(tensor: Any) -> Any:
+            known = self._tangents.get(id(tensor))
+            if known is not None:
+                return known[1]
+            is_zero = wants_zeros(unconnected_gradients)
+            return zeros_like(convert_to_tensor(tensor)) if is_zero else None
+
+        return nest.map_structure(found, primals)
+
+    # -- as a tape
+
+    def watches(self, tensor: Any) -> bool:
+        return id(tensor) in self._tangents
+
+    def followed(self) -> list[Any]:
+        return [tensor for tensor, _ in self._tangents.values()]
+
+    def read(self, variable: Variable, tensor: Tensor) -> None:
+        """A Variable was read: what was read moves with it."""
+        if self.watches(variable):
+            self._tangents[id(tensor)] = tensor, self._tangents[id(variable)][1]
+
+    def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+        moving = [(i, self._tangents[id(x)][1]) for i, x in enumerate(inputs) if id(x) in self._tangents]
+        results = [y for y in as_tuple(outputs) if y.dtype.is_differentiable]
+        if not moving or not results or prim is ReadVariable:
+            return
+        if prim.tf_name == with_gradient.tf_name:  # TensorFlow's follow what the function computes
+            self._pass_on(inputs, outputs)
+            return
+        if prim.vjp is None:
+            raise LookupError(f"gradient registry has no entry for: {prim.tf_name}")
+        tapes = state.tapes
+        try:
+            state.tapes = tapes[: tapes.index(self)]
+            found = transposed(prim, inputs, outputs, attrs, moving, results)
+        finally:
+            state.tapes = tapes
+        for y, tangent in zip(results, found):
+            if tangent is not None:
+                self._tangents[id(y)] = y, tangent
+
+    def _pass_on(self, inputs: Sequence[Any], outputs: Sequence[Any]) -> None:
+        for x, y in zip(inputs, outputs):
+            if id(x) in self._tangents:
+                self._tangents[id(y)] = y, self._tangents[id(x)][1]
+
+
+def transposed(
+    prim: Any,
+    inputs: Sequence[Any],
+    outputs: Any,
+    attrs: dict[str, Any],
+    moving: Sequence[tuple[int, Tensor]],
+    results: Sequence[Tensor],
+) -> list[Any]:
+    """The tangents of ``results`` for those of the ``moving`` inputs."""
+    cotangents = {id(y): bind.identity(zeros_like(y)) for y in as_tuple(outputs)}
+    recorder = Recorder()
+    for y in results:
+        recorder.watch(cotangents[id(y)])
+    outer, state.tapes = state.tapes, [*state.tapes, recorder]
+    try:
+        given = tuple(cotangents[id(y)] for y in as_tuple(outputs))
+        parts = at_once(prim.vjp)(given if type(outputs) is tuple else given[0], outputs, *inputs, **attrs)
+        pairs = [(as_dense(parts[i]), tangent) for i, tangent in moving if parts[i] is not None]
+    finally:
+        state.tapes = outer
+    return sweep(recorder.records, pairs, [cotangents[id(y)] for y in results])
+
+
+export("autodiff.GradientTape")(GradientTape)

@@ -1,0 +1,170 @@
+"""``tf.recompute_grad``: intermediates computed again for the gradient instead of kept for it.
+
+While tracing it is a primitive with the function as its graph: whoever differentiates it, a tape in the trace, a loop's way
+back or the forward and backward code of a whole function, keeps its inputs alone. Source: Chen, Xu, Zhang & Guestrin, Training
+Deep Nets with Sublinear Memory Cost, 2016.
+"""
+
+from __future__ import annotations
+
+import functools
+from collections.abc import Callable, Sequence
+from typing import Any
+
+from tvtf.core import nest
+from tvtf.core.primitive import as_tuple, export, patient
+from tvtf.core.tensor import SymbolicTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
+from tvtf.frontend.control_flow.cond_while import repack
+from tvtf.frontend.control_flow.variable_effects import traced_assign
+from tvtf.frontend.control_flow.vectorized_map import is_mapped
+from tvtf.frontend.gradient.tape import GradientTape
+from tvtf.ops.custom import recompute
+from tvtf.ops.rules import bind
+from tvtf.passes.autodiff import Recorder
+from tvtf.state.variable import Variable
+
+
+@export("recompute_grad")
+def recompute_grad(f: Callable[..., Any]) -> Callable[..., Any]:
+    """Decorates ``f`` so that tapes keep what it is given alone: for its gradient it runs once more.
+
+    Args:
+      f: takes and returns nests of tensors. It has gradients by its arguments, by tensors that it uses of the outside, and by
+        Variables. Eagerly its Python runs twice: it should assign no Variables, and draw random numbers by a given seed only.
+        In a ``tf.function`` its Python runs once.
+
+    Returns:
+      A function that gives what ``f`` gives, with less memory between the forward pass and the gradient.
+
+    >>> import tvtf as tf
+    >>> block = tf.recompute_grad(lambda x: tf.sin(tf.sin(x)))
+    >>> x = tf.constant(0.)
+    >>> with tf.GradientTape() as tape:
+    ...     tape.watch(x)
+    ...     y = block(x)
+    >>> tape.gradient(y, x).numpy()
+    np.float32(1.0)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/recompute_grad
+    """
+    name = getattr(f, "__name__", "recompute_grad")
+
+    @functools.wraps(f)
+    def decorated(*args: Any, **kwargs: Any) -> Any:
+        given = [x for x in nest.flatten((args, kwargs), expand_composites=True) if is_tensor(x)]
+        if is_mapped(given):
+            return f(*args, **kwargs)
+        if state.trace is not None:
+            return _traced(name, functools.partial(f, *args, **kwargs), given)
+        return _recorded(name, f, (args, kwargs)) if state.tapes else f(*args, **kwargs)
+
+    return patient(decorated)
+
+
+# -- traced
+
+
+def _traced(name: str, run: Callable[[], Any], given: Sequence[Any]) -> Any:
+    """The primitive over what the function uses; Variables that it assigns get their new values outside."""
+    from tvtf.frontend.control_flow.closure_conversion import Inner, assigned_variables, lift, variable_value
+
+    def own() -> Any:
+        for x in given:
+            if isinstance(x, SymbolicTensor):
+                state.trace.own(x)
+        return run()
+
+    inner = Inner(name, own)
+    variables = assigned_variables([inner])
+    values = [variable_value(inner, variable) for variable in variables]
+    captured, count = lift([inner]), len(inner.leaves)
+    outputs = as_tuple(recompute.bind(*captured, forward=inner.graph(values), count=count))
+    for variable, value in zip(variables, outputs[count:]):
+        traced_assign(variable, value, read_value=False)
+    return repack(inner.structure, outputs[:count])
+
+
+def recompute_vjp(cts: Any, outputs: Any, *inputs: Tensor, forward: Any, count: int) -> list[Any]:
+    """The function bound again, on values that no pass takes for those of the forward's."""
+    from tvtf.ops.control import call
+
+    again = [bind.apart(x) for x in inputs]
+    return _swept(lambda: call(forward, again)[:count], again, cts)
+
+
+# -- eager
+
+
+def _recorded(name: str, f: Callable[..., Any], structure: Any) -> Any:
+    """``f`` unseen by the tapes, which record the call as one op of what they watch."""
+    flat = nest.flatten(structure, expand_composites=True)
+    places = [i for i, x in enumerate(flat) if is_tensor(x) and not isinstance(x, Variable)]
+    given = [flat[i] for i in places]
+
+    def run(tensors: Sequence[Tensor]) -> Any:
+        replaced = dict(zip(places, tensors))
+        args, kwargs = nest.pack_sequence_as(
+            structure, [replaced.get(i, x) for i, x in enumerate(flat)], expand_composites=True
+        )
+        return f(*args, **kwargs)
+
+    tapes, uses = state.tapes, _Uses(state.tapes, given)
+    state.tapes = [*state.observers, uses]
+    try:
+        result = run(given)
+        outputs = [bind.identity(convert_to_tensor(x)) for x in nest.flatten(result, expand_composites=True)]
+    finally:
+        state.tapes = tapes
+    outer, variables = list(uses.tensors.values()), list(uses.variables.values())
+    inputs = [*given, *outer, *(variable._as_tensor() for variable in variables)]
+    for tape in tapes:
+        tape.record(_Again(name, run, len(given), [*outer, *variables]), inputs, tuple(outputs), {})
+    return nest.pack_sequence_as(result, outputs, expand_composites=True)
+
+
+class _Uses(Recorder):
+    """A tape that notes what of the outside ``tapes`` may ask a gradient by, besides what is ``given``."""
+
+    def __init__(self, tapes: Sequence[Any], given: Sequence[Tensor]) -> None:
+        super().__init__()
+        self.tapes = tapes
+        self.known = set(map(id, given))
+        self.tensors: dict[int, Tensor] = {}
+        self.variables: dict[int, Variable] = {}
+
+    def read(self, variable: Variable, tensor: Tensor) -> None:
+        if variable.trainable or self.is_watched(variable):
+            self.variables[id(variable)] = variable
+
+    def record(self, prim: Any, inputs: Sequence[Any], outputs: Any, attrs: dict[str, Any]) -> None:
+        self.tensors |= {id(x): x for x in inputs if id(x) not in self.known and self.is_watched(x)}
+
+    def is_watched(self, x: Any) -> bool:
+        return any(tape.watches(x) for tape in self.tapes)
+
+
+class _Again:
+    """What tapes record of an eager call: its vjp runs the function once more."""
+
+    def __init__(self, name: str, run: Callable[[Sequence[Tensor]], Any], count: int, outer: Sequence[Any]) -> None:
+        self.tf_name = name
+        self.run = run
+        self.count = count
+        self.outer = outer
+
+    def vjp(self, cts: Sequence[Any], outputs: Any, *inputs: Tensor) -> list[Any]:
+        again = [bind.apart(x) for x in inputs[: self.count]]
+        return _swept(lambda: nest.flatten(self.run(again), expand_composites=True), [*again, *self.outer], cts)
+
+
+def _swept(run: Callable[[], Sequence[Any]], sources: Sequence[Any], cts: Sequence[Any]) -> list[Any]:
+    """The cotangents of ``sources``, zeros where nothing depends on one, as TensorFlow's; None for those that have none."""
+    watched = [x for x in sources if x.dtype.is_differentiable]
+    with GradientTape(watch_accessed_variables=False) as tape:
+        tape.watch(watched)
+        results = [(convert_to_tensor(y), ct) for y, ct in zip(run(), cts)]
+    pairs = [(y, ct) for y, ct in results if y.dtype.is_differentiable]
+    found = tape.gradient([y for y, _ in pairs], watched, [ct for _, ct in pairs], unconnected_gradients="zero")
+    cotangents = iter(found)
+    return [next(cotangents) if x.dtype.is_differentiable else None for x in sources]

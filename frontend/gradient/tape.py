@@ -1,0 +1,337 @@
+"""GradientTape: the user's view of the recorder and its sweep, eager and traced alike."""
+
+from __future__ import annotations
+
+from contextlib import contextmanager
+from enum import Enum
+from typing import Any
+
+from tvtf.core import nest
+from tvtf.core.composite import CompositeTensor
+from tvtf.core.log import logger
+from tvtf.core.shape import TensorType, same_dim, same_shape
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor, is_tensor
+from tvtf.core.thread_state import state
+from tvtf.frontend.control_flow.vectorized_map import Batched, basis, level, unwrapped
+from tvtf.frontend.function.signature import flatten_up_to
+from tvtf.ops.indexed_slices import as_dense
+from tvtf.ops.rules import bind, number, zeros_like
+from tvtf.passes.autodiff import Recorder, needed_by, ones_for, sweep
+from tvtf.state.variable import ReadVariable, UnreadVariable, Variable, of_library
+
+MSG_ONCE = "A non-persistent GradientTape can only be used to compute one set of gradients (or jacobians)"
+
+
+class UnconnectedGradients(Enum):
+    """What :meth:`GradientTape.gradient` gives for sources that a target does not depend on: None, or zeros.
+
+    >>> UnconnectedGradients("zero")
+    <UnconnectedGradients.ZERO: 'zero'>
+    """
+
+    NONE = "none"
+    ZERO = "zero"
+
+
+def wants_zeros(unconnected: UnconnectedGradients | str) -> bool:
+    """Whether sources that no target depends on get zeros.
+
+    Raises:
+      ValueError: neither a member nor the value of one.
+    """
+    if unconnected is UnconnectedGradients.NONE:
+        return False
+    try:
+        return UnconnectedGradients(unconnected) is UnconnectedGradients.ZERO
+    except ValueError:
+        raise ValueError(f"Unknown value for unconnected_gradients: {unconnected!r}") from None
+
+
+class GradientTape(Recorder):
+    """Records operations for reverse-mode differentiation.
+
+    Args:
+      persistent: allow several calls of :meth:`gradient`.
+      watch_accessed_variables: watch trainable Variables as they are read.
+
+    >>> import tvtf as tf
+    >>> x = tf.constant(3.0)
+    >>> with tf.GradientTape() as tape:
+    ...     tape.watch(x)
+    ...     y = x * x
+    >>> tape.gradient(y, x)
+    <tf.Tensor: shape=(), dtype=float32, numpy=6.0>
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/GradientTape
+    """
+
+    _recording = False
+    _started = False
+    _used = False
+
+    def __init__(self, persistent: bool = False, watch_accessed_variables: bool = True) -> None:
+        super().__init__()
+        self.persistent = persistent
+        self.watch_accessed_variables = watch_accessed_variables
+        self._variables: dict[int, Variable] = {}
+
+    # -- recording
+
+    def __enter__(self) -> GradientTape:
+        self._start()
+        return self
+
+    def __exit__(self, *_: Any) -> None:
+        if self._recording:
+            self._stop()
+
+    def _start(self) -> None:
+        if self._recording:
+            raise ValueError("Tape is still recording, This can happen if you try to re-enter an already-active tape.")
+        state.tapes = [*state.tapes, self]
+        self.level = state.batches
+        self._recording = self._started = True
+
+    def _stop(self) -> None:
+        if not self._recording:
+            raise RuntimeError("Trying to stop recording a tape which is not recording.")
+        state.tapes = [t for t in state.tapes if t is not self]
+        self._recording = False
+
+    def watch(self, tensor: Any) -> None:  # type: ignore[override]
+        """Traces ``tensor``, or each of a nest of them.
+
+        Raises:
+          ValueError: for something that is no tensor.
+        """
+        for each in [tensor] if type(tensor) is EagerTensor else nest.flatten(tensor, expand_composites=True):
+            if not is_tensor(each) or not isinstance(each, (Tensor, Variable)):
+                raise ValueError(
+                    f"Passed in object {each} of type {type(each).__name__!r}, not tf.Tensor or tf.Variable or ExtensionType."
+                )
+            if not each.dtype.is_differentiable:
+                logger.warning("The dtype of the watched tensor must be floating (e.g. tf.float32), got %r", each.dtype)
+            self._watch_one(each)
+
+    def _watch_one(self, each: Any) -> None:
+        key = id(each)
+        self.watched.add(key)
+        self.active[key] = each
+        if isinstance(each, Variable):
+            self._variables[key] = each
+
+    def read(self, variable: Variable, tensor: Tensor) -> None:
+        """A Variable was read: its gradient is that of what was read."""
+        if self.watch_accessed_variables and variable.trainable:
+            self._watch_one(variable)
+        if self.watches(variable):
+            self.record(ReadVariable, (variable,), tensor, {})
+
+    def watched_variables(self) -> tuple[Variable, ...]:
+        """The Variables watched, in order of first use."""
+        return tuple(self._variables.values())
+
+    @contextmanager
+    def stop_recording(self) -> Any:
+        """Operations inside are not recorded."""
+        self._stop()
+        try:
+            yield
+        finally:
+            self._start()
+
+    def reset(self) -> None:
+        """Forgets everything recorded."""
+        self.records.clear()
+        self.active.clear()
+        self.watched.clear()
+        self._variables.clear()
+
+    # -- gradients
+
+    def gradient(
+        self,
+        target: Any,
+        sources: Any,
+        output_gradients: Any = None,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+    ) -> Any:
+        """The gradient of the sum of ``target`` (a tensor or nest of them) by each of ``sources``.
+
+        Args:
+          output_gradients: a cotangent for each target element, in place of ones.
+          unconnected_gradients: "none" gives None for a source no target depends on, "zero" zeros.
+
+        Returns:
+          Gradients in the structure of ``sources``.
+
+        Raises:
+          RuntimeError: a second call on a tape that is not persistent.
+          LookupError: an op on the way has no gradient.
+          TypeError: a target or source that is no tensor; the tape can be used then.
+        """
+        _check_differentiable(target, sources)
+        self._use(unconnected_gradients)
+        target = target if isinstance(target, Tensor) else nest.map_structure(gradient_parts, target)
+        targets = [target] if isinstance(target, Tensor) else [self._tensor_of(t) for t in nest.flatten(target)]
+        is_one = isinstance(sources, Tensor)
+        owners = flat = [sources] if is_one else [*map(of_library, nest.flatten(sources))]
+        parts = [gradient_parts(s) for s in owners] if any(map(nest.is_composite, owners)) else None
+        if parts is not None:
+            flat = nest.flatten(parts)
+        found = self._sweep(targets, flat, self._seeds(targets, target, output_gradients))
+        if wants_zeros(unconnected_gradients):
+            found = [_zeros(s) if g is None else g for g, s in zip(found, flat)]
+        if is_one:
+            return found[0]
+        if parts is not None:
+            found = [_gradient_by(s, g) for s, g in zip(owners, nest.pack_sequence_as(parts, found))]
+        return nest.pack_sequence_as(sources, found)
+
+    def _use(self, unconnected: UnconnectedGradients | str) -> None:
+        wants_zeros(unconnected)
+        if not self._started or self._used and not self.persistent:
+            raise RuntimeError(MSG_ONCE)
+        self._used = True
+        if self._recording and not self.persistent:
+            self._stop()
+
+    def _sweep(self, targets: list[Any], sources: list[Any], seeds: list[Tensor]) -> list[Any]:
+        """The sweep itself; a persistent tape that still records does not record its own gradients' way back."""
+        if self.watched.issubset(map(id, sources)):
+            needed: Any = self.active
+        else:
+            needed = needed_by(self.records, [s for s in sources if self.watches(s)])
+        found = sweep(tuple(self.records), zip(targets, seeds), sources, needed)
+        if not self.persistent:
+            self.records.clear()
+        return found
+
+    def _tensor_of(self, target: Any) -> Any:
+        """A Variable as a target is what was read of it."""
+        if isinstance(target, UnreadVariable):
+            return target._original
+        return target if is_tensor(target) else convert_to_tensor(target)
+
+    def _seeds(self, targets: list[Any], structure: Any, output_gradients: Any) -> list[Tensor]:
+        ones = ones_for(targets)
+        if output_gradients is None:
+            return ones
+        given = flatten_up_to(structure, output_gradients)
+        if given is None:
+            raise ValueError("output_gradients must have the structure of the target")
+        return [o if g is None else _seed(g, o) for o, g in zip(ones, given)]
+
+    def jacobian(
+        self,
+        target: Any,
+        sources: Any,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The derivative of each element of ``target`` by each element of each source.
+
+        Returns:
+          Tensors of shape target.shape + source.shape, in the structure of ``sources``.
+
+        >>> import tvtf as tf
+        >>> x = tf.constant([1., 2.])
+        >>> with tf.GradientTape() as tape:
+        ...     tape.watch(x)
+        ...     y = x * x
+        >>> tape.jacobian(y, x).numpy()
+        array([[2., 0.],
+               [0., 4.]], dtype=float32)
+        """
+        _check_differentiable(target, sources)
+        self._use(unconnected_gradients)
+        flat = [*map(of_library, nest.flatten(sources))]
+        target = self._tensor_of(target)
+        found = self._mapped_sweep(target, basis(_value(target)._type), flat)
+        shaped = [_jacobian(g, target, s, unconnected_gradients) for g, s in zip(found, flat)]
+        return nest.pack_sequence_as(sources, shaped)
+
+    def _mapped_sweep(self, target: Any, cotangents: Tensor, sources: list[Any]) -> list[Any]:
+        """The sweep for every cotangent along the leading axis at once."""
+        with level() as own:
+            found = self._sweep([target], sources, [Batched(cotangents, own)])
+            return [None if g is None else unwrapped(as_dense(g), own, cotangents._type.shape[0]) for g in found]
+
+    def batch_jacobian(
+        self,
+        target: Any,
+        source: Any,
+        unconnected_gradients: UnconnectedGradients | str = UnconnectedGradients.NONE,
+        parallel_iterations: int | None = None,
+        experimental_use_pfor: bool = True,
+    ) -> Any:
+        """The jacobian of each row: shape (batch, *target.shape[1:], *source.shape[1:]).
+
+        Raises:
+          ValueError: when target and source have no leading dimension in common.
+        """
+        self._use(unconnected_gradients)
+        source = of_library(source)
+        target, value, given = self._tensor_of(target), _value(target), _value(source)
+        if not value._type.shape or not given._type.shape or not same_dim(value._type.shape[0], given._type.shape[0]):
+            raise ValueError(
+                f"Need first dimension of target shape ({value.shape}) and source shape ({given.shape}) to match."
+            )
+        batch, *rest = value._type.shape
+        row = basis(TensorType(tuple(rest), value.dtype))
+        count = row._type.shape[0]
+        repeated = bind.broadcast_to(bind.reshape(row, shape=(count, 1, *rest)), shape=(count, batch, *rest))
+        (found,) = self._mapped_sweep(target, repeated, [source])
+        if found is None:
+            return _unconnected(unconnected_gradients, (batch, *rest, *given._type.shape[1:]), given)
+        axes = (1, 0, *range(2, len(given._type.shape) + 1))
+        return bind.reshape(bind.transpose(found, perm=axes), shape=(batch, *rest, *given._type.shape[1:]))
+
+
+def _check_differentiable(target: Any, sources: Any) -> None:
+    """Raises TypeError where there is something else than tensors and Variables."""
+    if target is None:
+        raise TypeError(
+            "Argument `target` should be a list or nested structure of Tensors, Variables or CompositeTensors to be "
+            "differentiated, but received None."
+        )
+    for x in (*nest.flatten(target), *nest.flatten(sources)):
+        if not is_tensor(x) and not isinstance(x, (Variable, CompositeTensor)):
+            raise TypeError(f"Cannot convert the argument `type_value`: {x!r} to a TensorFlow DType.")
+
+
+def gradient_parts(x: Any) -> Any:
+    """A composite tensor as the nest of tensors that gradients go to."""
+    return x._gradient_components() if isinstance(x, CompositeTensor) else x
+
+
+def _gradient_by(source: Any, found: Any) -> Any:
+    """The gradients by a composite tensor's parts as one; None where no target depends on it."""
+    if not isinstance(source, CompositeTensor) or all(g is None for g in nest.flatten(found)):
+        return found
+    return source._with_gradient(found)
+
+
+def _seed(given: Any, like: Tensor) -> Tensor:
+    seed = convert_to_tensor(given, like.dtype)
+    if not same_shape(seed._type.shape, like._type.shape):
+        raise ValueError(f"output_gradients of shape {seed.shape} do not fit a target of shape {like.shape}")
+    return seed
+
+
+def _value(x: Any) -> Tensor:
+    return x._as_tensor() if isinstance(x, Variable) else convert_to_tensor(x)
+
+
+def _jacobian(found: Any, target: Any, source: Any, unconnected: UnconnectedGradients | str) -> Any:
+    shape = (*target._type.shape, *source._type.shape)
+    return _unconnected(unconnected, shape, source) if found is None else bind.reshape(found, shape=shape)
+
+
+def _unconnected(kind: UnconnectedGradients | str, shape: tuple[Any, ...], like: Any) -> Any:
+    return bind.broadcast_to(number(0, like), shape=shape) if wants_zeros(kind) else None
+
+
+def _zeros(source: Any) -> Tensor:
+    return zeros_like(_value(source))

@@ -1,0 +1,274 @@
+"""``tf.py_function`` and ``tf.numpy_function``: Python at its place in a traced program."""
+
+from __future__ import annotations
+
+import importlib
+from collections.abc import Callable, Sequence
+from functools import wraps
+from typing import Any
+
+import numpy as np
+
+from tvtf import errors
+from tvtf.core import nest
+from tvtf.core.primitive import export, hooks
+from tvtf.core.shape import TensorType
+from tvtf.core.tensor import EagerTensor, Tensor, convert_to_tensor
+from tvtf.core.tensor_spec import TensorSpec
+from tvtf.core.thread_state import state
+from tvtf.dtypes import DType, as_dtype
+from tvtf.frontend.gradient.tape import GradientTape
+from tvtf.ops import host
+
+_KINDS = {
+    ValueError: errors.InvalidArgumentError,
+    TypeError: errors.InvalidArgumentError,
+    StopIteration: errors.OutOfRangeError,
+    MemoryError: errors.ResourceExhaustedError,
+    NotImplementedError: errors.UnimplementedError,
+}
+
+
+@export("py_function")
+def py_function(func: Any = None, inp: Any = None, Tout: Any = None, name: str | None = None) -> Any:
+    """Runs a Python function on eager tensors at this place of the program; gradients go through it.
+
+    It sees what Variables were assigned before, and the program sees what it assigns to them. It may wait for threads that
+    use them. Compiled code reads and writes them one by one around such calls: a training step is quicker without.
+
+    Args:
+      func: takes as many tensors as ``inp`` has; returns tensors, or values that become tensors of ``Tout``.
+      inp: list of tensors.
+      Tout: a dtype or ``TensorSpec``, or a list of them; empty or None where ``func`` returns nothing. While tracing, a dtype
+        alone leaves the rank unknown: the function is compiled when a call has told it, and again for another one.
+        ``TensorSpec([None, 3], dtype)`` tells it before.
+      name: accepted.
+
+    Returns:
+      The results, in the structure of ``Tout``; None where that is empty. Without ``func``, a decorator of one: what it
+      decorates takes the tensors as arguments.
+
+    Raises:
+      InvalidArgumentError: ``func`` raised TypeError or ValueError, or returned something else than ``Tout`` says.
+      UnknownError: it raised another exception.
+      UnimplementedError: it assigns a Variable that is an argument of the ``tf.function`` which calls it.
+
+    >>> import tvtf as tf
+    >>> @tf.function
+    ... def f(x):
+    ...     return tf.py_function(lambda t: t.numpy() * 2.0, [x], tf.TensorSpec([2]))
+    >>> f(tf.constant([1., 2.])).numpy()
+    array([2., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/py_function
+    """
+    if func is None:
+        return lambda func: wraps(func)(lambda *inp: py_function(func, inp, Tout, name))
+    return _called(func, inp, Tout, _on_tensors(func), "EagerPyFunc", _recorded)
+
+
+@export("numpy_function")
+def numpy_function(
+    func: Any = None, inp: Any = None, Tout: Any = None, stateful: bool = True, name: str | None = None
+) -> Any:
+    """Runs a function on NumPy arrays at this place of the program; no gradient goes through it.
+
+    Args:
+      func: takes as many arrays as ``inp`` has; returns arrays of the dtypes of ``Tout``.
+      inp, Tout, name: as for ``py_function``.
+      stateful: accepted; the function runs wherever the program comes by.
+
+    Returns:
+      The results, in the structure of ``Tout`` (outside traces whatever ``func`` returns, as TensorFlow has it); a decorator,
+      as of ``py_function``, without ``func``.
+
+    Raises:
+      InvalidArgumentError, UnknownError: as ``py_function``; outside traces what ``func`` raised.
+
+    >>> import tvtf as tf
+    >>> f = tf.function(lambda x: tf.numpy_function(lambda a: a[::-1], [x], tf.TensorSpec([3])))
+    >>> f(tf.constant([1., 2., 3.])).numpy()
+    array([3., 2., 1.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/numpy_function
+    """
+    if func is None:
+        return lambda func: wraps(func)(lambda *inp: numpy_function(func, inp, Tout, stateful, name))
+    return _called(func, inp, Tout, _on_arrays(func), "PyFunc", None)
+
+
+def _called(func: Any, inp: Any, wanted: Any, run: Any, op: str, record: Any) -> Any:
+    if not callable(func):
+        if state.trace is None and record is None:
+            raise TypeError(f"{type(func).__name__!r} object is not callable")
+        raise ValueError(f"Expected func to be callable. Received func={func} of type {type(func)}.")
+    inp = list(inp or ())
+    if any(map(nest.is_composite, nest.flatten([inp, wanted]))):
+        return _of_components(func, inp, wanted, run, op, record)
+    if state.trace is None and record is None:
+        return _as_it_comes(func(*map(np.array, inp)))
+    inputs = [convert_to_tensor(x) for x in nest.flatten(inp)]
+    specs = [_spec(t) for t in nest.flatten([] if wanted is None else wanted)]
+    if state.trace is None:
+        with told_in_errors(op):
+            results: Sequence[Tensor] = _results(func(*inputs), specs, op)
+    else:
+        results = traced(_checked(run, specs, op), inputs, specs, record and record(func, specs, op), is_barrier=True)
+    if wanted is None or not specs:
+        return None
+    return nest.pack_sequence_as(wanted, list(results)) if nest.is_nested(wanted) else results[0]
+
+
+def _of_components(func: Any, inp: list[Any], wanted: Any, run: Any, op: str, record: Any) -> Any:
+    """The call where some of what goes in or comes out is made of tensors: these go in and come out."""
+
+    def on_components(*flat: Any) -> list[Any]:
+        found = func(*nest.flatten(nest.pack_sequence_as(inp, flat, expand_composites=True)))
+        return nest.flatten([] if found is None else found, expand_composites=True)
+
+    if op == "PyFunc":
+        raise TypeError(f"{op} takes and gives arrays, but a value made of tensors is among them: use tf.py_function")
+    parts = nest.flatten(wanted, expand_composites=True) if wanted is not None else None
+    flat = nest.flatten(inp, expand_composites=True)
+    found = _called(on_components, flat, parts, _on_tensors(on_components), op, record)
+    return None if wanted is None else nest.pack_sequence_as(wanted, found, expand_composites=True)
+
+
+def _spec(wanted: Any) -> TensorSpec:
+    return wanted if isinstance(wanted, TensorSpec) else TensorSpec(None, as_dtype(wanted))
+
+
+def by_python(func: Callable[..., Any], inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
+    """Binds a call of ``func``, from tensors to tensors, in the active trace; gradients go through it."""
+    op = "EagerPyFunc"
+    return traced(_checked(_on_tensors(func), specs, op), inputs, specs, _recorded(func, specs, op))
+
+
+def traced(
+    run: Callable[..., Any],
+    inputs: Sequence[Tensor],
+    specs: Sequence[TensorSpec],
+    record: Callable[..., Any] | None = None,
+    is_barrier: bool = False,
+) -> Sequence[Tensor]:
+    """Binds a call of ``run``, from arrays to arrays, in the active trace.
+
+    A barrier sees what Variables were assigned before, and what it assigns is seen after it. After the first all are: what
+    is assigned after one is not where others look for it.
+    """
+    trace, python, function = state.trace, state.trace.root.python, host.HostFunction(run, record)
+    if trace.has_keys or not (is_barrier or python.barriers):
+        python.add(trace.parent is not None)
+        return bound_call(function, inputs, specs)
+    trace.settle()
+    results = bound_call(function, inputs, specs)
+    python.barriers += 1
+    return results
+
+
+def bound_call(function: host.HostFunction, inputs: Sequence[Tensor], specs: Sequence[TensorSpec]) -> Sequence[Tensor]:
+    """Binds a call of ``function`` in the active trace."""
+    if any(s.shape.rank is None for s in specs):
+        ranks: Any = importlib.import_module("tvtf.frontend.host.host_rank")  # a room above: it interprets
+        key = state.trace.pass_in(function)
+        return ranks.PythonCall(specs, function.record is not None).bound([key, *inputs])  # type: ignore[no-any-return]
+    return host.call(function, inputs, [_type_of(s) for s in specs])
+
+
+def _type_of(spec: TensorSpec) -> TensorType:
+    return TensorType(tuple(host.unknown_dim() if d is None else d for d in spec.shape), spec.dtype)
+
+
+# -- running it
+
+
+def _as_it_comes(found: Any) -> Any:
+    """What a NumPy function gives outside traces: TensorFlow doesn't look there at what was announced."""
+    values = [None if value is None else convert_to_tensor(value) for value in nest.flatten(found)]
+    return values[0] if len(values) == 1 else values
+
+
+def _on_tensors(func: Any) -> Callable[..., Any]:
+    return lambda *arrays: func(*map(EagerTensor, arrays))
+
+
+def _on_arrays(func: Any) -> Callable[..., Any]:
+    """``func`` as TensorFlow calls it in graphs: an array without dims is NumPy's scalar, or bytes."""
+    return lambda *arrays: func(*(a[()] for a in arrays))
+
+
+def _checked(run: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., tuple[np.ndarray, ...]]:
+    """``run`` from arrays to arrays of what was announced."""
+
+    def checked(*arrays: np.ndarray) -> tuple[np.ndarray, ...]:
+        with told_in_errors(op):
+            return tuple(t.eager_array() for t in _results(run(*arrays), specs, op))
+
+    return checked
+
+
+def _results(found: Any, specs: Sequence[TensorSpec], op: str) -> list[Tensor]:
+    values = nest.flatten([] if found is None and not specs else found)
+    if op == "EagerPyFunc":  # which leaves the others
+        values = values[: len(specs)]
+    if not specs:
+        return []
+    if len(values) != len(specs):
+        raise errors.InvalidArgumentError(
+            None, op, f"{op} returned {len(values)} values, but expects to see {len(specs)} values."
+        )
+    return [_result(v, s, i, op) for i, (v, s) in enumerate(zip(values, specs))]
+
+
+def _result(value: Any, spec: TensorSpec, index: int, op: str) -> Tensor:
+    dtype: DType = spec.dtype
+    is_array = isinstance(value, (np.ndarray, np.generic))
+    if is_array and op == "EagerPyFunc":
+        value = convert_to_tensor(value, dtype)  # which casts arrays
+    tensor = convert_to_tensor(value, dtype_hint=None if is_array else dtype)
+    if tensor.dtype is not dtype:
+        raise errors.InvalidArgumentError(
+            None, op, f"{index}-th value returned by {op} is {tensor.dtype.name}, but expects {dtype.name}"
+        )
+    if not spec.shape.is_compatible_with(tensor.shape):
+        raise errors.InvalidArgumentError(
+            None, op, f"{index}-th value returned by {op} has shape {tensor.shape}, but expects {spec.shape}"
+        )
+    return tensor
+
+
+class told_in_errors:  # noqa: N801 - a context manager
+    """Exceptions of the user's function become TensorFlow's, with the kind and text of the first."""
+
+    def __init__(self, op: str) -> None:
+        self.op = op
+
+    def __enter__(self) -> None: ...
+
+    def __exit__(self, kind: Any, error: Any, _: Any) -> None:
+        if error is None or not isinstance(error, Exception) or isinstance(error, errors.OpError):
+            return
+        raised = next((new for old, new in _KINDS.items() if isinstance(error, old)), errors.UnknownError)
+        raise raised(None, self.op, f"{type(error).__name__}: {error}") from error
+
+
+def _recorded(func: Any, specs: Sequence[TensorSpec], op: str) -> Callable[..., Any]:
+    """The recorded run of a function: its results, and the way from their cotangents to those of its floating inputs."""
+
+    def record(*arrays: np.ndarray) -> tuple[tuple[np.ndarray, ...], Callable[..., Any]]:
+        inputs = list(map(EagerTensor, arrays))
+        wanted = [x for x in inputs if x.dtype.is_floating]
+        with told_in_errors(op), GradientTape(persistent=True) as tape:
+            tape.watch(wanted)
+            results = _results(func(*inputs), specs, op)
+
+        def back(*cts: np.ndarray) -> tuple[np.ndarray, ...]:
+            found = tape.gradient(results, wanted, list(map(EagerTensor, cts)), unconnected_gradients="zero")
+            return tuple(g.eager_array() for g in found)
+
+        return tuple(t.eager_array() for t in results), back
+
+    return record
+
+
+hooks.by_python = by_python

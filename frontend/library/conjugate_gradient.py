@@ -1,0 +1,92 @@
+"""Linear equations by conjugate gradients: products with the operator alone."""
+
+from __future__ import annotations
+
+from typing import Any, NamedTuple
+
+from tvtf.composites.linear.algebra import broadcast, column, conjugate_if, dims_of, total, zeros
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.frontend.control_flow.cond_while import while_loop
+from tvtf.ops.aggregate import norm
+from tvtf.ops.cast import cast
+from tvtf.ops.rules import bind
+
+
+class CGState(NamedTuple):
+    """Where the iteration is: its number, the solution, the residual, the direction, and the residual's square."""
+
+    i: Tensor
+    x: Tensor
+    r: Tensor
+    p: Tensor
+    gamma: Tensor
+
+
+@export("linalg.experimental.conjugate_gradient")
+def conjugate_gradient(
+    operator: Any,
+    rhs: Any,
+    preconditioner: Any = None,
+    x: Any = None,
+    tol: float = 1e-5,
+    max_iter: int = 20,
+    name: str = "conjugate_gradient",
+) -> CGState:
+    """The solution of ``operator @ x = rhs`` for a self-adjoint positive definite operator.
+
+    Args:
+      operator: a `tf.linalg.LinearOperator` hinted so.
+      rhs: tensor of shape (..., n).
+      preconditioner: an operator near the inverse.
+      x: where to begin; zeros where None.
+      tol: the iteration ends where the residual's norm is so small beside that of ``rhs``.
+      max_iter: the largest number of steps.
+
+    Returns:
+      The last state: ``x`` is the solution.
+
+    Raises:
+      ValueError: the operator is not hinted to be self-adjoint and positive definite.
+
+    >>> import tvtf as tf
+    >>> operator = tf.linalg.LinearOperatorDiag([1., 4.], is_positive_definite=True)
+    >>> tf.linalg.experimental.conjugate_gradient(operator, [1., 2.]).x.numpy().round(4)
+    array([1. , 0.5], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/linalg/experimental/conjugate_gradient
+    """
+    if not (operator.is_self_adjoint and operator.is_positive_definite):
+        raise ValueError("Expected a self-adjoint, positive definite operator.")
+    b = convert_to_tensor(rhs)
+    others = [] if preconditioner is None else [preconditioner._dims()[:-2]]
+    batch = broadcast(dims_of(b)[:-1], operator._dims()[:-2], *others)
+    whole = bind.broadcast_to(b, shape=(*batch, dims_of(b)[-1]))
+    limit = norm(whole, axis=-1) * tol
+    start = zeros(dims_of(whole), whole.dtype) if x is None else convert_to_tensor(x)
+    residual = whole if x is None else b - operator.matvec(start)
+    towards = _improved(residual, preconditioner)
+    state = CGState(convert_to_tensor(0), start, residual, towards, _dot(residual, towards))
+
+    def goes_on(i: Tensor, state: CGState) -> Tensor:
+        return public_names()["logical_and"](i < max_iter, public_names()["reduce_any"](norm(state.r, axis=-1) > limit))  # type: ignore[no-any-return]
+
+    def step(i: Tensor, state: CGState) -> tuple[Tensor, CGState]:
+        image = operator.matvec(state.p)
+        length = column(state.gamma / _dot(state.p, image))
+        rest = state.r - length * image
+        better = _improved(rest, preconditioner)
+        gamma = _dot(rest, better)
+        direction = better + column(gamma / state.gamma) * state.p
+        return i + 1, CGState(i + 1, state.x + length * state.p, rest, direction, gamma)
+
+    _, found = while_loop(goes_on, step, [cast(0, "int32"), state])
+    return found  # type: ignore[no-any-return]
+
+
+def _improved(x: Tensor, preconditioner: Any) -> Tensor:
+    return x if preconditioner is None else preconditioner.matvec(x)  # type: ignore[no-any-return]
+
+
+def _dot(a: Tensor, b: Tensor) -> Tensor:
+    return total(conjugate_if(a, True) * b)

@@ -1,0 +1,219 @@
+"""Connectionist temporal classification: its loss, by two passes over the frames in logarithms.
+
+Source: Graves et al., "Connectionist Temporal Classification", ICML 2006, sections 4.1 and 4.2
+"""
+
+from __future__ import annotations
+
+import functools
+from typing import Any
+
+import numpy as np
+
+from tvtf.composites.sparse.dense import to_dense
+from tvtf.composites.sparse.tensor import SparseTensor
+from tvtf.core.argument_error import Refused
+from tvtf.core.primitive import export, public_names
+from tvtf.core.shape import Dim
+from tvtf.core.tensor import Tensor, convert_to_tensor
+from tvtf.dtypes import bfloat16, float16, float32, int32, int64
+from tvtf.frontend.control_flow.map_scan_fold import scan
+from tvtf.frontend.gradient.custom_gradient import custom_gradient
+from tvtf.ops.aggregate import reduce_logsumexp
+from tvtf.ops.array import transpose
+from tvtf.ops.cast import cast
+from tvtf.ops.compare import where
+from tvtf.ops.create import arange, one_hot
+from tvtf.ops.dims import scalar_of
+from tvtf.ops.grids import sequence_mask
+from tvtf.ops.indexing import gather
+from tvtf.ops.lapack import product
+from tvtf.ops.required import required
+from tvtf.ops.rules import bind, zeros_like
+from tvtf.ops.softmax import log_softmax
+
+NEVER = -1e30
+"""The logarithm of what can't be: finite, so that no difference of two is undefined."""
+HARDLY = float(np.float32(np.log(1e-307)))
+"""What TensorFlow gives states that a path of dense labels may not begin or end in."""
+
+
+@export("nn.ctc_loss")
+def ctc_loss(
+    labels: Any,
+    logits: Any,
+    label_length: Any,
+    logit_length: Any,
+    logits_time_major: bool = True,
+    unique: Any = None,
+    blank_index: int | None = None,
+    name: str | None = None,
+) -> Tensor:
+    """The negative logarithm of the probability that frames spell labels, whatever the alignment.
+
+    Args:
+      labels: integer tensor of shape (batch, longest label), or a SparseTensor of that shape.
+      logits: floating tensor of shape (frames, batch, classes); the classes include one for "blank".
+      label_length: integer tensor of shape (batch,); not used with sparse labels.
+      logit_length: integer tensor of shape (batch,).
+      logits_time_major: whether the frames are the first axis, else the second.
+      unique: accepted: what `tf.nn.ctc_unique_labels` gives is not needed here.
+      blank_index: the class of "blank", from the end where negative; 0 where None; must be given with sparse labels.
+
+    Returns:
+      A tensor of shape (batch,).
+
+    Raises:
+      ValueError: sparse labels without ``blank_index``.
+      InvalidArgumentError: with sparse labels, more frames than there are.
+
+    >>> import tvtf as tf
+    >>> logits = tf.zeros([3, 1, 2])
+    >>> tf.nn.ctc_loss([[1]], logits, label_length=[1], logit_length=[3]).numpy().round(4)
+    array([0.2877], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/ctc_loss
+    """
+    is_sparse = isinstance(labels, SparseTensor)
+    if is_sparse and blank_index is None:
+        raise ValueError("Argument `blank_index` must be provided when `labels` is a `SparseTensor`.")
+    frames = convert_to_tensor(logits)
+    dtype = frames.dtype
+    frames = cast(frames, float32) if dtype in (float16, bfloat16) else frames
+    if not logits_time_major:
+        frames = transpose(frames, [1, 0, 2])
+    lengths = cast(convert_to_tensor(logit_length), int32)
+    if is_sparse:
+        count = frames._type.shape[0]
+        told = "sequence_length is larger than the number of frames"
+        check = functools.partial(_check_frames, count=count)
+        lengths = required(lengths, check, lambda x: bind.less_equal(cast(x, int64), scalar_of(count)), told)
+        labels, label_length = _dense(labels), _counted(labels)
+    blank = _class_from(blank_index or 0, frames._type.shape[2])
+    spelled = cast(convert_to_tensor(labels), int32)
+    if blank_index:
+        # TensorFlow moves the blank to the first place: a label that names it means the class before it.
+        spelled = where(spelled == blank, blank - 1, spelled)
+    compute = custom_gradient(functools.partial(_loss_and_gradient, blank=blank, limit=NEVER if is_sparse else HARDLY))
+    found = compute(frames, spelled, cast(convert_to_tensor(label_length), int32), lengths)
+    return found if found.dtype is dtype else cast(found, dtype)  # type: ignore[no-any-return]
+
+
+def _check_frames(lengths: np.ndarray, count: int) -> None:
+    for i, length in enumerate(lengths):
+        if length > count:
+            raise Refused(f"sequence_length({i}) <= {count}").told_by("CTCLoss")
+
+
+def _class_from(index: int, classes: Dim) -> Any:
+    """A class, which may be counted from the end."""
+    if isinstance(classes, int):
+        return index % classes
+    return index if index >= 0 else _number(classes + index)
+
+
+def _number(size: Dim) -> Any:
+    """A size to compute with."""
+    return size if isinstance(size, int) else cast(scalar_of(size), int32)
+
+
+def _dense(labels: SparseTensor) -> Tensor:
+    return to_dense(labels)
+
+
+def _counted(labels: SparseTensor) -> Tensor:
+    """How many labels each row has."""
+    ones = SparseTensor(
+        labels.indices, bind.broadcast_to(convert_to_tensor(1), shape=labels.values._type.shape), labels.dense_shape
+    )
+    dense = to_dense(ones)
+    return bind.reduce_sum(dense, axis=(1,), keepdims=False)  # type: ignore[no-any-return]
+
+
+class _Paths:
+    """The states of an alignment, blank and label in turn, and where each may come from."""
+
+    def __init__(self, labels: Tensor, counts: Tensor, blank: Any, classes: Dim, limit: float) -> None:
+        batch, size = labels._type.shape
+        blanks = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, size))
+        pairs = bind.reshape(public_names()["stack"]([blanks, labels], axis=2), shape=(batch, 2 * size))
+        last = bind.broadcast_to(convert_to_tensor(blank, int32), shape=(batch, 1))
+        self.classes, self.limit = _number(classes), limit
+        self.states = bind.concat(pairs, last, axis=1)
+        places = arange(_number(2 * size + 1))
+        before = self.shifted(cast(self.states, float32), 2, -1.0)
+        is_label = bind.broadcast_to(places % 2 == 1, shape=self.states._type.shape)
+        is_new = bind.logical_and(is_label, cast(self.states, float32) != before)
+        self.counted = where(bind.logical_and(is_label, self.states == blank), -1, self.states)
+        """The class that a state counts for in the gradient; of a blank among the labels TensorFlow counts none."""
+        self.skips = where(is_new, 0.0, NEVER)
+        ends = 2 * bind.reshape(counts, shape=(batch, 1))
+        self.last = where(bind.logical_or(places == ends, places == ends - 1), 0.0, limit)
+        self.first = where(bind.broadcast_to(places < 2, shape=self.states._type.shape), 0.0, NEVER)
+
+    @staticmethod
+    def shifted(x: Tensor, by: int, fill: float) -> Tensor:
+        """``x`` moved to later states, or by a negative number to earlier ones."""
+        batch, size = x._type.shape
+        edge = bind.broadcast_to(convert_to_tensor(fill, x.dtype), shape=(batch, abs(by)))
+        kept = x[:, : size - by] if by > 0 else x[:, -by:]  # type: ignore[index]
+        return bind.concat(*((edge, kept) if by > 0 else (kept, edge)), axis=1)  # type: ignore[no-any-return]
+
+    def forward(self, value: Tensor) -> Tensor:
+        """The probability of each state one frame later, before that frame is seen."""
+        return _sum(value, self.shifted(value, 1, NEVER), self.shifted(value, 2, NEVER) + cast(self.skips, value.dtype))
+
+    def backward(self, value: Tensor) -> Tensor:
+        """The probability of the rest from each state one frame earlier."""
+        skipped = self.shifted(value + cast(self.skips, value.dtype), -2, NEVER)
+        return _sum(value, self.shifted(value, -1, NEVER), skipped)
+
+    def seen(self, scores: Tensor) -> Tensor:
+        """The states' scores in each frame; a label that is no class scores nothing."""
+        is_class = bind.logical_and(self.states >= 0, self.states < self.classes)
+        found = gather(transpose(scores, [1, 0, 2]), where(is_class, self.states, 0), axis=2, batch_dims=1)
+        rows = transpose(found, [1, 0, 2])
+        return where(is_class, rows, zeros_like(rows))  # type: ignore[no-any-return]
+
+
+def _sum(*parts: Tensor) -> Tensor:
+    """``log(sum(exp(part)))``."""
+    largest = functools.reduce(bind.maximum, parts)
+    return largest + bind.log(functools.reduce(bind.add, [bind.exp(part - largest) for part in parts]))  # type: ignore[no-any-return]
+
+
+def _loss_and_gradient(
+    logits: Tensor, labels: Tensor, counts: Tensor, lengths: Tensor, blank: Any, limit: float
+) -> tuple[Tensor, Any]:
+    count, batch, classes = logits._type.shape
+    dtype = logits.dtype
+    paths = _Paths(labels, counts, blank, classes, limit)
+    scores = log_softmax(logits)
+    seen = paths.seen(scores)
+    ends = cast(paths.last, dtype)
+    start = bind.broadcast_to(convert_to_tensor(limit, dtype), shape=ends._type.shape)
+    first = bind.maximum(paths.forward(start), cast(paths.first, dtype))
+
+    def back(later: tuple[Tensor, Tensor], frame: tuple[Tensor, Tensor]) -> tuple[Tensor, Tensor]:
+        """What follows each frame, and with it that frame: past the last one there is nothing but the end."""
+        score, index = frame
+        after = where(bind.reshape(index >= lengths - 1, shape=(batch, 1)), ends, later[1])
+        return after, paths.backward(after + score)
+
+    after, _ = scan(back, (seen, arange(_number(count))), initializer=(ends, ends), reverse=True)
+    whole = reduce_logsumexp(first + seen[0] + after[0], axis=-1)  # type: ignore[index]
+    empty = bind.select(counts == 0, convert_to_tensor(0, dtype), convert_to_tensor(limit, dtype))
+    likelihood = where(lengths == 0, empty, whole)
+    loss = where(likelihood < NEVER / 2, convert_to_tensor(np.inf, likelihood.dtype), -likelihood)
+
+    def gradient(ct: Tensor) -> tuple[Any, ...]:
+        before = scan(lambda value, frame: paths.forward(value) + frame, seen[1:], initializer=first + seen[0])  # type: ignore[index]
+        both = bind.concat(bind.reshape(first + seen[0], shape=(1, *first._type.shape)), before, axis=0) + after  # type: ignore[index]
+        total = reduce_logsumexp(both, axis=2, keepdims=True)
+        shares = where(total < NEVER / 2, zeros_like(both), bind.exp(both - total))
+        by_class = product(transpose(shares, [1, 0, 2]), one_hot(paths.counted, _number(classes), dtype=dtype))
+        within = cast(transpose(sequence_mask(lengths, _number(count))), dtype)
+        weights = bind.reshape(within * ct, shape=(count, batch, 1))
+        return (bind.exp(scores) - transpose(by_class, [1, 0, 2])) * weights, None, None, None
+
+    return cast(loss, dtype), gradient

@@ -1,0 +1,240 @@
+"""Numbers rounded as quantization would, with gradients that pass; and gradients of convolutions, by name."""
+
+from __future__ import annotations
+
+from collections.abc import Sequence
+from typing import Any
+
+from tvtf.core.argument_error import RefusedValue
+from tvtf.core.primitive import export, public_names
+from tvtf.core.tensor import Tensor, convert_to_tensor, static_value
+from tvtf.dtypes import FLOATING, float32, int32
+from tvtf.frontend.gradient.custom_gradient import custom_gradient
+from tvtf.frontend.gradient.tape import GradientTape
+from tvtf.ops.cast import cast
+from tvtf.ops.compare import where
+from tvtf.ops.convolution import depthwise_conv2d
+from tvtf.ops.create import zeros
+from tvtf.ops.operands import attributes, operand, operands, word_of
+from tvtf.ops.rules import bind, require_dtype, require_same_dtype
+
+
+def _limits(x: Tensor, low: Any, high: Any, range_given: bool, axis: int) -> tuple[Tensor, Tensor]:
+    """The least and the largest number, one of each or one for each slice along an axis."""
+    others = tuple(i for i in range(x.ndim) if axis < 0 or i != axis)
+    if not range_given:
+        return tuple(reduce(x, axis=others, keepdims=True) for reduce in (bind.reduce_min, bind.reduce_max))  # type: ignore[return-value]
+    shape = (1,) * x.ndim if axis < 0 else tuple(-1 if i == axis else 1 for i in range(x.ndim))
+    return tuple(bind.reshape(end, shape=shape) for end in (low, high))  # type: ignore[return-value]
+
+
+def _rounded(
+    x: Tensor, low: Tensor, high: Tensor, signed: bool, num_bits: int, narrow: bool, clips: bool, half_up: bool
+) -> Tensor:
+    """Numbers in steps that keep zero, as many as fit between the limits.
+
+    Source: tensorflow/core/kernels/quantize_and_dequantize_op.h
+    """
+    least = (-(2 ** (num_bits - 1)) + narrow) if signed else 0
+    most = 2 ** (num_bits - 1) - 1 if signed else 2**num_bits - 1
+    largest = float(x.dtype.max)
+    from_low = where(least * low > 0, least / low, largest)
+    from_high = where(most * high > 0, most / high, largest)
+    by_low = from_low < from_high
+    scale = where(by_low, from_low, from_high)
+    step = where(by_low, low / least if least else low, high / most)
+    if clips:
+        x = bind.minimum(bind.maximum(x, where(by_low, low, least * step)), where(by_low, most * step, high))
+    scaled = x * scale
+    return (bind.floor(scaled + 0.5) if half_up else public_names()["round"](scaled)) * step  # type: ignore[no-any-return]
+
+
+def _check_range(low: Any, high: Any) -> None:
+    least, most = (static_value(convert_to_tensor(v, dtype_hint=float32)) for v in (low, high))
+    if least is not None and most is not None and not (least <= most).all():
+        raise RefusedValue(f"Invalid range: input_min {least} > input_max {most}")
+
+
+def _quantized(
+    input: Any,
+    low: Any,
+    high: Any,
+    signed: bool,
+    num_bits: int,
+    range_given: bool,
+    round_mode: str,
+    narrow: bool,
+    axis: int | None,
+    passes_all: bool,
+) -> Tensor:
+    x, low, high = operands(input, low, high)
+    require_same_dtype([t._type for t in (x, low, high)], ("input", "input_min", "input_max"))
+    if not 0 < num_bits < (62 if signed else 63):
+        raise RefusedValue(f"num_bits is out of range: {num_bits} with signed_input_ {int(signed)}")
+    if range_given:
+        _check_range(low, high)
+    along = -1 if axis is None else axis % x.ndim
+
+    @custom_gradient
+    def compute(x: Tensor) -> tuple[Tensor, Any]:
+        ends = _limits(x, low, high, range_given, along)
+        found = _rounded(x, *ends, signed, num_bits, narrow, range_given, round_mode == "HALF_UP")
+
+        def gradient(ct: Tensor) -> Tensor:
+            if passes_all:
+                return ct
+            least, most = _limits(x, low, high, True, along)
+            within = public_names()["logical_and"](x >= least, x <= most)
+            return ct * cast(within, ct.dtype)  # type: ignore[no-any-return]
+
+        return found, gradient
+
+    return compute(x)  # type: ignore[no-any-return]
+
+
+QUANTIZER = attributes(signed_input=bool, num_bits=int, range_given=bool, narrow_range=bool)
+"""How quantizers convert what TensorFlow keeps as attributes."""
+
+
+@export("quantization.quantize_and_dequantize_v2")
+@QUANTIZER
+@attributes(round_mode=word_of("HALF_TO_EVEN", "HALF_UP"))
+def quantize_and_dequantize_v2(
+    input: Any,
+    input_min: Any,
+    input_max: Any,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    name: str | None = None,
+    narrow_range: bool = False,
+    axis: int | None = None,
+) -> Tensor:
+    """Numbers as they would be after quantization to integers of few bits and back.
+
+    Args:
+      input: floating tensor.
+      input_min, input_max: the range; scalars, or vectors of one for each slice along ``axis``.
+      signed_input: whether the integers have a sign.
+      num_bits: how many bits they have.
+      range_given: whether the range is the one given, else the one that the numbers have.
+      round_mode: "HALF_TO_EVEN" or "HALF_UP".
+      narrow_range: whether the least integer is left out.
+      axis: the axis of slices with a range of their own.
+
+    Returns:
+      A tensor like ``input``; its gradient passes where the numbers lie in the range given.
+
+    >>> import tvtf as tf
+    >>> tf.quantization.quantize_and_dequantize_v2([1.2, -2.5, 9.], -3., 3., num_bits=3, range_given=True).numpy()
+    array([ 1., -2.,  3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/quantize_and_dequantize_v2
+    """
+    kinds = (signed_input, num_bits, range_given, round_mode, narrow_range, axis)
+    return _quantized(input, input_min, input_max, *kinds, passes_all=False)
+
+
+@export("quantization.quantize_and_dequantize")
+@QUANTIZER
+@attributes(round_mode=word_of("HALF_TO_EVEN", "HALF_UP"))
+def quantize_and_dequantize(
+    input: Any,
+    input_min: Any,
+    input_max: Any,
+    signed_input: bool = True,
+    num_bits: int = 8,
+    range_given: bool = False,
+    round_mode: str = "HALF_TO_EVEN",
+    name: str | None = None,
+    narrow_range: bool = False,
+    axis: int | None = None,
+) -> Tensor:
+    """As `tf.quantization.quantize_and_dequantize_v2`, with a gradient that always passes.
+
+    >>> import tvtf as tf
+    >>> tf.quantization.quantize_and_dequantize([1., 2., 3.], 0., 0., num_bits=3).numpy()
+    array([1., 2., 3.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/quantization/quantize_and_dequantize
+    """
+    kinds = (signed_input, num_bits, range_given, round_mode, narrow_range, axis)
+    return _quantized(input, input_min, input_max, *kinds, passes_all=True)
+
+
+# -- gradients of depthwise convolutions
+
+
+def _gradient_by(
+    first: Tensor, second: Tensor, which: int, ct: Any, strides: Any, padding: Any, format: Any, rates: Any
+) -> Tensor:
+    given = (first, second)
+    with GradientTape() as tape:
+        tape.watch(given[which])
+        y = depthwise_conv2d(first, second, strides, padding, format, None if rates is None else _pair(rates, format))
+    return tape.gradient(y, given[which], output_gradients=convert_to_tensor(ct, y.dtype))  # type: ignore[no-any-return]
+
+
+def _pair(rates: Sequence[int], format: Any) -> list[int]:
+    return list(rates[2:] if str(format).startswith("NC") else rates[1:3]) if len(rates) == 4 else list(rates)
+
+
+def _floating(value: Any) -> Tensor:
+    found = convert_to_tensor(value)
+    require_dtype(found._type, FLOATING, "input")
+    return found
+
+
+@export("nn.depthwise_conv2d_backprop_input")
+def depthwise_conv2d_backprop_input(
+    input_sizes: Any,
+    filter: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """The gradient of `tf.nn.depthwise_conv2d` by its images, whose shape is ``input_sizes``.
+
+    >>> import tvtf as tf
+    >>> ct, w = tf.ones([1, 1, 1, 1]), tf.reshape([1., 2., 3., 4.], [2, 2, 1, 1])
+    >>> tf.nn.depthwise_conv2d_backprop_input([1, 2, 2, 1], w, ct, [1, 1, 1, 1], "VALID").numpy().ravel()
+    array([1., 2., 3., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/depthwise_conv2d_backprop_input
+    """
+    w = _floating(filter)
+    sizes = operand(input_sizes, int32, 0)
+    return _gradient_by(
+        zeros(sizes, w.dtype), w, 0, operand(out_backprop, w.dtype, 2), strides, padding, data_format, dilations
+    )
+
+
+@export("nn.depthwise_conv2d_backprop_filter")
+def depthwise_conv2d_backprop_filter(
+    input: Any,
+    filter_sizes: Any,
+    out_backprop: Any,
+    strides: Any,
+    padding: Any,
+    data_format: str = "NHWC",
+    dilations: Any = (1, 1, 1, 1),
+    name: str | None = None,
+) -> Tensor:
+    """The gradient of `tf.nn.depthwise_conv2d` by its filter, whose shape is ``filter_sizes``.
+
+    >>> import tvtf as tf
+    >>> ct, x = tf.ones([1, 1, 1, 1]), tf.reshape([1., 2., 3., 4.], [1, 2, 2, 1])
+    >>> tf.nn.depthwise_conv2d_backprop_filter(x, [2, 2, 1, 1], ct, [1, 1, 1, 1], "VALID").numpy().ravel()
+    array([1., 2., 3., 4.], dtype=float32)
+
+    Source: https://www.tensorflow.org/api_docs/python/tf/nn/depthwise_conv2d_backprop_filter
+    """
+    x = _floating(input)
+    sizes = operand(filter_sizes, int32, 1)
+    return _gradient_by(
+        x, zeros(sizes, x.dtype), 1, operand(out_backprop, x.dtype, 2), strides, padding, data_format, dilations
+    )

@@ -1,0 +1,342 @@
+"""Tuning a compiled function: its kernels are compiled with other choices, timed alone beside the default, and recorded."""
+
+from __future__ import annotations
+
+import tempfile
+import time
+import warnings
+from collections.abc import Callable, Mapping, Sequence
+from concurrent.futures import ThreadPoolExecutor
+from functools import partial
+from pathlib import Path
+from statistics import median
+from typing import Any, NamedTuple
+
+import ml_dtypes
+import numpy as np
+import tvm_ffi
+
+from tvtf import tuned
+from tvtf.core.dlpack_view import to_array, to_handle
+from tvtf.core.thread_count import available_cores
+from tvtf.core.thread_state import state
+from tvtf.frontend.tuning import cpu_load
+from tvtf.frontend.tuning.extract_kernels import Alone, compile_alone, kernels_alone, lowered_alone, run_alone
+from tvtf.frontend.tuning.profile import RUN_KERNEL, handles_of, profile
+from tvtf.frontend.tuning.search import Candidate, Found, Search
+from tvtf.passes.schedule.choices import Decisions
+from tvtf.passes.schedule.cpu import schedule
+from tvtf.passes.schedule.tuned import describe, workload_key
+from tvtf.runtime.executable import Executable
+from tvtf.runtime.target import host_target, target_of
+from tvtf.state.variable import Variable
+
+LEAST_SHARE = 0.01
+LEAST_SECONDS_OF_A_ROUND = 3e-4
+# One that takes so many times as long as the quickest is timed once.
+HOPELESS = 3.0
+ROUNDS_OF_THE_WHOLE = 11
+CALLS_FOR_SHARES = 5
+MOST_OF_OTHERS = 0.1
+TOLERANCE = {"float64": 1e-10, "float32": 1e-4, "float16": 2e-2, "bfloat16": 1e-1}
+
+
+class TunedKernel(NamedTuple):
+    """A kernel: its share of the function's time, seconds as scheduled by default and at best, and what makes the difference.
+
+    ``choices`` are those that are not the default's, none where the default is kept; ``tried`` other schedules were timed,
+    and ``refused`` were faster, but gave other results.
+    """
+
+    name: str
+    share: float
+    before: float
+    after: float
+    choices: Mapping[str, str]
+    tried: int
+    refused: int
+
+
+class Tuning(NamedTuple):
+    """What tuning found: the kernels it searched, largest share first, seconds of a whole call, and where records are."""
+
+    kernels: tuple[TunedKernel, ...]
+    before: float
+    after: float
+    records: Path | None
+
+    def __str__(self) -> str:
+        head = f"{'share':>6} {'before us':>10} {'after us':>10} {'tried':>6}  kernel: choices"
+        whole = f"{'all':>6} {self.before * 1e6:10.1f} {self.after * 1e6:10.1f}"
+        return "\n".join([head, *map(_line, self.kernels), whole])
+
+
+def _line(k: TunedKernel) -> str:
+    return f"{k.share:6.1%} {k.before * 1e6:10.1f} {k.after * 1e6:10.1f} {k.tried:6}  {k.name}: {told(k.choices)}"
+
+
+def told(choices: Mapping[str, str]) -> str:
+    """Choices in words.
+
+    >>> told({"tile": "12 x 2", "packed": "none"})
+    'tile: 12 x 2; packed: none'
+    """
+    return "; ".join(f"{name}: {label}" for name, label in choices.items()) or "as by default"
+
+
+class Budget:
+    """Seconds, and candidates where they are limited, that are left."""
+
+    def __init__(self, seconds: float, trials: int | None, clock: Callable[[], float] = time.perf_counter) -> None:
+        self.clock, self.end, self.trials = clock, clock() + seconds, trials
+
+    def share(self, part: float) -> Callable[[], bool]:
+        """What tells whether some of a part of what is left is left."""
+        end = self.clock() + part * (self.end - self.clock())
+        least = None if self.trials is None else self.trials - max(1, round(part * self.trials))
+
+        def goes_on() -> bool:
+            is_left = self.trials is None or least is None or self.trials > max(least, 0)
+            return is_left and self.clock() < end
+
+        return goes_on
+
+    def spend(self, trials: int) -> None:
+        """Some candidates were built."""
+        if self.trials is not None:
+            self.trials -= trials
+
+
+def tune(
+    code: Any,
+    tensors: Sequence[Any],
+    variables: Sequence[Variable],
+    budget: Budget,
+    tell: Callable[[TunedKernel], None] = lambda _: None,
+) -> Tuning:
+    """Searches the kernels of compiled code on these arguments, and keeps records; Ctrl-C ends it early.
+
+    Raises:
+      NotImplementedError: the device in use is a GPU.
+    """
+    if target_of(state.device).kind.name != "llvm":
+        raise NotImplementedError(f"tune searches schedules for CPUs, but the device in use is {state.device}")
+    untuned = code.code().executable
+    if untuned is None:
+        return Tuning((), 0.0, 0.0, None)
+    started = cpu_load.now()
+    parts = _parts(code, tensors, variables)
+    operands = _operands(code, tensors, variables, [part.alone for part in parts])
+    found: list[TunedKernel] = []
+    path = None
+    try:
+        with tempfile.TemporaryDirectory(prefix="tvtf-tune-") as folder:
+            for number, part in enumerate(parts):
+                goes_on = budget.share(part.share / sum(p.share for p in parts[number:]))
+                bench = Bench(part.alone, operands[part.alone.name], Path(folder) / str(number), budget)
+                search = Search(bench.build, bench.measure, bench.agrees, goes_on)
+                kernel, record = _result(part, search.run())
+                path = tuned.keep([record]) if record else path
+                found.append(kernel)
+                tell(kernel)
+                if search.interrupted:
+                    break
+    except KeyboardInterrupt:  # what was found is kept already
+        pass
+    before, after = _whole(code, untuned, tensors, variables)
+    _warn_if_busy(cpu_load.others_share(started, cpu_load.now()))
+    return Tuning(tuple(found), before, after, path)
+
+
+def _warn_if_busy(share: float) -> None:
+    if share > MOST_OF_OTHERS:
+        warnings.warn(
+            f"tune: other programs took {share:.0%} of the cores, so that what was found may not be quicker without them; "
+            "tune again when nothing else runs",
+            stacklevel=2,
+        )
+
+
+class Part(NamedTuple):
+    """A kernel and its share of the time of a call, that of others of the same structure included."""
+
+    alone: Alone
+    key: str
+    share: float
+
+
+def _parts(code: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> list[Part]:
+    """The kernels that take a share worth tuning, largest first."""
+    times = profile(code, tensors, variables, CALLS_FOR_SHARES)
+    seconds = {k.name: k.seconds for k in times.kernels}
+    known: dict[str, Part] = {}
+    for alone in kernels_alone(code.module(), host_target()):
+        if alone.name not in seconds:
+            continue
+        key, share = workload_key(alone.func), seconds[alone.name] / times.seconds
+        same = known.get(key)
+        known[key] = Part(alone, key, share) if same is None else same._replace(share=same.share + share)
+    return sorted((p for p in known.values() if p.share >= LEAST_SHARE), key=lambda p: -p.share)
+
+
+def _operands(
+    code: Any, tensors: Sequence[Any], variables: Sequence[Variable], wanted: Sequence[Alone]
+) -> dict[str, list[Any]]:
+    """Copies of what one call of the function gives its kernels."""
+    counts = {alone.name: alone.operands for alone in wanted}
+    found: dict[str, list[Any]] = {}
+
+    def look(_function: Any, name: str, before: bool, _result: Any, *args: Any) -> int:
+        if before and name in counts and name not in found:
+            found[name] = [to_handle(to_array(x).copy()) for x in args[: counts[name]]]
+        return RUN_KERNEL
+
+    executable, handles = handles_of(code, tensors, variables)
+    if counts:
+        executable.instrumented(look)(*handles)
+    return found
+
+
+def _result(part: Part, found: Found) -> tuple[TunedKernel, tuned.Record | None]:
+    """What to tell, and what to keep where the best is surely better."""
+    name, target = part.alone.name, describe(host_target())
+    if not found.is_sure:
+        return TunedKernel(name, part.share, found.before, found.before, {}, found.tried, found.refused), None
+    kernel = TunedKernel(name, part.share, found.before, found.after, _changed(found), found.tried, found.refused)
+    words = f"{name}: {part.alone.shapes}"[: tuned.LONGEST_TEXT]
+    return kernel, tuned.Record(target, part.key, words, found.best.choices, found.before, found.after)
+
+
+def _changed(found: Found) -> dict[str, str]:
+    """The choices that differ from what the default's were, or would have been."""
+    default = found.default.choices
+    return {name: q.answer for name, q in found.best.asked.items() if q.answer != default.get(name, q.default)}
+
+
+def _whole(code: Any, untuned: Any, tensors: Sequence[Any], variables: Sequence[Variable]) -> tuple[float, float]:
+    """Seconds of a call as it was and as it is now, which is compiled for that."""
+    _, old = handles_of(code, tensors, variables)
+    code.forget()
+    tuned_code, new = handles_of(code, tensors, variables)
+    runs = [partial(untuned.function(), *old), partial(tuned_code.function(), *new)]
+    before, after = in_turns(runs, ROUNDS_OF_THE_WHOLE)
+    return median(before), median(after)
+
+
+# -- one kernel
+
+
+class Bench:
+    """One kernel's candidates: built several at a time, checked against the default, and timed in turns."""
+
+    def __init__(self, alone: Alone, operands: list[Any], folder: Path, budget: Budget) -> None:
+        self.alone, self.folder, self.budget, self.target = alone, folder, budget, host_target()
+        self.real, self.random = operands, [_random(x) for x in operands]
+        self.seen: set[int] = set()
+        self.expected: list[list[np.ndarray]] = []
+        folder.mkdir()
+
+    def build(self, wanted: Sequence[Mapping[str, str]]) -> list[Candidate | None]:
+        """Several at a time; None where code was there before, or can't be made."""
+        with ThreadPoolExecutor(available_cores()) as pool:
+            jobs = [self._started(choices, pool) for choices in wanted]
+            return [None if job is None else self._finished(*job) for job in jobs]
+
+    def _started(self, choices: Mapping[str, str], pool: ThreadPoolExecutor) -> tuple[Decisions, Path, Any] | None:
+        decisions = Decisions(choices, lenient=True)
+        try:
+            scheduled = schedule(self.alone.func, self.target, decisions)
+            code = tvm_ffi.structural_hash(scheduled)
+            if code in self.seen:
+                return None
+            self.seen.add(code)
+            lowered = lowered_alone(self.alone, scheduled, self.target)
+        except Exception as error:
+            self._tell_failure(decisions, error)
+            return None
+        path = self.folder / f"{len(self.seen)}.so"
+        return decisions, path, pool.submit(compile_alone, lowered, self.target, path)
+
+    def _finished(self, decisions: Decisions, path: Path, job: Any) -> Candidate | None:
+        self.budget.spend(1)
+        try:
+            job.result()
+        except Exception as error:
+            self._tell_failure(decisions, error)
+            return None
+        code = Executable(path)
+        candidate = Candidate(decisions.asked, code, run_alone(code, self.alone, self.real))
+        if not self.expected:
+            self.expected = self._results(candidate)
+        return candidate
+
+    def _tell_failure(self, decisions: Decisions, error: Exception) -> None:
+        """A mistake in a rule, which tuning survives."""
+        warnings.warn(f"tune: {self.alone.name} can't be compiled with {told(decisions.taken)}: {error}", stacklevel=2)
+
+    def agrees(self, candidate: Candidate) -> bool:
+        """Whether it computes what the default does: of what the function gave it, and of random numbers."""
+        pairs = zip(self.expected, self._results(candidate), strict=True)
+        return all(agree(a, b) for expected, found in pairs for a, b in zip(expected, found, strict=True))
+
+    def _results(self, candidate: Candidate) -> list[list[np.ndarray]]:
+        of_random = run_alone(candidate.code, self.alone, self.random)
+        return [_arrays(candidate.run()), _arrays(of_random())]
+
+    def measure(self, candidates: Sequence[Candidate], rounds: int) -> list[list[float]]:
+        """Seconds of a call in each round."""
+        return in_turns([candidate.run for candidate in candidates], rounds, self.budget.clock)
+
+
+def _random(operand: Any) -> Any:
+    """Another operand of the same kind: integers are often indices, and stay."""
+    array = to_array(operand)
+    is_float = array.dtype.kind == "f" or array.dtype == ml_dtypes.bfloat16
+    rng = np.random.default_rng(0)
+    return to_handle(rng.standard_normal(array.shape).astype(array.dtype)) if is_float else operand
+
+
+def _arrays(result: Any) -> list[np.ndarray]:
+    results = [result] if isinstance(result, tvm_ffi.Tensor) else list(result)
+    return [to_array(x).copy() for x in results]
+
+
+def agree(expected: np.ndarray, found: np.ndarray) -> bool:
+    """Whether two results differ by no more than other orders of the same sums do; integers must be equal.
+
+    >>> agree(np.array([1.0, 200.0], "float32"), np.array([1.001, 200.0], "float32"))
+    True
+    >>> agree(np.array([1.0, 2.0], "float32"), np.array([1.001, 2.0], "float32"))
+    False
+    """
+    most = TOLERANCE.get(expected.dtype.name)
+    if most is None:
+        return np.array_equal(expected, found)
+    a, b = expected.astype("float64"), found.astype("float64")
+    finite = np.isfinite(a)
+    if not np.array_equal(a[~finite], b[~finite], equal_nan=True):
+        return False
+    a, b = a[finite], b[finite]
+    usual = np.sqrt(np.mean(a * a)) if a.size else 0.0
+    return bool(np.all(np.abs(a - b) <= most * (np.abs(a) + usual)))
+
+
+def in_turns(
+    runs: Sequence[Callable[[], Any]], rounds: int, clock: Callable[[], float] = time.perf_counter
+) -> list[list[float]]:
+    """Seconds of a call of each in each round, in which they take turns; of one that is much slower, those of one call."""
+    once = [_seconds(run, 1, clock) for run in runs]
+    least = min(once := [min(first, _seconds(run, 1, clock)) for first, run in zip(once, runs)])
+    repeat = max(1, round(LEAST_SECONDS_OF_A_ROUND / max(least, 1e-9)))
+    found: list[list[float]] = [[] for _ in runs]
+    for _ in range(rounds):
+        for run, first, times in zip(runs, once, found):
+            times.append(first if first > HOPELESS * least else _seconds(run, repeat, clock))
+    return found
+
+
+def _seconds(run: Callable[[], Any], repeat: int, clock: Callable[[], float]) -> float:
+    started = clock()
+    for _ in range(repeat):
+        run()
+    return (clock() - started) / repeat
